@@ -1,0 +1,339 @@
+/* linnet.h - attention at constant cost per token.
+ *
+ * The one public header.  Everything here is prefixed lnt_ / LNT_.  The library never prints, never
+ * exits and keeps no mutable globals; every fallible call returns a status, and the context keeps
+ * one sentence about the last failure.
+ *
+ * Shapes are [batch, heads, length, dim].  A context, and the plans and states made from it, may be
+ * used by one thread at a time; different contexts are independent. */
+#ifndef LINNET_H
+#define LINNET_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define LNT_VERSION_MAJOR 0
+#define LNT_VERSION_MINOR 1
+#define LNT_VERSION_PATCH 0
+#define LNT_VERSION_STRING "0.1.0"
+
+#if defined(__GNUC__)
+#define LNT_API __attribute__((visibility("default")))
+#define LNT_MUST_CHECK __attribute__((warn_unused_result))
+#else
+#define LNT_API
+#define LNT_MUST_CHECK
+#endif
+
+/* ---- status -------------------------------------------------------------------------------- */
+
+typedef enum lnt_status {
+    LNT_OK = 0,
+    LNT_ERR_ARGUMENT = 1,    /* a value outside what is allowed */
+    LNT_ERR_SHAPE = 2,       /* tensors that do not fit together, or not the plan */
+    LNT_ERR_DTYPE = 3,       /* an element type this call does not take */
+    LNT_ERR_UNSUPPORTED = 4, /* a combination this mechanism, algorithm or machine does not offer */
+    LNT_ERR_MEMORY = 5,      /* the allocator said no, or the size asked for cannot exist */
+    LNT_ERR_FILE = 6,        /* a file could not be opened, read, written or moved */
+    LNT_ERR_FORMAT = 7       /* a file was read, and is not what it should be */
+} lnt_status;
+
+/* "ok", "argument", "shape" ...; never NULL. */
+LNT_API const char *lnt_status_name(lnt_status status);
+
+/* The version of the library that was linked, e.g. "0.1.0". */
+LNT_API const char *lnt_version(void);
+
+/* ---- context ------------------------------------------------------------------------------- */
+
+typedef struct lnt_ctx lnt_ctx;
+
+/* allocate returns memory aligned to `alignment` (a power of two) or NULL; release gets back the
+ * pointer and the size it was allocated with. */
+typedef struct lnt_allocator {
+    void *(*allocate)(void *user, size_t bytes, size_t alignment);
+    void (*release)(void *user, void *memory, size_t bytes);
+    void *user;
+} lnt_allocator;
+
+typedef struct lnt_ctx_options {
+    size_t size;             /* sizeof(lnt_ctx_options) */
+    lnt_allocator allocator; /* both functions NULL: the C library's */
+    int threads;             /* 0: as many as the machine (or OMP_NUM_THREADS) gives */
+    const char *isa;         /* NULL: LINNET_ISA if set, else the best this CPU has */
+} lnt_ctx_options;
+
+/* options may be NULL.  On failure *out is NULL and, there being no context to ask,
+ * lnt_ctx_create_error() explains the status given the same options. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_ctx_create(const lnt_ctx_options *options, lnt_ctx **out);
+
+/* Writes the sentence that belongs to a failed lnt_ctx_create into text[capacity]. */
+LNT_API void lnt_ctx_create_error(const lnt_ctx_options *options, lnt_status status, char *text,
+                                  size_t capacity);
+
+LNT_API void lnt_ctx_destroy(lnt_ctx *ctx); /* NULL is fine; plans and states must go first */
+
+/* One sentence about the last failure on this context; "" if there was none. */
+LNT_API const char *lnt_ctx_error(const lnt_ctx *ctx);
+
+LNT_API int lnt_ctx_threads(const lnt_ctx *ctx);
+LNT_API const char *lnt_ctx_isa(const lnt_ctx *ctx);
+
+/* The instruction sets this library was built with, best last; NULL past the end. */
+LNT_API const char *lnt_isa_name(int index);
+/* 1 if this CPU can run it. */
+LNT_API int lnt_isa_available(int index);
+
+/* ---- tensors ------------------------------------------------------------------------------- */
+
+typedef enum lnt_dtype { LNT_F32 = 0, LNT_F16 = 1, LNT_BF16 = 2, LNT_F64 = 3 } lnt_dtype;
+
+LNT_API size_t lnt_dtype_size(lnt_dtype dtype);      /* bytes; 0 for an unknown one */
+LNT_API const char *lnt_dtype_name(lnt_dtype dtype); /* "f32" ...; never NULL */
+
+/* A view: the data belongs to the caller.  Strides count elements and may be anything, 0 and
+ * negative included, as long as every element of an output is its own. */
+typedef struct lnt_tensor {
+    void *data;
+    lnt_dtype dtype;
+    int64_t shape[4];  /* batch, heads, length, dim */
+    int64_t stride[4]; /* in elements */
+} lnt_tensor;
+
+/* Contiguous views: [B,H,N,d] and [B,N,H,d] in memory; both are shaped [B,H,N,d]. */
+LNT_API lnt_tensor lnt_tensor_bhnd(void *data, lnt_dtype dtype, int64_t batch, int64_t heads,
+                                   int64_t length, int64_t dim);
+LNT_API lnt_tensor lnt_tensor_bnhd(void *data, lnt_dtype dtype, int64_t batch, int64_t heads,
+                                   int64_t length, int64_t dim);
+
+/* Fills with normal numbers, mean 0, deviation sigma, from a counter-based generator: element
+ * [b,h,n,d] depends on seed and its row-major index alone. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_tensor_fill_normal(lnt_ctx *ctx, const lnt_tensor *tensor,
+                                                         uint64_t seed, double sigma);
+
+/* Elements as double, whatever the dtype. */
+LNT_API double lnt_tensor_get(const lnt_tensor *tensor, int64_t b, int64_t h, int64_t n, int64_t d);
+LNT_API void lnt_tensor_set(const lnt_tensor *tensor, int64_t b, int64_t h, int64_t n, int64_t d,
+                            double value);
+
+/* ---- what to compute ----------------------------------------------------------------------- */
+
+typedef enum lnt_mechanism { LNT_SOFTMAX = 0, LNT_LINEAR = 1 } lnt_mechanism;
+
+LNT_API const char *lnt_mechanism_name(lnt_mechanism mechanism); /* NULL past the last */
+
+/* The algorithms built in, as "mechanism/algorithm"; NULL past the end. */
+LNT_API const char *lnt_algorithm_name(int index);
+LNT_API lnt_mechanism lnt_algorithm_mechanism(int index);
+
+/* phi of linear attention. */
+typedef enum lnt_feature_map {
+    LNT_MAP_ELU1 = 0,     /* x > 0 ? x + 1 : exp(x) */
+    LNT_MAP_RELU = 1,
+    LNT_MAP_EXP = 2,
+    LNT_MAP_IDENTITY = 3,
+    LNT_MAP_FOURIER = 4,  /* sqrt(2/r) [cos wx, sin wx]: `features` = r, even */
+    LNT_MAP_POSITIVE = 5  /* exp(wx - |x|^2/2) / sqrt(r), w in orthogonal blocks */
+} lnt_feature_map;
+
+LNT_API const char *lnt_feature_map_name(lnt_feature_map map); /* NULL past the last */
+
+/* Mechanism and shape.  lnt_attn_desc_init sets every field to its default; then set what differs.
+ * The plan keeps what it needs: desc and the arrays in it may go after lnt_plan_create. */
+typedef struct lnt_attn_desc {
+    size_t size; /* sizeof(lnt_attn_desc), set by lnt_attn_desc_init */
+    lnt_mechanism mechanism; /* extents below are at most 2^40 */
+    lnt_dtype dtype;       /* of q, k, v, out; sums are f32 or better, f64 for f64 */
+    int64_t batch;         /* 1 */
+    int64_t heads;         /* 1 */
+    int64_t kv_heads;      /* 0: as heads.  Must divide heads; head h reads h*kv_heads/heads */
+    int64_t length_q;      /* 0; the longest this plan will see */
+    int64_t length_k;      /* -1: as length_q */
+    int64_t dim;           /* key width, at least 1 */
+    int64_t dim_value;     /* 0: as dim */
+    int causal;            /* query i sees keys j <= i + n_k - n_q */
+    int backward;          /* 1: plan the backward pass too */
+    int state;             /* 1: runs will be given a state before or after them; linear only */
+    const char *algorithm; /* NULL: the planner chooses; else "direct" or "linear/direct" */
+    double scale;          /* softmax: NaN: 1/sqrt(dim) */
+    /* linear */
+    lnt_feature_map feature_map;
+    int64_t features;      /* random maps: number of features, 0: 2 * dim */
+    uint64_t seed;         /* random maps */
+    double eps;            /* 1e-6, added to the denominator */
+    const double *decay;   /* [kv_heads], each in (0, 1]; NULL: none.  Causal only */
+} lnt_attn_desc;
+
+LNT_API LNT_MUST_CHECK lnt_status lnt_attn_desc_init(lnt_attn_desc *desc, size_t size);
+
+/* ---- state --------------------------------------------------------------------------------- */
+
+/* Everything a causal mechanism remembers of the tokens so far, for `batch` sequences at once.
+ * linear: S [D,m] and z [D] per kv head, of fixed size.  softmax: the keys and values, growing. */
+typedef struct lnt_state lnt_state;
+
+/* From desc: mechanism, dtype, batch, heads, kv_heads, dim, dim_value and the mechanism's options.
+ * length_k is what a growing state has room for at first. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_state_create(lnt_ctx *ctx, const lnt_attn_desc *desc,
+                                                   lnt_state **out);
+LNT_API void lnt_state_destroy(lnt_state *state);
+
+/* k [B,KVH,n,d], v [B,KVH,n,m], q [B,H,n,d], out [B,H,n,m]; any n, 0 included. */
+
+/* Adds n tokens to every sequence. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_state_append(lnt_state *state, const lnt_tensor *k,
+                                                   const lnt_tensor *v);
+/* Reads with each query, over all tokens so far; changes nothing. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_state_query(lnt_state *state, const lnt_tensor *q,
+                                                  const lnt_tensor *out);
+/* Adds n tokens and reads, token by token: query i sees the tokens up to its own. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_state_step(lnt_state *state, const lnt_tensor *q,
+                                                 const lnt_tensor *k, const lnt_tensor *v,
+                                                 const lnt_tensor *out);
+/* Takes tokens that were appended out again; linear without decay only. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_state_remove(lnt_state *state, const lnt_tensor *k,
+                                                   const lnt_tensor *v);
+/* dst becomes the state of dst's tokens followed by src's. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_state_merge(lnt_state *dst, const lnt_state *src);
+LNT_API LNT_MUST_CHECK lnt_status lnt_state_fork(const lnt_state *state, lnt_state **out);
+/* Forgets the tokens of one sequence; -1: of all. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_state_reset(lnt_state *state, int64_t sequence);
+/* Makes room, so that the next appends up to `tokens` in all allocate nothing. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_state_reserve(lnt_state *state, int64_t tokens);
+
+/* .safetensors; written whole or not at all.  Loading checks that the file fits desc. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_state_save(const lnt_state *state, const char *path);
+LNT_API LNT_MUST_CHECK lnt_status lnt_state_load(lnt_ctx *ctx, const lnt_attn_desc *desc,
+                                                 const char *path, lnt_state **out);
+
+LNT_API int64_t lnt_state_tokens(const lnt_state *state, int64_t sequence);
+/* Bytes of what is remembered, room for growth included, scratch not. */
+LNT_API size_t lnt_state_bytes(const lnt_state *state);
+/* Rows so far whose denominator was not above zero (they are returned as 0 if it was 0). */
+LNT_API int64_t lnt_state_nonpositive(const lnt_state *state);
+
+/* The tensors a state is made of: linear: "s" [B,KVH,D,m], "z" [B,KVH,1,D]; softmax: "k", "v"
+ * [B,KVH,room,d or m].  LNT_ERR_ARGUMENT past the last.  The view is into the state itself. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_state_tensor(lnt_state *state, int index, const char **name,
+                                                   lnt_tensor *view);
+
+/* ---- plans --------------------------------------------------------------------------------- */
+
+typedef struct lnt_plan lnt_plan;
+
+/* What a run reads and writes.  Zero it, set size, then what is needed.  Inputs are never written. */
+typedef struct lnt_attn_io {
+    size_t size; /* sizeof(lnt_attn_io) */
+    lnt_tensor q, k, v, out;
+    /* Padded batches: [batch] each, NULL: full.  Output rows past the length become 0. */
+    const int64_t *lengths_q, *lengths_k;
+    /* Packed sequences: batch is 1, sequence s is rows cu[s] .. cu[s+1]-1; [sequences + 1] each. */
+    int64_t sequences;
+    const int64_t *cu_seqlens_q, *cu_seqlens_k;
+    /* Tokens before the first key (one state sequence per sequence), and those up to the last.
+     * Both may be the same state.  The plan's desc.state must be 1. */
+    const lnt_state *state_in;
+    lnt_state *state_out;
+} lnt_attn_io;
+
+/* dout in; dq, dk, dv out, overwritten.  Backward does not use io->out.  States: the gradient of the loss with respect to state_out
+ * comes in, that with respect to state_in goes out; either may be NULL. */
+typedef struct lnt_attn_grads {
+    size_t size; /* sizeof(lnt_attn_grads) */
+    lnt_tensor dout, dq, dk, dv;
+    const lnt_state *dstate_out;
+    lnt_state *dstate_in;
+} lnt_attn_grads;
+
+/* An answer before the division, so that answers over disjoint keys can be added:
+ * y = num / den; softmax: each relative to e^max.  f32 (f64 for f64). */
+typedef struct lnt_partial {
+    lnt_tensor num; /* [B,H,n,m] */
+    lnt_tensor den; /* [B,H,n,1] */
+    lnt_tensor max; /* [B,H,n,1]; softmax only, else data NULL */
+} lnt_partial;
+
+typedef struct lnt_plan_info {
+    size_t size;           /* sizeof(lnt_plan_info), set by the caller */
+    const char *algorithm; /* "linear/chunked"; lives as long as the library */
+    int64_t chunk;         /* tokens per chunk or tile */
+    double flops;          /* useful operations of one forward run, by the formulas of docs/math */
+    double flops_backward;
+    double flops_direct, flops_state;     /* of the quadratic and of the state form */
+    double entries_direct, entries_state; /* numbers held at once by a plain evaluation of each */
+    double seconds;                       /* the planner's estimate of a forward run */
+    double crossover_speed; /* length from which the state form is faster, by the planner; 0: none */
+    size_t workspace_bytes; /* scratch the plan holds */
+    double state_elements;  /* numbers in the state of one sequence, all kv heads */
+    size_t state_bytes;     /* of lnt_state_create(desc) */
+    double flops_per_token; /* of one step */
+    double kv_cache_elements; /* numbers a softmax cache holds at length_k, one sequence */
+} lnt_plan_info;
+
+LNT_API LNT_MUST_CHECK lnt_status lnt_plan_create(lnt_ctx *ctx, const lnt_attn_desc *desc,
+                                                  lnt_plan **out);
+LNT_API void lnt_plan_destroy(lnt_plan *plan);
+LNT_API LNT_MUST_CHECK lnt_status lnt_plan_describe(const lnt_plan *plan, lnt_plan_info *info);
+
+/* Running a plan allocates nothing.  Tensors may be smaller than planned in batch and length. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_plan_forward(lnt_plan *plan, const lnt_attn_io *io);
+LNT_API LNT_MUST_CHECK lnt_status lnt_plan_backward(lnt_plan *plan, const lnt_attn_io *io,
+                                                    const lnt_attn_grads *grads);
+/* As forward, stopping before the division; io->out is not used.  Not with decay, lengths_q or packed
+ * sequences. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_plan_partial(lnt_plan *plan, const lnt_attn_io *io,
+                                                   const lnt_partial *partial);
+/* into = into + other, for partials of the same queries over disjoint keys. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_partial_merge(lnt_ctx *ctx, const lnt_partial *into,
+                                                    const lnt_partial *other);
+/* out = num / (den + eps); 0 where that is 0/0. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_partial_finish(lnt_ctx *ctx, const lnt_partial *partial,
+                                                     double eps, const lnt_tensor *out);
+
+/* Rows of the last run whose denominator was not above zero, rows without any key aside. */
+LNT_API int64_t lnt_plan_nonpositive(const lnt_plan *plan);
+
+/* Times every algorithm on this machine (a second or so), so that plans made from this context
+ * choose by measurement.  Without it they choose by rates built in, the same on every machine. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_ctx_calibrate(lnt_ctx *ctx);
+
+/* ---- checking and measuring ---------------------------------------------------------------- */
+
+/* Row i of head h of sequence b in double, straight from the formula, by the definition and nothing
+ * else: the oracle that every algorithm is held against.  out [m]. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_reference_row(lnt_ctx *ctx, const lnt_attn_desc *desc,
+                                                    const lnt_attn_io *io, int64_t b, int64_t h,
+                                                    int64_t i, double *out);
+
+/* This machine, with the context's threads and ISA: fused multiply-adds in GFLOP/s on registers. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_measure_flops(lnt_ctx *ctx, lnt_dtype dtype, double *gflops);
+/* ... and GB/s, read + written, of updating `bytes` of memory in place over and over. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_measure_bandwidth(lnt_ctx *ctx, size_t bytes,
+                                                        double *gbytes_per_second);
+
+/* ---- .npy ---------------------------------------------------------------------------------- */
+
+/* An array in memory, row-major. */
+typedef struct lnt_array {
+    void *data; /* from the context's allocator: lnt_array_free */
+    lnt_dtype dtype;
+    int rank; /* 0 .. 4 */
+    int64_t shape[4];
+} lnt_array;
+
+/* f2, f4, f8 of either byte order, C or Fortran order: what is in the file, converted to row-major
+ * native.  Anything else is refused with a sentence that names the file. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_npy_read(lnt_ctx *ctx, const char *path, lnt_array *out);
+/* Written whole or not at all.  bf16, which .npy does not know, is written as f4. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_npy_write(lnt_ctx *ctx, const char *path,
+                                                const lnt_array *array);
+LNT_API void lnt_array_free(lnt_ctx *ctx, lnt_array *array);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

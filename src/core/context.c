@@ -1,0 +1,121 @@
+/* core/context.c - creating a context, its allocator, and how failures are told. */
+#include "core/context.h"
+
+#include <omp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/isa.h"
+
+enum { MAX_THREADS = 4096 };
+
+const char *lnt_version(void) { return LNT_VERSION_STRING; }
+
+const char *lnt_status_name(lnt_status status)
+{
+    static const char *const names[] = { "ok",     "argument", "shape",   "dtype",
+                                         "unsupported", "memory",   "file", "format" };
+    const size_t i = (size_t)status;
+    return i < sizeof names / sizeof names[0] ? names[i] : "unknown";
+}
+
+static void *default_allocate(void *user, size_t bytes, size_t alignment)
+{
+    (void)user;
+    if (bytes > SIZE_MAX - alignment) return NULL;
+    return aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+}
+
+static void default_release(void *user, void *memory, size_t bytes)
+{
+    (void)user;
+    (void)bytes;
+    free(memory);
+}
+
+/* What a context would be made of, or the sentence why not. */
+static lnt_status resolve(const lnt_ctx_options *options, lnt_ctx *ctx)
+{
+    static const lnt_ctx_options none = { .size = sizeof none };
+    if (!options) options = &none;
+    ctx->allocator = (lnt_allocator){ default_allocate, default_release, NULL };
+    if (options->size != sizeof *options)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "ctx options: size is %zu, expected %zu",
+                        options->size, sizeof *options);
+    if (!options->allocator.allocate != !options->allocator.release)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT,
+                        "ctx options: allocator needs both allocate and release, or neither");
+    if (options->allocator.allocate) ctx->allocator = options->allocator;
+    if (options->threads < 0 || options->threads > MAX_THREADS)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "threads is %d, must be 0 (all) to %d",
+                        options->threads, MAX_THREADS);
+    ctx->threads = options->threads ? options->threads : omp_get_max_threads();
+    const char *isa = options->isa ? options->isa : getenv("LINNET_ISA");
+    return lnt_isa_choose(ctx, isa && *isa ? isa : NULL, &ctx->isa);
+}
+
+lnt_status lnt_ctx_create(const lnt_ctx_options *options, lnt_ctx **out)
+{
+    if (!out) return LNT_ERR_ARGUMENT;
+    *out = NULL;
+    lnt_ctx made = { 0 };
+    const lnt_status status = resolve(options, &made);
+    if (status) return status;
+    lnt_ctx *ctx = lnt_allocate(&made, sizeof *ctx, "the context");
+    if (!ctx) return LNT_ERR_MEMORY;
+    *ctx = made;
+    *out = ctx;
+    return LNT_OK;
+}
+
+void lnt_ctx_create_error(const lnt_ctx_options *options, lnt_status status, char *text,
+                          size_t capacity)
+{
+    lnt_ctx made = { 0 };
+    if (resolve(options, &made) == LNT_OK && status)
+        snprintf(made.error, sizeof made.error, "out of memory for the context (%zu bytes)",
+                 sizeof made);
+    if (capacity) snprintf(text, capacity, "%s", made.error);
+}
+
+void lnt_ctx_destroy(lnt_ctx *ctx)
+{
+    if (!ctx) return;
+    const lnt_allocator allocator = ctx->allocator;
+    allocator.release(allocator.user, ctx, sizeof *ctx);
+}
+
+const char *lnt_ctx_error(const lnt_ctx *ctx) { return ctx ? ctx->error : "ctx is NULL"; }
+int lnt_ctx_threads(const lnt_ctx *ctx) { return ctx ? ctx->threads : 0; }
+const char *lnt_ctx_isa(const lnt_ctx *ctx) { return ctx ? lnt_isa_name(ctx->isa) : ""; }
+
+lnt_status lnt_fail(lnt_ctx *ctx, lnt_status status, const char *format, ...)
+{
+    if (!ctx) return status;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(ctx->error, sizeof ctx->error, format, args);
+    va_end(args);
+    return status;
+}
+
+void *lnt_allocate(lnt_ctx *ctx, size_t bytes, const char *what)
+{
+    void *memory = ctx->allocator.allocate(ctx->allocator.user, bytes ? bytes : 1, LNT_ALIGN);
+    if (!memory) lnt_fail(ctx, LNT_ERR_MEMORY, "out of memory: %s needs %zu bytes", what, bytes);
+    return memory;
+}
+
+void lnt_release(lnt_ctx *ctx, void *memory, size_t bytes)
+{
+    if (memory) ctx->allocator.release(ctx->allocator.user, memory, bytes ? bytes : 1);
+}
+
+bool lnt_size_product(size_t a, size_t b, size_t c, size_t *out)
+{
+    size_t ab;
+    return !__builtin_mul_overflow(a, b, &ab) && !__builtin_mul_overflow(ab, c, out);
+}

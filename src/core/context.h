@@ -1,0 +1,37 @@
+/* core/context.h - the context: allocator, threads, ISA, and the sentence about the last failure. */
+#ifndef LNT_CORE_CONTEXT_H
+#define LNT_CORE_CONTEXT_H
+
+#include <stdbool.h>
+
+#include "linnet.h"
+
+#define LNT_ALIGN 64 /* bytes; one cache line, and any vector we use */
+#define LNT_ERROR_CAPACITY 512
+
+enum { LNT_MAX_ALGORITHMS = 32 };
+
+struct lnt_ctx {
+    lnt_allocator allocator;
+    int threads;
+    int isa; /* index for lnt_isa_name */
+    /* Seconds per FLOP by algorithm, f32 and the registry's order; 0: use the rate built in. */
+    double seconds_per_flop[LNT_MAX_ALGORITHMS];
+    char error[LNT_ERROR_CAPACITY];
+};
+
+/* Records one sentence and returns status, so that a failing call is one line. */
+#if defined(__GNUC__)
+__attribute__((format(printf, 3, 4)))
+#endif
+lnt_status lnt_fail(lnt_ctx *ctx, lnt_status status, const char *format, ...);
+
+/* bytes == 0 gives a valid pointer.  NULL on failure, with the sentence recorded; `what` names the
+ * thing the memory was for. */
+void *lnt_allocate(lnt_ctx *ctx, size_t bytes, const char *what);
+void lnt_release(lnt_ctx *ctx, void *memory, size_t bytes); /* NULL is fine */
+
+/* a * b * c in *out, or false if it does not fit. */
+bool lnt_size_product(size_t a, size_t b, size_t c, size_t *out);
+
+#endif

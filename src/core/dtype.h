@@ -1,0 +1,57 @@
+/* core/dtype.h - f16 and bf16 as bits: conversions to and from float, round to nearest even.
+ *
+ * Written on integers so that compilers without a half type, and auto-vectorisers, can take them. */
+#ifndef LNT_CORE_DTYPE_H
+#define LNT_CORE_DTYPE_H
+
+#include <stdint.h>
+#include <string.h>
+
+static inline uint32_t lnt_float_bits(float x)
+{
+    uint32_t u;
+    memcpy(&u, &x, sizeof u);
+    return u;
+}
+
+static inline float lnt_bits_float(uint32_t u)
+{
+    float x;
+    memcpy(&x, &u, sizeof x);
+    return x;
+}
+
+static inline float lnt_bf16_to_float(uint16_t h) { return lnt_bits_float((uint32_t)h << 16); }
+
+static inline uint16_t lnt_float_to_bf16(float x)
+{
+    const uint32_t u = lnt_float_bits(x);
+    const uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
+    const uint32_t nan = (u >> 16) | 0x40u; /* quiet, sign kept */
+    return (uint16_t)((u & 0x7fffffffu) > 0x7f800000u ? nan : rounded);
+}
+
+static inline float lnt_f16_to_float(uint16_t h)
+{
+    const uint32_t sign = (uint32_t)(h & 0x8000u) << 16;
+    const uint32_t magnitude = (uint32_t)(h & 0x7fffu) << 13;
+    /* Rebias by a multiplication, which also normalises subnormals; inf and nan keep exponent 255. */
+    const float normal = lnt_bits_float(magnitude) * 0x1p112f;
+    const uint32_t special = magnitude | 0x7f800000u;
+    const uint32_t bits = magnitude >= 0x0f800000u ? special : lnt_float_bits(normal);
+    return lnt_bits_float(bits | sign);
+}
+
+static inline uint16_t lnt_float_to_f16(float x)
+{
+    const uint32_t u = lnt_float_bits(x), sign = (u >> 16) & 0x8000u, magnitude = u & 0x7fffffffu;
+    /* Normal: rebias 127 -> 15 and round 13 bits off.  Overflow carries into infinity by itself. */
+    const uint32_t normal = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
+    /* Subnormal: adding 0.5 puts the rounded value into the low bits. */
+    const uint32_t small = lnt_float_bits(lnt_bits_float(magnitude) + 0.5f) - 0x3f000000u;
+    const uint32_t special = magnitude > 0x7f800000u ? 0x7e00u : 0x7c00u;
+    const uint32_t h = magnitude >= 0x477ff000u ? special : magnitude < 0x38800000u ? small : normal;
+    return (uint16_t)(h | sign);
+}
+
+#endif

@@ -1,0 +1,62 @@
+/* core/isa.c - run-time CPU features.  The order here is the order of the dispatch table. */
+#include "core/isa.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static int always(void) { return 1; }
+
+#if defined(__x86_64__)
+static int has_avx2(void)
+{
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+static int has_avx512(void)
+{
+    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+}
+#endif
+
+static const struct {
+    const char *name;
+    int (*available)(void);
+} isas[] = {
+    { "scalar", always },
+#if defined(__aarch64__)
+    { "neon", always }, /* part of the base architecture */
+#elif defined(__x86_64__)
+    { "avx2", has_avx2 },
+    { "avx512", has_avx512 },
+#endif
+};
+enum { ISA_COUNT = sizeof isas / sizeof isas[0] };
+
+const char *lnt_isa_name(int index)
+{
+    return index >= 0 && index < ISA_COUNT ? isas[index].name : NULL;
+}
+
+int lnt_isa_available(int index)
+{
+    return index >= 0 && index < ISA_COUNT ? isas[index].available() != 0 : 0;
+}
+
+lnt_status lnt_isa_choose(lnt_ctx *ctx, const char *name, int *index)
+{
+    if (!name) {
+        for (*index = ISA_COUNT - 1; !lnt_isa_available(*index);) --*index;
+        return LNT_OK;
+    }
+    char known[64] = "";
+    for (int i = 0; i < ISA_COUNT; i++) {
+        const size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", isas[i].name);
+        if (strcmp(name, isas[i].name) != 0) continue;
+        if (!lnt_isa_available(i))
+            return lnt_fail(ctx, LNT_ERR_UNSUPPORTED, "isa '%s': this CPU does not have it", name);
+        *index = i;
+        return LNT_OK;
+    }
+    return lnt_fail(ctx, LNT_ERR_ARGUMENT, "isa '%s': this build has %s", name, known);
+}

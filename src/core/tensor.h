@@ -1,0 +1,21 @@
+/* core/tensor.h - checks on tensor views. */
+#ifndef LNT_CORE_TENSOR_H
+#define LNT_CORE_TENSOR_H
+
+#include "core/context.h"
+
+/* Known dtype, no negative extent, data unless empty, offsets that fit 64 bits. */
+lnt_status lnt_tensor_check(lnt_ctx *ctx, const char *name, const lnt_tensor *tensor);
+
+/* The above, and exactly this shape; a -1 extent is free. */
+lnt_status lnt_tensor_expect(lnt_ctx *ctx, const char *name, const lnt_tensor *tensor,
+                             int64_t batch, int64_t heads, int64_t length, int64_t dim);
+
+/* Address of element [b, h, n, 0]. */
+static inline char *lnt_tensor_row(const lnt_tensor *t, int64_t b, int64_t h, int64_t n)
+{
+    return (char *)t->data + (b * t->stride[0] + h * t->stride[1] + n * t->stride[2]) *
+                                 (int64_t)lnt_dtype_size(t->dtype);
+}
+
+#endif
