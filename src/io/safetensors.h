@@ -1,0 +1,75 @@
+/* io/safetensors.h - named arrays in a .safetensors file.
+ *
+ *     8 bytes   N, little-endian, at most 100,000,000
+ *     N bytes   JSON: {"__metadata__":{key:value}, name:{"dtype","shape","data_offsets"} ...}
+ *     the rest  the arrays, row-major and little-endian, without gap or overlap
+ *
+ * What we write carries a checksum in two metadata keys, which stand or fall together:
+ * "linnet.checksum.kind", always "crc64-xz", and "linnet.checksum", sixteen lower-case hexadecimal
+ * digits: the CRC-64/XZ of the whole file with these digits themselves taken as '0'.  So no byte of
+ * the file can change unseen.  Files of other tools have neither key and are read without. */
+#ifndef LNT_IO_SAFETENSORS_H
+#define LNT_IO_SAFETENSORS_H
+
+#include "io/json.h"
+
+enum {
+    LNT_ST_MAX_RANK = 8,
+    LNT_ST_MAX_COUNT = 60000 /* arrays, and metadata, in a file we write: what we can read again */
+};
+
+typedef enum lnt_st_dtype {
+    LNT_ST_F32,
+    LNT_ST_F64,
+    LNT_ST_F16,
+    LNT_ST_BF16,
+    LNT_ST_I64,
+    LNT_ST_I32,
+    LNT_ST_I16,
+    LNT_ST_I8,
+    LNT_ST_U64,
+    LNT_ST_U32,
+    LNT_ST_U16,
+    LNT_ST_U8,
+    LNT_ST_BOOL
+} lnt_st_dtype;
+
+typedef struct lnt_st_entry {
+    const char *name;
+    lnt_st_dtype dtype;
+    int rank;
+    int64_t shape[LNT_ST_MAX_RANK];
+    const void *data; /* row-major, aligned to its element */
+    size_t bytes;
+} lnt_st_entry;
+
+typedef struct lnt_st_meta {
+    const char *key, *value;
+} lnt_st_meta;
+
+/* Written whole or not at all.  Names and keys are UTF-8, each once, and none of those above. */
+lnt_status lnt_safetensors_write(lnt_ctx *ctx, const char *path, const lnt_st_entry *entries,
+                                 size_t entry_count, const lnt_st_meta *meta, size_t meta_count);
+
+/* A file in memory; everything in it lives until lnt_safetensors_free. */
+typedef struct lnt_safetensors {
+    lnt_st_entry *entries; /* in the order of their data */
+    size_t entry_count;
+    lnt_st_meta *meta; /* the checksum left out */
+    size_t meta_count;
+    /* private */
+    lnt_json header; /* names, keys and values point into it */
+    char *data;
+    size_t data_bytes, entry_room, meta_room;
+} lnt_safetensors;
+
+/* LNT_ERR_FORMAT for a file that is not what it should be in any way, LNT_ERR_FILE for one that
+ * cannot be read.  On failure out is zeroed. */
+lnt_status lnt_safetensors_read(lnt_ctx *ctx, const char *path, lnt_safetensors *out);
+void lnt_safetensors_free(lnt_ctx *ctx, lnt_safetensors *st);
+
+/* NULL if absent. */
+const lnt_st_entry *lnt_safetensors_find(const lnt_safetensors *st, const char *name);
+const char *lnt_safetensors_meta(const lnt_safetensors *st, const char *key);
+
+#endif
