@@ -1,0 +1,191 @@
+/* cpu/body/convert.c - between strided tensors of any dtype and packed tiles of `real`. */
+#include "core/dtype.h"
+#include "cpu/body/vec.h"
+
+#ifdef LNT_DOUBLE
+enum { REAL_DTYPE = LNT_F64 };
+#else
+enum { REAL_DTYPE = LNT_F32 };
+#endif
+
+INLINE real get(lnt_dtype dtype, const void *p, int64_t i)
+{
+    switch (dtype) {
+    case LNT_F32: return (real)((const float *)p)[i];
+    case LNT_F64: return (real)((const double *)p)[i];
+    case LNT_F16: return (real)lnt_f16_to_float(((const uint16_t *)p)[i]);
+    case LNT_BF16: return (real)lnt_bf16_to_float(((const uint16_t *)p)[i]);
+    }
+    return 0;
+}
+
+INLINE void put(lnt_dtype dtype, void *p, int64_t i, real x)
+{
+    switch (dtype) {
+    case LNT_F32: ((float *)p)[i] = (float)x; break;
+    case LNT_F64: ((double *)p)[i] = (double)x; break;
+    case LNT_F16: ((uint16_t *)p)[i] = lnt_float_to_f16((float)x); break;
+    case LNT_BF16: ((uint16_t *)p)[i] = lnt_float_to_bf16((float)x); break;
+    }
+}
+
+/* Rows i of the tensor start at element i * row_stride. */
+INLINE void load(lnt_dtype dtype, real *dst, size_t row_step, size_t col_step, const void *src,
+                 int64_t row_stride, int64_t col_stride, size_t rows, size_t width, real scale)
+{
+    for (size_t i = 0; i < rows; i++) {
+        real *to = dst + i * row_step;
+        const int64_t from = (int64_t)i * row_stride;
+        if (col_stride == 1)
+            for (size_t j = 0; j < width; j++)
+                to[j * col_step] = scale * get(dtype, src, from + (int64_t)j);
+        else
+            for (size_t j = 0; j < width; j++)
+                to[j * col_step] = scale * get(dtype, src, from + (int64_t)j * col_stride);
+    }
+}
+
+INLINE void load_any(int dtype, real *dst, size_t row_step, size_t col_step, const void *src,
+                     int64_t row_stride, int64_t col_stride, size_t rows, size_t width, real scale)
+{
+    switch ((lnt_dtype)dtype) {
+    case LNT_F32:
+        load(LNT_F32, dst, row_step, col_step, src, row_stride, col_stride, rows, width, scale);
+        break;
+    case LNT_F64:
+        load(LNT_F64, dst, row_step, col_step, src, row_stride, col_stride, rows, width, scale);
+        break;
+    case LNT_F16:
+        load(LNT_F16, dst, row_step, col_step, src, row_stride, col_stride, rows, width, scale);
+        break;
+    case LNT_BF16:
+        load(LNT_BF16, dst, row_step, col_step, src, row_stride, col_stride, rows, width, scale);
+        break;
+    }
+}
+
+/* Blocks of 4 x 4 numbers (2 x 2 in double) turned in registers; 16 bytes, which every ISA has. */
+#if LNT_VEC_BYTES
+enum { SIDE = 16 / (int)sizeof(real) };
+typedef real block_row __attribute__((vector_size(16), aligned(sizeof(real)), may_alias));
+
+INLINE void turn_block(real *dst, size_t ld, const real *src, int64_t stride, real scale)
+{
+    block_row in[SIDE], out[SIDE];
+    UNROLL_FULL
+    for (int i = 0; i < SIDE; i++) in[i] = *(const block_row *)(src + i * stride) * scale;
+#ifdef LNT_DOUBLE
+    out[0] = __builtin_shufflevector(in[0], in[1], 0, 2);
+    out[1] = __builtin_shufflevector(in[0], in[1], 1, 3);
+#else
+    const block_row a = __builtin_shufflevector(in[0], in[2], 0, 4, 1, 5);
+    const block_row b = __builtin_shufflevector(in[1], in[3], 0, 4, 1, 5);
+    const block_row c = __builtin_shufflevector(in[0], in[2], 2, 6, 3, 7);
+    const block_row d = __builtin_shufflevector(in[1], in[3], 2, 6, 3, 7);
+    out[0] = __builtin_shufflevector(a, b, 0, 4, 1, 5);
+    out[1] = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+    out[2] = __builtin_shufflevector(c, d, 0, 4, 1, 5);
+    out[3] = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+#endif
+    UNROLL_FULL
+    for (int i = 0; i < SIDE; i++) *(block_row *)(dst + (size_t)i * ld) = out[i];
+}
+
+/* dst[width, ld] = scale src[rows, width]^T where src is packed reals; returns the rows done. */
+INLINE size_t turn_blocks(real *dst, size_t ld, const real *src, int64_t stride, size_t rows,
+                          size_t width, real scale)
+{
+    const size_t side = SIDE, done = rows / side * side;
+    for (size_t i = 0; i < done; i += side) {
+        const real *from = src + (int64_t)i * stride;
+        size_t j = 0;
+        for (; j + side <= width; j += side)
+            turn_block(dst + j * ld + i, ld, from + j, stride, scale);
+        for (; j < width; j++)
+            for (size_t r = 0; r < side; r++)
+                dst[j * ld + i + r] = scale * from[(int64_t)r * stride + (int64_t)j];
+    }
+    return done;
+}
+#else
+INLINE size_t turn_blocks(real *dst, size_t ld, const real *src, int64_t stride, size_t rows,
+                          size_t width, real scale)
+{
+    (void)dst, (void)ld, (void)src, (void)stride, (void)rows, (void)width, (void)scale;
+    return 0;
+}
+#endif
+
+INLINE void clear_margin(real *dst, size_t ld, size_t rows, size_t width)
+{
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = width; j < ld; j++) dst[i * ld + j] = 0;
+}
+
+void KERNEL(load_rows)(real *dst, size_t ld, const void *src, int dtype, int64_t row_stride,
+                       int64_t col_stride, size_t rows, size_t width, real scale)
+{
+    load_any(dtype, dst, ld, 1, src, row_stride, col_stride, rows, width, scale);
+    clear_margin(dst, ld, rows, width);
+}
+
+void KERNEL(load_columns)(real *dst, size_t ld, const void *src, int dtype, int64_t row_stride,
+                          int64_t col_stride, size_t rows, size_t width, real scale)
+{
+    size_t done = 0;
+    if (dtype == REAL_DTYPE && col_stride == 1)
+        done = turn_blocks(dst, ld, src, row_stride, rows, width, scale);
+    const char *rest = (const char *)src + (int64_t)done * row_stride *
+                                               (int64_t)lnt_dtype_size((lnt_dtype)dtype);
+    load_any(dtype, dst + done, 1, ld, rest, row_stride, col_stride, rows - done, width, scale);
+    clear_margin(dst, ld, width, rows);
+}
+
+INLINE void store(lnt_dtype dtype, void *dst, int64_t row_stride, int64_t col_stride,
+                  const real *src, size_t row_step, size_t col_step, size_t rows, size_t width,
+                  const real *scale)
+{
+    for (size_t i = 0; i < rows; i++) {
+        const real *from = src + i * row_step;
+        const int64_t to = (int64_t)i * row_stride;
+        const real factor = scale ? scale[i] : 1;
+        if (col_stride == 1)
+            for (size_t j = 0; j < width; j++)
+                put(dtype, dst, to + (int64_t)j, from[j * col_step] * factor);
+        else
+            for (size_t j = 0; j < width; j++)
+                put(dtype, dst, to + (int64_t)j * col_stride, from[j * col_step] * factor);
+    }
+}
+
+INLINE void store_any(void *dst, int dtype, int64_t row_stride, int64_t col_stride, const real *src,
+                      size_t row_step, size_t col_step, size_t rows, size_t width,
+                      const real *scale)
+{
+    switch ((lnt_dtype)dtype) {
+    case LNT_F32:
+        store(LNT_F32, dst, row_stride, col_stride, src, row_step, col_step, rows, width, scale);
+        break;
+    case LNT_F64:
+        store(LNT_F64, dst, row_stride, col_stride, src, row_step, col_step, rows, width, scale);
+        break;
+    case LNT_F16:
+        store(LNT_F16, dst, row_stride, col_stride, src, row_step, col_step, rows, width, scale);
+        break;
+    case LNT_BF16:
+        store(LNT_BF16, dst, row_stride, col_stride, src, row_step, col_step, rows, width, scale);
+        break;
+    }
+}
+
+void KERNEL(store_rows)(void *dst, int dtype, int64_t row_stride, int64_t col_stride,
+                        const real *src, size_t ld, size_t rows, size_t width, const real *scale)
+{
+    store_any(dst, dtype, row_stride, col_stride, src, ld, 1, rows, width, scale);
+}
+
+void KERNEL(store_columns)(void *dst, int dtype, int64_t row_stride, int64_t col_stride,
+                           const real *src, size_t ld, size_t rows, size_t width)
+{
+    store_any(dst, dtype, row_stride, col_stride, src, 1, ld, rows, width, NULL);
+}

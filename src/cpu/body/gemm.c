@@ -1,0 +1,123 @@
+/* cpu/body/gemm.c - small dense products on packed tiles, accumulated in registers.
+ *
+ *     c[m,n] (+)= a b,   a given as [m,k] (nn) or as [k,m] (tn),   b [k,n]
+ *
+ * A tile of ROWS x COLS vectors of c stays in registers over all of k; each step broadcasts ROWS
+ * numbers of a and loads COLS vectors of b.  The order of the sum over k is the same for every
+ * element, wherever the tile boundaries fall. */
+#include "cpu/body/vec.h"
+
+#if LNT_VEC_BYTES == 0
+enum { ROWS = 4, COLS = 4 };
+#elif LNT_VEC_BYTES == 16
+enum { ROWS = 8, COLS = 2 }; /* 16 sums of 32 registers: the latency of 4 on 2 pipes is covered */
+#elif LNT_VEC_BYTES == 32
+enum { ROWS = 6, COLS = 2 }; /* 12 sums of 16 registers */
+#else
+enum { ROWS = 8, COLS = 3 }; /* 24 sums of 32 registers */
+#endif
+
+/* NEON multiplies by one lane of a register, so that LANES numbers of a come with one load; other
+ * ISAs broadcast from memory for nothing. */
+#if defined(__aarch64__) && LNT_VEC_BYTES
+#define BY_LANE 1
+#else
+#define BY_LANE 0
+#endif
+
+typedef struct sums {
+    vec at[ROWS][COLS];
+} sums;
+
+/* sum[r][j] += x * b[j] over one row of b; x is a scalar, from memory or from a lane. */
+INLINE void add_row(int cols, vec sum[COLS], real x, const vec b[COLS])
+{
+    UNROLL_FULL
+    for (int j = 0; j < cols; j++) sum[j] += x * b[j];
+}
+
+INLINE void load_b(int cols, vec b[COLS], const real *from)
+{
+    UNROLL_FULL
+    for (int j = 0; j < cols; j++) b[j] = vload(from + (size_t)(j * LANES));
+}
+
+/* One step of k: a[r * row_step] for each row. */
+INLINE void step(int rows, int cols, sums *s, const real *a, size_t row_step, const real *b)
+{
+    vec row_b[COLS];
+    load_b(cols, row_b, b);
+    UNROLL_FULL
+    for (int r = 0; r < rows; r++) add_row(cols, s->at[r], a[(size_t)r * row_step], row_b);
+}
+
+#if BY_LANE
+/* The same where the rows of a lie side by side (tn). */
+INLINE void step_side_by_side(int rows, int cols, sums *s, const real *a, const real *b)
+{
+    vec row_b[COLS], part[ROWS / LANES];
+    load_b(cols, row_b, b);
+    UNROLL_FULL
+    for (int r = 0; r < rows; r += LANES) part[r / LANES] = vload(a + r);
+    UNROLL_FULL
+    for (int r = 0; r < rows; r++)
+        add_row(cols, s->at[r], part[r / LANES][r % LANES], row_b);
+}
+#endif
+
+INLINE void tile(int rows, int cols, real *c, size_t ldc, const real *a, size_t row_step,
+                 size_t k_step, const real *b, size_t ldb, size_t k, int accumulate)
+{
+    sums s;
+    UNROLL_FULL
+    for (int r = 0; r < rows; r++)
+        UNROLL_FULL
+        for (int j = 0; j < cols; j++) s.at[r][j] = vsplat(0);
+    size_t p = 0;
+#if BY_LANE
+    if (row_step == 1 && rows % LANES == 0)
+        for (; p < k; p++) step_side_by_side(rows, cols, &s, a + p * k_step, b + p * ldb);
+#endif
+    for (; p < k; p++) step(rows, cols, &s, a + p * k_step, row_step, b + p * ldb);
+    UNROLL_FULL
+    for (int r = 0; r < rows; r++)
+        UNROLL_FULL
+        for (int j = 0; j < cols; j++) {
+            real *at = c + (size_t)r * ldc + (size_t)(j * LANES);
+            vstore(at, accumulate ? vload(at) + s.at[r][j] : s.at[r][j]);
+        }
+}
+
+INLINE void stripe(int cols, real *c, size_t ldc, const real *a, size_t row_step, size_t k_step,
+                   const real *b, size_t ldb, size_t m, size_t k, int accumulate)
+{
+    size_t i = 0;
+    for (; i + ROWS <= m; i += ROWS)
+        tile(ROWS, cols, c + i * ldc, ldc, a + i * row_step, row_step, k_step, b, ldb, k,
+             accumulate);
+    for (; i + 2 <= m; i += 2)
+        tile(2, cols, c + i * ldc, ldc, a + i * row_step, row_step, k_step, b, ldb, k, accumulate);
+    if (i < m) tile(1, cols, c + i * ldc, ldc, a + i * row_step, row_step, k_step, b, ldb, k, accumulate);
+}
+
+INLINE void product(real *c, size_t ldc, const real *a, size_t row_step, size_t k_step,
+                    const real *b, size_t ldb, size_t m, size_t n, size_t k, int accumulate)
+{
+    size_t j = 0;
+    for (; j + COLS * LANES <= n; j += COLS * LANES)
+        stripe(COLS, c + j, ldc, a, row_step, k_step, b + j, ldb, m, k, accumulate);
+    for (; j < n; j += LANES)
+        stripe(1, c + j, ldc, a, row_step, k_step, b + j, ldb, m, k, accumulate);
+}
+
+void KERNEL(gemm_nn)(real *c, size_t ldc, const real *a, size_t lda, const real *b, size_t ldb,
+                     size_t m, size_t n, size_t k, int accumulate)
+{
+    product(c, ldc, a, lda, 1, b, ldb, m, n, k, accumulate);
+}
+
+void KERNEL(gemm_tn)(real *c, size_t ldc, const real *a, size_t lda, const real *b, size_t ldb,
+                     size_t m, size_t n, size_t k, int accumulate)
+{
+    product(c, ldc, a, 1, lda, b, ldb, m, n, k, accumulate);
+}

@@ -1,0 +1,25 @@
+/* cpu/body/peak.c - what the machine can do: fused multiply-adds on registers, updates in memory. */
+#include "cpu/body/vec.h"
+
+/* Each chain takes a little from its neighbour: no product can be hoisted out of the loop, and with
+ * `little` around 1e-9 the numbers stay near 1. */
+real KERNEL(peak_fma)(size_t rounds, real little)
+{
+    vec x[PEAK_CHAINS];
+    UNROLL_FULL
+    for (int i = 0; i < PEAK_CHAINS; i++) x[i] = vsplat(1 + little * (real)i);
+    for (size_t r = 0; r < rounds; r++) {
+        UNROLL_FULL
+        for (int i = 0; i < PEAK_CHAINS; i++) x[i] += little * x[(i + 1) % PEAK_CHAINS];
+    }
+    vec total = x[0];
+    UNROLL_FULL
+    for (int i = 1; i < PEAK_CHAINS; i++) total += x[i];
+    return vsum(total);
+}
+
+void KERNEL(peak_update)(real *x, size_t padded, real a, real b)
+{
+    const vec va = vsplat(a), vb = vsplat(b);
+    for (size_t i = 0; i < padded; i += LANES) vstore(x + i, vload(x + i) * va + vb);
+}

@@ -1,0 +1,150 @@
+/* cpu/body/vec.h - vectors of `real` as wide as the ISA this file is compiled for.
+ *
+ * LNT_VEC_BYTES is 16, 32 or 64, or 0 for the scalar build, where a vec is a plain real. */
+#ifndef LNT_CPU_BODY_VEC_H
+#define LNT_CPU_BODY_VEC_H
+
+#if LNT_VEC_BYTES == 16
+#include <arm_neon.h>
+#elif LNT_VEC_BYTES
+#include <immintrin.h>
+#endif
+
+#include "cpu/kernels.h"
+
+#define KERNEL(name) LNT_PASTE4(lnt_, LNT_ISA, _, LNT_REAL_NAME(name))
+#define INLINE static inline __attribute__((always_inline))
+
+/* Before a loop of known count over an array of vecs: without it they would live in memory. */
+#if defined(__clang__)
+#define UNROLL_FULL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL_FULL _Pragma("GCC unroll 16")
+#endif
+
+#ifdef LNT_DOUBLE
+typedef int64_t lane_int;
+typedef uint64_t lane_word;
+#else
+typedef int32_t lane_int;
+typedef uint32_t lane_word;
+#endif
+
+#if LNT_VEC_BYTES == 0
+typedef real vec;
+typedef lane_int ivec;
+enum { LANES = 1 };
+
+INLINE vec vload(const real *p) { return *p; }
+INLINE void vstore(real *p, vec x) { *p = x; }
+INLINE vec vsplat(real x) { return x; }
+INLINE real vsum(vec x) { return x; }
+INLINE vec vselect(int mask, vec a, vec b) { return mask ? a : b; }
+INLINE vec vclear(int mask, vec a) { return mask ? 0 : a; }
+INLINE vec vfrom_bits(ivec bits)
+{
+    vec x;
+    __builtin_memcpy(&x, &bits, sizeof x);
+    return x;
+}
+INLINE ivec vbits(vec x)
+{
+    ivec bits;
+    __builtin_memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+INLINE ivec vadd_exponent(ivec bits, ivec n, int mantissa)
+{
+    return (ivec)((lane_word)bits + ((lane_word)n << mantissa));
+}
+#else
+typedef real vec __attribute__((vector_size(LNT_VEC_BYTES)));
+typedef lane_int ivec __attribute__((vector_size(LNT_VEC_BYTES)));
+typedef lane_word wvec __attribute__((vector_size(LNT_VEC_BYTES)));
+typedef real vec_anywhere
+    __attribute__((vector_size(LNT_VEC_BYTES), aligned(sizeof(real)), may_alias));
+enum { LANES = LNT_VEC_BYTES / (int)sizeof(real) };
+
+INLINE vec vload(const real *p) { return *(const vec_anywhere *)p; }
+INLINE void vstore(real *p, vec x) { *(vec_anywhere *)p = x; }
+INLINE vec vsplat(real x) { return x - (vec){ 0 }; }
+INLINE real vsum(vec x) /* in halves, so that the order is the same for any compiler */
+{
+    real part[LANES];
+    __builtin_memcpy(part, &x, sizeof part);
+    for (int half = LANES / 2; half; half /= 2)
+        for (int i = 0; i < half; i++) part[i] += part[i + half];
+    return part[0];
+}
+INLINE vec vfrom_bits(ivec bits) { return (vec)bits; }
+INLINE ivec vbits(vec x) { return (ivec)x; }
+INLINE ivec vadd_exponent(ivec bits, ivec n, int mantissa)
+{
+    return (ivec)((wvec)bits + ((wvec)n << mantissa));
+}
+INLINE vec vclear(ivec mask, vec a) { return (vec)(~mask & (ivec)a); } /* 0 where mask */
+INLINE vec vselect(ivec mask, vec a, vec b)
+{
+    return (vec)((mask & (ivec)a) | (~mask & (ivec)b));
+}
+#endif
+
+/* Independent sums in peak_fma: more than latency times pipes, and room left in the registers. */
+enum { PEAK_CHAINS = LNT_VEC_BYTES == 32 ? 12 : 16 };
+
+/* The larger; compilers do not find the instruction by themselves, because of NaN. */
+#if LNT_VEC_BYTES == 16 && defined(LNT_DOUBLE)
+INLINE vec vmax(vec a, vec b) { return (vec)vmaxq_f64((float64x2_t)a, (float64x2_t)b); }
+#elif LNT_VEC_BYTES == 16
+INLINE vec vmax(vec a, vec b) { return (vec)vmaxq_f32((float32x4_t)a, (float32x4_t)b); }
+#elif LNT_VEC_BYTES == 32 && defined(LNT_DOUBLE)
+INLINE vec vmax(vec a, vec b) { return (vec)_mm256_max_pd((__m256d)a, (__m256d)b); }
+#elif LNT_VEC_BYTES == 32
+INLINE vec vmax(vec a, vec b) { return (vec)_mm256_max_ps((__m256)a, (__m256)b); }
+#elif LNT_VEC_BYTES == 64 && defined(LNT_DOUBLE)
+INLINE vec vmax(vec a, vec b) { return (vec)_mm512_max_pd((__m512d)a, (__m512d)b); }
+#elif LNT_VEC_BYTES == 64
+INLINE vec vmax(vec a, vec b) { return (vec)_mm512_max_ps((__m512)a, (__m512)b); }
+#else
+INLINE vec vmax(vec a, vec b) { return a > b ? a : b; }
+#endif
+
+/* e^x for x up to where it overflows, 0 below the smallest normal number.  x = n ln 2 + rest with ln 2
+ * in two parts, so that n times the first is exact even without a fused multiply-add; a minimax
+ * polynomial for the rest (relative error 2e-9 in float, 4e-20 in double); n added to the exponent
+ * bits. */
+INLINE vec vexp(vec x)
+{
+#ifdef LNT_DOUBLE
+    static const real c[] = { 1.0, 1.0,
+                              0x1.0000000000000p-1, 0x1.5555555555562p-3,
+                              0x1.55555555554ebp-5, 0x1.111111110dc4cp-7,
+                              0x1.6c16c16c3376dp-10, 0x1.a01a01b7c67b3p-13,
+                              0x1.a01a0132ccda9p-16, 0x1.71dde7de49538p-19,
+                              0x1.27e5af8a4d006p-22, 0x1.af77bb5e66289p-26,
+                              0x1.1e4fd6f637e72p-29 };
+    const real log2e = 0x1.71547652b82fep+0, ln2_high = 0x1.62e42feep-1,
+               ln2_low = 0x1.a39ef35793c76p-33;
+    const real magic = 0x1.8p52, lowest = -708;
+    enum { MANTISSA = 52, DEGREE = 12 };
+#else
+    static const real c[] = { 1.0f,           0x1.000000p+0f, 0x1.fffffap-2f, 0x1.55540ap-3f,
+                              0x1.55589ep-5f, 0x1.126dbep-7f, 0x1.6ab8cep-10f };
+    const real log2e = 0x1.715476p+0f, ln2_high = 0x1.63p-1f, ln2_low = -0x1.bd0106p-13f;
+    const real magic = 0x1.8p23f, lowest = -87;
+    enum { MANTISSA = 23, DEGREE = 6 };
+#endif
+    const vec shifted = x * log2e + magic;
+    const vec n = shifted - magic;
+    const vec rest = (x - n * ln2_high) - n * ln2_low;
+    /* In pairs (Estrin): shorter chains, and fewer copies of constants where a multiply-add
+     * overwrites its addend. */
+    const vec square = rest * rest;
+    vec y = vsplat(c[DEGREE]);
+    UNROLL_FULL
+    for (int i = DEGREE - 2; i >= 0; i -= 2) y = (c[i] + c[i + 1] * rest) + square * y;
+    y = vfrom_bits(vadd_exponent(vbits(y), vbits(shifted), MANTISSA));
+    return vclear(x < lowest, y); /* NaN stays */
+}
+
+#endif

@@ -1,0 +1,40 @@
+/* cpu/kernels.h - the dispatch table of micro-kernels, one per ISA and number type. */
+#ifndef LNT_CPU_KERNELS_H
+#define LNT_CPU_KERNELS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/context.h"
+#include "cpu/real.h"
+
+/* Leading dimensions and counts are padded to this many elements: enough for every ISA. */
+enum { LNT_PAD = 16 };
+
+static inline size_t lnt_round_up(size_t n, size_t multiple)
+{
+    return (n + multiple - 1) / multiple * multiple;
+}
+
+#define K(name, result, arguments) result(*name) arguments;
+typedef struct lnt_kernels_f32 {
+    size_t lanes;     /* elements in one vector */
+    double fma_flops; /* of one round of peak_fma */
+#define R float
+#include "cpu/kernels.def"
+#undef R
+} lnt_kernels_f32;
+
+typedef struct lnt_kernels_f64 {
+    size_t lanes;
+    double fma_flops;
+#define R double
+#include "cpu/kernels.def"
+#undef R
+} lnt_kernels_f64;
+#undef K
+
+const lnt_kernels_f32 *lnt_kernels_get_f32(int isa);
+const lnt_kernels_f64 *lnt_kernels_get_f64(int isa);
+
+#endif
