@@ -1,0 +1,46 @@
+/* attention/direct.h - the quadratic form of any mechanism y_i = sum_j w(x_ij) v_j / sum_j w(x_ij),
+ * x = q.k on mapped q and k, in tiles: what differs between mechanisms is this table. */
+#ifndef LNT_ATTENTION_DIRECT_H
+#define LNT_ATTENTION_DIRECT_H
+
+#include "attention/linear_feature.h"
+#include "attention/mechanism.h"
+#include "attention/tile.h"
+
+typedef struct lnt_direct {
+    real masked; /* the score whose weight is 0 */
+    bool has_max;
+    /* Mapped q as columns [D, ld], mapped k as rows [n, ld]; x = q.k.  keys returns own or, with its
+     * own leading dimension, the tensor itself (read_rows). */
+    void (*queries)(const lnt_run *run, lnt_feature_tile *feature, int64_t b, int64_t h, int64_t n0,
+                    size_t n, real *columns, size_t ld);
+    const real *(*keys)(const lnt_run *run, lnt_feature_tile *feature, int64_t b, int64_t h,
+                        int64_t n0, size_t n, real *own, size_t *ld);
+    /* x [keys, ld] becomes w, relative to e^max; what was summed before is to be rescaled. */
+    void (*fold)(const kernels *ker, real *x, size_t ld, size_t keys, size_t padded, real *max,
+                 real *sum, real *rescale);
+    /* What backward keeps of a query. */
+    real (*statistic)(const lnt_run *run, real max, real sum);
+    /* x becomes p = w / den, dw (= dy.v) becomes dx. */
+    void (*weigh)(const kernels *ker, real *x, real *dw, size_t ld, size_t keys, size_t padded,
+                  const real *statistic, const real *delta);
+    /* dq, dk from the gradients of mapped q, k, as columns [D, ld]. */
+    void (*store_dq)(const lnt_run *run, lnt_feature_tile *feature, int64_t b, int64_t h,
+                     int64_t n0, size_t n, real *columns, size_t ld);
+    void (*store_dk)(const lnt_run *run, lnt_feature_tile *feature, int64_t b, int64_t h,
+                     int64_t n0, size_t n, real *columns, size_t ld);
+} lnt_direct;
+
+#define lnt_direct_shared LNT_REAL_NAME(lnt_direct_shared)
+#define lnt_direct_scratch LNT_REAL_NAME(lnt_direct_scratch)
+#define lnt_direct_forward LNT_REAL_NAME(lnt_direct_forward)
+#define lnt_direct_backward LNT_REAL_NAME(lnt_direct_backward)
+
+enum { LNT_TILE_QUERIES = 64, LNT_TILE_KEYS = 32 };
+
+size_t lnt_direct_shared(const lnt_attn_desc *p);
+size_t lnt_direct_scratch(const lnt_attn_desc *p);
+void lnt_direct_forward(const lnt_direct *kind, lnt_run *run);
+void lnt_direct_backward(const lnt_direct *kind, lnt_run *run);
+
+#endif

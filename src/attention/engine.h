@@ -1,0 +1,25 @@
+/* attention/engine.h - what a plan and a state have in common: a resolved problem that owns its
+ * arrays, and the scratch its algorithms run in. */
+#ifndef LNT_ATTENTION_ENGINE_H
+#define LNT_ATTENTION_ENGINE_H
+
+#include "attention/mechanism.h"
+
+typedef struct lnt_engine {
+    lnt_ctx *ctx;
+    lnt_attn_desc p; /* resolved; decay is our own copy */
+    lnt_arena memory;
+    void *weights;
+    char *shared, *scratch;
+    size_t scratch_stride;
+} lnt_engine;
+
+/* Scratch for any of these algorithms.  resolved comes from lnt_problem_resolve. */
+lnt_status lnt_engine_open(lnt_ctx *ctx, const lnt_attn_desc *resolved,
+                           const lnt_algo *const *algos, int count, lnt_engine *out);
+void lnt_engine_close(lnt_engine *engine);
+
+/* A run over a checked io. */
+lnt_run lnt_engine_run(const lnt_engine *engine, const lnt_attn_io *io, int64_t sequences);
+
+#endif

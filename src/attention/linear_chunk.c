@@ -1,0 +1,194 @@
+/* attention/linear_chunk.c - the steps of the chunked form; see linear_chunk.h.
+ *
+ * Inside a chunk the masked quadratic form, across chunks the state:
+ *
+ *     o_i = decay^(i+1) phi(q_i) S + sum_{j<=i} decay^(i-j) (phi(q_i).phi(k_j)) v_j
+ *
+ * S changes once per chunk, so its sums are n/C long and lose few digits. */
+#include "attention/linear_chunk.h"
+
+#include <math.h>
+#include <omp.h>
+#include <string.h>
+
+enum { BLOCK = 8 }; /* rows of the triangle that are taken together */
+
+/* A chunk of C costs C (D + m) more per token inside, and saves passes over S and roundings of it:
+ * an eighth of the state's own work is a good trade. */
+int64_t lnt_chunk_length(const lnt_attn_desc *p)
+{
+    const double D = (double)lnt_problem_width(p), m = (double)p->dim_value;
+    const double eighth = D * m / (D + m) / 2;
+    return eighth < 32 ? 16 : eighth < 64 ? 32 : 64;
+}
+
+static memory take_memory(lnt_arena *arena, size_t D, size_t mp, size_t Dp)
+{
+    return (memory){ .s = take(arena, D, mp), .z = take(arena, 1, Dp) };
+}
+
+chunk_scratch lnt_chunk_take(lnt_arena *arena, const lnt_attn_desc *p)
+{
+    const size_t C = (size_t)lnt_chunk_length(p), D = (size_t)lnt_problem_width(p),
+                 m = (size_t)p->dim_value;
+    chunk_scratch c = { .C = C, .Cp = pad(C), .D = D, .m = m, .Dp = pad(D), .mp = pad(m) };
+    c.mem = take_memory(arena, D, c.mp, c.Dp);
+    c.k = take(arena, C, c.Dp);
+    c.v_own = take(arena, C, c.mp);
+    c.qt = take(arena, D, c.Cp);
+    c.pt = take(arena, C, c.Cp);
+    c.o = take(arena, C, c.mp);
+    c.den = take(arena, 1, c.Cp);
+    c.inverse = take(arena, 1, c.Cp);
+    c.power = take(arena, 1, C + 1);
+    c.feature = lnt_feature_tile_take(arena, p, C);
+    if (!p->backward) return c;
+    c.grad = take_memory(arena, D, c.mp, c.Dp);
+    c.dn = take(arena, C, c.mp);
+    c.dnt = take(arena, m, c.Cp);
+    c.dden = take(arena, 1, c.Cp);
+    c.vt = take(arena, m, c.Cp);
+    c.dv = take(arena, C, c.mp);
+    c.dphi = take(arena, D, c.Cp);
+    return c;
+}
+
+chunk_scratch lnt_chunk_open(const chunk_job *job)
+{
+    const lnt_run *run = job->run;
+    lnt_arena arena = { .base = run->scratch + (size_t)omp_get_thread_num() * run->scratch_stride,
+                        .capacity = run->scratch_stride };
+    chunk_scratch c = lnt_chunk_take(&arena, run->p);
+    for (size_t i = 0; i <= c.C; i++) c.power[i] = (real)pow((double)job->decay, (double)i);
+    return c;
+}
+
+/* Backward keeps two numbers for each query: 1 / den and the gradient of den. */
+size_t lnt_chunk_shared(const lnt_attn_desc *p)
+{
+    size_t bytes;
+    if (!p->backward) return 0;
+    if (!lnt_size_product((size_t)p->batch, (size_t)p->heads, (size_t)p->length_q, &bytes) ||
+        !lnt_size_product(bytes, 2, sizeof(real), &bytes))
+        return SIZE_MAX;
+    return bytes;
+}
+
+size_t lnt_chunk_scratch(const lnt_attn_desc *p)
+{
+    lnt_arena counting = { 0 };
+    lnt_chunk_take(&counting, p);
+    return counting.overflow ? SIZE_MAX : counting.used;
+}
+
+chunk_job lnt_chunk_job(lnt_run *run, int64_t sequence, int64_t kvh)
+{
+    return (chunk_job){ .run = run,
+                        .ker = run_kernels(run),
+                        .seq = lnt_io_sequence(run->io, sequence),
+                        .kvh = kvh,
+                        .decay = run->p->decay ? (real)run->p->decay[kvh] : 1 };
+}
+
+memory lnt_memory_of(const lnt_state *state, int64_t b, int64_t h)
+{
+    if (!state) return (memory){ NULL, NULL };
+    return (memory){ .s = (real *)lnt_tensor_row(&state->tensor[0], b, h, 0),
+                     .z = (real *)lnt_tensor_row(&state->tensor[1], b, h, 0) };
+}
+
+void lnt_memory_copy(memory dst, memory src, size_t s_count, size_t z_count)
+{
+    if (dst.s == src.s) return;
+    if (src.s) {
+        memcpy(dst.s, src.s, s_count * sizeof(real));
+        memcpy(dst.z, src.z, z_count * sizeof(real));
+    } else {
+        memset(dst.s, 0, s_count * sizeof(real));
+        memset(dst.z, 0, z_count * sizeof(real));
+    }
+}
+
+void lnt_chunk_load_keys(const chunk_job *job, chunk_scratch *c, int64_t t, size_t n)
+{
+    const lnt_run *run = job->run;
+    const int64_t row = job->seq.k0 + t;
+    lnt_feature_rows_of(run, &c->feature, &run->io->k, job->seq.b, job->kvh, row, n, c->k, c->Dp);
+    const lnt_tensor *v = &run->io->v;
+    c->ldv = c->mp;
+    if (run->sign > 0 && !(job->decay < 1)) { /* as it is */
+        c->v = read_rows(job->ker, c->v_own, &c->ldv, v, job->seq.b, job->kvh, row, n);
+        return;
+    }
+    load_rows(job->ker, c->v_own, c->mp, v, job->seq.b, job->kvh, row, n, run->sign);
+    c->v = c->v_own;
+}
+
+void lnt_chunk_absorb(const chunk_job *job, chunk_scratch *c, size_t n)
+{
+    const kernels *ker = job->ker;
+    const bool decays = job->decay < 1;
+    if (decays) {
+        ker->scale(c->mem.s, c->power[n], c->D * c->mp);
+        ker->scale(c->mem.z, c->power[n], c->D);
+    }
+    for (size_t j = 0; j < n; j++) {
+        const real weight = decays ? c->power[n - 1 - j] : 1;
+        if (decays) ker->scale(c->v_own + j * c->mp, weight, c->m);
+        ker->axpy(c->mem.z, (real)job->run->sign * weight, c->k + j * c->Dp, c->D);
+    }
+    ker->gemm_tn(c->mem.s, c->mp, c->k, c->Dp, c->v, c->ldv, c->D, lnt_round_up(c->m, ker->lanes),
+                 n, 1);
+}
+
+void lnt_chunk_weights(const chunk_job *job, chunk_scratch *c, size_t n)
+{
+    const kernels *ker = job->ker;
+    const size_t lanes = lnt_round_up(n, ker->lanes);
+    for (size_t j0 = 0; j0 < n; j0 += BLOCK) {
+        const size_t rows = n - j0 < BLOCK ? n - j0 : BLOCK;
+        const size_t i0 = j0 / ker->lanes * ker->lanes; /* queries before j0 see none of these */
+        ker->gemm_nn(c->pt + j0 * c->Cp + i0, c->Cp, c->k + j0 * c->Dp, c->Dp, c->qt + i0, c->Cp,
+                     rows, lanes - i0, c->D, 0);
+        for (size_t j = j0; j < j0 + rows; j++) {
+            real *row = c->pt + j * c->Cp;
+            for (size_t i = i0; i < j; i++) row[i] = 0;
+            if (job->decay < 1)
+                for (size_t i = j; i < n; i++) row[i] *= c->power[i - j];
+        }
+    }
+}
+
+/* o += pt^T v and den += the column sums of pt, over the triangle only. */
+static void read_within(const chunk_job *job, chunk_scratch *c, size_t n)
+{
+    const kernels *ker = job->ker;
+    const size_t wide = lnt_round_up(c->m, ker->lanes);
+    lnt_chunk_weights(job, c, n);
+    for (size_t j = 0; j < n; j++) ker->axpy(c->den + j, 1, c->pt + j * c->Cp + j, n - j);
+    for (size_t i0 = 0; i0 < n; i0 += BLOCK) {
+        const size_t rows = n - i0 < BLOCK ? n - i0 : BLOCK;
+        ker->gemm_tn(c->o + i0 * c->mp, c->mp, c->pt + i0, c->Cp, c->v, c->ldv, rows, wide,
+                     i0 + rows, 1);
+    }
+}
+
+void lnt_chunk_read(const chunk_job *job, chunk_scratch *c, int64_t h, int64_t t, size_t n,
+                    bool within)
+{
+    const kernels *ker = job->ker;
+    const lnt_run *run = job->run;
+    lnt_feature_columns(run, &c->feature, &run->io->q, job->seq.b, h, job->seq.q0 + t, n, c->qt,
+                        c->Cp);
+    ker->gemm_tn(c->o, c->mp, c->qt, c->Cp, c->mem.s, c->mp, n, lnt_round_up(c->m, ker->lanes),
+                 c->D, 0);
+    ker->gemm_nn(c->den, c->Cp, c->mem.z, c->D, c->qt, c->Cp, 1, lnt_round_up(n, ker->lanes), c->D,
+                 0);
+    if (!within) return;
+    if (job->decay < 1)
+        for (size_t i = 0; i < n; i++) {
+            ker->scale(c->o + i * c->mp, c->power[i + 1], c->m);
+            c->den[i] *= c->power[i + 1];
+        }
+    read_within(job, c, n);
+}

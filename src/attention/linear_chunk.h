@@ -1,0 +1,94 @@
+/* attention/linear_chunk.h - one head of linear attention in chunks: the scratch and the steps that
+ * forward (linear_chunked.c) and backward (linear_backward.c) share. */
+#ifndef LNT_ATTENTION_LINEAR_CHUNK_H
+#define LNT_ATTENTION_LINEAR_CHUNK_H
+
+#include "attention/linear_feature.h"
+#include "attention/state.h"
+#include "attention/tile.h"
+#include "core/threads.h"
+
+/* S [D, mp] and z [D]: a state, or the gradient of one. */
+typedef struct memory {
+    real *s, *z;
+} memory;
+
+typedef struct chunk_scratch {
+    size_t C, Cp;        /* tokens in a chunk, padded */
+    size_t D, m, Dp, mp; /* widths, padded */
+    memory mem;          /* the state before this chunk */
+    real *k;             /* phi(k) [C, Dp] */
+    real *v_own;         /* [C, mp] */
+    const real *v;       /* [C, ldv]: v_own, or the tensor itself */
+    size_t ldv;
+    real *qt;            /* phi(q)^T [D, Cp] */
+    real *pt;            /* weights [C keys, Cp queries] */
+    real *o;             /* [C, mp] */
+    real *den, *inverse; /* [Cp] */
+    real *power;         /* decay^0 .. decay^C */
+    lnt_feature_tile feature;
+    /* backward */
+    memory grad;     /* gradient of the state after this chunk */
+    real *dn, *dnt;  /* gradient of the numerator [C, mp], and transposed [m, Cp] */
+    real *dden;      /* gradient of the denominator [Cp] */
+    real *vt;        /* v^T [m, Cp] */
+    real *dv;        /* [C, mp] */
+    real *dphi;      /* [D, Cp] */
+} chunk_scratch;
+
+/* One kv head of one sequence. */
+typedef struct chunk_job {
+    lnt_run *run;
+    const kernels *ker;
+    lnt_sequence seq;
+    int64_t kvh;
+    real decay;
+} chunk_job;
+
+#define lnt_chunk_length LNT_REAL_NAME(lnt_chunk_length)
+#define lnt_chunk_shared LNT_REAL_NAME(lnt_chunk_shared)
+#define lnt_chunk_scratch LNT_REAL_NAME(lnt_chunk_scratch)
+#define lnt_chunk_take LNT_REAL_NAME(lnt_chunk_take)
+#define lnt_chunk_open LNT_REAL_NAME(lnt_chunk_open)
+#define lnt_chunk_job LNT_REAL_NAME(lnt_chunk_job)
+#define lnt_chunk_load_keys LNT_REAL_NAME(lnt_chunk_load_keys)
+#define lnt_chunk_absorb LNT_REAL_NAME(lnt_chunk_absorb)
+#define lnt_chunk_read LNT_REAL_NAME(lnt_chunk_read)
+#define lnt_chunk_weights LNT_REAL_NAME(lnt_chunk_weights)
+#define lnt_chunk_backward LNT_REAL_NAME(lnt_chunk_backward)
+#define lnt_memory_of LNT_REAL_NAME(lnt_memory_of)
+#define lnt_memory_copy LNT_REAL_NAME(lnt_memory_copy)
+
+int64_t lnt_chunk_length(const lnt_attn_desc *p);
+size_t lnt_chunk_shared(const lnt_attn_desc *p);
+size_t lnt_chunk_scratch(const lnt_attn_desc *p);
+chunk_scratch lnt_chunk_take(lnt_arena *arena, const lnt_attn_desc *p);
+chunk_job lnt_chunk_job(lnt_run *run, int64_t sequence, int64_t kvh);
+/* This thread's scratch, ready for the job. */
+chunk_scratch lnt_chunk_open(const chunk_job *job);
+
+/* phi(k) and v of n tokens from position t. */
+void lnt_chunk_load_keys(const chunk_job *job, chunk_scratch *c, int64_t t, size_t n);
+/* mem = decay^n mem + sum_j decay^(n-1-j) phi(k_j) [v_j, 1].  Overwrites v where decay < 1. */
+void lnt_chunk_absorb(const chunk_job *job, chunk_scratch *c, size_t n);
+/* o = phi(q) S, den = phi(q) z for n queries of head h from query t; `within`: the n keys loaded
+ * stand at the same positions, and each query sees those up to its own. */
+void lnt_chunk_read(const chunk_job *job, chunk_scratch *c, int64_t h, int64_t t, size_t n,
+                    bool within);
+/* pt[j,i] = decay^(i-j) phi(q_i).phi(k_j) for j <= i, else 0 in the columns that are read. */
+void lnt_chunk_weights(const chunk_job *job, chunk_scratch *c, size_t n);
+
+void lnt_chunk_backward(lnt_run *run);
+
+/* Threads this run is worth. */
+static inline int chunk_threads(const lnt_run *run)
+{
+    const double flops = 2 * (double)(lnt_problem_width(run->p) * run->p->dim_value);
+    return lnt_threads_for(run->ctx, flops * (double)run->p->heads * lnt_run_tokens(run));
+}
+
+/* Where sequence b, head h of a state lives; and dst = src, zeros if src->s is NULL. */
+memory lnt_memory_of(const lnt_state *state, int64_t b, int64_t h);
+void lnt_memory_copy(memory dst, memory src, size_t s_count, size_t z_count);
+
+#endif

@@ -1,0 +1,98 @@
+/* attention/linear_direct.c - linear attention as a quadratic form: the weights phi(q).phi(k) tile
+ * by tile.  Fewer operations than the state form while n is below about dm / (d + m).
+ *
+ *     y_i = sum_j w_ij v_j / (sum_j w_ij + eps),   w_ij = decay^(i-j) phi(q_i).phi(k_j)
+ *
+ * O(n^2 (d + m)) time.  See docs/math/linear.md */
+#include "attention/direct.h"
+
+static void load_queries(const lnt_run *run, lnt_feature_tile *feature, int64_t b, int64_t h,
+                         int64_t n0, size_t n, real *columns, size_t ld)
+{
+    lnt_feature_columns(run, feature, &run->io->q, b, h, n0, n, columns, ld);
+}
+
+static const real *load_keys(const lnt_run *run, lnt_feature_tile *feature, int64_t b, int64_t h,
+                             int64_t n0, size_t n, real *own, size_t *ld)
+{
+    lnt_feature_rows_of(run, feature, &run->io->k, b, h, n0, n, own, *ld);
+    return own;
+}
+
+static void fold(const kernels *ker, real *x, size_t ld, size_t keys, size_t padded, real *max,
+                 real *sum, real *rescale)
+{
+    (void)max;
+    (void)rescale;
+    for (size_t j = 0; j < keys; j++) ker->axpy(sum, 1, x + j * ld, padded);
+}
+
+static real inverse(const lnt_run *run, real max, real sum)
+{
+    (void)max;
+    const real den = sum + (real)run->p->eps;
+    return den == 0 ? 0 : 1 / den;
+}
+
+static void weigh(const kernels *ker, real *x, real *dw, size_t ld, size_t keys, size_t padded,
+                  const real *statistic, const real *delta)
+{
+    (void)ker;
+    for (size_t j = 0; j < keys; j++)
+        for (size_t i = 0; i < padded; i++) {
+            dw[j * ld + i] = (dw[j * ld + i] - delta[i]) * statistic[i];
+            x[j * ld + i] *= statistic[i];
+        }
+}
+
+static void store_dq(const lnt_run *run, lnt_feature_tile *feature, int64_t b, int64_t h,
+                     int64_t n0, size_t n, real *columns, size_t ld)
+{
+    lnt_feature_store_grad(run, feature, &run->io->q, &run->grads->dq, b, h, n0, n, columns, ld);
+}
+
+static void store_dk(const lnt_run *run, lnt_feature_tile *feature, int64_t b, int64_t h,
+                     int64_t n0, size_t n, real *columns, size_t ld)
+{
+    lnt_feature_store_grad(run, feature, &run->io->k, &run->grads->dk, b, h, n0, n, columns, ld);
+}
+
+static const lnt_direct kind = { .masked = 0,
+                                 .queries = load_queries,
+                                 .keys = load_keys,
+                                 .fold = fold,
+                                 .statistic = inverse,
+                                 .weigh = weigh,
+                                 .store_dq = store_dq,
+                                 .store_dk = store_dk };
+
+static void forward(lnt_run *run) { lnt_direct_forward(&kind, run); }
+static void backward(lnt_run *run) { lnt_direct_backward(&kind, run); }
+
+static double cost(const lnt_attn_desc *p)
+{
+    return lnt_pairs(p) * 2 * (double)(lnt_problem_width(p) + p->dim_value);
+}
+
+static const char *refuses(const lnt_attn_desc *p)
+{
+    (void)p;
+    return NULL;
+}
+
+static int64_t chunk(const lnt_attn_desc *p)
+{
+    (void)p;
+    return LNT_TILE_QUERIES;
+}
+
+const lnt_algo LNT_REAL_NAME(lnt_algo_linear_direct) = { .mechanism = LNT_LINEAR,
+                                                         .name = "linear/direct",
+                                                         .rate = 4e-11,
+                                                         .cost = cost,
+                                                         .refuses = refuses,
+                                                         .chunk = chunk,
+                                                         .shared = lnt_direct_shared,
+                                                         .scratch = lnt_direct_scratch,
+                                                         .forward = forward,
+                                                         .backward = backward };

@@ -1,0 +1,52 @@
+/* attention/mechanism.h - what an algorithm is.
+ *
+ * An algorithm is one file that exports one const table per number type.  It says what it cannot do,
+ * what it costs and how much scratch it needs; it runs forward, stops before the division when asked
+ * for a partial, and runs backward.  The registry (plan/algorithms.def) lists the tables. */
+#ifndef LNT_ATTENTION_MECHANISM_H
+#define LNT_ATTENTION_MECHANISM_H
+
+#include "attention/problem.h"
+#include "core/arena.h"
+
+/* One evaluation.  Pointers are checked; the algorithm can only compute. */
+typedef struct lnt_run {
+    lnt_ctx *ctx;
+    const lnt_attn_desc *p; /* resolved */
+    const void *weights;    /* random feature maps: see linear_feature.h; else NULL */
+    char *shared;           /* algo->shared bytes, one for the run */
+    char *scratch;          /* algo->scratch bytes for each thread, scratch_stride apart */
+    size_t scratch_stride;
+    const lnt_attn_io *io;
+    int64_t sequences;
+    bool causal;                 /* p->causal, or what a state operation needs */
+    double sign;                 /* of what is added to a state: 1, or -1 to remove it */
+    const lnt_partial *partial;  /* forward: write this instead of io->out */
+    const lnt_attn_grads *grads; /* backward */
+    int64_t nonpositive;         /* out: rows whose denominator was not above zero */
+} lnt_run;
+
+typedef struct lnt_algo {
+    lnt_mechanism mechanism;
+    const char *name;            /* "linear/chunked" */
+    double rate;                 /* seconds per FLOP of `cost` where nobody calibrated */
+    double (*cost)(const lnt_attn_desc *p); /* FLOPs this algorithm spends on a forward run */
+    const char *(*refuses)(const lnt_attn_desc *p);   /* why it cannot do p, or NULL */
+    int64_t (*chunk)(const lnt_attn_desc *p);         /* tokens per chunk or tile */
+    bool takes_state;            /* runs with io->state_in, io->state_out */
+    size_t (*shared)(const lnt_attn_desc *p);         /* bytes, once per run */
+    size_t (*scratch)(const lnt_attn_desc *p);        /* bytes for each thread */
+    void (*forward)(lnt_run *run);
+    void (*backward)(lnt_run *run);
+} lnt_algo;
+
+/* Pairs of a query and a key, and queries plus keys, of one head over all sequences of a run. */
+double lnt_run_pairs(const lnt_run *run);
+double lnt_run_tokens(const lnt_run *run);
+
+/* FLOPs by the formulas of docs/math, whatever the algorithm: what a benchmark may count. */
+double lnt_useful_flops(const lnt_attn_desc *p);
+double lnt_useful_flops_backward(const lnt_attn_desc *p);
+double lnt_pairs(const lnt_attn_desc *p); /* visible (query, key) pairs, all heads and batches */
+
+#endif

@@ -1,0 +1,94 @@
+/* attention/partial.c - answers before the division: adding those of disjoint keys, and dividing.
+ *
+ *     num = sum_j w_j v_j,  den = sum_j w_j;  softmax: w_j = e^{x_j - max} */
+#include <math.h>
+
+#include "attention/mechanism.h"
+#include "attention/partial.h"
+#include "core/tensor.h"
+
+static bool has_max(const lnt_partial *partial) { return partial->max.data != NULL; }
+
+lnt_status lnt_partial_check(lnt_ctx *ctx, const char *name, const lnt_partial *partial)
+{
+    if (!partial) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "%s is NULL", name);
+    const int64_t *s = partial->num.shape;
+    lnt_status status = lnt_tensor_check(ctx, "partial num", &partial->num);
+    if (!status) status = lnt_tensor_expect(ctx, "partial den", &partial->den, s[0], s[1], s[2], 1);
+    if (!status && has_max(partial))
+        status = lnt_tensor_expect(ctx, "partial max", &partial->max, s[0], s[1], s[2], 1);
+    if (status) return status;
+    const lnt_dtype dtype = partial->num.dtype;
+    if ((dtype != LNT_F32 && dtype != LNT_F64) || partial->den.dtype != dtype ||
+        (has_max(partial) && partial->max.dtype != dtype))
+        return lnt_fail(ctx, LNT_ERR_DTYPE,
+                        "%s: num, den and max must all be f32 or all f64, num is %s", name,
+                        lnt_dtype_name(dtype));
+    return LNT_OK;
+}
+
+static void merge_row(const lnt_partial *into, const lnt_partial *other, int64_t b, int64_t h,
+                      int64_t n)
+{
+    double keep = 1, take = 1;
+    if (has_max(into)) {
+        const double a = lnt_tensor_get(&into->max, b, h, n, 0);
+        const double c = lnt_tensor_get(&other->max, b, h, n, 0), top = a > c ? a : c;
+        if (top == -INFINITY) return; /* neither has seen a key */
+        keep = exp(a - top);
+        take = exp(c - top);
+        lnt_tensor_set(&into->max, b, h, n, 0, top);
+    }
+    lnt_tensor_set(&into->den, b, h, n, 0,
+                   keep * lnt_tensor_get(&into->den, b, h, n, 0) +
+                       take * lnt_tensor_get(&other->den, b, h, n, 0));
+    for (int64_t d = 0; d < into->num.shape[3]; d++)
+        lnt_tensor_set(&into->num, b, h, n, d,
+                       keep * lnt_tensor_get(&into->num, b, h, n, d) +
+                           take * lnt_tensor_get(&other->num, b, h, n, d));
+}
+
+lnt_status lnt_partial_merge(lnt_ctx *ctx, const lnt_partial *into, const lnt_partial *other)
+{
+    lnt_status status = lnt_partial_check(ctx, "into", into);
+    if (status) return status;
+    if (!other) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "other is NULL");
+    const int64_t *s = into->num.shape;
+    status = lnt_tensor_expect(ctx, "other: num", &other->num, s[0], s[1], s[2], s[3]);
+    if (!status) status = lnt_partial_check(ctx, "other", other);
+    if (status) return status;
+    if (has_max(into) != has_max(other))
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT,
+                        "into and other must both have a max (softmax) or both have none");
+    const int64_t rows = s[0] * s[1] * s[2];
+#pragma omp parallel for num_threads(ctx->threads)
+    for (int64_t r = 0; r < rows; r++)
+        merge_row(into, other, r / s[2] / s[1], r / s[2] % s[1], r % s[2]);
+    return LNT_OK;
+}
+
+static void finish_row(const lnt_partial *partial, double eps, const lnt_tensor *out, int64_t b,
+                       int64_t h, int64_t n)
+{
+    const double den = lnt_tensor_get(&partial->den, b, h, n, 0) + eps;
+    for (int64_t d = 0; d < out->shape[3]; d++)
+        lnt_tensor_set(out, b, h, n, d,
+                       den == 0 ? 0 : lnt_tensor_get(&partial->num, b, h, n, d) / den);
+}
+
+lnt_status lnt_partial_finish(lnt_ctx *ctx, const lnt_partial *partial, double eps,
+                              const lnt_tensor *out)
+{
+    lnt_status status = lnt_partial_check(ctx, "partial", partial);
+    if (status) return status;
+    const int64_t *s = partial->num.shape;
+    status = lnt_tensor_expect(ctx, "out", out, s[0], s[1], s[2], s[3]);
+    if (status) return status;
+    if (!(eps >= 0) || isinf(eps))
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "eps is %g, must be finite and at least 0", eps);
+    const int64_t rows = s[0] * s[1] * s[2];
+#pragma omp parallel for num_threads(ctx->threads)
+    for (int64_t r = 0; r < rows; r++)
+        finish_row(partial, eps, out, r / s[2] / s[1], r / s[2] % s[1], r % s[2]);
+    return LNT_OK;
+}

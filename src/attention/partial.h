@@ -1,0 +1,9 @@
+/* attention/partial.h - checks on the unnormalised answers. */
+#ifndef LNT_ATTENTION_PARTIAL_H
+#define LNT_ATTENTION_PARTIAL_H
+
+#include "core/context.h"
+
+lnt_status lnt_partial_check(lnt_ctx *ctx, const char *name, const lnt_partial *partial);
+
+#endif

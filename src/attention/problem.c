@@ -1,0 +1,254 @@
+/* attention/problem.c - defaults and checks: past this file, a problem is known to make sense. */
+#include "attention/problem.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "attention/feature.h"
+#include "attention/state.h"
+#include "core/tensor.h"
+
+enum { MAX_EXTENT_BITS = 40 }; /* products of a few extents still fit 64 bits with room */
+
+const char *lnt_mechanism_name(lnt_mechanism mechanism)
+{
+    switch (mechanism) {
+    case LNT_SOFTMAX: return "softmax";
+    case LNT_LINEAR: return "linear";
+    }
+    return NULL;
+}
+
+const char *lnt_feature_map_name(lnt_feature_map map)
+{
+    static const char *const names[] = { "elu1", "relu", "exp", "identity", "fourier", "positive" };
+    const size_t i = (size_t)map;
+    return i < sizeof names / sizeof names[0] ? names[i] : NULL;
+}
+
+lnt_status lnt_attn_desc_init(lnt_attn_desc *desc, size_t size)
+{
+    if (!desc || size != sizeof *desc) return LNT_ERR_ARGUMENT;
+    *desc = (lnt_attn_desc){ .size = size,
+                             .dtype = LNT_F32,
+                             .batch = 1,
+                             .heads = 1,
+                             .length_k = -1,
+                             .scale = NAN,
+                             .eps = 1e-6 };
+    return LNT_OK;
+}
+
+static lnt_status check_extent(lnt_ctx *ctx, const char *name, int64_t value, int64_t least)
+{
+    if (value >= least && value <= INT64_C(1) << MAX_EXTENT_BITS) return LNT_OK;
+    return lnt_fail(ctx, LNT_ERR_ARGUMENT, "%s is %lld, must be %lld to 2^%d", name,
+                    (long long)value, (long long)least, MAX_EXTENT_BITS);
+}
+
+static lnt_status check_shape(lnt_ctx *ctx, const lnt_attn_desc *p)
+{
+    const struct {
+        const char *name;
+        int64_t value, least;
+    } extents[] = { { "batch", p->batch, 0 },       { "heads", p->heads, 0 },
+                    { "kv_heads", p->kv_heads, 0 }, { "length_q", p->length_q, 0 },
+                    { "length_k", p->length_k, 0 }, { "dim", p->dim, 1 },
+                    { "dim_value", p->dim_value, 1 } };
+    for (size_t i = 0; i < sizeof extents / sizeof extents[0]; i++) {
+        const lnt_status status =
+            check_extent(ctx, extents[i].name, extents[i].value, extents[i].least);
+        if (status) return status;
+    }
+    if (p->heads ? p->kv_heads == 0 || p->heads % p->kv_heads != 0 : p->kv_heads != 0)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "kv_heads is %lld, must divide heads, which is %lld",
+                        (long long)p->kv_heads, (long long)p->heads);
+    if (p->causal && p->length_q > p->length_k)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT,
+                        "causal: length_q is %lld, must be at most length_k, which is %lld",
+                        (long long)p->length_q, (long long)p->length_k);
+    return LNT_OK;
+}
+
+static lnt_status check_linear(lnt_ctx *ctx, lnt_attn_desc *p)
+{
+    if (!lnt_feature_map_name(p->feature_map))
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT,
+                        "feature_map is %d, must be elu1, relu, exp, identity, fourier or positive",
+                        (int)p->feature_map);
+    if (p->features == 0) p->features = 2 * p->dim;
+    if (lnt_feature_is_random(p->feature_map)) {
+        const lnt_status status = check_extent(ctx, "features", p->features, 1);
+        if (status) return status;
+        if (p->feature_map == LNT_MAP_FOURIER && p->features % 2)
+            return lnt_fail(ctx, LNT_ERR_ARGUMENT,
+                            "features is %lld, must be even for fourier (cosines and sines)",
+                            (long long)p->features);
+    }
+    if (!(p->eps >= 0) || isinf(p->eps))
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "eps is %g, must be finite and at least 0", p->eps);
+    if (!p->decay) return LNT_OK;
+    for (int64_t h = 0; h < p->kv_heads; h++)
+        if (!(p->decay[h] > 0 && p->decay[h] <= 1))
+            return lnt_fail(ctx, LNT_ERR_ARGUMENT,
+                            "decay of kv head %lld is %g, must be above 0 and at most 1",
+                            (long long)h, p->decay[h]);
+    return LNT_OK;
+}
+
+lnt_status lnt_problem_resolve(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_attn_desc *out)
+{
+    if (!desc) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "desc is NULL");
+    if (desc->size != sizeof *desc)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "desc: size is %zu, expected %zu", desc->size,
+                        sizeof *desc);
+    *out = *desc;
+    if (!lnt_mechanism_name(out->mechanism))
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "mechanism is %d, must be softmax or linear",
+                        (int)out->mechanism);
+    if (!lnt_dtype_size(out->dtype))
+        return lnt_fail(ctx, LNT_ERR_DTYPE, "dtype is %d, must be f32, f16, bf16 or f64",
+                        (int)out->dtype);
+    if (out->kv_heads == 0) out->kv_heads = out->heads;
+    if (out->length_k == -1) out->length_k = out->length_q;
+    if (out->dim_value == 0) out->dim_value = out->dim;
+    lnt_status status = check_shape(ctx, out);
+    if (status) return status;
+    if (isnan(out->scale)) out->scale = 1 / sqrt((double)out->dim);
+    if (isinf(out->scale))
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "scale is infinite, must be finite");
+    return out->mechanism == LNT_LINEAR ? check_linear(ctx, out) : LNT_OK;
+}
+
+int64_t lnt_problem_width(const lnt_attn_desc *p)
+{
+    return p->mechanism == LNT_LINEAR && lnt_feature_is_random(p->feature_map) ? p->features
+                                                                               : p->dim;
+}
+
+/* ---- one run --------------------------------------------------------------------------------- */
+
+lnt_sequence lnt_io_sequence(const lnt_attn_io *io, int64_t s)
+{
+    if (io->sequences)
+        return (lnt_sequence){ .b = 0,
+                               .q0 = io->cu_seqlens_q[s],
+                               .nq = io->cu_seqlens_q[s + 1] - io->cu_seqlens_q[s],
+                               .k0 = io->cu_seqlens_k[s],
+                               .nk = io->cu_seqlens_k[s + 1] - io->cu_seqlens_k[s] };
+    return (lnt_sequence){ .b = s,
+                           .nq = io->lengths_q ? io->lengths_q[s] : io->q.shape[2],
+                           .nk = io->lengths_k ? io->lengths_k[s] : io->k.shape[2] };
+}
+
+static lnt_status check_packed(lnt_ctx *ctx, const char *name, const int64_t *cu, int64_t sequences,
+                               int64_t rows)
+{
+    if (!cu) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "%s is NULL but sequences is not 0", name);
+    if (cu[0] < 0)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "%s[0] is %lld, must not be negative", name,
+                        (long long)cu[0]);
+    for (int64_t s = 0; s < sequences; s++)
+        if (cu[s + 1] < cu[s])
+            return lnt_fail(ctx, LNT_ERR_ARGUMENT, "%s[%lld] is %lld, must be at least %lld", name,
+                            (long long)(s + 1), (long long)cu[s + 1], (long long)cu[s]);
+    if (cu[sequences] > rows)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "%s[%lld] is %lld, must be at most the %lld rows",
+                        name, (long long)sequences, (long long)cu[sequences], (long long)rows);
+    return LNT_OK;
+}
+
+static lnt_status check_lengths(lnt_ctx *ctx, const char *name, const int64_t *lengths,
+                                int64_t batch, int64_t rows)
+{
+    for (int64_t b = 0; lengths && b < batch; b++)
+        if (lengths[b] < 0 || lengths[b] > rows)
+            return lnt_fail(ctx, LNT_ERR_ARGUMENT, "%s[%lld] is %lld, must be 0 to %lld", name,
+                            (long long)b, (long long)lengths[b], (long long)rows);
+    return LNT_OK;
+}
+
+static lnt_status check_sequences(lnt_ctx *ctx, const lnt_attn_io *io, int64_t *sequences)
+{
+    const int64_t batch = io->q.shape[0];
+    lnt_status status;
+    if (io->sequences < 0)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "sequences is %lld, must not be negative",
+                        (long long)io->sequences);
+    if (!io->sequences) {
+        *sequences = batch;
+        status = check_lengths(ctx, "lengths_q", io->lengths_q, batch, io->q.shape[2]);
+        if (!status)
+            status = check_lengths(ctx, "lengths_k", io->lengths_k, batch, io->k.shape[2]);
+        return status;
+    }
+    *sequences = io->sequences;
+    if (batch != 1)
+        return lnt_fail(ctx, LNT_ERR_SHAPE, "packed sequences: batch is %lld, must be 1",
+                        (long long)batch);
+    if (io->lengths_q || io->lengths_k)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "lengths and cu_seqlens cannot both be given");
+    status = check_packed(ctx, "cu_seqlens_q", io->cu_seqlens_q, io->sequences, io->q.shape[2]);
+    if (!status)
+        status = check_packed(ctx, "cu_seqlens_k", io->cu_seqlens_k, io->sequences, io->k.shape[2]);
+    return status;
+}
+
+static lnt_status check_tensors(lnt_ctx *ctx, const lnt_attn_desc *p, const lnt_attn_io *io,
+                                bool with_out)
+{
+    const int64_t batch = io->q.shape[0];
+    lnt_status status = lnt_tensor_expect(ctx, "q", &io->q, -1, p->heads, -1, p->dim);
+    if (!status)
+        status = lnt_tensor_expect(ctx, "k", &io->k, batch, p->kv_heads, -1, p->dim);
+    if (!status)
+        status = lnt_tensor_expect(ctx, "v", &io->v, batch, p->kv_heads, io->k.shape[2],
+                                   p->dim_value);
+    if (!status && with_out)
+        status = lnt_tensor_expect(ctx, "out", &io->out, batch, p->heads, io->q.shape[2],
+                                   p->dim_value);
+    if (status) return status;
+    const struct {
+        const char *name;
+        const lnt_tensor *t;
+    } typed[] = { { "q", &io->q }, { "k", &io->k }, { "v", &io->v }, { "out", &io->out } };
+    for (int i = 0; i < (with_out ? 4 : 3); i++)
+        if (typed[i].t->dtype != p->dtype)
+            return lnt_fail(ctx, LNT_ERR_DTYPE, "%s: dtype is %s, the plan's is %s", typed[i].name,
+                            lnt_dtype_name(typed[i].t->dtype), lnt_dtype_name(p->dtype));
+    const struct {
+        const char *name;
+        int64_t value, planned;
+    } sizes[] = { { "batch", batch, p->batch },
+                  { "length of q", io->q.shape[2], p->length_q },
+                  { "length of k", io->k.shape[2], p->length_k } };
+    for (int i = 0; i < 3; i++)
+        if (sizes[i].value > sizes[i].planned)
+            return lnt_fail(ctx, LNT_ERR_SHAPE, "%s is %lld, planned for at most %lld",
+                            sizes[i].name, (long long)sizes[i].value, (long long)sizes[i].planned);
+    return LNT_OK;
+}
+
+lnt_status lnt_io_check(lnt_ctx *ctx, const lnt_attn_desc *p, const lnt_attn_io *io, bool with_out,
+                        int64_t *sequences)
+{
+    if (!io) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "io is NULL");
+    if (io->size != sizeof *io)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "io: size is %zu, expected %zu", io->size,
+                        sizeof *io);
+    lnt_status status = check_tensors(ctx, p, io, with_out);
+    if (!status) status = check_sequences(ctx, io, sequences);
+    if (!status && io->state_in)
+        status = lnt_state_fits(ctx, "state_in", io->state_in, p, *sequences);
+    if (!status && io->state_out)
+        status = lnt_state_fits(ctx, "state_out", io->state_out, p, *sequences);
+    if (status || !p->causal) return status;
+    for (int64_t s = 0; s < *sequences; s++) {
+        const lnt_sequence q = lnt_io_sequence(io, s);
+        if (q.nq > q.nk)
+            return lnt_fail(ctx, LNT_ERR_SHAPE,
+                            "causal: sequence %lld has %lld queries, must be at most its %lld keys",
+                            (long long)s, (long long)q.nq, (long long)q.nk);
+    }
+    return LNT_OK;
+}

@@ -1,0 +1,28 @@
+/* attention/problem.h - a descriptor with its defaults filled in and checked, and the sequences
+ * that one run consists of. */
+#ifndef LNT_ATTENTION_PROBLEM_H
+#define LNT_ATTENTION_PROBLEM_H
+
+#include "core/context.h"
+
+/* *out = *desc with every default resolved (kv_heads, length_k, dim_value, scale, features), or the
+ * sentence that says which field is wrong.  out->decay still points at the caller's array. */
+lnt_status lnt_problem_resolve(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_attn_desc *out);
+
+/* Width of phi(x): dim, or `features` for the random maps.  p is resolved. */
+int64_t lnt_problem_width(const lnt_attn_desc *p);
+
+/* One sequence of a run: rows q0 .. q0+nq-1 of q and k0 .. k0+nk-1 of k, v at batch index b. */
+typedef struct lnt_sequence {
+    int64_t b, q0, nq, k0, nk;
+} lnt_sequence;
+
+/* Checks io's tensors, lengths and states against the problem; how many sequences it holds.
+ * `with_out` is false where io->out is not used. */
+lnt_status lnt_io_check(lnt_ctx *ctx, const lnt_attn_desc *p, const lnt_attn_io *io, bool with_out,
+                        int64_t *sequences);
+
+/* Sequence s of a checked io. */
+lnt_sequence lnt_io_sequence(const lnt_attn_io *io, int64_t s);
+
+#endif

@@ -1,0 +1,198 @@
+/* attention/reference.c - the oracle: one output row in double, straight from the definition.
+ *
+ *     softmax:  y = sum_j e^{s q.k_j} v_j / sum_j e^{s q.k_j}
+ *     linear:   y = sum_j w_j v_j / (sum_j w_j + eps),  w_j = g^{t-j} phi(q).phi(k_j)
+ *
+ * over the keys j that the query, itself at key position t = i + n_k - n_q, may see.  O(n (d + m))
+ * a row for softmax; linear maps every key again for every row.  Slow on purpose: nothing here is
+ * shared with the algorithms that are held against it but the random weights.
+ * See docs/math/softmax.md and docs/math/linear.md. */
+#include <math.h>
+#include <string.h>
+
+#include "attention/feature.h"
+#include "attention/problem.h"
+#include "core/context.h"
+
+/* One row to compute, and the room for it. */
+typedef struct row {
+    const lnt_attn_desc *p; /* resolved */
+    const lnt_attn_io *io;
+    lnt_sequence seq;
+    int64_t s, h, kv, i;   /* sequence, head, its kv head, row of q */
+    int64_t position, end; /* of the query among the keys; keys seen are 0 .. end-1 */
+    double *w;             /* [rows, d], random maps only */
+    double *x;             /* [d] */
+    double *phi_q, *phi_k; /* [D] */
+} row;
+
+static double key(const row *r, int64_t j, int64_t c)
+{
+    return lnt_tensor_get(&r->io->k, r->seq.b, r->kv, r->seq.k0 + j, c);
+}
+
+static double value(const row *r, int64_t j, int64_t c)
+{
+    return lnt_tensor_get(&r->io->v, r->seq.b, r->kv, r->seq.k0 + j, c);
+}
+
+static double logit(const row *r, int64_t j)
+{
+    double sum = 0;
+    for (int64_t c = 0; c < r->p->dim; c++)
+        sum += lnt_tensor_get(&r->io->q, r->seq.b, r->h, r->i, c) * key(r, j, c);
+    return r->p->scale * sum;
+}
+
+/* num [m] / den, 0 where there is nothing to divide by. */
+static void divide(double *num, int64_t m, double den)
+{
+    for (int64_t c = 0; c < m; c++) num[c] = den == 0 ? 0 : num[c] / den;
+}
+
+static void softmax_row(const row *r, double *out)
+{
+    double max = -INFINITY, den = 0;
+    for (int64_t j = 0; j < r->end; j++) max = fmax(max, logit(r, j));
+    for (int64_t j = 0; j < r->end; j++) {
+        const double weight = exp(logit(r, j) - max);
+        den += weight;
+        for (int64_t c = 0; c < r->p->dim_value; c++) out[c] += weight * value(r, j, c);
+    }
+    divide(out, r->p->dim_value, den);
+}
+
+/* phi [D] of x [d]. */
+static void feature(const lnt_attn_desc *p, const double *w, const double *x, double *phi)
+{
+    const int64_t d = p->dim;
+    const int64_t rows = lnt_feature_is_random(p->feature_map) ? lnt_feature_rows(p) : 0;
+    double square = 0;
+    for (int64_t c = 0; c < d; c++) square += x[c] * x[c];
+    for (int64_t f = 0; f < rows; f++) {
+        double wx = 0;
+        for (int64_t c = 0; c < d; c++) wx += w[f * d + c] * x[c];
+        if (p->feature_map == LNT_MAP_FOURIER) { /* all cosines, then all sines */
+            phi[f] = sqrt(2.0 / (double)p->features) * cos(wx);
+            phi[rows + f] = sqrt(2.0 / (double)p->features) * sin(wx);
+        } else {
+            phi[f] = exp(wx - square / 2) / sqrt((double)p->features);
+        }
+    }
+    for (int64_t c = 0; c < d && !rows; c++) {
+        switch (p->feature_map) {
+        case LNT_MAP_ELU1: phi[c] = x[c] > 0 ? x[c] + 1 : exp(x[c]); break;
+        case LNT_MAP_RELU: phi[c] = x[c] > 0 ? x[c] : 0; break;
+        case LNT_MAP_EXP: phi[c] = exp(x[c]); break;
+        default: phi[c] = x[c]; break;
+        }
+    }
+}
+
+/* Adds the tokens before the first key; they are one decay older than it.  Gives their weight. */
+static double add_state(const row *r, double gamma, double *num)
+{
+    lnt_tensor s, z;
+    const char *name;
+    lnt_state *state = (lnt_state *)(uintptr_t)r->io->state_in; /* only read */
+    if (lnt_state_tensor(state, 0, &name, &s) || lnt_state_tensor(state, 1, &name, &z)) return NAN;
+    const double age = pow(gamma, (double)(r->position + 1));
+    double den = 0;
+    for (int64_t f = 0; f < lnt_problem_width(r->p); f++) {
+        den += age * r->phi_q[f] * lnt_tensor_get(&z, r->s, r->kv, 0, f);
+        for (int64_t c = 0; c < r->p->dim_value; c++)
+            num[c] += age * r->phi_q[f] * lnt_tensor_get(&s, r->s, r->kv, f, c);
+    }
+    return den;
+}
+
+static void linear_row(const row *r, double *out)
+{
+    const lnt_attn_desc *p = r->p;
+    const double gamma = p->decay ? p->decay[r->kv] : 1;
+    for (int64_t c = 0; c < p->dim; c++)
+        r->x[c] = lnt_tensor_get(&r->io->q, r->seq.b, r->h, r->i, c);
+    feature(p, r->w, r->x, r->phi_q);
+
+    double den = r->io->state_in ? add_state(r, gamma, out) : 0;
+    for (int64_t j = 0; j < r->end; j++) {
+        double weight = 0;
+        for (int64_t c = 0; c < p->dim; c++) r->x[c] = key(r, j, c);
+        feature(p, r->w, r->x, r->phi_k);
+        for (int64_t f = 0; f < lnt_problem_width(p); f++) weight += r->phi_q[f] * r->phi_k[f];
+        weight *= pow(gamma, (double)(r->position - j));
+        den += weight;
+        for (int64_t c = 0; c < p->dim_value; c++) out[c] += weight * value(r, j, c);
+    }
+    divide(out, p->dim_value, den + p->eps);
+}
+
+/* The sequence that row i at batch index b belongs to; false: none, so the row is zeros. */
+static bool find_sequence(row *r, int64_t sequences, int64_t b)
+{
+    for (r->s = 0; r->s < sequences; r->s++) {
+        r->seq = lnt_io_sequence(r->io, r->s);
+        const int64_t local = r->i - r->seq.q0;
+        if (r->seq.b != b || local < 0 || local >= r->seq.nq) continue;
+        r->position = local + r->seq.nk - r->seq.nq;
+        r->end = r->p->causal ? r->position + 1 : r->seq.nk;
+        return true;
+    }
+    return false;
+}
+
+/* Cuts the room for w, x and both phi from one allocation, and draws w. */
+static lnt_status open_scratch(lnt_ctx *ctx, row *r, size_t *bytes)
+{
+    const lnt_attn_desc *p = r->p;
+    const size_t d = (size_t)p->dim, width = (size_t)lnt_problem_width(p);
+    const bool random = lnt_feature_is_random(p->feature_map);
+    size_t weights;
+    if (!lnt_size_product(random ? (size_t)lnt_feature_rows(p) : 0, d, 1, &weights) ||
+        __builtin_add_overflow(weights, d + 2 * width, &weights) ||
+        !lnt_size_product(weights, sizeof(double), 1, bytes))
+        return lnt_fail(ctx, LNT_ERR_MEMORY, "the reference: the size asked for cannot exist");
+    r->x = lnt_allocate(ctx, *bytes, "the reference");
+    if (!r->x) return LNT_ERR_MEMORY;
+    r->phi_q = r->x + d;
+    r->phi_k = r->phi_q + width;
+    r->w = r->phi_k + width;
+    if (random) lnt_feature_weights(p, r->w);
+    return LNT_OK;
+}
+
+static lnt_status check_index(lnt_ctx *ctx, const char *name, int64_t index, int64_t extent)
+{
+    if (index >= 0 && index < extent) return LNT_OK;
+    return lnt_fail(ctx, LNT_ERR_ARGUMENT, "the reference: %s is %lld, must be 0 to %lld", name,
+                    (long long)index, (long long)extent - 1);
+}
+
+lnt_status lnt_reference_row(lnt_ctx *ctx, const lnt_attn_desc *desc, const lnt_attn_io *io,
+                             int64_t b, int64_t h, int64_t i, double *out)
+{
+    lnt_attn_desc p;
+    int64_t sequences;
+    if (!ctx) return LNT_ERR_ARGUMENT;
+    if (!out) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "the reference: out is NULL");
+    lnt_status status = lnt_problem_resolve(ctx, desc, &p);
+    if (!status) status = lnt_io_check(ctx, &p, io, false, &sequences);
+    if (!status) status = check_index(ctx, "b", b, io->q.shape[0]);
+    if (!status) status = check_index(ctx, "h", h, p.heads);
+    if (!status) status = check_index(ctx, "i", i, io->q.shape[2]);
+    if (status) return status;
+
+    memset(out, 0, (size_t)p.dim_value * sizeof *out);
+    row r = { .p = &p, .io = io, .h = h, .kv = h * p.kv_heads / p.heads, .i = i };
+    if (!find_sequence(&r, sequences, b)) return LNT_OK;
+    if (p.mechanism == LNT_SOFTMAX) {
+        softmax_row(&r, out);
+        return LNT_OK;
+    }
+    size_t bytes;
+    status = open_scratch(ctx, &r, &bytes);
+    if (status) return status;
+    linear_row(&r, out);
+    lnt_release(ctx, r.x, bytes);
+    return LNT_OK;
+}

@@ -1,0 +1,94 @@
+/* attention/softmax_tiled.c - exact softmax attention in tiles with a running maximum.
+ *
+ *     y_i = sum_j e^{x_ij} v_j / sum_j e^{x_ij},   x = scale q.k
+ *
+ * O(n^2 (d + m)) time, O(d + m) scratch per thread.  See docs/math/softmax.md */
+#include <math.h>
+
+#include "attention/direct.h"
+
+static void load_queries(const lnt_run *run, lnt_feature_tile *feature, int64_t b, int64_t h,
+                         int64_t n0, size_t n, real *columns, size_t ld)
+{
+    (void)feature;
+    load_columns(run_kernels(run), columns, ld, &run->io->q, b, h, n0, n, run->p->scale);
+}
+
+static const real *read_keys(const lnt_run *run, lnt_feature_tile *feature, int64_t b, int64_t h,
+                             int64_t n0, size_t n, real *own, size_t *ld)
+{
+    (void)feature;
+    return read_rows(run_kernels(run), own, ld, &run->io->k, b, h, n0, n);
+}
+
+static void fold(const kernels *ker, real *x, size_t ld, size_t keys, size_t padded, real *max,
+                 real *sum, real *rescale)
+{
+    ker->softmax_fold(x, ld, keys, padded, max, sum, rescale);
+}
+
+static real log_sum_exp(const lnt_run *run, real max, real sum)
+{
+    (void)run;
+    return sum > 0 ? max + (real)log((double)sum) : 0;
+}
+
+static void weigh(const kernels *ker, real *x, real *dw, size_t ld, size_t keys, size_t padded,
+                  const real *statistic, const real *delta)
+{
+    ker->softmax_weights(x, ld, keys, padded, statistic);
+    ker->softmax_grad(dw, x, ld, keys, padded, delta);
+}
+
+static void store_dq(const lnt_run *run, lnt_feature_tile *feature, int64_t b, int64_t h,
+                     int64_t n0, size_t n, real *columns, size_t ld)
+{
+    (void)feature;
+    const kernels *ker = run_kernels(run);
+    ker->scale(columns, (real)run->p->scale, (size_t)run->p->dim * ld);
+    store_columns(ker, &run->grads->dq, b, h, n0, n, columns, ld);
+}
+
+/* x = (scale q).k: the scale is in the mapped q already. */
+static void store_dk(const lnt_run *run, lnt_feature_tile *feature, int64_t b, int64_t h,
+                     int64_t n0, size_t n, real *columns, size_t ld)
+{
+    (void)feature;
+    store_columns(run_kernels(run), &run->grads->dk, b, h, n0, n, columns, ld);
+}
+
+static const lnt_direct kind = { .masked = -(real)INFINITY,
+                                 .has_max = true,
+                                 .queries = load_queries,
+                                 .keys = read_keys,
+                                 .fold = fold,
+                                 .statistic = log_sum_exp,
+                                 .weigh = weigh,
+                                 .store_dq = store_dq,
+                                 .store_dk = store_dk };
+
+static void forward(lnt_run *run) { lnt_direct_forward(&kind, run); }
+static void backward(lnt_run *run) { lnt_direct_backward(&kind, run); }
+
+static const char *refuses(const lnt_attn_desc *p)
+{
+    (void)p;
+    return NULL;
+}
+
+static int64_t chunk(const lnt_attn_desc *p)
+{
+    (void)p;
+    return LNT_TILE_QUERIES;
+}
+
+const lnt_algo LNT_REAL_NAME(lnt_algo_softmax_tiled) = { .mechanism = LNT_SOFTMAX,
+                                                         .name = "softmax/tiled",
+                                                         .rate = 5e-11,
+                                                         .cost = lnt_useful_flops,
+                                                         .refuses = refuses,
+                                                         .chunk = chunk,
+                                                         .shared = lnt_direct_shared,
+                                                         .scratch = lnt_direct_scratch,
+                                                         .forward = forward,
+                                                         .backward = backward };

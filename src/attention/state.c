@@ -1,0 +1,391 @@
+/* attention/state.c - states: making, checking and calling them.  What a state remembers and how it
+ * is added to is its kind's business: memory.c (linear) and kv_cache.c (softmax). */
+#include "attention/state.h"
+
+#include <string.h>
+
+#include "attention/feature.h"
+#include "core/tensor.h"
+
+static const lnt_state_kind *kind_of(lnt_mechanism mechanism)
+{
+    return mechanism == LNT_SOFTMAX ? &lnt_state_kv_cache : &lnt_state_memory;
+}
+
+/* ---- size and life --------------------------------------------------------------------------- */
+
+/* The view of tensor i with no data yet; false if its size does not fit size_t. */
+static bool shape_tensor(const lnt_attn_desc *p, int64_t room, int i, lnt_tensor *view,
+                         size_t *bytes)
+{
+    const lnt_state_kind *kind = kind_of(p->mechanism);
+    int64_t shape[3], ld;
+    kind->shape(p, room, i, shape, &ld);
+    *view = (lnt_tensor){ .dtype = kind->dtype(p),
+                          .shape = { p->batch, shape[0], shape[1], shape[2] } };
+    size_t rows;
+    if (!lnt_size_product((size_t)p->batch, (size_t)shape[0], (size_t)shape[1], &rows) ||
+        !lnt_size_product(rows, (size_t)ld, lnt_dtype_size(view->dtype), bytes) ||
+        *bytes > PTRDIFF_MAX)
+        return false;
+    const int64_t stride[4] = { shape[0] * shape[1] * ld, shape[1] * ld, ld, 1 };
+    memcpy(view->stride, stride, sizeof stride);
+    return true;
+}
+
+size_t lnt_state_predict(const lnt_attn_desc *p, int64_t room)
+{
+    size_t total = 0;
+    for (int i = 0; i < LNT_STATE_TENSORS; i++) {
+        lnt_tensor view;
+        size_t bytes;
+        if (!shape_tensor(p, room, i, &view, &bytes)) return 0;
+        total += bytes;
+    }
+    return total;
+}
+
+double lnt_state_elements(const lnt_attn_desc *p, int64_t room)
+{
+    double total = 0;
+    for (int i = 0; i < LNT_STATE_TENSORS; i++) {
+        int64_t shape[3], ld;
+        kind_of(p->mechanism)->shape(p, room, i, shape, &ld);
+        total += (double)shape[0] * (double)shape[1] * (double)shape[2];
+    }
+    return total;
+}
+
+static lnt_status allocate_tensors(lnt_ctx *ctx, const lnt_attn_desc *p, int64_t room,
+                                   lnt_tensor tensor[], size_t bytes[])
+{
+    for (int i = 0; i < LNT_STATE_TENSORS; i++) {
+        if (!shape_tensor(p, room, i, &tensor[i], &bytes[i]))
+            return lnt_fail(ctx, LNT_ERR_MEMORY, "state: its size exceeds the address space");
+        tensor[i].data = lnt_allocate(ctx, bytes[i], "the state");
+        if (!tensor[i].data) return LNT_ERR_MEMORY;
+        memset(tensor[i].data, 0, bytes[i]);
+    }
+    return LNT_OK;
+}
+
+static void release_tensors(lnt_ctx *ctx, lnt_tensor tensor[], const size_t bytes[])
+{
+    for (int i = 0; i < LNT_STATE_TENSORS; i++) lnt_release(ctx, tensor[i].data, bytes[i]);
+}
+
+lnt_status lnt_state_make(lnt_ctx *ctx, const lnt_attn_desc *resolved, int64_t room,
+                          lnt_state **out)
+{
+    *out = NULL;
+    lnt_state *state = lnt_allocate(ctx, sizeof *state, "the state");
+    if (!state) return LNT_ERR_MEMORY;
+    *state = (lnt_state){ .kind = kind_of(resolved->mechanism), .room = room };
+    lnt_attn_desc p = *resolved;
+    p.causal = 1;
+    p.backward = 0;
+    const lnt_algo *algos[2];
+    const int count = state->kind->algorithms(&p, algos);
+    const size_t tokens = (size_t)p.batch * sizeof *state->tokens;
+    lnt_status status = lnt_engine_open(ctx, &p, algos, count, &state->engine);
+    if (!status) status = allocate_tensors(ctx, &p, room, state->tensor, state->bytes);
+    if (!status && !(state->tokens = lnt_allocate(ctx, tokens, "the state"))) status = LNT_ERR_MEMORY;
+    if (status) {
+        lnt_state_destroy(state);
+        return status;
+    }
+    memset(state->tokens, 0, tokens);
+    *out = state;
+    return LNT_OK;
+}
+
+lnt_status lnt_state_create(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_state **out)
+{
+    if (!ctx || !out) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "ctx and out must not be NULL");
+    *out = NULL;
+    lnt_attn_desc p;
+    const lnt_status status = lnt_problem_resolve(ctx, desc, &p);
+    return status ? status : lnt_state_make(ctx, &p, p.length_k, out);
+}
+
+void lnt_state_destroy(lnt_state *state)
+{
+    if (!state) return;
+    lnt_ctx *ctx = state->engine.ctx;
+    release_tensors(ctx, state->tensor, state->bytes);
+    lnt_release(ctx, state->tokens, (size_t)state->engine.p.batch * sizeof *state->tokens);
+    if (state->engine.memory.base) lnt_engine_close(&state->engine);
+    lnt_release(ctx, state, sizeof *state);
+}
+
+lnt_status lnt_state_fork(const lnt_state *state, lnt_state **out)
+{
+    if (!state || !out) return LNT_ERR_ARGUMENT;
+    const lnt_status status =
+        lnt_state_make(state->engine.ctx, &state->engine.p, state->room, out);
+    if (status) return status;
+    for (int i = 0; i < LNT_STATE_TENSORS; i++)
+        memcpy((*out)->tensor[i].data, state->tensor[i].data, state->bytes[i]);
+    memcpy((*out)->tokens, state->tokens,
+           (size_t)state->engine.p.batch * sizeof *state->tokens);
+    (*out)->nonpositive = state->nonpositive;
+    return LNT_OK;
+}
+
+static int64_t most_tokens(const lnt_state *state)
+{
+    int64_t most = 0;
+    for (int64_t b = 0; b < state->engine.p.batch; b++)
+        if (state->tokens[b] > most) most = state->tokens[b];
+    return most;
+}
+
+lnt_status lnt_state_reserve(lnt_state *state, int64_t tokens)
+{
+    if (!state) return LNT_ERR_ARGUMENT;
+    lnt_ctx *ctx = state->engine.ctx;
+    if (tokens < 0 || tokens > INT64_C(1) << 40)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "tokens is %lld, must be 0 to 2^40",
+                        (long long)tokens);
+    if (!state->kind->grows || tokens <= state->room) return LNT_OK;
+    lnt_tensor tensor[LNT_STATE_TENSORS] = { 0 };
+    size_t bytes[LNT_STATE_TENSORS] = { 0 };
+    const lnt_status status = allocate_tensors(ctx, &state->engine.p, tokens, tensor, bytes);
+    if (status) {
+        release_tensors(ctx, tensor, bytes);
+        return status;
+    }
+    for (int i = 0; i < LNT_STATE_TENSORS; i++) {
+        const lnt_tensor *old = &state->tensor[i];
+        const size_t row = (size_t)old->stride[2] * lnt_dtype_size(old->dtype);
+        for (int64_t b = 0; b < old->shape[0]; b++)
+            for (int64_t h = 0; h < old->shape[1]; h++)
+                memcpy(lnt_tensor_row(&tensor[i], b, h, 0), lnt_tensor_row(old, b, h, 0),
+                       (size_t)state->tokens[b] * row);
+    }
+    release_tensors(ctx, state->tensor, state->bytes);
+    memcpy(state->tensor, tensor, sizeof tensor);
+    memcpy(state->bytes, bytes, sizeof bytes);
+    state->room = tokens;
+    return LNT_OK;
+}
+
+/* Room for n more tokens of every sequence; doubled, so that growing costs O(1) per token. */
+static lnt_status make_room(lnt_state *state, int64_t n)
+{
+    const int64_t needed = most_tokens(state) + n;
+    if (!state->kind->grows || needed <= state->room) return LNT_OK;
+    const int64_t doubled = 2 * state->room > 16 ? 2 * state->room : 16;
+    return lnt_state_reserve(state, needed > doubled ? needed : doubled);
+}
+
+lnt_status lnt_state_reset(lnt_state *state, int64_t sequence)
+{
+    if (!state) return LNT_ERR_ARGUMENT;
+    const int64_t batch = state->engine.p.batch;
+    if (sequence < -1 || sequence >= batch)
+        return lnt_fail(state->engine.ctx, LNT_ERR_ARGUMENT,
+                        "sequence is %lld, must be 0 to %lld, or -1 for all", (long long)sequence,
+                        (long long)(batch - 1));
+    for (int64_t b = 0; b < batch; b++) {
+        if (sequence != -1 && b != sequence) continue;
+        state->tokens[b] = 0;
+        for (int i = 0; i < LNT_STATE_TENSORS; i++) {
+            const size_t share = state->bytes[i] / (size_t)batch;
+            memset((char *)state->tensor[i].data + (size_t)b * share, 0, share);
+        }
+    }
+    return LNT_OK;
+}
+
+/* ---- tokens in, answers out ------------------------------------------------------------------ */
+
+static lnt_status check_tensor(const lnt_state *state, const char *name, const lnt_tensor *t,
+                               int64_t heads, int64_t length, int64_t dim)
+{
+    lnt_ctx *ctx = state->engine.ctx;
+    const lnt_attn_desc *p = &state->engine.p;
+    const lnt_status status = lnt_tensor_expect(ctx, name, t, p->batch, heads, length, dim);
+    if (status) return status;
+    if (t->dtype != p->dtype)
+        return lnt_fail(ctx, LNT_ERR_DTYPE, "%s: dtype is %s, the state's is %s", name,
+                        lnt_dtype_name(t->dtype), lnt_dtype_name(p->dtype));
+    return LNT_OK;
+}
+
+static lnt_status check_keys(const lnt_state *state, const lnt_tensor *k, const lnt_tensor *v)
+{
+    const lnt_attn_desc *p = &state->engine.p;
+    const lnt_status status = check_tensor(state, "k", k, p->kv_heads, -1, p->dim);
+    return status ? status
+                  : check_tensor(state, "v", v, p->kv_heads, k->shape[2], p->dim_value);
+}
+
+static lnt_status check_queries(const lnt_state *state, const lnt_tensor *q, const lnt_tensor *out)
+{
+    const lnt_attn_desc *p = &state->engine.p;
+    const lnt_status status = check_tensor(state, "q", q, p->heads, -1, p->dim);
+    return status ? status : check_tensor(state, "out", out, p->heads, q->shape[2], p->dim_value);
+}
+
+static void count_tokens(lnt_state *state, int64_t n)
+{
+    for (int64_t b = 0; b < state->engine.p.batch; b++) state->tokens[b] += n;
+}
+
+lnt_status lnt_state_append(lnt_state *state, const lnt_tensor *k, const lnt_tensor *v)
+{
+    if (!state) return LNT_ERR_ARGUMENT;
+    lnt_status status = check_keys(state, k, v);
+    if (!status) status = make_room(state, k->shape[2]);
+    if (status) return status;
+    state->kind->append(state, k, v, 1);
+    count_tokens(state, k->shape[2]);
+    return LNT_OK;
+}
+
+lnt_status lnt_state_query(lnt_state *state, const lnt_tensor *q, const lnt_tensor *out)
+{
+    if (!state) return LNT_ERR_ARGUMENT;
+    const lnt_status status = check_queries(state, q, out);
+    if (!status) state->kind->query(state, q, out);
+    return status;
+}
+
+lnt_status lnt_state_step(lnt_state *state, const lnt_tensor *q, const lnt_tensor *k,
+                          const lnt_tensor *v, const lnt_tensor *out)
+{
+    if (!state) return LNT_ERR_ARGUMENT;
+    lnt_status status = check_keys(state, k, v);
+    if (!status) status = check_queries(state, q, out);
+    if (!status && q->shape[2] != k->shape[2])
+        status = lnt_fail(state->engine.ctx, LNT_ERR_SHAPE, "q: length is %lld, that of k is %lld",
+                          (long long)q->shape[2], (long long)k->shape[2]);
+    if (!status) status = make_room(state, k->shape[2]);
+    if (status) return status;
+    state->kind->step(state, q, k, v, out);
+    count_tokens(state, k->shape[2]);
+    return LNT_OK;
+}
+
+lnt_status lnt_state_remove(lnt_state *state, const lnt_tensor *k, const lnt_tensor *v)
+{
+    if (!state) return LNT_ERR_ARGUMENT;
+    lnt_ctx *ctx = state->engine.ctx;
+    const lnt_attn_desc *p = &state->engine.p;
+    if (state->kind->grows)
+        return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
+                        "remove: a softmax cache keeps tokens as they are; only a state that is a "
+                        "sum can give tokens back");
+    for (int64_t h = 0; p->decay && h < p->kv_heads; h++)
+        if (p->decay[h] < 1)
+            return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
+                            "remove: with a decay of %g a token's share depends on its age; "
+                            "decay must be 1",
+                            p->decay[h]);
+    const lnt_status status = check_keys(state, k, v);
+    if (status) return status;
+    for (int64_t b = 0; b < p->batch; b++)
+        if (state->tokens[b] < k->shape[2])
+            return lnt_fail(ctx, LNT_ERR_ARGUMENT,
+                            "remove: %lld tokens, but sequence %lld has seen %lld",
+                            (long long)k->shape[2], (long long)b, (long long)state->tokens[b]);
+    state->kind->append(state, k, v, -1);
+    count_tokens(state, -k->shape[2]);
+    return LNT_OK;
+}
+
+lnt_status lnt_state_merge(lnt_state *dst, const lnt_state *src)
+{
+    if (!dst || !src) return LNT_ERR_ARGUMENT;
+    lnt_ctx *ctx = dst->engine.ctx;
+    if (dst == src) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "merge: dst and src are the same state");
+    lnt_status status =
+        lnt_state_fits(ctx, "merge: src", src, &dst->engine.p, dst->engine.p.batch);
+    if (!status) status = make_room(dst, most_tokens(src));
+    if (status) return status;
+    dst->kind->merge(dst, src);
+    for (int64_t b = 0; b < dst->engine.p.batch; b++) dst->tokens[b] += src->tokens[b];
+    return LNT_OK;
+}
+
+/* ---- looking in ------------------------------------------------------------------------------ */
+
+/* What the numbers in a linear state mean: the map they were made with, and how they age. */
+static lnt_status check_meaning(lnt_ctx *ctx, const char *name, const lnt_attn_desc *own,
+                                const lnt_attn_desc *p)
+{
+    if (own->feature_map != p->feature_map)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "%s: feature_map is %s, expected %s", name,
+                        lnt_feature_map_name(own->feature_map),
+                        lnt_feature_map_name(p->feature_map));
+    if (lnt_feature_is_random(p->feature_map) && own->seed != p->seed)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "%s: seed is %llu, expected %llu", name,
+                        (unsigned long long)own->seed, (unsigned long long)p->seed);
+    for (int64_t h = 0; h < p->kv_heads; h++) {
+        const double found = own->decay ? own->decay[h] : 1, expected = p->decay ? p->decay[h] : 1;
+        if (found != expected)
+            return lnt_fail(ctx, LNT_ERR_ARGUMENT, "%s: decay of kv head %lld is %g, expected %g",
+                            name, (long long)h, found, expected);
+    }
+    return LNT_OK;
+}
+
+lnt_status lnt_state_fits(lnt_ctx *ctx, const char *name, const lnt_state *state,
+                          const lnt_attn_desc *p, int64_t sequences)
+{
+    const lnt_attn_desc *own = &state->engine.p;
+    if (own->mechanism != p->mechanism)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "%s is a %s state, expected %s", name,
+                        lnt_mechanism_name(own->mechanism), lnt_mechanism_name(p->mechanism));
+    const struct {
+        const char *what;
+        int64_t found, expected;
+    } fields[] = { { "batch", own->batch, sequences },
+                   { "kv_heads", own->kv_heads, p->kv_heads },
+                   { "dim", own->dim, p->dim },
+                   { "dim_value", own->dim_value, p->dim_value },
+                   { "feature width", lnt_problem_width(own), lnt_problem_width(p) } };
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
+        if (fields[i].found != fields[i].expected)
+            return lnt_fail(ctx, LNT_ERR_SHAPE, "%s: %s is %lld, expected %lld", name,
+                            fields[i].what, (long long)fields[i].found,
+                            (long long)fields[i].expected);
+    if (state->kind->dtype(own) != state->kind->dtype(p))
+        return lnt_fail(ctx, LNT_ERR_DTYPE, "%s: dtype is %s, expected %s", name,
+                        lnt_dtype_name(state->kind->dtype(own)),
+                        lnt_dtype_name(state->kind->dtype(p)));
+    return own->mechanism == LNT_LINEAR ? check_meaning(ctx, name, own, p) : LNT_OK;
+}
+
+void lnt_state_advance(const lnt_attn_io *io, int64_t sequences)
+{
+    for (int64_t s = 0; io->state_out && s < sequences; s++)
+        io->state_out->tokens[s] =
+            (io->state_in ? io->state_in->tokens[s] : 0) + lnt_io_sequence(io, s).nk;
+}
+
+int64_t lnt_state_tokens(const lnt_state *state, int64_t sequence)
+{
+    return state && sequence >= 0 && sequence < state->engine.p.batch ? state->tokens[sequence] : 0;
+}
+
+size_t lnt_state_bytes(const lnt_state *state)
+{
+    size_t total = 0;
+    for (int i = 0; state && i < LNT_STATE_TENSORS; i++) total += state->bytes[i];
+    return total;
+}
+
+int64_t lnt_state_nonpositive(const lnt_state *state) { return state ? state->nonpositive : 0; }
+
+lnt_status lnt_state_tensor(lnt_state *state, int index, const char **name, lnt_tensor *view)
+{
+    if (!state) return LNT_ERR_ARGUMENT;
+    if (index < 0 || index >= LNT_STATE_TENSORS)
+        return lnt_fail(state->engine.ctx, LNT_ERR_ARGUMENT, "index is %d, must be 0 to %d", index,
+                        LNT_STATE_TENSORS - 1);
+    if (name) *name = state->kind->names[index];
+    if (view) *view = state->tensor[index];
+    return LNT_OK;
+}

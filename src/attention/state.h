@@ -1,0 +1,56 @@
+/* attention/state.h - the inside of a state, for the files that read and write one. */
+#ifndef LNT_ATTENTION_STATE_H
+#define LNT_ATTENTION_STATE_H
+
+#include "attention/engine.h"
+
+enum { LNT_STATE_TENSORS = 2 };
+
+/* What differs between a memory of fixed size and a cache that grows. */
+typedef struct lnt_state_kind {
+    const char *names[LNT_STATE_TENSORS];
+    bool grows; /* its size depends on room, the tokens it can hold */
+    /* Heads, rows, columns of tensor i of one sequence, and elements from row to row in memory. */
+    void (*shape)(const lnt_attn_desc *p, int64_t room, int i, int64_t shape[3], int64_t *ld);
+    lnt_dtype (*dtype)(const lnt_attn_desc *p);
+    /* Its algorithms, for the size of the scratch; returns how many. */
+    int (*algorithms)(const lnt_attn_desc *p, const lnt_algo *algos[2]);
+    /* Arguments are checked, and there is room. */
+    void (*append)(lnt_state *state, const lnt_tensor *k, const lnt_tensor *v, double sign);
+    void (*query)(lnt_state *state, const lnt_tensor *q, const lnt_tensor *out);
+    void (*step)(lnt_state *state, const lnt_tensor *q, const lnt_tensor *k, const lnt_tensor *v,
+                 const lnt_tensor *out);
+    void (*merge)(lnt_state *dst, const lnt_state *src);
+} lnt_state_kind;
+
+extern const lnt_state_kind lnt_state_memory;   /* memory.c: linear's s and z */
+extern const lnt_state_kind lnt_state_kv_cache; /* kv_cache.c: softmax's k and v */
+
+struct lnt_state {
+    lnt_engine engine;
+    const lnt_state_kind *kind;
+    lnt_tensor tensor[LNT_STATE_TENSORS]; /* views of what is allocated */
+    size_t bytes[LNT_STATE_TENSORS];
+    int64_t room;    /* tokens, where the state grows */
+    int64_t *tokens; /* [batch] */
+    int64_t nonpositive;
+};
+
+/* Bytes lnt_state_create would allocate for the tensors of p with so much room; 0: too many. */
+size_t lnt_state_predict(const lnt_attn_desc *p, int64_t room);
+
+/* Numbers in the state of one sequence. */
+double lnt_state_elements(const lnt_attn_desc *p, int64_t room);
+
+/* Whether a state can stand before or after a run of p over so many sequences. */
+lnt_status lnt_state_fits(lnt_ctx *ctx, const char *name, const lnt_state *state,
+                          const lnt_attn_desc *p, int64_t sequences);
+
+/* After a run of io: state_out has seen state_in's tokens and the run's keys. */
+void lnt_state_advance(const lnt_attn_io *io, int64_t sequences);
+
+/* lnt_state_create from a problem that is resolved. */
+lnt_status lnt_state_make(lnt_ctx *ctx, const lnt_attn_desc *resolved, int64_t room,
+                          lnt_state **out);
+
+#endif

@@ -1,0 +1,262 @@
+/* attention/state_file.c - states as .safetensors: the tensors, the token counts, and metadata that
+ * says what they belong to.  Loading compares that metadata with the descriptor, word for word. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "attention/feature.h"
+#include "attention/state.h"
+#include "core/tensor.h"
+#include "io/safetensors.h"
+
+enum { META_COUNT = 12, META_TEXT = 40, DECAY_TEXT = 26 };
+
+/* The metadata a state of p has. */
+typedef struct metadata {
+    lnt_st_meta entry[META_COUNT];
+    size_t count;
+    char text[META_COUNT][META_TEXT];
+    char *decay; /* from the context */
+    size_t decay_bytes;
+} metadata;
+
+static void add(metadata *meta, const char *key, const char *value)
+{
+    meta->entry[meta->count++] = (lnt_st_meta){ key, value };
+}
+
+static void add_number(metadata *meta, const char *key, int64_t value)
+{
+    char *text = meta->text[meta->count];
+    snprintf(text, META_TEXT, "%" PRId64, value);
+    add(meta, key, text);
+}
+
+static lnt_status add_decay(lnt_ctx *ctx, metadata *meta, const lnt_attn_desc *p)
+{
+    meta->decay_bytes = (size_t)p->kv_heads * DECAY_TEXT + 1;
+    meta->decay = lnt_allocate(ctx, meta->decay_bytes, "the decay as text");
+    if (!meta->decay) return LNT_ERR_MEMORY;
+    size_t used = 0;
+    meta->decay[0] = '\0';
+    for (int64_t h = 0; h < p->kv_heads; h++)
+        used += (size_t)snprintf(meta->decay + used, meta->decay_bytes - used, "%s%.17g",
+                                 h ? "," : "", p->decay[h]);
+    add(meta, "decay", meta->decay);
+    return LNT_OK;
+}
+
+static lnt_status describe(lnt_ctx *ctx, const lnt_attn_desc *p, metadata *meta)
+{
+    *meta = (metadata){ 0 };
+    add(meta, "format", "linnet state 1");
+    add(meta, "mechanism", lnt_mechanism_name(p->mechanism));
+    add_number(meta, "kv_heads", p->kv_heads);
+    add_number(meta, "dim", p->dim);
+    add_number(meta, "dim_value", p->dim_value);
+    if (p->mechanism != LNT_LINEAR) return LNT_OK;
+    add(meta, "feature_map", lnt_feature_map_name(p->feature_map));
+    if (lnt_feature_is_random(p->feature_map)) {
+        add_number(meta, "features", p->features);
+        add_number(meta, "seed", (int64_t)p->seed);
+    }
+    return p->decay ? add_decay(ctx, meta, p) : LNT_OK;
+}
+
+static lnt_st_dtype file_dtype(lnt_dtype dtype)
+{
+    switch (dtype) {
+    case LNT_F16: return LNT_ST_F16;
+    case LNT_BF16: return LNT_ST_BF16;
+    case LNT_F64: return LNT_ST_F64;
+    case LNT_F32: break;
+    }
+    return LNT_ST_F32;
+}
+
+/* ---- save ------------------------------------------------------------------------------------ */
+
+static int64_t rows_to_keep(const lnt_state *state, int i)
+{
+    if (!state->kind->grows) return state->tensor[i].shape[2];
+    int64_t most = 0;
+    for (int64_t b = 0; b < state->engine.p.batch; b++)
+        most = state->tokens[b] > most ? state->tokens[b] : most;
+    return most;
+}
+
+/* Tensor i without padding and without room that is not used. */
+static lnt_status pack(const lnt_state *state, int i, lnt_st_entry *entry)
+{
+    const lnt_tensor *t = &state->tensor[i];
+    const int64_t rows = rows_to_keep(state, i);
+    const size_t row = (size_t)t->shape[3] * lnt_dtype_size(t->dtype);
+    *entry = (lnt_st_entry){ .name = state->kind->names[i],
+                             .dtype = file_dtype(t->dtype),
+                             .rank = 4,
+                             .shape = { t->shape[0], t->shape[1], rows, t->shape[3] },
+                             .bytes = (size_t)(t->shape[0] * t->shape[1] * rows) * row };
+    char *data = lnt_allocate(state->engine.ctx, entry->bytes, "packing the state");
+    if (!data) return LNT_ERR_MEMORY;
+    entry->data = data;
+    for (int64_t b = 0; b < t->shape[0]; b++)
+        for (int64_t h = 0; h < t->shape[1]; h++)
+            for (int64_t n = 0; n < rows; n++, data += row)
+                memcpy(data, lnt_tensor_row(t, b, h, n), row);
+    return LNT_OK;
+}
+
+lnt_status lnt_state_save(const lnt_state *state, const char *path)
+{
+    if (!state) return LNT_ERR_ARGUMENT;
+    lnt_ctx *ctx = state->engine.ctx;
+    if (!path) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "path is NULL");
+    const int64_t batch = state->engine.p.batch;
+    metadata meta;
+    lnt_st_entry entries[LNT_STATE_TENSORS + 1] = { 0 };
+    lnt_status status = describe(ctx, &state->engine.p, &meta);
+    for (int i = 0; !status && i < LNT_STATE_TENSORS; i++) status = pack(state, i, &entries[i]);
+    entries[LNT_STATE_TENSORS] = (lnt_st_entry){ .name = "tokens",
+                                                 .dtype = LNT_ST_I64,
+                                                 .rank = 1,
+                                                 .shape = { batch },
+                                                 .data = state->tokens,
+                                                 .bytes = (size_t)batch * sizeof(int64_t) };
+    if (!status)
+        status = lnt_safetensors_write(ctx, path, entries, LNT_STATE_TENSORS + 1, meta.entry,
+                                       meta.count);
+    for (int i = 0; i < LNT_STATE_TENSORS; i++)
+        lnt_release(ctx, (void *)(uintptr_t)entries[i].data, entries[i].bytes);
+    lnt_release(ctx, meta.decay, meta.decay_bytes);
+    return status;
+}
+
+/* ---- load ------------------------------------------------------------------------------------ */
+
+static lnt_status check_metadata(lnt_ctx *ctx, const char *path, const lnt_safetensors *st,
+                                 const metadata *want)
+{
+    for (size_t i = 0; i < want->count; i++) {
+        const char *key = want->entry[i].key, *expected = want->entry[i].value;
+        const char *found = lnt_safetensors_meta(st, key);
+        if (!found || strcmp(found, expected) != 0)
+            return lnt_fail(ctx, LNT_ERR_FORMAT, "'%s': %s is %s%.40s%s, expected '%.40s'", path,
+                            key, found ? "'" : "", found ? found : "not given", found ? "'" : "",
+                            expected);
+    }
+    if (!want->decay && lnt_safetensors_meta(st, "decay"))
+        return lnt_fail(ctx, LNT_ERR_FORMAT, "'%s': has a decay of %.40s, expected none", path,
+                        lnt_safetensors_meta(st, "decay"));
+    return LNT_OK;
+}
+
+static lnt_status find(lnt_ctx *ctx, const char *path, const lnt_safetensors *st, const char *name,
+                       lnt_st_dtype dtype, int rank, const int64_t *shape, const lnt_st_entry **out)
+{
+    const lnt_st_entry *entry = lnt_safetensors_find(st, name);
+    if (!entry) return lnt_fail(ctx, LNT_ERR_FORMAT, "'%s': has no tensor '%s'", path, name);
+    if (entry->dtype != dtype)
+        return lnt_fail(ctx, LNT_ERR_FORMAT, "'%s': tensor '%s' has another dtype than the state",
+                        path, name);
+    bool same = entry->rank == rank;
+    for (int i = 0; same && i < rank; i++) same = shape[i] < 0 || entry->shape[i] == shape[i];
+    if (!same)
+        return lnt_fail(ctx, LNT_ERR_FORMAT, "'%s': tensor '%s' has another shape than the state",
+                        path, name);
+    *out = entry;
+    return LNT_OK;
+}
+
+static lnt_status load_tokens(lnt_ctx *ctx, const char *path, const lnt_safetensors *st,
+                              lnt_state *state, int64_t *most)
+{
+    const lnt_st_entry *entry;
+    const int64_t batch = state->engine.p.batch;
+    const lnt_status status = find(ctx, path, st, "tokens", LNT_ST_I64, 1, &batch, &entry);
+    *most = 0;
+    if (status) return status;
+    memcpy(state->tokens, entry->data, entry->bytes);
+    for (int64_t b = 0; b < batch; b++) {
+        if (state->tokens[b] < 0)
+            return lnt_fail(ctx, LNT_ERR_FORMAT, "'%s': sequence %lld has %lld tokens", path,
+                            (long long)b, (long long)state->tokens[b]);
+        *most = state->tokens[b] > *most ? state->tokens[b] : *most;
+    }
+    return LNT_OK;
+}
+
+static lnt_status load_tensor(lnt_ctx *ctx, const char *path, const lnt_safetensors *st,
+                              lnt_state *state, int i, int64_t most)
+{
+    const lnt_tensor *t = &state->tensor[i];
+    const int64_t rows = state->kind->grows ? most : t->shape[2];
+    const int64_t shape[4] = { t->shape[0], t->shape[1], rows, t->shape[3] };
+    const lnt_st_entry *entry;
+    const lnt_status status =
+        find(ctx, path, st, state->kind->names[i], file_dtype(t->dtype), 4, shape, &entry);
+    if (status) return status;
+    const size_t row = (size_t)t->shape[3] * lnt_dtype_size(t->dtype);
+    const char *data = entry->data;
+    for (int64_t b = 0; b < t->shape[0]; b++)
+        for (int64_t h = 0; h < t->shape[1]; h++)
+            for (int64_t n = 0; n < rows; n++, data += row)
+                memcpy(lnt_tensor_row(t, b, h, n), data, row);
+    return LNT_OK;
+}
+
+/* A cache must hold what its token counts claim before room is made for it: the file is hostile. */
+static lnt_status check_rows(lnt_ctx *ctx, const char *path, const lnt_safetensors *st,
+                             const lnt_state *state, int64_t most)
+{
+    const lnt_st_entry *entry = lnt_safetensors_find(st, state->kind->names[0]);
+    if (!state->kind->grows) return LNT_OK;
+    if (!entry || entry->rank != 4 || entry->shape[2] != most)
+        return lnt_fail(ctx, LNT_ERR_FORMAT, "'%s': does not hold the %lld tokens it counts", path,
+                        (long long)most);
+    return LNT_OK;
+}
+
+static lnt_status fill(lnt_ctx *ctx, const char *path, const lnt_safetensors *st, lnt_state *state)
+{
+    int64_t most;
+    lnt_status status = load_tokens(ctx, path, st, state, &most);
+    if (!status) status = check_rows(ctx, path, st, state, most);
+    if (status) return status;
+    const size_t tokens = (size_t)state->engine.p.batch * sizeof(int64_t);
+    const lnt_st_entry *counted = lnt_safetensors_find(st, "tokens");
+    memset(state->tokens, 0, tokens); /* nothing to carry over while the room grows */
+    status = lnt_state_reserve(state, most);
+    if (status) return status;
+    memcpy(state->tokens, counted->data, tokens);
+    for (int i = 0; !status && i < LNT_STATE_TENSORS; i++)
+        status = load_tensor(ctx, path, st, state, i, most);
+    return status;
+}
+
+lnt_status lnt_state_load(lnt_ctx *ctx, const lnt_attn_desc *desc, const char *path,
+                          lnt_state **out)
+{
+    if (!ctx || !out) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "ctx and out must not be NULL");
+    *out = NULL;
+    if (!path) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "path is NULL");
+    lnt_attn_desc p;
+    lnt_status status = lnt_problem_resolve(ctx, desc, &p);
+    if (status) return status;
+    lnt_safetensors st = { 0 };
+    metadata want = { 0 };
+    lnt_state *state = NULL;
+    status = lnt_safetensors_read(ctx, path, &st);
+    if (status) return status;
+    status = describe(ctx, &p, &want);
+    if (!status) status = check_metadata(ctx, path, &st, &want);
+    if (!status) status = lnt_state_make(ctx, &p, p.length_k, &state);
+    if (!status) status = fill(ctx, path, &st, state);
+    lnt_release(ctx, want.decay, want.decay_bytes);
+    lnt_safetensors_free(ctx, &st);
+    if (status) {
+        lnt_state_destroy(state);
+        return status;
+    }
+    *out = state;
+    return LNT_OK;
+}

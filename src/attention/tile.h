@@ -1,0 +1,96 @@
+/* attention/tile.h - packed tiles: how algorithms get tensors into scratch and back. */
+#ifndef LNT_ATTENTION_TILE_H
+#define LNT_ATTENTION_TILE_H
+
+#include "attention/mechanism.h"
+#include "core/tensor.h"
+#include "cpu/kernels.h"
+
+typedef LNT_REAL_NAME(lnt_kernels) kernels;
+
+#ifdef LNT_DOUBLE
+enum { LNT_REAL_DTYPE = LNT_F64 };
+#else
+enum { LNT_REAL_DTYPE = LNT_F32 };
+#endif
+
+static inline const kernels *run_kernels(const lnt_run *run)
+{
+    return LNT_REAL_NAME(lnt_kernels_get)(run->ctx->isa);
+}
+
+static inline size_t pad(size_t n) { return lnt_round_up(n, LNT_PAD); }
+
+static inline real *take(lnt_arena *arena, size_t rows, size_t cols)
+{
+    size_t count;
+    if (!lnt_size_product(rows, cols, 1, &count)) count = SIZE_MAX;
+    return lnt_arena_take(arena, count, sizeof(real));
+}
+
+/* Rows n0 .. n0+n-1 of head h as dst [n, ld]. */
+static inline void load_rows(const kernels *ker, real *dst, size_t ld, const lnt_tensor *t,
+                             int64_t b, int64_t h, int64_t n0, size_t n, double scale)
+{
+    ker->load_rows(dst, ld, lnt_tensor_row(t, b, h, n0), (int)t->dtype, t->stride[2], t->stride[3],
+                   n, (size_t)t->shape[3], (real)scale);
+}
+
+/* The same rows to read only: the tensor itself where it is packed reals of a whole number of
+ * vectors, not too far apart to share the cache; else loaded into own [n, *ld].  *ld goes in as own's
+ * leading dimension and comes out as that of what is returned. */
+static inline const real *read_rows(const kernels *ker, real *own, size_t *ld, const lnt_tensor *t,
+                                    int64_t b, int64_t h, int64_t n0, size_t n)
+{
+    if ((int)t->dtype == LNT_REAL_DTYPE && t->stride[3] == 1 && t->stride[2] >= 0 &&
+        t->stride[2] <= 4 * t->shape[3] && (size_t)t->shape[3] % ker->lanes == 0) {
+        *ld = (size_t)t->stride[2];
+        return (const real *)lnt_tensor_row(t, b, h, n0);
+    }
+    load_rows(ker, own, *ld, t, b, h, n0, n, 1);
+    return own;
+}
+
+/* ... as dst [width, ld], one token a column. */
+static inline void load_columns(const kernels *ker, real *dst, size_t ld, const lnt_tensor *t,
+                                int64_t b, int64_t h, int64_t n0, size_t n, double scale)
+{
+    ker->load_columns(dst, ld, lnt_tensor_row(t, b, h, n0), (int)t->dtype, t->stride[2],
+                      t->stride[3], n, (size_t)t->shape[3], (real)scale);
+}
+
+static inline void store_rows(const kernels *ker, const lnt_tensor *t, int64_t b, int64_t h,
+                              int64_t n0, size_t n, const real *src, size_t ld, const real *scale)
+{
+    ker->store_rows(lnt_tensor_row(t, b, h, n0), (int)t->dtype, t->stride[2], t->stride[3], src, ld,
+                    n, (size_t)t->shape[3], scale);
+}
+
+static inline void store_columns(const kernels *ker, const lnt_tensor *t, int64_t b, int64_t h,
+                                 int64_t n0, size_t n, const real *src, size_t ld)
+{
+    ker->store_columns(lnt_tensor_row(t, b, h, n0), (int)t->dtype, t->stride[2], t->stride[3], src,
+                       ld, n, (size_t)t->shape[3]);
+}
+
+/* dst [n, ldd] = src [width, lds] transposed. */
+static inline void transpose(const kernels *ker, real *dst, size_t ldd, const real *src, size_t lds,
+                             size_t n, size_t width)
+{
+    ker->store_columns(dst, LNT_REAL_DTYPE, (int64_t)ldd, 1, src, lds, n, width);
+}
+
+/* n queries of head h from row n0 are summed: num [n, ld], den [n], max [n] (softmax, else NULL) go
+ * into the run's partial if it has one, else out = num / (den + eps).  `seen`: there was a key or a
+ * state at all.  Overwrites inverse [n]. */
+void LNT_REAL_NAME(lnt_tile_finish)(lnt_run *run, const kernels *ker, int64_t b, int64_t h,
+                                    int64_t n0, size_t n, const real *num, size_t ld,
+                                    const real *den, const real *max, real *inverse, bool seen,
+                                    int64_t *nonpositive);
+#define lnt_tile_finish LNT_REAL_NAME(lnt_tile_finish)
+
+/* Rows of the output that belong to no sequence, or lie past its length, become 0. */
+void LNT_REAL_NAME(lnt_clear_gaps)(const lnt_run *run, const lnt_tensor *out, bool keys);
+#define lnt_clear_gaps LNT_REAL_NAME(lnt_clear_gaps)
+
+#endif
