@@ -1,0 +1,14 @@
+/* plan/clock.h - seconds that only go forward. */
+#ifndef LNT_PLAN_CLOCK_H
+#define LNT_PLAN_CLOCK_H
+
+#include <time.h>
+
+static inline double lnt_clock(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+#endif

@@ -1,0 +1,212 @@
+/* plan/plan.c - a problem, the algorithm chosen for it and its scratch, ready to run. */
+#include "attention/engine.h"
+#include "attention/partial.h"
+#include "attention/state.h"
+#include "core/tensor.h"
+#include "plan/planner.h"
+#include "plan/registry.h"
+
+struct lnt_plan {
+    lnt_engine engine;
+    int index; /* in the registry */
+    const lnt_algo *algo;
+    int64_t nonpositive;
+};
+
+lnt_status lnt_plan_create(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_plan **out)
+{
+    if (!ctx || !out) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "ctx and out must not be NULL");
+    *out = NULL;
+    lnt_attn_desc p;
+    int index = 0;
+    lnt_status status = lnt_problem_resolve(ctx, desc, &p);
+    if (!status && p.mechanism == LNT_LINEAR && p.decay && !p.causal)
+        status = lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
+                          "decay: weights by age need an order; set causal, or leave decay out");
+    if (!status) status = lnt_planner_choose(ctx, &p, &index);
+    if (status) return status;
+    lnt_plan *plan = lnt_allocate(ctx, sizeof *plan, "the plan");
+    if (!plan) return LNT_ERR_MEMORY;
+    *plan = (lnt_plan){ .index = index, .algo = lnt_registry_get(index, p.dtype) };
+    status = lnt_engine_open(ctx, &p, &plan->algo, 1, &plan->engine);
+    if (status) {
+        lnt_release(ctx, plan, sizeof *plan);
+        return status;
+    }
+    *out = plan;
+    return LNT_OK;
+}
+
+void lnt_plan_destroy(lnt_plan *plan)
+{
+    if (!plan) return;
+    lnt_ctx *ctx = plan->engine.ctx;
+    lnt_engine_close(&plan->engine);
+    lnt_release(ctx, plan, sizeof *plan);
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+static lnt_status check_state(const lnt_plan *plan, const char *name, const lnt_state *state)
+{
+    if (!state || plan->engine.p.state) return LNT_OK;
+    return lnt_fail(plan->engine.ctx, LNT_ERR_ARGUMENT, "%s: the plan was made with state 0", name);
+}
+
+static lnt_status check_io(const lnt_plan *plan, const lnt_attn_io *io, bool with_out,
+                           int64_t *sequences)
+{
+    lnt_status status = lnt_io_check(plan->engine.ctx, &plan->engine.p, io, with_out, sequences);
+    if (!status) status = check_state(plan, "state_in", io->state_in);
+    if (!status) status = check_state(plan, "state_out", io->state_out);
+    return status;
+}
+
+lnt_status lnt_plan_forward(lnt_plan *plan, const lnt_attn_io *io)
+{
+    if (!plan) return LNT_ERR_ARGUMENT;
+    int64_t sequences;
+    const lnt_status status = check_io(plan, io, true, &sequences);
+    if (status) return status;
+    lnt_run run = lnt_engine_run(&plan->engine, io, sequences);
+    plan->algo->forward(&run);
+    lnt_state_advance(io, sequences);
+    plan->nonpositive = run.nonpositive;
+    return LNT_OK;
+}
+
+static lnt_status check_partial(lnt_plan *plan, const lnt_attn_io *io, const lnt_partial *partial)
+{
+    lnt_ctx *ctx = plan->engine.ctx;
+    const lnt_attn_desc *p = &plan->engine.p;
+    lnt_status status = lnt_partial_check(ctx, "partial", partial);
+    if (!status)
+        status = lnt_tensor_expect(ctx, "partial num", &partial->num, io->q.shape[0], p->heads,
+                                   io->q.shape[2], p->dim_value);
+    if (status) return status;
+    const lnt_dtype want = p->dtype == LNT_F64 ? LNT_F64 : LNT_F32;
+    if (partial->num.dtype != want)
+        return lnt_fail(ctx, LNT_ERR_DTYPE, "partial: dtype is %s, must be %s",
+                        lnt_dtype_name(partial->num.dtype), lnt_dtype_name(want));
+    if (!partial->max.data != (p->mechanism != LNT_SOFTMAX))
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "partial max must be given for softmax and only then");
+    if (p->mechanism == LNT_LINEAR && p->decay)
+        return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
+                        "partial: with decay a key's weight depends on the keys after it");
+    if (io->sequences || io->lengths_q)
+        return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
+                        "partial: lengths_q and packed sequences are not taken; run them one by one");
+    return LNT_OK;
+}
+
+lnt_status lnt_plan_partial(lnt_plan *plan, const lnt_attn_io *io, const lnt_partial *partial)
+{
+    if (!plan) return LNT_ERR_ARGUMENT;
+    int64_t sequences;
+    lnt_status status = check_io(plan, io, false, &sequences);
+    if (!status) status = check_partial(plan, io, partial);
+    if (status) return status;
+    lnt_run run = lnt_engine_run(&plan->engine, io, sequences);
+    run.partial = partial;
+    plan->algo->forward(&run);
+    lnt_state_advance(io, sequences);
+    plan->nonpositive = run.nonpositive;
+    return LNT_OK;
+}
+
+static lnt_status check_grads(lnt_plan *plan, const lnt_attn_io *io, const lnt_attn_grads *g,
+                              int64_t sequences)
+{
+    lnt_ctx *ctx = plan->engine.ctx;
+    const lnt_attn_desc *p = &plan->engine.p;
+    if (!p->backward)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "backward: the plan was made with backward 0");
+    if (!g) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "grads is NULL");
+    if (g->size != sizeof *g)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "grads: size is %zu, expected %zu", g->size,
+                        sizeof *g);
+    const int64_t B = io->q.shape[0], nq = io->q.shape[2], nk = io->k.shape[2];
+    const struct {
+        const char *name;
+        const lnt_tensor *t;
+        int64_t heads, length, dim;
+    } want[] = { { "dout", &g->dout, p->heads, nq, p->dim_value },
+                 { "dq", &g->dq, p->heads, nq, p->dim },
+                 { "dk", &g->dk, p->kv_heads, nk, p->dim },
+                 { "dv", &g->dv, p->kv_heads, nk, p->dim_value } };
+    for (size_t i = 0; i < 4; i++) {
+        const lnt_status status = lnt_tensor_expect(ctx, want[i].name, want[i].t, B, want[i].heads,
+                                                    want[i].length, want[i].dim);
+        if (status) return status;
+        if (want[i].t->dtype != p->dtype)
+            return lnt_fail(ctx, LNT_ERR_DTYPE, "%s: dtype is %s, the plan's is %s", want[i].name,
+                            lnt_dtype_name(want[i].t->dtype), lnt_dtype_name(p->dtype));
+    }
+    lnt_status status = check_state(plan, "dstate_out", g->dstate_out);
+    if (!status) status = check_state(plan, "dstate_in", g->dstate_in);
+    if (!status && g->dstate_out) status = lnt_state_fits(ctx, "dstate_out", g->dstate_out, p, sequences);
+    if (!status && g->dstate_in)
+        status = lnt_state_fits(ctx, "dstate_in", g->dstate_in, p, sequences);
+    return status;
+}
+
+lnt_status lnt_plan_backward(lnt_plan *plan, const lnt_attn_io *io, const lnt_attn_grads *grads)
+{
+    if (!plan) return LNT_ERR_ARGUMENT;
+    int64_t sequences;
+    lnt_status status = check_io(plan, io, false, &sequences);
+    if (!status) status = check_grads(plan, io, grads, sequences);
+    if (status) return status;
+    lnt_run run = lnt_engine_run(&plan->engine, io, sequences);
+    run.grads = grads;
+    plan->algo->backward(&run);
+    return LNT_OK;
+}
+
+int64_t lnt_plan_nonpositive(const lnt_plan *plan) { return plan ? plan->nonpositive : 0; }
+
+/* ---- describing ------------------------------------------------------------------------------ */
+
+/* One token, all heads, through the state: adding it and reading once. */
+static double step_flops(const lnt_attn_desc *p)
+{
+    lnt_attn_desc one = *p;
+    one.batch = 1;
+    one.causal = 1;
+    one.length_q = 1;
+    one.length_k = p->mechanism == LNT_SOFTMAX && p->length_k > 0 ? p->length_k : 1;
+    return lnt_useful_flops(&one);
+}
+
+lnt_status lnt_plan_describe(const lnt_plan *plan, lnt_plan_info *info)
+{
+    if (!plan || !info) return LNT_ERR_ARGUMENT;
+    lnt_ctx *ctx = plan->engine.ctx;
+    const lnt_attn_desc *p = &plan->engine.p;
+    if (info->size != sizeof *info)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "info: size is %zu, expected %zu", info->size,
+                        sizeof *info);
+    const double nq = (double)p->length_q, nk = (double)p->length_k;
+    const double D = (double)lnt_problem_width(p), m = (double)p->dim_value;
+    lnt_attn_desc softmax = *p;
+    softmax.mechanism = LNT_SOFTMAX;
+    *info = (lnt_plan_info){
+        .size = sizeof *info,
+        .algorithm = plan->algo->name,
+        .chunk = plan->algo->chunk(p),
+        .flops = lnt_useful_flops(p),
+        .flops_backward = lnt_useful_flops_backward(p),
+        .flops_direct = lnt_pairs(p) * (2 * D + 2 * m + 3),
+        .flops_state = p->mechanism == LNT_LINEAR ? lnt_useful_flops(p) : 0,
+        .entries_direct = nq * nk + nk * (D + m) + nq * m,
+        .entries_state = p->mechanism == LNT_LINEAR ? D * m + D + nk * (D + m) + nq * m : 0,
+        .seconds = lnt_planner_seconds(ctx, plan->index, p),
+        .crossover_speed = lnt_planner_crossover(ctx, p),
+        .workspace_bytes = plan->engine.memory.capacity,
+        .state_elements = lnt_state_elements(p, p->length_k),
+        .state_bytes = lnt_state_predict(p, p->length_k),
+        .flops_per_token = step_flops(p),
+        .kv_cache_elements = lnt_state_elements(&softmax, p->length_k)
+    };
+    return LNT_OK;
+}

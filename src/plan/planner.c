@@ -1,0 +1,178 @@
+/* plan/planner.c - seconds = FLOPs an algorithm says it spends x seconds per FLOP.
+ *
+ * The rate is measured by lnt_ctx_calibrate, or one built in that is the same on every machine, so
+ * that without calibration the same descriptor always gets the same algorithm. */
+#include "plan/planner.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/tensor.h"
+#include "plan/clock.h"
+#include "plan/registry.h"
+
+double lnt_planner_seconds(const lnt_ctx *ctx, int index, const lnt_attn_desc *p)
+{
+    const lnt_algo *algo = lnt_registry_get(index, p->dtype);
+    const double measured = ctx->seconds_per_flop[index];
+    return algo->cost(p) * (measured > 0 ? measured : algo->rate);
+}
+
+/* Why an algorithm cannot do p, or NULL. */
+static const char *refusal_of(const lnt_algo *algo, const lnt_attn_desc *p)
+{
+    if (p->state && !algo->takes_state)
+        return p->mechanism == LNT_SOFTMAX
+                   ? "plans take no state; stream through lnt_state_step"
+                   : "takes no state; linear/chunked and linear/recurrent do";
+    return algo->refuses(p);
+}
+
+/* "direct" or "linear/direct". */
+static bool is_named(const lnt_algo *algo, const char *name)
+{
+    const char *slash = strchr(algo->name, '/');
+    return strcmp(name, algo->name) == 0 || strcmp(name, slash + 1) == 0;
+}
+
+static lnt_status choose_named(lnt_ctx *ctx, const lnt_attn_desc *p, int *index)
+{
+    char known[200] = "";
+    for (int i = 0; i < lnt_registry_count(); i++) {
+        const lnt_algo *algo = lnt_registry_get(i, p->dtype);
+        if (algo->mechanism != p->mechanism) continue;
+        const size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", algo->name);
+        if (!is_named(algo, p->algorithm)) continue;
+        const char *why = refusal_of(algo, p);
+        if (why) return lnt_fail(ctx, LNT_ERR_UNSUPPORTED, "%s: %s", algo->name, why);
+        *index = i;
+        return LNT_OK;
+    }
+    return lnt_fail(ctx, LNT_ERR_ARGUMENT, "algorithm '%s': %s has %s", p->algorithm,
+                    lnt_mechanism_name(p->mechanism), known);
+}
+
+lnt_status lnt_planner_choose(lnt_ctx *ctx, const lnt_attn_desc *p, int *index)
+{
+    if (p->algorithm) return choose_named(ctx, p, index);
+    const char *why = "no algorithm is built in";
+    double best = -1;
+    for (int i = 0; i < lnt_registry_count(); i++) {
+        const lnt_algo *algo = lnt_registry_get(i, p->dtype);
+        if (algo->mechanism != p->mechanism) continue;
+        const char *refusal = refusal_of(algo, p);
+        if (refusal) {
+            why = refusal;
+            continue;
+        }
+        const double seconds = lnt_planner_seconds(ctx, i, p);
+        if (best >= 0 && seconds >= best) continue;
+        best = seconds;
+        *index = i;
+    }
+    if (best < 0)
+        return lnt_fail(ctx, LNT_ERR_UNSUPPORTED, "%s: %s", lnt_mechanism_name(p->mechanism), why);
+    return LNT_OK;
+}
+
+/* ---- crossover ------------------------------------------------------------------------------- */
+
+/* Best time over the algorithms whose cost grows with n^2 (direct) or with n (state). */
+static double best_seconds(const lnt_ctx *ctx, const lnt_attn_desc *p, bool state)
+{
+    double best = -1;
+    for (int i = 0; i < lnt_registry_count(); i++) {
+        const lnt_algo *algo = lnt_registry_get(i, p->dtype);
+        if (algo->mechanism != p->mechanism || algo->takes_state != state || algo->refuses(p))
+            continue;
+        const double seconds = lnt_planner_seconds(ctx, i, p);
+        if (best < 0 || seconds < best) best = seconds;
+    }
+    return best;
+}
+
+static bool state_wins(const lnt_ctx *ctx, lnt_attn_desc p, int64_t n)
+{
+    p.length_q = p.length_k = n;
+    return best_seconds(ctx, &p, true) <= best_seconds(ctx, &p, false);
+}
+
+double lnt_planner_crossover(const lnt_ctx *ctx, const lnt_attn_desc *p)
+{
+    int64_t low = 1, high = 1;
+    if (best_seconds(ctx, p, true) < 0 || best_seconds(ctx, p, false) < 0) return 0;
+    while (!state_wins(ctx, *p, high)) {
+        low = high;
+        high *= 2;
+        if (high > INT64_C(1) << 30) return 0;
+    }
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        if (state_wins(ctx, *p, middle))
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return (double)low;
+}
+
+/* ---- calibration ----------------------------------------------------------------------------- */
+
+enum { CALIBRATION_TOKENS = 512, CALIBRATION_DIM = 64 };
+
+static lnt_status time_plan(lnt_plan *plan, const lnt_attn_io *io, double *seconds)
+{
+    *seconds = -1;
+    const double start = lnt_clock();
+    for (int repeat = 0; repeat < 3 || (lnt_clock() - start < 0.05 && repeat < 50); repeat++) {
+        const double before = lnt_clock();
+        const lnt_status status = lnt_plan_forward(plan, io);
+        const double took = lnt_clock() - before;
+        if (status) return status;
+        if (*seconds < 0 || took < *seconds) *seconds = took;
+    }
+    return LNT_OK;
+}
+
+static lnt_status calibrate_one(lnt_ctx *ctx, int index, const lnt_attn_io *io)
+{
+    const lnt_algo *algo = lnt_registry_get(index, LNT_F32);
+    lnt_attn_desc desc, p;
+    lnt_plan *plan;
+    lnt_status status = lnt_attn_desc_init(&desc, sizeof desc);
+    desc.mechanism = algo->mechanism;
+    desc.algorithm = algo->name;
+    desc.heads = io->q.shape[1];
+    desc.length_q = CALIBRATION_TOKENS;
+    desc.dim = CALIBRATION_DIM;
+    desc.causal = 1;
+    if (!status) status = lnt_problem_resolve(ctx, &desc, &p);
+    if (!status) status = lnt_plan_create(ctx, &desc, &plan);
+    if (status) return status;
+    double seconds;
+    status = time_plan(plan, io, &seconds);
+    if (!status) ctx->seconds_per_flop[index] = seconds / algo->cost(&p);
+    lnt_plan_destroy(plan);
+    return status;
+}
+
+lnt_status lnt_ctx_calibrate(lnt_ctx *ctx)
+{
+    if (!ctx) return LNT_ERR_ARGUMENT;
+    const int64_t heads = ctx->threads; /* every thread has one */
+    const size_t count = (size_t)heads * CALIBRATION_TOKENS * CALIBRATION_DIM;
+    float *data = lnt_allocate(ctx, 4 * count * sizeof *data, "calibration");
+    if (!data) return LNT_ERR_MEMORY;
+    lnt_attn_io io = { .size = sizeof io };
+    lnt_tensor *const tensors[] = { &io.q, &io.k, &io.v, &io.out };
+    lnt_status status = LNT_OK;
+    for (size_t i = 0; i < 4 && !status; i++) {
+        *tensors[i] = lnt_tensor_bhnd(data + i * count, LNT_F32, 1, heads, CALIBRATION_TOKENS,
+                                      CALIBRATION_DIM);
+        status = lnt_tensor_fill_normal(ctx, tensors[i], i, 1);
+    }
+    for (int i = 0; i < lnt_registry_count() && !status; i++) status = calibrate_one(ctx, i, &io);
+    lnt_release(ctx, data, 4 * count * sizeof *data);
+    return status;
+}

@@ -1,0 +1,11 @@
+/* plan/registry.h - the list of algorithms. */
+#ifndef LNT_PLAN_REGISTRY_H
+#define LNT_PLAN_REGISTRY_H
+
+#include "attention/mechanism.h"
+
+int lnt_registry_count(void);
+/* The table for a problem of this dtype. */
+const lnt_algo *lnt_registry_get(int index, lnt_dtype dtype);
+
+#endif
