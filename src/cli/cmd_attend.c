@@ -1,0 +1,318 @@
+/* cli/cmd_attend.c - `linnet attend`: Y = attention(Q, K, V), from files to a file.
+ *
+ * Two roads.  A plan takes the sequences whole (or, where an algorithm is forced, chunk by chunk,
+ * handing the state on).  A state takes them as a stream; that is how --chunk works, and the only
+ * way for softmax, whose cache no plan takes, to continue a state. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/clock.h"
+#include "cli/commands.h"
+#include "cli/json.h"
+#include "cli/operands.h"
+#include "cli/report.h"
+#include "cli/request.h"
+#include "cli/tensors.h"
+
+typedef struct job {
+    const options *o;
+    lnt_ctx *ctx;
+    lnt_attn_desc desc;
+    double *decay;
+    operands in;
+    lnt_tensor out, result; /* in the dtype computed in; in that of Q, if another */
+    lnt_state *state;       /* NULL: none is needed */
+    lnt_plan_info info;
+    char algorithm[64];
+    double seconds;
+    int64_t nonpositive;
+} job;
+
+static bool has_state(const options *o)
+{
+    return opt_given(o, OPT_STATE_IN) || opt_given(o, OPT_STATE_OUT);
+}
+
+static int check_usage(const options *o, const lnt_attn_desc *desc)
+{
+    const char *output = opt_text(o, OPT_OUTPUT), *state_out = opt_text(o, OPT_STATE_OUT);
+    if (!output && !state_out)
+        return fail_usage("%s is missing: say where the result goes", option_name(OPT_OUTPUT));
+    if (output && state_out && !strcmp(output, state_out))
+        return fail_usage("--output and --state-out are the same file, '%s'", output);
+    if (opt_given(o, OPT_CHUNK) && !desc->causal)
+        return fail_usage("--chunk needs --causal: a stream is read in the order of its tokens");
+    if (desc->mechanism == LNT_SOFTMAX && desc->algorithm &&
+        (opt_given(o, OPT_CHUNK) || has_state(o)))
+        return fail_usage("--algorithm cannot be chosen with --chunk, --state-in or --state-out: "
+                          "softmax then goes through its cache");
+    return EXIT_OK;
+}
+
+/* ---- running ------------------------------------------------------------------------------- */
+
+/* Fills info for the whole problem, cached tokens of softmax included. */
+static int describe(job *j)
+{
+    lnt_attn_desc whole = j->desc;
+    lnt_plan *plan;
+    if (j->state && whole.mechanism == LNT_SOFTMAX)
+        whole.length_k += lnt_state_tokens(j->state, 0);
+    if (lnt_plan_create(j->ctx, &whole, &plan)) return fail_ctx(j->ctx);
+    j->info = (lnt_plan_info){ .size = sizeof j->info };
+    const lnt_status status = lnt_plan_describe(plan, &j->info);
+    lnt_plan_destroy(plan);
+    return status ? fail_ctx(j->ctx) : EXIT_OK;
+}
+
+static int open_state(job *j)
+{
+    const char *path = opt_text(j->o, OPT_STATE_IN);
+    if (!has_state(j->o) && !opt_given(j->o, OPT_CHUNK)) return EXIT_OK;
+    const lnt_status status = path ? lnt_state_load(j->ctx, &j->desc, path, &j->state)
+                                   : lnt_state_create(j->ctx, &j->desc, &j->state);
+    return status ? fail_ctx(j->ctx) : EXIT_OK;
+}
+
+/* Whole, or `piece` tokens at a time with the state handed on. */
+static lnt_status forward_pieces(job *j, lnt_plan *plan, int64_t piece)
+{
+    const bool whole = !opt_given(j->o, OPT_CHUNK);
+    int64_t at = 0;
+    do {
+        const int64_t left = j->desc.length_q - at, n = left < piece ? left : piece;
+        lnt_attn_io io = { .size = sizeof io, .state_in = j->state, .state_out = j->state };
+        io.q = tensor_rows(&j->in.q.view, at, n);
+        io.k = whole ? j->in.k.view : tensor_rows(&j->in.k.view, at, n);
+        io.v = whole ? j->in.v.view : tensor_rows(&j->in.v.view, at, n);
+        io.out = tensor_rows(&j->out, at, n);
+        const lnt_status status = lnt_plan_forward(plan, &io);
+        if (status) return status;
+        j->nonpositive += lnt_plan_nonpositive(plan);
+        at += n;
+    } while (at < j->desc.length_q);
+    return LNT_OK;
+}
+
+static int run_plan(job *j)
+{
+    lnt_attn_desc desc = j->desc;
+    lnt_plan *plan;
+    const int64_t piece = opt_whole(j->o, OPT_CHUNK, desc.length_q);
+    if (piece < desc.length_q) desc.length_q = desc.length_k = piece;
+    desc.state = j->state != NULL;
+    if (lnt_plan_create(j->ctx, &desc, &plan)) return fail_ctx(j->ctx);
+    const double start = now_seconds();
+    lnt_status status = forward_pieces(j, plan, piece);
+    j->seconds = now_seconds() - start;
+    lnt_plan_info info = { .size = sizeof info };
+    if (!status) status = lnt_plan_describe(plan, &info);
+    if (!status) snprintf(j->algorithm, sizeof j->algorithm, "%s", info.algorithm);
+    lnt_plan_destroy(plan);
+    return status ? fail_ctx(j->ctx) : EXIT_OK;
+}
+
+/* Causal: keys before the first query are only remembered, the rest goes token by token. */
+static lnt_status stream_causal(job *j)
+{
+    const lnt_tensor *q = &j->in.q.view, *k = &j->in.k.view, *v = &j->in.v.view;
+    const int64_t n_q = j->desc.length_q, before = j->desc.length_k - n_q;
+    const int64_t piece = opt_whole(j->o, OPT_CHUNK, n_q);
+    const lnt_tensor first_k = tensor_rows(k, 0, before), first_v = tensor_rows(v, 0, before);
+    lnt_status status = before ? lnt_state_append(j->state, &first_k, &first_v) : LNT_OK;
+    for (int64_t at = 0; at < n_q && !status;) {
+        const int64_t n = n_q - at < piece ? n_q - at : piece;
+        const lnt_tensor qs = tensor_rows(q, at, n), ks = tensor_rows(k, before + at, n);
+        const lnt_tensor vs = tensor_rows(v, before + at, n), outs = tensor_rows(&j->out, at, n);
+        status = lnt_state_step(j->state, &qs, &ks, &vs, &outs);
+        at += n;
+    }
+    return status;
+}
+
+static int run_state(job *j)
+{
+    const int64_t tokens = lnt_state_tokens(j->state, 0), rows = lnt_state_nonpositive(j->state);
+    snprintf(j->algorithm, sizeof j->algorithm, "%s/state", lnt_mechanism_name(j->desc.mechanism));
+    if (lnt_state_reserve(j->state, tokens + j->desc.length_k)) return fail_ctx(j->ctx);
+    const double start = now_seconds();
+    lnt_status status;
+    if (j->desc.causal) {
+        status = stream_causal(j);
+    } else { /* no order among these tokens: every query sees them all, and those before */
+        status = lnt_state_append(j->state, &j->in.k.view, &j->in.v.view);
+        if (!status) status = lnt_state_query(j->state, &j->in.q.view, &j->out);
+    }
+    j->seconds = now_seconds() - start;
+    j->nonpositive = lnt_state_nonpositive(j->state) - rows;
+    return status ? fail_ctx(j->ctx) : EXIT_OK;
+}
+
+static int run_job(job *j)
+{
+    if (!j->state) return run_plan(j);
+    const bool plannable = j->desc.mechanism != LNT_SOFTMAX;
+    const bool streamed = opt_given(j->o, OPT_CHUNK) && !j->desc.algorithm;
+    return plannable && !streamed ? run_plan(j) : run_state(j);
+}
+
+/* ---- results ------------------------------------------------------------------------------- */
+
+static int write_output(job *j)
+{
+    const char *path = opt_text(j->o, OPT_OUTPUT);
+    const lnt_array *q = &j->in.q.array;
+    lnt_array y = { .data = j->out.data, .dtype = q->dtype, .rank = q->rank };
+    if (!path) return EXIT_OK;
+    if (j->out.dtype != q->dtype) {
+        const int64_t *s = j->out.shape;
+        const int status = tensor_make(&j->result, q->dtype, s[0], s[1], s[2], s[3]);
+        if (status) return status;
+        tensor_convert(&j->out, &j->result);
+        y.data = j->result.data;
+    }
+    for (int i = 0; i < q->rank; i++) y.shape[i] = q->shape[i];
+    y.shape[q->rank - 1] = j->desc.dim_value;
+    return lnt_npy_write(j->ctx, path, &y) ? fail_ctx(j->ctx) : EXIT_OK;
+}
+
+static int write_state(const job *j, const char *path)
+{
+    return lnt_state_save(j->state, path) ? fail_ctx(j->ctx) : EXIT_OK;
+}
+
+/* Result and state appear together or not at all: the state waits under another name until the
+ * result is there. */
+static int write_both(job *j, const char *state_path)
+{
+    struct stat target;
+    const size_t capacity = strlen(state_path) + 32;
+    if (stat(state_path, &target) == 0 && S_ISDIR(target.st_mode))
+        return fail("cannot write '%s': it is a directory", state_path);
+    if (stat(state_path, &target) == 0 && !S_ISREG(target.st_mode)) { /* a device is not replaced */
+        const int status = write_output(j);
+        return status ? status : write_state(j, state_path);
+    }
+    char *waiting = malloc(capacity);
+    if (!waiting) return fail_memory(capacity);
+    snprintf(waiting, capacity, "%s.%ld.new", state_path, (long)getpid());
+    int status = write_state(j, waiting);
+    if (!status) {
+        status = write_output(j);
+        if (!status && rename(waiting, state_path) != 0)
+            status = fail("cannot write '%s': %s", state_path, strerror(errno));
+        if (status) unlink(waiting);
+    }
+    free(waiting);
+    return status;
+}
+
+static int write_results(job *j)
+{
+    const char *state_path = opt_text(j->o, OPT_STATE_OUT);
+    if (!state_path) return write_output(j);
+    if (opt_given(j->o, OPT_OUTPUT)) return write_both(j, state_path);
+    return write_state(j, state_path);
+}
+
+static void print_text(const job *j, size_t state_bytes)
+{
+    const lnt_attn_desc *d = &j->desc;
+    printf("%s%s, %s, on cpu (%s, %d thread%s)\n", j->algorithm, d->causal ? ", causal" : "",
+           lnt_dtype_name(d->dtype), lnt_ctx_isa(j->ctx), lnt_ctx_threads(j->ctx),
+           lnt_ctx_threads(j->ctx) == 1 ? "" : "s");
+    printf("%lld x %lld heads (%lld of keys), %lld queries, %lld keys, widths %lld and %lld\n",
+           (long long)d->batch, (long long)d->heads, (long long)d->kv_heads,
+           (long long)d->length_q, (long long)d->length_k, (long long)d->dim,
+           (long long)d->dim_value);
+    printf("%.4g ms, %.4g GFLOP/s, state of %zu bytes\n", 1e3 * j->seconds,
+           j->seconds > 0 ? 1e-9 * j->info.flops / j->seconds : 0.0, state_bytes);
+    if (j->nonpositive)
+        printf("%lld rows had a denominator that was not above zero\n", (long long)j->nonpositive);
+    if (opt_given(j->o, OPT_OUTPUT)) printf("wrote %s\n", opt_text(j->o, OPT_OUTPUT));
+    if (opt_given(j->o, OPT_STATE_OUT)) printf("wrote %s\n", opt_text(j->o, OPT_STATE_OUT));
+}
+
+static void print_results(const job *j)
+{
+    const size_t state_bytes = j->state ? lnt_state_bytes(j->state) : j->info.state_bytes;
+    if (!opt_given(j->o, OPT_JSON)) {
+        print_text(j, state_bytes);
+        return;
+    }
+    json line = json_begin(stdout);
+    json_text(&line, "mechanism", lnt_mechanism_name(j->desc.mechanism));
+    json_text(&line, "algorithm", j->algorithm);
+    json_text(&line, "device", "cpu");
+    json_text(&line, "isa", lnt_ctx_isa(j->ctx));
+    json_whole(&line, "threads", lnt_ctx_threads(j->ctx));
+    json_real(&line, "seconds", j->seconds);
+    json_real(&line, "flops", j->info.flops);
+    json_whole(&line, "state_bytes", (int64_t)state_bytes);
+    json_whole(&line, "nonpositive_denominators", j->nonpositive);
+    json_end(&line);
+}
+
+static int check_stream(const job *j)
+{
+    if (!opt_given(j->o, OPT_CHUNK) || j->desc.length_q == j->desc.length_k) return EXIT_OK;
+    return fail("--chunk needs as many queries as keys, '%s' has %lld and '%s' has %lld",
+                j->in.q.path, (long long)j->desc.length_q, j->in.k.path,
+                (long long)j->desc.length_k);
+}
+
+static int attend(job *j)
+{
+    int status = operands_read(j->ctx, j->o, &j->in);
+    if (!status) status = operands_shape(&j->in, j->o, &j->desc);
+    if (!status) status = check_stream(j);
+    if (!status) status = request_decay(j->o, &j->desc, &j->decay);
+    if (status) return status;
+    const lnt_attn_desc *d = &j->desc;
+    if (!opt_given(j->o, OPT_DTYPE)) j->desc.dtype = j->in.q.array.dtype;
+    status = operands_convert(&j->in, d->dtype);
+    if (!status)
+        status = tensor_make(&j->out, d->dtype, d->batch, d->heads, d->length_q, d->dim_value);
+    if (!status) status = open_state(j);
+    if (!status) status = describe(j);
+    if (!status) status = run_job(j);
+    if (!status) status = write_results(j);
+    if (!status) print_results(j);
+    return status;
+}
+
+static int run(const options *o)
+{
+    job j = { .o = o };
+    int status = request_mechanism(o, &j.desc);
+    if (!status) status = check_usage(o, &j.desc);
+    if (!status) status = request_context(o, 0, &j.ctx);
+    if (!status) status = attend(&j);
+    lnt_state_destroy(j.state);
+    tensor_free(&j.result);
+    tensor_free(&j.out);
+    if (j.ctx) operands_free(j.ctx, &j.in);
+    free(j.decay);
+    lnt_ctx_destroy(j.ctx);
+    return status;
+}
+
+const command cmd_attend = {
+    .name = "attend",
+    .bit = CMD_ATTEND,
+    .usage = "Q.npy K.npy V.npy -o Y.npy --mechanism M [options]",
+    .summary = "Computes Y = attention(Q, K, V)",
+    .details =
+        "\n"
+        "Arrays are [N,d], [H,N,d] or [B,H,N,d], f16, f32 or f64; heads and widths come from\n"
+        "them, and options that name them are checked against them.  K and V may have fewer\n"
+        "heads than Q (each serves several).  Y has the dtype of Q.  A state file continues a\n"
+        "sequence: with --causal the keys follow the tokens of --state-in; without, every query\n"
+        "sees those tokens and all of K.  -o may be left out where only --state-out is wanted.\n",
+    .operands = 3,
+    .run = run,
+};

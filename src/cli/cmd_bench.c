@@ -1,0 +1,189 @@
+/* cli/cmd_bench.c - `linnet bench`: verifies, then times; one measurement, or the suite. */
+#include <stdlib.h>
+
+#include "cli/commands.h"
+#include "cli/json.h"
+#include "cli/measure.h"
+#include "cli/report.h"
+#include "cli/request.h"
+#include "cli/table.h"
+
+/* The figures this project promises; each is measured with all threads and then with one. */
+static const struct {
+    lnt_mechanism mechanism;
+    pass_kind pass;
+    int64_t heads, length;
+} suite[] = {
+    { LNT_SOFTMAX, PASS_FORWARD, 4, 4096 }, { LNT_SOFTMAX, PASS_BACKWARD, 4, 4096 },
+    { LNT_LINEAR, PASS_FORWARD, 8, 16384 }, { LNT_LINEAR, PASS_BACKWARD, 8, 16384 },
+    { LNT_LINEAR, PASS_STEP, 8, 16384 },
+};
+enum { SUITE_SIZE = sizeof suite / sizeof suite[0], SUITE_DIM = 64 };
+
+static void print_json(const measurement *m)
+{
+    const lnt_attn_desc *d = &m->desc;
+    json line = json_begin(stdout);
+    json_text(&line, "mechanism", lnt_mechanism_name(d->mechanism));
+    json_text(&line, "algorithm", m->algorithm);
+    json_text(&line, "device", "cpu");
+    json_text(&line, "isa", m->isa);
+    json_whole(&line, "threads", m->threads);
+    json_text(&line, "dtype", lnt_dtype_name(d->dtype));
+    json_whole(&line, "batch", d->batch);
+    json_whole(&line, "heads", d->heads);
+    json_whole(&line, "kv_heads", d->kv_heads);
+    json_whole(&line, "dim", d->dim);
+    json_whole(&line, "dim_value", d->dim_value);
+    json_whole(&line, "length", d->length_q);
+    json_flag(&line, "causal", d->causal != 0);
+    json_text(&line, "pass", option_choice(OPT_PASS, (int)m->pass));
+    json_real(&line, "seconds", m->seconds);
+    json_real(&line, "ns_per_token", m->ns_per_token);
+    json_real(&line, "gflops", m->gflops);
+    json_real(&line, "peak_gflops", m->peak_gflops);
+    json_real(&line, "fraction_of_peak", m->gflops / m->peak_gflops);
+    json_real(&line, "gbytes_per_second", m->gbytes);
+    json_real(&line, "peak_gbytes_per_second", m->peak_gbytes);
+    json_real(&line, "fraction_of_bandwidth", m->gbytes / m->peak_gbytes);
+    json_real(&line, "relative_error", m->relative_error);
+    json_end(&line);
+    fflush(stdout); /* a line as soon as it is known */
+}
+
+static void begin_table(table *t)
+{
+    static const char *const headings[] = { "algorithm", "pass",    "problem", "threads",
+                                            "time",      "a token", "GFLOP/s", "of peak",
+                                            "GB/s",      "of peak", "error",   NULL };
+    table_begin(t, 3, headings);
+}
+
+static void add_row(table *t, const measurement *m)
+{
+    const lnt_attn_desc *d = &m->desc;
+    char text[TABLE_CELL];
+    table_row(t);
+    table_cell(t, "%s", m->algorithm);
+    table_cell(t, "%s", option_choice(OPT_PASS, (int)m->pass));
+    table_cell(t, "%s%lld x %lld, %lld tokens, %s", d->causal ? "causal " : "",
+               (long long)d->heads, (long long)d->dim, (long long)d->length_q,
+               lnt_dtype_name(d->dtype));
+    table_cell(t, "%d", m->threads);
+    table_cell(t, "%s", text_seconds(m->seconds, text, sizeof text));
+    table_cell(t, "%s", text_seconds(1e-9 * m->ns_per_token, text, sizeof text));
+    table_cell(t, "%.1f", m->gflops);
+    table_cell(t, "%.2f", m->gflops / m->peak_gflops);
+    table_cell(t, "%.1f", m->gbytes);
+    table_cell(t, "%.2f", m->gbytes / m->peak_gbytes);
+    table_cell(t, "%.1e", m->relative_error);
+}
+
+static void print_explanation(void)
+{
+    fputs("\n'of peak': of the multiply-adds, and of the memory traffic, that this machine reached "
+          "in the same run\nat a footprint of the same size.  'error': relative, against the "
+          "definition in double.\n", stdout);
+}
+
+static int bench_one(const options *o)
+{
+    lnt_ctx *ctx = NULL;
+    lnt_attn_desc desc;
+    double *decay = NULL;
+    measurement m;
+    table t;
+    int status = request_mechanism(o, &desc);
+    if (!status) status = request_shape(o, &desc);
+    if (!status) status = request_decay(o, &desc, &decay);
+    if (!status) status = request_context(o, 0, &ctx);
+    if (!status)
+        status = measure(ctx, &desc, (pass_kind)opt_whole(o, OPT_PASS, PASS_FORWARD), &m);
+    if (!status && opt_given(o, OPT_JSON)) {
+        print_json(&m);
+    } else if (!status) {
+        begin_table(&t);
+        add_row(&t, &m);
+        table_print(&t, stdout);
+        print_explanation();
+    }
+    free(decay);
+    lnt_ctx_destroy(ctx);
+    return status;
+}
+
+static int measure_suite(lnt_ctx *const *ctx, int contexts, bool as_json,
+                         measurement out[SUITE_SIZE][2])
+{
+    int status = EXIT_OK;
+    for (int i = 0; i < SUITE_SIZE && !status; i++) {
+        for (int c = 0; c < contexts && !status; c++) {
+            lnt_attn_desc desc;
+            char what[64];
+            if (lnt_attn_desc_init(&desc, sizeof desc)) return fail("the library does not match");
+            desc.mechanism = suite[i].mechanism;
+            desc.heads = desc.kv_heads = suite[i].heads;
+            desc.dim = desc.dim_value = SUITE_DIM;
+            desc.length_q = desc.length_k = suite[i].length;
+            desc.causal = 1;
+            snprintf(what, sizeof what, "%s %s", lnt_mechanism_name(desc.mechanism),
+                     option_choice(OPT_PASS, (int)suite[i].pass));
+            progress(what, i * contexts + c, SUITE_SIZE * contexts);
+            status = measure(ctx[c], &desc, suite[i].pass, &out[i][c]);
+            progress_end();
+            if (!status && as_json) print_json(&out[i][c]);
+        }
+    }
+    return status;
+}
+
+static void print_suite(measurement found[SUITE_SIZE][2], int contexts)
+{
+    table t;
+    begin_table(&t);
+    if (contexts > 1) table_cell(&t, "vs 1 thread");
+    for (int i = 0; i < SUITE_SIZE; i++) {
+        add_row(&t, &found[i][0]);
+        if (contexts < 2) continue;
+        table_cell(&t, "%.2f x", found[i][1].seconds / found[i][0].seconds);
+        add_row(&t, &found[i][1]);
+    }
+    table_print(&t, stdout);
+    print_explanation();
+}
+
+static int bench_suite(const options *o)
+{
+    lnt_ctx *ctx[2] = { NULL, NULL };
+    measurement found[SUITE_SIZE][2];
+    int status = request_context(o, 0, &ctx[0]);
+    const int contexts = lnt_ctx_threads(ctx[0]) > 1 ? 2 : 1;
+    if (!status && contexts > 1) status = request_context(o, 1, &ctx[1]);
+    if (!status) status = measure_suite(ctx, contexts, opt_given(o, OPT_JSON), found);
+    if (!status && !opt_given(o, OPT_JSON)) print_suite(found, contexts);
+    lnt_ctx_destroy(ctx[0]);
+    lnt_ctx_destroy(ctx[1]);
+    return status;
+}
+
+static int run(const options *o)
+{
+    if (opt_given(o, OPT_MECHANISM)) return bench_one(o);
+    const option_id problem = options_first_problem(o);
+    if (problem != OPTION_COUNT)
+        return fail_usage("%s needs --mechanism; without one the whole suite is run",
+                          option_name(problem));
+    return bench_suite(o);
+}
+
+const command cmd_bench = {
+    .name = "bench",
+    .bit = CMD_BENCH,
+    .usage = "[--mechanism M [options]]",
+    .summary = "Checks a pass against the definition, then times it; alone: the suite",
+    .details = "\n"
+               "Each figure stands beside the peak that this machine reaches in the same run.  A\n"
+               "wrong result is an error and is not timed.  A step is one token added and read,\n"
+               "with --length tokens before it.\n",
+    .run = run,
+};

@@ -1,0 +1,149 @@
+/* cli/cmd_plan.c - `linnet plan`: what a problem will cost, before anything is computed. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "cli/commands.h"
+#include "cli/json.h"
+#include "cli/report.h"
+#include "cli/request.h"
+#include "cli/table.h"
+
+typedef enum unit { COUNT, BYTES, SECONDS, TOKENS } unit;
+
+/* One number of the plan: its JSON field and its line in the table. */
+typedef struct figure {
+    const char *field, *meaning;
+    unit unit;
+    double value;
+    bool applies;
+} figure;
+
+enum { FIGURES = 14 };
+
+static void collect(const lnt_plan_info *p, bool backward, figure out[FIGURES])
+{
+    const figure all[FIGURES] = {
+        { "chunk", "tokens per chunk or tile", TOKENS, (double)p->chunk, p->chunk > 0 },
+        { "seconds", "forward run, estimated", SECONDS, p->seconds, p->seconds > 0 },
+        { "flops", "operations, forward", COUNT, p->flops, true },
+        { "flops_backward", "operations, backward", COUNT, p->flops_backward, backward },
+        { "flops_direct", "operations, direct form", COUNT, p->flops_direct, p->flops_direct > 0 },
+        { "flops_state", "operations, state form", COUNT, p->flops_state, p->flops_state > 0 },
+        { "entries_direct", "numbers held, direct form", COUNT, p->entries_direct,
+          p->entries_direct > 0 },
+        { "entries_state", "numbers held, state form", COUNT, p->entries_state,
+          p->entries_state > 0 },
+        { "crossover_speed", "state form faster from length", TOKENS, p->crossover_speed,
+          p->crossover_speed > 0 },
+        { "flops_per_token", "operations of one step", COUNT, p->flops_per_token,
+          p->flops_per_token > 0 },
+        { "state_elements", "numbers in the state of a sequence", COUNT, p->state_elements,
+          p->state_elements > 0 },
+        { "state_bytes", "state, all sequences", BYTES, (double)p->state_bytes, true },
+        { "kv_cache_elements", "numbers in a softmax cache", COUNT, p->kv_cache_elements,
+          p->kv_cache_elements > 0 },
+        { "workspace_bytes", "scratch of the plan", BYTES, (double)p->workspace_bytes, true },
+    };
+    for (int i = 0; i < FIGURES; i++) out[i] = all[i];
+}
+
+static void print_json(const lnt_ctx *ctx, const lnt_attn_desc *d, const lnt_plan_info *info,
+                       const figure *figures)
+{
+    json line = json_begin(stdout);
+    json_text(&line, "mechanism", lnt_mechanism_name(d->mechanism));
+    json_text(&line, "algorithm", info->algorithm);
+    json_text(&line, "device", "cpu");
+    json_text(&line, "isa", lnt_ctx_isa(ctx));
+    json_whole(&line, "threads", lnt_ctx_threads(ctx));
+    json_text(&line, "dtype", lnt_dtype_name(d->dtype));
+    json_whole(&line, "batch", d->batch);
+    json_whole(&line, "heads", d->heads);
+    json_whole(&line, "kv_heads", d->kv_heads);
+    json_whole(&line, "dim", d->dim);
+    json_whole(&line, "dim_value", d->dim_value);
+    json_whole(&line, "length", d->length_q);
+    json_flag(&line, "causal", d->causal != 0);
+    for (int i = 0; i < FIGURES; i++)
+        if (figures[i].applies) json_real(&line, figures[i].field, figures[i].value);
+    json_end(&line);
+}
+
+static void print_text(const lnt_ctx *ctx, const lnt_attn_desc *d, const lnt_plan_info *info,
+                       const figure *figures)
+{
+    const char *const headings[] = { info->algorithm, "", NULL };
+    table t;
+    char text[TABLE_CELL];
+    printf("%s%s, %s, %lld x %lld heads (%lld of keys), %lld tokens, widths %lld and %lld\n",
+           lnt_mechanism_name(d->mechanism), d->causal ? ", causal" : "", lnt_dtype_name(d->dtype),
+           (long long)d->batch, (long long)d->heads, (long long)d->kv_heads,
+           (long long)d->length_q, (long long)d->dim, (long long)d->dim_value);
+    printf("on cpu (%s, %d thread%s) the choice is\n\n", lnt_ctx_isa(ctx), lnt_ctx_threads(ctx),
+           lnt_ctx_threads(ctx) == 1 ? "" : "s");
+    table_begin(&t, 1, headings);
+    for (int i = 0; i < FIGURES; i++) {
+        const figure *f = &figures[i];
+        if (!f->applies) continue;
+        table_row(&t);
+        table_cell(&t, "  %s", f->meaning);
+        switch (f->unit) {
+        case COUNT: table_cell(&t, "%s", text_count(f->value, text, sizeof text)); break;
+        case BYTES: table_cell(&t, "%s", text_bytes(f->value, text, sizeof text)); break;
+        case SECONDS: table_cell(&t, "%s", text_seconds(f->value, text, sizeof text)); break;
+        case TOKENS: table_cell(&t, "%.0f", ceil(f->value)); break;
+        }
+    }
+    table_print(&t, stdout);
+}
+
+static int show(const options *o, lnt_ctx *ctx, const lnt_attn_desc *desc)
+{
+    lnt_plan *plan;
+    lnt_plan_info info = { .size = sizeof info };
+    figure figures[FIGURES];
+    if (!opt_given(o, OPT_NO_CALIBRATE)) {
+        progress("timing the algorithms on this machine", 0, 1);
+        const lnt_status status = lnt_ctx_calibrate(ctx);
+        progress_end();
+        if (status) return fail_ctx(ctx);
+    }
+    if (lnt_plan_create(ctx, desc, &plan)) return fail_ctx(ctx);
+    const lnt_status status = lnt_plan_describe(plan, &info);
+    lnt_plan_destroy(plan);
+    if (status) return fail_ctx(ctx);
+    collect(&info, desc->backward, figures);
+    if (opt_given(o, OPT_JSON)) print_json(ctx, desc, &info, figures);
+    else print_text(ctx, desc, &info, figures);
+    return EXIT_OK;
+}
+
+static int run(const options *o)
+{
+    lnt_ctx *ctx = NULL;
+    lnt_attn_desc desc;
+    double *decay = NULL;
+    int status = request_mechanism(o, &desc);
+    if (!status) status = request_shape(o, &desc);
+    if (!status) status = request_decay(o, &desc, &decay);
+    if (!status) status = request_context(o, 0, &ctx);
+    if (!status) {
+        desc.backward = opt_whole(o, OPT_PASS, PASS_FORWARD) == PASS_BACKWARD;
+        if (opt_whole(o, OPT_PASS, PASS_FORWARD) == PASS_STEP) desc.causal = 1;
+        status = show(o, ctx, &desc);
+    }
+    free(decay);
+    lnt_ctx_destroy(ctx);
+    return status;
+}
+
+const command cmd_plan = {
+    .name = "plan",
+    .bit = CMD_PLAN,
+    .usage = "--mechanism M --heads H --dim D --length N [options]",
+    .summary = "Tells what a problem costs: the algorithm chosen, operations, memory, crossover",
+    .details = "\n"
+               "The choice rests on a short measurement of this machine.  Operations and numbers\n"
+               "held are those of all heads and sequences unless they say otherwise.\n",
+    .run = run,
+};

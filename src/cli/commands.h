@@ -1,0 +1,9 @@
+/* cli/commands.h - the sub-commands; each lives in the file of its name. */
+#ifndef LNT_CLI_COMMANDS_H
+#define LNT_CLI_COMMANDS_H
+
+#include "cli/options.h"
+
+extern const command cmd_attend, cmd_plan, cmd_bench, cmd_info, cmd_demo;
+
+#endif

@@ -1,0 +1,22 @@
+/* cli/json.h - writes one JSON object on one line. */
+#ifndef LNT_CLI_JSON_H
+#define LNT_CLI_JSON_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+typedef struct json {
+    FILE *to;
+    bool empty; /* no field yet: no comma before the next */
+} json;
+
+json json_begin(FILE *to);
+void json_text(json *j, const char *name, const char *value);
+void json_whole(json *j, const char *name, int64_t value);
+void json_real(json *j, const char *name, double value); /* NaN and infinities: null */
+void json_flag(json *j, const char *name, bool value);
+void json_texts(json *j, const char *name, const char *const *values, int count);
+void json_end(json *j);
+
+#endif

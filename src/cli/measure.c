@@ -1,0 +1,265 @@
+/* cli/measure.c - times one pass of one problem, and this machine's peaks beside it.
+ *
+ * Useful operations and moved bytes are those the mathematics needs, not those an algorithm happens
+ * to do: inputs and outputs once for a pass; for a step the state, read and (linear) written. */
+#include "cli/measure.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/clock.h"
+#include "cli/report.h"
+#include "cli/tensors.h"
+#include "cli/workload.h"
+
+enum { MIN_SAMPLES = 3, MAX_SAMPLES = 200, STEP_ROWS = 64 };
+static const double BENCH_SECONDS = 0.7, STEP_SAMPLE_SECONDS = 2e-3;
+
+/* What is timed, ready to run. */
+typedef struct trial {
+    lnt_ctx *ctx;
+    lnt_attn_desc desc;
+    pass_kind pass;
+    workload data;
+    lnt_plan *plan;
+    lnt_plan_info info;
+    lnt_state *state;
+    int64_t steps; /* per sample */
+    int64_t row;   /* next token of data */
+} trial;
+
+static bool grows(const trial *t) { return t->desc.mechanism == LNT_SOFTMAX; }
+
+/* ---- making a trial ------------------------------------------------------------------------ */
+
+/* A state that remembers `length` tokens, where that changes what a step costs. */
+static lnt_status fill_state(trial *t)
+{
+    lnt_status status = lnt_state_create(t->ctx, &t->desc, &t->state);
+    for (int64_t at = 0; at < t->desc.length_k && grows(t) && !status; at += STEP_ROWS) {
+        const int64_t left = t->desc.length_k - at, n = left < STEP_ROWS ? left : STEP_ROWS;
+        const lnt_tensor k = tensor_rows(&t->data.k, 0, n), v = tensor_rows(&t->data.v, 0, n);
+        status = lnt_state_append(t->state, &k, &v);
+    }
+    return status;
+}
+
+static int plan_trial(trial *t)
+{
+    if (t->pass == PASS_STEP) t->desc.causal = 1;
+    t->desc.backward = t->pass == PASS_BACKWARD;
+    t->info = (lnt_plan_info){ .size = sizeof t->info };
+    if (lnt_plan_create(t->ctx, &t->desc, &t->plan) || lnt_plan_describe(t->plan, &t->info))
+        return fail_ctx(t->ctx);
+    return EXIT_OK;
+}
+
+static int fill_trial(trial *t)
+{
+    const bool step = t->pass == PASS_STEP;
+    const int status = workload_make(t->ctx, &t->desc, step ? STEP_ROWS : t->desc.length_q,
+                                     t->pass == PASS_BACKWARD, &t->data);
+    if (status) return status;
+    return step && fill_state(t) ? fail_ctx(t->ctx) : EXIT_OK;
+}
+
+static void close_trial(trial *t)
+{
+    lnt_state_destroy(t->state);
+    lnt_plan_destroy(t->plan);
+    workload_free(&t->data);
+}
+
+/* ---- timing -------------------------------------------------------------------------------- */
+
+/* One token for every sequence. */
+static lnt_status one_step(trial *t, lnt_state *state)
+{
+    const workload *w = &t->data;
+    const int64_t i = t->row++ % STEP_ROWS;
+    const lnt_tensor q = tensor_rows(&w->q, i, 1), k = tensor_rows(&w->k, i, 1);
+    const lnt_tensor v = tensor_rows(&w->v, i, 1), out = tensor_rows(&w->out, i, 1);
+    return lnt_state_step(state, &q, &k, &v, &out);
+}
+
+/* Seconds a step.  A growing state is measured on a copy, so that every sample starts alike. */
+static lnt_status sample_steps(trial *t, double *seconds)
+{
+    lnt_state *state = t->state;
+    lnt_status status = grows(t) ? lnt_state_fork(t->state, &state) : LNT_OK;
+    if (status) return status;
+    if (grows(t)) status = lnt_state_reserve(state, t->desc.length_k + t->steps);
+    const double start = now_seconds();
+    for (int64_t i = 0; i < t->steps && !status; i++) status = one_step(t, state);
+    *seconds = (now_seconds() - start) / (double)t->steps;
+    if (state != t->state) lnt_state_destroy(state);
+    return status;
+}
+
+static lnt_status sample(trial *t, double *seconds)
+{
+    const lnt_attn_io io = workload_io(&t->data);
+    const lnt_attn_grads grads = workload_grads(&t->data);
+    if (t->pass == PASS_STEP) return sample_steps(t, seconds);
+    const double start = now_seconds();
+    const lnt_status status = t->pass == PASS_FORWARD ? lnt_plan_forward(t->plan, &io)
+                                                      : lnt_plan_backward(t->plan, &io, &grads);
+    *seconds = now_seconds() - start;
+    return status;
+}
+
+/* First runs: caches and clocks warm, the output that backward reads computed, and as many steps
+ * to a sample as a clock can measure (for a growing state few, so that it stays about its size). */
+static lnt_status warm_up(trial *t)
+{
+    const int64_t most = grows(t) ? t->desc.length_k / 16 + 1 : INT64_C(1) << 20;
+    const lnt_attn_io io = workload_io(&t->data);
+    double seconds = 0;
+    t->steps = 1;
+    lnt_status status = t->pass == PASS_BACKWARD ? lnt_plan_forward(t->plan, &io) : LNT_OK;
+    if (!status) status = sample(t, &seconds);
+    while (t->pass == PASS_STEP && !status && t->steps < most &&
+           seconds * (double)t->steps < STEP_SAMPLE_SECONDS) {
+        t->steps = 2 * t->steps < most ? 2 * t->steps : most;
+        status = sample(t, &seconds);
+    }
+    return status;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+typedef struct timing {
+    double least, median;
+} timing;
+
+/* Samples for `budget` seconds, and a few even if they take several times that. */
+static lnt_status time_trial(trial *t, double budget, timing *out)
+{
+    double samples[MAX_SAMPLES], elapsed = 0;
+    size_t count = 0;
+    lnt_status status = warm_up(t);
+    const double start = now_seconds();
+    while (!status && count < MAX_SAMPLES &&
+           (elapsed < budget || (count < MIN_SAMPLES && elapsed < 7 * budget))) {
+        status = sample(t, &samples[count++]);
+        elapsed = now_seconds() - start;
+    }
+    if (status) return status;
+    qsort(samples, count, sizeof samples[0], ascending);
+    out->least = samples[0];
+    out->median = (samples[(count - 1) / 2] + samples[count / 2]) / 2;
+    return LNT_OK;
+}
+
+/* ---- what was done in that time ------------------------------------------------------------ */
+
+static double useful_flops(const trial *t)
+{
+    switch (t->pass) {
+    case PASS_FORWARD: return t->info.flops;
+    case PASS_BACKWARD: return t->info.flops_backward;
+    case PASS_STEP: return t->info.flops_per_token * (double)t->desc.batch;
+    }
+    return 0;
+}
+
+/* Bytes that a step has to touch of its state. */
+static double state_bytes(const trial *t)
+{
+    if (!grows(t)) return (double)lnt_state_bytes(t->state);
+    return t->info.kv_cache_elements * (double)t->desc.batch *
+           (double)lnt_dtype_size(t->desc.dtype);
+}
+
+static double moved_bytes(const trial *t)
+{
+    const workload *w = &t->data;
+    const double vectors = tensor_bytes(&w->q) + tensor_bytes(&w->k) + tensor_bytes(&w->v) +
+                           tensor_bytes(&w->out);
+    switch (t->pass) {
+    case PASS_FORWARD: return vectors;
+    case PASS_BACKWARD:
+        return vectors + tensor_bytes(&w->dout) + tensor_bytes(&w->dq) + tensor_bytes(&w->dk) +
+               tensor_bytes(&w->dv);
+    case PASS_STEP: return (grows(t) ? 1 : 2) * state_bytes(t) + vectors / STEP_ROWS;
+    }
+    return 0;
+}
+
+/* Raises the peaks in *out to what the machine gives now: taken before and after the timing, so
+ * that a slow moment does not flatter us. */
+static lnt_status measure_peaks(const trial *t, measurement *out)
+{
+    const double least = 4096, most = 256e6; /* a larger footprint is in main memory all the same */
+    const double footprint = t->pass == PASS_STEP ? state_bytes(t) : moved_bytes(t);
+    double gflops = 0, gbytes = 0;
+    lnt_status status = lnt_measure_flops(t->ctx, t->desc.dtype, &gflops);
+    if (!status)
+        status = lnt_measure_bandwidth(t->ctx, (size_t)fmin(fmax(footprint, least), most), &gbytes);
+    out->peak_gflops = fmax(out->peak_gflops, gflops);
+    out->peak_gbytes = fmax(out->peak_gbytes, gbytes);
+    return status;
+}
+
+static int run_trial(trial *t, measurement *out)
+{
+    timing time;
+    lnt_status status = measure_peaks(t, out);
+    if (!status) status = time_trial(t, BENCH_SECONDS, &time);
+    if (!status) status = measure_peaks(t, out);
+    if (status) return fail_ctx(t->ctx);
+    out->seconds = time.median;
+    const double tokens = (double)t->desc.batch *
+                          (t->pass == PASS_STEP ? 1 : (double)t->desc.length_q);
+    out->ns_per_token = 1e9 * out->seconds / tokens;
+    out->gflops = 1e-9 * useful_flops(t) / out->seconds;
+    out->gbytes = 1e-9 * moved_bytes(t) / out->seconds;
+    return EXIT_OK;
+}
+
+/* Verifies the algorithm that will be timed, which a shorter problem might not choose. */
+static int verify_trial(const trial *t, measurement *out)
+{
+    lnt_attn_desc desc = t->desc;
+    if (t->pass == PASS_STEP) {
+        snprintf(out->algorithm, sizeof out->algorithm, "%s/state",
+                 lnt_mechanism_name(desc.mechanism));
+    } else {
+        snprintf(out->algorithm, sizeof out->algorithm, "%s", t->info.algorithm);
+        desc.algorithm = t->info.algorithm;
+    }
+    return workload_verify(t->ctx, &desc, t->pass, &out->relative_error);
+}
+
+int measure(lnt_ctx *ctx, const lnt_attn_desc *desc, pass_kind pass, measurement *out)
+{
+    trial t = { .ctx = ctx, .desc = *desc, .pass = pass };
+    *out = (measurement){ .pass = pass, .isa = lnt_ctx_isa(ctx), .threads = lnt_ctx_threads(ctx) };
+    int status = plan_trial(&t);
+    if (!status) status = verify_trial(&t, out);
+    if (!status) status = fill_trial(&t); /* after: both at once would need twice the memory */
+    if (!status) status = run_trial(&t, out);
+    out->desc = t.desc;
+    close_trial(&t);
+    return status;
+}
+
+int measure_time(lnt_ctx *ctx, const lnt_attn_desc *desc, pass_kind pass, double budget,
+                 double *seconds, double *touched)
+{
+    trial t = { .ctx = ctx, .desc = *desc, .pass = pass };
+    timing time = { 0, 0 };
+    int status = plan_trial(&t);
+    if (!status) status = fill_trial(&t);
+    if (!status && time_trial(&t, budget, &time)) status = fail_ctx(ctx);
+    *seconds = time.least;
+    if (!status && touched) *touched = state_bytes(&t);
+    close_trial(&t);
+    return status;
+}

@@ -1,0 +1,370 @@
+/* cli/options.c - the table of options, and the one parser and the one help text made from it. */
+#include "cli/options.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/report.h"
+#include "cli/words.h"
+#include "linnet.h"
+
+typedef enum option_kind {
+    KIND_FLAG,
+    KIND_WHOLE,  /* min .. max */
+    KIND_SEED,   /* any 64-bit number */
+    KIND_REAL,   /* finite, at least `least` */
+    KIND_DECAYS, /* one number, or a comma list */
+    KIND_CHOICE, /* a word of choice() */
+    KIND_TEXT
+} option_kind;
+
+#define MAX_EXTENT (INT64_C(1) << 40) /* what the library takes */
+
+enum { SOFTMAX_ONLY = 1 << LNT_SOFTMAX, LINEAR_ONLY = 1 << LNT_LINEAR };
+enum {
+    SHAPED = CMD_ATTEND | CMD_PLAN | CMD_BENCH, /* commands that describe a problem */
+    EVERY = SHAPED | CMD_INFO | CMD_DEMO
+};
+
+typedef struct option_row {
+    const char *name; /* without the dashes */
+    char letter;      /* the short form, 0: none */
+    option_kind kind;
+    const char *argument; /* its name in the help; choices name themselves */
+    int commands;
+    int mechanisms; /* bits; those that take it */
+    bool problem;   /* describes what is computed, not how or where to */
+    int64_t min, max;
+    double least;
+    const char *(*choice)(int index);
+    const char *help;
+} option_row;
+
+static const char *mechanism_choice(int index) { return lnt_mechanism_name((lnt_mechanism)index); }
+static const char *map_choice(int index) { return lnt_feature_map_name((lnt_feature_map)index); }
+
+static const char *dtype_choice(int index)
+{
+    return lnt_dtype_size((lnt_dtype)index) ? lnt_dtype_name((lnt_dtype)index) : NULL;
+}
+
+static const char *pass_choice(int index)
+{
+    static const char *const names[] = { "forward", "backward", "step", NULL };
+    return names[index];
+}
+
+static const char *device_choice(int index)
+{
+    static const char *const names[] = { "cpu", "cuda", NULL };
+    return names[index];
+}
+
+static const option_row table[OPTION_COUNT] = {
+    [OPT_MECHANISM] = { "mechanism", 0, KIND_CHOICE, NULL, SHAPED, .problem = true,
+                        .choice = mechanism_choice, .help = "what to compute" },
+    [OPT_CAUSAL] = { "causal", 0, KIND_FLAG, NULL, SHAPED, .problem = true,
+                     .help = "query i sees keys j <= i + n_k - n_q only" },
+    [OPT_HEADS] = { "heads", 0, KIND_WHOLE, "H", SHAPED, .problem = true, .min = 1,
+                    .max = MAX_EXTENT, .help = "query heads (8; attend: those of Q)" },
+    [OPT_KV_HEADS] = { "kv-heads", 0, KIND_WHOLE, "H", SHAPED, .problem = true, .min = 1,
+                       .max = MAX_EXTENT,
+                       .help = "key and value heads, a divisor of --heads (as --heads)" },
+    [OPT_DIM] = { "dim", 0, KIND_WHOLE, "D", SHAPED, .problem = true, .min = 1, .max = MAX_EXTENT,
+                  .help = "width of a query and a key (64; attend: that of Q)" },
+    [OPT_DIM_VALUE] = { "dim-value", 0, KIND_WHOLE, "M", SHAPED, .problem = true, .min = 1,
+                        .max = MAX_EXTENT, .help = "width of a value (as --dim)" },
+    [OPT_LENGTH] = { "length", 0, KIND_WHOLE, "N", CMD_PLAN | CMD_BENCH, .problem = true,
+                     .min = 0, .max = MAX_EXTENT, .help = "tokens in a sequence (4096)" },
+    [OPT_BATCH] = { "batch", 0, KIND_WHOLE, "B", CMD_PLAN | CMD_BENCH, .problem = true, .min = 1,
+                    .max = MAX_EXTENT, .help = "sequences at once (1)" },
+    [OPT_SCALE] = { "scale", 0, KIND_REAL, "X", SHAPED, SOFTMAX_ONLY, .problem = true,
+                    .least = -HUGE_VAL, .help = "factor of q.k (1/sqrt(dim)); softmax" },
+    [OPT_FEATURE_MAP] = { "feature-map", 0, KIND_CHOICE, NULL, SHAPED, LINEAR_ONLY,
+                          .problem = true, .choice = map_choice,
+                          .help = "applied to q and k (elu1); linear" },
+    [OPT_FEATURES] = { "features", 0, KIND_WHOLE, "R", SHAPED, LINEAR_ONLY, .problem = true,
+                       .min = 1, .max = MAX_EXTENT,
+                       .help = "width of the random maps fourier, positive (2 D); linear" },
+    [OPT_EPS] = { "eps", 0, KIND_REAL, "X", SHAPED, LINEAR_ONLY, .problem = true, .least = 0,
+                  .help = "added to the denominator (1e-6); linear" },
+    [OPT_DECAY] = { "decay", 0, KIND_DECAYS, "G[,G...]", SHAPED, LINEAR_ONLY, .problem = true,
+                    .help = "factor of what is remembered, a token; one per kv head; linear" },
+    [OPT_SEED] = { "seed", 0, KIND_SEED, "S", SHAPED, .problem = true,
+                   .help = "of the random maps, and of the data of a benchmark (0)" },
+    [OPT_DTYPE] = { "dtype", 0, KIND_CHOICE, NULL, SHAPED, .problem = true,
+                    .choice = dtype_choice, .help = "to compute in (f32; attend: that of Q)" },
+    [OPT_PASS] = { "pass", 0, KIND_CHOICE, NULL, CMD_PLAN | CMD_BENCH, .problem = true,
+                   .choice = pass_choice, .help = "which pass (forward)" },
+    [OPT_ALGORITHM] = { "algorithm", 0, KIND_TEXT, "NAME", SHAPED, .problem = true,
+                        .help = "use this one instead of the planner's choice" },
+    [OPT_CHUNK] = { "chunk", 0, KIND_WHOLE, "C", CMD_ATTEND, .min = 1, .max = MAX_EXTENT,
+                    .help = "stream the input through the state C tokens at a time; causal" },
+    [OPT_DEVICE] = { "device", 0, KIND_CHOICE, NULL, SHAPED, .choice = device_choice,
+                     .help = "where to compute (cpu)" },
+    [OPT_THREADS] = { "threads", 0, KIND_WHOLE, "T", EVERY, .min = 1, .max = 4096,
+                      .help = "how many (all there are, or OMP_NUM_THREADS)" },
+    [OPT_NO_CALIBRATE] = { "no-calibrate", 0, KIND_FLAG, NULL, CMD_PLAN,
+                           .help = "choose by the rates built in, without timing this machine" },
+    [OPT_STATE_IN] = { "state-in", 0, KIND_TEXT, "FILE", CMD_ATTEND,
+                       .help = "tokens that come before the first key (.safetensors)" },
+    [OPT_STATE_OUT] = { "state-out", 0, KIND_TEXT, "FILE", CMD_ATTEND,
+                        .help = "save what is remembered after the last key (.safetensors)" },
+    [OPT_OUTPUT] = { "output", 'o', KIND_TEXT, "FILE", CMD_ATTEND,
+                     .help = "where the result goes (.npy)" },
+    [OPT_JSON] = { "json", 0, KIND_FLAG, NULL, SHAPED | CMD_INFO,
+                   .help = "one JSON object per line instead of text" },
+    [OPT_HELP] = { "help", 'h', KIND_FLAG, NULL, EVERY, .help = "this text" },
+};
+
+const char *option_choice(option_id id, int index) { return table[id].choice(index); }
+
+/* "--dim", with room in a few rotating buffers so that one sentence can name several. */
+const char *option_name(option_id id)
+{
+    static char names[4][32];
+    static unsigned next = 0;
+    char *text = names[next++ % 4];
+    if (table[id].letter && id != OPT_HELP)
+        snprintf(text, sizeof names[0], "-%c/--%s", table[id].letter, table[id].name);
+    else
+        snprintf(text, sizeof names[0], "--%s", table[id].name);
+    return text;
+}
+
+option_id options_first_problem(const options *o)
+{
+    int id = 0;
+    while (id < OPTION_COUNT && !(table[id].problem && o->value[id].given)) id++;
+    return (option_id)id;
+}
+
+int options_check_mechanism(const options *o)
+{
+    const int64_t mechanism = o->value[OPT_MECHANISM].whole;
+    for (int id = 0; id < OPTION_COUNT; id++)
+        if (o->value[id].given && table[id].mechanisms && !(table[id].mechanisms >> mechanism & 1))
+            return fail_usage("--%s does not apply to %s", table[id].name,
+                              mechanism_choice((int)mechanism));
+    return EXIT_OK;
+}
+
+/* ---- values -------------------------------------------------------------------------------- */
+
+/* Reads a whole text as a finite double. */
+static bool read_real(const char *text, const char *end, double *out)
+{
+    char *stop;
+    *out = strtod(text, &stop);
+    return stop == end && stop != text && isfinite(*out);
+}
+
+static int parse_whole(const option_row *row, const char *text, option_value *value)
+{
+    char *stop;
+    value->whole = strtoll(text, &stop, 10);
+    /* What overflows is clamped by strtoll, and so is out of bounds as well. */
+    const bool number = (*text == '-' || (*text >= '0' && *text <= '9')) && !*stop;
+    if (!number || value->whole < row->min)
+        return fail_usage("--%s: '%s' is not a whole number of at least %lld", row->name, text,
+                          (long long)row->min);
+    if (value->whole > row->max)
+        return fail_usage("--%s: '%s' is too large, at most %lld is allowed", row->name, text,
+                          (long long)row->max);
+    return EXIT_OK;
+}
+
+static int parse_seed(const option_row *row, const char *text, option_value *value)
+{
+    char *stop;
+    errno = 0;
+    value->seed = strtoull(text, &stop, 10);
+    if (*text >= '0' && *text <= '9' && !*stop && !errno) return EXIT_OK;
+    return fail_usage("--%s: '%s' is not a whole number from 0 to 18446744073709551615", row->name,
+                      text);
+}
+
+static int parse_real(const option_row *row, const char *text, option_value *value)
+{
+    const bool number = read_real(text, text + strlen(text), &value->real);
+    if (number && value->real >= row->least) return EXIT_OK;
+    if (!isfinite(row->least))
+        return fail_usage("--%s: '%s' is not a finite number", row->name, text);
+    return fail_usage("--%s: '%s' is not a finite number of at least %g", row->name, text,
+                      row->least);
+}
+
+static int parse_decays(const option_row *row, const char *text, options *o)
+{
+    o->decay_count = 0;
+    for (const char *item = text;; item++) {
+        const char *end = item + strcspn(item, ",");
+        double number = 0;
+        if (!read_real(item, end, &number) || number <= 0 || number > 1)
+            return fail_usage("--%s: '%.*s' is not a number above 0 and at most 1", row->name,
+                              (int)(end - item), item);
+        if (o->decay_count == MAX_DECAYS)
+            return fail_usage("--%s: more than %d numbers", row->name, MAX_DECAYS);
+        o->decay[o->decay_count++] = number;
+        if (!*end) return EXIT_OK;
+        item = end;
+    }
+}
+
+/* The choices of a row joined by `separator`. */
+static const char *join_choices(const option_row *row, const char *separator, char *text,
+                                size_t capacity)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (int i = 0; row->choice(i) && used < capacity; i++)
+        used += (size_t)snprintf(text + used, capacity - used, "%s%s", i ? separator : "",
+                                 row->choice(i));
+    return text;
+}
+
+static int parse_choice(const option_row *row, const char *text, option_value *value)
+{
+    char known[256];
+    for (int i = 0; row->choice(i); i++) {
+        if (strcmp(text, row->choice(i)) != 0) continue;
+        value->whole = i;
+        return EXIT_OK;
+    }
+    return fail_usage("--%s: '%s' is not one of %s", row->name, text,
+                      join_choices(row, ", ", known, sizeof known));
+}
+
+static int parse_value(options *o, int id, const char *text)
+{
+    option_value *value = &o->value[id];
+    const option_row *row = &table[id];
+    value->given = true;
+    value->text = text;
+    switch (row->kind) {
+    case KIND_WHOLE: return parse_whole(row, text, value);
+    case KIND_SEED: return parse_seed(row, text, value);
+    case KIND_REAL: return parse_real(row, text, value);
+    case KIND_DECAYS: return parse_decays(row, text, o);
+    case KIND_CHOICE: return parse_choice(row, text, value);
+    case KIND_TEXT:
+        return *text ? EXIT_OK : fail_usage("--%s: the value is empty", row->name);
+    case KIND_FLAG: break;
+    }
+    return EXIT_OK;
+}
+
+/* ---- the command line ---------------------------------------------------------------------- */
+
+static int fail_unknown(const command *cmd, const char *argument, const char *name, size_t length)
+{
+    const char *words[OPTION_COUNT];
+    char word[32];
+    int count = 0;
+    snprintf(word, sizeof word, "%.*s", (int)length, name);
+    for (int id = 0; id < OPTION_COUNT; id++) {
+        if (table[id].commands & cmd->bit) words[count++] = table[id].name;
+        else if (!strcmp(word, table[id].name) && argument[1] == '-')
+            return fail_usage("--%s is not an option of this command; see 'linnet %s --help'",
+                              word, cmd->name);
+    }
+    const int shown = (int)(name - argument) + (int)length;
+    const char *near = argument[1] == '-' ? nearest_word(word, words, count) : NULL;
+    if (near)
+        return fail_usage("unknown option '%.*s'; did you mean '--%s'?", shown, argument, near);
+    return fail_usage("unknown option '%.*s'; see 'linnet %s --help'", shown, argument, cmd->name);
+}
+
+static int find_option(const command *cmd, const char *name, size_t length)
+{
+    for (int id = 0; id < OPTION_COUNT; id++)
+        if (table[id].commands & cmd->bit && strlen(table[id].name) == length &&
+            !memcmp(table[id].name, name, length))
+            return id;
+    return -1;
+}
+
+static int find_letter(const command *cmd, char letter)
+{
+    for (int id = 0; id < OPTION_COUNT; id++)
+        if (letter && table[id].letter == letter && table[id].commands & cmd->bit) return id;
+    return -1;
+}
+
+/* One option at argv[*at]; moves *at past it and its value. */
+static int parse_option(const command *cmd, int argc, char **argv, int *at, options *o)
+{
+    const char *argument = argv[(*at)++], *value = NULL;
+    int id;
+    if (argument[1] == '-') {
+        const size_t length = strcspn(argument + 2, "=");
+        id = find_option(cmd, argument + 2, length);
+        if (id < 0) return fail_unknown(cmd, argument, argument + 2, length);
+        if (argument[2 + length] == '=') value = argument + 2 + length + 1;
+    } else {
+        id = find_letter(cmd, argument[1]);
+        if (id < 0) return fail_unknown(cmd, argument, argument + 1, strlen(argument + 1));
+        if (argument[2]) value = argument + 2;
+    }
+    if (table[id].kind == KIND_FLAG)
+        return value ? fail_usage("--%s takes no value, '%s' was given", table[id].name, value)
+                     : parse_value(o, id, "");
+    if (!value) { /* the next word, which may well start with a minus sign, but not with two */
+        if (*at == argc || !strncmp(argv[*at], "--", 2))
+            return fail_usage("--%s needs a value", table[id].name);
+        value = argv[(*at)++];
+    }
+    return parse_value(o, id, value);
+}
+
+static int add_operand(const command *cmd, options *o, const char *text)
+{
+    if (o->operand_count == cmd->operands)
+        return fail_usage("'%s' is one argument too many; usage: linnet %s %s", text, cmd->name,
+                          cmd->usage);
+    o->operand[o->operand_count++] = text;
+    return EXIT_OK;
+}
+
+int options_parse(const command *cmd, int argc, char **argv, options *out)
+{
+    int status = EXIT_OK;
+    bool only_operands = false;
+    memset(out, 0, sizeof *out);
+    for (int at = 0; at < argc && !status && !out->value[OPT_HELP].given;) {
+        if (!only_operands && !strcmp(argv[at], "--")) {
+            only_operands = true;
+            at++;
+        } else if (!only_operands && argv[at][0] == '-' && argv[at][1]) {
+            status = parse_option(cmd, argc, argv, &at, out);
+        } else {
+            status = add_operand(cmd, out, argv[at++]);
+        }
+    }
+    if (status || out->value[OPT_HELP].given) return status;
+    if (out->operand_count < cmd->operands)
+        return fail_usage("%d of %d files are missing; usage: linnet %s %s",
+                          cmd->operands - out->operand_count, cmd->operands, cmd->name, cmd->usage);
+    return EXIT_OK;
+}
+
+void options_help(const command *cmd, FILE *to)
+{
+    enum { COLUMN = 26 };
+    fprintf(to, "usage: linnet %s %s\n\n%s.\n%s\noptions (defaults in brackets):\n", cmd->name,
+            cmd->usage, cmd->summary, cmd->details);
+    for (int id = 0; id < OPTION_COUNT; id++) {
+        const option_row *row = &table[id];
+        char left[160], words[128] = "";
+        if (!(row->commands & cmd->bit)) continue;
+        if (row->choice) join_choices(row, "|", words, sizeof words);
+        else if (row->argument) snprintf(words, sizeof words, "%s", row->argument);
+        const int width = snprintf(left, sizeof left, "  %s%.1s%s--%s%s%s", row->letter ? "-" : "",
+                                   row->letter ? &row->letter : "", row->letter ? ", " : "",
+                                   row->name, *words ? " " : "", words);
+        if (width < COLUMN) fprintf(to, "%-*s%s\n", COLUMN, left, row->help);
+        else fprintf(to, "%s\n%*s%s\n", left, COLUMN, "", row->help);
+    }
+}

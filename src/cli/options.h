@@ -1,0 +1,112 @@
+/* cli/options.h - the command line: one table of options from which parsing, the help texts and the
+ * sentences about mistakes all come. */
+#ifndef LNT_CLI_OPTIONS_H
+#define LNT_CLI_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* Commands are bits, so that an option can name all that take it. */
+typedef enum command_bit {
+    CMD_ATTEND = 1,
+    CMD_PLAN = 2,
+    CMD_BENCH = 4,
+    CMD_INFO = 8,
+    CMD_DEMO = 16
+} command_bit;
+
+typedef enum option_id {
+    OPT_MECHANISM,
+    OPT_CAUSAL,
+    OPT_HEADS,
+    OPT_KV_HEADS,
+    OPT_DIM,
+    OPT_DIM_VALUE,
+    OPT_LENGTH,
+    OPT_BATCH,
+    OPT_SCALE,
+    OPT_FEATURE_MAP,
+    OPT_FEATURES,
+    OPT_EPS,
+    OPT_DECAY,
+    OPT_SEED,
+    OPT_DTYPE,
+    OPT_PASS,
+    OPT_ALGORITHM,
+    OPT_CHUNK,
+    OPT_DEVICE,
+    OPT_THREADS,
+    OPT_NO_CALIBRATE,
+    OPT_STATE_IN,
+    OPT_STATE_OUT,
+    OPT_OUTPUT,
+    OPT_JSON,
+    OPT_HELP,
+    OPTION_COUNT
+} option_id;
+
+typedef enum pass_kind { PASS_FORWARD = 0, PASS_BACKWARD = 1, PASS_STEP = 2 } pass_kind;
+typedef enum device_kind { DEVICE_CPU = 0, DEVICE_CUDA = 1 } device_kind;
+
+enum { MAX_OPERANDS = 3, MAX_DECAYS = 4096 };
+
+typedef struct option_value {
+    bool given;
+    int64_t whole;    /* counts and choices */
+    uint64_t seed;
+    double real;
+    const char *text; /* as written; into argv */
+} option_value;
+
+typedef struct options {
+    option_value value[OPTION_COUNT];
+    double decay[MAX_DECAYS];
+    int decay_count;
+    const char *operand[MAX_OPERANDS];
+    int operand_count;
+} options;
+
+/* What a command is, for its usage line and for dispatch. */
+typedef struct command {
+    const char *name;
+    int bit; /* a command_bit */
+    const char *usage;   /* what follows the name */
+    const char *summary; /* one line */
+    const char *details; /* lines for --help; may be "" */
+    int operands;        /* exactly this many */
+    int (*run)(const options *o);
+} command;
+
+/* 0, or EXIT_USAGE with the sentence said.  Stops early at --help. */
+int options_parse(const command *cmd, int argc, char **argv, options *out);
+void options_help(const command *cmd, FILE *to);
+
+/* "--dim", or for those that have a short form "-o/--output". */
+const char *option_name(option_id id);
+/* The first given option that describes the problem to compute, or OPTION_COUNT. */
+option_id options_first_problem(const options *o);
+/* Refuses options that the mechanism does not take. */
+int options_check_mechanism(const options *o);
+
+/* Name of choice `index` of an option, NULL past the last. */
+const char *option_choice(option_id id, int index);
+
+static inline bool opt_given(const options *o, option_id id) { return o->value[id].given; }
+
+static inline int64_t opt_whole(const options *o, option_id id, int64_t otherwise)
+{
+    return o->value[id].given ? o->value[id].whole : otherwise;
+}
+
+static inline double opt_real(const options *o, option_id id, double otherwise)
+{
+    return o->value[id].given ? o->value[id].real : otherwise;
+}
+
+static inline const char *opt_text(const options *o, option_id id)
+{
+    return o->value[id].given ? o->value[id].text : NULL;
+}
+
+#endif

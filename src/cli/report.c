@@ -1,0 +1,86 @@
+/* cli/report.c - failures in one sentence, progress on a terminal, errors of standard output. */
+#include "cli/report.h"
+
+#include <errno.h>
+#include <langinfo.h>
+#include <locale.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *command_name = "";
+static bool progress_shown = false;
+
+void report_command(const char *name) { command_name = name; }
+
+static void say(const char *format, va_list args)
+{
+    progress_end();
+    fprintf(stderr, "linnet%s%s: ", *command_name ? " " : "", command_name);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+}
+
+int fail_usage(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    say(format, args);
+    va_end(args);
+    return EXIT_USAGE;
+}
+
+int fail(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    say(format, args);
+    va_end(args);
+    return EXIT_FAILED;
+}
+
+int fail_ctx(const lnt_ctx *ctx) { return fail("%s", lnt_ctx_error(ctx)); }
+
+int fail_memory(size_t bytes) { return fail("out of memory: %zu bytes are needed", bytes); }
+
+int finish_stdout(int status)
+{
+    errno = 0;
+    const bool failed = fflush(stdout) != 0 || ferror(stdout);
+    if (!failed || status != EXIT_OK) return status;
+    return fail("cannot write to standard output: %s", errno ? strerror(errno) : "write error");
+}
+
+void progress(const char *what, int done, int total)
+{
+    enum { WIDTH = 30 };
+    if (total <= 0 || !isatty(STDERR_FILENO)) return;
+    const int filled = done * WIDTH / total;
+    char bar[WIDTH + 1];
+    memset(bar, '#', (size_t)filled);
+    memset(bar + filled, '.', (size_t)(WIDTH - filled));
+    bar[WIDTH] = '\0';
+    fprintf(stderr, "\r\033[K[%s] %d/%d %s", bar, done, total, what);
+    fflush(stderr);
+    progress_shown = true;
+}
+
+void progress_end(void)
+{
+    if (progress_shown) fputs("\r\033[K", stderr);
+    progress_shown = false;
+}
+
+bool use_color(void)
+{
+    const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
+    return !(no_color && *no_color) && !(term && !strcmp(term, "dumb")) && isatty(STDOUT_FILENO);
+}
+
+bool use_utf8(void)
+{
+    setlocale(LC_CTYPE, ""); /* only the character set: numbers keep the C locale's point */
+    return strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+}

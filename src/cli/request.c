@@ -1,0 +1,103 @@
+/* cli/request.c - from options to a context and a descriptor, with the mistakes that the command
+ * line alone shows. */
+#include "cli/request.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/report.h"
+
+int request_context(const options *o, int threads, lnt_ctx **out)
+{
+    char sentence[512];
+    *out = NULL;
+    if (opt_whole(o, OPT_DEVICE, DEVICE_CPU) == DEVICE_CUDA)
+        return fail("--device: 'cuda' is not available: this build has no CUDA device, only cpu");
+    lnt_ctx_options with = { .size = sizeof with };
+    with.threads = threads ? threads : (int)opt_whole(o, OPT_THREADS, 0);
+    const lnt_status status = lnt_ctx_create(&with, out);
+    if (!status) return EXIT_OK;
+    lnt_ctx_create_error(&with, status, sentence, sizeof sentence);
+    return fail("%s", sentence);
+}
+
+/* "direct" or "linear/direct", of the mechanism asked for. */
+static int check_algorithm(const char *name, lnt_mechanism mechanism)
+{
+    char known[256] = "";
+    size_t used = 0;
+    for (int i = 0; lnt_algorithm_name(i); i++) {
+        if (lnt_algorithm_mechanism(i) != mechanism) continue;
+        const char *full = lnt_algorithm_name(i), *slash = strchr(full, '/');
+        if (!strcmp(name, full) || (slash && !strcmp(name, slash + 1))) return EXIT_OK;
+        if (used < sizeof known)
+            used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "",
+                                     full);
+    }
+    return fail_usage("--algorithm: '%s' is not one of %s", name, known);
+}
+
+/* What can be wrong between options, whatever the shapes. */
+static int check_combinations(const options *o)
+{
+    const int64_t map = opt_whole(o, OPT_FEATURE_MAP, LNT_MAP_ELU1);
+    const bool step = opt_whole(o, OPT_PASS, PASS_FORWARD) == PASS_STEP;
+    if (opt_given(o, OPT_FEATURES) && map != LNT_MAP_FOURIER && map != LNT_MAP_POSITIVE)
+        return fail_usage("--features applies to --feature-map fourier and positive, not to %s",
+                          option_choice(OPT_FEATURE_MAP, (int)map));
+    if (map == LNT_MAP_FOURIER && opt_whole(o, OPT_FEATURES, 0) % 2)
+        return fail_usage("--features: '%s' is odd; --feature-map fourier takes an even number",
+                          opt_text(o, OPT_FEATURES));
+    if (opt_given(o, OPT_DECAY) && !opt_given(o, OPT_CAUSAL) && !step)
+        return fail_usage("--decay needs --causal: without an order of tokens nothing fades");
+    return EXIT_OK;
+}
+
+int request_mechanism(const options *o, lnt_attn_desc *desc)
+{
+    if (!opt_given(o, OPT_MECHANISM))
+        return fail_usage("--mechanism is missing; see --help for those there are");
+    int status = options_check_mechanism(o);
+    if (!status) status = check_combinations(o);
+    if (status) return status;
+    if (lnt_attn_desc_init(desc, sizeof *desc))
+        return fail("the library does not match this tool: it is version %s", lnt_version());
+    desc->mechanism = (lnt_mechanism)o->value[OPT_MECHANISM].whole;
+    desc->dtype = (lnt_dtype)opt_whole(o, OPT_DTYPE, LNT_F32);
+    desc->causal = opt_given(o, OPT_CAUSAL);
+    desc->algorithm = opt_text(o, OPT_ALGORITHM);
+    desc->scale = opt_real(o, OPT_SCALE, desc->scale);
+    desc->feature_map = (lnt_feature_map)opt_whole(o, OPT_FEATURE_MAP, desc->feature_map);
+    desc->features = opt_whole(o, OPT_FEATURES, desc->features);
+    desc->eps = opt_real(o, OPT_EPS, desc->eps);
+    if (opt_given(o, OPT_SEED)) desc->seed = o->value[OPT_SEED].seed;
+    return desc->algorithm ? check_algorithm(desc->algorithm, desc->mechanism) : EXIT_OK;
+}
+
+int request_shape(const options *o, lnt_attn_desc *desc)
+{
+    desc->batch = opt_whole(o, OPT_BATCH, 1);
+    desc->heads = opt_whole(o, OPT_HEADS, 8);
+    desc->kv_heads = opt_whole(o, OPT_KV_HEADS, desc->heads);
+    desc->dim = opt_whole(o, OPT_DIM, 64);
+    desc->dim_value = opt_whole(o, OPT_DIM_VALUE, desc->dim);
+    desc->length_q = desc->length_k = opt_whole(o, OPT_LENGTH, 4096);
+    if (desc->heads % desc->kv_heads)
+        return fail_usage("--kv-heads: '%lld' does not divide --heads, which is %lld",
+                          (long long)desc->kv_heads, (long long)desc->heads);
+    return EXIT_OK;
+}
+
+int request_decay(const options *o, lnt_attn_desc *desc, double **owned)
+{
+    *owned = NULL;
+    if (!opt_given(o, OPT_DECAY)) return EXIT_OK;
+    if (o->decay_count != 1 && o->decay_count != desc->kv_heads)
+        return fail_usage("--decay: %d numbers for %lld kv heads; give 1 or one for each",
+                          o->decay_count, (long long)desc->kv_heads);
+    double *decay = calloc((size_t)desc->kv_heads, sizeof *decay);
+    if (!decay) return fail_memory((size_t)desc->kv_heads * sizeof *decay);
+    for (int64_t h = 0; h < desc->kv_heads; h++) decay[h] = o->decay[o->decay_count == 1 ? 0 : h];
+    desc->decay = *owned = decay;
+    return EXIT_OK;
+}

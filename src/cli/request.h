@@ -1,0 +1,23 @@
+/* cli/request.h - from options to what the library takes: a context and a descriptor. */
+#ifndef LNT_CLI_REQUEST_H
+#define LNT_CLI_REQUEST_H
+
+#include "cli/options.h"
+#include "linnet.h"
+
+/* Each gives EXIT_OK, or says one sentence and gives another exit status. */
+
+/* A context with that many threads; 0: those of --threads, or all. */
+int request_context(const options *o, int threads, lnt_ctx **out);
+
+/* The mechanism with its options, the dtype (f32) and the algorithm.  Shapes stay at their
+ * defaults; desc points into o. */
+int request_mechanism(const options *o, lnt_attn_desc *desc);
+
+/* Shapes from options alone: 8 heads of 64, 4096 tokens, one sequence. */
+int request_shape(const options *o, lnt_attn_desc *desc);
+
+/* desc->decay, one number per kv head, which must be known by now; the caller frees *owned. */
+int request_decay(const options *o, lnt_attn_desc *desc, double **owned);
+
+#endif
