@@ -1,0 +1,36 @@
+# A thin front: CMakePresets.json holds the builds, tools/ the scripts.
+#
+#     make            set up, build build/linnet
+#     make run        set up, build, and show softmax against linear attention in the terminal
+#     make test       set up, build every way, test (STAGES="gcc lint" for some of it)
+#     make bench      verify and time the suite on this machine
+#     make install    PREFIX=/usr/local, DESTDIR= as usual
+#     make clean
+PREFIX ?= /usr/local
+STAGES ?=
+
+all:
+	@tools/setup.sh build
+	@cmake --preset release --log-level=WARNING > /dev/null
+	@cmake --build --preset release
+
+run: all
+	@build/linnet demo
+
+test:
+	@tools/setup.sh test
+	@tools/test.sh $(STAGES)
+
+bench: all
+	@build/linnet bench
+
+install: all
+	cmake --install build --prefix "$(PREFIX)"
+
+clean:
+	rm -rf build
+
+help:
+	@sed -n 's/^#  *\(make.*\)/  \1/p' Makefile
+
+.PHONY: all run test bench install clean help

@@ -1,0 +1,30 @@
+# What every compiler call gets, and what the compiler must be able to do.
+include(CheckCSourceCompiles)
+include(CheckSymbolExists)
+
+set(linnet_warnings -Wall -Wextra -Wpedantic -Wconversion -Wshadow)
+if(LINNET_WERROR)
+    list(APPEND linnet_warnings -Werror)
+endif()
+
+add_compile_definitions(_GNU_SOURCE)
+if(LINNET_SANITIZE)
+    add_compile_options(-fsanitize=${LINNET_SANITIZE} -fno-sanitize-recover=all
+                        -fno-omit-frame-pointer)
+    add_link_options(-fsanitize=${LINNET_SANITIZE})
+endif()
+
+# -fopenmp rather than CMake's OpenMP package: gcc and clang both know it, for C and for C++, so the
+# installed static library can pass it on to whoever links it.
+set(CMAKE_REQUIRED_FLAGS -fopenmp)
+check_c_source_compiles("#include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; }"
+                        LINNET_HAVE_OPENMP)
+unset(CMAKE_REQUIRED_FLAGS)
+if(NOT LINNET_HAVE_OPENMP)
+    message(FATAL_ERROR "${CMAKE_C_COMPILER} cannot build an OpenMP program with -fopenmp; "
+                        "clang needs the package libomp-dev")
+endif()
+
+# Asked of the compiler, not of CMAKE_SYSTEM_PROCESSOR, because src/core/isa.c asks it too.
+check_symbol_exists(__x86_64__ stddef.h LINNET_X86_64)
+check_symbol_exists(__aarch64__ stddef.h LINNET_AARCH64)

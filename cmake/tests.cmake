@@ -1,0 +1,123 @@
+# ctest: labels unit, property (cmocka programs), cli (the tool), lint (the tree and the library),
+# canary (a sanitizer build reports what it must).
+#
+# Under LINNET_ISA=<name> the unit and property tests run on that instruction set; `linnet_isas`
+# prints those this machine has.  LINNET_TEST_BUDGET=small|full says how many random cases to try.
+
+find_path(CMOCKA_INCLUDE_DIR cmocka.h)
+find_library(CMOCKA_LIBRARY cmocka)
+if(NOT CMOCKA_INCLUDE_DIR OR NOT CMOCKA_LIBRARY)
+    message(FATAL_ERROR "LINNET_TESTS is on, and cmocka (the package libcmocka-dev) is not there")
+endif()
+
+file(GLOB support_sources CONFIGURE_DEPENDS tests/support/*.c)
+add_library(linnet_support INTERFACE)
+if(support_sources)
+    add_library(linnet_test_support STATIC ${support_sources})
+    target_compile_options(linnet_test_support PRIVATE -fopenmp ${linnet_warnings})
+    target_include_directories(linnet_test_support PUBLIC src tests/support tests ${CMOCKA_INCLUDE_DIR})
+    target_link_libraries(linnet_test_support PUBLIC linnet_static)
+    target_link_libraries(linnet_support INTERFACE linnet_test_support)
+endif()
+
+function(add_test_program label source)
+    get_filename_component(name ${source} NAME_WE)
+    set(target ${label}_${name})
+    add_executable(${target} ${source})
+    target_include_directories(${target} PRIVATE src tests/support tests ${CMOCKA_INCLUDE_DIR})
+    target_compile_options(${target} PRIVATE -fopenmp ${linnet_warnings})
+    target_link_libraries(${target} PRIVATE linnet_support linnet_static ${CMOCKA_LIBRARY})
+    # test_kernels.c may have parts in kernels/, which are compiled once per real type.
+    string(REGEX REPLACE "test_(.*)\\.c$" "\\1" parts ${source})
+    file(GLOB part_sources CONFIGURE_DEPENDS ${parts}/*.c)
+    if(part_sources)
+        foreach(real f32 f64)
+            add_library(${target}_${real} OBJECT ${part_sources})
+            target_compile_definitions(${target}_${real} PRIVATE
+                                       $<$<STREQUAL:${real},f64>:LNT_DOUBLE=1>)
+            target_compile_options(${target}_${real} PRIVATE -fopenmp ${linnet_warnings})
+            target_link_libraries(${target}_${real} PRIVATE linnet_support)
+            target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_${real}>)
+        endforeach()
+    endif()
+    # A file of its own folder that a test leaves behind cannot meet that of another test.
+    set(scratch ${PROJECT_BINARY_DIR}/scratch/${target})
+    file(MAKE_DIRECTORY ${scratch})
+    add_test(NAME ${label}/${name} COMMAND ${target} WORKING_DIRECTORY ${scratch})
+    set_tests_properties(${label}/${name} PROPERTIES LABELS ${label} TIMEOUT 900)
+endfunction()
+
+foreach(label unit property)
+    file(GLOB sources CONFIGURE_DEPENDS tests/${label}/test_*.c)
+    foreach(source ${sources})
+        add_test_program(${label} ${source})
+    endforeach()
+endforeach()
+
+add_executable(linnet_isas tools/isas.c)
+target_link_libraries(linnet_isas PRIVATE linnet_static)
+
+if(LINNET_SANITIZE)
+    # name, source, a definition that plants the fault, what the report must say
+    function(add_canary name source definition report)
+        add_executable(canary_${name} tests/canary/${source})
+        target_compile_definitions(canary_${name} PRIVATE ${definition})
+        target_compile_options(canary_${name} PRIVATE -fopenmp)
+        target_link_options(canary_${name} PRIVATE -fopenmp)
+        add_test(NAME canary/${name} COMMAND canary_${name})
+        set_tests_properties(canary/${name} PROPERTIES LABELS canary
+                             PASS_REGULAR_EXPRESSION "${report}")
+    endfunction()
+    if(LINNET_SANITIZE MATCHES "thread")
+        add_canary(race_is_reported race.c RACE "data race")
+        add_canary(clean_loop_is_quiet race.c CLEAN "^sum 999000\n$")
+    endif()
+    if(LINNET_SANITIZE MATCHES "address")
+        add_canary(overflow_is_reported fault.c READ_PAST_END "heap-buffer-overflow")
+    endif()
+    if(LINNET_SANITIZE MATCHES "undefined")
+        add_canary(undefined_is_reported fault.c SIGNED_OVERFLOW "signed integer overflow")
+    endif()
+endif()
+
+# What follows looks at the tool, the library and the tree as this machine sees them.
+if(CMAKE_CROSSCOMPILING)
+    return()
+endif()
+
+enable_language(CXX)
+file(GLOB sources CONFIGURE_DEPENDS tests/unit/test_*.cc)
+foreach(source ${sources})
+    get_filename_component(name ${source} NAME_WE)
+    add_executable(unit_${name} ${source})
+    target_compile_features(unit_${name} PRIVATE cxx_std_17)
+    target_compile_options(unit_${name} PRIVATE ${linnet_warnings})
+    target_link_libraries(unit_${name} PRIVATE linnet_static)
+    add_test(NAME unit/${name} COMMAND unit_${name})
+    set_tests_properties(unit/${name} PROPERTIES LABELS unit)
+endforeach()
+
+file(GLOB scripts CONFIGURE_DEPENDS tests/cli/test_*.sh)
+foreach(script ${scripts})
+    get_filename_component(name ${script} NAME_WE)
+    set(scratch ${PROJECT_BINARY_DIR}/scratch/cli_${name})
+    file(MAKE_DIRECTORY ${scratch})
+    add_test(NAME cli/${name} COMMAND bash ${script} WORKING_DIRECTORY ${scratch})
+    # A leak check takes seconds at each exit on some CPUs, and a script runs the tool many times;
+    # the unit and property tests do look for leaks.
+    set_tests_properties(cli/${name} PROPERTIES LABELS cli TIMEOUT 300
+        ENVIRONMENT "LINNET=$<TARGET_FILE:linnet_tool>;TMPDIR=${scratch};ASAN_OPTIONS=detect_leaks=0")
+endforeach()
+
+add_test(NAME lint/exports COMMAND ${PROJECT_SOURCE_DIR}/tools/check-exports.sh
+         $<TARGET_FILE:linnet> ${PROJECT_SOURCE_DIR}/include/linnet.h)
+add_test(NAME lint/header COMMAND ${PROJECT_SOURCE_DIR}/tools/check-header.sh
+         ${PROJECT_SOURCE_DIR}/include/linnet.h)
+foreach(check includes tree)
+    add_test(NAME lint/${check} COMMAND ${PROJECT_SOURCE_DIR}/tools/check-${check}.sh
+             ${PROJECT_SOURCE_DIR})
+endforeach()
+add_test(NAME lint/lints_catch_what_they_are_for
+         COMMAND bash ${PROJECT_SOURCE_DIR}/tests/lint/test_lints.sh)
+set_tests_properties(lint/exports lint/header lint/includes lint/tree
+                     lint/lints_catch_what_they_are_for PROPERTIES LABELS lint)

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Dependencies run one way: a file in src/ includes its own folder and those to the left of it in
+# the list below; the tool includes only linnet.h and its own folder.
+#
+#     tools/check-includes.sh REPOSITORY
+set -euo pipefail
+cd "$1"
+
+order=(core io cpu attention cuda plan nn model task train cli)
+declare -A rank
+for i in "${!order[@]}"; do rank[${order[$i]}]=$i; done
+
+bad=0
+complain() { bad=1; echo "$1: $2"; }
+
+while IFS=: read -r file line text; do
+    folder=${file#src/} folder=${folder%%/*}
+    target=$(sed -E 's/^[^"]*"([^"]*)".*/\1/' <<< "$text")
+    if [ -z "${rank[$folder]-}" ]; then
+        complain "$file:$line" "the folder src/$folder is not in the list of tools/check-includes.sh"
+        continue
+    fi
+    [ "$target" = linnet.h ] && continue
+    # A bare name, or LNT_ISA overrides beside the file, is the file's own folder.
+    case $target in
+    ../* | */../*) complain "$file:$line" "\"$target\": write the path from src/" ; continue ;;
+    */*) other=${target%%/*} ;;
+    *) other=$folder ;;
+    esac
+    if [ -z "${rank[$other]-}" ]; then
+        complain "$file:$line" "\"$target\" is in no folder of src"
+    elif [ "$folder" = cli ] && [ "$other" != cli ]; then
+        complain "$file:$line" "\"$target\": the tool may include only linnet.h and cli/"
+    elif ((rank[$other] > rank[$folder])); then
+        complain "$file:$line" "\"$target\": $folder may not depend on $other"
+    fi
+done < <(grep -rnE '^ *# *include *"' src --include='*.[ch]' --include='*.def' --include='*.inc')
+exit "$bad"

@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# The tree as a whole: ARCHITECTURE.md names every folder of src, and nothing is put off to later.
+#
+#     tools/check-tree.sh REPOSITORY
+set -euo pipefail
+cd "$1"
+
+bad=0
+while read -r folder; do
+    grep -qF "\`$folder/\`" ARCHITECTURE.md ||
+        { bad=1; echo "ARCHITECTURE.md does not name \`$folder/\`"; }
+done < <(find src -mindepth 1 -type d | sort)
+
+folders=()
+for folder in include src tests examples bench tools cmake docs; do
+    [ -d "$folder" ] && folders+=("$folder")
+done
+# Spelled so that this file does not find itself.
+if grep -rnE --exclude-dir=build '\b(TO[D]O|FI[X]ME|X[X]X)\b' "${folders[@]}"; then
+    bad=1
+    echo "the lines above put something off; do it, or open an issue"
+fi
+exit "$bad"

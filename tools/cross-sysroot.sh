@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Unpacks cmocka for another architecture into a folder, for the cross-compiled tests.
+#
+#     tools/cross-sysroot.sh x86_64|aarch64 FOLDER
+#
+# apt works on a state of its own under FOLDER: the system learns of no foreign architecture and no
+# package is installed.  When FOLDER is complete there is nothing to do.
+set -eu
+
+fail() { echo "cross-sysroot: $*" >&2; exit 1; }
+
+case ${1-} in
+x86_64) arch=amd64 ;;
+aarch64) arch=arm64 ;;
+*) fail "'${1-}' is not an architecture; use x86_64 or aarch64" ;;
+esac
+[ -n "${2-}" ] || fail "no folder given; it is the second argument"
+[ -e "$2/complete" ] && exit 0
+
+rm -rf "$2"
+mkdir -p "$2/apt/lists/partial" "$2/apt/archives/partial"
+folder=$(cd "$2" && pwd)
+touch "$folder/apt/status"
+
+apt=(-qq -o "APT::Architecture=$arch" -o "APT::Architectures=$arch"
+     -o "APT::Sandbox::User=$(id -un)" -o "APT::Update::Post-Invoke-Success="
+     -o "Dir::State=$folder/apt" -o "Dir::State::status=$folder/apt/status"
+     -o "Dir::Cache=$folder/apt")
+
+apt-get "${apt[@]}" update >&2 || fail "apt-get could not fetch the package lists of $arch"
+# The library's package is named after its ABI, so ask for the name.
+library=$(apt-cache "${apt[@]}" depends libcmocka-dev | awk '$1 == "Depends:" && /libcmocka/ { print $2 }')
+[ -n "$library" ] || fail "no libcmocka-dev for $arch found; can the package sources of this machine be reached?"
+(cd "$folder/apt/archives" && apt-get "${apt[@]}" download libcmocka-dev "$library" >&2) ||
+    fail "apt-get could not download libcmocka-dev and $library for $arch"
+for package in "$folder"/apt/archives/*.deb; do
+    dpkg -x "$package" "$folder"
+done
+rm -rf "$folder/apt"
+touch "$folder/complete"

@@ -1,0 +1,212 @@
+#!/usr/bin/env bash
+# Builds Linnet every way that is supported and tests it; stops at the first stage that fails.
+#
+#     tools/test.sh [stage ...]     gcc clang asan tsan valgrind cross install lint; none: all
+#
+# The builds stay under build/, so a second run compiles only what changed.
+set -Eeuo pipefail
+cd "$(dirname "$0")/.."
+
+jobs=$(nproc)
+log=build/test-log
+tmp=$(mktemp -d)
+passed=0 failed=0 stage=none stage_done=yes
+runner=(env)
+unset LINNET_ISA
+mkdir -p "$log"
+
+finish() {
+    local status=$?
+    rm -rf "$tmp"
+    echo
+    if [ "$status" != 0 ] && [ "$stage_done" = no ]; then
+        echo "stage '$stage' failed; run it alone with: make test STAGES=$stage"
+    fi
+    echo "$passed passed, $failed failed in ${SECONDS} s"
+    exit "$status"
+}
+trap finish EXIT
+trap 'exit 130' INT TERM
+
+say() { echo "-- $*"; }
+fail() { echo "$stage: $*" >&2; exit 1; }
+
+need() {
+    local program
+    for program; do
+        command -v "$program" > /dev/null || fail "'$program' is not installed; see tools/setup.sh"
+    done
+}
+
+# Configures and builds a preset, showing what was said only if it went wrong.
+build() { # preset, target ...
+    local preset=$1 out=$log/$1-build.txt
+    shift
+    say "building $preset"
+    cmake --preset "$preset" > "$out" 2>&1 || { cat "$out"; fail "cmake --preset $preset failed"; }
+    cmake --build --preset "$preset" -j "$jobs" ${1+--target "$@"} > "$out" 2>&1 ||
+        { grep -v '^\[[0-9/]*\] ' "$out"; fail "the build failed; its output is above"; }
+}
+
+attribute() { grep -oE "\b$1=\"[0-9]+\"" "$2" | head -n 1 | grep -oE '[0-9]+'; }
+
+# Runs ctest on a preset and adds its counts to the total.
+check() { # preset, ctest arguments ...
+    local preset=$1 status=0 report=$PWD/$log/$1.xml bad
+    shift
+    rm -f "$report"
+    "${runner[@]}" ctest --preset "$preset" -j "$jobs" --output-junit "$report" "$@" > "$tmp/ctest" 2>&1 || status=$?
+    [ -s "$report" ] || { cat "$tmp/ctest"; fail "ctest ran no test"; }
+    bad=$(attribute failures "$report")
+    failed=$((failed + bad))
+    passed=$((passed + $(attribute tests "$report") - bad - $(attribute skipped "$report") -
+              $(attribute disabled "$report")))
+    if [ "$status" != 0 ]; then
+        cat "$tmp/ctest"
+        fail "tests failed; their output is above"
+    fi
+    grep -E '^ *[0-9]+/[0-9]+ Test' "$tmp/ctest" | sed -E 's/^ *[0-9]+\/[0-9]+ Test +#[0-9]+: /   /'
+}
+
+stage_gcc() {
+    need gcc g++ python3
+    build gcc
+    say "all tests, best instruction set"
+    check gcc -LE lint
+    local isa
+    for isa in $(build/gcc/linnet_isas | head -n -1); do
+        say "unit and property tests, LINNET_ISA=$isa"
+        LINNET_ISA=$isa check gcc -L '^(unit|property)$'
+    done
+}
+
+stage_clang() {
+    need clang clang++
+    build clang
+    check clang -L '^(unit|property)$'
+}
+
+# The sanitizers of older compilers cannot place their shadow memory when the kernel spreads
+# addresses far, so their programs run without that where it may be switched off.
+plain_addresses() {
+    if setarch -R true 2> /dev/null; then runner=(setarch -R); fi
+}
+
+stage_asan() { # gcc: clang needs minutes for the unrolled kernels under all these checks
+    need gcc g++
+    plain_addresses
+    build asan
+    # Not those that only measure time: slowed down they say nothing and take minutes.
+    check asan -L '^(unit|property|cli|canary)$' -E '^cli/test_(bench|demo)$'
+}
+
+stage_tsan() {
+    need clang clang++
+    plain_addresses
+    build tsan
+    check tsan -L '^(unit|property|canary)$'
+}
+
+stage_valgrind() {
+    need valgrind python3
+    build gcc
+    local name mechanism memcheck
+    memcheck=(env LINNET_TEST_BUDGET=small OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive
+              valgrind -q --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite)
+    say "unit/test_npy"
+    "${memcheck[@]}" build/gcc/unit_test_npy > "$tmp/out" 2>&1 || { cat "$tmp/out"; fail "unit/test_npy"; }
+    for name in q k v; do tools/random-npy.py "$tmp/$name.npy" 2 37 16; done
+    for mechanism in softmax linear; do
+        say "linnet attend --mechanism $mechanism"
+        "${memcheck[@]}" build/gcc/linnet attend "$tmp"/{q,k,v}.npy -o "$tmp/y.npy" \
+            --mechanism "$mechanism" --causal > "$tmp/out" 2>&1 || { cat "$tmp/out"; fail "attend"; }
+        [ -s "$tmp/y.npy" ] || fail "linnet attend wrote nothing"
+    done
+    passed=$((passed + 3))
+}
+
+stage_cross() {
+    local other
+    case $(uname -m) in
+    x86_64) other=aarch64 ;;
+    aarch64) other=x86_64 ;;
+    *) fail "no cross test from $(uname -m); x86_64 and aarch64 have one" ;;
+    esac
+    need "$other-linux-gnu-gcc" "qemu-$other"
+    tools/cross-sysroot.sh "$other" "build/cross-sysroot/$other"
+    build "cross-$other"
+    # The best instruction set that qemu has; the property tests themselves walk the others.
+    local emulator best
+    IFS=';' read -ra emulator <<< "$(sed -n 's/^set(CMAKE_CROSSCOMPILING_EMULATOR \(.*\))/\1/p' \
+                                        "cmake/toolchain-$other.cmake")"
+    best=$("${emulator[@]}" "build/cross-$other/linnet_isas" | tail -n 1)
+    [ "$best" != scalar ] || fail "${emulator[0]} offers no vector instructions"
+    say "unit and property tests on $other, $best"
+    check "cross-$other" -L '^(unit|property)$'
+}
+
+stage_install() {
+    need pkg-config
+    build gcc
+    local prefix=$tmp/prefix
+    cmake --install build/gcc --prefix "$prefix" > "$tmp/out" || { cat "$tmp/out"; fail "cmake --install"; }
+    "$prefix/bin/linnet" --version > /dev/null || fail "the installed tool does not run"
+
+    say "examples by find_package"
+    cmake -S examples -B "$tmp/examples" -DCMAKE_PREFIX_PATH="$prefix" > "$tmp/out" 2>&1 ||
+        { cat "$tmp/out"; fail "find_package(linnet) failed"; }
+    cmake --build "$tmp/examples" > "$tmp/out" 2>&1 || { cat "$tmp/out"; fail "the example"; }
+    "$tmp/examples/attend"
+    "$tmp/examples/attend_static" > /dev/null
+
+    say "examples and README by pkg-config"
+    local flags static libdir strict=(-std=c11 -Wall -Wextra -Wpedantic -Werror)
+    PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name linnet.pc)")
+    export PKG_CONFIG_PATH
+    libdir=$(pkg-config --variable=libdir linnet)
+    read -ra flags <<< "$(pkg-config --cflags --libs linnet)"
+    read -ra static <<< "$(pkg-config --static --cflags --libs linnet)"
+    gcc "${strict[@]}" examples/attend.c -o "$tmp/attend" "${flags[@]}"
+    LD_LIBRARY_PATH=$libdir "$tmp/attend" > /dev/null
+    gcc "${strict[@]}" examples/attend.c -o "$tmp/attend" "${static[@]/-llinnet/-l:liblinnet.a}"
+    "$tmp/attend" > /dev/null
+    tools/readme-example.sh README.md example > "$tmp/readme.c"
+    tools/readme-example.sh README.md output > "$tmp/expected"
+    gcc "${strict[@]}" "$tmp/readme.c" -o "$tmp/readme" "${flags[@]}"
+    LD_LIBRARY_PATH=$libdir "$tmp/readme" > "$tmp/out" || fail "the example of README.md fails"
+    diff "$tmp/expected" "$tmp/out" || fail "the example of README.md prints something else"
+    passed=$((passed + 5))
+}
+
+stage_lint() {
+    need gcc g++ clang clang++
+    build gcc
+    check gcc -L '^lint$'
+}
+
+headline() {
+    case $1 in
+    gcc) echo "gcc: warnings are errors, every test, every instruction set of this machine" ;;
+    clang) echo "clang: warnings are errors, asserts on" ;;
+    asan) echo "AddressSanitizer and UndefinedBehaviorSanitizer" ;;
+    tsan) echo "ThreadSanitizer" ;;
+    valgrind) echo "valgrind memcheck on a small run" ;;
+    cross) echo "the other architecture, under qemu" ;;
+    install) echo "install, and build the examples against what was installed" ;;
+    lint) echo "lints: exported symbols, header, includes, tree" ;;
+    *) fail "there is no stage '$1'; there are: gcc clang asan tsan valgrind cross install lint" ;;
+    esac
+}
+
+stages=("$@")
+[ $# -gt 0 ] || stages=(gcc clang asan tsan valgrind cross install lint)
+for stage in "${stages[@]}"; do headline "$stage" > /dev/null; done
+number=0
+for stage in "${stages[@]}"; do
+    number=$((number + 1)) started=$SECONDS stage_done=no
+    printf '\n== %d/%d %s\n' "$number" "${#stages[@]}" "$(headline "$stage")"
+    runner=(env)
+    "stage_$stage"
+    stage_done=yes
+    echo "-- ok, $((SECONDS - started)) s"
+done
