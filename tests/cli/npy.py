@@ -1,0 +1,220 @@
+"""Makes and checks .npy files with the standard library alone, for the tests of the tool.
+
+    npy.py make  FILE SHAPE [DESCR] [SEED] [fortran]   random normal numbers; SHAPE is 2x3x4
+    npy.py check Y Q K V TOLERANCE MECHANISM [name=value ...]   against the formula, in double
+    npy.py same  A B TOLERANCE                         equal shapes, and elements within TOLERANCE
+    npy.py shape FILE DESCR SHAPE                      what the header says
+    npy.py rows  FROM TO FIRST END                     rows FIRST .. END-1 along the length
+    npy.py json  name=type ...                         stdin: JSON objects that have these fields
+"""
+import ast
+import json
+import math
+import random
+import struct
+import sys
+
+FORMAT = {"f2": "e", "f4": "f", "f8": "d"}
+
+
+def product(numbers):
+    result = 1
+    for n in numbers:
+        result *= n
+    return result
+
+
+def strides(shape, fortran):
+    steps, step = [0] * len(shape), 1
+    for i in range(len(shape)) if fortran else reversed(range(len(shape))):
+        steps[i] = step
+        step *= shape[i]
+    return steps
+
+
+def reorder(flat, shape, source, target):
+    """Moves elements from one order of strides to another."""
+    out = list(flat)
+    index = [0] * len(shape)
+    for _ in range(len(flat)):
+        out[sum(i * s for i, s in zip(index, target))] = flat[
+            sum(i * s for i, s in zip(index, source))]
+        for axis in reversed(range(len(shape))):
+            index[axis] += 1
+            if index[axis] < shape[axis]:
+                break
+            index[axis] = 0
+    return out
+
+
+def write(path, shape, flat, descr="<f4", fortran=False):
+    """flat is row-major whatever the order in the file."""
+    if fortran:
+        flat = reorder(flat, shape, strides(shape, False), strides(shape, True))
+    header = repr({"descr": descr, "fortran_order": fortran, "shape": tuple(shape)})
+    header += " " * (-(10 + len(header) + 1) % 64) + "\n"
+    body = struct.pack("%s%d%s" % (descr[0], len(flat), FORMAT[descr[1:]]), *flat)
+    with open(path, "wb") as file:
+        file.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + body)
+
+
+def read(path):
+    """(descr, shape, row-major list)"""
+    with open(path, "rb") as file:
+        data = file.read()
+    assert data[:8] == b"\x93NUMPY\x01\x00", path
+    start = 10 + struct.unpack("<H", data[8:10])[0]
+    header = ast.literal_eval(data[10:start].decode())
+    shape, descr = header["shape"], header["descr"]
+    assert not header["fortran_order"], path
+    count = product(shape)
+    code = FORMAT[descr[1:]]
+    assert len(data) - start == count * struct.calcsize(code), path
+    return descr, shape, list(struct.unpack("%s%d%s" % (descr[0], count, code), data[start:]))
+
+
+def read_any(path):
+    """As read, Fortran order undone; for the inputs made here."""
+    with open(path, "rb") as file:
+        data = file.read()
+    start = 10 + struct.unpack("<H", data[8:10])[0]
+    header = ast.literal_eval(data[10:start].decode())
+    shape, descr = header["shape"], header["descr"]
+    flat = list(struct.unpack("%s%d%s" % (descr[0], product(shape), FORMAT[descr[1:]]),
+                              data[start:]))
+    if header["fortran_order"]:
+        flat = reorder(flat, shape, strides(shape, True), strides(shape, False))
+    return descr, shape, flat
+
+
+FEATURE = {
+    "elu1": lambda x: x + 1 if x > 0 else math.exp(x),
+    "relu": lambda x: max(x, 0.0),
+    "exp": math.exp,
+    "identity": lambda x: x,
+}
+
+
+def weights(mechanism, q, keys, position, option):
+    """One weight per key that the query sees, before the division."""
+    if mechanism == "softmax":
+        scale = float(option.get("scale", 1 / math.sqrt(len(q))))
+        logits = [scale * sum(a * b for a, b in zip(q, k)) for k in keys]
+        top = max(logits, default=0)
+        return [math.exp(x - top) for x in logits]
+    phi = FEATURE[option.get("map", "elu1")]
+    fq = [phi(x) for x in q]
+    decay = option["decay_of_head"]
+    return [decay ** (position - j) * sum(a * phi(b) for a, b in zip(fq, k))
+            for j, k in enumerate(keys)]
+
+
+def rows_of(flat, shape, lead):
+    """Rows of one head: lead counts heads over the whole batch."""
+    n, d = shape[-2], shape[-1]
+    return [flat[(lead * n + i) * d:(lead * n + i + 1) * d] for i in range(n)]
+
+
+def attention(mechanism, q, k, v, option):
+    """q, k, v are (descr, shape, flat); gives the row-major output."""
+    heads = q[1][-3] if len(q[1]) > 2 else 1
+    kv_heads = k[1][-3] if len(k[1]) > 2 else 1
+    batch = q[1][0] if len(q[1]) > 3 else 1
+    decays = [float(x) for x in option.get("decay", "1").split(",")]
+    eps = float(option.get("eps", 1e-6)) if mechanism == "linear" else 0.0
+    out = []
+    for lead in range(batch * heads):
+        b, h = divmod(lead, heads)
+        kv = h * kv_heads // heads
+        keys = rows_of(k[2], k[1], b * kv_heads + kv)
+        values = rows_of(v[2], v[1], b * kv_heads + kv)
+        queries = rows_of(q[2], q[1], lead)
+        option = dict(option, decay_of_head=decays[kv % len(decays)])
+        for i, query in enumerate(queries):
+            position = i + len(keys) - len(queries)
+            seen = position + 1 if "causal" in option else len(keys)
+            w = weights(mechanism, query, keys[:seen], position, option)
+            total = sum(w) + eps
+            for c in range(v[1][-1]):
+                y = sum(a * row[c] for a, row in zip(w, values))
+                out.append(y / total if total else 0.0)
+    return out
+
+
+def fail(text):
+    sys.exit("npy.py: " + text)
+
+
+def compare(a, b, tolerance, what):
+    if len(a) != len(b):
+        fail("%s: %d and %d elements" % (what, len(a), len(b)))
+    size = max([abs(x) for x in b], default=0.0) or 1.0
+    for i, (x, y) in enumerate(zip(a, b)):
+        if not abs(x - y) <= tolerance * size:
+            fail("%s: element %d is %r, expected %r" % (what, i, x, y))
+
+
+def make(path, shape, descr="<f4", seed="0", order="c"):
+    extents = [int(n) for n in shape.split("x")]
+    rng = random.Random(int(seed))
+    write(path, extents, [rng.gauss(0, 1) for _ in range(product(extents))], descr,
+          order == "fortran")
+
+
+def check(y, q, k, v, tolerance, mechanism, *settings):
+    option = dict(s.split("=") for s in settings)
+    q, k, v = read_any(q), read_any(k), read_any(v)
+    descr, shape, flat = read(y)
+    if shape != q[1][:-1] + v[1][-1:]:
+        fail("%s is of shape %s" % (y, shape))
+    if descr[1:] != q[0][1:]:
+        fail("%s has dtype %s, Q has %s" % (y, descr, q[0]))
+    compare(flat, attention(mechanism, q, k, v, option), float(tolerance), y)
+
+
+def same(a, b, tolerance):
+    left, right = read(a), read(b)
+    if left[:2] != right[:2]:
+        fail("%s is %s, %s is %s" % (a, left[:2], b, right[:2]))
+    compare(left[2], right[2], float(tolerance), a)
+
+
+def shape(path, descr, extents):
+    found = read(path)
+    if found[0] != descr or "x".join(map(str, found[1])) != extents:
+        fail("%s is %s %s" % (path, found[0], found[1]))
+
+
+def rows(source, target, first, end):
+    descr, extents, flat = read(source)
+    heads = product(extents[:-2])
+    kept = []
+    for lead in range(heads):
+        for row in rows_of(flat, extents, lead)[int(first):int(end)]:
+            kept += row
+    write(target, extents[:-2] + (int(end) - int(first),) + extents[-1:], kept, descr)
+
+
+KINDS = {"text": str, "whole": int, "number": (int, float), "flag": bool, "list": list}
+
+
+def fields(*wanted):
+    lines = sys.stdin.read().splitlines()
+    if not lines:
+        fail("no JSON line")
+    for line in lines:
+        found = json.loads(line)
+        for item in wanted:
+            name, kind = item.split("=")
+            if name not in found:
+                fail("no field %s in %s" % (name, line))
+            value = found[name]
+            is_flag = isinstance(value, bool)
+            if not isinstance(value, KINDS[kind]) or is_flag != (kind == "flag"):
+                fail("field %s is %r, not a %s" % (name, value, kind))
+
+
+if __name__ == "__main__":
+    commands = {"make": make, "check": check, "same": same, "shape": shape, "rows": rows,
+                "json": fields}
+    commands[sys.argv[1]](*sys.argv[2:])

@@ -1,0 +1,40 @@
+# What the tests of the tool share: a directory of their own, and ways to say what must happen.
+set -eu
+
+: "${LINNET:?set LINNET to the tool}"
+case $LINNET in /*) ;; *) LINNET=$PWD/$LINNET ;; esac
+export PYTHONDONTWRITEBYTECODE=1 # importing npy.py leaves no trace in the source tree
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+npy() { python3 "$here/npy.py" "$@"; }
+
+wrong() {
+    echo "FAILED: $*" >&2
+    exit 1
+}
+
+# fails STATUS TEXT COMMAND...: that exit status, nothing on stdout, and one sentence on stderr that
+# starts with the tool's name and contains TEXT.
+fails() {
+    local expected=$1 text=$2 status=0
+    shift 2
+    "$@" >stdout.txt 2>stderr.txt || status=$?
+    [ "$status" = "$expected" ] || wrong "exit $status, not $expected: $* ($(cat stderr.txt))"
+    [ ! -s stdout.txt ] || wrong "output on stdout: $*"
+    [ "$(wc -l <stderr.txt)" = 1 ] || wrong "not one line: $* ($(cat stderr.txt))"
+    grep -q '^linnet\( [a-z]*\)\?: ' stderr.txt || wrong "no name: $(cat stderr.txt)"
+    grep -qF -- "$text" stderr.txt || wrong "'$text' is not in: $(cat stderr.txt)"
+}
+
+# succeeds COMMAND...: exit 0 and nothing on stderr; stdout is kept in stdout.txt.
+succeeds() {
+    "$@" >stdout.txt 2>stderr.txt || wrong "exit $?: $* ($(cat stderr.txt))"
+    [ ! -s stderr.txt ] || wrong "output on stderr: $* ($(cat stderr.txt))"
+}
+
+absent() {
+    for file; do [ ! -e "$file" ] || wrong "$file exists"; done
+}

@@ -1,0 +1,120 @@
+#!/bin/bash
+# attend gives what the formulas give: ranks, shared heads, dtypes, byte orders, options.
+. "$(dirname "$0")/support.sh"
+
+# run TOLERANCE "Q K V" "tool options" MECHANISM [name=value ...]
+run() {
+    local tolerance=$1 files=$2 options=$3
+    shift 3
+    rm -f y.npy
+    # shellcheck disable=SC2086
+    succeeds "$LINNET" attend $files -o y.npy --mechanism "$1" $options
+    # shellcheck disable=SC2086
+    npy check y.npy $files "$tolerance" "$@"
+}
+
+npy make q2.npy 5x4 '<f4' 1
+npy make k2.npy 9x4 '<f4' 2
+npy make v2.npy 9x3 '<f4' 3
+npy make q4.npy 2x4x7x8 '<f4' 4
+npy make k4.npy 2x2x7x8 '<f4' 5
+npy make v4.npy 2x2x7x6 '<f4' 6
+npy make k1.npy 2x1x7x8 '<f4' 7
+npy make v1.npy 2x1x7x6 '<f4' 8
+
+for mechanism in softmax linear; do
+    run 1e-5 "q2.npy k2.npy v2.npy" "" $mechanism
+    run 1e-5 "q2.npy k2.npy v2.npy" "--causal" $mechanism causal=1
+    run 1e-5 "q4.npy k4.npy v4.npy" "" $mechanism
+    run 1e-5 "q4.npy k4.npy v4.npy" "--causal" $mechanism causal=1
+    run 1e-5 "q4.npy k1.npy v1.npy" "--causal --kv-heads 1 --heads 4 --dim 8" $mechanism causal=1
+    run 1e-5 "q4.npy k4.npy v4.npy" "--causal --threads 1" $mechanism causal=1
+done
+
+npy make q3.npy 3x70x16 '<f4' 9
+npy make k3.npy 3x70x16 '<f4' 10
+npy make v3.npy 3x70x16 '<f4' 11
+for mechanism in softmax linear; do
+    run 1e-5 "q3.npy k3.npy v3.npy" "--causal" $mechanism causal=1
+done
+
+# Every algorithm by name, long and short.
+for name in $("$LINNET" info --json | python3 -c \
+    'import json, sys; print(*json.load(sys.stdin)["algorithms"])'); do
+    run 1e-5 "q3.npy k3.npy v3.npy" "--causal --algorithm $name" "${name%%/*}" causal=1
+    run 1e-5 "q3.npy k3.npy v3.npy" "--causal --algorithm ${name##*/}" "${name%%/*}" causal=1
+done
+
+# Options of the mechanisms.
+run 1e-5 "q2.npy k2.npy v2.npy" "--scale 0.3" softmax scale=0.3
+run 1e-5 "q2.npy k2.npy v2.npy" "--scale=-2" softmax scale=-2
+run 1e-5 "q2.npy k2.npy v2.npy" "--feature-map relu --eps 0.5" linear map=relu eps=0.5
+run 1e-5 "q2.npy k2.npy v2.npy" "--feature-map exp" linear map=exp
+run 1e-5 "q2.npy k2.npy v2.npy" "--feature-map identity --eps 100" linear map=identity eps=100
+run 1e-5 "q4.npy k4.npy v4.npy" "--causal --decay 0.9" linear causal=1 decay=0.9
+run 1e-5 "q4.npy k4.npy v4.npy" "--causal --decay 0.9,0.5" linear causal=1 decay=0.9,0.5
+
+# Random maps: the seed alone decides.
+for map in fourier positive; do
+    succeeds "$LINNET" attend q2.npy k2.npy v2.npy -o a.npy --mechanism linear \
+        --feature-map $map --features 32 --seed 7
+    succeeds "$LINNET" attend q2.npy k2.npy v2.npy -o b.npy --mechanism linear \
+        --feature-map $map --features 32 --seed 7
+    cmp a.npy b.npy
+    succeeds "$LINNET" attend q2.npy k2.npy v2.npy -o b.npy --mechanism linear \
+        --feature-map $map --features 32 --seed 8
+    ! cmp -s a.npy b.npy || wrong "$map: another seed gave the same"
+done
+
+# Dtypes: the output has that of Q, whatever it is computed in.
+for descr in '<f2' '>f2' '<f4' '>f4' '<f8' '>f8'; do
+    npy make qd.npy 2x6x4 "$descr" 12
+    npy make kd.npy 2x6x4 "$descr" 13 fortran
+    npy make vd.npy 2x6x3 "$descr" 14
+    case $descr in *2) tolerance=2e-3 ;; *4) tolerance=1e-5 ;; *8) tolerance=1e-12 ;; esac
+    for mechanism in softmax linear; do
+        run $tolerance "qd.npy kd.npy vd.npy" "" $mechanism
+        npy shape y.npy "<${descr#?}" 2x6x3
+    done
+done
+npy make qf.npy 2x6x4 '<f8' 12 fortran
+npy make kf.npy 2x6x4 '<f2' 13
+npy make vf.npy 2x6x3 '<f4' 14
+run 1e-12 "qf.npy kf.npy vf.npy" "--causal" linear causal=1
+run 1e-5 "qf.npy kf.npy vf.npy" "--dtype f32" softmax
+run 3e-3 "qf.npy kf.npy vf.npy" "--dtype f16" softmax
+run 2e-2 "qf.npy kf.npy vf.npy" "--dtype bf16" softmax
+npy shape y.npy '<f8' 2x6x3
+cp y.npy rounded.npy
+run 1e-12 "qf.npy kf.npy vf.npy" "--dtype f64" softmax
+! cmp -s y.npy rounded.npy || wrong "--dtype bf16 did not round"
+
+# Nothing to attend to, and nobody who attends.
+npy make q0.npy 0x4
+npy make k0.npy 0x4
+npy make v0.npy 0x3
+for mechanism in softmax linear; do
+    run 0 "q0.npy k0.npy v0.npy" "--causal" $mechanism causal=1
+    run 0 "q0.npy k2.npy v2.npy" "" $mechanism
+    run 0 "q2.npy k0.npy v0.npy" "" $mechanism
+done
+
+# What it says.
+succeeds "$LINNET" attend q4.npy k4.npy v4.npy -o y.npy --mechanism linear --causal --json
+npy json mechanism=text algorithm=text device=text isa=text threads=whole seconds=number \
+    flops=number state_bytes=whole nonpositive_denominators=whole <stdout.txt
+[ "$(wc -l <stdout.txt)" = 1 ] || wrong "not one line of JSON"
+succeeds "$LINNET" attend q4.npy k4.npy v4.npy -o y.npy --mechanism linear --causal
+grep -q 'linear/' stdout.txt && grep -q 'wrote y.npy' stdout.txt || wrong "no summary"
+
+# Rows whose denominator is not above zero are counted, not hidden.
+python3 - "$here" <<'END'
+import sys
+sys.path.insert(0, sys.argv[1])
+import npy
+npy.write("minus.npy", [2, 1], [-1.0, 1.0])
+npy.write("plus.npy", [2, 1], [1.0, 1.0])
+END
+succeeds "$LINNET" attend minus.npy plus.npy plus.npy -o y.npy --mechanism linear \
+    --feature-map identity --json
+grep -q '"nonpositive_denominators": 1[,}]' stdout.txt || wrong "not counted: $(cat stdout.txt)"

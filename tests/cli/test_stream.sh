@@ -1,0 +1,92 @@
+#!/bin/bash
+# A stream gives what the whole gives, in chunks of any length and continued from a saved state.
+. "$(dirname "$0")/support.sh"
+
+npy make q.npy 4x23x8 '<f4' 1
+npy make k.npy 2x23x8 '<f4' 2
+npy make v.npy 2x23x6 '<f4' 3
+for name in q k v; do
+    npy rows $name.npy ${name}a.npy 0 9
+    npy rows $name.npy ${name}b.npy 9 23
+done
+
+streams() { # MECHANISM OPTIONS...
+    local mechanism=$1
+    shift
+    succeeds "$LINNET" attend q.npy k.npy v.npy -o whole.npy --mechanism "$mechanism" --causal "$@"
+    for chunk in 1 2 7 22 23 24 1000; do
+        succeeds "$LINNET" attend q.npy k.npy v.npy -o y.npy --mechanism "$mechanism" --causal \
+            --chunk $chunk "$@"
+        npy same y.npy whole.npy 1e-5
+    done
+    # 9 tokens, then 14 more in another process, whole and in chunks.
+    succeeds "$LINNET" attend qa.npy ka.npy va.npy -o ya.npy --mechanism "$mechanism" --causal \
+        --state-out a.safetensors "$@"
+    npy rows whole.npy expected_a.npy 0 9
+    npy rows whole.npy expected_b.npy 9 23
+    npy same ya.npy expected_a.npy 1e-5
+    succeeds "$LINNET" attend qb.npy kb.npy vb.npy -o yb.npy --mechanism "$mechanism" --causal \
+        --state-in a.safetensors --state-out b.safetensors "$@"
+    npy same yb.npy expected_b.npy 1e-5
+    succeeds "$LINNET" attend qb.npy kb.npy vb.npy -o yc.npy --mechanism "$mechanism" --causal \
+        --state-in a.safetensors --chunk 5 "$@"
+    npy same yc.npy expected_b.npy 1e-5
+    # Reading a state does not change the file, and continuing twice gives the same bits.
+    succeeds "$LINNET" attend qb.npy kb.npy vb.npy -o again.npy --mechanism "$mechanism" --causal \
+        --state-in a.safetensors --state-out c.safetensors "$@"
+    cmp again.npy yb.npy
+    cmp c.safetensors b.safetensors
+    # Only the state is wanted.
+    rm -f y.npy
+    succeeds "$LINNET" attend qa.npy ka.npy va.npy --mechanism "$mechanism" --causal \
+        --state-out only.safetensors "$@"
+    cmp only.safetensors a.safetensors
+    absent y.npy
+}
+
+streams softmax
+streams softmax --scale 0.2
+streams linear
+streams linear --decay 0.95,0.8
+streams linear --feature-map fourier --features 64 --seed 3
+streams linear --feature-map positive --seed 3
+streams linear --feature-map exp --eps 0.01
+
+# Without --causal every query sees the tokens of the state and all of K: over all the keys that is
+# what the later queries see of the whole.
+for mechanism in softmax linear; do
+    succeeds "$LINNET" attend qa.npy ka.npy va.npy --mechanism $mechanism \
+        --state-out s.safetensors
+    succeeds "$LINNET" attend qb.npy kb.npy vb.npy -o y.npy --mechanism $mechanism \
+        --state-in s.safetensors
+    succeeds "$LINNET" attend qb.npy k.npy v.npy -o whole.npy --mechanism $mechanism
+    npy same y.npy whole.npy 1e-5
+done
+
+# Fewer queries than keys: the first keys are only remembered.
+for mechanism in softmax linear; do
+    succeeds "$LINNET" attend qb.npy k.npy v.npy -o y.npy --mechanism $mechanism --causal \
+        --state-out s.safetensors
+    npy check y.npy qb.npy k.npy v.npy 1e-5 $mechanism causal=1
+done
+
+# Other dtypes keep a state too.
+npy make q64.npy 1x11x4 '<f8' 4
+for mechanism in softmax linear; do
+    succeeds "$LINNET" attend q64.npy q64.npy q64.npy -o y.npy --mechanism $mechanism --causal \
+        --chunk 3 --state-out s.safetensors
+    npy check y.npy q64.npy q64.npy q64.npy 1e-12 $mechanism causal=1
+    succeeds "$LINNET" attend q64.npy q64.npy q64.npy -o y.npy --mechanism $mechanism --causal \
+        --chunk 3 --dtype f16
+    npy check y.npy q64.npy q64.npy q64.npy 5e-3 $mechanism causal=1
+done
+
+# The state of linear attention does not grow; the cache of softmax does.
+bytes() {
+    "$LINNET" attend "$1" "$1" "$1" --mechanism "$2" --causal --state-out s.safetensors --json |
+        python3 -c 'import json, sys; print(json.load(sys.stdin)["state_bytes"])'
+}
+npy make short.npy 40x8
+npy make long.npy 4000x8
+[ "$(bytes short.npy linear)" = "$(bytes long.npy linear)" ] || wrong "the state grew"
+[ "$(bytes short.npy softmax)" -lt "$(bytes long.npy softmax)" ] || wrong "the cache did not grow"

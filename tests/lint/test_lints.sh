@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# Plants one fault at a time in a small tree or library and sees that the lint for it complains.
+set -eu
+
+tools=$(cd "$(dirname "$0")/../../tools" && pwd)
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+
+failed=0
+expect() { # pass|SENTENCE PART, what it is about, command ...
+    local want=$1 claim=$2 status=0 said
+    shift 2
+    said=$("$@" 2>&1) || status=$?
+    if [ "$want" = pass ]; then
+        [ "$status" = 0 ] && return
+    else
+        [ "$status" = 1 ] && grep -qF -- "$want" <<< "$said" && return
+    fi
+    failed=1
+    printf 'not so: %s (exit %d)\n%s\n' "$claim" "$status" "$said"
+}
+
+fresh() {
+    rm -rf "$tmp/tree"
+    mkdir -p "$tmp/tree/src/core" "$tmp/tree/src/plan" "$tmp/tree/src/cli" "$tmp/tree/include"
+    cd "$tmp/tree"
+    echo '`src/core/` `src/plan/` `src/cli/`' > ARCHITECTURE.md
+    printf '#include <stdio.h>\n#include "core/a.h"\n#include "linnet.h"\n' > src/plan/p.c
+    printf '#include "linnet.h"\n#include "cli/options.h"\n' > src/cli/main.c
+    echo 'int a;' > src/core/a.h
+}
+
+fresh
+expect pass "a good tree has good includes" "$tools/check-includes.sh" .
+expect pass "a good tree is a good tree" "$tools/check-tree.sh" .
+echo '#include "plan/p.h"' > src/core/a.c
+expect "core may not depend on plan" "core may not include plan" "$tools/check-includes.sh" .
+fresh
+echo '#include "core/a.h"' >> src/cli/main.c
+expect "only linnet.h and cli/" "the tool may not include core" "$tools/check-includes.sh" .
+fresh
+echo '#include "../core/a.h"' > src/plan/q.c
+expect "write the path from src/" "no way around by .." "$tools/check-includes.sh" .
+fresh
+mkdir src/extra && echo '#include "core/a.h"' > src/extra/e.c
+expect "src/extra is not in the list" "a folder has a place in the order" "$tools/check-includes.sh" .
+expect 'does not name `src/extra/`' "ARCHITECTURE.md names it" "$tools/check-tree.sh" .
+fresh
+echo "/* TO""DO later */" > src/core/b.c
+expect "put something off" "nothing is put off" "$tools/check-tree.sh" .
+
+cat > "$tmp/good.h" << 'END'
+#define LNT_API __attribute__((visibility("default")))
+/* LNT_API int lnt_in_a_comment(void); */
+LNT_API int lnt_one(int
+    x);
+LNT_API const char *lnt_two(void);
+END
+library() { # C text
+    echo "$1" | gcc -shared -fPIC -fvisibility=hidden -include "$tmp/good.h" -x c - -o "$tmp/lib.so" "${@:2}"
+}
+one='int lnt_one(int x) { return x; }' two='const char *lnt_two(void) { return ""; }'
+library "$one $two int lnt_hidden(void) { return 0; }"
+expect pass "what is declared is exported" "$tools/check-exports.sh" "$tmp/lib.so" "$tmp/good.h"
+library "$one"
+expect "not exported: lnt_two" "a missing function is named" \
+    "$tools/check-exports.sh" "$tmp/lib.so" "$tmp/good.h"
+library "$one $two LNT_API int extra(void); int extra(void) { return 0; }"
+expect "not declared in $tmp/good.h: extra" "an extra function is named" \
+    "$tools/check-exports.sh" "$tmp/lib.so" "$tmp/good.h"
+library "$one $two" -Wl,--no-as-needed -lresolv
+expect "needs libresolv" "another library is named" \
+    "$tools/check-exports.sh" "$tmp/lib.so" "$tmp/good.h"
+
+expect pass "a clean header is clean" "$tools/check-header.sh" "$tmp/good.h"
+echo 'typedef struct { int new; } lnt_keyword;' > "$tmp/bad.h"
+expect "as c++17" "a header that is not C++ is caught" "$tools/check-header.sh" "$tmp/bad.h"
+
+exit "$failed"

@@ -1,0 +1,394 @@
+/* test_gradient.c - the backward pass is the derivative of the oracle.
+ *
+ * The loss is <dout, out> + <dstate_out, state_out> with random dout and dstate_out.  Its
+ * derivative by five-point differences of the oracle in double, step 1e-3, is good to about 1e-11:
+ * (h^4 / 30) f'''''  plus  1e-16 / h. */
+#include <math.h>
+#include <stdio.h>
+
+#include "../support/case.h"
+
+enum { PARTS = 5 }; /* q, k, v, s, z */
+static const char *const part_names[PARTS] = { "dq", "dk", "dv", "dstate s", "dstate z" };
+
+/* A case with its data, the gradients that come in and those that go out. */
+typedef struct setup {
+    lnt_ctx *ctx;
+    const attn_case *c;
+    trial t;
+    block dout, grad[3];
+    lnt_state *state_out, *dstate_out, *dstate_in; /* NULL without states */
+    lnt_attn_grads grads;
+    int parts;
+    lnt_tensor x[PARTS], dx[PARTS]; /* what the loss depends on, and its gradient */
+} setup;
+
+/* Away from 0, where relu and elu1 have a kink. */
+static void keep_off_zero(const lnt_tensor *t)
+{
+    for (int64_t i = 0; i < tensor_elements(t); i++) {
+        const double x = tensor_at(t, i);
+        if (fabs(x) < 0.05) tensor_put(t, i, x < 0 ? x - 0.05 : x + 0.05);
+    }
+}
+
+static void state_views(lnt_ctx *ctx, lnt_state *state, lnt_tensor view[2])
+{
+    const char *name;
+    assert_ok(ctx, lnt_state_tensor(state, 0, &name, &view[0]));
+    assert_ok(ctx, lnt_state_tensor(state, 1, &name, &view[1]));
+}
+
+static void open_states(setup *s, dice *d)
+{
+    lnt_tensor view[2];
+    assert_ok(s->ctx, lnt_state_create(s->ctx, &s->c->desc, &s->state_out));
+    assert_ok(s->ctx, lnt_state_create(s->ctx, &s->c->desc, &s->dstate_out));
+    assert_ok(s->ctx, lnt_state_create(s->ctx, &s->c->desc, &s->dstate_in));
+    state_views(s->ctx, s->dstate_out, view);
+    for (int i = 0; i < 2; i++) draw_values(d, &view[i]);
+    state_views(s->ctx, s->t.state, &s->x[3]);
+    state_views(s->ctx, s->dstate_in, &s->dx[3]);
+    s->t.io.state_out = s->state_out;
+    s->grads.dstate_out = s->dstate_out;
+    s->grads.dstate_in = s->dstate_in;
+    s->parts = PARTS;
+}
+
+static setup setup_new(lnt_ctx *ctx, const attn_case *c)
+{
+    setup s = { .ctx = ctx, .c = c, .t = trial_new(ctx, c), .parts = 3 };
+    dice d = { c->seed + 1 };
+    s.dout = block_new(c->desc.dtype, c->lay_out, c->desc.batch, c->desc.heads, c->desc.length_q,
+                       case_dim_value(c));
+    draw_values(&d, &s.dout.t);
+    s.x[0] = s.t.q.t;
+    s.x[1] = s.t.k.t;
+    s.x[2] = s.t.v.t;
+    for (int i = 0; i < 3; i++) {
+        const int64_t *n = s.x[i].shape;
+        keep_off_zero(&s.x[i]);
+        s.grad[i] = block_new(c->desc.dtype, c->lay_out, n[0], n[1], n[2], n[3]);
+        s.dx[i] = s.grad[i].t;
+    }
+    s.grads = (lnt_attn_grads){ .size = sizeof s.grads, .dout = s.dout.t, .dq = s.dx[0],
+                                .dk = s.dx[1], .dv = s.dx[2] };
+    if (s.t.state) open_states(&s, &d);
+    return s;
+}
+
+static void setup_free(setup *s)
+{
+    trial_free(&s->t);
+    block_free(&s->dout);
+    for (int i = 0; i < 3; i++) block_free(&s->grad[i]);
+    lnt_state_destroy(s->state_out);
+    lnt_state_destroy(s->dstate_out);
+    lnt_state_destroy(s->dstate_in);
+}
+
+/* <dstate_out, state_out>: the state after the keys, by appending them. */
+static double state_loss(setup *s)
+{
+    lnt_state *end;
+    lnt_tensor got[2], weight[2];
+    double sum = 0;
+    assert_ok(s->ctx, lnt_state_fork(s->t.state, &end));
+    assert_ok(s->ctx, lnt_state_append(end, &s->t.k.t, &s->t.v.t));
+    state_views(s->ctx, end, got);
+    state_views(s->ctx, s->dstate_out, weight);
+    for (int p = 0; p < 2; p++)
+        for (int64_t i = 0; i < tensor_elements(&got[p]); i++)
+            sum += tensor_at(&got[p], i) * tensor_at(&weight[p], i);
+    lnt_state_destroy(end);
+    return sum;
+}
+
+static double loss(setup *s)
+{
+    const lnt_tensor *dout = &s->dout.t;
+    double y[16], sum = s->t.state ? state_loss(s) : 0;
+    assert_true(dout->shape[3] <= 16);
+    for (int64_t b = 0; b < dout->shape[0]; b++)
+        for (int64_t h = 0; h < dout->shape[1]; h++)
+            for (int64_t n = 0; n < dout->shape[2]; n++) {
+                assert_ok(s->ctx, lnt_reference_row(s->ctx, &s->c->desc, &s->t.io, b, h, n, y));
+                for (int64_t m = 0; m < dout->shape[3]; m++)
+                    sum += lnt_tensor_get(dout, b, h, n, m) * y[m];
+            }
+    return sum;
+}
+
+/* Moves x by step * u, element by element, from where it was at `from`. */
+static void shift(const lnt_tensor *x, const lnt_tensor *from, const lnt_tensor *u, double step)
+{
+    for (int64_t i = 0; i < tensor_elements(x); i++)
+        tensor_put(x, i, tensor_at(from, i) + step * tensor_at(u, i));
+}
+
+/* d loss / d step where x = from + step u. */
+static double slope_along(setup *s, const lnt_tensor *x, const lnt_tensor *from,
+                          const lnt_tensor *u)
+{
+    static const double weight[4] = { 1.0 / 12, -8.0 / 12, 8.0 / 12, -1.0 / 12 };
+    static const double at[4] = { -2, -1, 1, 2 };
+    const double h = 1e-3;
+    double sum = 0;
+    for (int i = 0; i < 4; i++) {
+        shift(x, from, u, at[i] * h);
+        sum += weight[i] * loss(s);
+    }
+    tensor_copy(x, from);
+    return sum / h;
+}
+
+static block like(const lnt_tensor *x)
+{
+    block b = block_new(LNT_F64, LAYOUT_BHND, x->shape[0], x->shape[1], x->shape[2], x->shape[3]);
+    tensor_fill(&b.t, 0);
+    return b;
+}
+
+static block differences(setup *s, const lnt_tensor *x)
+{
+    block g = like(x), from = like(x), u = like(x);
+    tensor_copy(&from.t, x);
+    for (int64_t i = 0; i < tensor_elements(x); i++) {
+        tensor_put(&u.t, i, 1);
+        tensor_put(&g.t, i, slope_along(s, x, &from.t, &u.t));
+        tensor_put(&u.t, i, 0);
+    }
+    block_free(&from);
+    block_free(&u);
+    return g;
+}
+
+/* Forward, then backward; false if the algorithm does not do this case. */
+static bool run_backward(setup *s, int algorithm)
+{
+    lnt_plan *plan = case_plan(s->ctx, s->c, algorithm);
+    if (!plan) return false;
+    for (int i = 0; i < 3; i++) tensor_fill(&s->dx[i], 1e6); /* to be overwritten, not added to */
+    case_forward(s->ctx, s->c, lnt_algorithm_name(algorithm), plan, &s->t.io);
+    const lnt_status status = lnt_plan_backward(plan, &s->t.io, &s->grads);
+    if (status) case_print(s->c, lnt_algorithm_name(algorithm), s->ctx);
+    assert_ok(s->ctx, status);
+    for (int i = 0; i < 3; i++)
+        expect_true(s->c, lnt_algorithm_name(algorithm), s->ctx,
+                    "something beside the gradients was written", block_guard_intact(&s->grad[i]));
+    lnt_plan_destroy(plan);
+    return true;
+}
+
+/* ||got - want|| / (||want|| + 1): the differences leave noise where the gradient is 0. */
+static double gradient_error(const lnt_tensor *got, const lnt_tensor *want)
+{
+    error_sum e = { 0 };
+    for (int64_t i = 0; i < tensor_elements(want); i++)
+        error_add(&e, tensor_at(got, i), tensor_at(want, i));
+    e.reference = pow(sqrt(e.reference) + 1, 2);
+    return error_value(&e);
+}
+
+/* ---- forms --------------------------------------------------------------------------------- */
+
+/* Form f: mechanism and map, causal or not, decay, states, and how the sequences lie. */
+enum { MAPS = 1 + LNT_MAP_POSITIVE + 1, SHAPES = 5, FORMS = MAPS * SHAPES * 3 };
+
+static bool form(attn_case *c, int f, int64_t n, int64_t d, int64_t m)
+{
+    const int map = f % MAPS, shape = f / MAPS % SHAPES, kind = f / MAPS / SHAPES;
+    const bool causal = kind > 0, decay = kind == 2;
+    if (map == 0 && (decay || shape == 4)) return false;
+    const int64_t nk = shape != 1 ? n : causal ? n + 2 : n - 1;
+    *c = case_make(map ? LNT_LINEAR : LNT_SOFTMAX, 2, 1, n, nk, d, m);
+    c->desc.dtype = LNT_F64;
+    c->desc.backward = 1;
+    c->desc.causal = causal;
+    c->seed = (uint64_t)f + 1;
+    c->lay_q = c->lay_k = c->lay_v = c->lay_out = (layout)(f % LAYOUT_OUTPUTS);
+    if (map) {
+        c->desc.feature_map = (lnt_feature_map)(map - 1);
+        c->desc.features = 16;
+        c->desc.eps = 0.25; /* keeps the fifth derivative of 1 / den small, relu's too */
+    } else if (shape == 1) {
+        c->desc.scale = 0.7;
+    }
+    if (decay) case_set_decay(c, 0.8);
+    dice roll = { (uint64_t)f };
+    if (shape == 2) {
+        c->desc.batch = 2;
+        case_random_lengths(&roll, c);
+    }
+    if (shape == 3) case_random_packing(&roll, c);
+    if (shape == 4) c->state_tokens = 3;
+    return true;
+}
+
+static void gradients_match_finite_differences_of_the_oracle(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(2, NULL);
+    coverage cover = { { 0 } };
+    for (int f = 0; f < FORMS; f += budget(16, 1)) {
+        attn_case c;
+        if (!form(&c, f, 4, 3, 2)) continue;
+        setup s = setup_new(ctx, &c);
+        block want[PARTS];
+        for (int p = 0; p < s.parts; p++) want[p] = differences(&s, &s.x[p]);
+        for (int a = 0; lnt_algorithm_name(a); a++) {
+            if (lnt_algorithm_mechanism(a) != c.desc.mechanism || !run_backward(&s, a)) continue;
+            cover.supported[a]++;
+            for (int p = 0; p < s.parts; p++)
+                expect_below(&c, lnt_algorithm_name(a), ctx, part_names[p],
+                             gradient_error(&s.dx[p], &want[p].t), 1e-8);
+        }
+        for (int p = 0; p < s.parts; p++) block_free(&want[p]);
+        setup_free(&s);
+    }
+    coverage_check(&cover);
+    lnt_ctx_destroy(ctx);
+}
+
+/* Longer than any chunk, where one difference per element would take too long. */
+static void gradients_of_long_sequences_match_along_random_directions(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(2, NULL);
+    coverage cover = { { 0 } };
+    for (int f = 0; f < FORMS; f += budget(40, 4)) {
+        attn_case c;
+        if (!form(&c, f, 131, 5, 3)) continue;
+        setup s = setup_new(ctx, &c);
+        block u[PARTS];
+        double want[PARTS], size[PARTS];
+        dice d = { c.seed };
+        for (int p = 0; p < s.parts; p++) {
+            block from = like(&s.x[p]);
+            u[p] = like(&s.x[p]);
+            tensor_copy(&from.t, &s.x[p]);
+            draw_values(&d, &u[p].t);
+            for (int64_t i = 0; i < tensor_elements(&u[p].t); i++) /* not across a kink */
+                tensor_put(&u[p].t, i, tanh(tensor_at(&u[p].t, i)));
+            want[p] = slope_along(&s, &s.x[p], &from.t, &u[p].t);
+            block_free(&from);
+        }
+        for (int a = 0; lnt_algorithm_name(a); a++) {
+            if (lnt_algorithm_mechanism(a) != c.desc.mechanism || !run_backward(&s, a)) continue;
+            cover.supported[a]++;
+            for (int p = 0; p < s.parts; p++) {
+                double got = 0;
+                size[p] = 0;
+                for (int64_t i = 0; i < tensor_elements(&u[p].t); i++) {
+                    got += tensor_at(&s.dx[p], i) * tensor_at(&u[p].t, i);
+                    size[p] += pow(tensor_at(&s.dx[p], i), 2);
+                }
+                expect_below(&c, lnt_algorithm_name(a), ctx, part_names[p],
+                             fabs(got - want[p]) / (sqrt(size[p]) + 1e-3), 1e-7);
+            }
+        }
+        for (int p = 0; p < s.parts; p++) block_free(&u[p]);
+        setup_free(&s);
+    }
+    lnt_ctx_destroy(ctx);
+    coverage_check(&cover);
+}
+
+/* ---- other dtypes -------------------------------------------------------------------------- */
+
+/* Twice the roundings of a forward pass or so: the row sums of p (dp - delta) cancel. */
+static double gradient_bound(lnt_dtype dtype)
+{
+    return dtype == LNT_F32 ? 5e-6 : dtype == LNT_F16 ? 0x1p-9 : 0x1p-7;
+}
+
+static void gradients_in_other_dtypes_match_f64_within_rounding(void **state)
+{
+    (void)state;
+    static const lnt_dtype dtypes[] = { LNT_F32, LNT_BF16, LNT_F16 };
+    lnt_ctx *ctx = context_new(2, NULL);
+    coverage cover = { { 0 } };
+    for (int f = 0; f < FORMS; f += budget(16, 2))
+        for (int dt = 0; dt < COUNT_OF(dtypes); dt++) {
+            attn_case c, low;
+            if (f / MAPS % SHAPES == 4 || !form(&c, f, 67, 20, 9)) continue;
+            low = c;
+            low.desc.dtype = dtypes[dt];
+            setup exact = setup_new(ctx, &c), s = setup_new(ctx, &low);
+            for (int p = 0; p < 3; p++) tensor_copy(&exact.x[p], &s.x[p]); /* rounded */
+            tensor_copy(&exact.dout.t, &s.dout.t);
+            for (int a = 0; lnt_algorithm_name(a); a++) {
+                if (lnt_algorithm_mechanism(a) != c.desc.mechanism) continue;
+                if (!run_backward(&s, a)) continue;
+                assert_true(run_backward(&exact, a));
+                cover.supported[a]++;
+                for (int p = 0; p < 3; p++)
+                    expect_below(&low, lnt_algorithm_name(a), ctx, part_names[p],
+                                 tensor_error(&s.dx[p], &exact.dx[p]), gradient_bound(dtypes[dt]));
+            }
+            setup_free(&exact);
+            setup_free(&s);
+        }
+    coverage_check(&cover);
+    lnt_ctx_destroy(ctx);
+}
+
+/* ---- refusals ------------------------------------------------------------------------------ */
+
+static void a_plan_made_without_backward_refuses_it(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(1, NULL);
+    for (int map = 0; map < 2; map++) {
+        attn_case c;
+        assert_true(form(&c, map, 4, 3, 2));
+        c.desc.backward = 0;
+        setup s = setup_new(ctx, &c);
+        lnt_plan *plan = case_plan(ctx, &c, -1);
+        assert_ok(ctx, lnt_plan_forward(plan, &s.t.io));
+        const lnt_status status = lnt_plan_backward(plan, &s.t.io, &s.grads);
+        assert_true(status == LNT_ERR_ARGUMENT || status == LNT_ERR_UNSUPPORTED);
+        assert_refused(ctx, status, status, "backward");
+        lnt_plan_destroy(plan);
+        setup_free(&s);
+    }
+    lnt_ctx_destroy(ctx);
+}
+
+static void gradients_of_the_wrong_shape_are_refused_by_name(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(1, NULL);
+    attn_case c;
+    assert_true(form(&c, 1, 4, 3, 2));
+    setup s = setup_new(ctx, &c);
+    lnt_plan *plan = case_plan(ctx, &c, -1);
+    lnt_tensor *const all[] = { &s.grads.dout, &s.grads.dq, &s.grads.dk, &s.grads.dv };
+    static const char *const names[] = { "dout", "dq", "dk", "dv" };
+    for (int i = 0; i < 4; i++) {
+        const lnt_tensor good = *all[i];
+        all[i]->shape[2]--;
+        assert_refused(ctx, lnt_plan_backward(plan, &s.t.io, &s.grads), LNT_ERR_SHAPE, names[i]);
+        *all[i] = good;
+        all[i]->dtype = LNT_F32;
+        assert_refused(ctx, lnt_plan_backward(plan, &s.t.io, &s.grads), LNT_ERR_DTYPE, names[i]);
+        *all[i] = good;
+    }
+    s.grads.size--;
+    assert_refused(ctx, lnt_plan_backward(plan, &s.t.io, &s.grads), LNT_ERR_ARGUMENT, "size");
+    lnt_plan_destroy(plan);
+    setup_free(&s);
+    lnt_ctx_destroy(ctx);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gradients_match_finite_differences_of_the_oracle),
+        cmocka_unit_test(gradients_of_long_sequences_match_along_random_directions),
+        cmocka_unit_test(gradients_in_other_dtypes_match_f64_within_rounding),
+        cmocka_unit_test(a_plan_made_without_backward_refuses_it),
+        cmocka_unit_test(gradients_of_the_wrong_shape_are_refused_by_name),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

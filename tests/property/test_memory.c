@@ -1,0 +1,334 @@
+/* test_memory.c - running a plan allocates nothing, what is planned is what is allocated, and every
+ * allocation may fail without harm. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../support/case.h"
+
+/* Form f: mechanisms, a plain and a random map, causal or not, f32 and f64. */
+enum { FORMS = 3 * 2 * 2 };
+
+static void form(attn_case *c, int f, int64_t n)
+{
+    *c = case_make(f % 3 ? LNT_LINEAR : LNT_SOFTMAX, 4, 2, n, n, 20, 12);
+    c->desc.batch = 2;
+    if (f % 3 == 2) c->desc.feature_map = LNT_MAP_POSITIVE;
+    c->desc.causal = f / 3 % 2;
+    c->desc.dtype = f / 6 ? LNT_F64 : LNT_F32;
+    c->desc.backward = 1;
+}
+
+/* The first half of the batch stays in `first`, `second` is the other. */
+static void split_batch(lnt_tensor *first, lnt_tensor *second)
+{
+    first->shape[0] /= 2;
+    *second = *first;
+    if (!first->data) return;
+    second->data = (char *)first->data + first->shape[0] * first->stride[0] *
+                                             (int64_t)lnt_dtype_size(first->dtype);
+}
+
+static void running_a_plan_allocates_nothing(void **state)
+{
+    (void)state;
+    tracker mem;
+    lnt_ctx *ctx = context_tracked(&mem, 3, NULL);
+    coverage cover = { { 0 } };
+    for (int f = 0; f < FORMS; f++)
+        for (int a = 0; lnt_algorithm_name(a); a++) {
+            attn_case c;
+            form(&c, f, 90);
+            if (lnt_algorithm_mechanism(a) != c.desc.mechanism) continue;
+            lnt_plan *plan = case_plan(ctx, &c, a);
+            if (!plan) continue;
+            cover.supported[a]++;
+            trial t = trial_new(ctx, &c), d = trial_new(ctx, &c);
+            block den = block_new(c.desc.dtype, LAYOUT_BHND, 4, 4, 90, 1);
+            block max = block_new(c.desc.dtype, LAYOUT_BHND, 4, 4, 90, 1);
+            lnt_partial partial = { .num = d.out.t, .den = den.t }, other = { .num = t.out.t };
+            if (c.desc.mechanism == LNT_SOFTMAX) partial.max = max.t;
+            split_batch(&partial.den, &other.den);
+            split_batch(&partial.max, &other.max);
+            const lnt_attn_grads grads = { .size = sizeof grads, .dout = t.out.t, .dq = d.q.t,
+                                           .dk = d.k.t, .dv = d.v.t };
+            const int64_t calls = mem.calls;
+            assert_ok(ctx, lnt_plan_forward(plan, &t.io));
+            assert_ok(ctx, lnt_plan_backward(plan, &t.io, &grads));
+            assert_ok(ctx, lnt_plan_partial(plan, &t.io, &partial));
+            assert_ok(ctx, lnt_plan_partial(plan, &t.io, &other));
+            assert_ok(ctx, lnt_partial_merge(ctx, &partial, &other));
+            assert_ok(ctx, lnt_partial_finish(ctx, &partial, 0, &t.out.t));
+            expect_true(&c, lnt_algorithm_name(a), ctx, "a run allocated", mem.calls == calls);
+            block_free(&den);
+            block_free(&max);
+            trial_free(&t);
+            trial_free(&d);
+            lnt_plan_destroy(plan);
+        }
+    coverage_check(&cover);
+    context_close_tracked(ctx, &mem);
+}
+
+static void a_state_allocates_nothing_once_it_has_room(void **state)
+{
+    (void)state;
+    tracker mem;
+    lnt_ctx *ctx = context_tracked(&mem, 2, NULL);
+    for (int f = 0; f < FORMS; f++) {
+        attn_case c;
+        form(&c, f, 50);
+        c.desc.causal = 1;
+        trial t = trial_new(ctx, &c);
+        lnt_state *s;
+        assert_ok(ctx, lnt_state_create(ctx, &c.desc, &s));
+        assert_ok(ctx, lnt_state_reserve(s, 150));
+        const int64_t calls = mem.calls;
+        assert_ok(ctx, lnt_state_step(s, &t.q.t, &t.k.t, &t.v.t, &t.out.t));
+        assert_ok(ctx, lnt_state_append(s, &t.k.t, &t.v.t));
+        assert_ok(ctx, lnt_state_query(s, &t.q.t, &t.out.t));
+        assert_ok(ctx, lnt_state_step(s, &t.q.t, &t.k.t, &t.v.t, &t.out.t));
+        expect_true(&c, NULL, ctx, "a state allocated", mem.calls == calls);
+        lnt_state_destroy(s);
+        trial_free(&t);
+    }
+    context_close_tracked(ctx, &mem);
+}
+
+static lnt_plan_info describe(lnt_ctx *ctx, const lnt_plan *plan)
+{
+    lnt_plan_info info = { .size = sizeof info };
+    assert_ok(ctx, lnt_plan_describe(plan, &info));
+    return info;
+}
+
+/* Beside the scratch a plan holds itself: a fixed size, whatever the shape. */
+static void the_scratch_of_a_plan_is_what_it_says(void **state)
+{
+    (void)state;
+    tracker mem;
+    lnt_ctx *ctx = context_tracked(&mem, 2, NULL);
+    size_t itself = 0;
+    for (int f = 0; f < FORMS; f++)
+        for (int a = 0; lnt_algorithm_name(a); a++)
+            for (int64_t n = 1; n < 3000; n *= 20) {
+                attn_case c;
+                form(&c, f, n);
+                if (lnt_algorithm_mechanism(a) != c.desc.mechanism) continue;
+                const size_t before = mem.live_bytes;
+                lnt_plan *plan = case_plan(ctx, &c, a);
+                if (!plan) continue;
+                const lnt_plan_info info = describe(ctx, plan);
+                assert_string_equal(info.algorithm, lnt_algorithm_name(a));
+                const size_t rest = mem.live_bytes - before - info.workspace_bytes;
+                expect_true(&c, lnt_algorithm_name(a), ctx, "the plan itself is over 4 kB",
+                            rest <= 4096);
+                if (!itself) itself = rest;
+                expect_true(&c, lnt_algorithm_name(a), ctx, "scratch differs from workspace_bytes",
+                            rest == itself);
+                lnt_plan_destroy(plan);
+            }
+    context_close_tracked(ctx, &mem);
+}
+
+static void the_bytes_of_a_state_are_what_the_plan_says(void **state)
+{
+    (void)state;
+    tracker mem;
+    lnt_ctx *ctx = context_tracked(&mem, 2, NULL);
+    for (int f = 0; f < FORMS; f++) {
+        attn_case c;
+        form(&c, f, 70);
+        c.desc.causal = 1;
+        lnt_plan *plan = case_plan(ctx, &c, -1);
+        const lnt_plan_info info = describe(ctx, plan);
+        lnt_state *s;
+        const size_t before = mem.live_bytes;
+        assert_ok(ctx, lnt_state_create(ctx, &c.desc, &s));
+        assert_int_equal(lnt_state_bytes(s), info.state_bytes);
+        assert_true(mem.live_bytes - before >= info.state_bytes);
+        double elements = 0;
+        for (int i = 0; i < 2; i++) {
+            lnt_tensor x;
+            const char *name;
+            assert_ok(ctx, lnt_state_tensor(s, i, &name, &x));
+            elements += (double)tensor_elements(&x) / 2; /* of one of two sequences */
+        }
+        assert_true(info.state_elements == elements);
+        lnt_state_destroy(s);
+        lnt_plan_destroy(plan);
+    }
+    context_close_tracked(ctx, &mem);
+}
+
+/* ---- every allocation failing in turn ------------------------------------------------------ */
+
+/* What a failing call is tried on; it must give back its status. */
+typedef struct attempt {
+    lnt_ctx *ctx;
+    const attn_case *c;
+    trial t;
+    lnt_state *s;
+    const char *path;
+} attempt;
+
+static lnt_status try_plan(attempt *x)
+{
+    lnt_plan *plan;
+    const lnt_status status = lnt_plan_create(x->ctx, &x->c->desc, &plan);
+    assert_true(!status == !!plan);
+    lnt_plan_destroy(plan);
+    return status;
+}
+
+static lnt_status try_state(attempt *x)
+{
+    lnt_state *s;
+    const lnt_status status = lnt_state_create(x->ctx, &x->c->desc, &s);
+    assert_true(!status == !!s);
+    lnt_state_destroy(s);
+    return status;
+}
+
+static lnt_status try_fork(attempt *x)
+{
+    lnt_state *s;
+    const lnt_status status = lnt_state_fork(x->s, &s);
+    assert_true(!status == !!s);
+    lnt_state_destroy(s);
+    return status;
+}
+
+static lnt_status try_save(attempt *x) { return lnt_state_save(x->s, x->path); }
+
+static lnt_status try_load(attempt *x)
+{
+    lnt_state *s;
+    const lnt_status status = lnt_state_load(x->ctx, &x->c->desc, x->path, &s);
+    assert_true(!status == !!s);
+    lnt_state_destroy(s);
+    return status;
+}
+
+static lnt_status try_reference(attempt *x)
+{
+    double y[12];
+    return lnt_reference_row(x->ctx, &x->c->desc, &x->t.io, 0, 0, 3, y);
+}
+
+/* Fails allocation 0, 1, 2 ... of the call until it succeeds.  Gives the number of failures. */
+static int fail_in_turn(attempt *x, tracker *mem, const char *what, lnt_status (*call)(attempt *))
+{
+    for (int n = 0; n < 1000; n++) {
+        const int64_t live = mem->live;
+        const size_t bytes = mem->live_bytes;
+        mem->fail_at = mem->calls + n;
+        const lnt_status status = call(x);
+        mem->fail_at = -1;
+        expect_true(x->c, NULL, x->ctx, what, mem->live == live && mem->live_bytes == bytes);
+        if (status == LNT_OK) return n;
+        assert_refused(x->ctx, status, LNT_ERR_MEMORY, "memory");
+    }
+    fail_msg("%s never succeeded", what);
+    return 0;
+}
+
+static void every_allocation_that_fails_says_so_and_leaks_nothing(void **state)
+{
+    (void)state;
+    tracker mem;
+    char path[] = "/tmp/linnet-memory-XXXXXX";
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    lnt_ctx *ctx = context_tracked(&mem, 2, NULL);
+    for (int f = 0; f < FORMS; f++) {
+        attn_case c;
+        form(&c, f, 20);
+        c.desc.causal = 1;
+        attempt x = { .ctx = ctx, .c = &c, .t = trial_new(ctx, &c), .path = path };
+        assert_ok(ctx, lnt_state_create(ctx, &c.desc, &x.s));
+        assert_ok(ctx, lnt_state_append(x.s, &x.t.k.t, &x.t.v.t));
+        assert_true(fail_in_turn(&x, &mem, "plan_create", try_plan) > 0);
+        assert_true(fail_in_turn(&x, &mem, "state_create", try_state) > 0);
+        assert_true(fail_in_turn(&x, &mem, "state_fork", try_fork) > 0);
+        fail_in_turn(&x, &mem, "state_save", try_save);
+        assert_true(fail_in_turn(&x, &mem, "state_load", try_load) > 0);
+        assert_int_equal(fail_in_turn(&x, &mem, "reference_row", try_reference), f % 3 ? 1 : 0);
+        lnt_state_destroy(x.s);
+        trial_free(&x.t);
+    }
+    unlink(path);
+    context_close_tracked(ctx, &mem);
+}
+
+static void a_cache_that_cannot_grow_keeps_its_tokens(void **state)
+{
+    (void)state;
+    tracker mem;
+    lnt_ctx *ctx = context_tracked(&mem, 2, NULL);
+    attn_case c;
+    form(&c, 0, 20);
+    c.desc.causal = 1;
+    trial t = trial_new(ctx, &c);
+    block before = block_new(LNT_F32, LAYOUT_BHND, 2, 4, 20, 12);
+    lnt_state *s;
+    assert_ok(ctx, lnt_state_create(ctx, &c.desc, &s));
+    assert_ok(ctx, lnt_state_append(s, &t.k.t, &t.v.t));
+    assert_ok(ctx, lnt_state_query(s, &t.q.t, &before.t));
+    for (int n = 0;; n++) {
+        mem.fail_at = mem.calls + n;
+        const lnt_status status = lnt_state_step(s, &t.q.t, &t.k.t, &t.v.t, &t.out.t);
+        mem.fail_at = -1;
+        if (status == LNT_OK) {
+            assert_true(n > 0); /* it did have to grow */
+            break;
+        }
+        assert_int_equal(status, LNT_ERR_MEMORY);
+        assert_int_equal(lnt_state_tokens(s, 0), 20);
+        assert_ok(ctx, lnt_state_query(s, &t.q.t, &t.out.t));
+        assert_true(block_same_bits(&t.out, &before));
+    }
+    assert_int_equal(lnt_state_tokens(s, 0), 40);
+    lnt_state_destroy(s);
+    block_free(&before);
+    trial_free(&t);
+    context_close_tracked(ctx, &mem);
+}
+
+/* Sizes whose product does not exist must be refused, not wrapped around. */
+static void sizes_that_cannot_exist_are_refused(void **state)
+{
+    (void)state;
+    tracker mem;
+    lnt_ctx *ctx = context_tracked(&mem, 2, NULL);
+    for (int map = LNT_MAP_ELU1; map <= LNT_MAP_POSITIVE; map++) {
+        attn_case c = case_make(LNT_LINEAR, 1, 1, 8, 8, INT64_C(1) << 32, INT64_C(1) << 32);
+        c.desc.feature_map = (lnt_feature_map)map;
+        c.desc.heads = 1 << 10;
+        c.desc.kv_heads = 1 << 10;
+        lnt_plan *plan;
+        lnt_state *s;
+        const lnt_status status = lnt_plan_create(ctx, &c.desc, &plan);
+        assert_true(status == LNT_ERR_MEMORY || status == LNT_ERR_ARGUMENT);
+        assert_null(plan);
+        assert_true(lnt_state_create(ctx, &c.desc, &s) == LNT_ERR_MEMORY || !s);
+        assert_null(s);
+    }
+    context_close_tracked(ctx, &mem);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(running_a_plan_allocates_nothing),
+        cmocka_unit_test(a_state_allocates_nothing_once_it_has_room),
+        cmocka_unit_test(the_scratch_of_a_plan_is_what_it_says),
+        cmocka_unit_test(the_bytes_of_a_state_are_what_the_plan_says),
+        cmocka_unit_test(every_allocation_that_fails_says_so_and_leaks_nothing),
+        cmocka_unit_test(a_cache_that_cannot_grow_keeps_its_tokens),
+        cmocka_unit_test(sizes_that_cannot_exist_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,237 @@
+/* test_stream.c - a state is the tokens it was given: however they came, it answers as one batch
+ * would. */
+#include "../support/stream.h"
+
+static void any_split_through_step_equals_the_batch_answer(void **state)
+{
+    (void)state;
+    static const lnt_dtype dtypes[] = { LNT_F32, LNT_F64, LNT_BF16, LNT_F16 };
+    dice d = { 3 };
+    for (int isa = 0; lnt_isa_name(isa); isa++) {
+        if (!lnt_isa_available(isa)) continue;
+        lnt_ctx *ctx = context_new(2, lnt_isa_name(isa));
+        for (int f = 0; f < STREAM_FORMS; f++)
+            for (int i = 0; i < budget(1, 8); i++) {
+                attn_case c;
+                stream_form(&c, f, dice_range(&d, 1, budget(40, 150)), dtypes[(f + i) % 4]);
+                c.lay_q = c.lay_k = (layout)(i % LAYOUT_COUNT);
+                c.lay_v = c.lay_out = (layout)(i % LAYOUT_OUTPUTS);
+                trial t = trial_new(ctx, &c);
+                lnt_state *s = stream_state(ctx, &c);
+                for (int64_t n = 0, next; n < c.desc.length_q; n = next) {
+                    next = n + (i == 0 ? 1 : dice_range(&d, 0, c.desc.length_q - n));
+                    const lnt_tensor q = tensor_rows(&t.q.t, n, next - n),
+                                     k = tensor_rows(&t.k.t, n, next - n),
+                                     v = tensor_rows(&t.v.t, n, next - n),
+                                     y = tensor_rows(&t.out.t, n, next - n);
+                    assert_ok(ctx, lnt_state_step(s, &q, &k, &v, &y));
+                }
+                expect_below(&c, NULL, ctx, "stream against batch",
+                             oracle_error(ctx, &c.desc, &t.io, budget(4, 12)),
+                             forward_bound(c.desc.dtype));
+                expect_true(&c, NULL, ctx, "guard", block_guard_intact(&t.out));
+                assert_int_equal(lnt_state_tokens(s, STREAM_BATCH - 1), c.desc.length_q);
+                lnt_state_destroy(s);
+                trial_free(&t);
+            }
+        lnt_ctx_destroy(ctx);
+    }
+}
+
+/* With decay a query stands at the last token, so it is a causal run of one query. */
+static void append_then_query_equals_attention_over_the_same_tokens(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(2, NULL);
+    for (int f = 0; f < STREAM_FORMS; f++)
+        for (int64_t cut = 0; cut <= 70; cut += 35) {
+            attn_case c;
+            stream_form(&c, f, 70, f % 3 ? LNT_F32 : LNT_F64);
+            trial t = trial_new(ctx, &c);
+            lnt_state *s = stream_state(ctx, &c);
+            stream_append(ctx, s, &t, 0, cut);
+            stream_append(ctx, s, &t, cut, 70 - cut);
+            assert_ok(ctx, lnt_state_query(s, &t.q.t, &t.out.t));
+            for (int64_t n = 0; n < 70; n += 23) {
+                lnt_attn_io one = t.io;
+                one.q = tensor_rows(&t.q.t, n, 1);
+                one.out = tensor_rows(&t.out.t, n, 1);
+                expect_below(&c, NULL, ctx, "query against the oracle",
+                             oracle_error(ctx, &c.desc, &one, 1), forward_bound(c.desc.dtype));
+            }
+            lnt_state_destroy(s);
+            trial_free(&t);
+        }
+    lnt_ctx_destroy(ctx);
+}
+
+static void querying_a_state_without_tokens_gives_zeros(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(1, NULL);
+    for (int f = 0; f < STREAM_FORMS; f++) {
+        attn_case c;
+        stream_form(&c, f, 5, LNT_F32);
+        trial t = trial_new(ctx, &c);
+        lnt_state *s = stream_state(ctx, &c);
+        assert_ok(ctx, lnt_state_query(s, &t.q.t, &t.out.t));
+        for (int64_t i = 0; i < tensor_elements(&t.out.t); i++)
+            assert_true(tensor_at(&t.out.t, i) == 0);
+        lnt_state_destroy(s);
+        trial_free(&t);
+    }
+    lnt_ctx_destroy(ctx);
+}
+
+/* Tokens first .. first+count-1 of the trial, from state `in` to state `out`. */
+static void run_part(lnt_ctx *ctx, const attn_case *c, lnt_plan *plan, const trial *t,
+                     int64_t first, int64_t count, const lnt_state *in, lnt_state *out)
+{
+    lnt_attn_io io = t->io;
+    io.q = tensor_rows(&t->q.t, first, count);
+    io.k = tensor_rows(&t->k.t, first, count);
+    io.v = tensor_rows(&t->v.t, first, count);
+    io.out = tensor_rows(&t->out.t, first, count);
+    io.state_in = in;
+    io.state_out = out;
+    case_forward(ctx, c, NULL, plan, &io);
+}
+
+/* Two runs, the state handed from one to the next, in place or not, against one run. */
+static bool continues(lnt_ctx *ctx, const attn_case *c, int algorithm, int64_t cut, bool in_place)
+{
+    const char *name = algorithm < 0 ? NULL : lnt_algorithm_name(algorithm);
+    const int64_t n = c->desc.length_q;
+    attn_case with_state = *c;
+    with_state.desc.state = 1;
+    lnt_plan *plan = case_plan(ctx, &with_state, algorithm);
+    if (!plan) return false;
+    trial t = trial_new(ctx, c);
+    lnt_state *s = stream_state(ctx, c), *end = stream_state(ctx, c), *want = stream_state(ctx, c);
+    run_part(ctx, c, plan, &t, 0, cut, NULL, s);
+    run_part(ctx, c, plan, &t, cut, n - cut, s, in_place ? s : end);
+    expect_below(c, name, ctx, "two runs against one",
+                 oracle_error(ctx, &c->desc, &t.io, budget(2, 8)), 2e-6);
+    stream_append(ctx, want, &t, 0, n);
+    expect_same_state(c, ctx, "the state at the end", in_place ? s : end, want, 1e-6);
+    assert_int_equal(lnt_state_tokens(s, 1), in_place ? n : cut);
+    lnt_state_destroy(s);
+    lnt_state_destroy(end);
+    lnt_state_destroy(want);
+    trial_free(&t);
+    lnt_plan_destroy(plan);
+    return true;
+}
+
+static void a_run_continues_from_the_state_of_another(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(2, NULL);
+    int ran = 0;
+    for (int a = -1; a < 0 || lnt_algorithm_name(a); a++)
+        for (int f = 1; f < STREAM_FORMS; f++)
+            for (int64_t cut = 0; cut <= 90; cut += budget(45, 30)) {
+                attn_case c;
+                stream_form(&c, f, 90, LNT_F32);
+                if (a >= 0 && lnt_algorithm_mechanism(a) != LNT_LINEAR) continue;
+                const bool done = continues(ctx, &c, a, cut, f % 3 == 0);
+                expect_true(&c, NULL, ctx, "the planner's choice must take states", done || a >= 0);
+                ran += done && a >= 0;
+            }
+    assert_true(ran > 0);
+    lnt_ctx_destroy(ctx);
+}
+
+/* What state `end` holds of sequence s, against appending that sequence's keys to the state it
+ * came from. */
+static void check_packed_state(lnt_ctx *ctx, const attn_case *c, const trial *t, lnt_state *end,
+                               int64_t s)
+{
+    const int64_t n = c->cu_k[s + 1] - c->cu_k[s];
+    lnt_tensor k = tensor_rows(&t->k.t, c->cu_k[s], n), v = tensor_rows(&t->v.t, c->cu_k[s], n);
+    k.shape[0] = v.shape[0] = c->sequences; /* all take what s was given; only s is looked at */
+    k.stride[0] = v.stride[0] = 0;
+    lnt_state *want;
+    assert_ok(ctx, lnt_state_fork(t->state, &want));
+    assert_ok(ctx, lnt_state_append(want, &k, &v));
+    assert_int_equal(lnt_state_tokens(end, s), c->state_tokens + n);
+    for (int i = 0; i < 2; i++) {
+        lnt_tensor x, y;
+        const char *name;
+        assert_ok(ctx, lnt_state_tensor(end, i, &name, &x));
+        assert_ok(ctx, lnt_state_tensor(want, i, &name, &y));
+        x = tensor_batch(&x, s);
+        y = tensor_batch(&y, s);
+        expect_below(c, NULL, ctx, "state after a packed sequence", tensor_error(&x, &y), 1e-6);
+    }
+    lnt_state_destroy(want);
+}
+
+static void each_packed_sequence_has_its_own_state(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(2, NULL);
+    dice d = { 44 };
+    int ran = 0;
+    for (int a = -1; a < 0 || lnt_algorithm_name(a); a++)
+        for (int f = 1; f < STREAM_FORMS; f++) {
+            attn_case c, batch;
+            stream_form(&c, f, 100, LNT_F32);
+            case_random_packing(&d, &c);
+            c.state_tokens = 7;
+            if (a >= 0 && lnt_algorithm_mechanism(a) != LNT_LINEAR) continue;
+            lnt_plan *plan = case_plan(ctx, &c, a);
+            if (!plan) continue;
+            trial t = trial_new(ctx, &c);
+            batch = c;
+            batch.desc.batch = c.sequences;
+            lnt_state *end = stream_state(ctx, &batch);
+            t.io.state_out = end;
+            case_forward(ctx, &c, NULL, plan, &t.io);
+            for (int64_t s = 0; s < c.sequences; s++) check_packed_state(ctx, &c, &t, end, s);
+            ran++;
+            lnt_state_destroy(end);
+            trial_free(&t);
+            lnt_plan_destroy(plan);
+        }
+    assert_true(ran > STREAM_FORMS);
+    lnt_ctx_destroy(ctx);
+}
+
+static void a_softmax_cache_grows_and_keeps_what_it_holds(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(2, NULL);
+    attn_case c;
+    stream_form(&c, 0, 300, LNT_F32);
+    trial t = trial_new(ctx, &c);
+    c.desc.length_q = 0;
+    c.desc.length_k = 1;
+    lnt_state *s = stream_state(ctx, &c);
+    const size_t first = lnt_state_bytes(s);
+    for (int64_t n = 0; n < 300; n += 25) stream_append(ctx, s, &t, n, 25);
+    assert_true(lnt_state_bytes(s) > first);
+    const size_t a_token = STREAM_BATCH * STREAM_KV_HEADS * (STREAM_DIM + STREAM_VALUE);
+    assert_true(lnt_state_bytes(s) >= 300 * a_token * sizeof(float));
+    assert_ok(ctx, lnt_state_query(s, &t.q.t, &t.out.t));
+    attn_case all;
+    stream_form(&all, 0, 300, LNT_F32);
+    all.desc.causal = 0;
+    expect_below(&all, NULL, ctx, "a grown cache", oracle_error(ctx, &all.desc, &t.io, 12), 2e-6);
+    lnt_state_destroy(s);
+    trial_free(&t);
+    lnt_ctx_destroy(ctx);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_split_through_step_equals_the_batch_answer),
+        cmocka_unit_test(append_then_query_equals_attention_over_the_same_tokens),
+        cmocka_unit_test(querying_a_state_without_tokens_gives_zeros),
+        cmocka_unit_test(a_run_continues_from_the_state_of_another),
+        cmocka_unit_test(each_packed_sequence_has_its_own_state),
+        cmocka_unit_test(a_softmax_cache_grows_and_keeps_what_it_holds),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

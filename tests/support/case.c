@@ -1,0 +1,316 @@
+/* case.c - see case.h. */
+#include "case.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const int64_t lengths[] = { 0,  1,  2,  3,  5,  7,  8,  15,  16,  17,
+                                   31, 32, 33, 63, 64, 65, 97, 127, 129, 257 };
+static const int64_t dims[] = { 1, 2, 3, 5, 8, 16, 17, 31, 33, 64, 65, 80, 128 };
+
+attn_case case_make(lnt_mechanism mechanism, int64_t heads, int64_t kv_heads, int64_t length_q,
+                    int64_t length_k, int64_t dim, int64_t dim_value)
+{
+    attn_case c = { .seed = 1 };
+    assert_int_equal(lnt_attn_desc_init(&c.desc, sizeof c.desc), LNT_OK);
+    c.desc.mechanism = mechanism;
+    c.desc.heads = heads;
+    c.desc.kv_heads = kv_heads;
+    c.desc.length_q = length_q;
+    c.desc.length_k = length_k;
+    c.desc.dim = dim;
+    c.desc.dim_value = dim_value;
+    return c;
+}
+
+int64_t case_kv_heads(const attn_case *c)
+{
+    return c->desc.kv_heads ? c->desc.kv_heads : c->desc.heads;
+}
+
+int64_t case_length_k(const attn_case *c)
+{
+    return c->desc.length_k < 0 ? c->desc.length_q : c->desc.length_k;
+}
+
+int64_t case_dim_value(const attn_case *c)
+{
+    return c->desc.dim_value ? c->desc.dim_value : c->desc.dim;
+}
+
+void case_set_decay(attn_case *c, double first)
+{
+    assert_true(case_kv_heads(c) <= MAX_HEADS);
+    for (int h = 0; h < MAX_HEADS; h++) c->decay[h] = 1 - (1 - first) / (1 + h);
+    c->desc.decay = c->decay;
+}
+
+void case_random_lengths(dice *d, attn_case *c)
+{
+    c->with_lengths = true;
+    for (int b = 0; b < MAX_SEQUENCES; b++) {
+        c->lengths_k[b] = dice_range(d, 0, case_length_k(c));
+        const int64_t most = c->desc.causal && c->lengths_k[b] < c->desc.length_q
+                                 ? c->lengths_k[b]
+                                 : c->desc.length_q;
+        c->lengths_q[b] = dice_range(d, 0, most);
+    }
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+void case_random_packing(dice *d, attn_case *c)
+{
+    c->desc.batch = 1;
+    c->sequences = dice_range(d, 1, MAX_SEQUENCES);
+    const size_t n = (size_t)c->sequences + 1;
+    for (size_t s = 0; s < n; s++) {
+        c->cu_q[s] = dice_range(d, 0, c->desc.length_q);
+        c->cu_k[s] = dice_range(d, 0, case_length_k(c));
+    }
+    if (dice_range(d, 0, 1)) c->cu_q[0] = c->cu_k[0] = 0; /* else rows in front of the first */
+    qsort(c->cu_q, n, sizeof c->cu_q[0], by_value);
+    qsort(c->cu_k, n, sizeof c->cu_k[0], by_value);
+    for (size_t s = 0; s < n && c->desc.causal; s++) /* no more queries than keys: the same rows */
+        c->cu_q[s] = c->cu_k[s] = c->cu_q[s] < c->cu_k[s] ? c->cu_q[s] : c->cu_k[s];
+}
+
+void case_random(dice *d, lnt_mechanism mechanism, lnt_dtype dtype, attn_case *c)
+{
+    static const int64_t heads[][2] = { { 1, 1 }, { 4, 2 }, { 6, 1 }, { 2, 0 }, { 3, 3 } };
+    static const int64_t batches[] = { 0, 1, 1, 1, 2, 2, 3 };
+    const int64_t *h = DICE_PICK(d, heads);
+    const int64_t a = DICE_PICK(d, lengths), b = DICE_PICK(d, lengths), dim = DICE_PICK(d, dims);
+    const bool causal = dice_range(d, 0, 1), same = dice_range(d, 0, 2) == 0;
+    *c = case_make(mechanism, h[0], h[1], causal && b < a ? b : a,
+                   same ? -1 : causal && b < a ? a : b, dim,
+                   dice_range(d, 0, 1) ? 0 : DICE_PICK(d, dims));
+    c->desc.dtype = dtype;
+    c->desc.batch = DICE_PICK(d, batches);
+    c->desc.causal = causal;
+    c->seed = dice_next(d);
+    c->lay_q = (layout)dice_range(d, 0, LAYOUT_COUNT - 1);
+    c->lay_k = (layout)dice_range(d, 0, LAYOUT_COUNT - 1);
+    c->lay_v = (layout)dice_range(d, 0, LAYOUT_COUNT - 1);
+    c->lay_out = (layout)dice_range(d, 0, LAYOUT_OUTPUTS - 1);
+    if (mechanism == LNT_SOFTMAX && dice_range(d, 0, 2) == 0)
+        c->desc.scale = (dice_uniform(d) - 0.3) / (double)dim;
+    if (mechanism == LNT_LINEAR) {
+        /* The oracle draws a random map anew for each row: seldom a wide one. */
+        const bool wide = dim > 33 && dice_range(d, 0, 3);
+        c->desc.feature_map =
+            (lnt_feature_map)dice_range(d, 0, wide ? LNT_MAP_IDENTITY : LNT_MAP_POSITIVE);
+        /* Few Fourier features can cancel to a denominator near 0; positive ones cannot. */
+        const int64_t fewest = c->desc.feature_map == LNT_MAP_FOURIER ? 8 : 1;
+        c->desc.features = dim >= 8 && dice_range(d, 0, 1) ? 0 : 2 * dice_range(d, fewest, 40);
+        c->desc.seed = dice_next(d);
+        if (dice_range(d, 0, 2) == 0) c->desc.eps = dice_range(d, 0, 1) ? 0 : 0.25;
+        if (causal && dice_range(d, 0, 2) == 0) case_set_decay(c, 0.5 + 0.5 * dice_uniform(d));
+        if (dice_range(d, 0, 4) == 0) c->state_tokens = dice_range(d, 1, 40);
+    }
+    const int64_t form = dice_range(d, 0, 7);
+    if (form == 0 || form == 1) case_random_lengths(d, c);
+    if (form == 2 || form == 3) case_random_packing(d, c);
+}
+
+void case_print(const attn_case *c, const char *algorithm, lnt_ctx *ctx)
+{
+    const lnt_attn_desc *a = &c->desc;
+    print_error("case: %s %s isa=%s threads=%d batch=%lld heads=%lld/%lld n=%lld,%lld d=%lld,%lld "
+                "causal=%d scale=%g\n",
+                algorithm ? algorithm : lnt_mechanism_name(a->mechanism), lnt_dtype_name(a->dtype),
+                ctx ? lnt_ctx_isa(ctx) : "?", ctx ? lnt_ctx_threads(ctx) : 0, (long long)a->batch,
+                (long long)a->heads, (long long)case_kv_heads(c), (long long)a->length_q,
+                (long long)case_length_k(c), (long long)a->dim, (long long)case_dim_value(c),
+                a->causal, a->scale);
+    if (a->mechanism == LNT_LINEAR)
+        print_error("      map=%s features=%lld map seed=%llu eps=%g decay=%g state=%lld\n",
+                    lnt_feature_map_name(a->feature_map), (long long)a->features,
+                    (unsigned long long)a->seed, a->eps, a->decay ? a->decay[0] : 0.0,
+                    (long long)c->state_tokens);
+    print_error("      layouts q,k,v,out=%d,%d,%d,%d data seed=%llu\n", (int)c->lay_q,
+                (int)c->lay_k, (int)c->lay_v, (int)c->lay_out, (unsigned long long)c->seed);
+    for (int64_t b = 0; b < a->batch && c->with_lengths; b++)
+        print_error("      sequence %lld: lengths %lld,%lld\n", (long long)b,
+                    (long long)c->lengths_q[b], (long long)c->lengths_k[b]);
+    for (int64_t s = 0; s < c->sequences; s++)
+        print_error("      packed %lld: q %lld..%lld k %lld..%lld\n", (long long)s,
+                    (long long)c->cu_q[s], (long long)c->cu_q[s + 1], (long long)c->cu_k[s],
+                    (long long)c->cu_k[s + 1]);
+}
+
+/* ---- data ---------------------------------------------------------------------------------- */
+
+void draw_vectors(dice *d, const lnt_attn_desc *desc, const lnt_tensor *t)
+{
+    const lnt_feature_map map = desc->feature_map;
+    const bool linear = desc->mechanism == LNT_LINEAR;
+    double sigma = 1;
+    if (linear && map == LNT_MAP_FOURIER) sigma = 0.25 / sqrt((double)desc->dim);
+    if (linear && map == LNT_MAP_POSITIVE) sigma = pow((double)desc->dim, -0.25);
+    for (int64_t i = 0; i < tensor_elements(t); i++) {
+        const double x = sigma * dice_normal(d);
+        tensor_put(t, i, linear && map == LNT_MAP_IDENTITY ? fabs(x) + 0.125 : x);
+    }
+}
+
+void draw_values(dice *d, const lnt_tensor *t)
+{
+    for (int64_t i = 0; i < tensor_elements(t); i++) tensor_put(t, i, dice_normal(d));
+}
+
+/* The tokens before the keys; all sequences the same number of them. */
+static lnt_state *draw_state(lnt_ctx *ctx, dice *d, const attn_case *c)
+{
+    lnt_attn_desc desc = c->desc;
+    desc.batch = c->sequences ? c->sequences : c->desc.batch;
+    lnt_state *state;
+    assert_ok(ctx, lnt_state_create(ctx, &desc, &state));
+    block k = block_new(desc.dtype, LAYOUT_BHND, desc.batch, case_kv_heads(c), c->state_tokens,
+                        desc.dim);
+    block v = block_new(desc.dtype, LAYOUT_BHND, desc.batch, case_kv_heads(c), c->state_tokens,
+                        case_dim_value(c));
+    draw_vectors(d, &desc, &k.t);
+    draw_values(d, &v.t);
+    assert_ok(ctx, lnt_state_append(state, &k.t, &v.t));
+    block_free(&k);
+    block_free(&v);
+    return state;
+}
+
+trial trial_new(lnt_ctx *ctx, const attn_case *c)
+{
+    const lnt_attn_desc *a = &c->desc;
+    const int64_t m = case_dim_value(c), kv = case_kv_heads(c), nk = case_length_k(c);
+    dice d = { c->seed };
+    trial t = {
+        .q = block_new(a->dtype, c->lay_q, a->batch, a->heads, a->length_q, a->dim),
+        .k = block_new(a->dtype, c->lay_k, a->batch, kv, nk, a->dim),
+        .v = block_new(a->dtype, c->lay_v, a->batch, kv, nk, m),
+        .out = block_new(a->dtype, c->lay_out, a->batch, a->heads, a->length_q, m),
+    };
+    draw_vectors(&d, a, &t.q.t);
+    draw_vectors(&d, a, &t.k.t);
+    draw_values(&d, &t.v.t);
+    t.io = (lnt_attn_io){ .size = sizeof t.io, .q = t.q.t, .k = t.k.t, .v = t.v.t, .out = t.out.t };
+    if (c->with_lengths) {
+        t.io.lengths_q = c->lengths_q;
+        t.io.lengths_k = c->lengths_k;
+    }
+    if (c->sequences) {
+        t.io.sequences = c->sequences;
+        t.io.cu_seqlens_q = c->cu_q;
+        t.io.cu_seqlens_k = c->cu_k;
+    }
+    if (c->state_tokens) t.io.state_in = t.state = draw_state(ctx, &d, c);
+    return t;
+}
+
+void trial_free(trial *t)
+{
+    block_free(&t->q);
+    block_free(&t->k);
+    block_free(&t->v);
+    block_free(&t->out);
+    lnt_state_destroy(t->state);
+    *t = (trial){ 0 };
+}
+
+/* ---- running ------------------------------------------------------------------------------- */
+
+lnt_plan *case_plan(lnt_ctx *ctx, const attn_case *c, int algorithm)
+{
+    lnt_attn_desc desc = c->desc;
+    desc.algorithm = algorithm < 0 ? NULL : lnt_algorithm_name(algorithm);
+    if (c->state_tokens) desc.state = 1;
+    lnt_plan *plan;
+    const lnt_status status = lnt_plan_create(ctx, &desc, &plan);
+    if (status == LNT_ERR_UNSUPPORTED && algorithm >= 0) return NULL;
+    if (status) case_print(c, desc.algorithm, ctx);
+    assert_ok(ctx, status);
+    return plan;
+}
+
+void case_forward(lnt_ctx *ctx, const attn_case *c, const char *algorithm, lnt_plan *plan,
+                  const lnt_attn_io *io)
+{
+    const lnt_status status = lnt_plan_forward(plan, io);
+    if (status) case_print(c, algorithm, ctx);
+    assert_ok(ctx, status);
+}
+
+void oracle_fill(lnt_ctx *ctx, const lnt_attn_desc *desc, const lnt_attn_io *io,
+                 const lnt_tensor *want)
+{
+    double *y = malloc((size_t)(want->shape[3] + 1) * sizeof *y);
+    assert_non_null(y);
+    for (int64_t r = 0; r < want->shape[0] * want->shape[1] * want->shape[2]; r++) {
+        const int64_t i = r % want->shape[2], h = r / want->shape[2] % want->shape[1],
+                      b = r / want->shape[2] / want->shape[1];
+        assert_ok(ctx, lnt_reference_row(ctx, desc, io, b, h, i, y));
+        for (int64_t c = 0; c < want->shape[3]; c++) lnt_tensor_set(want, b, h, i, c, y[c]);
+    }
+    free(y);
+}
+
+double oracle_error(lnt_ctx *ctx, const lnt_attn_desc *desc, const lnt_attn_io *io, int64_t rows)
+{
+    const lnt_tensor *out = &io->out;
+    double *y = malloc((size_t)(out->shape[3] + 1) * sizeof *y);
+    assert_non_null(y);
+    error_sum e = { 0 };
+    dice d = { (uint64_t)out->shape[2] };
+    for (int64_t bh = 0; bh < out->shape[0] * out->shape[1]; bh++) {
+        const int64_t n = out->shape[2], b = bh / out->shape[1], h = bh % out->shape[1];
+        for (int64_t r = 0; r < n && r < rows; r++) {
+            int64_t i = n <= rows ? r : dice_range(&d, 0, n - 1);
+            if (n > rows && r < 2) i = r ? n - 1 : 0;
+            assert_ok(ctx, lnt_reference_row(ctx, desc, io, b, h, i, y));
+            for (int64_t c = 0; c < out->shape[3]; c++)
+                error_add(&e, lnt_tensor_get(out, b, h, i, c), y[c]);
+        }
+    }
+    free(y);
+    return error_value(&e);
+}
+
+double forward_bound(lnt_dtype dtype)
+{
+    switch (dtype) {
+    case LNT_F32: return 2e-6;
+    case LNT_F16: return 0x1p-10; /* twice the largest rounding error of one output */
+    case LNT_BF16: return 0x1p-8; /* the largest rounding error of one output */
+    case LNT_F64: return 1e-13;   /* (n + d) roundings of 1.1e-16 at n + d < 400 */
+    }
+    return 0;
+}
+
+/* ---- verdicts ------------------------------------------------------------------------------ */
+
+void expect_below(const attn_case *c, const char *algorithm, lnt_ctx *ctx, const char *what,
+                  double error, double bound)
+{
+    if (error <= bound) return;
+    case_print(c, algorithm, ctx);
+    fail_msg("%s: error %.3g, allowed %.3g", what, error, bound);
+}
+
+void expect_true(const attn_case *c, const char *algorithm, lnt_ctx *ctx, const char *what,
+                 bool good)
+{
+    if (good) return;
+    case_print(c, algorithm, ctx);
+    fail_msg("%s", what);
+}
+
+void coverage_check(const coverage *cover)
+{
+    for (int a = 0; lnt_algorithm_name(a); a++)
+        if (!cover->supported[a]) fail_msg("%s supported no case at all", lnt_algorithm_name(a));
+}

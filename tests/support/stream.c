@@ -1,0 +1,63 @@
+/* stream.c - see stream.h. */
+#include "stream.h"
+
+void stream_form(attn_case *c, int form, int64_t tokens, lnt_dtype dtype)
+{
+    *c = case_make(form == 0 ? LNT_SOFTMAX : LNT_LINEAR, STREAM_HEADS, STREAM_KV_HEADS, tokens,
+                   tokens, STREAM_DIM, STREAM_VALUE);
+    c->desc.batch = STREAM_BATCH;
+    c->desc.causal = 1;
+    c->desc.dtype = dtype;
+    c->seed = (uint64_t)form + 1;
+    if (form == 0) return;
+    c->desc.feature_map = (lnt_feature_map)((form - 1) / 2);
+    c->desc.features = 24;
+    c->desc.seed = 9;
+    if (form % 2 == 0) case_set_decay(c, 0.93);
+}
+
+lnt_state *stream_state(lnt_ctx *ctx, const attn_case *c)
+{
+    lnt_state *s;
+    assert_ok(ctx, lnt_state_create(ctx, &c->desc, &s));
+    return s;
+}
+
+void stream_append(lnt_ctx *ctx, lnt_state *s, const trial *t, int64_t first, int64_t count)
+{
+    const lnt_tensor k = tensor_rows(&t->k.t, first, count), v = tensor_rows(&t->v.t, first, count);
+    assert_ok(ctx, lnt_state_append(s, &k, &v));
+}
+
+void expect_same_state(const attn_case *c, lnt_ctx *ctx, const char *what, lnt_state *a,
+                       lnt_state *b, double bound)
+{
+    for (int64_t s = 0; s < c->desc.batch; s++)
+        expect_true(c, NULL, ctx, what, lnt_state_tokens(a, s) == lnt_state_tokens(b, s));
+    for (int i = 0; i < 2; i++) {
+        lnt_tensor x, y;
+        const char *name;
+        assert_ok(ctx, lnt_state_tensor(a, i, &name, &x));
+        assert_ok(ctx, lnt_state_tensor(b, i, &name, &y));
+        if (c->desc.mechanism == LNT_SOFTMAX) { /* beyond the tokens there is only room */
+            x = tensor_rows(&x, 0, lnt_state_tokens(a, 0));
+            y = tensor_rows(&y, 0, lnt_state_tokens(a, 0));
+        }
+        expect_below(c, NULL, ctx, what, tensor_error(&x, &y), bound);
+    }
+}
+
+void expect_same_answers(lnt_ctx *ctx, const attn_case *c, lnt_state *a, lnt_state *b,
+                         const trial *t)
+{
+    const lnt_tensor *out = &t->out.t;
+    block x = block_new(out->dtype, LAYOUT_BHND, out->shape[0], out->shape[1], out->shape[2],
+                        out->shape[3]);
+    block y = block_new(out->dtype, LAYOUT_BHND, out->shape[0], out->shape[1], out->shape[2],
+                        out->shape[3]);
+    assert_ok(ctx, lnt_state_query(a, &t->q.t, &x.t));
+    assert_ok(ctx, lnt_state_query(b, &t->q.t, &y.t));
+    expect_true(c, NULL, ctx, "two states answer differently", block_same_bits(&x, &y));
+    block_free(&x);
+    block_free(&y);
+}

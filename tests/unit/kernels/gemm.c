@@ -1,0 +1,45 @@
+/* gemm.c - checks of gemm_nn and gemm_tn: c[m,n] (+)= a b, every size on and off a tile's edge. */
+#include "checks.h"
+
+/* a is [m,k], or [k,m] if `turned`. */
+static void expect_product(const trial *t, const grid *c, const grid *a, const grid *b, bool turned,
+                           size_t m, size_t n, size_t k, int accumulate)
+{
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = 0; j < n; j++) {
+            double sum = accumulate ? was(c, i, j) : 0, magnitude = fabs(sum);
+            for (size_t p = 0; p < k; p++) {
+                const double term = (turned ? was(a, p, i) : was(a, i, p)) * was(b, p, j);
+                sum += term;
+                magnitude += fabs(term);
+            }
+            expect_near(t, "c", i, j, now(c, i, j), sum, sum_bound(k, magnitude));
+        }
+    expect_untouched(t, "c", c, m, n);
+    expect_untouched(t, "a", a, 0, 0);
+    expect_untouched(t, "b", b, 0, 0);
+}
+
+static void check_product(trial *t, bool turned)
+{
+    const size_t count = (size_t)budget(2 * COUNT_OF(sum_lengths), 3 * 11 * 17);
+    for (size_t i = 0; i < count; i++) {
+        const size_t m = TAKE(any_sizes, i), n = TAKE(vector_counts, i) * t->ker->lanes,
+                     k = TAKE(sum_lengths, i);
+        const int accumulate = (int)(i / COUNT_OF(sum_lengths) % 2); /* each k meets both */
+        grid a = turned ? grid_input(t, k, m, leading(t, m)) : grid_input(t, m, k, leading(t, k));
+        grid b = grid_input(t, k, n, leading(t, n)), c = grid_output(t, m, n, leading(t, n));
+        for (size_t r = 0; accumulate && r < m; r++)
+            for (size_t j = 0; j < n; j++) c.at[r * c.ld + j] = (real)dice_normal(&t->dice);
+        grid_keep(&c);
+        trial_sizes(t, "m %zu n %zu k %zu lda %zu ldb %zu ldc %zu accumulate %d", m, n, k, a.ld,
+                    b.ld, c.ld, accumulate);
+        (turned ? t->ker->gemm_tn : t->ker->gemm_nn)(c.at, c.ld, a.at, a.ld, b.at, b.ld, m, n, k,
+                                                     accumulate);
+        expect_product(t, &c, &a, &b, turned, m, n, k, accumulate);
+        grid_free(&a), grid_free(&b), grid_free(&c);
+    }
+}
+
+void CHECK(gemm_nn)(trial *t) { check_product(t, false); }
+void CHECK(gemm_tn)(trial *t) { check_product(t, true); }

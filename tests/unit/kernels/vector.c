@@ -1,0 +1,105 @@
+/* vector.c - checks of dot, axpy, scale, and of the two kernels that measure the machine. */
+#include "checks.h"
+
+/* Every count up to where two vectors of any ISA have gone round, then some longer ones. */
+static const size_t longer[] = { 127, 128, 129, 1000, 1031 };
+
+static size_t count_at(size_t i) { return i < 70 ? i : longer[i - 70]; }
+static size_t counts(void) { return 70 + (size_t)budget(3, COUNT_OF(longer)); }
+
+void CHECK(dot)(trial *t)
+{
+    for (size_t i = 0; i < counts(); i++) {
+        const size_t n = count_at(i);
+        grid x = grid_input(t, 1, n, n + 1), y = grid_input(t, 1, n, n + 1);
+        trial_sizes(t, "n %zu", n);
+        const real got = t->ker->dot(x.at, y.at, n);
+        double sum = 0, magnitude = 0;
+        for (size_t j = 0; j < n; j++) {
+            sum += was(&x, 0, j) * was(&y, 0, j);
+            magnitude += fabs(was(&x, 0, j) * was(&y, 0, j));
+        }
+        expect_near(t, "dot", 0, 0, (double)got, sum, sum_bound(n, magnitude));
+        expect_untouched(t, "x", &x, 0, 0);
+        expect_untouched(t, "y", &y, 0, 0);
+        grid_free(&x), grid_free(&y);
+    }
+}
+
+/* An output of n numbers that hold normal ones before. */
+static grid numbers_to_change(trial *t, size_t n)
+{
+    grid g = grid_output(t, 1, n, n + 1);
+    for (size_t j = 0; j < n; j++) g.at[j] = (real)dice_normal(&t->dice);
+    grid_keep(&g);
+    return g;
+}
+
+void CHECK(axpy)(trial *t)
+{
+    for (size_t i = 0; i < counts(); i++) {
+        const size_t n = count_at(i);
+        const real a = (real)dice_normal(&t->dice);
+        grid x = grid_input(t, 1, n, n + 1), y = numbers_to_change(t, n);
+        trial_sizes(t, "n %zu a %g", n, (double)a);
+        t->ker->axpy(y.at, a, x.at, n);
+        for (size_t j = 0; j < n; j++) {
+            const double term = (double)a * was(&x, 0, j), before = was(&y, 0, j);
+            expect_near(t, "y", 0, j, now(&y, 0, j), before + term,
+                        REAL_EPSILON * (fabs(before) + fabs(term)));
+        }
+        expect_untouched(t, "x", &x, 0, 0);
+        expect_untouched(t, "y", &y, 1, n);
+        grid_free(&x), grid_free(&y);
+    }
+}
+
+void CHECK(scale)(trial *t)
+{
+    for (size_t i = 0; i < counts(); i++) {
+        const size_t n = count_at(i);
+        const real a = i % 8 ? (real)dice_normal(&t->dice) : 0;
+        grid x = numbers_to_change(t, n);
+        trial_sizes(t, "n %zu a %g", n, (double)a);
+        t->ker->scale(x.at, a, n);
+        for (size_t j = 0; j < n; j++)
+            expect_bits(t, "x", 0, j, now(&x, 0, j), (double)((real)was(&x, 0, j) * a));
+        expect_untouched(t, "x", &x, 1, n);
+        grid_free(&x);
+    }
+}
+
+void CHECK(peak_update)(trial *t)
+{
+    for (size_t i = 0; i < COUNT_OF(vector_counts); i++) {
+        const size_t n = vector_counts[i] * t->ker->lanes;
+        const real a = (real)dice_normal(&t->dice), b = (real)dice_normal(&t->dice);
+        grid x = numbers_to_change(t, n);
+        trial_sizes(t, "padded %zu a %g b %g", n, (double)a, (double)b);
+        t->ker->peak_update(x.at, n, a, b);
+        for (size_t j = 0; j < n; j++) {
+            const double term = (double)a * was(&x, 0, j);
+            expect_near(t, "x", 0, j, now(&x, 0, j), term + (double)b,
+                        REAL_EPSILON * (fabs(term) + fabs((double)b)));
+        }
+        expect_untouched(t, "x", &x, 1, n);
+        grid_free(&x);
+    }
+}
+
+/* Each sum starts near 1 and takes `little` of another every round: all of them together grow by
+ * 1 + little.  So the result shows how many sums there are, and that no round was left out. */
+void CHECK(peak_fma)(trial *t)
+{
+    static const struct {
+        size_t rounds;
+        double little;
+    } cases[] = { { 0, 1e-9 }, { 1, 1e-9 }, { 1000, 1e-9 }, { 100, 1e-3 }, { 701, 1e-3 } };
+    const double sums = t->ker->fma_flops / 2; /* one multiplication and one addition each */
+    for (int i = 0; i < COUNT_OF(cases); i++) {
+        const double want = sums * pow(1 + cases[i].little, (double)cases[i].rounds);
+        trial_sizes(t, "rounds %zu little %g", cases[i].rounds, cases[i].little);
+        const real got = t->ker->peak_fma(cases[i].rounds, (real)cases[i].little);
+        expect_near(t, "result", 0, 0, (double)got, want, 0.02 * want);
+    }
+}
