@@ -7,7 +7,10 @@
 #include "attention/state.h"
 #include "core/tensor.h"
 
+extern const lnt_algo lnt_algo_softmax_rows_f32, lnt_algo_softmax_rows_f64;
 extern const lnt_algo lnt_algo_softmax_tiled_f32, lnt_algo_softmax_tiled_f64;
+
+enum { FEW_QUERIES = 2 }; /* up to here row by row is faster than a tile */
 
 static void shape(const lnt_attn_desc *p, int64_t room, int i, int64_t out[3], int64_t *ld)
 {
@@ -21,8 +24,10 @@ static lnt_dtype dtype(const lnt_attn_desc *p) { return p->dtype; }
 
 static int algorithms(const lnt_attn_desc *p, const lnt_algo *algos[2])
 {
-    algos[0] = p->dtype == LNT_F64 ? &lnt_algo_softmax_tiled_f64 : &lnt_algo_softmax_tiled_f32;
-    return 1;
+    const bool wide = p->dtype == LNT_F64;
+    algos[0] = wide ? &lnt_algo_softmax_rows_f64 : &lnt_algo_softmax_rows_f32;
+    algos[1] = wide ? &lnt_algo_softmax_tiled_f64 : &lnt_algo_softmax_tiled_f32;
+    return 2;
 }
 
 /* Rows 0 .. n-1 of src behind the tokens that sequence b of the cache holds. */
@@ -50,7 +55,6 @@ static void append(lnt_state *state, const lnt_tensor *k, const lnt_tensor *v, d
     }
 }
 
-/* `fresh` tokens were put behind those counted; lengths is counted + fresh. */
 static void attend(lnt_state *state, const lnt_tensor *q, const lnt_tensor *out, bool causal)
 {
     const lnt_attn_io io = { .size = sizeof io,
@@ -63,7 +67,7 @@ static void attend(lnt_state *state, const lnt_tensor *q, const lnt_tensor *out,
     algorithms(&state->engine.p, algos);
     lnt_run r = lnt_engine_run(&state->engine, &io, state->engine.p.batch);
     r.causal = causal;
-    algos[0]->forward(&r);
+    algos[q->shape[2] > FEW_QUERIES]->forward(&r);
     state->nonpositive += r.nonpositive;
 }
 

@@ -41,6 +41,8 @@ chunk_scratch lnt_chunk_take(lnt_arena *arena, const lnt_attn_desc *p)
     c.den = take(arena, 1, c.Cp);
     c.inverse = take(arena, 1, c.Cp);
     c.power = take(arena, 1, C + 1);
+    c.aging = take(arena, 1, C);
+    c.ones = take(arena, 1, C);
     c.feature = lnt_feature_tile_take(arena, p, C);
     if (!p->backward) return c;
     c.grad = take_memory(arena, D, c.mp, c.Dp);
@@ -60,6 +62,7 @@ chunk_scratch lnt_chunk_open(const chunk_job *job)
                         .capacity = run->scratch_stride };
     chunk_scratch c = lnt_chunk_take(&arena, run->p);
     for (size_t i = 0; i <= c.C; i++) c.power[i] = (real)pow((double)job->decay, (double)i);
+    for (size_t i = 0; i < c.C; i++) c.aging[i] = c.power[c.C - 1 - i], c.ones[i] = 1;
     return c;
 }
 
@@ -127,16 +130,17 @@ void lnt_chunk_load_keys(const chunk_job *job, chunk_scratch *c, int64_t t, size
 void lnt_chunk_absorb(const chunk_job *job, chunk_scratch *c, size_t n)
 {
     const kernels *ker = job->ker;
-    const bool decays = job->decay < 1;
-    if (decays) {
+    const real *aging = c->aging + c->C - n;
+    if (job->decay < 1) {
         ker->scale(c->mem.s, c->power[n], c->D * c->mp);
         ker->scale(c->mem.z, c->power[n], c->D);
+        for (size_t j = 0; j < n; j++) ker->scale(c->v_own + j * c->mp, aging[j], c->m);
     }
-    for (size_t j = 0; j < n; j++) {
-        const real weight = decays ? c->power[n - 1 - j] : 1;
-        if (decays) ker->scale(c->v_own + j * c->mp, weight, c->m);
-        ker->axpy(c->mem.z, (real)job->run->sign * weight, c->k + j * c->Dp, c->D);
-    }
+    if (job->run->sign < 0)
+        for (size_t j = 0; j < n; j++) ker->axpy(c->mem.z, -aging[j], c->k + j * c->Dp, c->D);
+    else
+        ker->gemm_nn(c->mem.z, c->Dp, aging, n, c->k, c->Dp, 1, lnt_round_up(c->D, ker->lanes), n,
+                     1);
     ker->gemm_tn(c->mem.s, c->mp, c->k, c->Dp, c->v, c->ldv, c->D, lnt_round_up(c->m, ker->lanes),
                  n, 1);
 }
@@ -164,10 +168,12 @@ static void read_within(const chunk_job *job, chunk_scratch *c, size_t n)
 {
     const kernels *ker = job->ker;
     const size_t wide = lnt_round_up(c->m, ker->lanes);
+    const size_t lanes = lnt_round_up(n, ker->lanes);
     lnt_chunk_weights(job, c, n);
-    for (size_t j = 0; j < n; j++) ker->axpy(c->den + j, 1, c->pt + j * c->Cp + j, n - j);
     for (size_t i0 = 0; i0 < n; i0 += BLOCK) {
-        const size_t rows = n - i0 < BLOCK ? n - i0 : BLOCK;
+        const size_t rows = n - i0 < BLOCK ? n - i0 : BLOCK, seen = i0 / ker->lanes * ker->lanes;
+        ker->gemm_nn(c->den + seen, c->Cp, c->ones, rows, c->pt + i0 * c->Cp + seen, c->Cp, 1,
+                     lanes - seen, rows, 1);
         ker->gemm_tn(c->o + i0 * c->mp, c->mp, c->pt + i0, c->Cp, c->v, c->ldv, rows, wide,
                      i0 + rows, 1);
     }

@@ -26,6 +26,8 @@ typedef struct chunk_scratch {
     real *o;             /* [C, mp] */
     real *den, *inverse; /* [Cp] */
     real *power;         /* decay^0 .. decay^C */
+    real *aging;         /* decay^(C-1) .. decay^0: the last n are those of n tokens */
+    real *ones;          /* [C] */
     lnt_feature_tile feature;
     /* backward */
     memory grad;     /* gradient of the state after this chunk */

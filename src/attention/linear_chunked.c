@@ -75,17 +75,10 @@ static double cost(const lnt_attn_desc *p)
            B * (double)p->heads * (double)p->length_q * (2 * D * m + within);
 }
 
-static const char *refuses(const lnt_attn_desc *p)
-{
-    (void)p;
-    return NULL;
-}
-
 const lnt_algo LNT_REAL_NAME(lnt_algo_linear_chunked) = { .mechanism = LNT_LINEAR,
                                                           .name = "linear/chunked",
                                                           .rate = 4e-11,
                                                           .cost = cost,
-                                                          .refuses = refuses,
                                                           .chunk = lnt_chunk_length,
                                                           .takes_state = true,
                                                           .shared = lnt_chunk_shared,

@@ -74,12 +74,6 @@ static double cost(const lnt_attn_desc *p)
     return lnt_pairs(p) * 2 * (double)(lnt_problem_width(p) + p->dim_value);
 }
 
-static const char *refuses(const lnt_attn_desc *p)
-{
-    (void)p;
-    return NULL;
-}
-
 static int64_t chunk(const lnt_attn_desc *p)
 {
     (void)p;
@@ -90,7 +84,6 @@ const lnt_algo LNT_REAL_NAME(lnt_algo_linear_direct) = { .mechanism = LNT_LINEAR
                                                          .name = "linear/direct",
                                                          .rate = 4e-11,
                                                          .cost = cost,
-                                                         .refuses = refuses,
                                                          .chunk = chunk,
                                                          .shared = lnt_direct_shared,
                                                          .scratch = lnt_direct_scratch,

@@ -11,6 +11,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <string.h>
 
 #include "attention/feature.h"
 
@@ -50,15 +51,18 @@ lnt_feature_tile lnt_feature_tile_take(lnt_arena *arena, const lnt_attn_desc *p,
                                .ld = ld };
 }
 
-static void map_in_place(const kernels *ker, lnt_feature_map map, real *x, size_t padded)
+/* y = phi(x), which may be the same place, for the maps where each number stands alone. */
+static void map_numbers(const kernels *ker, lnt_feature_map map, real *y, const real *x,
+                        size_t padded)
 {
     switch (map) {
-    case LNT_MAP_ELU1: ker->map_elu1(x, padded); break;
-    case LNT_MAP_EXP: ker->map_exp(x, padded); break;
+    case LNT_MAP_ELU1: ker->map_elu1(y, x, padded); break;
+    case LNT_MAP_EXP: ker->map_exp(y, x, padded); break;
     case LNT_MAP_RELU:
-        for (size_t i = 0; i < padded; i++) x[i] = x[i] > 0 ? x[i] : 0;
+        for (size_t i = 0; i < padded; i++) y[i] = x[i] > 0 ? x[i] : 0;
         break;
-    default: break; /* identity; the random maps are not elementwise */
+    default: /* identity; the random maps do not come here */
+        if (y != x) memcpy(y, x, padded * sizeof *y);
     }
 }
 
@@ -85,7 +89,7 @@ static void random_columns(const lnt_run *run, const kernels *ker, lnt_feature_t
     const real shift = (real)(0.5 * log((double)run->p->features));
     for (size_t i = 0; i < rows; i++)
         for (size_t j = 0; j < lanes; j++) phi[i * ld + j] -= tile->sum[j] / 2 + shift;
-    for (size_t i = 0; i < rows; i++) ker->map_exp(phi + i * ld, lanes);
+    for (size_t i = 0; i < rows; i++) ker->map_exp(phi + i * ld, phi + i * ld, lanes);
 }
 
 void lnt_feature_columns(const lnt_run *run, lnt_feature_tile *tile, const lnt_tensor *x, int64_t b,
@@ -98,7 +102,7 @@ void lnt_feature_columns(const lnt_run *run, lnt_feature_tile *tile, const lnt_t
         return;
     }
     load_columns(ker, phi, ld, x, b, h, n0, n, 1);
-    map_in_place(ker, run->p->feature_map, phi, (size_t)x->shape[3] * ld);
+    map_numbers(ker, run->p->feature_map, phi, phi, (size_t)x->shape[3] * ld);
 }
 
 void lnt_feature_rows_of(const lnt_run *run, lnt_feature_tile *tile, const lnt_tensor *x, int64_t b,
@@ -110,8 +114,14 @@ void lnt_feature_rows_of(const lnt_run *run, lnt_feature_tile *tile, const lnt_t
         transpose(ker, phi, ld, tile->phi, tile->ld, n, (size_t)run->p->features);
         return;
     }
-    load_rows(ker, phi, ld, x, b, h, n0, n, 1);
-    map_in_place(ker, run->p->feature_map, phi, n * ld);
+    size_t stride = ld;
+    const real *rows = read_rows(ker, phi, &stride, x, b, h, n0, n);
+    if (rows == phi)
+        map_numbers(ker, run->p->feature_map, phi, phi, n * ld);
+    else
+        for (size_t i = 0; i < n; i++)
+            map_numbers(ker, run->p->feature_map, phi + i * ld, rows + i * stride,
+                        (size_t)x->shape[3]);
 }
 
 /* dphi -> dx in place, for the maps where each number stands alone. */

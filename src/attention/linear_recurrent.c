@@ -11,8 +11,10 @@
 
 typedef struct token {
     memory mem;
-    real *q, *k;  /* phi [Dp] */
-    real *v, *o;  /* [mp] */
+    real *q, *k;    /* phi [Dp] */
+    real *v_own;    /* [mp] */
+    const real *v;  /* that, or the tensor itself */
+    real *o;        /* [mp] */
     real *scalar; /* den and its inverse */
     lnt_feature_tile feature;
     size_t D, m, Dp, mp;
@@ -26,7 +28,7 @@ static token take_token(lnt_arena *arena, const lnt_attn_desc *p)
     t.mem.z = take(arena, 1, t.Dp);
     t.q = take(arena, 1, t.Dp);
     t.k = take(arena, 1, t.Dp);
-    t.v = take(arena, 1, t.mp);
+    t.v_own = take(arena, 1, t.mp);
     t.o = take(arena, 1, t.mp);
     t.scalar = take(arena, 1, LNT_PAD);
     t.feature = lnt_feature_tile_take(arena, p, 1);
@@ -38,7 +40,8 @@ static void load_key(const chunk_job *job, token *x, int64_t t)
     const lnt_run *run = job->run;
     const int64_t row = job->seq.k0 + t;
     lnt_feature_rows_of(run, &x->feature, &run->io->k, job->seq.b, job->kvh, row, 1, x->k, x->Dp);
-    load_rows(job->ker, x->v, x->mp, &run->io->v, job->seq.b, job->kvh, row, 1, 1);
+    size_t ld = x->mp;
+    x->v = read_rows(job->ker, x->v_own, &ld, &run->io->v, job->seq.b, job->kvh, row, 1);
     if (run->sign < 0) job->ker->scale(x->k, -1, x->D); /* takes k v^T and k out again */
 }
 
@@ -98,23 +101,59 @@ static int64_t run_state(lnt_run *run, token *x, memory own, int64_t s, int64_t 
     return run_sequence(&job, x);
 }
 
-static void forward(lnt_run *run)
+static void prefetch(const void *from, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i += LNT_ALIGN) __builtin_prefetch((const char *)from + i);
+}
+
+/* What the first token of a state reads besides S itself, which streams: each piece is too short for
+ * the hardware to see it coming. */
+static void prefetch_state(const lnt_run *run, const token *x, int64_t s, int64_t kvh)
+{
+    const lnt_attn_io *io = run->io;
+    const lnt_sequence seq = lnt_io_sequence(io, s);
+    const memory start = lnt_memory_of(io->state_in, s, kvh);
+    const size_t size = lnt_dtype_size(run->p->dtype);
+    if (start.s) prefetch(start.s, x->mp * sizeof(real));
+    if (start.z) prefetch(start.z, x->Dp * sizeof(real));
+    if (seq.nk) {
+        prefetch(lnt_tensor_row(&io->k, seq.b, kvh, seq.k0), (size_t)run->p->dim * size);
+        prefetch(lnt_tensor_row(&io->v, seq.b, kvh, seq.k0), x->m * size);
+    }
+    if (seq.nq) {
+        const int64_t h = kvh * (run->p->heads / run->p->kv_heads);
+        prefetch(lnt_tensor_row(&io->q, seq.b, h, seq.q0), (size_t)run->p->dim * size);
+    }
+}
+
+/* The states that fall to one of `threads` threads. */
+static int64_t run_share(lnt_run *run, int thread, int threads)
 {
     const int64_t KVH = run->p->kv_heads, states = run->sequences * KVH;
+    const int64_t first = states * thread / threads, last = states * (thread + 1) / threads;
+    lnt_arena arena = { .base = run->scratch + (size_t)thread * run->scratch_stride,
+                        .capacity = run->scratch_stride };
+    token x = take_token(&arena, run->p);
+    const memory own = x.mem;
+    int64_t nonpositive = 0;
+    for (int64_t unit = first; unit < last; unit++) {
+        if (unit + 1 < last) prefetch_state(run, &x, (unit + 1) / KVH, (unit + 1) % KVH);
+        nonpositive += run_state(run, &x, own, unit / KVH, unit % KVH);
+    }
+    return nonpositive;
+}
+
+static void forward(lnt_run *run)
+{
     const int threads = chunk_threads(run);
     int64_t nonpositive = 0;
     if (!run->partial) lnt_clear_gaps(run, &run->io->out, false);
-#pragma omp parallel num_threads(threads) reduction(+ : nonpositive)
-    {
-        lnt_arena arena = { .base = run->scratch +
-                                    (size_t)omp_get_thread_num() * run->scratch_stride,
-                            .capacity = run->scratch_stride };
-        token x = take_token(&arena, run->p);
-        const memory own = x.mem;
-#pragma omp for schedule(static)
-        for (int64_t unit = 0; unit < states; unit++)
-            nonpositive += run_state(run, &x, own, unit / KVH, unit % KVH);
+    if (threads == 1) { /* a parallel region of one costs as much as a small head */
+        run->nonpositive = run_share(run, 0, 1);
+        return;
     }
+#pragma omp parallel num_threads(threads) reduction(+ : nonpositive)
+    nonpositive += run_share(run, omp_get_thread_num(), omp_get_num_threads());
     run->nonpositive = nonpositive;
 }
 
@@ -122,18 +161,6 @@ static double cost(const lnt_attn_desc *p)
 {
     return (double)p->batch * 2 * (double)lnt_problem_width(p) * (double)p->dim_value *
            ((double)p->kv_heads * (double)p->length_k + (double)p->heads * (double)p->length_q);
-}
-
-static const char *refuses(const lnt_attn_desc *p)
-{
-    (void)p;
-    return NULL;
-}
-
-static int64_t chunk(const lnt_attn_desc *p)
-{
-    (void)p;
-    return 1;
 }
 
 static size_t scratch(const lnt_attn_desc *p)
@@ -149,8 +176,6 @@ const lnt_algo LNT_REAL_NAME(lnt_algo_linear_recurrent) = { .mechanism = LNT_LIN
                                                             .name = "linear/recurrent",
                                                             .rate = 8e-11,
                                                             .cost = cost,
-                                                            .refuses = refuses,
-                                                            .chunk = chunk,
                                                             .takes_state = true,
                                                             .shared = lnt_chunk_shared,
                                                             .scratch = scratch,

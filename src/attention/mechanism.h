@@ -31,8 +31,8 @@ typedef struct lnt_algo {
     const char *name;            /* "linear/chunked" */
     double rate;                 /* seconds per FLOP of `cost` where nobody calibrated */
     double (*cost)(const lnt_attn_desc *p); /* FLOPs this algorithm spends on a forward run */
-    const char *(*refuses)(const lnt_attn_desc *p);   /* why it cannot do p, or NULL */
-    int64_t (*chunk)(const lnt_attn_desc *p);         /* tokens per chunk or tile */
+    const char *(*refuses)(const lnt_attn_desc *p);   /* why not p, or NULL; NULL: it does any */
+    int64_t (*chunk)(const lnt_attn_desc *p);         /* tokens at a time; NULL: one */
     bool takes_state;            /* runs with io->state_in, io->state_out */
     size_t (*shared)(const lnt_attn_desc *p);         /* bytes, once per run */
     size_t (*scratch)(const lnt_attn_desc *p);        /* bytes for each thread */

@@ -5,7 +5,7 @@
  * O(n^2 (d + m)) time, O(d + m) scratch per thread.  See docs/math/softmax.md */
 #include <math.h>
 
-#include "attention/direct.h"
+#include "attention/softmax.h"
 
 static void load_queries(const lnt_run *run, lnt_feature_tile *feature, int64_t b, int64_t h,
                          int64_t n0, size_t n, real *columns, size_t ld)
@@ -68,12 +68,15 @@ static const lnt_direct kind = { .masked = -(real)INFINITY,
                                  .store_dk = store_dk };
 
 static void forward(lnt_run *run) { lnt_direct_forward(&kind, run); }
-static void backward(lnt_run *run) { lnt_direct_backward(&kind, run); }
+void lnt_softmax_backward(lnt_run *run) { lnt_direct_backward(&kind, run); }
 
-static const char *refuses(const lnt_attn_desc *p)
+/* A tile with fewer queries than lanes costs as much as a full vector of them. */
+static double cost(const lnt_attn_desc *p)
 {
-    (void)p;
-    return NULL;
+    lnt_attn_desc filled = *p;
+    if (filled.length_q > 0 && filled.length_q < 8) filled.length_q = 8;
+    if (filled.length_k < filled.length_q) filled.length_k = filled.length_q;
+    return lnt_useful_flops(&filled);
 }
 
 static int64_t chunk(const lnt_attn_desc *p)
@@ -85,10 +88,9 @@ static int64_t chunk(const lnt_attn_desc *p)
 const lnt_algo LNT_REAL_NAME(lnt_algo_softmax_tiled) = { .mechanism = LNT_SOFTMAX,
                                                          .name = "softmax/tiled",
                                                          .rate = 5e-11,
-                                                         .cost = lnt_useful_flops,
-                                                         .refuses = refuses,
+                                                         .cost = cost,
                                                          .chunk = chunk,
                                                          .shared = lnt_direct_shared,
                                                          .scratch = lnt_direct_scratch,
                                                          .forward = forward,
-                                                         .backward = backward };
+                                                         .backward = lnt_softmax_backward };

@@ -12,11 +12,12 @@
 static const struct {
     lnt_mechanism mechanism;
     pass_kind pass;
-    int64_t heads, length;
+    int64_t batch, heads, length;
 } suite[] = {
-    { LNT_SOFTMAX, PASS_FORWARD, 4, 4096 }, { LNT_SOFTMAX, PASS_BACKWARD, 4, 4096 },
-    { LNT_LINEAR, PASS_FORWARD, 8, 16384 }, { LNT_LINEAR, PASS_BACKWARD, 8, 16384 },
-    { LNT_LINEAR, PASS_STEP, 8, 16384 },
+    { LNT_SOFTMAX, PASS_FORWARD, 1, 4, 4096 }, { LNT_SOFTMAX, PASS_BACKWARD, 1, 4, 4096 },
+    { LNT_SOFTMAX, PASS_STEP, 1, 4, 4096 },    { LNT_LINEAR, PASS_FORWARD, 1, 8, 16384 },
+    { LNT_LINEAR, PASS_BACKWARD, 1, 8, 16384 }, { LNT_LINEAR, PASS_STEP, 16, 8, 16384 },
+    { LNT_LINEAR, PASS_STEP, 1, 8, 16384 },
 };
 enum { SUITE_SIZE = sizeof suite / sizeof suite[0], SUITE_DIM = 64 };
 
@@ -66,7 +67,9 @@ static void add_row(table *t, const measurement *m)
     table_row(t);
     table_cell(t, "%s", m->algorithm);
     table_cell(t, "%s", option_choice(OPT_PASS, (int)m->pass));
-    table_cell(t, "%s%lld x %lld, %lld tokens, %s", d->causal ? "causal " : "",
+    char batch[32] = "";
+    if (d->batch != 1) snprintf(batch, sizeof batch, "%lld x ", (long long)d->batch);
+    table_cell(t, "%s%s%lld x %lld, %lld tokens, %s", d->causal ? "causal " : "", batch,
                (long long)d->heads, (long long)d->dim, (long long)d->length_q,
                lnt_dtype_name(d->dtype));
     table_cell(t, "%d", m->threads);
@@ -122,6 +125,7 @@ static int measure_suite(lnt_ctx *const *ctx, int contexts, bool as_json,
             char what[64];
             if (lnt_attn_desc_init(&desc, sizeof desc)) return fail("the library does not match");
             desc.mechanism = suite[i].mechanism;
+            desc.batch = suite[i].batch;
             desc.heads = desc.kv_heads = suite[i].heads;
             desc.dim = desc.dim_value = SUITE_DIM;
             desc.length_q = desc.length_k = suite[i].length;

@@ -193,7 +193,7 @@ lnt_status lnt_plan_describe(const lnt_plan *plan, lnt_plan_info *info)
     *info = (lnt_plan_info){
         .size = sizeof *info,
         .algorithm = plan->algo->name,
-        .chunk = plan->algo->chunk(p),
+        .chunk = plan->algo->chunk ? plan->algo->chunk(p) : 1,
         .flops = lnt_useful_flops(p),
         .flops_backward = lnt_useful_flops_backward(p),
         .flops_direct = lnt_pairs(p) * (2 * D + 2 * m + 3),

@@ -25,7 +25,7 @@ static const char *refusal_of(const lnt_algo *algo, const lnt_attn_desc *p)
         return p->mechanism == LNT_SOFTMAX
                    ? "plans take no state; stream through lnt_state_step"
                    : "takes no state; linear/chunked and linear/recurrent do";
-    return algo->refuses(p);
+    return algo->refuses ? algo->refuses(p) : NULL;
 }
 
 /* "direct" or "linear/direct". */
@@ -84,7 +84,7 @@ static double best_seconds(const lnt_ctx *ctx, const lnt_attn_desc *p, bool stat
     double best = -1;
     for (int i = 0; i < lnt_registry_count(); i++) {
         const lnt_algo *algo = lnt_registry_get(i, p->dtype);
-        if (algo->mechanism != p->mechanism || algo->takes_state != state || algo->refuses(p))
+        if (algo->mechanism != p->mechanism || algo->takes_state != state || refusal_of(algo, p))
             continue;
         const double seconds = lnt_planner_seconds(ctx, i, p);
         if (best < 0 || seconds < best) best = seconds;

@@ -1,5 +1,5 @@
 /* test_kernels.c - every kernel of cpu/kernels.def, on every ISA this CPU has and for both real
- * types, computes what the list says of it and touches nothing else.  The checks are in kernels/. */
+ * types, computes what the list says of it and touches nothing else; the checks are in kernels/. */
 #include <stdio.h>
 
 #include "../support/support.h"
@@ -50,7 +50,9 @@ int main(void)
         for (int kernel = 0; kernel < KERNEL_COUNT; kernel++)
             for (int wide = 0; wide < 2; wide++, count++) {
                 job *j = &jobs[count];
-                *j = (job){ .run = wide ? run_check_f64 : run_check_f32, .kernel = kernel, .isa = isa };
+                j->run = wide ? run_check_f64 : run_check_f32;
+                j->kernel = kernel;
+                j->isa = isa;
                 snprintf(j->name, sizeof j->name, "%s, %s, %s", names[kernel], lnt_isa_name(isa),
                          wide ? "f64" : "f32");
                 tests[count] = (struct CMUnitTest){

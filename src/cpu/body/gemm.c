@@ -7,14 +7,15 @@
  * element, wherever the tile boundaries fall. */
 #include "cpu/body/vec.h"
 
+/* A tile of c; and how many vectors of it where there are one or two rows only. */
 #if LNT_VEC_BYTES == 0
-enum { ROWS = 4, COLS = 4 };
+enum { ROWS = 4, COLS = 4, WIDE = 8 };
 #elif LNT_VEC_BYTES == 16
-enum { ROWS = 8, COLS = 2 }; /* 16 sums of 32 registers: the latency of 4 on 2 pipes is covered */
+enum { ROWS = 8, COLS = 2, WIDE = 8 }; /* 16 sums of 32 registers: latency 4 on 2 pipes is covered */
 #elif LNT_VEC_BYTES == 32
-enum { ROWS = 6, COLS = 2 }; /* 12 sums of 16 registers */
+enum { ROWS = 6, COLS = 2, WIDE = 4 }; /* 12 sums of 16 registers */
 #else
-enum { ROWS = 8, COLS = 3 }; /* 24 sums of 32 registers */
+enum { ROWS = 8, COLS = 3, WIDE = 8 }; /* 24 sums of 32 registers */
 #endif
 
 /* NEON multiplies by one lane of a register, so that LANES numbers of a come with one load; other
@@ -26,17 +27,17 @@ enum { ROWS = 8, COLS = 3 }; /* 24 sums of 32 registers */
 #endif
 
 typedef struct sums {
-    vec at[ROWS][COLS];
+    vec at[ROWS][WIDE];
 } sums;
 
 /* sum[r][j] += x * b[j] over one row of b; x is a scalar, from memory or from a lane. */
-INLINE void add_row(int cols, vec sum[COLS], real x, const vec b[COLS])
+INLINE void add_row(int cols, vec sum[WIDE], real x, const vec b[WIDE])
 {
     UNROLL_FULL
     for (int j = 0; j < cols; j++) sum[j] += x * b[j];
 }
 
-INLINE void load_b(int cols, vec b[COLS], const real *from)
+INLINE void load_b(int cols, vec b[WIDE], const real *from)
 {
     UNROLL_FULL
     for (int j = 0; j < cols; j++) b[j] = vload(from + (size_t)(j * LANES));
@@ -45,7 +46,7 @@ INLINE void load_b(int cols, vec b[COLS], const real *from)
 /* One step of k: a[r * row_step] for each row. */
 INLINE void step(int rows, int cols, sums *s, const real *a, size_t row_step, const real *b)
 {
-    vec row_b[COLS];
+    vec row_b[WIDE];
     load_b(cols, row_b, b);
     UNROLL_FULL
     for (int r = 0; r < rows; r++) add_row(cols, s->at[r], a[(size_t)r * row_step], row_b);
@@ -55,7 +56,7 @@ INLINE void step(int rows, int cols, sums *s, const real *a, size_t row_step, co
 /* The same where the rows of a lie side by side (tn). */
 INLINE void step_side_by_side(int rows, int cols, sums *s, const real *a, const real *b)
 {
-    vec row_b[COLS], part[ROWS / LANES];
+    vec row_b[WIDE], part[ROWS / LANES];
     load_b(cols, row_b, b);
     UNROLL_FULL
     for (int r = 0; r < rows; r += LANES) part[r / LANES] = vload(a + r);
@@ -97,13 +98,24 @@ INLINE void stripe(int cols, real *c, size_t ldc, const real *a, size_t row_step
              accumulate);
     for (; i + 2 <= m; i += 2)
         tile(2, cols, c + i * ldc, ldc, a + i * row_step, row_step, k_step, b, ldb, k, accumulate);
-    if (i < m) tile(1, cols, c + i * ldc, ldc, a + i * row_step, row_step, k_step, b, ldb, k, accumulate);
+    if (i < m)
+        tile(1, cols, c + i * ldc, ldc, a + i * row_step, row_step, k_step, b, ldb, k, accumulate);
+}
+
+/* m is 1 or 2 (or 0): more columns at once, for enough sums in flight. */
+INLINE void pair_of_rows(real *c, size_t ldc, const real *a, size_t row_step, size_t k_step,
+                         const real *b, size_t ldb, size_t m, size_t k, int accumulate)
+{
+    if (m == 2) tile(2, WIDE, c, ldc, a, row_step, k_step, b, ldb, k, accumulate);
+    if (m == 1) tile(1, WIDE, c, ldc, a, row_step, k_step, b, ldb, k, accumulate);
 }
 
 INLINE void product(real *c, size_t ldc, const real *a, size_t row_step, size_t k_step,
                     const real *b, size_t ldb, size_t m, size_t n, size_t k, int accumulate)
 {
     size_t j = 0;
+    for (; m <= 2 && j + WIDE * LANES <= n; j += WIDE * LANES)
+        pair_of_rows(c + j, ldc, a, row_step, k_step, b + j, ldb, m, k, accumulate);
     for (; j + COLS * LANES <= n; j += COLS * LANES)
         stripe(COLS, c + j, ldc, a, row_step, k_step, b + j, ldb, m, k, accumulate);
     for (; j < n; j += LANES)

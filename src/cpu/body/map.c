@@ -3,15 +3,24 @@
 
 #include "cpu/body/vec.h"
 
-void KERNEL(map_elu1)(real *x, size_t padded)
+enum { AT_ONCE = 4 }; /* independent exponentials in flight */
+
+INLINE vec elu1(vec v) { return vselect(v <= 0, vexp_of_number(v), v + 1); } /* NaN: v + 1 */
+
+void KERNEL(map_elu1)(real *y, const real *x, size_t padded)
 {
-    for (size_t i = 0; i < padded; i += LANES) {
-        const vec v = vload(x + i);
-        vstore(x + i, vselect(v > 0, v + 1, vexp(v)));
+    size_t i = 0;
+    for (; i + AT_ONCE * LANES <= padded; i += AT_ONCE * LANES) {
+        vec v[AT_ONCE];
+        UNROLL_FULL
+        for (int j = 0; j < AT_ONCE; j++) v[j] = elu1(vload(x + i + (size_t)(j * LANES)));
+        UNROLL_FULL
+        for (int j = 0; j < AT_ONCE; j++) vstore(y + i + (size_t)(j * LANES), v[j]);
     }
+    for (; i < padded; i += LANES) vstore(y + i, elu1(vload(x + i)));
 }
 
-void KERNEL(map_exp)(real *x, size_t padded)
+void KERNEL(map_exp)(real *y, const real *x, size_t padded)
 {
 #ifdef LNT_DOUBLE
     const real highest = 0x1.62e42fefa39efp+9;
@@ -20,6 +29,6 @@ void KERNEL(map_exp)(real *x, size_t padded)
 #endif
     for (size_t i = 0; i < padded; i += LANES) {
         const vec v = vload(x + i);
-        vstore(x + i, vselect(v > highest, vsplat((real)INFINITY), vexp(v)));
+        vstore(y + i, vselect(v > highest, vsplat((real)INFINITY), vexp(v)));
     }
 }

@@ -21,5 +21,12 @@ real KERNEL(peak_fma)(size_t rounds, real little)
 void KERNEL(peak_update)(real *x, size_t padded, real a, real b)
 {
     const vec va = vsplat(a), vb = vsplat(b);
-    for (size_t i = 0; i < padded; i += LANES) vstore(x + i, vload(x + i) * va + vb);
+    size_t i = 0;
+    for (; i + 8 * LANES <= padded; i += 8 * LANES)
+        UNROLL_FULL
+        for (int j = 0; j < 8; j++) {
+            real *at = x + i + (size_t)(j * LANES);
+            vstore(at, vload(at) * va + vb);
+        }
+    for (; i < padded; i += LANES) vstore(x + i, vload(x + i) * va + vb);
 }

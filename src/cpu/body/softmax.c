@@ -28,6 +28,26 @@ void KERNEL(softmax_fold)(real *s, size_t ld, size_t keys, size_t padded, real *
     }
 }
 
+void KERNEL(softmax_row)(real *s, size_t padded, real *max, real *sum, real *rescale)
+{
+    const real before = *max;
+    vec tops = vsplat(before), total = vsplat(0);
+    for (size_t j = 0; j < padded; j += LANES) tops = vmax(vload(s + j), tops);
+    real part[LANES], top = before;
+    vstore(part, tops);
+    for (int i = 0; i < LANES; i++) top = part[i] > top ? part[i] : top;
+    const real shift = top > -(real)INFINITY ? top : 0;
+    for (size_t j = 0; j < padded; j += LANES) {
+        const vec p = vexp(vload(s + j) - shift);
+        vstore(s + j, p);
+        total += p;
+    }
+    vstore(part, vexp(vsplat(before - shift)));
+    *rescale = part[0];
+    *sum = *sum * part[0] + vsum(total);
+    *max = top;
+}
+
 void KERNEL(softmax_weights)(real *s, size_t ld, size_t keys, size_t padded, const real *lse)
 {
     for (size_t j = 0; j < keys; j++)

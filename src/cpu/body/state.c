@@ -5,31 +5,45 @@
  * Every number of s is read once and written once; the step is as fast as the memory s lives in. */
 #include "cpu/body/vec.h"
 
-enum { COLS = LNT_VEC_BYTES == 32 ? 4 : 8 }; /* vectors of out and of v held in registers */
+real KERNEL(dot)(const real *x, const real *y, size_t n);
+
+/* Vectors of out held in registers: a whole row of s where it fits, so that s streams by. */
+enum { COLS = LNT_VEC_BYTES == 32 ? 8 : 16, FEWER = 4 };
+
+/* s[i .. i+rows-1, cols vectors] = decay s + k v^T; sum += q^T s.  Two rows share a load of v. */
+INLINE void rows_of_state(int rows, int cols, int update, int decays, real *s, size_t ld,
+                          const real *q, const real *k, const real *v, vec sum[COLS], real decay)
+{
+    UNROLL_FULL
+    for (int j = 0; j < cols; j++) {
+        const vec value = update ? vload(v + (size_t)(j * LANES)) : vsplat(0);
+        UNROLL_FULL
+        for (int r = 0; r < rows; r++) {
+            real *at = s + (size_t)r * ld + (size_t)(j * LANES);
+            vec x = vload(at);
+            if (decays) x *= decay;
+            if (update) {
+                x += k[r] * value;
+                vstore(at, x);
+            }
+            sum[j] += q[r] * x;
+        }
+    }
+}
 
 INLINE void columns(int cols, int update, int decays, real *s, size_t ld, const real *q,
                     const real *k, const real *v, real *out, size_t d, real decay)
 {
-    vec sum[COLS], value[COLS];
+    vec sum[COLS];
     UNROLL_FULL
-    for (int j = 0; j < cols; j++) {
-        sum[j] = vsplat(0);
-        value[j] = update ? vload(v + (size_t)(j * LANES)) : vsplat(0);
+    for (int j = 0; j < cols; j++) sum[j] = vsplat(0);
+    size_t i = 0;
+    for (; i + 2 <= d; i += 2) {
+        const real two_q[2] = { q[i], q[i + 1] }, two_k[2] = { k[i], k[i + 1] };
+        rows_of_state(2, cols, update, decays, s + i * ld, ld, two_q, two_k, v, sum, decay);
     }
-    for (size_t i = 0; i < d; i++) {
-        const real qi = q[i], ki = k[i];
-        UNROLL_FULL
-        for (int j = 0; j < cols; j++) {
-            real *at = s + i * ld + (size_t)(j * LANES);
-            vec x = vload(at);
-            if (decays) x *= decay;
-            if (update) {
-                x += ki * value[j];
-                vstore(at, x);
-            }
-            sum[j] += qi * x;
-        }
-    }
+    if (i < d)
+        rows_of_state(1, cols, update, decays, s + i * ld, ld, q + i, k + i, v, sum, decay);
     UNROLL_FULL
     for (int j = 0; j < cols; j++) vstore(out + (size_t)(j * LANES), sum[j]);
 }
@@ -40,30 +54,46 @@ INLINE void all_columns(int update, int decays, real *s, size_t ld, const real *
     size_t j = 0;
     for (; j + COLS * LANES <= m; j += COLS * LANES)
         columns(COLS, update, decays, s + j, ld, q, k, v + j, out + j, d, decay);
+    for (; j + FEWER * LANES <= m; j += FEWER * LANES)
+        columns(FEWER, update, decays, s + j, ld, q, k, v + j, out + j, d, decay);
     for (; j < m; j += LANES)
         columns(1, update, decays, s + j, ld, q, k, v + j, out + j, d, decay);
+}
+
+/* z = decay z + k; returns q.z.  Two chains of sums, as in dot. */
+INLINE real update_z(real *z, const real *q, const real *k, size_t d, real decay)
+{
+    vec sum[2] = { vsplat(0), vsplat(0) };
+    size_t i = 0;
+    for (; i + 2 * LANES <= d; i += 2 * LANES)
+        UNROLL_FULL
+        for (int j = 0; j < 2; j++) {
+            const size_t at = i + (size_t)(j * LANES);
+            const vec x = vload(z + at) * decay + vload(k + at);
+            vstore(z + at, x);
+            sum[j] += vload(q + at) * x;
+        }
+    real den = vsum(sum[0] + sum[1]);
+    for (; i < d; i++) {
+        z[i] = decay * z[i] + k[i];
+        den += q[i] * z[i];
+    }
+    return den;
 }
 
 real KERNEL(state_step)(real *s, size_t ld, real *z, const real *q, const real *k, const real *v,
                         real *out, size_t d, size_t m, real decay)
 {
-    real den = 0;
-    for (size_t i = 0; i < d; i++) {
-        z[i] = decay * z[i] + k[i];
-        den += q[i] * z[i];
-    }
     if (decay < 1)
         all_columns(1, 1, s, ld, q, k, v, out, d, m, decay);
     else
         all_columns(1, 0, s, ld, q, k, v, out, d, m, decay);
-    return den;
+    return update_z(z, q, k, d, decay);
 }
 
 real KERNEL(state_query)(const real *s, size_t ld, const real *z, const real *q, real *out,
                          size_t d, size_t m)
 {
-    real den = 0;
-    for (size_t i = 0; i < d; i++) den += q[i] * z[i];
     all_columns(0, 0, (real *)(uintptr_t)s, ld, q, q, s, out, d, m, 1); /* update off: s only read */
-    return den;
+    return KERNEL(dot)(q, z, d);
 }

@@ -68,6 +68,11 @@ enum { LANES = LNT_VEC_BYTES / (int)sizeof(real) };
 INLINE vec vload(const real *p) { return *(const vec_anywhere *)p; }
 INLINE void vstore(real *p, vec x) { *(vec_anywhere *)p = x; }
 INLINE vec vsplat(real x) { return x - (vec){ 0 }; }
+#if LNT_VEC_BYTES == 16 && defined(LNT_DOUBLE)
+INLINE real vsum(vec x) { return vaddvq_f64((float64x2_t)x); }
+#elif LNT_VEC_BYTES == 16
+INLINE real vsum(vec x) { return vaddvq_f32((float32x4_t)x); }
+#else
 INLINE real vsum(vec x) /* in halves, so that the order is the same for any compiler */
 {
     real part[LANES];
@@ -76,6 +81,7 @@ INLINE real vsum(vec x) /* in halves, so that the order is the same for any comp
         for (int i = 0; i < half; i++) part[i] += part[i + half];
     return part[0];
 }
+#endif
 INLINE vec vfrom_bits(ivec bits) { return (vec)bits; }
 INLINE ivec vbits(vec x) { return (ivec)x; }
 INLINE ivec vadd_exponent(ivec bits, ivec n, int mantissa)
@@ -109,11 +115,11 @@ INLINE vec vmax(vec a, vec b) { return (vec)_mm512_max_ps((__m512)a, (__m512)b);
 INLINE vec vmax(vec a, vec b) { return a > b ? a : b; }
 #endif
 
-/* e^x for x up to where it overflows, 0 below the smallest normal number.  x = n ln 2 + rest with ln 2
- * in two parts, so that n times the first is exact even without a fused multiply-add; a minimax
- * polynomial for the rest (relative error 2e-9 in float, 4e-20 in double); n added to the exponent
- * bits. */
-INLINE vec vexp(vec x)
+/* e^x for x up to where it overflows; 0 from just above where it stops being normal; NaN may become
+ * anything.  x = n ln 2 + rest with ln 2 in two parts, so that n times the first is exact even
+ * without a fused multiply-add; a minimax polynomial for the rest (relative error 2e-9 in float,
+ * 4e-20 in double); n added to the exponent bits. */
+INLINE vec vexp_of_number(vec x)
 {
 #ifdef LNT_DOUBLE
     static const real c[] = { 1.0, 1.0,
@@ -144,7 +150,9 @@ INLINE vec vexp(vec x)
     UNROLL_FULL
     for (int i = DEGREE - 2; i >= 0; i -= 2) y = (c[i] + c[i + 1] * rest) + square * y;
     y = vfrom_bits(vadd_exponent(vbits(y), vbits(shifted), MANTISSA));
-    return vclear(x < lowest, y); /* NaN stays */
+    return vclear(x < lowest, y);
 }
+
+INLINE vec vexp(vec x) { return vselect(x == x, vexp_of_number(x), x); } /* NaN stays */
 
 #endif

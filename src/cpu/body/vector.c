@@ -1,4 +1,4 @@
-/* cpu/body/vector.c - dot, axpy, scale over any count. */
+/* cpu/body/vector.c - dot, gemv, axpy, scale over any count. */
 #include "cpu/body/vec.h"
 
 real KERNEL(dot)(const real *x, const real *y, size_t n)
@@ -12,6 +12,33 @@ real KERNEL(dot)(const real *x, const real *y, size_t n)
     real total = vsum(sum[0] + sum[1]);
     for (; i < n; i++) total += x[i] * y[i];
     return total;
+}
+
+/* The products of `rows` rows with x, each in a sum of its own. */
+INLINE void few_rows(int rows, real *y, const real *a, size_t lda, const real *x, size_t k)
+{
+    vec sum[8];
+    UNROLL_FULL
+    for (int r = 0; r < rows; r++) sum[r] = vsplat(0);
+    size_t p = 0;
+    for (; p + LANES <= k; p += LANES) {
+        const vec part = vload(x + p);
+        UNROLL_FULL
+        for (int r = 0; r < rows; r++) sum[r] += vload(a + (size_t)r * lda + p) * part;
+    }
+    UNROLL_FULL
+    for (int r = 0; r < rows; r++) {
+        real total = vsum(sum[r]);
+        for (size_t i = p; i < k; i++) total += a[(size_t)r * lda + i] * x[i];
+        y[r] = total;
+    }
+}
+
+void KERNEL(gemv)(real *y, const real *a, size_t lda, const real *x, size_t m, size_t k)
+{
+    size_t i = 0;
+    for (; i + 8 <= m; i += 8) few_rows(8, y + i, a + i * lda, lda, x, k);
+    for (; i < m; i++) few_rows(1, y + i, a + i * lda, lda, x, k);
 }
 
 void KERNEL(axpy)(real *y, real a, const real *x, size_t n)

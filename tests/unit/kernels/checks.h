@@ -29,17 +29,18 @@ typedef struct trial {
     char sizes[160];
 } trial;
 
-/* The check of a kernel: fails unless it computes what kernels.def says, and touches nothing else. */
+/* The check of a kernel: it computes what kernels.def says of it and touches nothing else. */
 #define CHECK(name) LNT_REAL_NAME(check_##name)
 #define K(name, result, arguments) void CHECK(name)(trial *t);
 #include "cpu/kernels.def"
 #undef K
 
-/* Files that are compiled twice have names of their own for what they share. */
+/* What these files share has a name of its own for each real type. */
 #define trial_sizes LNT_REAL_NAME(trial_sizes)
 #define trial_fail LNT_REAL_NAME(trial_fail)
 #define grid_input LNT_REAL_NAME(grid_input)
 #define grid_output LNT_REAL_NAME(grid_output)
+#define grid_inout LNT_REAL_NAME(grid_inout)
 #define grid_keep LNT_REAL_NAME(grid_keep)
 #define grid_free LNT_REAL_NAME(grid_free)
 #define expect_untouched LNT_REAL_NAME(expect_untouched)
@@ -72,8 +73,9 @@ static inline size_t leading(trial *t, size_t cols)
 
 /* ---- matrices ------------------------------------------------------------------------------ */
 
-/* [rows, cols] at any alignment.  Everything beside it is NaN: before, between rows, and, for an
- * output, behind; an input ends with its last number, so that a memory checker sees a read past it. */
+/* [rows, cols] at any alignment.  Before an input and between its rows stand NaN, and it ends with
+ * its last number: a read past it shows, in the result or to a memory checker.  Around an output,
+ * behind it too, stand numbers: arithmetic would leave a NaN as it was. */
 typedef struct grid {
     real *at;
     size_t rows, cols, ld;
@@ -81,8 +83,9 @@ typedef struct grid {
     size_t count;
 } grid;
 
-grid grid_input(trial *t, size_t rows, size_t cols, size_t ld);  /* normal numbers */
-grid grid_output(trial *t, size_t rows, size_t cols, size_t ld); /* NaN */
+grid grid_input(trial *t, size_t rows, size_t cols, size_t ld); /* normally distributed */
+grid grid_output(trial *t, size_t rows, size_t cols, size_t ld); /* NaN, to be written over */
+grid grid_inout(trial *t, size_t rows, size_t cols, size_t ld); /* an output with numbers in it */
 void grid_keep(grid *g); /* takes what is there now as what was there before; new grids are kept */
 void grid_free(grid *g);
 

@@ -28,9 +28,9 @@ enum { LOAD_ONLY = 7, STRIDE_KINDS = 11 };
 static void strides_of_kind(strided *s, size_t kind, int64_t rows, int64_t width)
 {
     const int64_t strides[STRIDE_KINDS][2] = {
-        { width, 1 },         { width + 3, 1 },         { 1, rows },   { 2 * width + 1, 2 },
-        { -width, -1 },       { 3 * width + 2, -3 },    { -width - 2, 1 },
-        { 1, 0 },             { 0, 1 },                 { 0, 0 },      { 1, 1 },
+        { width, 1 },   { width + 3, 1 },      { 1, rows },       { 2 * width + 1, 2 },
+        { -width, -1 }, { 3 * width + 2, -3 }, { -width - 2, 1 }, /* and those to load from: */
+        { 1, 0 },       { 0, 1 },              { 0, 0 },          { 1, 1 },
     };
     s->row_stride = strides[kind][0];
     s->col_stride = strides[kind][1];
@@ -148,13 +148,15 @@ void CHECK(load_columns)(trial *t) { check_load(t, true); }
 /* Numbers that are hard to round: ties of f16 and of bf16, the ends of their ranges, the rest. */
 static real hard_number(dice *d)
 {
-    static const double ends[] = { 0.0,   -0.0,    (double)INFINITY, -(double)INFINITY,
-                                   65504, 65519.9, 65520,            3.39e38,
-                                   0x1p-24, 0x1p-25, 0x1.8p-25, (double)NAN };
+    static const double ends[] = { 0.0,     -0.0,    (double)INFINITY, -(double)INFINITY,
+                                   65504,   65519.9, 65520,            3.39e38,
+                                   0x1p-24, 0x1p-25, 0x1.8p-25,        (double)NAN };
+    const double f16_odd = (double)(2 * dice_range(d, 1024, 2047) + 1);
+    const double bf16_odd = (double)(2 * dice_range(d, 128, 255) + 1);
     switch (dice_range(d, 0, 4)) {
     case 0: return (real)DICE_PICK(d, ends);
-    case 1: return (real)ldexp((double)(2 * dice_range(d, 1024, 2047) + 1), (int)dice_range(d, -28, 4));
-    case 2: return (real)ldexp((double)(2 * dice_range(d, 128, 255) + 1), (int)dice_range(d, -60, 60));
+    case 1: return (real)ldexp(f16_odd, (int)dice_range(d, -28, 4));
+    case 2: return (real)ldexp(bf16_odd, (int)dice_range(d, -60, 60));
     case 3: return (real)ldexp(dice_normal(d), (int)dice_range(d, -30, 30));
     default: return (real)dice_normal(d);
     }
@@ -172,6 +174,20 @@ static void expect_stored(const trial *t, const strided *got, const strided *wan
     }
 }
 
+/* Fills src, and in want what has to come of it; scale is NULL or a factor per row. */
+static void fill_store(trial *t, grid *src, const strided *want, bool turned, size_t rows,
+                       size_t width, const real *scale, bool with_nan)
+{
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < width; j++) {
+            real x = hard_number(&t->dice);
+            if (!with_nan && isnan(x)) x = 0;
+            src->at[turned ? j * src->ld + i : i * src->ld + j] = x;
+            put_number(want->dtype, element(want, i, j), scale ? x * scale[i] : x);
+        }
+    grid_keep(src);
+}
+
 static void check_store(trial *t, bool turned)
 {
     const size_t count = (size_t)budget(LOAD_ONLY * 4, 2 * 13 * 17);
@@ -181,30 +197,24 @@ static void check_store(trial *t, bool turned)
         strided want = strided_new(TAKE(dtypes, i), i % LOAD_ONLY, rows, width, 9);
         grid src = turned ? grid_input(t, width, rows, leading(t, rows))
                           : grid_input(t, rows, width, leading(t, width));
-        grid scale = grid_input(t, 1, rows, rows + 1);
-        const bool scaled = !turned && i % 3 == 0, with_nan = i % 5 == 0;
-        for (size_t r = 0; r < rows; r++)
-            for (size_t j = 0; j < width; j++) {
-                real x = hard_number(&t->dice);
-                if (!with_nan && isnan(x)) x = 0;
-                src.at[turned ? j * src.ld + r : r * src.ld + j] = x;
-                put_number(want.dtype, element(&want, r, j), scaled ? x * scale.at[r] : x);
-            }
-        grid_keep(&src);
-        trial_sizes(t, "%s rows %zu width %zu strides %lld %lld ld %zu%s", lnt_dtype_name(got.dtype),
-                    rows, width, (long long)got.row_stride, (long long)got.col_stride, src.ld,
-                    scaled ? " scaled" : "");
+        grid factors = grid_input(t, 1, rows, rows + 1);
+        const real *scale = !turned && i % 3 == 0 ? factors.at : NULL;
+        const bool with_nan = i % 5 == 0;
+        fill_store(t, &src, &want, turned, rows, width, scale, with_nan);
+        trial_sizes(t, "%s rows %zu width %zu strides %lld %lld ld %zu%s",
+                    lnt_dtype_name(got.dtype), rows, width, (long long)got.row_stride,
+                    (long long)got.col_stride, src.ld, scale ? " scaled" : "");
         if (turned)
             t->ker->store_columns(got.data, (int)got.dtype, got.row_stride, got.col_stride, src.at,
                                   src.ld, rows, width);
         else
             t->ker->store_rows(got.data, (int)got.dtype, got.row_stride, got.col_stride, src.at,
-                               src.ld, rows, width, scaled ? scale.at : NULL);
+                               src.ld, rows, width, scale);
         expect_stored(t, &got, &want, with_nan);
         expect_untouched(t, "src", &src, 0, 0);
-        expect_untouched(t, "scale", &scale, 0, 0);
+        expect_untouched(t, "scale", &factors, 0, 0);
         free(got.memory), free(want.memory);
-        grid_free(&src), grid_free(&scale);
+        grid_free(&src), grid_free(&factors);
     }
 }
 

@@ -1,4 +1,5 @@
-/* gemm.c - checks of gemm_nn and gemm_tn: c[m,n] (+)= a b, every size on and off a tile's edge. */
+/* gemm.c - checks of gemm_nn, gemm_tn and gemv: c[m,n] (+)= a b and y[m] = a x, every size on and
+ * off a tile's edge. */
 #include "checks.h"
 
 /* a is [m,k], or [k,m] if `turned`. */
@@ -28,10 +29,8 @@ static void check_product(trial *t, bool turned)
                      k = TAKE(sum_lengths, i);
         const int accumulate = (int)(i / COUNT_OF(sum_lengths) % 2); /* each k meets both */
         grid a = turned ? grid_input(t, k, m, leading(t, m)) : grid_input(t, m, k, leading(t, k));
-        grid b = grid_input(t, k, n, leading(t, n)), c = grid_output(t, m, n, leading(t, n));
-        for (size_t r = 0; accumulate && r < m; r++)
-            for (size_t j = 0; j < n; j++) c.at[r * c.ld + j] = (real)dice_normal(&t->dice);
-        grid_keep(&c);
+        grid b = grid_input(t, k, n, leading(t, n));
+        grid c = (accumulate ? grid_inout : grid_output)(t, m, n, leading(t, n));
         trial_sizes(t, "m %zu n %zu k %zu lda %zu ldb %zu ldc %zu accumulate %d", m, n, k, a.ld,
                     b.ld, c.ld, accumulate);
         (turned ? t->ker->gemm_tn : t->ker->gemm_nn)(c.at, c.ld, a.at, a.ld, b.at, b.ld, m, n, k,
@@ -43,3 +42,17 @@ static void check_product(trial *t, bool turned)
 
 void CHECK(gemm_nn)(trial *t) { check_product(t, false); }
 void CHECK(gemm_tn)(trial *t) { check_product(t, true); }
+
+void CHECK(gemv)(trial *t)
+{
+    const size_t count = (size_t)budget(2 * COUNT_OF(any_sizes), 13 * 17);
+    for (size_t i = 0; i < count; i++) {
+        const size_t m = TAKE(any_sizes, i), k = TAKE(sum_lengths, i);
+        grid a = grid_input(t, m, k, leading(t, k)), x = grid_input(t, k, 1, 1);
+        grid y = grid_output(t, m, 1, 1); /* the product of gemm with one column */
+        trial_sizes(t, "m %zu k %zu lda %zu", m, k, a.ld);
+        t->ker->gemv(y.at, a.at, a.ld, x.at, m, k);
+        expect_product(t, &y, &a, &x, false, m, 1, k, 0);
+        grid_free(&a), grid_free(&x), grid_free(&y);
+    }
+}

@@ -65,7 +65,8 @@ static bool fill(trial *t, grid *x, size_t *first)
     return more || x->cols == 0;
 }
 
-static void check_map(trial *t, void (*map)(real *, size_t),
+/* In place, and by turns into other memory. */
+static void check_map(trial *t, void (*map)(real *, const real *, size_t),
                       void (*expect)(const trial *, size_t, real, real))
 {
     size_t edges = 0;
@@ -73,25 +74,28 @@ static void check_map(trial *t, void (*map)(real *, size_t),
     const size_t least = (size_t)budget(20, 600);
     for (size_t i = 0; more || i < least; i++) {
         const size_t padded = TAKE(vector_counts, i) * t->ker->lanes;
-        grid x = grid_output(t, 1, padded, padded + 1);
+        const bool in_place = i % 2;
+        grid x = (in_place ? grid_output : grid_input)(t, 1, padded, padded + 1);
+        grid apart = grid_output(t, 1, padded, padded + 1), *y = in_place ? &x : &apart;
         more = fill(t, &x, &edges);
-        trial_sizes(t, "padded %zu", padded);
-        map(x.at, padded);
-        for (size_t j = 0; j < padded; j++) expect(t, j, x.at[j], (real)was(&x, 0, j));
-        expect_untouched(t, "x", &x, 1, padded);
-        grid_free(&x);
+        trial_sizes(t, "padded %zu%s", padded, in_place ? " in place" : "");
+        map(y->at, x.at, padded);
+        for (size_t j = 0; j < padded; j++) expect(t, j, y->at[j], (real)was(&x, 0, j));
+        expect_untouched(t, "y", y, 1, padded);
+        if (!in_place) expect_untouched(t, "x", &x, 0, 0);
+        grid_free(&x), grid_free(&apart);
     }
 }
 
 static void expect_plain_exp(const trial *t, size_t j, real got, real x)
 {
-    expect_exp(t, "x", 0, j, got, x);
+    expect_exp(t, "y", 0, j, got, x);
 }
 
 static void expect_elu1(const trial *t, size_t j, real got, real x)
 {
-    if (x > 0) expect_bits(t, "x", 0, j, (double)got, (double)(real)(x + 1));
-    else expect_exp(t, "x", 0, j, got, x);
+    if (x > 0) expect_bits(t, "y", 0, j, (double)got, (double)(real)(x + 1));
+    else expect_exp(t, "y", 0, j, got, x);
 }
 
 void CHECK(map_exp)(trial *t) { check_map(t, t->ker->map_exp, expect_plain_exp); }

@@ -1,9 +1,15 @@
-/* softmax.c - checks of softmax_fold, softmax_weights, softmax_grad: one query a column. */
+/* softmax.c - checks of softmax_fold, softmax_row, softmax_weights, softmax_grad.
+ *
+ * Scores are [keys, padded], one query a column; those of softmax_row are one column of leading
+ * dimension 1, so that both are held to the same. */
 #include "checks.h"
 
-static grid scores_new(trial *t, size_t keys, size_t padded, double spread, double masked)
+#include <string.h>
+
+static grid scores_new(trial *t, size_t keys, size_t padded, size_t ld, double spread,
+                       double masked)
 {
-    grid s = grid_output(t, keys, padded, leading(t, padded));
+    grid s = grid_output(t, keys, padded, ld);
     for (size_t i = 0; i < keys; i++)
         for (size_t c = 0; c < padded; c++) {
             const bool unseen = dice_uniform(&t->dice) < masked;
@@ -16,6 +22,16 @@ static grid scores_new(trial *t, size_t keys, size_t padded, double spread, doub
 static void set_column(grid *s, size_t from, size_t to, size_t c, real x)
 {
     for (size_t i = from; i < to; i++) s->at[i * s->ld + c] = x;
+    grid_keep(s);
+}
+
+/* One NaN somewhere, all of whose bits are set. */
+static void spoil(trial *t, grid *s)
+{
+    if (s->rows == 0 || s->cols == 0) return;
+    const size_t row = (size_t)dice_range(&t->dice, 0, (int64_t)s->rows - 1);
+    const size_t c = (size_t)dice_range(&t->dice, 0, (int64_t)s->cols - 1);
+    memset(s->at + row * s->ld + c, 0xFF, sizeof(real));
     grid_keep(s);
 }
 
@@ -36,6 +52,14 @@ static void running_set(running *r, size_t c, real max, real sum)
     r->max.at[c] = max;
     r->sum.at[c] = sum;
     grid_keep(&r->max), grid_keep(&r->sum);
+}
+
+/* Folds rows from .. from+count-1 of s. */
+static void fold(const trial *t, const grid *s, size_t from, size_t count, bool row, running *r)
+{
+    real *at = s->at + from * s->ld;
+    if (row) t->ker->softmax_row(at, count, r->max.at, r->sum.at, r->rescale.at);
+    else t->ker->softmax_fold(at, s->ld, count, s->cols, r->max.at, r->sum.at, r->rescale.at);
 }
 
 static void running_free(running *r)
@@ -91,24 +115,22 @@ static void vary_columns(trial *t, grid *s, running *r)
         case 3: running_set(r, c, 3000, sum); break;
         case 4: running_set(r, c, -3000, sum); break;
         case 5:
-            for (size_t i = 0; i < s->rows; i++) set_column(s, i, i + 1, c, s->at[i * s->ld + c] * (REAL_MAX / 256));
+            for (size_t i = 0; i < s->rows; i++)
+                set_column(s, i, i + 1, c, s->at[i * s->ld + c] * (REAL_MAX / 256));
             break;
         default: break;
         }
     }
 }
 
-static void check_one_tile(trial *t, size_t keys, size_t padded, bool with_nan)
+static void check_one_tile(trial *t, size_t keys, size_t padded, bool row, bool with_nan)
 {
-    grid s = scores_new(t, keys, padded, 4, 0.2);
+    grid s = scores_new(t, keys, padded, row ? 1 : leading(t, padded), 4, 0.2);
     running r = running_new(t, padded);
     vary_columns(t, &s, &r);
-    if (with_nan && keys && padded) {
-        const size_t row = (size_t)dice_range(&t->dice, 0, (int64_t)keys - 1);
-        set_column(&s, row, row + 1, (size_t)dice_range(&t->dice, 0, (int64_t)padded - 1), (real)NAN);
-    }
+    if (with_nan) spoil(t, &s);
     trial_sizes(t, "keys %zu padded %zu ld %zu", keys, padded, s.ld);
-    t->ker->softmax_fold(s.at, s.ld, keys, padded, r.max.at, r.sum.at, r.rescale.at);
+    fold(t, &s, 0, keys, row, &r);
     for (size_t c = 0; c < padded; c++) expect_folded(t, &s, &r, c);
     expect_untouched(t, "s", &s, keys, padded);
     expect_untouched(t, "max", &r.max, 1, padded);
@@ -126,7 +148,8 @@ static void expect_one_pass(const trial *t, const grid *s, const grid *v, const 
 {
     for (size_t c = 0; c < s->cols; c++) {
         double top = -(double)INFINITY, sum = 0, weighted = 0, sum_size = 0, size = 0;
-        for (size_t i = 0; i < s->rows; i++) top = fmax(top, was(s, i, c));
+        for (size_t i = 0; i < s->rows; i++)
+            if (was(s, i, c) > top) top = was(s, i, c);
         for (size_t i = 0; i < s->rows && top > -(double)INFINITY; i++) {
             const double x = was(s, i, c) - top, p = exp(x), value = was(v, 0, i);
             const double part = p > 0 ? p * (1 - x) : 0; /* x was rounded: off by |x| epsilon */
@@ -144,29 +167,37 @@ static void expect_one_pass(const trial *t, const grid *s, const grid *v, const 
     }
 }
 
-static void check_tiles(trial *t, size_t keys, size_t padded)
+/* Columns that begin late, end early, or see nothing at all. */
+static void hide_parts(trial *t, grid *s)
+{
+    for (size_t c = 0; c < s->cols; c++) {
+        const int64_t kind = dice_range(&t->dice, 0, 4);
+        if (kind == 0) set_column(s, 0, s->rows / 2, c, -(real)INFINITY);
+        if (kind == 1) set_column(s, s->rows / 3, s->rows, c, -(real)INFINITY);
+        if (kind == 2) set_column(s, 0, s->rows, c, -(real)INFINITY);
+    }
+}
+
+/* Tiles are multiples of `step` keys, as all the keys are. */
+static void check_tiles(trial *t, size_t keys, size_t padded, bool row, size_t step)
 {
     double numerator[LNT_PAD * 17] = { 0 };
     assert_true(padded <= (size_t)COUNT_OF(numerator));
-    grid s = scores_new(t, keys, padded, 4, 0.3), v = grid_input(t, 1, keys, keys + 1);
+    grid s = scores_new(t, keys, padded, row ? 1 : leading(t, padded), 4, 0.3);
+    grid v = grid_input(t, 1, keys, keys + 1);
+    hide_parts(t, &s);
     running r = running_new(t, padded);
-    for (size_t c = 0; c < padded; c++) {
-        running_set(&r, c, -(real)INFINITY, 0);
-        if (c % 5 == 0) set_column(&s, 0, keys / 2, c, -(real)INFINITY); /* a late start */
-        if (c % 5 == 3) set_column(&s, keys / 3, keys, c, -(real)INFINITY); /* an early end */
-        if (c % 5 == 4) set_column(&s, 0, keys, c, -(real)INFINITY);
-    }
+    for (size_t c = 0; c < padded; c++) running_set(&r, c, -(real)INFINITY, 0);
     size_t tiles = 0;
     for (size_t from = 0, count; from < keys; from += count, tiles++) {
-        count = (size_t)dice_range(&t->dice, 0, 9);
+        count = (size_t)dice_range(&t->dice, 0, 9) * step;
         if (count > keys - from) count = keys - from;
-        trial_sizes(t, "keys %zu padded %zu ld %zu, tile %zu of %zu keys", keys, padded, s.ld, tiles, count);
-        t->ker->softmax_fold(s.at + from * s.ld, s.ld, count, padded, r.max.at, r.sum.at, r.rescale.at);
-        for (size_t c = 0; c < padded; c++) {
-            double sum = numerator[c] * (double)r.rescale.at[c];
-            for (size_t i = from; i < from + count; i++) sum += now(&s, i, c) * was(&v, 0, i);
-            numerator[c] = sum;
-        }
+        trial_sizes(t, "keys %zu padded %zu ld %zu, tile %zu of %zu keys", keys, padded, s.ld,
+                    tiles, count);
+        fold(t, &s, from, count, row, &r);
+        for (size_t c = 0; c < padded; c++) numerator[c] *= (double)r.rescale.at[c];
+        for (size_t i = from; i < from + count; i++)
+            for (size_t c = 0; c < padded; c++) numerator[c] += now(&s, i, c) * was(&v, 0, i);
     }
     expect_one_pass(t, &s, &v, &r, numerator, tiles);
     running_free(&r);
@@ -178,8 +209,17 @@ void CHECK(softmax_fold)(trial *t)
     const size_t count = (size_t)budget(COUNT_OF(any_sizes), 2 * 11 * 17);
     for (size_t i = 0; i < count; i++) {
         const size_t padded = TAKE(vector_counts, i) * t->ker->lanes;
-        check_one_tile(t, TAKE(any_sizes, i), padded, i % 3 == 0);
-        if (i % 4 == 0) check_tiles(t, 5 * TAKE(any_sizes, i + 1), padded);
+        check_one_tile(t, TAKE(any_sizes, i), padded, false, i % 3 == 0);
+        if (i % 4 == 0) check_tiles(t, 5 * TAKE(any_sizes, i + 1), padded, false, 1);
+    }
+}
+
+void CHECK(softmax_row)(trial *t)
+{
+    const size_t count = (size_t)budget(4 * COUNT_OF(vector_counts), 500), lanes = t->ker->lanes;
+    for (size_t i = 0; i < count; i++) {
+        check_one_tile(t, TAKE(vector_counts, i) * lanes, 1, true, i % 3 == 0);
+        if (i % 4 == 0) check_tiles(t, 5 * TAKE(any_sizes, i) * lanes, 1, true, lanes);
     }
 }
 
@@ -190,7 +230,8 @@ void CHECK(softmax_weights)(trial *t)
     const size_t count = (size_t)budget(COUNT_OF(any_sizes), 11 * 17);
     for (size_t i = 0; i < count; i++) {
         const size_t keys = TAKE(any_sizes, i), padded = TAKE(vector_counts, i) * t->ker->lanes;
-        grid s = scores_new(t, keys, padded, i % 2 ? 4 : 60, 0.2);
+        grid s = scores_new(t, keys, padded, leading(t, padded), i % 2 ? 4 : 60, 0.2);
+        if (i % 3 == 0) spoil(t, &s);
         grid lse = grid_input(t, 1, padded, padded + 1);
         for (size_t c = 0; c < padded; c++) lse.at[c] += i % 2 ? 20 : 300;
         grid_keep(&lse);
@@ -213,7 +254,8 @@ void CHECK(softmax_grad)(trial *t)
     const size_t count = (size_t)budget(COUNT_OF(any_sizes), 11 * 17);
     for (size_t i = 0; i < count; i++) {
         const size_t keys = TAKE(any_sizes, i), padded = TAKE(vector_counts, i) * t->ker->lanes;
-        grid ds = scores_new(t, keys, padded, 1, 0), p = grid_input(t, keys, padded, ds.ld);
+        grid ds = grid_inout(t, keys, padded, leading(t, padded));
+        grid p = grid_input(t, keys, padded, ds.ld);
         grid delta = grid_input(t, 1, padded, padded + 1);
         trial_sizes(t, "keys %zu padded %zu ld %zu", keys, padded, ds.ld);
         t->ker->softmax_grad(ds.at, p.at, ds.ld, keys, padded, delta.at);

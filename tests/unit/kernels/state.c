@@ -6,22 +6,13 @@ typedef struct operands {
     size_t d, m;
 } operands;
 
-static grid filled(trial *t, size_t rows, size_t cols, size_t ld)
-{
-    grid g = grid_output(t, rows, cols, ld);
-    for (size_t i = 0; i < rows; i++)
-        for (size_t j = 0; j < cols; j++) g.at[i * ld + j] = (real)dice_normal(&t->dice);
-    grid_keep(&g);
-    return g;
-}
-
 static operands operands_new(trial *t, size_t i)
 {
     const size_t d = TAKE(any_sizes, i), m = TAKE(vector_counts, i) * t->ker->lanes;
     return (operands){ .d = d,
                        .m = m,
-                       .s = filled(t, d, m, leading(t, m)),
-                       .z = filled(t, 1, d, d + 1),
+                       .s = grid_inout(t, d, m, leading(t, m)),
+                       .z = grid_inout(t, 1, d, d + 1),
                        .q = grid_input(t, 1, d, d + 1),
                        .k = grid_input(t, 1, d, d + 1),
                        .v = grid_input(t, 1, m, m + 1),

@@ -26,21 +26,12 @@ void CHECK(dot)(trial *t)
     }
 }
 
-/* An output of n numbers that hold normal ones before. */
-static grid numbers_to_change(trial *t, size_t n)
-{
-    grid g = grid_output(t, 1, n, n + 1);
-    for (size_t j = 0; j < n; j++) g.at[j] = (real)dice_normal(&t->dice);
-    grid_keep(&g);
-    return g;
-}
-
 void CHECK(axpy)(trial *t)
 {
     for (size_t i = 0; i < counts(); i++) {
         const size_t n = count_at(i);
         const real a = (real)dice_normal(&t->dice);
-        grid x = grid_input(t, 1, n, n + 1), y = numbers_to_change(t, n);
+        grid x = grid_input(t, 1, n, n + 1), y = grid_inout(t, 1, n, n + 1);
         trial_sizes(t, "n %zu a %g", n, (double)a);
         t->ker->axpy(y.at, a, x.at, n);
         for (size_t j = 0; j < n; j++) {
@@ -59,7 +50,7 @@ void CHECK(scale)(trial *t)
     for (size_t i = 0; i < counts(); i++) {
         const size_t n = count_at(i);
         const real a = i % 8 ? (real)dice_normal(&t->dice) : 0;
-        grid x = numbers_to_change(t, n);
+        grid x = grid_inout(t, 1, n, n + 1);
         trial_sizes(t, "n %zu a %g", n, (double)a);
         t->ker->scale(x.at, a, n);
         for (size_t j = 0; j < n; j++)
@@ -74,7 +65,7 @@ void CHECK(peak_update)(trial *t)
     for (size_t i = 0; i < COUNT_OF(vector_counts); i++) {
         const size_t n = vector_counts[i] * t->ker->lanes;
         const real a = (real)dice_normal(&t->dice), b = (real)dice_normal(&t->dice);
-        grid x = numbers_to_change(t, n);
+        grid x = grid_inout(t, 1, n, n + 1);
         trial_sizes(t, "padded %zu a %g b %g", n, (double)a, (double)b);
         t->ker->peak_update(x.at, n, a, b);
         for (size_t j = 0; j < n; j++) {
