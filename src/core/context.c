@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/isa.h"
 
@@ -22,10 +23,13 @@ const char *lnt_status_name(lnt_status status)
     return i < sizeof names / sizeof names[0] ? names[i] : "unknown";
 }
 
+/* More than the machine has is refused here: a system that overcommits would grant it, and end the
+ * process when the memory is touched. */
 static void *default_allocate(void *user, size_t bytes, size_t alignment)
 {
     (void)user;
-    if (bytes > SIZE_MAX - alignment) return NULL;
+    const double machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    if (bytes > SIZE_MAX - alignment || (machine > 0 && (double)bytes > machine)) return NULL;
     return aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
 }
 

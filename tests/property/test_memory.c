@@ -319,6 +319,19 @@ static void sizes_that_cannot_exist_are_refused(void **state)
     context_close_tracked(ctx, &mem);
 }
 
+static void more_than_the_machine_has_is_refused(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx;
+    assert_int_equal(lnt_ctx_create(NULL, &ctx), LNT_OK);
+    attn_case c = case_make(LNT_SOFTMAX, 1, 1, 1, INT64_C(1) << 38, 64, 64); /* keys of 64 TiB */
+    lnt_state *s;
+    assert_int_equal(lnt_state_create(ctx, &c.desc, &s), LNT_ERR_MEMORY);
+    assert_null(s);
+    assert_non_null(strstr(lnt_ctx_error(ctx), "out of memory: the state needs 70368744177664 bytes"));
+    lnt_ctx_destroy(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -329,6 +342,7 @@ int main(void)
         cmocka_unit_test(every_allocation_that_fails_says_so_and_leaks_nothing),
         cmocka_unit_test(a_cache_that_cannot_grow_keeps_its_tokens),
         cmocka_unit_test(sizes_that_cannot_exist_are_refused),
+        cmocka_unit_test(more_than_the_machine_has_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,7 +15,7 @@ enum { ROWS = 8, COLS = 2, WIDE = 8 }; /* 16 sums of 32 registers: latency 4 on 
 #elif LNT_VEC_BYTES == 32
 enum { ROWS = 6, COLS = 2, WIDE = 4 }; /* 12 sums of 16 registers */
 #else
-enum { ROWS = 8, COLS = 3, WIDE = 8 }; /* 24 sums of 32 registers */
+enum { ROWS = 8, COLS = 2, WIDE = 4 }; /* 16 sums of 32 registers; 2 vectors divide 64 columns */
 #endif
 
 /* NEON multiplies by one lane of a register, so that LANES numbers of a come with one load; other
