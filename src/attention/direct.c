@@ -70,17 +70,6 @@ size_t lnt_direct_scratch(const lnt_attn_desc *p)
     return counting.overflow ? SIZE_MAX : counting.used;
 }
 
-/* Two numbers for each query: the statistic and delta = dy.y. */
-size_t lnt_direct_shared(const lnt_attn_desc *p)
-{
-    size_t bytes;
-    if (!p->backward) return 0;
-    if (!lnt_size_product((size_t)p->batch, (size_t)p->heads, (size_t)p->length_q, &bytes) ||
-        !lnt_size_product(bytes, 2, sizeof(real), &bytes))
-        return SIZE_MAX;
-    return bytes;
-}
-
 static scratch thread_scratch(const lnt_run *run)
 {
     lnt_arena arena = { .base = run->scratch + (size_t)omp_get_thread_num() * run->scratch_stride,

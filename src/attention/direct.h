@@ -31,14 +31,12 @@ typedef struct lnt_direct {
                      int64_t n0, size_t n, real *columns, size_t ld);
 } lnt_direct;
 
-#define lnt_direct_shared LNT_REAL_NAME(lnt_direct_shared)
 #define lnt_direct_scratch LNT_REAL_NAME(lnt_direct_scratch)
 #define lnt_direct_forward LNT_REAL_NAME(lnt_direct_forward)
 #define lnt_direct_backward LNT_REAL_NAME(lnt_direct_backward)
 
 enum { LNT_TILE_QUERIES = 64, LNT_TILE_KEYS = 32 };
 
-size_t lnt_direct_shared(const lnt_attn_desc *p);
 size_t lnt_direct_scratch(const lnt_attn_desc *p);
 void lnt_direct_forward(const lnt_direct *kind, lnt_run *run);
 void lnt_direct_backward(const lnt_direct *kind, lnt_run *run);

@@ -66,17 +66,6 @@ chunk_scratch lnt_chunk_open(const chunk_job *job)
     return c;
 }
 
-/* Backward keeps two numbers for each query: 1 / den and the gradient of den. */
-size_t lnt_chunk_shared(const lnt_attn_desc *p)
-{
-    size_t bytes;
-    if (!p->backward) return 0;
-    if (!lnt_size_product((size_t)p->batch, (size_t)p->heads, (size_t)p->length_q, &bytes) ||
-        !lnt_size_product(bytes, 2, sizeof(real), &bytes))
-        return SIZE_MAX;
-    return bytes;
-}
-
 size_t lnt_chunk_scratch(const lnt_attn_desc *p)
 {
     lnt_arena counting = { 0 };

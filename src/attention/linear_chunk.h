@@ -48,7 +48,6 @@ typedef struct chunk_job {
 } chunk_job;
 
 #define lnt_chunk_length LNT_REAL_NAME(lnt_chunk_length)
-#define lnt_chunk_shared LNT_REAL_NAME(lnt_chunk_shared)
 #define lnt_chunk_scratch LNT_REAL_NAME(lnt_chunk_scratch)
 #define lnt_chunk_take LNT_REAL_NAME(lnt_chunk_take)
 #define lnt_chunk_open LNT_REAL_NAME(lnt_chunk_open)
@@ -62,7 +61,6 @@ typedef struct chunk_job {
 #define lnt_memory_copy LNT_REAL_NAME(lnt_memory_copy)
 
 int64_t lnt_chunk_length(const lnt_attn_desc *p);
-size_t lnt_chunk_shared(const lnt_attn_desc *p);
 size_t lnt_chunk_scratch(const lnt_attn_desc *p);
 chunk_scratch lnt_chunk_take(lnt_arena *arena, const lnt_attn_desc *p);
 chunk_job lnt_chunk_job(lnt_run *run, int64_t sequence, int64_t kvh);

@@ -81,7 +81,7 @@ const lnt_algo LNT_REAL_NAME(lnt_algo_linear_chunked) = { .mechanism = LNT_LINEA
                                                           .cost = cost,
                                                           .chunk = lnt_chunk_length,
                                                           .takes_state = true,
-                                                          .shared = lnt_chunk_shared,
+                                                          .shared = lnt_two_per_query,
                                                           .scratch = lnt_chunk_scratch,
                                                           .forward = forward,
                                                           .backward = lnt_chunk_backward };

@@ -85,7 +85,7 @@ const lnt_algo LNT_REAL_NAME(lnt_algo_linear_direct) = { .mechanism = LNT_LINEAR
                                                          .rate = 4e-11,
                                                          .cost = cost,
                                                          .chunk = chunk,
-                                                         .shared = lnt_direct_shared,
+                                                         .shared = lnt_two_per_query,
                                                          .scratch = lnt_direct_scratch,
                                                          .forward = forward,
                                                          .backward = backward };

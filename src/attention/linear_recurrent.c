@@ -177,7 +177,7 @@ const lnt_algo LNT_REAL_NAME(lnt_algo_linear_recurrent) = { .mechanism = LNT_LIN
                                                             .rate = 8e-11,
                                                             .cost = cost,
                                                             .takes_state = true,
-                                                            .shared = lnt_chunk_shared,
+                                                            .shared = lnt_two_per_query,
                                                             .scratch = scratch,
                                                             .forward = forward,
                                                             .backward = lnt_chunk_backward };

@@ -90,7 +90,7 @@ const lnt_algo LNT_REAL_NAME(lnt_algo_softmax_tiled) = { .mechanism = LNT_SOFTMA
                                                          .rate = 5e-11,
                                                          .cost = cost,
                                                          .chunk = chunk,
-                                                         .shared = lnt_direct_shared,
+                                                         .shared = lnt_two_per_query,
                                                          .scratch = lnt_direct_scratch,
                                                          .forward = forward,
                                                          .backward = lnt_softmax_backward };

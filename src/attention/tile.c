@@ -3,6 +3,16 @@
 
 #include <math.h>
 
+size_t lnt_two_per_query(const lnt_attn_desc *p)
+{
+    size_t bytes;
+    if (!p->backward) return 0;
+    if (!lnt_size_product((size_t)p->batch, (size_t)p->heads, (size_t)p->length_q, &bytes) ||
+        !lnt_size_product(bytes, 2, sizeof(real), &bytes))
+        return SIZE_MAX;
+    return bytes;
+}
+
 static double run_eps(const lnt_run *run)
 {
     return run->p->mechanism == LNT_LINEAR ? run->p->eps : 0;

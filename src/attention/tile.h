@@ -80,6 +80,10 @@ static inline void transpose(const kernels *ker, real *dst, size_t ldd, const re
     ker->store_columns(dst, LNT_REAL_DTYPE, (int64_t)ldd, 1, src, lds, n, width);
 }
 
+/* What backward carries from its first pass to its second: two numbers for each query. */
+size_t LNT_REAL_NAME(lnt_two_per_query)(const lnt_attn_desc *p);
+#define lnt_two_per_query LNT_REAL_NAME(lnt_two_per_query)
+
 /* n queries of head h from row n0 are summed: num [n, ld], den [n], max [n] (softmax, else NULL) go
  * into the run's partial if it has one, else out = num / (den + eps).  `seen`: there was a key or a
  * state at all.  Overwrites inverse [n]. */
