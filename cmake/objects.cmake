@@ -8,7 +8,7 @@
 # LNT_DOUBLE=1 makes the real type double.
 
 set(folders_once core io cpu attention plan)
-set(algorithm_pattern "/attention/((softmax|linear|taylor|cur|hybrid)_[a-z0-9_]+|tile|direct)\\.c$")
+set(algorithm_pattern "/attention/((softmax|linear|taylor|cur|hybrid)_[a-z0-9_]+|tile|direct|recurrent)\\.c$")
 
 set(isas scalar)
 if(LINNET_AARCH64)

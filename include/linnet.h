@@ -122,7 +122,7 @@ LNT_API void lnt_tensor_set(const lnt_tensor *tensor, int64_t b, int64_t h, int6
 
 /* ---- what to compute ----------------------------------------------------------------------- */
 
-typedef enum lnt_mechanism { LNT_SOFTMAX = 0, LNT_LINEAR = 1 } lnt_mechanism;
+typedef enum lnt_mechanism { LNT_SOFTMAX = 0, LNT_LINEAR = 1, LNT_TAYLOR = 2 } lnt_mechanism;
 
 LNT_API const char *lnt_mechanism_name(lnt_mechanism mechanism); /* NULL past the last */
 
@@ -142,6 +142,14 @@ typedef enum lnt_feature_map {
 
 LNT_API const char *lnt_feature_map_name(lnt_feature_map map); /* NULL past the last */
 
+/* What taylor does to q and k first. */
+typedef enum lnt_normalize {
+    LNT_NORMALIZE_NONE = 0,
+    LNT_NORMALIZE_TAYLORSHIFT = 1 /* q <- temperature q/|q|, k <- k/|k| */
+} lnt_normalize;
+
+LNT_API const char *lnt_normalize_name(lnt_normalize normalize); /* NULL past the last */
+
 /* Mechanism and shape.  lnt_attn_desc_init sets every field to its default; then set what differs.
  * The plan keeps what it needs: desc and the arrays in it may go after lnt_plan_create. */
 typedef struct lnt_attn_desc {
@@ -157,15 +165,20 @@ typedef struct lnt_attn_desc {
     int64_t dim_value;     /* 0: as dim */
     int causal;            /* query i sees keys j <= i + n_k - n_q */
     int backward;          /* 1: plan the backward pass too */
-    int state;             /* 1: runs will be given a state before or after them; linear only */
+    int state;             /* 1: runs will be given a state before or after; linear, taylor */
     const char *algorithm; /* NULL: the planner chooses; else "direct" or "linear/direct" */
-    double scale;          /* softmax: NaN: 1/sqrt(dim) */
+    double scale;          /* softmax, taylor: NaN: 1/sqrt(dim) */
     /* linear */
     lnt_feature_map feature_map;
     int64_t features;      /* random maps: number of features, 0: 2 * dim */
     uint64_t seed;         /* random maps */
     double eps;            /* 1e-6, added to the denominator */
     const double *decay;   /* [kv_heads], each in (0, 1]; NULL: none.  Causal only */
+    /* taylor: w(x) = a_0 + a_1 x + ... in place of e^x */
+    int64_t terms;              /* P, 1 to 32; 0: 4.  The highest degree is P - 1 */
+    const double *coefficients; /* [terms]; NULL: 1/p! */
+    lnt_normalize normalize;    /* taylorshift makes the default scale 1 */
+    const double *temperature;  /* [heads], with taylorshift; NULL: 1 */
 } lnt_attn_desc;
 
 LNT_API LNT_MUST_CHECK lnt_status lnt_attn_desc_init(lnt_attn_desc *desc, size_t size);
@@ -173,7 +186,8 @@ LNT_API LNT_MUST_CHECK lnt_status lnt_attn_desc_init(lnt_attn_desc *desc, size_t
 /* ---- state --------------------------------------------------------------------------------- */
 
 /* Everything a causal mechanism remembers of the tokens so far, for `batch` sequences at once.
- * linear: S [D,m] and z [D] per kv head, of fixed size.  softmax: the keys and values, growing. */
+ * linear and taylor: S [D,m] and z [D] per kv head, of fixed size.  softmax: the keys and values,
+ * growing. */
 typedef struct lnt_state lnt_state;
 
 /* From desc: mechanism, dtype, batch, heads, kv_heads, dim, dim_value and the mechanism's options.
@@ -216,7 +230,7 @@ LNT_API size_t lnt_state_bytes(const lnt_state *state);
 /* Rows so far whose denominator was not above zero (they are returned as 0 if it was 0). */
 LNT_API int64_t lnt_state_nonpositive(const lnt_state *state);
 
-/* The tensors a state is made of: linear: "s" [B,KVH,D,m], "z" [B,KVH,1,D]; softmax: "k", "v"
+/* The tensors a state is made of: linear, taylor: "s" [B,KVH,D,m], "z" [B,KVH,1,D]; softmax: "k", "v"
  * [B,KVH,room,d or m].  LNT_ERR_ARGUMENT past the last.  The view is into the state itself. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_state_tensor(lnt_state *state, int index, const char **name,
                                                    lnt_tensor *view);
@@ -247,6 +261,7 @@ typedef struct lnt_attn_grads {
     lnt_tensor dout, dq, dk, dv;
     const lnt_state *dstate_out;
     lnt_state *dstate_in;
+    double *dtemperature; /* [heads], overwritten; taylorshift only; NULL: not wanted */
 } lnt_attn_grads;
 
 /* An answer before the division, so that answers over disjoint keys can be added:

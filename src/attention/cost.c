@@ -8,26 +8,35 @@ double lnt_pairs(const lnt_attn_desc *p)
     return heads * (p->causal ? nq * (nk - nq) + nq * (nq + 1) / 2 : nq * nk);
 }
 
-/* softmax: 2d + 2m + 3 for each visible pair.  linear: adding to S and z (2Dm + D) for each key,
- * reading them (2Dm + 2D) for each query. */
-double lnt_useful_flops(const lnt_attn_desc *p)
+/* 2D + 2m + 3 for each visible pair. */
+double lnt_direct_flops(const lnt_attn_desc *p)
 {
-    const double m = (double)p->dim_value, D = (double)lnt_problem_width(p), B = (double)p->batch;
-    if (p->mechanism == LNT_SOFTMAX) return lnt_pairs(p) * (2 * (double)p->dim + 2 * m + 3);
-    return B * (double)p->kv_heads * (double)p->length_k * (2 * D * m + D) +
-           B * (double)p->heads * (double)p->length_q * (2 * D * m + 2 * D);
+    return lnt_pairs(p) * (2 * (double)(lnt_score_width(p) + p->dim_value) + 3);
 }
 
-/* softmax: scores, dy.v, dq, dk, dv: five products where forward has two.  linear: S again, reading
- * it for y and for dq, adding to R, reading it for dk and for dv. */
-double lnt_useful_flops_backward(const lnt_attn_desc *p)
+/* Scores, dy.v, dq, dk, dv: five products where forward has two. */
+double lnt_direct_flops_backward(const lnt_attn_desc *p)
 {
-    const double m = (double)p->dim_value, D = (double)lnt_problem_width(p), B = (double)p->batch;
-    if (p->mechanism == LNT_SOFTMAX)
-        return lnt_pairs(p) * (6 * (double)p->dim + 4 * m + 4);
-    return B * (double)p->kv_heads * (double)p->length_k * (6 * D * m) +
-           B * (double)p->heads * (double)p->length_q * (6 * D * m);
+    return lnt_pairs(p) * (6 * (double)lnt_score_width(p) + 4 * (double)p->dim_value + 4);
 }
+
+/* For each key adding to S and z, for each query reading them.  linear: 2Dm + D and 2Dm + 2D.
+ * taylor: (4m + 2(Pd + 1)/(d + 1) + 2) F for both together, which includes making the monomials. */
+double lnt_state_flops(const lnt_attn_desc *p)
+{
+    const double m = (double)p->dim_value, D = (double)lnt_problem_width(p);
+    double add = 2 * D * m + D, read = 2 * D * m + 2 * D;
+    if (p->mechanism == LNT_SOFTMAX) return 0;
+    if (p->mechanism == LNT_TAYLOR) {
+        const double d = (double)p->dim, P = (double)p->terms;
+        add = read = D * (2 * m + (P * d + 1) / (d + 1) + 1);
+    }
+    return (double)p->batch * ((double)p->kv_heads * (double)p->length_k * add +
+                               (double)p->heads * (double)p->length_q * read);
+}
+
+/* S again, reading it for y and for dq, adding to R, reading it for dk and for dv: three times. */
+double lnt_state_flops_backward(const lnt_attn_desc *p) { return 3 * lnt_state_flops(p); }
 
 double lnt_run_pairs(const lnt_run *run)
 {

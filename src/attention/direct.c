@@ -36,7 +36,7 @@ enum { TQ = LNT_TILE_QUERIES, TK = LNT_TILE_KEYS };
 
 static scratch take_scratch(lnt_arena *arena, const lnt_attn_desc *p)
 {
-    const size_t D = (size_t)lnt_problem_width(p), m = (size_t)p->dim_value, back = p->backward != 0;
+    const size_t D = (size_t)lnt_score_width(p), m = (size_t)p->dim_value, back = p->backward != 0;
     scratch s = { .D = D, .m = m, .Dp = pad(D), .mp = pad(m) };
     s.qt = take(arena, D, TQ);
     s.k_own = take(arena, TK, s.Dp);
@@ -96,8 +96,7 @@ static tile make_tile(const lnt_run *run, const lnt_sequence *seq, int64_t h)
                    .kvh = kvh,
                    .offset = seq->nk - seq->nq,
                    .causal = run->causal,
-                   .decay = run->p->mechanism == LNT_LINEAR && run->p->decay ? run->p->decay[kvh]
-                                                                            : 1 };
+                   .decay = run->p->decay ? run->p->decay[kvh] : 1 };
 }
 
 static size_t smaller(int64_t left, size_t most)
@@ -137,7 +136,23 @@ static void scores(const lnt_direct *kind, const kernels *ker, const scratch *s,
     const size_t lanes = lnt_round_up(t->nq, ker->lanes);
     ker->gemm_nn(s->x, TQ, s->k, s->ldk, s->qt, TQ, t->nk, lanes, s->D, 0);
     apply_decay(t, s->power, s->x);
-    mask(t, s->x, kind->masked);
+    if (kind->has_max) mask(t, s->x, -(real)INFINITY); /* e^x is 0 there */
+}
+
+/* The scores become weights, added to sum (and max). */
+static void fold(const lnt_direct *kind, const lnt_run *run, const kernels *ker, scratch *s,
+                 const tile *t)
+{
+    const size_t lanes = lnt_round_up(t->nq, ker->lanes);
+    if (kind->has_max) {
+        ker->softmax_fold(s->x, TQ, t->nk, lanes, s->max, s->sum, s->rescale);
+        for (size_t i = 0; i < t->nq; i++)
+            if (s->rescale[i] != 1) ker->scale(s->o + i * s->mp, s->rescale[i], s->mp);
+        return;
+    }
+    if (kind->weights) kind->weights(run, ker, s->x, TQ, t->nk, lanes);
+    mask(t, s->x, 0);
+    for (size_t j = 0; j < t->nk; j++) ker->axpy(s->sum, 1, s->x + j * TQ, lanes);
 }
 
 static void load_key_tile(const lnt_direct *kind, lnt_run *run, const kernels *ker, scratch *s,
@@ -153,7 +168,7 @@ static void load_key_tile(const lnt_direct *kind, lnt_run *run, const kernels *k
 /* o, max, sum of the query tile t over all its keys. */
 static void attend(const lnt_direct *kind, lnt_run *run, const kernels *ker, scratch *s, tile *t)
 {
-    const size_t lanes = lnt_round_up(t->nq, ker->lanes), wide = lnt_round_up(s->m, ker->lanes);
+    const size_t wide = lnt_round_up(s->m, ker->lanes);
     kind->queries(run, &s->feature, t->seq.b, t->h, t->seq.q0 + t->q0, t->nq, s->qt, TQ);
     memset(s->o, 0, t->nq * s->mp * sizeof(real));
     for (size_t i = 0; i < TQ; i++) s->max[i] = -(real)INFINITY, s->sum[i] = 0;
@@ -162,10 +177,7 @@ static void attend(const lnt_direct *kind, lnt_run *run, const kernels *ker, scr
         t->nk = smaller(end - t->k0, TK);
         load_key_tile(kind, run, ker, s, t);
         scores(kind, ker, s, t);
-        kind->fold(ker, s->x, TQ, t->nk, lanes, s->max, s->sum, s->rescale);
-        if (kind->has_max)
-            for (size_t i = 0; i < t->nq; i++)
-                if (s->rescale[i] != 1) ker->scale(s->o + i * s->mp, s->rescale[i], s->mp);
+        fold(kind, run, ker, s, t);
         ker->gemm_tn(s->o, s->mp, s->x, TQ, s->v, s->ldv, t->nq, wide, t->nk, 1);
     }
 }
@@ -185,7 +197,8 @@ static int64_t longest(const lnt_run *run, bool keys)
 
 static int threads_for(const lnt_run *run)
 {
-    const double flops = 2 * (double)(run->p->dim + run->p->dim_value) * lnt_run_pairs(run);
+    const double flops =
+        2 * (double)(lnt_score_width(run->p) + run->p->dim_value) * lnt_run_pairs(run);
     return lnt_threads_for(run->ctx, flops * (double)run->p->heads);
 }
 
@@ -214,12 +227,6 @@ void lnt_direct_forward(const lnt_direct *kind, lnt_run *run)
 
 /* ---- backward -------------------------------------------------------------------------------- */
 
-static real *shared_statistic(const lnt_run *run, const tile *t)
-{
-    const int64_t rows = run->io->q.shape[2];
-    return (real *)run->shared + 2 * ((t->seq.b * run->p->heads + t->h) * rows + t->seq.q0 + t->q0);
-}
-
 static void load_dy(lnt_run *run, const kernels *ker, scratch *s, const tile *t)
 {
     const int64_t row = t->seq.q0 + t->q0;
@@ -228,12 +235,14 @@ static void load_dy(lnt_run *run, const kernels *ker, scratch *s, const tile *t)
 }
 
 /* x becomes p, dx the gradient of the scores. */
-static void weigh(const lnt_direct *kind, const kernels *ker, scratch *s, const tile *t)
+static void weigh(const lnt_direct *kind, const lnt_run *run, const kernels *ker, scratch *s,
+                  const tile *t)
 {
     const size_t lanes = lnt_round_up(t->nq, ker->lanes);
     scores(kind, ker, s, t);
     ker->gemm_nn(s->dx, TQ, s->v, s->ldv, s->dyt, TQ, t->nk, lanes, s->m, 0);
-    kind->weigh(ker, s->x, s->dx, TQ, t->nk, lanes, s->statistic, s->delta);
+    kind->weigh(run, ker, s->x, s->dx, TQ, t->nk, lanes, s->statistic, s->delta);
+    mask(t, s->x, 0);
     mask(t, s->dx, 0);
     apply_decay(t, s->power, s->dx);
 }
@@ -244,7 +253,7 @@ static void grad_queries(const lnt_direct *kind, lnt_run *run, const kernels *ke
 {
     attend(kind, run, ker, s, t);
     load_dy(run, ker, s, t);
-    real *keep = shared_statistic(run, t);
+    real *keep = kept_of(run, t->seq.b, t->h, t->seq.q0 + t->q0);
     const real eps = run->p->mechanism == LNT_LINEAR ? (real)run->p->eps : 0;
     for (size_t i = 0; i < t->nq; i++) {
         const real den = s->sum[i] + eps, along = ker->dot(s->dy + i * s->mp, s->o + i * s->mp, s->m);
@@ -257,7 +266,7 @@ static void grad_queries(const lnt_direct *kind, lnt_run *run, const kernels *ke
     for (t->k0 = 0; t->k0 < end; t->k0 += TK) {
         t->nk = smaller(end - t->k0, TK);
         load_key_tile(kind, run, ker, s, t);
-        weigh(kind, ker, s, t);
+        weigh(kind, run, ker, s, t);
         ker->gemm_tn(s->dq, s->Dp, s->dx, TQ, s->k, s->ldk, t->nq, wide, t->nk, 1);
     }
     ker->load_columns(s->columns, TQ, s->dq, LNT_REAL_DTYPE, (int64_t)s->Dp, 1, t->nq, s->D, 1);
@@ -271,9 +280,9 @@ static void add_grad_keys(const lnt_direct *kind, lnt_run *run, const kernels *k
     kind->queries(run, &s->feature, t->seq.b, t->h, t->seq.q0 + t->q0, t->nq, s->qt, TQ);
     transpose(ker, s->q, s->Dp, s->qt, TQ, t->nq, s->D);
     load_dy(run, ker, s, t);
-    const real *kept = shared_statistic(run, t);
+    const real *kept = kept_of(run, t->seq.b, t->h, t->seq.q0 + t->q0);
     for (size_t i = 0; i < t->nq; i++) s->statistic[i] = kept[2 * i], s->delta[i] = kept[2 * i + 1];
-    weigh(kind, ker, s, t);
+    weigh(kind, run, ker, s, t);
     ker->gemm_nn(s->dk, s->Dp, s->dx, TQ, s->q, s->Dp, t->nk, lnt_round_up(s->D, ker->lanes), t->nq,
                  1);
     ker->gemm_nn(s->dv, s->mp, s->x, TQ, s->dy, s->mp, t->nk, lnt_round_up(s->m, ker->lanes), t->nq,

@@ -8,22 +8,21 @@
 #include "attention/tile.h"
 
 typedef struct lnt_direct {
-    real masked; /* the score whose weight is 0 */
-    bool has_max;
+    bool has_max; /* w = e^x, relative to a running maximum */
     /* Mapped q as columns [D, ld], mapped k as rows [n, ld]; x = q.k.  keys returns own or, with its
      * own leading dimension, the tensor itself (read_rows). */
     void (*queries)(const lnt_run *run, lnt_feature_tile *feature, int64_t b, int64_t h, int64_t n0,
                     size_t n, real *columns, size_t ld);
     const real *(*keys)(const lnt_run *run, lnt_feature_tile *feature, int64_t b, int64_t h,
                         int64_t n0, size_t n, real *own, size_t *ld);
-    /* x [keys, ld] becomes w, relative to e^max; what was summed before is to be rescaled. */
-    void (*fold)(const kernels *ker, real *x, size_t ld, size_t keys, size_t padded, real *max,
-                 real *sum, real *rescale);
+    /* Without a maximum: x [keys, ld] becomes w.  NULL: the score is the weight. */
+    void (*weights)(const lnt_run *run, const kernels *ker, real *x, size_t ld, size_t keys,
+                    size_t padded);
     /* What backward keeps of a query. */
     real (*statistic)(const lnt_run *run, real max, real sum);
     /* x becomes p = w / den, dw (= dy.v) becomes dx. */
-    void (*weigh)(const kernels *ker, real *x, real *dw, size_t ld, size_t keys, size_t padded,
-                  const real *statistic, const real *delta);
+    void (*weigh)(const lnt_run *run, const kernels *ker, real *x, real *dw, size_t ld, size_t keys,
+                  size_t padded, const real *statistic, const real *delta);
     /* dq, dk from the gradients of mapped q, k, as columns [D, ld]. */
     void (*store_dq)(const lnt_run *run, lnt_feature_tile *feature, int64_t b, int64_t h,
                      int64_t n0, size_t n, real *columns, size_t ld);

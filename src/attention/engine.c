@@ -2,6 +2,7 @@
 #include "attention/engine.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "attention/feature.h"
 
@@ -23,6 +24,12 @@ static void lay_out(lnt_arena *arena, const lnt_attn_desc *p, const lnt_algo *co
     const size_t weights = wide ? lnt_feature_bytes_f64(p) : lnt_feature_bytes_f32(p);
     double *decay = lnt_arena_take(arena, p->decay ? (size_t)p->kv_heads : 0, sizeof *decay);
     engine->p.decay = p->decay ? decay : NULL;
+    double *coefficients =
+        lnt_arena_take(arena, p->coefficients ? (size_t)p->terms : 0, sizeof *coefficients);
+    engine->p.coefficients = p->coefficients ? coefficients : NULL;
+    double *temperature =
+        lnt_arena_take(arena, p->temperature ? (size_t)p->heads : 0, sizeof *temperature);
+    engine->p.temperature = p->temperature ? temperature : NULL;
     engine->weights = lnt_arena_take(arena, weights, 1);
     if (!weights) engine->weights = NULL;
     engine->shared = lnt_arena_take(arena, shared, 1);
@@ -45,6 +52,31 @@ static lnt_status draw_weights(lnt_engine *engine)
     return LNT_OK;
 }
 
+/* Our own array, const in the descriptor; nothing to do where there is none. */
+static void copy_doubles(const double *to, const double *from, int64_t count)
+{
+    if (from) memcpy((double *)(uintptr_t)to, from, (size_t)count * sizeof *from);
+}
+
+/* Too many monomials: how many, and with how many terms there would be room for their state. */
+static lnt_status refuse_taylor(lnt_ctx *ctx, const lnt_attn_desc *p)
+{
+    const double machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    const double number = p->dtype == LNT_F64 ? 8 : 4;
+    lnt_attn_desc fits = *p;
+    double state = 0, smaller = 0;
+    do {
+        smaller = number * (double)(p->dim_value + 1) * (double)lnt_problem_width(&fits);
+        if (!(state > 0)) state = smaller;
+    } while (smaller * (double)ctx->threads > machine / 2 && --fits.terms > 1);
+    if (fits.terms == p->terms) return LNT_ERR_MEMORY; /* something else is too large */
+    return lnt_fail(ctx, LNT_ERR_MEMORY,
+                    "taylor: %lld terms in %lld dimensions make %.4g monomials, a state of %.3g MB "
+                    "for each head; %lld terms, of %.3g MB, would fit",
+                    (long long)p->terms, (long long)p->dim, (double)lnt_problem_width(p),
+                    state * 1e-6, (long long)fits.terms, smaller * 1e-6);
+}
+
 lnt_status lnt_engine_open(lnt_ctx *ctx, const lnt_attn_desc *resolved,
                            const lnt_algo *const *algos, int count, lnt_engine *out)
 {
@@ -54,11 +86,12 @@ lnt_status lnt_engine_open(lnt_ctx *ctx, const lnt_attn_desc *resolved,
     const size_t threads = (size_t)ctx->threads;
     lay_out(&counting, resolved, algos, count, threads, out);
     lnt_status status = lnt_arena_open(ctx, &counting, "workspace", &out->memory);
+    if (status && resolved->mechanism == LNT_TAYLOR) return refuse_taylor(ctx, resolved);
     if (status) return status;
     lay_out(&out->memory, resolved, algos, count, threads, out);
-    if (resolved->decay)
-        for (int64_t h = 0; h < resolved->kv_heads; h++)
-            ((double *)(uintptr_t)out->p.decay)[h] = resolved->decay[h];
+    copy_doubles(out->p.decay, resolved->decay, resolved->kv_heads);
+    copy_doubles(out->p.coefficients, resolved->coefficients, resolved->terms);
+    copy_doubles(out->p.temperature, resolved->temperature, resolved->heads);
     if (out->weights) status = draw_weights(out);
     if (status) lnt_engine_close(out);
     return status;

@@ -13,40 +13,14 @@
 
 #include "attention/linear_chunk.h"
 
-static real *kept(const chunk_job *job, int64_t h, int64_t t)
-{
-    const lnt_run *run = job->run;
-    const int64_t rows = run->io->q.shape[2];
-    return (real *)run->shared + 2 * ((job->seq.b * run->p->heads + h) * rows + job->seq.q0 + t);
-}
-
-/* dn [n, mp] = dy / den from what forward kept. */
-static void load_dn(const chunk_job *job, chunk_scratch *c, int64_t h, int64_t t, size_t n)
-{
-    const real *keep = kept(job, h, t);
-    load_rows(job->ker, c->dn, c->mp, &job->run->grads->dout, job->seq.b, h, job->seq.q0 + t, n, 1);
-    for (size_t i = 0; i < n; i++) {
-        c->dden[i] = keep[2 * i + 1];
-        job->ker->scale(c->dn + i * c->mp, keep[2 * i], c->m);
-    }
-    for (size_t i = n; i < c->Cp; i++) c->dden[i] = 0;
-}
-
-/* After lnt_chunk_read: keeps 1/den and dden of each query, and leaves dn, dnt, dden. */
+/* After lnt_chunk_read: dn, dnt and dden of n queries, which are also kept. */
 static void gradient_of_quotient(const chunk_job *job, chunk_scratch *c, int64_t h, int64_t t,
                                  size_t n)
 {
     const kernels *ker = job->ker;
-    const lnt_tensor *dout = &job->run->grads->dout;
-    real *keep = kept(job, h, t);
-    load_rows(ker, c->dn, c->mp, dout, job->seq.b, h, job->seq.q0 + t, n, 1);
-    for (size_t i = 0; i < n; i++) {
-        const real den = c->den[i] + (real)job->run->p->eps, inverse = den == 0 ? 0 : 1 / den;
-        const real along = ker->dot(c->dn + i * c->mp, c->o + i * c->mp, c->m);
-        keep[2 * i] = inverse;
-        keep[2 * i + 1] = -along * inverse * inverse;
-    }
-    load_dn(job, c, h, t, n);
+    memset(c->dden, 0, c->Cp * sizeof(real));
+    lnt_quotient_grad(job->run, ker, job->seq.b, h, job->seq.q0 + t, n, c->o, c->den, c->dn, c->mp,
+                      c->dden);
     ker->load_columns(c->dnt, c->Cp, c->dn, LNT_REAL_DTYPE, (int64_t)c->mp, 1, n, c->m, 1);
 }
 
@@ -177,7 +151,7 @@ static void pass_over_keys(const chunk_job *job, chunk_scratch *c)
         for (int64_t h = job->kvh * group; h < (job->kvh + 1) * group; h++) {
             lnt_feature_columns(run, &c->feature, &run->io->q, seq->b, h, seq->q0 + t, n, c->qt,
                                 c->Cp);
-            load_dn(job, c, h, t, n);
+            lnt_quotient_reload(run, job->ker, seq->b, h, seq->q0 + t, n, c->dn, c->mp, c->dden);
             add_within(job, c, n);
             absorb_queries(job, c, n, true);
         }

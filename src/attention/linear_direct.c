@@ -19,14 +19,6 @@ static const real *load_keys(const lnt_run *run, lnt_feature_tile *feature, int6
     return own;
 }
 
-static void fold(const kernels *ker, real *x, size_t ld, size_t keys, size_t padded, real *max,
-                 real *sum, real *rescale)
-{
-    (void)max;
-    (void)rescale;
-    for (size_t j = 0; j < keys; j++) ker->axpy(sum, 1, x + j * ld, padded);
-}
-
 static real inverse(const lnt_run *run, real max, real sum)
 {
     (void)max;
@@ -34,9 +26,10 @@ static real inverse(const lnt_run *run, real max, real sum)
     return den == 0 ? 0 : 1 / den;
 }
 
-static void weigh(const kernels *ker, real *x, real *dw, size_t ld, size_t keys, size_t padded,
-                  const real *statistic, const real *delta)
+static void weigh(const lnt_run *run, const kernels *ker, real *x, real *dw, size_t ld, size_t keys,
+                  size_t padded, const real *statistic, const real *delta)
 {
+    (void)run;
     (void)ker;
     for (size_t j = 0; j < keys; j++)
         for (size_t i = 0; i < padded; i++) {
@@ -57,10 +50,8 @@ static void store_dk(const lnt_run *run, lnt_feature_tile *feature, int64_t b, i
     lnt_feature_store_grad(run, feature, &run->io->k, &run->grads->dk, b, h, n0, n, columns, ld);
 }
 
-static const lnt_direct kind = { .masked = 0,
-                                 .queries = load_queries,
+static const lnt_direct kind = { .queries = load_queries,
                                  .keys = load_keys,
-                                 .fold = fold,
                                  .statistic = inverse,
                                  .weigh = weigh,
                                  .store_dq = store_dq,

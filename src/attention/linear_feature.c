@@ -43,8 +43,8 @@ void LNT_REAL_NAME(lnt_feature_pack)(const lnt_attn_desc *p, const double *w, vo
 
 lnt_feature_tile lnt_feature_tile_take(lnt_arena *arena, const lnt_attn_desc *p, size_t tokens)
 {
-    const bool random = lnt_feature_is_random(p->feature_map);
-    const size_t ld = pad(tokens), D = (size_t)lnt_problem_width(p), d = (size_t)p->dim;
+    const bool random = p->mechanism == LNT_LINEAR && lnt_feature_is_random(p->feature_map);
+    const size_t ld = pad(tokens), D = (size_t)lnt_score_width(p), d = (size_t)p->dim;
     return (lnt_feature_tile){ .x = take(arena, random ? d : 0, ld),
                                .phi = take(arena, D > d ? D : d, ld), /* random_grad: d rows */
                                .sum = take(arena, 1, ld),

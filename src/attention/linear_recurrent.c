@@ -1,181 +1,26 @@
-/* attention/linear_recurrent.c - linear attention token by token: the transformer as an RNN.
- *
- *     S = decay S + phi(k) v^T,   z = decay z + phi(k),   y = phi(q) S / (phi(q).z + eps)
- *
- * O(n D m) time, S read and written once per token; for decoding, where tokens come one at a time.
- * Backward is that of the chunked form.  See docs/math/linear.md */
-#include <omp.h>
-#include <string.h>
+/* attention/linear_recurrent.c - linear attention token by token, phi a feature map.  Backward is
+ * that of the chunked form.  See docs/math/linear.md */
+#include "attention/recurrent.h"
 
-#include "attention/linear_chunk.h"
-
-typedef struct token {
-    memory mem;
-    real *q, *k;    /* phi [Dp] */
-    real *v_own;    /* [mp] */
-    const real *v;  /* that, or the tensor itself */
-    real *o;        /* [mp] */
-    real *scalar; /* den and its inverse */
-    lnt_feature_tile feature;
-    size_t D, m, Dp, mp;
-} token;
-
-static token take_token(lnt_arena *arena, const lnt_attn_desc *p)
+static void phi(const lnt_run *run, lnt_feature_tile *feature, const lnt_tensor *x, int64_t b,
+                int64_t h, int64_t n, bool query, real *out, size_t ld)
 {
-    const size_t D = (size_t)lnt_problem_width(p), m = (size_t)p->dim_value;
-    token t = { .D = D, .m = m, .Dp = pad(D), .mp = pad(m) };
-    t.mem.s = take(arena, D, t.mp);
-    t.mem.z = take(arena, 1, t.Dp);
-    t.q = take(arena, 1, t.Dp);
-    t.k = take(arena, 1, t.Dp);
-    t.v_own = take(arena, 1, t.mp);
-    t.o = take(arena, 1, t.mp);
-    t.scalar = take(arena, 1, LNT_PAD);
-    t.feature = lnt_feature_tile_take(arena, p, 1);
-    return t;
+    (void)query; /* both sides are mapped alike */
+    lnt_feature_rows_of(run, feature, x, b, h, n, 1, out, ld);
 }
 
-static void load_key(const chunk_job *job, token *x, int64_t t)
-{
-    const lnt_run *run = job->run;
-    const int64_t row = job->seq.k0 + t;
-    lnt_feature_rows_of(run, &x->feature, &run->io->k, job->seq.b, job->kvh, row, 1, x->k, x->Dp);
-    size_t ld = x->mp;
-    x->v = read_rows(job->ker, x->v_own, &ld, &run->io->v, job->seq.b, job->kvh, row, 1);
-    if (run->sign < 0) job->ker->scale(x->k, -1, x->D); /* takes k v^T and k out again */
-}
-
-static void load_query(const chunk_job *job, token *x, int64_t h, int64_t t)
-{
-    const lnt_run *run = job->run;
-    lnt_feature_rows_of(run, &x->feature, &run->io->q, job->seq.b, h, job->seq.q0 + t, 1, x->q,
-                        x->Dp);
-}
-
-/* One token of every head in the group; key < 0: only read, query < 0: only add. */
-static int64_t run_token(const chunk_job *job, token *x, int64_t key, int64_t query)
-{
-    lnt_run *run = job->run;
-    const kernels *ker = job->ker;
-    const size_t wide = lnt_round_up(x->m, ker->lanes);
-    const int64_t group = run->p->heads / run->p->kv_heads, first = job->kvh * group;
-    const bool seen = job->seq.nk > 0 || run->io->state_in;
-    int64_t nonpositive = 0;
-    if (key >= 0) load_key(job, x, key);
-    if (query < 0) {
-        memset(x->q, 0, x->Dp * sizeof(real));
-        ker->state_step(x->mem.s, x->mp, x->mem.z, x->q, x->k, x->v, x->o, x->D, wide, job->decay);
-        return 0;
-    }
-    for (int64_t h = first; h < first + group; h++) {
-        load_query(job, x, h, query);
-        x->scalar[0] = h == first && key >= 0
-                           ? ker->state_step(x->mem.s, x->mp, x->mem.z, x->q, x->k, x->v, x->o,
-                                             x->D, wide, job->decay)
-                           : ker->state_query(x->mem.s, x->mp, x->mem.z, x->q, x->o, x->D, wide);
-        lnt_tile_finish(run, ker, job->seq.b, h, job->seq.q0 + query, 1, x->o, x->mp, x->scalar,
-                        NULL, x->scalar + 1, seen, &nonpositive);
-    }
-    return nonpositive;
-}
-
-static int64_t run_sequence(const chunk_job *job, token *x)
-{
-    const lnt_sequence *seq = &job->seq;
-    const bool causal = job->run->causal;
-    const int64_t alone = causal ? seq->nk - seq->nq : seq->nk;
-    int64_t nonpositive = 0;
-    for (int64_t t = 0; t < alone; t++) run_token(job, x, t, -1);
-    for (int64_t t = 0; t < seq->nq; t++)
-        nonpositive += run_token(job, x, causal ? alone + t : -1, t);
-    return nonpositive;
-}
-
-/* One kv head of one sequence; `own` is scratch for a state nobody asked for. */
-static int64_t run_state(lnt_run *run, token *x, memory own, int64_t s, int64_t kvh)
-{
-    const lnt_attn_io *io = run->io;
-    const chunk_job job = lnt_chunk_job(run, s, kvh);
-    x->mem = io->state_out ? lnt_memory_of(io->state_out, s, kvh) : own;
-    lnt_memory_copy(x->mem, lnt_memory_of(io->state_in, s, kvh), x->D * x->mp, x->Dp);
-    return run_sequence(&job, x);
-}
-
-static void prefetch(const void *from, size_t bytes)
-{
-    for (size_t i = 0; i < bytes; i += LNT_ALIGN) __builtin_prefetch((const char *)from + i);
-}
-
-/* What the first token of a state reads besides S itself, which streams: each piece is too short for
- * the hardware to see it coming. */
-static void prefetch_state(const lnt_run *run, const token *x, int64_t s, int64_t kvh)
-{
-    const lnt_attn_io *io = run->io;
-    const lnt_sequence seq = lnt_io_sequence(io, s);
-    const memory start = lnt_memory_of(io->state_in, s, kvh);
-    const size_t size = lnt_dtype_size(run->p->dtype);
-    if (start.s) prefetch(start.s, x->mp * sizeof(real));
-    if (start.z) prefetch(start.z, x->Dp * sizeof(real));
-    if (seq.nk) {
-        prefetch(lnt_tensor_row(&io->k, seq.b, kvh, seq.k0), (size_t)run->p->dim * size);
-        prefetch(lnt_tensor_row(&io->v, seq.b, kvh, seq.k0), x->m * size);
-    }
-    if (seq.nq) {
-        const int64_t h = kvh * (run->p->heads / run->p->kv_heads);
-        prefetch(lnt_tensor_row(&io->q, seq.b, h, seq.q0), (size_t)run->p->dim * size);
-    }
-}
-
-/* The states that fall to one of `threads` threads. */
-static int64_t run_share(lnt_run *run, int thread, int threads)
-{
-    const int64_t KVH = run->p->kv_heads, states = run->sequences * KVH;
-    const int64_t first = states * thread / threads, last = states * (thread + 1) / threads;
-    lnt_arena arena = { .base = run->scratch + (size_t)thread * run->scratch_stride,
-                        .capacity = run->scratch_stride };
-    token x = take_token(&arena, run->p);
-    const memory own = x.mem;
-    int64_t nonpositive = 0;
-    for (int64_t unit = first; unit < last; unit++) {
-        if (unit + 1 < last) prefetch_state(run, &x, (unit + 1) / KVH, (unit + 1) % KVH);
-        nonpositive += run_state(run, &x, own, unit / KVH, unit % KVH);
-    }
-    return nonpositive;
-}
-
-static void forward(lnt_run *run)
-{
-    const int threads = chunk_threads(run);
-    int64_t nonpositive = 0;
-    if (!run->partial) lnt_clear_gaps(run, &run->io->out, false);
-    if (threads == 1) { /* a parallel region of one costs as much as a small head */
-        run->nonpositive = run_share(run, 0, 1);
-        return;
-    }
-#pragma omp parallel num_threads(threads) reduction(+ : nonpositive)
-    nonpositive += run_share(run, omp_get_thread_num(), omp_get_num_threads());
-    run->nonpositive = nonpositive;
-}
-
-static double cost(const lnt_attn_desc *p)
-{
-    return (double)p->batch * 2 * (double)lnt_problem_width(p) * (double)p->dim_value *
-           ((double)p->kv_heads * (double)p->length_k + (double)p->heads * (double)p->length_q);
-}
+static void forward(lnt_run *run) { lnt_recurrent_forward(phi, run); }
 
 static size_t scratch(const lnt_attn_desc *p)
 {
-    lnt_arena counting = { 0 };
-    take_token(&counting, p);
-    const size_t own = counting.overflow ? SIZE_MAX : counting.used;
-    const size_t back = p->backward ? lnt_chunk_scratch(p) : 0;
+    const size_t own = lnt_recurrent_scratch(p), back = p->backward ? lnt_chunk_scratch(p) : 0;
     return own > back ? own : back;
 }
 
 const lnt_algo LNT_REAL_NAME(lnt_algo_linear_recurrent) = { .mechanism = LNT_LINEAR,
                                                             .name = "linear/recurrent",
                                                             .rate = 8e-11,
-                                                            .cost = cost,
+                                                            .cost = lnt_recurrent_cost,
                                                             .takes_state = true,
                                                             .shared = lnt_two_per_query,
                                                             .scratch = scratch,

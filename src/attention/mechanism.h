@@ -44,9 +44,12 @@ typedef struct lnt_algo {
 double lnt_run_pairs(const lnt_run *run);
 double lnt_run_tokens(const lnt_run *run);
 
-/* FLOPs by the formulas of docs/math, whatever the algorithm: what a benchmark may count. */
-double lnt_useful_flops(const lnt_attn_desc *p);
-double lnt_useful_flops_backward(const lnt_attn_desc *p);
+/* FLOPs of a forward and a backward run by the formulas of docs/math, of the quadratic form and of
+ * the form with a state: what a benchmark may count, whatever the algorithm happens to do. */
+double lnt_direct_flops(const lnt_attn_desc *p);
+double lnt_direct_flops_backward(const lnt_attn_desc *p);
+double lnt_state_flops(const lnt_attn_desc *p);
+double lnt_state_flops_backward(const lnt_attn_desc *p);
 double lnt_pairs(const lnt_attn_desc *p); /* visible (query, key) pairs, all heads and batches */
 
 #endif

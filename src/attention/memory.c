@@ -1,6 +1,7 @@
-/* attention/memory.c - the state of linear attention: S [D,m] and z [D] per kv head, of fixed size.
+/* attention/memory.c - the state of linear and Taylor attention: S [D,m] and z [D] per kv head, of
+ * fixed size.
  *
- * Every operation is a run of the recurrent or the chunked algorithm with the state before and
+ * Every operation is a run of an algorithm with the state before and
  * after it: appending is a run without queries, querying one without keys. */
 #include <math.h>
 
@@ -10,6 +11,8 @@
 
 extern const lnt_algo lnt_algo_linear_recurrent_f32, lnt_algo_linear_recurrent_f64;
 extern const lnt_algo lnt_algo_linear_chunked_f32, lnt_algo_linear_chunked_f64;
+extern const lnt_algo lnt_algo_taylor_recurrent_f32, lnt_algo_taylor_recurrent_f64;
+extern const lnt_algo lnt_algo_taylor_state_f32, lnt_algo_taylor_state_f64;
 
 enum { FEW_TOKENS = 4 }; /* up to here the recurrent form is faster than a chunk */
 
@@ -28,6 +31,11 @@ static lnt_dtype dtype(const lnt_attn_desc *p) { return p->dtype == LNT_F64 ? LN
 static int algorithms(const lnt_attn_desc *p, const lnt_algo *algos[2])
 {
     const bool wide = p->dtype == LNT_F64;
+    if (p->mechanism == LNT_TAYLOR) {
+        algos[0] = wide ? &lnt_algo_taylor_recurrent_f64 : &lnt_algo_taylor_recurrent_f32;
+        algos[1] = wide ? &lnt_algo_taylor_state_f64 : &lnt_algo_taylor_state_f32;
+        return 2;
+    }
     algos[0] = wide ? &lnt_algo_linear_recurrent_f64 : &lnt_algo_linear_recurrent_f32;
     algos[1] = wide ? &lnt_algo_linear_chunked_f64 : &lnt_algo_linear_chunked_f32;
     return 2;

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "attention/basis.h"
 #include "attention/feature.h"
 #include "attention/state.h"
 #include "core/tensor.h"
@@ -15,6 +16,7 @@ const char *lnt_mechanism_name(lnt_mechanism mechanism)
     switch (mechanism) {
     case LNT_SOFTMAX: return "softmax";
     case LNT_LINEAR: return "linear";
+    case LNT_TAYLOR: return "taylor";
     }
     return NULL;
 }
@@ -23,6 +25,13 @@ const char *lnt_feature_map_name(lnt_feature_map map)
 {
     static const char *const names[] = { "elu1", "relu", "exp", "identity", "fourier", "positive" };
     const size_t i = (size_t)map;
+    return i < sizeof names / sizeof names[0] ? names[i] : NULL;
+}
+
+const char *lnt_normalize_name(lnt_normalize normalize)
+{
+    static const char *const names[] = { "none", "taylorshift" };
+    const size_t i = (size_t)normalize;
     return i < sizeof names / sizeof names[0] ? names[i] : NULL;
 }
 
@@ -96,6 +105,33 @@ static lnt_status check_linear(lnt_ctx *ctx, lnt_attn_desc *p)
     return LNT_OK;
 }
 
+static lnt_status check_taylor(lnt_ctx *ctx, lnt_attn_desc *p)
+{
+    if (p->terms == 0) p->terms = 4;
+    if (p->terms < 1 || p->terms > LNT_MAX_TERMS)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "terms is %lld, must be 1 to %d",
+                        (long long)p->terms, LNT_MAX_TERMS);
+    for (int64_t t = 0; p->coefficients && t < p->terms; t++)
+        if (!isfinite(p->coefficients[t]))
+            return lnt_fail(ctx, LNT_ERR_ARGUMENT, "coefficient %lld is %g, must be finite",
+                            (long long)t, p->coefficients[t]);
+    if (!lnt_normalize_name(p->normalize))
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "normalize is %d, must be none or taylorshift",
+                        (int)p->normalize);
+    if (p->temperature && p->normalize != LNT_NORMALIZE_TAYLORSHIFT)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "temperature needs normalize taylorshift");
+    for (int64_t h = 0; p->temperature && h < p->heads; h++)
+        if (!isfinite(p->temperature[h]))
+            return lnt_fail(ctx, LNT_ERR_ARGUMENT, "temperature of head %lld is %g, must be finite",
+                            (long long)h, p->temperature[h]);
+    return LNT_OK;
+}
+
+double lnt_problem_coefficient(const lnt_attn_desc *p, int64_t term)
+{
+    return p->coefficients ? p->coefficients[term] : 1 / tgamma((double)term + 1);
+}
+
 lnt_status lnt_problem_resolve(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_attn_desc *out)
 {
     if (!desc) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "desc is NULL");
@@ -104,7 +140,7 @@ lnt_status lnt_problem_resolve(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_attn
                         sizeof *desc);
     *out = *desc;
     if (!lnt_mechanism_name(out->mechanism))
-        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "mechanism is %d, must be softmax or linear",
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "mechanism is %d, must be softmax, linear or taylor",
                         (int)out->mechanism);
     if (!lnt_dtype_size(out->dtype))
         return lnt_fail(ctx, LNT_ERR_DTYPE, "dtype is %d, must be f32, f16, bf16 or f64",
@@ -114,16 +150,31 @@ lnt_status lnt_problem_resolve(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_attn
     if (out->dim_value == 0) out->dim_value = out->dim;
     lnt_status status = check_shape(ctx, out);
     if (status) return status;
-    if (isnan(out->scale)) out->scale = 1 / sqrt((double)out->dim);
+    const bool unit = out->mechanism == LNT_TAYLOR && out->normalize == LNT_NORMALIZE_TAYLORSHIFT;
+    if (isnan(out->scale)) out->scale = unit ? 1 : 1 / sqrt((double)out->dim);
     if (isinf(out->scale))
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "scale is infinite, must be finite");
-    return out->mechanism == LNT_LINEAR ? check_linear(ctx, out) : LNT_OK;
+    if (out->mechanism != LNT_LINEAR) out->decay = NULL;
+    if (out->mechanism != LNT_TAYLOR) out->coefficients = out->temperature = NULL;
+    switch (out->mechanism) {
+    case LNT_LINEAR: return check_linear(ctx, out);
+    case LNT_TAYLOR: return check_taylor(ctx, out);
+    case LNT_SOFTMAX: break;
+    }
+    return LNT_OK;
+}
+
+int64_t lnt_score_width(const lnt_attn_desc *p)
+{
+    return p->mechanism == LNT_LINEAR && lnt_feature_is_random(p->feature_map) ? p->features
+                                                                               : p->dim;
 }
 
 int64_t lnt_problem_width(const lnt_attn_desc *p)
 {
-    return p->mechanism == LNT_LINEAR && lnt_feature_is_random(p->feature_map) ? p->features
-                                                                               : p->dim;
+    if (p->mechanism != LNT_TAYLOR) return lnt_score_width(p);
+    const int64_t size = lnt_basis_size(p->dim, p->terms);
+    return size < 0 ? INT64_MAX : size; /* no memory holds that: refused when it is asked for */
 }
 
 /* ---- one run --------------------------------------------------------------------------------- */

@@ -9,7 +9,14 @@
  * sentence that says which field is wrong.  out->decay still points at the caller's array. */
 lnt_status lnt_problem_resolve(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_attn_desc *out);
 
-/* Width of phi(x): dim, or `features` for the random maps.  p is resolved. */
+/* a_term of taylor. */
+double lnt_problem_coefficient(const lnt_attn_desc *p, int64_t term);
+
+/* Width of the q and k whose product is a score: dim, or `features` for the random maps. */
+int64_t lnt_score_width(const lnt_attn_desc *p);
+
+/* Width of what a state sums over: dim, `features` for the random maps, the number of monomials for
+ * taylor.  p is resolved. */
 int64_t lnt_problem_width(const lnt_attn_desc *p);
 
 /* One sequence of a run: rows q0 .. q0+nq-1 of q and k0 .. k0+nk-1 of k, v at batch index b. */

@@ -2,14 +2,16 @@
  *
  *     softmax:  y = sum_j e^{s q.k_j} v_j / sum_j e^{s q.k_j}
  *     linear:   y = sum_j w_j v_j / (sum_j w_j + eps),  w_j = g^{t-j} phi(q).phi(k_j)
+ *     taylor:   y = sum_j w_j v_j / sum_j w_j,  w_j = sum_p a_p (s q.k_j)^p
  *
  * over the keys j that the query, itself at key position t = i + n_k - n_q, may see.  O(n (d + m))
  * a row for softmax; linear maps every key again for every row.  Slow on purpose: nothing here is
  * shared with the algorithms that are held against it but the random weights.
- * See docs/math/softmax.md and docs/math/linear.md. */
+ * See docs/math. */
 #include <math.h>
 #include <string.h>
 
+#include "attention/basis.h"
 #include "attention/feature.h"
 #include "attention/problem.h"
 #include "core/context.h"
@@ -36,12 +38,35 @@ static double value(const row *r, int64_t j, int64_t c)
     return lnt_tensor_get(&r->io->v, r->seq.b, r->kv, r->seq.k0 + j, c);
 }
 
+static bool is_normalised(const row *r)
+{
+    return r->p->mechanism == LNT_TAYLOR && r->p->normalize == LNT_NORMALIZE_TAYLORSHIFT;
+}
+
+static double key_norm(const row *r, int64_t j)
+{
+    double square = 0;
+    for (int64_t c = 0; c < r->p->dim; c++) square += key(r, j, c) * key(r, j, c);
+    return is_normalised(r) ? fmax(sqrt(square), 1e-12) : 1;
+}
+
+/* What the query is multiplied by: the scale, and with taylorshift tau / |q|. */
+static double query_factor(const row *r)
+{
+    double square = 0;
+    for (int64_t c = 0; c < r->p->dim; c++)
+        square += pow(lnt_tensor_get(&r->io->q, r->seq.b, r->h, r->i, c), 2);
+    if (!is_normalised(r)) return r->p->scale;
+    const double tau = r->p->temperature ? r->p->temperature[r->h] : 1;
+    return r->p->scale * tau / fmax(sqrt(square), 1e-12);
+}
+
 static double logit(const row *r, int64_t j)
 {
     double sum = 0;
     for (int64_t c = 0; c < r->p->dim; c++)
         sum += lnt_tensor_get(&r->io->q, r->seq.b, r->h, r->i, c) * key(r, j, c);
-    return r->p->scale * sum;
+    return query_factor(r) * sum / key_norm(r, j);
 }
 
 /* num [m] / den, 0 where there is nothing to divide by. */
@@ -127,6 +152,69 @@ static void linear_row(const row *r, double *out)
     divide(out, p->dim_value, den + p->eps);
 }
 
+/* Orderings of the p indices of a monomial, which are sorted: p! / prod r!. */
+static double orderings(const int64_t *index, int p)
+{
+    double count = 1;
+    for (int i = 0, repeats = 0; i < p; i++) {
+        repeats = i && index[i] == index[i - 1] ? repeats + 1 : 1;
+        count *= (double)(i + 1) / repeats;
+    }
+    return count;
+}
+
+/* One state to read: what is summed, and the place of the next monomial in it. */
+typedef struct reading {
+    const row *r;
+    lnt_tensor s, z;
+    int64_t feature;
+    double *num, den;
+} reading;
+
+/* Every monomial of degree p whose first n indices are given. */
+static void read_monomials(reading *x, int64_t index[LNT_MAX_TERMS], int n, int p)
+{
+    const row *r = x->r;
+    if (n < p) {
+        for (index[n] = n ? index[n - 1] : 0; index[n] < r->p->dim; index[n]++)
+            read_monomials(x, index, n + 1, p);
+        return;
+    }
+    double weight = lnt_problem_coefficient(r->p, p) * orderings(index, p);
+    for (int i = 0; i < p; i++)
+        weight *= query_factor(r) * lnt_tensor_get(&r->io->q, r->seq.b, r->h, r->i, index[i]);
+    x->den += weight * lnt_tensor_get(&x->z, r->s, r->kv, 0, x->feature);
+    for (int64_t c = 0; c < r->p->dim_value; c++)
+        x->num[c] += weight * lnt_tensor_get(&x->s, r->s, r->kv, x->feature, c);
+    x->feature++;
+}
+
+static double add_taylor_state(const row *r, double *num)
+{
+    const char *name;
+    reading x = { .r = r, .num = num };
+    int64_t index[LNT_MAX_TERMS];
+    lnt_state *state = (lnt_state *)(uintptr_t)r->io->state_in; /* only read */
+    if (lnt_state_tensor(state, 0, &name, &x.s) || lnt_state_tensor(state, 1, &name, &x.z))
+        return NAN;
+    for (int p = 0; p < r->p->terms; p++) read_monomials(&x, index, 0, p);
+    return x.den;
+}
+
+static void taylor_row(const row *r, double *out)
+{
+    double den = r->io->state_in ? add_taylor_state(r, out) : 0;
+    for (int64_t j = 0; j < r->end; j++) {
+        const double x = logit(r, j);
+        double weight = 0, power = 1;
+        for (int64_t t = 0; t < r->p->terms; t++, power *= x)
+            weight += lnt_problem_coefficient(r->p, t) * power;
+        den += weight;
+        for (int64_t c = 0; c < r->p->dim_value; c++) out[c] += weight * value(r, j, c);
+    }
+    divide(out, r->p->dim_value, den);
+}
+
 /* The sequence that row i at batch index b belongs to; false: none, so the row is zeros. */
 static bool find_sequence(row *r, int64_t sequences, int64_t b)
 {
@@ -185,8 +273,8 @@ lnt_status lnt_reference_row(lnt_ctx *ctx, const lnt_attn_desc *desc, const lnt_
     memset(out, 0, (size_t)p.dim_value * sizeof *out);
     row r = { .p = &p, .io = io, .h = h, .kv = h * p.kv_heads / p.heads, .i = i };
     if (!find_sequence(&r, sequences, b)) return LNT_OK;
-    if (p.mechanism == LNT_SOFTMAX) {
-        softmax_row(&r, out);
+    if (p.mechanism != LNT_LINEAR) {
+        (p.mechanism == LNT_SOFTMAX ? softmax_row : taylor_row)(&r, out);
         return LNT_OK;
     }
     size_t bytes;

@@ -102,7 +102,7 @@ static size_t scratch_bytes(const lnt_attn_desc *p)
 const lnt_algo LNT_REAL_NAME(lnt_algo_softmax_rows) = { .mechanism = LNT_SOFTMAX,
                                                         .name = "softmax/rows",
                                                         .rate = 1.5e-10,
-                                                        .cost = lnt_useful_flops,
+                                                        .cost = lnt_direct_flops,
                                                         .shared = lnt_two_per_query,
                                                         .scratch = scratch_bytes,
                                                         .forward = forward,

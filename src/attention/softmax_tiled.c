@@ -21,21 +21,16 @@ static const real *read_keys(const lnt_run *run, lnt_feature_tile *feature, int6
     return read_rows(run_kernels(run), own, ld, &run->io->k, b, h, n0, n);
 }
 
-static void fold(const kernels *ker, real *x, size_t ld, size_t keys, size_t padded, real *max,
-                 real *sum, real *rescale)
-{
-    ker->softmax_fold(x, ld, keys, padded, max, sum, rescale);
-}
-
 static real log_sum_exp(const lnt_run *run, real max, real sum)
 {
     (void)run;
     return sum > 0 ? max + (real)log((double)sum) : 0;
 }
 
-static void weigh(const kernels *ker, real *x, real *dw, size_t ld, size_t keys, size_t padded,
-                  const real *statistic, const real *delta)
+static void weigh(const lnt_run *run, const kernels *ker, real *x, real *dw, size_t ld, size_t keys,
+                  size_t padded, const real *statistic, const real *delta)
 {
+    (void)run;
     ker->softmax_weights(x, ld, keys, padded, statistic);
     ker->softmax_grad(dw, x, ld, keys, padded, delta);
 }
@@ -57,11 +52,9 @@ static void store_dk(const lnt_run *run, lnt_feature_tile *feature, int64_t b, i
     store_columns(run_kernels(run), &run->grads->dk, b, h, n0, n, columns, ld);
 }
 
-static const lnt_direct kind = { .masked = -(real)INFINITY,
-                                 .has_max = true,
+static const lnt_direct kind = { .has_max = true,
                                  .queries = load_queries,
                                  .keys = read_keys,
-                                 .fold = fold,
                                  .statistic = log_sum_exp,
                                  .weigh = weigh,
                                  .store_dq = store_dq,
@@ -76,7 +69,7 @@ static double cost(const lnt_attn_desc *p)
     lnt_attn_desc filled = *p;
     if (filled.length_q > 0 && filled.length_q < 8) filled.length_q = 8;
     if (filled.length_k < filled.length_q) filled.length_k = filled.length_q;
-    return lnt_useful_flops(&filled);
+    return lnt_direct_flops(&filled);
 }
 
 static int64_t chunk(const lnt_attn_desc *p)

@@ -311,10 +311,17 @@ lnt_status lnt_state_merge(lnt_state *dst, const lnt_state *src)
 
 /* ---- looking in ------------------------------------------------------------------------------ */
 
-/* What the numbers in a linear state mean: the map they were made with, and how they age. */
+/* What the numbers in a state of sums mean: the map they were made with, and how they age. */
 static lnt_status check_meaning(lnt_ctx *ctx, const char *name, const lnt_attn_desc *own,
                                 const lnt_attn_desc *p)
 {
+    if (p->mechanism == LNT_TAYLOR && own->terms != p->terms)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "%s: terms is %lld, expected %lld", name,
+                        (long long)own->terms, (long long)p->terms);
+    if (p->mechanism == LNT_TAYLOR && own->normalize != p->normalize)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "%s: normalize is %s, expected %s", name,
+                        lnt_normalize_name(own->normalize), lnt_normalize_name(p->normalize));
+    if (p->mechanism == LNT_TAYLOR) return LNT_OK; /* the rest is on the side of q */
     if (own->feature_map != p->feature_map)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "%s: feature_map is %s, expected %s", name,
                         lnt_feature_map_name(own->feature_map),
@@ -355,7 +362,7 @@ lnt_status lnt_state_fits(lnt_ctx *ctx, const char *name, const lnt_state *state
         return lnt_fail(ctx, LNT_ERR_DTYPE, "%s: dtype is %s, expected %s", name,
                         lnt_dtype_name(state->kind->dtype(own)),
                         lnt_dtype_name(state->kind->dtype(p)));
-    return own->mechanism == LNT_LINEAR ? check_meaning(ctx, name, own, p) : LNT_OK;
+    return own->mechanism == LNT_SOFTMAX ? LNT_OK : check_meaning(ctx, name, own, p);
 }
 
 void lnt_state_advance(const lnt_attn_io *io, int64_t sequences)

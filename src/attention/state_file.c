@@ -54,6 +54,10 @@ static lnt_status describe(lnt_ctx *ctx, const lnt_attn_desc *p, metadata *meta)
     add_number(meta, "kv_heads", p->kv_heads);
     add_number(meta, "dim", p->dim);
     add_number(meta, "dim_value", p->dim_value);
+    if (p->mechanism == LNT_TAYLOR) {
+        add_number(meta, "terms", p->terms);
+        add(meta, "normalize", lnt_normalize_name(p->normalize));
+    }
     if (p->mechanism != LNT_LINEAR) return LNT_OK;
     add(meta, "feature_map", lnt_feature_map_name(p->feature_map));
     if (lnt_feature_is_random(p->feature_map)) {

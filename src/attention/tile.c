@@ -18,6 +18,31 @@ static double run_eps(const lnt_run *run)
     return run->p->mechanism == LNT_LINEAR ? run->p->eps : 0;
 }
 
+void lnt_quotient_reload(const lnt_run *run, const kernels *ker, int64_t b, int64_t h, int64_t n0,
+                         size_t n, real *dn, size_t ld, real *dden)
+{
+    const real *kept = kept_of(run, b, h, n0);
+    load_rows(ker, dn, ld, &run->grads->dout, b, h, n0, n, 1);
+    for (size_t i = 0; i < n; i++) {
+        ker->scale(dn + i * ld, kept[2 * i], (size_t)run->p->dim_value);
+        dden[i] = kept[2 * i + 1];
+    }
+}
+
+void lnt_quotient_grad(const lnt_run *run, const kernels *ker, int64_t b, int64_t h, int64_t n0,
+                       size_t n, const real *num, const real *den, real *dn, size_t ld, real *dden)
+{
+    real *keep = kept_of(run, b, h, n0);
+    load_rows(ker, dn, ld, &run->grads->dout, b, h, n0, n, 1);
+    for (size_t i = 0; i < n; i++) {
+        const real total = den[i] + (real)run_eps(run), inverse = total == 0 ? 0 : 1 / total;
+        const real along = ker->dot(dn + i * ld, num + i * ld, (size_t)run->p->dim_value);
+        keep[2 * i] = inverse;
+        keep[2 * i + 1] = -along * inverse * inverse;
+    }
+    lnt_quotient_reload(run, ker, b, h, n0, n, dn, ld, dden);
+}
+
 /* num / total where 1 / total would overflow. */
 static void divide_row(const lnt_run *run, int64_t b, int64_t h, int64_t n, const real *num,
                        real total)

@@ -80,9 +80,25 @@ static inline void transpose(const kernels *ker, real *dst, size_t ldd, const re
     ker->store_columns(dst, LNT_REAL_DTYPE, (int64_t)ldd, 1, src, lds, n, width);
 }
 
-/* What backward carries from its first pass to its second: two numbers for each query. */
+/* What backward carries from its first pass to its second: two numbers for each query.  Their bytes;
+ * and where those of head h from row n0 on are. */
 size_t LNT_REAL_NAME(lnt_two_per_query)(const lnt_attn_desc *p);
 #define lnt_two_per_query LNT_REAL_NAME(lnt_two_per_query)
+static inline real *kept_of(const lnt_run *run, int64_t b, int64_t h, int64_t n0)
+{
+    return (real *)run->shared + 2 * ((b * run->p->heads + h) * run->io->q.shape[2] + n0);
+}
+
+/* The gradient of y = num / den: dn [n, ld] = dy / den and dden [n] = -(dy.y) / den, for n queries of
+ * head h from row n0 on.  The first keeps 1 / den and dden, the second reads them back. */
+void LNT_REAL_NAME(lnt_quotient_grad)(const lnt_run *run, const kernels *ker, int64_t b, int64_t h,
+                                      int64_t n0, size_t n, const real *num, const real *den,
+                                      real *dn, size_t ld, real *dden);
+void LNT_REAL_NAME(lnt_quotient_reload)(const lnt_run *run, const kernels *ker, int64_t b,
+                                        int64_t h, int64_t n0, size_t n, real *dn, size_t ld,
+                                        real *dden);
+#define lnt_quotient_grad LNT_REAL_NAME(lnt_quotient_grad)
+#define lnt_quotient_reload LNT_REAL_NAME(lnt_quotient_reload)
 
 /* n queries of head h from row n0 are summed: num [n, ld], den [n], max [n] (softmax, else NULL) go
  * into the run's partial if it has one, else out = num / (den + eps).  `seen`: there was a key or a

@@ -62,6 +62,7 @@ static int describe(job *j)
     lnt_plan *plan;
     if (j->state && whole.mechanism == LNT_SOFTMAX)
         whole.length_k += lnt_state_tokens(j->state, 0);
+    else whole.state = j->state != NULL;
     if (lnt_plan_create(j->ctx, &whole, &plan)) return fail_ctx(j->ctx);
     j->info = (lnt_plan_info){ .size = sizeof j->info };
     const lnt_status status = lnt_plan_describe(plan, &j->info);

@@ -12,14 +12,20 @@
 static const struct {
     lnt_mechanism mechanism;
     pass_kind pass;
-    int64_t batch, heads, length;
+    int64_t batch, heads, dim, length;
+    const char *algorithm; /* NULL: the planner's choice */
 } suite[] = {
-    { LNT_SOFTMAX, PASS_FORWARD, 1, 4, 4096 }, { LNT_SOFTMAX, PASS_BACKWARD, 1, 4, 4096 },
-    { LNT_SOFTMAX, PASS_STEP, 1, 4, 4096 },    { LNT_LINEAR, PASS_FORWARD, 1, 8, 16384 },
-    { LNT_LINEAR, PASS_BACKWARD, 1, 8, 16384 }, { LNT_LINEAR, PASS_STEP, 16, 8, 16384 },
-    { LNT_LINEAR, PASS_STEP, 1, 8, 16384 },
+    { LNT_SOFTMAX, PASS_FORWARD, 1, 4, 64, 4096, NULL },
+    { LNT_SOFTMAX, PASS_BACKWARD, 1, 4, 64, 4096, NULL },
+    { LNT_SOFTMAX, PASS_STEP, 1, 4, 64, 4096, NULL },
+    { LNT_LINEAR, PASS_FORWARD, 1, 8, 64, 16384, NULL },
+    { LNT_LINEAR, PASS_BACKWARD, 1, 8, 64, 16384, NULL },
+    { LNT_LINEAR, PASS_STEP, 16, 8, 64, 16384, NULL },
+    { LNT_LINEAR, PASS_STEP, 1, 8, 64, 16384, NULL },
+    { LNT_TAYLOR, PASS_FORWARD, 1, 8, 16, 16384, "taylor/state" },
+    { LNT_TAYLOR, PASS_FORWARD, 1, 4, 32, 8192, "taylor/state" },
 };
-enum { SUITE_SIZE = sizeof suite / sizeof suite[0], SUITE_DIM = 64 };
+enum { SUITE_SIZE = sizeof suite / sizeof suite[0] };
 
 static void print_json(const measurement *m)
 {
@@ -36,6 +42,7 @@ static void print_json(const measurement *m)
     json_whole(&line, "kv_heads", d->kv_heads);
     json_whole(&line, "dim", d->dim);
     json_whole(&line, "dim_value", d->dim_value);
+    if (d->mechanism == LNT_TAYLOR) json_whole(&line, "terms", d->terms);
     json_whole(&line, "length", d->length_q);
     json_flag(&line, "causal", d->causal != 0);
     json_text(&line, "pass", option_choice(OPT_PASS, (int)m->pass));
@@ -67,10 +74,13 @@ static void add_row(table *t, const measurement *m)
     table_row(t);
     table_cell(t, "%s", m->algorithm);
     table_cell(t, "%s", option_choice(OPT_PASS, (int)m->pass));
-    char batch[32] = "";
+    char batch[32] = "", terms[32] = "";
     if (d->batch != 1) snprintf(batch, sizeof batch, "%lld x ", (long long)d->batch);
-    table_cell(t, "%s%s%lld x %lld, %lld tokens, %s", d->causal ? "causal " : "", batch,
-               (long long)d->heads, (long long)d->dim, (long long)d->length_q,
+    if (d->mechanism == LNT_TAYLOR)
+        snprintf(terms, sizeof terms, ", %lld term%s", (long long)d->terms,
+                 d->terms == 1 ? "" : "s");
+    table_cell(t, "%s%s%lld x %lld%s, %lld tokens, %s", d->causal ? "causal " : "", batch,
+               (long long)d->heads, (long long)d->dim, terms, (long long)d->length_q,
                lnt_dtype_name(d->dtype));
     table_cell(t, "%d", m->threads);
     table_cell(t, "%s", text_seconds(m->seconds, text, sizeof text));
@@ -127,9 +137,11 @@ static int measure_suite(lnt_ctx *const *ctx, int contexts, bool as_json,
             desc.mechanism = suite[i].mechanism;
             desc.batch = suite[i].batch;
             desc.heads = desc.kv_heads = suite[i].heads;
-            desc.dim = desc.dim_value = SUITE_DIM;
+            desc.dim = desc.dim_value = suite[i].dim;
             desc.length_q = desc.length_k = suite[i].length;
             desc.causal = 1;
+            desc.terms = DEFAULT_TERMS;
+            desc.algorithm = suite[i].algorithm;
             snprintf(what, sizeof what, "%s %s", lnt_mechanism_name(desc.mechanism),
                      option_choice(OPT_PASS, (int)suite[i].pass));
             progress(what, i * contexts + c, SUITE_SIZE * contexts);

@@ -18,15 +18,32 @@ typedef struct figure {
     bool applies;
 } figure;
 
-enum { FIGURES = 14 };
+enum { FIGURES = 16 };
 
-static void collect(const lnt_plan_info *p, bool backward, figure out[FIGURES])
+/* The crossovers of the paper on TaylorShift, which is three terms: the first length at which its
+ * state form, one head of width d, does fewer operations (N0) and holds fewer numbers (N1) than
+ * its direct form.  Its basis is not the symmetric one: ours comes sooner.  docs/math/taylor.md */
+static double paper_speed(double d)
 {
+    return ceil((((4 * d + 10) * d + 9) * d + 4) / (4 * d + 6));
+}
+
+static double paper_memory(double d)
+{
+    const double root = sqrt((((d + 12) * d + 14) * d + 4) * d + 1);
+    return ceil(((d + 2) * d + 1 + root) / 4);
+}
+
+static void collect(const lnt_attn_desc *desc, const lnt_plan_info *p, figure out[FIGURES])
+{
+    const bool shift = desc->mechanism == LNT_TAYLOR && desc->terms == 3;
+    const double d = (double)desc->dim;
     const figure all[FIGURES] = {
         { "chunk", "tokens per chunk or tile", TOKENS, (double)p->chunk, p->chunk > 0 },
         { "seconds", "forward run, estimated", SECONDS, p->seconds, p->seconds > 0 },
         { "flops", "operations, forward", COUNT, p->flops, true },
-        { "flops_backward", "operations, backward", COUNT, p->flops_backward, backward },
+        { "flops_backward", "operations, backward", COUNT, p->flops_backward,
+          desc->backward != 0 },
         { "flops_direct", "operations, direct form", COUNT, p->flops_direct, p->flops_direct > 0 },
         { "flops_state", "operations, state form", COUNT, p->flops_state, p->flops_state > 0 },
         { "entries_direct", "numbers held, direct form", COUNT, p->entries_direct,
@@ -35,11 +52,15 @@ static void collect(const lnt_plan_info *p, bool backward, figure out[FIGURES])
           p->entries_state > 0 },
         { "crossover_speed", "state form faster from length", TOKENS, p->crossover_speed,
           p->crossover_speed > 0 },
+        { "crossover_speed_paper", "  by the paper, one head (N0)", TOKENS, paper_speed(d), shift },
+        { "crossover_memory_paper", "  smaller, by the paper (N1)", TOKENS, paper_memory(d),
+          shift },
         { "flops_per_token", "operations of one step", COUNT, p->flops_per_token,
           p->flops_per_token > 0 },
         { "state_elements", "numbers in the state of a sequence", COUNT, p->state_elements,
           p->state_elements > 0 },
-        { "state_bytes", "state, all sequences", BYTES, (double)p->state_bytes, true },
+        { "state_bytes", "state, all sequences", BYTES, (double)p->state_bytes,
+          p->state_bytes > 0 || p->state_elements == 0 }, /* 0 also where no size_t holds it */
         { "kv_cache_elements", "numbers in a softmax cache", COUNT, p->kv_cache_elements,
           p->kv_cache_elements > 0 },
         { "workspace_bytes", "scratch of the plan", BYTES, (double)p->workspace_bytes, true },
@@ -62,6 +83,7 @@ static void print_json(const lnt_ctx *ctx, const lnt_attn_desc *d, const lnt_pla
     json_whole(&line, "kv_heads", d->kv_heads);
     json_whole(&line, "dim", d->dim);
     json_whole(&line, "dim_value", d->dim_value);
+    if (d->mechanism == LNT_TAYLOR) json_whole(&line, "terms", d->terms);
     json_whole(&line, "length", d->length_q);
     json_flag(&line, "causal", d->causal != 0);
     for (int i = 0; i < FIGURES; i++)
@@ -75,8 +97,13 @@ static void print_text(const lnt_ctx *ctx, const lnt_attn_desc *d, const lnt_pla
     const char *const headings[] = { info->algorithm, "", NULL };
     table t;
     char text[TABLE_CELL];
-    printf("%s%s, %s, %lld x %lld heads (%lld of keys), %lld tokens, widths %lld and %lld\n",
-           lnt_mechanism_name(d->mechanism), d->causal ? ", causal" : "", lnt_dtype_name(d->dtype),
+    char terms[32] = "";
+    if (d->mechanism == LNT_TAYLOR)
+        snprintf(terms, sizeof terms, " of %lld term%s", (long long)d->terms,
+                 d->terms == 1 ? "" : "s");
+    printf("%s%s%s, %s, %lld x %lld heads (%lld of keys), %lld tokens, widths %lld and %lld\n",
+           lnt_mechanism_name(d->mechanism), terms, d->causal ? ", causal" : "",
+           lnt_dtype_name(d->dtype),
            (long long)d->batch, (long long)d->heads, (long long)d->kv_heads,
            (long long)d->length_q, (long long)d->dim, (long long)d->dim_value);
     printf("on cpu (%s, %d thread%s) the choice is\n\n", lnt_ctx_isa(ctx), lnt_ctx_threads(ctx),
@@ -112,7 +139,7 @@ static int show(const options *o, lnt_ctx *ctx, const lnt_attn_desc *desc)
     const lnt_status status = lnt_plan_describe(plan, &info);
     lnt_plan_destroy(plan);
     if (status) return fail_ctx(ctx);
-    collect(&info, desc->backward, figures);
+    collect(desc, &info, figures);
     if (opt_given(o, OPT_JSON)) print_json(ctx, desc, &info, figures);
     else print_text(ctx, desc, &info, figures);
     return EXIT_OK;

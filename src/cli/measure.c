@@ -1,7 +1,8 @@
 /* cli/measure.c - times one pass of one problem, and this machine's peaks beside it.
  *
  * Useful operations and moved bytes are those the mathematics needs, not those an algorithm happens
- * to do: inputs and outputs once for a pass; for a step the state, read and (linear) written. */
+ * to do: inputs and outputs once for a pass; for a step the state, read and (unless it is a cache)
+ * written. */
 #include "cli/measure.h"
 
 #include <math.h>

@@ -16,13 +16,14 @@ typedef enum option_kind {
     KIND_SEED,   /* any 64-bit number */
     KIND_REAL,   /* finite, at least `least` */
     KIND_DECAYS, /* one number, or a comma list */
-    KIND_CHOICE, /* a word of choice() */
+    KIND_COEFFICIENTS, /* a comma list, or the word taylor */
+    KIND_CHOICE,       /* a word of choice() */
     KIND_TEXT
 } option_kind;
 
 #define MAX_EXTENT (INT64_C(1) << 40) /* what the library takes */
 
-enum { SOFTMAX_ONLY = 1 << LNT_SOFTMAX, LINEAR_ONLY = 1 << LNT_LINEAR };
+enum { SOFTMAX = 1 << LNT_SOFTMAX, LINEAR = 1 << LNT_LINEAR, TAYLOR = 1 << LNT_TAYLOR };
 enum {
     SHAPED = CMD_ATTEND | CMD_PLAN | CMD_BENCH, /* commands that describe a problem */
     EVERY = SHAPED | CMD_INFO | CMD_DEMO
@@ -80,18 +81,24 @@ static const option_row table[OPTION_COUNT] = {
                      .min = 0, .max = MAX_EXTENT, .help = "tokens in a sequence (4096)" },
     [OPT_BATCH] = { "batch", 0, KIND_WHOLE, "B", CMD_PLAN | CMD_BENCH, .problem = true, .min = 1,
                     .max = MAX_EXTENT, .help = "sequences at once (1)" },
-    [OPT_SCALE] = { "scale", 0, KIND_REAL, "X", SHAPED, SOFTMAX_ONLY, .problem = true,
-                    .least = -HUGE_VAL, .help = "factor of q.k (1/sqrt(dim)); softmax" },
-    [OPT_FEATURE_MAP] = { "feature-map", 0, KIND_CHOICE, NULL, SHAPED, LINEAR_ONLY,
+    [OPT_SCALE] = { "scale", 0, KIND_REAL, "X", SHAPED, SOFTMAX | TAYLOR, .problem = true,
+                    .least = -HUGE_VAL, .help = "factor of q.k (1/sqrt(dim)); softmax, taylor" },
+    [OPT_FEATURE_MAP] = { "feature-map", 0, KIND_CHOICE, NULL, SHAPED, LINEAR,
                           .problem = true, .choice = map_choice,
                           .help = "applied to q and k (elu1); linear" },
-    [OPT_FEATURES] = { "features", 0, KIND_WHOLE, "R", SHAPED, LINEAR_ONLY, .problem = true,
+    [OPT_FEATURES] = { "features", 0, KIND_WHOLE, "R", SHAPED, LINEAR, .problem = true,
                        .min = 1, .max = MAX_EXTENT,
                        .help = "width of the random maps fourier, positive (2 D); linear" },
-    [OPT_EPS] = { "eps", 0, KIND_REAL, "X", SHAPED, LINEAR_ONLY, .problem = true, .least = 0,
+    [OPT_EPS] = { "eps", 0, KIND_REAL, "X", SHAPED, LINEAR, .problem = true, .least = 0,
                   .help = "added to the denominator (1e-6); linear" },
-    [OPT_DECAY] = { "decay", 0, KIND_DECAYS, "G[,G...]", SHAPED, LINEAR_ONLY, .problem = true,
+    [OPT_DECAY] = { "decay", 0, KIND_DECAYS, "G[,G...]", SHAPED, LINEAR, .problem = true,
                     .help = "factor of what is remembered, a token; one per kv head; linear" },
+    [OPT_TERMS] = { "terms", 0, KIND_WHOLE, "P", SHAPED, TAYLOR, .problem = true, .min = 1,
+                    .max = MAX_TERMS,
+                    .help = "of a0 + a1 x + ... in place of e^x, 1 to 32 (4); taylor" },
+    [OPT_COEFFICIENTS] = { "coefficients", 0, KIND_COEFFICIENTS, "taylor|a0,a1,...", SHAPED,
+                           TAYLOR, .problem = true,
+                           .help = "one for each term (taylor: 1/p!); taylor" },
     [OPT_SEED] = { "seed", 0, KIND_SEED, "S", SHAPED, .problem = true,
                    .help = "of the random maps, and of the data of a benchmark (0)" },
     [OPT_DTYPE] = { "dtype", 0, KIND_CHOICE, NULL, SHAPED, .problem = true,
@@ -196,21 +203,45 @@ static int parse_real(const option_row *row, const char *text, option_value *val
                       row->least);
 }
 
-static int parse_decays(const option_row *row, const char *text, options *o)
+/* What a list may hold: numbers above one bound and up to another, in words too; `most` of them. */
+typedef struct list_rule {
+    double above, upto;
+    const char *allowed;
+    int most;
+} list_rule;
+
+static int parse_list(const option_row *row, const list_rule *rule, const char *text, double *list,
+                      int *count)
 {
-    o->decay_count = 0;
+    *count = 0;
     for (const char *item = text;; item++) {
         const char *end = item + strcspn(item, ",");
         double number = 0;
-        if (!read_real(item, end, &number) || number <= 0 || number > 1)
-            return fail_usage("--%s: '%.*s' is not a number above 0 and at most 1", row->name,
-                              (int)(end - item), item);
-        if (o->decay_count == MAX_DECAYS)
-            return fail_usage("--%s: more than %d numbers", row->name, MAX_DECAYS);
-        o->decay[o->decay_count++] = number;
+        if (!read_real(item, end, &number) || number <= rule->above || number > rule->upto)
+            return fail_usage("--%s: '%.*s' is not %s", row->name, (int)(end - item), item,
+                              rule->allowed);
+        if (*count == rule->most)
+            return fail_usage("--%s: more than %d numbers", row->name, rule->most);
+        list[(*count)++] = number;
         if (!*end) return EXIT_OK;
         item = end;
     }
+}
+
+static int parse_decays(const option_row *row, const char *text, options *o)
+{
+    static const list_rule rule = { 0, 1, "a number above 0 and at most 1", MAX_DECAYS };
+    return parse_list(row, &rule, text, o->decay, &o->decay_count);
+}
+
+static int parse_coefficients(const option_row *row, const char *text, options *o)
+{
+    static const list_rule rule = {
+        -HUGE_VAL, HUGE_VAL, "a finite number; give taylor, or one number for each term", MAX_TERMS
+    };
+    o->coefficient_count = 0;
+    if (!strcmp(text, "taylor")) return EXIT_OK;
+    return parse_list(row, &rule, text, o->coefficients, &o->coefficient_count);
 }
 
 /* The choices of a row joined by `separator`. */
@@ -248,6 +279,7 @@ static int parse_value(options *o, int id, const char *text)
     case KIND_SEED: return parse_seed(row, text, value);
     case KIND_REAL: return parse_real(row, text, value);
     case KIND_DECAYS: return parse_decays(row, text, o);
+    case KIND_COEFFICIENTS: return parse_coefficients(row, text, o);
     case KIND_CHOICE: return parse_choice(row, text, value);
     case KIND_TEXT:
         return *text ? EXIT_OK : fail_usage("--%s: the value is empty", row->name);

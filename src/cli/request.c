@@ -48,6 +48,10 @@ static int check_combinations(const options *o)
     if (map == LNT_MAP_FOURIER && opt_whole(o, OPT_FEATURES, 0) % 2)
         return fail_usage("--features: '%s' is odd; --feature-map fourier takes an even number",
                           opt_text(o, OPT_FEATURES));
+    const int count = o->coefficient_count;
+    if (count && opt_whole(o, OPT_TERMS, count) != count)
+        return fail_usage("--coefficients: %d numbers for --terms %s; give one for each term",
+                          count, opt_text(o, OPT_TERMS));
     if (opt_given(o, OPT_DECAY) && !opt_given(o, OPT_CAUSAL) && !step)
         return fail_usage("--decay needs --causal: without an order of tokens nothing fades");
     return EXIT_OK;
@@ -70,6 +74,9 @@ int request_mechanism(const options *o, lnt_attn_desc *desc)
     desc->feature_map = (lnt_feature_map)opt_whole(o, OPT_FEATURE_MAP, desc->feature_map);
     desc->features = opt_whole(o, OPT_FEATURES, desc->features);
     desc->eps = opt_real(o, OPT_EPS, desc->eps);
+    const int listed = o->coefficient_count;
+    desc->terms = opt_whole(o, OPT_TERMS, listed ? listed : DEFAULT_TERMS);
+    if (listed) desc->coefficients = o->coefficients;
     if (opt_given(o, OPT_SEED)) desc->seed = o->value[OPT_SEED].seed;
     return desc->algorithm ? check_algorithm(desc->algorithm, desc->mechanism) : EXIT_OK;
 }

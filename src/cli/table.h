@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-enum { TABLE_COLUMNS = 12, TABLE_ROWS = 48, TABLE_CELL = 48 };
+enum { TABLE_COLUMNS = 12, TABLE_ROWS = 48, TABLE_CELL = 64 };
 
 typedef struct table {
     int columns, rows; /* row 0 holds the headings */

@@ -18,10 +18,11 @@ static void make_positive(const lnt_tensor *t)
 
 /* Data for which the denominators are well above zero: otherwise an error would tell how hard the
  * problem is, not how well it is solved.  The random maps estimate a kernel of q - k and want short
- * vectors; the identity wants weights of one sign. */
+ * vectors; the identity and the polynomial of taylor, which at odd degree is below zero for far
+ * enough negative scores, want scores of one sign. */
 static lnt_status fill(lnt_ctx *ctx, const lnt_attn_desc *desc, const workload *w)
 {
-    const bool linear = desc->mechanism == LNT_LINEAR;
+    const bool linear = desc->mechanism == LNT_LINEAR, taylor = desc->mechanism == LNT_TAYLOR;
     const bool random = linear && (desc->feature_map == LNT_MAP_FOURIER ||
                                    desc->feature_map == LNT_MAP_POSITIVE);
     const double sigma = random ? 0.5 / sqrt((double)desc->dim) : 1;
@@ -30,7 +31,7 @@ static lnt_status fill(lnt_ctx *ctx, const lnt_attn_desc *desc, const workload *
     if (!status) status = lnt_tensor_fill_normal(ctx, &w->v, 4 * desc->seed + 2, 1);
     if (!status && w->dout.data)
         status = lnt_tensor_fill_normal(ctx, &w->dout, 4 * desc->seed + 3, 1);
-    if (!status && linear && desc->feature_map == LNT_MAP_IDENTITY) {
+    if (!status && (taylor || (linear && desc->feature_map == LNT_MAP_IDENTITY))) {
         make_positive(&w->q);
         make_positive(&w->k);
     }

@@ -142,6 +142,8 @@ static lnt_status check_grads(lnt_plan *plan, const lnt_attn_io *io, const lnt_a
             return lnt_fail(ctx, LNT_ERR_DTYPE, "%s: dtype is %s, the plan's is %s", want[i].name,
                             lnt_dtype_name(want[i].t->dtype), lnt_dtype_name(p->dtype));
     }
+    if (g->dtemperature && p->normalize != LNT_NORMALIZE_TAYLORSHIFT)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "dtemperature needs normalize taylorshift");
     lnt_status status = check_state(plan, "dstate_out", g->dstate_out);
     if (!status) status = check_state(plan, "dstate_in", g->dstate_in);
     if (!status && g->dstate_out) status = lnt_state_fits(ctx, "dstate_out", g->dstate_out, p, sequences);
@@ -175,7 +177,7 @@ static double step_flops(const lnt_attn_desc *p)
     one.causal = 1;
     one.length_q = 1;
     one.length_k = p->mechanism == LNT_SOFTMAX && p->length_k > 0 ? p->length_k : 1;
-    return lnt_useful_flops(&one);
+    return p->mechanism == LNT_SOFTMAX ? lnt_direct_flops(&one) : lnt_state_flops(&one);
 }
 
 lnt_status lnt_plan_describe(const lnt_plan *plan, lnt_plan_info *info)
@@ -188,18 +190,20 @@ lnt_status lnt_plan_describe(const lnt_plan *plan, lnt_plan_info *info)
                         sizeof *info);
     const double nq = (double)p->length_q, nk = (double)p->length_k;
     const double D = (double)lnt_problem_width(p), m = (double)p->dim_value;
+    const double width = (double)lnt_score_width(p);
+    const bool state = plan->algo->takes_state;
     lnt_attn_desc softmax = *p;
     softmax.mechanism = LNT_SOFTMAX;
     *info = (lnt_plan_info){
         .size = sizeof *info,
         .algorithm = plan->algo->name,
         .chunk = plan->algo->chunk ? plan->algo->chunk(p) : 1,
-        .flops = lnt_useful_flops(p),
-        .flops_backward = lnt_useful_flops_backward(p),
-        .flops_direct = lnt_pairs(p) * (2 * D + 2 * m + 3),
-        .flops_state = p->mechanism == LNT_LINEAR ? lnt_useful_flops(p) : 0,
-        .entries_direct = nq * nk + nk * (D + m) + nq * m,
-        .entries_state = p->mechanism == LNT_LINEAR ? D * m + D + nk * (D + m) + nq * m : 0,
+        .flops = state ? lnt_state_flops(p) : lnt_direct_flops(p),
+        .flops_backward = state ? lnt_state_flops_backward(p) : lnt_direct_flops_backward(p),
+        .flops_direct = lnt_direct_flops(p),
+        .flops_state = lnt_state_flops(p),
+        .entries_direct = nq * nk + nk * (width + m) + nq * m,
+        .entries_state = p->mechanism == LNT_SOFTMAX ? 0 : D * m + D + nk * (width + m) + nq * m,
         .seconds = lnt_planner_seconds(ctx, plan->index, p),
         .crossover_speed = lnt_planner_crossover(ctx, p),
         .workspace_bytes = plan->engine.memory.capacity,

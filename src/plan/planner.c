@@ -22,9 +22,8 @@ double lnt_planner_seconds(const lnt_ctx *ctx, int index, const lnt_attn_desc *p
 static const char *refusal_of(const lnt_algo *algo, const lnt_attn_desc *p)
 {
     if (p->state && !algo->takes_state)
-        return p->mechanism == LNT_SOFTMAX
-                   ? "plans take no state; stream through lnt_state_step"
-                   : "takes no state; linear/chunked and linear/recurrent do";
+        return p->mechanism == LNT_SOFTMAX ? "plans take no state; stream through lnt_state_step"
+                                           : "takes no state; the other algorithms do";
     return algo->refuses ? algo->refuses(p) : NULL;
 }
 

@@ -5,7 +5,9 @@
     npy.py same  A B TOLERANCE                         equal shapes, and elements within TOLERANCE
     npy.py shape FILE DESCR SHAPE                      what the header says
     npy.py rows  FROM TO FIRST END                     rows FIRST .. END-1 along the length
-    npy.py json  name=type ...                         stdin: JSON objects that have these fields
+    npy.py json  FILE name=type ...                    lines of JSON objects that have these fields
+    npy.py expect FILE EXPRESSION                      true of m, the first object, and lines, all
+    npy.py serve                                       these, one a line, arguments parted by \\x1f
 """
 import ast
 import json
@@ -13,6 +15,7 @@ import math
 import random
 import struct
 import sys
+import traceback
 
 FORMAT = {"f2": "e", "f4": "f", "f8": "d"}
 
@@ -95,11 +98,19 @@ FEATURE = {
 }
 
 
+def coefficients(option):
+    if "coefficients" in option:
+        return [float(a) for a in option["coefficients"].split(",")]
+    return [1 / math.factorial(p) for p in range(int(option.get("terms", 4)))]
+
+
 def weights(mechanism, q, keys, position, option):
     """One weight per key that the query sees, before the division."""
-    if mechanism == "softmax":
+    if mechanism in ("softmax", "taylor"):
         scale = float(option.get("scale", 1 / math.sqrt(len(q))))
         logits = [scale * sum(a * b for a, b in zip(q, k)) for k in keys]
+        if mechanism == "taylor":
+            return [sum(a * x ** p for p, a in enumerate(coefficients(option))) for x in logits]
         top = max(logits, default=0)
         return [math.exp(x - top) for x in logits]
     phi = FEATURE[option.get("map", "elu1")]
@@ -198,23 +209,54 @@ def rows(source, target, first, end):
 KINDS = {"text": str, "whole": int, "number": (int, float), "flag": bool, "list": list}
 
 
-def fields(*wanted):
-    lines = sys.stdin.read().splitlines()
-    if not lines:
-        fail("no JSON line")
-    for line in lines:
-        found = json.loads(line)
+def objects(path):
+    with open(path) as file:
+        found = [json.loads(line) for line in file]
+    if not found:
+        fail("no JSON line in %s" % path)
+    return found
+
+
+def fields(path, *wanted):
+    for found in objects(path):
         for item in wanted:
             name, kind = item.split("=")
             if name not in found:
-                fail("no field %s in %s" % (name, line))
+                fail("no field %s in %s" % (name, found))
             value = found[name]
             is_flag = isinstance(value, bool)
             if not isinstance(value, KINDS[kind]) or is_flag != (kind == "flag"):
                 fail("field %s is %r, not a %s" % (name, value, kind))
 
 
+def expect(path, expression):
+    lines = objects(path)
+    if not eval(expression, {"m": lines[0], "lines": lines}):
+        fail("not so: %s; %s has %s" % (expression, path, lines))
+
+
+COMMANDS = {"make": make, "check": check, "same": same, "shape": shape, "rows": rows,
+            "json": fields, "expect": expect}
+
+
+def serve():
+    """Starting Python takes longer than most of these commands do; so it is started once."""
+    for line in sys.stdin:
+        name, *arguments = line.rstrip("\n").split("\x1f")
+        try:
+            COMMANDS[name](*arguments)
+            answer = "ok"
+        except SystemExit as failure:
+            print(failure, file=sys.stderr)
+            answer = "failed"
+        except Exception:
+            traceback.print_exc()
+            answer = "failed"
+        print(answer, flush=True)
+
+
 if __name__ == "__main__":
-    commands = {"make": make, "check": check, "same": same, "shape": shape, "rows": rows,
-                "json": fields}
-    commands[sys.argv[1]](*sys.argv[2:])
+    if sys.argv[1] == "serve":
+        serve()
+    else:
+        COMMANDS[sys.argv[1]](*sys.argv[2:])

@@ -9,7 +9,13 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 
-npy() { python3 "$here/npy.py" "$@"; }
+# npy COMMAND...: see npy.py, which is started at the first and answers all.
+npy() {
+    local answer IFS=$'\x1f'
+    [ -n "${NPY_PID:-}" ] || { coproc NPY { exec python3 "$here/npy.py" serve; }; }
+    printf '%s\n' "$*" >&"${NPY[1]}"
+    read -r answer <&"${NPY[0]}" && [ "$answer" = ok ]
+}
 
 wrong() {
     echo "FAILED: $*" >&2

@@ -22,7 +22,7 @@ npy make v4.npy 2x2x7x6 '<f4' 6
 npy make k1.npy 2x1x7x8 '<f4' 7
 npy make v1.npy 2x1x7x6 '<f4' 8
 
-for mechanism in softmax linear; do
+for mechanism in softmax linear taylor; do
     run 1e-5 "q2.npy k2.npy v2.npy" "" $mechanism
     run 1e-5 "q2.npy k2.npy v2.npy" "--causal" $mechanism causal=1
     run 1e-5 "q4.npy k4.npy v4.npy" "" $mechanism
@@ -34,7 +34,7 @@ done
 npy make q3.npy 3x70x16 '<f4' 9
 npy make k3.npy 3x70x16 '<f4' 10
 npy make v3.npy 3x70x16 '<f4' 11
-for mechanism in softmax linear; do
+for mechanism in softmax linear taylor; do
     run 1e-5 "q3.npy k3.npy v3.npy" "--causal" $mechanism causal=1
 done
 
@@ -51,6 +51,21 @@ run 1e-5 "q2.npy k2.npy v2.npy" "--scale=-2" softmax scale=-2
 run 1e-5 "q2.npy k2.npy v2.npy" "--feature-map relu --eps 0.5" linear map=relu eps=0.5
 run 1e-5 "q2.npy k2.npy v2.npy" "--feature-map exp" linear map=exp
 run 1e-5 "q2.npy k2.npy v2.npy" "--feature-map identity --eps 100" linear map=identity eps=100
+for causal in "" causal=1; do
+    for terms in 1 2 3 5 8; do
+        run 1e-5 "q2.npy k2.npy v2.npy" "${causal:+--causal} --terms $terms" taylor \
+            terms=$terms $causal
+    done
+    run 1e-5 "q4.npy k4.npy v4.npy" "${causal:+--causal} --scale 0.2 --terms 3" taylor \
+        scale=0.2 terms=3 $causal
+    for algorithm in direct state; do
+        run 1e-5 "q4.npy k4.npy v4.npy" "${causal:+--causal} --algorithm $algorithm \
+            --coefficients 2,-0.5,0,0.125,0.25" taylor coefficients=2,-0.5,0,0.125,0.25 $causal
+    done
+done
+run 1e-5 "q2.npy k2.npy v2.npy" "--terms 3 --coefficients 1,1e0,.5" taylor terms=3
+run 1e-5 "q2.npy k2.npy v2.npy" "--terms 3 --coefficients taylor" taylor terms=3
+run 1e-5 "q2.npy k2.npy v2.npy" "--coefficients -1" taylor coefficients=-1
 run 1e-5 "q4.npy k4.npy v4.npy" "--causal --decay 0.9" linear causal=1 decay=0.9
 run 1e-5 "q4.npy k4.npy v4.npy" "--causal --decay 0.9,0.5" linear causal=1 decay=0.9,0.5
 
@@ -72,7 +87,7 @@ for descr in '<f2' '>f2' '<f4' '>f4' '<f8' '>f8'; do
     npy make kd.npy 2x6x4 "$descr" 13 fortran
     npy make vd.npy 2x6x3 "$descr" 14
     case $descr in *2) tolerance=2e-3 ;; *4) tolerance=1e-5 ;; *8) tolerance=1e-12 ;; esac
-    for mechanism in softmax linear; do
+    for mechanism in softmax linear taylor; do
         run $tolerance "qd.npy kd.npy vd.npy" "" $mechanism
         npy shape y.npy "<${descr#?}" 2x6x3
     done
@@ -93,7 +108,7 @@ run 1e-12 "qf.npy kf.npy vf.npy" "--dtype f64" softmax
 npy make q0.npy 0x4
 npy make k0.npy 0x4
 npy make v0.npy 0x3
-for mechanism in softmax linear; do
+for mechanism in softmax linear taylor; do
     run 0 "q0.npy k0.npy v0.npy" "--causal" $mechanism causal=1
     run 0 "q0.npy k2.npy v2.npy" "" $mechanism
     run 0 "q2.npy k0.npy v0.npy" "" $mechanism
@@ -101,8 +116,8 @@ done
 
 # What it says.
 succeeds "$LINNET" attend q4.npy k4.npy v4.npy -o y.npy --mechanism linear --causal --json
-npy json mechanism=text algorithm=text device=text isa=text threads=whole seconds=number \
-    flops=number state_bytes=whole nonpositive_denominators=whole <stdout.txt
+npy json stdout.txt mechanism=text algorithm=text device=text isa=text threads=whole \
+    seconds=number flops=number state_bytes=whole nonpositive_denominators=whole
 [ "$(wc -l <stdout.txt)" = 1 ] || wrong "not one line of JSON"
 succeeds "$LINNET" attend q4.npy k4.npy v4.npy -o y.npy --mechanism linear --causal
 grep -q 'linear/' stdout.txt && grep -q 'wrote y.npy' stdout.txt || wrong "no summary"
@@ -114,7 +129,25 @@ sys.path.insert(0, sys.argv[1])
 import npy
 npy.write("minus.npy", [2, 1], [-1.0, 1.0])
 npy.write("plus.npy", [2, 1], [1.0, 1.0])
+npy.write("far.npy", [2, 1], [-3.0, 1.0])
 END
 succeeds "$LINNET" attend minus.npy plus.npy plus.npy -o y.npy --mechanism linear \
     --feature-map identity --json
-grep -q '"nonpositive_denominators": 1[,}]' stdout.txt || wrong "not counted: $(cat stdout.txt)"
+npy expect stdout.txt 'm["nonpositive_denominators"] == 1'
+# 1 - 3 + 9/2 - 27/6 = -2, and with 81/24 more it is above zero.
+for how in "" "--causal" "--causal --chunk 1" "--algorithm direct" "--algorithm state"; do
+    # shellcheck disable=SC2086
+    succeeds "$LINNET" attend far.npy plus.npy plus.npy -o y.npy --mechanism taylor $how --json
+    npy expect stdout.txt 'm["nonpositive_denominators"] == 1'
+    # shellcheck disable=SC2086
+    succeeds "$LINNET" attend far.npy plus.npy plus.npy -o y.npy --mechanism taylor $how --json \
+        --terms 5
+    npy expect stdout.txt 'm["nonpositive_denominators"] == 0'
+done
+
+# The operations told are those of the form that ran: through the state the same for every token.
+for length in 100 200; do
+    npy make x.npy ${length}x3
+    "$LINNET" attend x.npy x.npy x.npy --mechanism taylor --causal --state-out s.safetensors --json
+done >told.txt
+npy expect told.txt 'lines[1]["flops"] == 2 * lines[0]["flops"]'

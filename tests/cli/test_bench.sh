@@ -7,20 +7,16 @@ measured() {
     local limit=$1
     shift
     succeeds "$LINNET" bench --json --heads 2 --dim 16 --length 96 "$@"
-    npy json mechanism=text algorithm=text device=text isa=text threads=whole dtype=text \
-        heads=whole kv_heads=whole dim=whole dim_value=whole length=whole causal=flag pass=text \
-        seconds=number ns_per_token=number gflops=number peak_gflops=number \
+    npy json stdout.txt mechanism=text algorithm=text device=text isa=text threads=whole \
+        dtype=text heads=whole kv_heads=whole dim=whole dim_value=whole length=whole \
+        causal=flag pass=text seconds=number ns_per_token=number gflops=number peak_gflops=number \
         fraction_of_peak=number gbytes_per_second=number peak_gbytes_per_second=number \
-        fraction_of_bandwidth=number relative_error=number <stdout.txt
-    python3 - "$limit" "$*" <<'END'
-import json, sys
-m = json.loads(open("stdout.txt").read())
-assert 0 <= m["relative_error"] <= float(sys.argv[1]), (sys.argv[2], m)
-assert m["seconds"] > 0 and m["peak_gflops"] > 0 and m["peak_gbytes_per_second"] > 0, m
-END
+        fraction_of_bandwidth=number relative_error=number
+    npy expect stdout.txt "0 <= m['relative_error'] <= $limit"
+    npy expect stdout.txt 'min(m["seconds"], m["peak_gflops"], m["peak_gbytes_per_second"]) > 0'
 }
 
-for mechanism in softmax linear; do
+for mechanism in softmax linear taylor; do
     for pass in forward backward step; do
         case $pass in backward) limit=1e-4 ;; *) limit=2e-6 ;; esac
         measured $limit --mechanism $mechanism --pass $pass --causal
@@ -39,6 +35,16 @@ for map in relu exp identity fourier positive; do
 done
 measured 2e-6 --mechanism linear --decay 0.9 --causal --pass step --threads 1
 grep -q '"threads": 1,' stdout.txt || wrong "--threads is not told"
+for algorithm in direct state; do
+    measured 2e-6 --mechanism taylor --algorithm $algorithm --terms 6 --causal
+    npy expect stdout.txt "(m['algorithm'], m['terms']) == ('taylor/$algorithm', 6)"
+    measured 1e-4 --mechanism taylor --algorithm $algorithm --terms 6 --causal --pass backward
+    measured 2e-6 --mechanism taylor --algorithm $algorithm --coefficients 1,0.5,0.25
+    npy expect stdout.txt 'm["terms"] == 3'
+done
+for pass in forward backward step; do # negative scores alone: a series of terms of both signs
+    measured 1e-4 --mechanism taylor --scale -1 --dim 4 --causal --pass $pass
+done
 
 # The default of a single measurement, as a person reads it.
 succeeds "$LINNET" bench --mechanism linear --length 64 --causal

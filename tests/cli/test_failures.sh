@@ -98,6 +98,13 @@ succeeds linear flat.npy flat.npy flat.npy --state-out s.safetensors
 fails 1 "s.safetensors" linear q.npy k.npy v.npy -o y.npy --state-in s.safetensors
 fails 1 "s.safetensors" "$LINNET" attend flat.npy flat.npy flat.npy --mechanism softmax -o y.npy \
     --state-in s.safetensors
+succeeds "$LINNET" attend flat.npy flat.npy flat.npy --mechanism taylor --terms 3 \
+    --state-out t.safetensors
+fails 1 "t.safetensors" "$LINNET" attend flat.npy flat.npy flat.npy --mechanism taylor -o y.npy \
+    --state-in t.safetensors
+fails 1 "t.safetensors" linear flat.npy flat.npy flat.npy -o y.npy --state-in t.safetensors
+fails 1 "taylor/direct: takes no state" "$LINNET" attend flat.npy flat.npy flat.npy \
+    --mechanism taylor -o y.npy --causal --chunk 2 --algorithm direct
 head -c 60 s.safetensors >cut.safetensors
 fails 1 "cut.safetensors" linear flat.npy flat.npy flat.npy -o y.npy --state-in cut.safetensors
 absent y.npy

@@ -20,10 +20,10 @@ done
 
 succeeds "$LINNET" attend --help
 for option in mechanism causal heads kv-heads dim dim-value scale feature-map features eps decay \
-    seed algorithm chunk dtype device threads state-in state-out output json; do
+    terms coefficients seed algorithm chunk dtype device threads state-in state-out output json; do
     grep -qE -- "--$option( |$)" stdout.txt || wrong "--$option is not in the help of attend"
 done
-grep -q 'softmax|linear' stdout.txt || wrong "the mechanisms are not in the help"
+grep -q 'softmax|linear|taylor' stdout.txt || wrong "the mechanisms are not in the help"
 awk 'length > 100 { exit 1 }' stdout.txt || wrong "the help is wider than 100 columns"
 
 succeeds "$LINNET" --version

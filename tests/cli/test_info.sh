@@ -6,16 +6,16 @@ succeeds "$LINNET" info
 grep -q '^linnet [0-9]' stdout.txt && grep -q '^cpu ' stdout.txt || wrong "no facts"
 
 succeeds "$LINNET" info --json --threads 1
-npy json version=text cpu=text isa=text isas_built=list isas_available=list threads=whole \
-    devices=list mechanisms=list algorithms=list feature_maps=list compiler=text build=text \
-    <stdout.txt
+npy json stdout.txt version=text cpu=text isa=text isas_built=list isas_available=list \
+    threads=whole devices=list mechanisms=list algorithms=list feature_maps=list compiler=text \
+    build=text
 python3 - <<'END'
 import json
 info = json.loads(open("stdout.txt").read())
 assert info["threads"] == 1, info
 assert info["isa"] in info["isas_available"], info
 assert set(info["isas_available"]) <= set(info["isas_built"]), info
-assert info["mechanisms"] == ["softmax", "linear"], info
+assert info["mechanisms"] == ["softmax", "linear", "taylor"], info
 assert {name.split("/")[0] for name in info["algorithms"]} == set(info["mechanisms"]), info
 assert len(info["feature_maps"]) == 6 and info["devices"] == ["cpu"], info
 END

@@ -2,17 +2,17 @@
 # plan tells costs without computing anything: its fields, their arithmetic, and its table.
 . "$(dirname "$0")/support.sh"
 
-for mechanism in softmax linear; do
+for mechanism in softmax linear taylor; do
     succeeds "$LINNET" plan --mechanism $mechanism --heads 4 --kv-heads 2 --dim 16 --dim-value 8 \
         --length 300 --batch 3 --causal --no-calibrate --json
-    npy json mechanism=text algorithm=text flops=number flops_per_token=number state_bytes=number \
-        workspace_bytes=number kv_cache_elements=number seconds=number <stdout.txt
+    npy json stdout.txt mechanism=text algorithm=text flops=number flops_per_token=number \
+        state_bytes=number workspace_bytes=number kv_cache_elements=number seconds=number
 done
 
 succeeds "$LINNET" plan --mechanism linear --heads 4 --kv-heads 2 --dim 16 --dim-value 8 \
     --length 300 --batch 3 --causal --no-calibrate --json
-npy json flops_direct=number flops_state=number entries_direct=number entries_state=number \
-    state_elements=number <stdout.txt
+npy json stdout.txt flops_direct=number flops_state=number entries_direct=number \
+    entries_state=number state_elements=number
 python3 - <<'END'
 import json
 plan = json.loads(open("stdout.txt").read())
@@ -21,6 +21,46 @@ assert plan["state_elements"] == 2 * (16 * 8 + 16), plan       # (d m + d) per k
 assert plan["kv_cache_elements"] == 2 * 300 * (16 + 8), plan   # n (d + m) per kv head
 assert plan["state_bytes"] >= 3 * 4 * plan["state_elements"], plan
 END
+
+# A state of (m + 1) binomial(d + P - 1, P - 1) numbers, and SATA's operations for a token.
+for terms in 1 2 3 4 5; do
+    "$LINNET" plan --mechanism taylor --heads 4 --kv-heads 2 --dim 6 --dim-value 8 --terms $terms \
+        --length 300 --batch 3 --causal --no-calibrate --json
+done >plans.txt
+python3 - <<'END'
+import json, math
+plans = [json.loads(line) for line in open("plans.txt")]
+assert [plan["terms"] for plan in plans] == [1, 2, 3, 4, 5], plans
+for plan in plans:
+    d, m, P = 6, 8, plan["terms"]
+    F = math.comb(d + P - 1, P - 1)
+    assert plan["state_elements"] == 2 * (m + 1) * F, plan
+    token = (4 * m + 2 * (P * d + 1) / (d + 1) + 2) * F # added once, read by both of two heads
+    assert math.isclose(plan["flops_per_token"], 2 * token / 2 + 4 * token / 2), plan
+    assert "crossover_speed_paper" not in plan or P == 3, plan
+END
+
+# The crossovers of the paper on TaylorShift, to the unit, at three terms and only there.
+for dim in 8 16 32 64 128; do
+    "$LINNET" plan --mechanism taylor --terms 3 --dim $dim --no-calibrate --json
+done >plans.txt
+npy expect plans.txt '[x["crossover_speed_paper"] for x in lines] == [73, 273, 1057, 4161, 16513]'
+npy expect plans.txt '[x["crossover_memory_paper"] for x in lines] == [47, 159, 574, 2174, 8446]'
+succeeds "$LINNET" plan --mechanism taylor --coefficients 1,1,1 --dim 8 --no-calibrate
+grep -qE '\(N0\) +73$' stdout.txt && grep -qE '\(N1\) +47$' stdout.txt || wrong "no N0, N1"
+for options in "--mechanism taylor" "--mechanism linear" "--mechanism taylor --terms 2"; do
+    # shellcheck disable=SC2086
+    succeeds "$LINNET" plan $options --dim 8 --no-calibrate --json
+    ! grep -q paper stdout.txt || wrong "crossovers of another mechanism: $options"
+done
+
+# A state that no machine holds is refused; what needs none is planned all the same.
+for terms in 6 9 32; do
+    fails 1 "workspace" "$LINNET" plan --mechanism taylor --dim 1000 --terms $terms \
+        --algorithm state --no-calibrate
+    succeeds "$LINNET" plan --mechanism taylor --dim 1000 --terms $terms --no-calibrate --json
+    npy expect stdout.txt 'm["algorithm"] == "taylor/direct" and m.get("state_bytes", 1) > 0'
+done
 
 # The state form costs the same per token at any length, the direct form does not.
 for length in 1000 2000; do
@@ -42,6 +82,6 @@ grep -q '"algorithm": "linear/direct"' stdout.txt || wrong "not forced: $(cat st
 succeeds "$LINNET" plan --mechanism linear --length 128 --causal
 grep -q '^linear/' stdout.txt || wrong "no algorithm in the table"
 succeeds "$LINNET" plan --mechanism softmax --length 128 --pass backward --no-calibrate --json
-npy json flops_backward=number <stdout.txt
+npy json stdout.txt flops_backward=number
 succeeds "$LINNET" plan --mechanism linear --length 0 --no-calibrate --json
 fails 1 "no CUDA device" "$LINNET" plan --mechanism linear --device cuda

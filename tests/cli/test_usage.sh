@@ -11,7 +11,7 @@ fails 2 "unknown option '--bogus'" "$LINNET" --bogus
 
 fails 2 "linnet attend: unknown option '--caussal'; did you mean '--causal'?" attend --caussal
 fails 2 "did you mean '--feature-map'?" attend --feature_map=relu
-fails 2 "unknown option '--terms'" attend --mechanism linear --terms 3
+fails 2 "unknown option '--landmarks'" attend --mechanism linear --landmarks 3
 fails 2 "unknown option '-x'" attend -x
 fails 2 "--length is not an option of this command" attend --mechanism linear --length 5
 fails 2 "--causal takes no value, 'yes' was given" attend --mechanism linear --causal=yes
@@ -38,9 +38,23 @@ done
 fails 2 "--decay: '' is not a number" attend --mechanism linear --causal --decay 0.5,
 fails 2 "--decay: 2 numbers for 1 kv heads" attend --mechanism linear --causal --decay 0.5,0.5
 fails 2 "--decay needs --causal" attend --mechanism linear --decay 0.5
+fails 2 "--terms: '0' is not a whole number of at least 1" attend --mechanism taylor --terms 0
+fails 2 "--terms: '33' is too large, at most 32 is allowed" attend --mechanism taylor --terms 33
+for bad in fit nan inf '' 1x; do
+    for value in "$bad" "1,$bad" "1,$bad,2"; do
+        fails 2 "--coefficients: '$bad' is not a finite number; give taylor, or one number for" \
+            attend --mechanism taylor "--coefficients=$value"
+    done
+done
+fails 2 "--coefficients: 3 numbers for --terms 4; give one for each term" \
+    attend --mechanism taylor --terms 4 --coefficients 1,2,3
+fails 2 "--coefficients: 1 numbers for --terms 2" \
+    attend --mechanism taylor --coefficients 1 --terms 2
+fails 2 "--coefficients: more than 32 numbers" \
+    attend --mechanism taylor --coefficients "$(seq -s, 33)"
 
 fails 2 "--mechanism is missing" attend
-fails 2 "--mechanism: 'sofmax' is not one of softmax, linear" attend --mechanism sofmax
+fails 2 "--mechanism: 'sofmax' is not one of softmax, linear, taylor" attend --mechanism sofmax
 fails 2 "--algorithm: 'quick' is not one of linear/" attend --mechanism linear --algorithm quick
 fails 2 "--algorithm: 'softmax/tiled' is not one of linear/" \
     attend --mechanism linear --algorithm softmax/tiled
@@ -49,6 +63,15 @@ fails 2 "--feature-map: 'tanh' is not one of elu1, relu" \
 fails 2 "--dtype: 'f8' is not one of f32, f16, bf16, f64" attend --mechanism linear --dtype f8
 fails 2 "--device: 'tpu' is not one of cpu, cuda" attend --mechanism linear --device tpu
 fails 2 "--scale does not apply to linear" attend --mechanism linear --scale 1
+fails 2 "--terms does not apply to linear" attend --mechanism linear --terms 3
+fails 2 "--coefficients does not apply to softmax" \
+    attend --mechanism softmax --coefficients taylor
+for option in "--eps 1" "--decay 0.5" "--feature-map relu" "--features 8"; do
+    # shellcheck disable=SC2086
+    fails 2 "${option%% *} does not apply to taylor" attend --mechanism taylor --causal $option
+done
+fails 2 "--algorithm: 'tiled' is not one of taylor/direct, taylor/" \
+    attend --mechanism taylor --algorithm tiled
 fails 2 "--feature-map does not apply to softmax" attend --mechanism softmax --feature-map relu
 fails 2 "--features applies to --feature-map fourier and positive" \
     attend --mechanism linear --features 8
@@ -80,3 +103,5 @@ succeeds "$LINNET" attend --mechanism softmax --mechanism=linear --dim 7 --dim=3
 npy check y.npy q.npy q.npy q.npy 1e-5 linear
 succeeds attend --mechanism softmax --scale -0.5
 npy check y.npy q.npy q.npy q.npy 1e-5 softmax scale=-0.5
+succeeds attend --mechanism taylor --coefficients 7,8,9,10,11 --coefficients taylor
+npy check y.npy q.npy q.npy q.npy 1e-5 taylor

@@ -15,7 +15,7 @@ static bool matches(lnt_ctx *ctx, const attn_case *c, int algorithm)
     trial t = trial_new(ctx, c);
     case_forward(ctx, c, name, plan, &t.io);
     const double error = oracle_error(ctx, &c->desc, &t.io, budget(3, 10));
-    expect_below(c, name, ctx, "forward against the oracle", error, forward_bound(c->desc.dtype));
+    expect_below(c, name, ctx, "forward against the oracle", error, forward_bound(&c->desc));
     expect_true(c, name, ctx, "something beside the output was written",
                 block_guard_intact(&t.out));
     trial_free(&t);
@@ -220,7 +220,7 @@ static void every_isa_agrees_with_scalar(void **state)
                 assert_ok(ctx, lnt_plan_forward(plan, &t.io));
                 assert_ok(scalar, lnt_plan_forward(other, &u.io));
                 expect_below(&c, lnt_algorithm_name(a), ctx, "against the scalar ISA",
-                             tensor_error(&t.out.t, &u.out.t), forward_bound(c.desc.dtype));
+                             tensor_error(&t.out.t, &u.out.t), forward_bound(&c.desc));
                 trial_free(&t);
                 trial_free(&u);
                 lnt_plan_destroy(plan);

@@ -180,7 +180,8 @@ static bool run_backward(setup *s, int algorithm)
     return true;
 }
 
-/* ||got - want|| / (||want|| + 1): the differences leave noise where the gradient is 0. */
+/* ||got - want|| / (||want|| + 1): where the gradient is 0, as with one key only, differences and
+ * rounding leave noise. */
 static double gradient_error(const lnt_tensor *got, const lnt_tensor *want)
 {
     error_sum e = { 0 };
@@ -193,26 +194,33 @@ static double gradient_error(const lnt_tensor *got, const lnt_tensor *want)
 /* ---- forms --------------------------------------------------------------------------------- */
 
 /* Form f: mechanism and map, causal or not, decay, states, and how the sequences lie. */
-enum { MAPS = 1 + LNT_MAP_POSITIVE + 1, SHAPES = 5, FORMS = MAPS * SHAPES * 3 };
+enum { TAYLOR = 1 + LNT_MAP_POSITIVE + 1, MAPS = TAYLOR + 1, SHAPES = 5 };
+enum { FORMS = MAPS * SHAPES * 3 };
 
 static bool form(attn_case *c, int f, int64_t n, int64_t d, int64_t m)
 {
     const int map = f % MAPS, shape = f / MAPS % SHAPES, kind = f / MAPS / SHAPES;
     const bool causal = kind > 0, decay = kind == 2;
-    if (map == 0 && (decay || shape == 4)) return false;
+    const bool linear = map != 0 && map != TAYLOR;
+    if (!linear && decay) return false;
+    if (map == 0 && shape == 4) return false;
     const int64_t nk = shape != 1 ? n : causal ? n + 2 : n - 1;
-    *c = case_make(map ? LNT_LINEAR : LNT_SOFTMAX, 2, 1, n, nk, d, m);
+    *c = case_make(linear ? LNT_LINEAR : map ? LNT_TAYLOR : LNT_SOFTMAX, 2, 1, n, nk, d, m);
     c->desc.dtype = LNT_F64;
     c->desc.backward = 1;
     c->desc.causal = causal;
     c->seed = (uint64_t)f + 1;
     c->lay_q = c->lay_k = c->lay_v = c->lay_out = (layout)(f % LAYOUT_OUTPUTS);
-    if (map) {
+    if (linear) {
         c->desc.feature_map = (lnt_feature_map)(map - 1);
         c->desc.features = 16;
         c->desc.eps = 0.25; /* keeps the fifth derivative of 1 / den small, relu's too */
     } else if (shape == 1) {
         c->desc.scale = 0.7;
+    }
+    if (map == TAYLOR && f / MAPS % 2) {
+        c->desc.normalize = LNT_NORMALIZE_TAYLORSHIFT;
+        c->desc.terms = 3;
     }
     if (decay) case_set_decay(c, 0.8);
     dice roll = { (uint64_t)f };
@@ -230,7 +238,7 @@ static void gradients_match_finite_differences_of_the_oracle(void **state)
     (void)state;
     lnt_ctx *ctx = context_new(2, NULL);
     coverage cover = { { 0 } };
-    for (int f = 0; f < FORMS; f += budget(16, 1)) {
+    for (int f = 0; f < FORMS; f += budget(17, 1)) {
         attn_case c;
         if (!form(&c, f, 4, 3, 2)) continue;
         setup s = setup_new(ctx, &c);
@@ -250,13 +258,47 @@ static void gradients_match_finite_differences_of_the_oracle(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+static void the_gradient_of_the_temperature_matches_differences(void **state)
+{
+    (void)state;
+    static const double weight[4] = { 1.0 / 12, -8.0 / 12, 8.0 / 12, -1.0 / 12 };
+    static const double at[4] = { -2, -1, 1, 2 };
+    const double step = 1e-3;
+    lnt_ctx *ctx = context_new(2, NULL);
+    for (int shape = 0; shape < SHAPES; shape++) {
+        attn_case c;
+        double tau[2] = { 0.7, 1.3 }, want[2] = { 0 }, got[2];
+        assert_true(form(&c, TAYLOR + MAPS * (shape + SHAPES), 70, 3, 2));
+        c.desc.normalize = LNT_NORMALIZE_TAYLORSHIFT;
+        c.desc.terms = 3;
+        c.desc.temperature = tau;
+        setup s = setup_new(ctx, &c);
+        s.grads.dtemperature = got;
+        for (int h = 0; h < 2; h++)
+            for (int i = 0; i < 4; i++) {
+                const double centre = tau[h];
+                tau[h] = centre + at[i] * step;
+                want[h] += weight[i] * loss(&s) / step;
+                tau[h] = centre;
+            }
+        for (int a = 0; lnt_algorithm_name(a); a++) {
+            if (lnt_algorithm_mechanism(a) != LNT_TAYLOR || !run_backward(&s, a)) continue;
+            for (int h = 0; h < 2; h++)
+                expect_below(&c, lnt_algorithm_name(a), ctx, "temperature",
+                             fabs(got[h] - want[h]) / (fabs(want[h]) + 1), 1e-8);
+        }
+        setup_free(&s);
+    }
+    lnt_ctx_destroy(ctx);
+}
+
 /* Longer than any chunk, where one difference per element would take too long. */
 static void gradients_of_long_sequences_match_along_random_directions(void **state)
 {
     (void)state;
     lnt_ctx *ctx = context_new(2, NULL);
     coverage cover = { { 0 } };
-    for (int f = 0; f < FORMS; f += budget(40, 4)) {
+    for (int f = 0; f < FORMS; f += budget(41, 3)) {
         attn_case c;
         if (!form(&c, f, 131, 5, 3)) continue;
         setup s = setup_new(ctx, &c);
@@ -308,7 +350,7 @@ static void gradients_in_other_dtypes_match_f64_within_rounding(void **state)
     static const lnt_dtype dtypes[] = { LNT_F32, LNT_BF16, LNT_F16 };
     lnt_ctx *ctx = context_new(2, NULL);
     coverage cover = { { 0 } };
-    for (int f = 0; f < FORMS; f += budget(16, 2))
+    for (int f = 0; f < FORMS; f += budget(17, 3))
         for (int dt = 0; dt < COUNT_OF(dtypes); dt++) {
             attn_case c, low;
             if (f / MAPS % SHAPES == 4 || !form(&c, f, 67, 20, 9)) continue;
@@ -324,7 +366,8 @@ static void gradients_in_other_dtypes_match_f64_within_rounding(void **state)
                 cover.supported[a]++;
                 for (int p = 0; p < 3; p++)
                     expect_below(&low, lnt_algorithm_name(a), ctx, part_names[p],
-                                 tensor_error(&s.dx[p], &exact.dx[p]), gradient_bound(dtypes[dt]));
+                                 gradient_error(&s.dx[p], &exact.dx[p]),
+                                 gradient_bound(dtypes[dt]));
             }
             setup_free(&exact);
             setup_free(&s);
@@ -385,6 +428,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_match_finite_differences_of_the_oracle),
+        cmocka_unit_test(the_gradient_of_the_temperature_matches_differences),
         cmocka_unit_test(gradients_of_long_sequences_match_along_random_directions),
         cmocka_unit_test(gradients_in_other_dtypes_match_f64_within_rounding),
         cmocka_unit_test(a_plan_made_without_backward_refuses_it),

@@ -8,15 +8,16 @@
 #include "../support/case.h"
 
 /* Form f: mechanisms, a plain and a random map, causal or not, f32 and f64. */
-enum { FORMS = 3 * 2 * 2 };
+enum { FORMS = 4 * 2 * 2 };
 
 static void form(attn_case *c, int f, int64_t n)
 {
-    *c = case_make(f % 3 ? LNT_LINEAR : LNT_SOFTMAX, 4, 2, n, n, 20, 12);
+    static const lnt_mechanism mechanisms[] = { LNT_SOFTMAX, LNT_LINEAR, LNT_LINEAR, LNT_TAYLOR };
+    *c = case_make(mechanisms[f % 4], 4, 2, n, n, 20, 12);
     c->desc.batch = 2;
-    if (f % 3 == 2) c->desc.feature_map = LNT_MAP_POSITIVE;
-    c->desc.causal = f / 3 % 2;
-    c->desc.dtype = f / 6 ? LNT_F64 : LNT_F32;
+    if (f % 4 == 2) c->desc.feature_map = LNT_MAP_POSITIVE;
+    c->desc.causal = f / 4 % 2;
+    c->desc.dtype = f / 8 ? LNT_F64 : LNT_F32;
     c->desc.backward = 1;
 }
 
@@ -255,7 +256,8 @@ static void every_allocation_that_fails_says_so_and_leaks_nothing(void **state)
         assert_true(fail_in_turn(&x, &mem, "state_fork", try_fork) > 0);
         fail_in_turn(&x, &mem, "state_save", try_save);
         assert_true(fail_in_turn(&x, &mem, "state_load", try_load) > 0);
-        assert_int_equal(fail_in_turn(&x, &mem, "reference_row", try_reference), f % 3 ? 1 : 0);
+        assert_int_equal(fail_in_turn(&x, &mem, "reference_row", try_reference),
+                         c.desc.mechanism == LNT_LINEAR);
         lnt_state_destroy(x.s);
         trial_free(&x.t);
     }
@@ -332,6 +334,27 @@ static void more_than_the_machine_has_is_refused(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+static void too_many_monomials_are_refused_with_what_would_fit(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx;
+    assert_int_equal(lnt_ctx_create(NULL, &ctx), LNT_OK);
+    attn_case c = case_make(LNT_TAYLOR, 1, 1, 8, 8, 64, 64);
+    for (int terms = 8; terms <= 32; terms += 8) { /* from 9e9 to more than 2^62 */
+        c.desc.terms = terms;
+        c.desc.algorithm = "taylor/state";
+        lnt_plan *plan;
+        lnt_state *s;
+        assert_int_equal(lnt_plan_create(ctx, &c.desc, &plan), LNT_ERR_MEMORY);
+        assert_null(plan);
+        assert_non_null(strstr(lnt_ctx_error(ctx), "terms in 64 dimensions make"));
+        assert_non_null(strstr(lnt_ctx_error(ctx), "would fit"));
+        assert_int_equal(lnt_state_create(ctx, &c.desc, &s), LNT_ERR_MEMORY);
+        assert_null(s);
+    }
+    lnt_ctx_destroy(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -343,6 +366,7 @@ int main(void)
         cmocka_unit_test(a_cache_that_cannot_grow_keeps_its_tokens),
         cmocka_unit_test(sizes_that_cannot_exist_are_refused),
         cmocka_unit_test(more_than_the_machine_has_is_refused),
+        cmocka_unit_test(too_many_monomials_are_refused_with_what_would_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -101,7 +101,7 @@ static void partials_over_disjoint_keys_in_any_grouping_give_the_whole(void **st
             const int last = merge_all(ctx, &d, pieces);
             assert_ok(ctx, lnt_partial_finish(ctx, &pieces[last].p, eps_of(&c), &t.out.t));
             expect_below(&c, lnt_algorithm_name(a), ctx, "merged partials",
-                         oracle_error(ctx, &c.desc, &t.io, 8), forward_bound(c.desc.dtype));
+                         oracle_error(ctx, &c.desc, &t.io, 8), forward_bound(&c.desc));
             expect_true(&c, lnt_algorithm_name(a), ctx, "guard", block_guard_intact(&t.out));
             for (int p = 0; p < PIECES; p++) piece_free(&pieces[p]);
             trial_free(&t);

@@ -28,7 +28,7 @@ static void any_split_through_step_equals_the_batch_answer(void **state)
                 }
                 expect_below(&c, NULL, ctx, "stream against batch",
                              oracle_error(ctx, &c.desc, &t.io, budget(4, 12)),
-                             forward_bound(c.desc.dtype));
+                             forward_bound(&c.desc));
                 expect_true(&c, NULL, ctx, "guard", block_guard_intact(&t.out));
                 assert_int_equal(lnt_state_tokens(s, STREAM_BATCH - 1), c.desc.length_q);
                 lnt_state_destroy(s);
@@ -57,7 +57,7 @@ static void append_then_query_equals_attention_over_the_same_tokens(void **state
                 one.q = tensor_rows(&t.q.t, n, 1);
                 one.out = tensor_rows(&t.out.t, n, 1);
                 expect_below(&c, NULL, ctx, "query against the oracle",
-                             oracle_error(ctx, &c.desc, &one, 1), forward_bound(c.desc.dtype));
+                             oracle_error(ctx, &c.desc, &one, 1), forward_bound(&c.desc));
             }
             lnt_state_destroy(s);
             trial_free(&t);
@@ -133,7 +133,7 @@ static void a_run_continues_from_the_state_of_another(void **state)
             for (int64_t cut = 0; cut <= 90; cut += budget(45, 30)) {
                 attn_case c;
                 stream_form(&c, f, 90, LNT_F32);
-                if (a >= 0 && lnt_algorithm_mechanism(a) != LNT_LINEAR) continue;
+                if (a >= 0 && lnt_algorithm_mechanism(a) != c.desc.mechanism) continue;
                 const bool done = continues(ctx, &c, a, cut, f % 3 == 0);
                 expect_true(&c, NULL, ctx, "the planner's choice must take states", done || a >= 0);
                 ran += done && a >= 0;
@@ -179,7 +179,7 @@ static void each_packed_sequence_has_its_own_state(void **state)
             stream_form(&c, f, 100, LNT_F32);
             case_random_packing(&d, &c);
             c.state_tokens = 7;
-            if (a >= 0 && lnt_algorithm_mechanism(a) != LNT_LINEAR) continue;
+            if (a >= 0 && lnt_algorithm_mechanism(a) != c.desc.mechanism) continue;
             lnt_plan *plan = case_plan(ctx, &c, a);
             if (!plan) continue;
             trial t = trial_new(ctx, &c);

@@ -81,6 +81,33 @@ void case_random_packing(dice *d, attn_case *c)
         c->cu_q[s] = c->cu_k[s] = c->cu_q[s] < c->cu_k[s] ? c->cu_q[s] : c->cu_k[s];
 }
 
+/* Monomials of degree below `terms` in `dim` variables. */
+static double monomials(int64_t dim, int64_t terms)
+{
+    double count = 1;
+    for (int64_t t = 1; t < terms; t++) count *= (double)(dim + t) / (double)t;
+    return count;
+}
+
+/* Any order whose state is small enough to test in a moment. */
+static void random_taylor(dice *d, attn_case *c)
+{
+    c->desc.terms = dice_range(d, 1, 8);
+    while (monomials(c->desc.dim, c->desc.terms) > 3000) c->desc.terms--;
+    if (dice_range(d, 0, 2) == 0) c->desc.scale = (dice_uniform(d) - 0.3) / (double)c->desc.dim;
+    if (dice_range(d, 0, 4) == 0) c->state_tokens = dice_range(d, 1, 40);
+    if (dice_range(d, 0, 2) == 0) {
+        c->desc.normalize = LNT_NORMALIZE_TAYLORSHIFT;
+        c->desc.scale = NAN;
+        for (int h = 0; h < MAX_HEADS; h++) c->temperature[h] = 0.8 - 0.15 * h;
+        /* 1 + x is 0 at x = -1, which opposite vectors of length 1 reach. */
+        if (c->desc.terms % 2 == 0 || dice_range(d, 0, 1)) c->desc.temperature = c->temperature;
+    }
+    if (dice_range(d, 0, 3)) return;
+    for (int t = 0; t < 8; t++) c->coefficients[t] = t ? 0.4 * dice_uniform(d) / t : 1;
+    c->desc.coefficients = c->coefficients;
+}
+
 void case_random(dice *d, lnt_mechanism mechanism, lnt_dtype dtype, attn_case *c)
 {
     static const int64_t heads[][2] = { { 1, 1 }, { 4, 2 }, { 6, 1 }, { 2, 0 }, { 3, 3 } };
@@ -114,6 +141,7 @@ void case_random(dice *d, lnt_mechanism mechanism, lnt_dtype dtype, attn_case *c
         if (causal && dice_range(d, 0, 2) == 0) case_set_decay(c, 0.5 + 0.5 * dice_uniform(d));
         if (dice_range(d, 0, 4) == 0) c->state_tokens = dice_range(d, 1, 40);
     }
+    if (mechanism == LNT_TAYLOR) random_taylor(d, c);
     const int64_t form = dice_range(d, 0, 7);
     if (form == 0 || form == 1) case_random_lengths(d, c);
     if (form == 2 || form == 3) case_random_packing(d, c);
@@ -134,6 +162,10 @@ void case_print(const attn_case *c, const char *algorithm, lnt_ctx *ctx)
                     lnt_feature_map_name(a->feature_map), (long long)a->features,
                     (unsigned long long)a->seed, a->eps, a->decay ? a->decay[0] : 0.0,
                     (long long)c->state_tokens);
+    if (a->mechanism == LNT_TAYLOR)
+        print_error("      terms=%lld coefficients=%s normalize=%s state=%lld\n",
+                    (long long)a->terms, a->coefficients ? "given" : "1/p!",
+                    lnt_normalize_name(a->normalize), (long long)c->state_tokens);
     print_error("      layouts q,k,v,out=%d,%d,%d,%d data seed=%llu\n", (int)c->lay_q,
                 (int)c->lay_k, (int)c->lay_v, (int)c->lay_out, (unsigned long long)c->seed);
     for (int64_t b = 0; b < a->batch && c->with_lengths; b++)
@@ -154,6 +186,7 @@ void draw_vectors(dice *d, const lnt_attn_desc *desc, const lnt_tensor *t)
     double sigma = 1;
     if (linear && map == LNT_MAP_FOURIER) sigma = 0.25 / sqrt((double)desc->dim);
     if (linear && map == LNT_MAP_POSITIVE) sigma = pow((double)desc->dim, -0.25);
+    if (desc->mechanism == LNT_TAYLOR) sigma = 0.5; /* x within 1: no polynomial is near 0 there */
     for (int64_t i = 0; i < tensor_elements(t); i++) {
         const double x = sigma * dice_normal(d);
         tensor_put(t, i, linear && map == LNT_MAP_IDENTITY ? fabs(x) + 0.125 : x);
@@ -280,13 +313,14 @@ double oracle_error(lnt_ctx *ctx, const lnt_attn_desc *desc, const lnt_attn_io *
     return error_value(&e);
 }
 
-double forward_bound(lnt_dtype dtype)
+double forward_bound(const lnt_attn_desc *desc)
 {
-    switch (dtype) {
-    case LNT_F32: return 2e-6;
+    const double more = desc->mechanism == LNT_TAYLOR ? 2.5 : 1; /* sums over the monomials too */
+    switch (desc->dtype) {
+    case LNT_F32: return 2e-6 * more;
     case LNT_F16: return 0x1p-10; /* twice the largest rounding error of one output */
     case LNT_BF16: return 0x1p-8; /* the largest rounding error of one output */
-    case LNT_F64: return 1e-13;   /* (n + d) roundings of 1.1e-16 at n + d < 400 */
+    case LNT_F64: return 1e-13 * more; /* (n + d) roundings of 1.1e-16 at n + d < 400 */
     }
     return 0;
 }

@@ -16,6 +16,7 @@ typedef struct attn_case {
     int64_t cu_q[MAX_SEQUENCES + 1], cu_k[MAX_SEQUENCES + 1];
     int64_t state_tokens; /* > 0: a state of so many tokens comes before the keys */
     double decay[MAX_HEADS];
+    double coefficients[8], temperature[MAX_HEADS];
     uint64_t seed; /* of the data */
 } attn_case;
 
@@ -64,7 +65,7 @@ void oracle_fill(lnt_ctx *ctx, const lnt_attn_desc *desc, const lnt_attn_io *io,
                  const lnt_tensor *want);
 
 /* The largest relative error allowed for a forward pass in this dtype. */
-double forward_bound(lnt_dtype dtype);
+double forward_bound(const lnt_attn_desc *desc);
 
 /* Prints the case and fails unless error <= bound; NaN fails. */
 void expect_below(const attn_case *c, const char *algorithm, lnt_ctx *ctx, const char *what,

@@ -3,13 +3,18 @@
 
 void stream_form(attn_case *c, int form, int64_t tokens, lnt_dtype dtype)
 {
-    *c = case_make(form == 0 ? LNT_SOFTMAX : LNT_LINEAR, STREAM_HEADS, STREAM_KV_HEADS, tokens,
-                   tokens, STREAM_DIM, STREAM_VALUE);
+    const lnt_mechanism mechanism = form < STREAM_LINEAR   ? LNT_SOFTMAX
+                                    : form < STREAM_TAYLOR ? LNT_LINEAR
+                                                           : LNT_TAYLOR;
+    *c = case_make(mechanism, STREAM_HEADS, STREAM_KV_HEADS, tokens, tokens, STREAM_DIM,
+                   STREAM_VALUE);
     c->desc.batch = STREAM_BATCH;
     c->desc.causal = 1;
     c->desc.dtype = dtype;
     c->seed = (uint64_t)form + 1;
-    if (form == 0) return;
+    if (mechanism == LNT_TAYLOR) c->desc.terms = form == STREAM_TAYLOR ? 3 : 4;
+    if (form == STREAM_TAYLOR) c->desc.normalize = LNT_NORMALIZE_TAYLORSHIFT;
+    if (mechanism != LNT_LINEAR) return;
     c->desc.feature_map = (lnt_feature_map)((form - 1) / 2);
     c->desc.features = 24;
     c->desc.seed = 9;

@@ -1,9 +1,10 @@
-/* cpu/body/map.c - the elementwise feature maps of linear attention that need an exponential. */
+/* cpu/body/map.c - elementwise: the feature maps of linear attention that need an exponential, the
+ * polynomial and the products of Taylor attention. */
 #include <math.h>
 
 #include "cpu/body/vec.h"
 
-enum { AT_ONCE = 4 }; /* independent exponentials in flight */
+enum { AT_ONCE = 4 }; /* vectors in flight */
 
 INLINE vec elu1(vec v) { return vselect(v <= 0, vexp_of_number(v), v + 1); } /* NaN: v + 1 */
 
@@ -30,5 +31,65 @@ void KERNEL(map_exp)(real *y, const real *x, size_t padded)
     for (size_t i = 0; i < padded; i += LANES) {
         const vec v = vload(x + i);
         vstore(y + i, vselect(v > highest, vsplat((real)INFINITY), vexp(v)));
+    }
+}
+
+void KERNEL(polynomial)(real *y, const real *x, const real *a, size_t terms, size_t padded)
+{
+    for (size_t i = 0; i < padded; i += LANES) {
+        const vec v = vload(x + i);
+        vec sum = vsplat(terms ? a[terms - 1] : 0);
+        for (size_t t = terms; t > 1; t--) sum = sum * v + a[t - 2];
+        vstore(y + i, sum);
+    }
+}
+
+/* One stripe of AT_ONCE or one vectors; the factor stays in registers. */
+INLINE void multiply_stripe(int cols, real *y, size_t ldy, const real *x, size_t ldx, const real *f,
+                            size_t m)
+{
+    vec factor[AT_ONCE];
+    UNROLL_FULL
+    for (int j = 0; j < cols; j++) factor[j] = vload(f + (size_t)(j * LANES));
+    for (size_t i = 0; i < m; i++)
+        UNROLL_FULL
+        for (int j = 0; j < cols; j++) {
+            const size_t at = (size_t)(j * LANES);
+            vstore(y + i * ldy + at, vload(x + i * ldx + at) * factor[j]);
+        }
+}
+
+void KERNEL(multiply_rows)(real *y, size_t ldy, const real *x, size_t ldx, const real *f, size_t m,
+                           size_t padded)
+{
+    size_t c = 0;
+    for (; c + AT_ONCE * LANES <= padded; c += AT_ONCE * LANES)
+        multiply_stripe(AT_ONCE, y + c, ldy, x + c, ldx, f + c, m);
+    for (; c < padded; c += LANES) multiply_stripe(1, y + c, ldy, x + c, ldx, f + c, m);
+}
+
+void KERNEL(multiply_rows_back)(real *dx, real *df, const real *dy, const real *x, size_t ld,
+                                const real *f, size_t m, size_t padded)
+{
+    for (size_t c = 0; c < padded; c += LANES) {
+        const vec factor = vload(f + c);
+        vec sum = vload(df + c);
+        for (size_t i = 0; i < m; i++) {
+            const size_t at = i * ld + c;
+            const vec grad = vload(dy + at);
+            vstore(dx + at, vload(dx + at) + grad * factor);
+            sum += grad * vload(x + at);
+        }
+        vstore(df + c, sum);
+    }
+}
+
+void KERNEL(columns_dot)(real *sum, const real *x, const real *y, size_t ld, size_t m,
+                         size_t padded)
+{
+    for (size_t c = 0; c < padded; c += LANES) {
+        vec total = vload(sum + c);
+        for (size_t i = 0; i < m; i++) total += vload(x + i * ld + c) * vload(y + i * ld + c);
+        vstore(sum + c, total);
     }
 }

@@ -8,7 +8,7 @@
 real KERNEL(dot)(const real *x, const real *y, size_t n);
 
 /* Vectors of out held in registers: a whole row of s where it fits, so that s streams by. */
-enum { COLS = LNT_VEC_BYTES == 32 ? 8 : 16, FEWER = 4 };
+enum { COLS = LNT_VEC_BYTES == 32 ? 8 : 16, HALF = COLS / 2, QUARTER = COLS / 4 };
 
 /* s[i .. i+rows-1, cols vectors] = decay s + k v^T; sum += q^T s.  Two rows share a load of v. */
 INLINE void rows_of_state(int rows, int cols, int update, int decays, real *s, size_t ld,
@@ -54,8 +54,10 @@ INLINE void all_columns(int update, int decays, real *s, size_t ld, const real *
     size_t j = 0;
     for (; j + COLS * LANES <= m; j += COLS * LANES)
         columns(COLS, update, decays, s + j, ld, q, k, v + j, out + j, d, decay);
-    for (; j + FEWER * LANES <= m; j += FEWER * LANES)
-        columns(FEWER, update, decays, s + j, ld, q, k, v + j, out + j, d, decay);
+    for (; j + HALF * LANES <= m; j += HALF * LANES)
+        columns(HALF, update, decays, s + j, ld, q, k, v + j, out + j, d, decay);
+    for (; j + QUARTER * LANES <= m; j += QUARTER * LANES)
+        columns(QUARTER, update, decays, s + j, ld, q, k, v + j, out + j, d, decay);
     for (; j < m; j += LANES)
         columns(1, update, decays, s + j, ld, q, k, v + j, out + j, d, decay);
 }

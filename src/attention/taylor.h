@@ -1,0 +1,36 @@
+/* attention/taylor.h - what the Taylor algorithms share: coefficients, and q and k on their way in
+ * and their gradients on their way out (taylor_input.c). */
+#ifndef LNT_ATTENTION_TAYLOR_H
+#define LNT_ATTENTION_TAYLOR_H
+
+#include "attention/basis.h"
+#include "attention/direct.h"
+
+#define lnt_taylor_coefficients LNT_REAL_NAME(lnt_taylor_coefficients)
+#define lnt_taylor_columns LNT_REAL_NAME(lnt_taylor_columns)
+#define lnt_taylor_key_rows LNT_REAL_NAME(lnt_taylor_key_rows)
+#define lnt_taylor_row LNT_REAL_NAME(lnt_taylor_row)
+#define lnt_taylor_store_grad LNT_REAL_NAME(lnt_taylor_store_grad)
+#define lnt_taylor_sum_temperature LNT_REAL_NAME(lnt_taylor_sum_temperature)
+#define lnt_taylor_shared LNT_REAL_NAME(lnt_taylor_shared)
+
+void lnt_taylor_coefficients(const lnt_attn_desc *p, real a[LNT_MAX_TERMS]);
+
+/* Queries or keys n0 .. n0+n-1 of head h, normalised and scaled so that x = q.k: as columns
+ * [d, ld], n at most LNT_TILE_QUERIES; one of them as a row [d]; keys as rows, given their columns:
+ * own [n, *ld], or the tensor itself with its own *ld. */
+void lnt_taylor_columns(const lnt_run *run, bool query, int64_t b, int64_t h, int64_t n0, size_t n,
+                        real *xt, size_t ld);
+void lnt_taylor_row(const lnt_run *run, bool query, int64_t b, int64_t h, int64_t n, real *x);
+const real *lnt_taylor_key_rows(const lnt_run *run, int64_t b, int64_t h, int64_t n0, size_t n,
+                                const real *kt, size_t ldt, real *own, size_t *ld);
+
+/* Stores dq or dk given the gradient g [d, ld] of those columns; overwrites g and xt [d, ld]. */
+void lnt_taylor_store_grad(const lnt_run *run, bool query, int64_t b, int64_t h, int64_t n0,
+                           size_t n, real *g, real *xt, size_t ld);
+/* The gradient of the temperatures, once every dq is stored. */
+void lnt_taylor_sum_temperature(const lnt_run *run);
+/* Bytes of lnt_run.shared. */
+size_t lnt_taylor_shared(const lnt_attn_desc *p);
+
+#endif

@@ -1,0 +1,86 @@
+/* attention/taylor_chunk.h - one head of Taylor attention in chunks of tokens and blocks of
+ * monomials: the scratch and the steps that forward (taylor_state.c) and backward
+ * (taylor_backward.c) share. */
+#ifndef LNT_ATTENTION_TAYLOR_CHUNK_H
+#define LNT_ATTENTION_TAYLOR_CHUNK_H
+
+#include "attention/linear_chunk.h"
+#include "attention/taylor.h"
+
+/* Tokens in a chunk; monomials in a block, and up to one run more. */
+enum { TOKENS = LNT_TILE_QUERIES, BLOCK = 64 };
+
+typedef struct taylor_scratch {
+    size_t d, m, F, dp, mp, heads; /* heads that share a state */
+    size_t terms;
+    real a[LNT_MAX_TERMS];
+    memory mem;
+    real *kt, *qt;       /* [d, TOKENS], [heads][d, TOKENS], q times scale */
+    real *k_own, *v_own; /* [TOKENS, dp], [TOKENS, mp] */
+    const real *k, *v;   /* those, or the tensors themselves */
+    size_t ldk, ldv;
+    real *x;              /* scores, then weights [keys, TOKENS] */
+    real *o, *den;        /* [heads][TOKENS, mp], [heads][TOKENS] */
+    real *phi;            /* [BLOCK + d, TOKENS] */
+    real *prefix;         /* [terms + 1][TOKENS]: products of the first indices */
+    real *sums;           /* [BLOCK + d] */
+    real *ones, *inverse; /* [TOKENS] */
+    /* backward */
+    memory grad;          /* gradient of the state after this chunk */
+    real *dn, *dnt;       /* [heads][TOKENS, mp], [heads][m, TOKENS] */
+    real *dden;           /* [heads][TOKENS] */
+    real *dx;             /* gradient of the scores [keys, TOKENS] */
+    real *dt;             /* of q or k [heads][d, TOKENS] */
+    real *vt, *dv;        /* [m, TOKENS], [TOKENS, mp] */
+    real *q, *dk;         /* [TOKENS, dp] */
+    real *up, *next;      /* gradient of a prefix [TOKENS] */
+} taylor_scratch;
+
+/* Where a walk over all monomials stands: the run to come, and the place of its first monomial. */
+typedef struct cursor {
+    lnt_basis_run run;
+    size_t feature;
+} cursor;
+
+#define lnt_taylor_take LNT_REAL_NAME(lnt_taylor_take)
+#define lnt_taylor_open LNT_REAL_NAME(lnt_taylor_open)
+#define lnt_taylor_begin LNT_REAL_NAME(lnt_taylor_begin)
+#define lnt_taylor_at_end LNT_REAL_NAME(lnt_taylor_at_end)
+#define lnt_taylor_block LNT_REAL_NAME(lnt_taylor_block)
+#define lnt_taylor_block_grad LNT_REAL_NAME(lnt_taylor_block_grad)
+#define lnt_taylor_load_keys LNT_REAL_NAME(lnt_taylor_load_keys)
+#define lnt_taylor_load_queries LNT_REAL_NAME(lnt_taylor_load_queries)
+#define lnt_taylor_scores LNT_REAL_NAME(lnt_taylor_scores)
+#define lnt_taylor_read_within LNT_REAL_NAME(lnt_taylor_read_within)
+#define lnt_taylor_walk LNT_REAL_NAME(lnt_taylor_walk)
+#define lnt_taylor_scratch LNT_REAL_NAME(lnt_taylor_scratch)
+#define lnt_taylor_backward LNT_REAL_NAME(lnt_taylor_backward)
+
+taylor_scratch lnt_taylor_take(lnt_arena *arena, const lnt_attn_desc *p);
+/* This thread's scratch of a run. */
+taylor_scratch lnt_taylor_open(const lnt_run *run);
+size_t lnt_taylor_scratch(const lnt_attn_desc *p); /* bytes */
+
+cursor lnt_taylor_begin(const taylor_scratch *s);
+bool lnt_taylor_at_end(const taylor_scratch *s, const cursor *c);
+/* The next block of monomials of xt [d, TOKENS] into phi; how many, and where the walk stands then. */
+size_t lnt_taylor_block(const kernels *ker, taylor_scratch *s, cursor *c, const real *xt,
+                        size_t lanes, bool query);
+/* dxt [d, TOKENS] += the gradient of xt, given that of the `made` monomials from c on in phi, which
+ * it overwrites. */
+void lnt_taylor_block_grad(const kernels *ker, taylor_scratch *s, cursor c, size_t made,
+                           const real *xt, real *dxt, size_t lanes, bool query);
+
+/* Keys t .. t+n-1 of the sequence; queries t .. t+n-1 of every head, with nothing summed yet. */
+void lnt_taylor_load_keys(const chunk_job *job, taylor_scratch *s, int64_t t, size_t n);
+void lnt_taylor_load_queries(const chunk_job *job, taylor_scratch *s, int64_t t, size_t n);
+/* x [key, query] of head g of the group, over the keys and queries loaded. */
+void lnt_taylor_scores(const chunk_job *job, taylor_scratch *s, size_t g, size_t n);
+/* The direct form over the keys of the chunk, each query up to its own. */
+void lnt_taylor_read_within(const chunk_job *job, taylor_scratch *s, size_t n);
+/* One walk over the monomials: the queries read S and z, then the keys are added to them. */
+void lnt_taylor_walk(const chunk_job *job, taylor_scratch *s, size_t queries, size_t keys);
+
+void lnt_taylor_backward(lnt_run *run);
+
+#endif

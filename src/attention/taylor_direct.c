@@ -1,0 +1,110 @@
+/* attention/taylor_direct.c - Taylor attention as a quadratic form: a polynomial of each score.
+ *
+ *     y_i = sum_j w(x_ij) v_j / sum_j w(x_ij),   w(x) = sum_{p<P} a_p x^p,   x = scale q.k
+ *
+ * O(n^2 (d + m + P)) time, O(d + m) scratch per thread.  Fewer operations than the state form while n
+ * is below about the number of monomials.  See docs/math/taylor.md */
+#include "attention/taylor.h"
+
+static void load_queries(const lnt_run *run, lnt_feature_tile *feature, int64_t b, int64_t h,
+                         int64_t n0, size_t n, real *columns, size_t ld)
+{
+    (void)feature;
+    lnt_taylor_columns(run, true, b, h, n0, n, columns, ld);
+}
+
+static const real *read_keys(const lnt_run *run, lnt_feature_tile *feature, int64_t b, int64_t h,
+                             int64_t n0, size_t n, real *own, size_t *ld)
+{
+    lnt_taylor_columns(run, false, b, h, n0, n, feature->phi, feature->ld);
+    return lnt_taylor_key_rows(run, b, h, n0, n, feature->phi, feature->ld, own, ld);
+}
+
+void lnt_taylor_coefficients(const lnt_attn_desc *p, real a[LNT_MAX_TERMS])
+{
+    for (int64_t t = 0; t < p->terms; t++) a[t] = (real)lnt_problem_coefficient(p, t);
+}
+
+static void weights(const lnt_run *run, const kernels *ker, real *x, size_t ld, size_t keys,
+                    size_t padded)
+{
+    real a[LNT_MAX_TERMS] = { 0 };
+    lnt_taylor_coefficients(run->p, a);
+    for (size_t j = 0; j < keys; j++)
+        ker->polynomial(x + j * ld, x + j * ld, a, (size_t)run->p->terms, padded);
+}
+
+static real inverse(const lnt_run *run, real max, real sum)
+{
+    (void)run;
+    (void)max;
+    return sum == 0 ? 0 : 1 / sum;
+}
+
+/* p = w / den, dx = w'(x) (dy.v - delta) / den. */
+static void weigh(const lnt_run *run, const kernels *ker, real *x, real *dw, size_t ld, size_t keys,
+                  size_t padded, const real *statistic, const real *delta)
+{
+    real a[LNT_MAX_TERMS] = { 0 }, slope[LNT_MAX_TERMS] = { 0 }, derivative[LNT_TILE_QUERIES];
+    const size_t terms = (size_t)run->p->terms;
+    lnt_taylor_coefficients(run->p, a);
+    for (size_t t = 1; t < terms; t++) slope[t - 1] = (real)t * a[t];
+    for (size_t j = 0; j < keys; j++) {
+        real *score = x + j * ld, *grad = dw + j * ld;
+        ker->polynomial(derivative, score, slope, terms - 1, padded);
+        ker->polynomial(score, score, a, terms, padded);
+        for (size_t i = 0; i < padded; i++) {
+            grad[i] = derivative[i] * (grad[i] - delta[i]) * statistic[i];
+            score[i] *= statistic[i];
+        }
+    }
+}
+
+static void store_dq(const lnt_run *run, lnt_feature_tile *feature, int64_t b, int64_t h,
+                     int64_t n0, size_t n, real *columns, size_t ld)
+{
+    lnt_taylor_store_grad(run, true, b, h, n0, n, columns, feature->phi, ld);
+}
+
+static void store_dk(const lnt_run *run, lnt_feature_tile *feature, int64_t b, int64_t h,
+                     int64_t n0, size_t n, real *columns, size_t ld)
+{
+    lnt_taylor_store_grad(run, false, b, h, n0, n, columns, feature->phi, ld);
+}
+
+static const lnt_direct kind = { .queries = load_queries,
+                                 .keys = read_keys,
+                                 .weights = weights,
+                                 .statistic = inverse,
+                                 .weigh = weigh,
+                                 .store_dq = store_dq,
+                                 .store_dk = store_dk };
+
+static void forward(lnt_run *run) { lnt_direct_forward(&kind, run); }
+
+static void backward(lnt_run *run)
+{
+    lnt_direct_backward(&kind, run);
+    lnt_taylor_sum_temperature(run);
+}
+
+static double cost(const lnt_attn_desc *p)
+{
+    return lnt_pairs(p) * 2 * (double)(p->dim + p->dim_value + p->terms);
+}
+
+static int64_t chunk(const lnt_attn_desc *p)
+{
+    (void)p;
+    return LNT_TILE_QUERIES;
+}
+
+const lnt_algo LNT_REAL_NAME(lnt_algo_taylor_direct) = { .mechanism = LNT_TAYLOR,
+                                                         .name = "taylor/direct",
+                                                         .rate = 4e-11,
+                                                         .cost = cost,
+                                                         .chunk = chunk,
+                                                         .shared = lnt_taylor_shared,
+                                                         .scratch = lnt_direct_scratch,
+                                                         .forward = forward,
+                                                         .backward = backward };

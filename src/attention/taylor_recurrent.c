@@ -1,0 +1,67 @@
+/* attention/taylor_recurrent.c - Taylor attention token by token, phi the monomials.  Each is its
+ * prefix times one element; a run of them is a number times a piece of x.  Backward is that of the
+ * chunks.  See docs/math/taylor.md */
+#include "attention/recurrent.h"
+#include "attention/taylor_chunk.h"
+
+/* The monomials of one run; prefix[t] is the product of its first t indices, of a query times
+ * coefficient and orderings. */
+static real *make_run(const lnt_basis_run *run, const real *x, const real prefix[LNT_MAX_TERMS],
+                      bool query, real *out)
+{
+    const int p = run->degree;
+    if (p == 0) {
+        *out = prefix[0];
+        return out + 1;
+    }
+    const real factor = prefix[p - 1] * (query ? (real)p : 1);
+    const size_t length = (size_t)lnt_basis_length(run);
+    for (size_t j = 0; j < length; j++) out[j] = factor * x[(size_t)run->first + j];
+    if (query && p > 1) out[0] /= (real)(lnt_basis_repeats(run, p - 1) + 1);
+    return out + length;
+}
+
+static void update_prefix(const lnt_basis_run *run, const real *x, bool query,
+                          real prefix[LNT_MAX_TERMS])
+{
+    for (int t = run->changed + 1; t < run->degree; t++) {
+        prefix[t] = prefix[t - 1] * x[run->prefix[t - 1]];
+        if (query) prefix[t] *= (real)t / (real)lnt_basis_repeats(run, t);
+    }
+}
+
+static void phi(const lnt_run *run, lnt_feature_tile *feature, const lnt_tensor *t, int64_t b,
+                int64_t h, int64_t n, bool query, real *out, size_t ld)
+{
+    (void)t; /* it is q or k */
+    (void)ld;
+    real *x = feature->phi; /* [d] */
+    lnt_taylor_row(run, query, b, h, n, x);
+    for (int p = 0; p < run->p->terms; p++) {
+        real prefix[LNT_MAX_TERMS];
+        prefix[0] = query ? (real)lnt_problem_coefficient(run->p, p) : 1;
+        lnt_basis_run r = lnt_basis_begin(run->p->dim, p);
+        do {
+            update_prefix(&r, x, query, prefix);
+            out = make_run(&r, x, prefix, query, out);
+        } while (lnt_basis_next(&r));
+    }
+}
+
+static void forward(lnt_run *run) { lnt_recurrent_forward(phi, run); }
+
+static size_t scratch(const lnt_attn_desc *p)
+{
+    const size_t own = lnt_recurrent_scratch(p), back = p->backward ? lnt_taylor_scratch(p) : 0;
+    return own > back ? own : back;
+}
+
+const lnt_algo LNT_REAL_NAME(lnt_algo_taylor_recurrent) = { .mechanism = LNT_TAYLOR,
+                                                            .name = "taylor/recurrent",
+                                                            .rate = 8e-11,
+                                                            .cost = lnt_recurrent_cost,
+                                                            .takes_state = true,
+                                                            .shared = lnt_taylor_shared,
+                                                            .scratch = scratch,
+                                                            .forward = forward,
+                                                            .backward = lnt_taylor_backward };

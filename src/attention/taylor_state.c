@@ -1,0 +1,88 @@
+/* attention/taylor_state.c - Taylor attention through its state: S and z over the monomials.
+ *
+ *     Phi(q).Phi(k) = w(scale q.k)         S [F, m] = sum_j Phi(k_j) v_j^T,   z [F] = sum_j Phi(k_j)
+ *     y_i = Phi(q_i) S / Phi(q_i).z        F = binomial(d + P - 1, P - 1)
+ *
+ * Monomials are made a block at a time, one token a column, each from its prefix by one multiply,
+ * and multiplied with their rows of S while both are in cache; no array of tokens x F exists.
+ * Coefficients and multiplicities are on the side of q.  Causal in chunks: inside a chunk the
+ * masked direct form.  O(n (4 m F + C (d + m))) time, one state and O(C (d + m)) scratch for each
+ * thread, whatever n.  See docs/math/taylor.md */
+#include "attention/taylor_chunk.h"
+
+static int64_t finish(const chunk_job *job, taylor_scratch *s, int64_t t, size_t n)
+{
+    const bool seen = job->seq.nk > 0 || job->run->io->state_in;
+    int64_t nonpositive = 0;
+    for (size_t g = 0; g < s->heads; g++)
+        lnt_tile_finish(job->run, job->ker, job->seq.b, job->kvh * (int64_t)s->heads + (int64_t)g,
+                        job->seq.q0 + t, n, s->o + g * TOKENS * s->mp, s->mp, s->den + g * TOKENS,
+                        NULL, s->inverse, seen, &nonpositive);
+    return nonpositive;
+}
+
+static int64_t run_sequence(const chunk_job *job, taylor_scratch *s)
+{
+    const lnt_sequence *seq = &job->seq;
+    const bool causal = job->run->causal;
+    const int64_t alone = causal ? seq->nk - seq->nq : seq->nk; /* keys before any query */
+    int64_t nonpositive = 0;
+    for (int64_t t = 0; t < alone; t += TOKENS) {
+        const size_t n = (size_t)(alone - t < TOKENS ? alone - t : TOKENS);
+        lnt_taylor_load_keys(job, s, t, n);
+        lnt_taylor_walk(job, s, 0, n);
+    }
+    for (int64_t t = 0; t < seq->nq; t += TOKENS) {
+        const size_t n = (size_t)(seq->nq - t < TOKENS ? seq->nq - t : TOKENS);
+        lnt_taylor_load_queries(job, s, t, n);
+        if (causal) {
+            lnt_taylor_load_keys(job, s, alone + t, n);
+            lnt_taylor_read_within(job, s, n);
+        }
+        lnt_taylor_walk(job, s, n, causal ? n : 0);
+        nonpositive += finish(job, s, t, n);
+    }
+    return nonpositive;
+}
+
+static void forward(lnt_run *run)
+{
+    const lnt_attn_io *io = run->io;
+    const int64_t KVH = run->p->kv_heads;
+    const int threads = chunk_threads(run);
+    int64_t nonpositive = 0;
+    if (!run->partial) lnt_clear_gaps(run, &io->out, false);
+#pragma omp parallel for schedule(dynamic) num_threads(threads) reduction(+ : nonpositive)
+    for (int64_t unit = 0; unit < run->sequences * KVH; unit++) {
+        const int64_t q = unit / KVH, kvh = unit % KVH;
+        taylor_scratch s = lnt_taylor_open(run);
+        const chunk_job job = lnt_chunk_job(run, q, kvh);
+        if (io->state_out) s.mem = lnt_memory_of(io->state_out, q, kvh);
+        lnt_memory_copy(s.mem, lnt_memory_of(io->state_in, q, kvh), s.F * s.mp, pad(s.F));
+        nonpositive += run_sequence(&job, &s);
+    }
+    run->nonpositive = nonpositive;
+}
+
+static double cost(const lnt_attn_desc *p)
+{
+    const double within = p->causal ? 2 * TOKENS * (double)(p->dim + p->dim_value) : 0;
+    return lnt_state_flops(p) + (double)p->batch * (double)p->heads * (double)p->length_q * within;
+}
+
+static int64_t chunk(const lnt_attn_desc *p)
+{
+    (void)p;
+    return TOKENS;
+}
+
+const lnt_algo LNT_REAL_NAME(lnt_algo_taylor_state) = { .mechanism = LNT_TAYLOR,
+                                                        .name = "taylor/state",
+                                                        .rate = 4e-11,
+                                                        .cost = cost,
+                                                        .chunk = chunk,
+                                                        .takes_state = true,
+                                                        .shared = lnt_taylor_shared,
+                                                        .scratch = lnt_taylor_scratch,
+                                                        .forward = forward,
+                                                        .backward = lnt_taylor_backward };

@@ -1,0 +1,94 @@
+/* taylor.c - checks of the polynomial, the products of rows and the dot products of columns. */
+#include "checks.h"
+
+void CHECK(polynomial)(trial *t)
+{
+    for (size_t i = 0; i < 11 * 13; i++) {
+        const size_t n = TAKE(vector_counts, i) * t->ker->lanes, terms = i % 13;
+        const bool in_place = i % 2;
+        grid x = grid_inout(t, 1, n, n + 1), y = grid_output(t, 1, n, n + 1);
+        grid a = grid_input(t, 1, terms, terms + 1);
+        trial_sizes(t, "terms %zu padded %zu", terms, n);
+        t->ker->polynomial(in_place ? x.at : y.at, x.at, a.at, terms, n);
+        for (size_t j = 0; j < n; j++) {
+            double sum = 0, magnitude = 0, power = 1;
+            for (size_t p = 0; p < terms; p++, power *= was(&x, 0, j)) {
+                sum += was(&a, 0, p) * power;
+                magnitude += fabs(was(&a, 0, p) * power);
+            }
+            expect_near(t, "y", 0, j, now(in_place ? &x : &y, 0, j), sum,
+                        2 * (double)(terms + 1) * REAL_EPSILON * magnitude);
+        }
+        expect_untouched(t, "x", &x, in_place, n);
+        expect_untouched(t, "y", &y, !in_place, n);
+        grid_free(&x), grid_free(&y), grid_free(&a);
+    }
+}
+
+void CHECK(multiply_rows)(trial *t)
+{
+    for (size_t i = 0; i < 17 * 11; i++) {
+        const size_t m = TAKE(any_sizes, i), n = TAKE(vector_counts, i) * t->ker->lanes;
+        grid x = grid_input(t, m, n, leading(t, n)), f = grid_input(t, 1, n, n + 1);
+        grid y = grid_output(t, m, n, leading(t, n));
+        trial_sizes(t, "m %zu padded %zu", m, n);
+        t->ker->multiply_rows(y.at, y.ld, x.at, x.ld, f.at, m, n);
+        for (size_t r = 0; r < m; r++)
+            for (size_t j = 0; j < n; j++)
+                expect_bits(t, "y", r, j, now(&y, r, j),
+                            (double)((real)was(&x, r, j) * (real)was(&f, 0, j)));
+        expect_untouched(t, "x", &x, 0, 0);
+        expect_untouched(t, "f", &f, 0, 0);
+        expect_untouched(t, "y", &y, m, n);
+        grid_free(&x), grid_free(&f), grid_free(&y);
+    }
+}
+
+void CHECK(multiply_rows_back)(trial *t)
+{
+    for (size_t i = 0; i < 17 * 11; i++) {
+        const size_t m = TAKE(any_sizes, i), n = TAKE(vector_counts, i) * t->ker->lanes;
+        const size_t ld = leading(t, n);
+        grid dx = grid_inout(t, m, n, ld), df = grid_inout(t, 1, n, n + 1);
+        grid dy = grid_input(t, m, n, ld), x = grid_input(t, m, n, ld);
+        grid f = grid_input(t, 1, n, n + 1);
+        trial_sizes(t, "m %zu padded %zu", m, n);
+        t->ker->multiply_rows_back(dx.at, df.at, dy.at, x.at, ld, f.at, m, n);
+        for (size_t j = 0; j < n; j++) {
+            double sum = was(&df, 0, j), magnitude = fabs(sum);
+            for (size_t r = 0; r < m; r++) {
+                const double before = was(&dx, r, j), term = was(&dy, r, j) * was(&f, 0, j);
+                expect_near(t, "dx", r, j, now(&dx, r, j), before + term,
+                            REAL_EPSILON * (fabs(before) + fabs(term)));
+                sum += was(&dy, r, j) * was(&x, r, j);
+                magnitude += fabs(was(&dy, r, j) * was(&x, r, j));
+            }
+            expect_near(t, "df", 0, j, now(&df, 0, j), sum, sum_bound(m + 1, magnitude));
+        }
+        expect_untouched(t, "dx", &dx, m, n);
+        expect_untouched(t, "df", &df, 1, n);
+        grid_free(&dx), grid_free(&df), grid_free(&dy), grid_free(&x), grid_free(&f);
+    }
+}
+
+void CHECK(columns_dot)(trial *t)
+{
+    for (size_t i = 0; i < 17 * 11; i++) {
+        const size_t m = TAKE(any_sizes, i), n = TAKE(vector_counts, i) * t->ker->lanes;
+        const size_t ld = leading(t, n);
+        grid sum = grid_inout(t, 1, n, n + 1), x = grid_input(t, m, n, ld);
+        grid y = grid_input(t, m, n, ld);
+        trial_sizes(t, "m %zu padded %zu", m, n);
+        t->ker->columns_dot(sum.at, x.at, y.at, ld, m, n);
+        for (size_t j = 0; j < n; j++) {
+            double total = was(&sum, 0, j), magnitude = fabs(total);
+            for (size_t r = 0; r < m; r++) {
+                total += was(&x, r, j) * was(&y, r, j);
+                magnitude += fabs(was(&x, r, j) * was(&y, r, j));
+            }
+            expect_near(t, "sum", 0, j, now(&sum, 0, j), total, sum_bound(m + 1, magnitude));
+        }
+        expect_untouched(t, "sum", &sum, 1, n);
+        grid_free(&sum), grid_free(&x), grid_free(&y);
+    }
+}
