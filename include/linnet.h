@@ -179,6 +179,7 @@ typedef struct lnt_attn_desc {
     const double *coefficients; /* [terms]; NULL: 1/p! */
     lnt_normalize normalize;    /* taylorshift makes the default scale 1 */
     const double *temperature;  /* [heads], with taylorshift; NULL: 1 */
+    int output_norm;            /* 1: y is multiplied by sqrt(n / dim), n the keys it has seen */
 } lnt_attn_desc;
 
 LNT_API LNT_MUST_CHECK lnt_status lnt_attn_desc_init(lnt_attn_desc *desc, size_t size);

@@ -219,8 +219,8 @@ void lnt_direct_forward(const lnt_direct *kind, lnt_run *run)
         t.nq = smaller(seq.nq - t.q0, TQ);
         scratch s = thread_scratch(run);
         attend(kind, run, ker, &s, &t);
-        lnt_tile_finish(run, ker, seq.b, t.h, seq.q0 + t.q0, t.nq, s.o, s.mp, s.sum,
-                        kind->has_max ? s.max : NULL, s.rescale, seq.nk > 0, &nonpositive);
+        lnt_tile_finish(run, ker, &seq, t.h, t.q0, t.nq, s.o, s.mp, s.sum,
+                        kind->has_max ? s.max : NULL, s.rescale, &nonpositive);
     }
     run->nonpositive = nonpositive;
 }
@@ -232,6 +232,12 @@ static void load_dy(lnt_run *run, const kernels *ker, scratch *s, const tile *t)
     const int64_t row = t->seq.q0 + t->q0;
     load_rows(ker, s->dy, s->mp, &run->grads->dout, t->seq.b, t->h, row, t->nq, 1);
     load_columns(ker, s->dyt, TQ, &run->grads->dout, t->seq.b, t->h, row, t->nq, 1);
+    for (size_t i = 0; i < t->nq; i++) {
+        const real factor = lnt_output_factor(run, &t->seq, t->q0 + (int64_t)i);
+        if (factor == 1) continue;
+        ker->scale(s->dy + i * s->mp, factor, s->m);
+        for (size_t c = 0; c < s->m; c++) s->dyt[c * TQ + i] *= factor;
+    }
 }
 
 /* x becomes p, dx the gradient of the scores. */

@@ -19,8 +19,7 @@ static void gradient_of_quotient(const chunk_job *job, chunk_scratch *c, int64_t
 {
     const kernels *ker = job->ker;
     memset(c->dden, 0, c->Cp * sizeof(real));
-    lnt_quotient_grad(job->run, ker, job->seq.b, h, job->seq.q0 + t, n, c->o, c->den, c->dn, c->mp,
-                      c->dden);
+    lnt_quotient_grad(job->run, ker, &job->seq, h, t, n, c->o, c->den, c->dn, c->mp, c->dden);
     ker->load_columns(c->dnt, c->Cp, c->dn, LNT_REAL_DTYPE, (int64_t)c->mp, 1, n, c->m, 1);
 }
 
@@ -151,7 +150,7 @@ static void pass_over_keys(const chunk_job *job, chunk_scratch *c)
         for (int64_t h = job->kvh * group; h < (job->kvh + 1) * group; h++) {
             lnt_feature_columns(run, &c->feature, &run->io->q, seq->b, h, seq->q0 + t, n, c->qt,
                                 c->Cp);
-            lnt_quotient_reload(run, job->ker, seq->b, h, seq->q0 + t, n, c->dn, c->mp, c->dden);
+            lnt_quotient_reload(run, job->ker, seq, h, t, n, c->dn, c->mp, c->dden);
             add_within(job, c, n);
             absorb_queries(job, c, n, true);
         }

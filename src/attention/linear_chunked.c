@@ -11,7 +11,6 @@ static int64_t run_heads(const chunk_job *job, chunk_scratch *c, int64_t first, 
 {
     lnt_run *run = job->run;
     const lnt_sequence *seq = &job->seq;
-    const bool seen = seq->nk > 0 || run->io->state_in;
     const int64_t alone = run->causal ? seq->nk - seq->nq : seq->nk; /* keys before any query */
     const int64_t C = (int64_t)c->C;
     int64_t nonpositive = 0;
@@ -25,8 +24,8 @@ static int64_t run_heads(const chunk_job *job, chunk_scratch *c, int64_t first, 
         if (run->causal) lnt_chunk_load_keys(job, c, alone + t, n);
         for (int64_t h = first; h < last; h++) {
             lnt_chunk_read(job, c, h, t, n, run->causal);
-            lnt_tile_finish(run, job->ker, seq->b, h, seq->q0 + t, n, c->o, c->mp, c->den, NULL,
-                            c->inverse, seen, &nonpositive);
+            lnt_tile_finish(run, job->ker, seq, h, t, n, c->o, c->mp, c->den, NULL, c->inverse,
+                            &nonpositive);
         }
         if (run->causal) lnt_chunk_absorb(job, c, n);
     }

@@ -181,13 +181,16 @@ int64_t lnt_problem_width(const lnt_attn_desc *p)
 
 lnt_sequence lnt_io_sequence(const lnt_attn_io *io, int64_t s)
 {
+    const int64_t before = io->state_in ? lnt_state_tokens(io->state_in, s) : 0;
     if (io->sequences)
         return (lnt_sequence){ .b = 0,
+                               .before = before,
                                .q0 = io->cu_seqlens_q[s],
                                .nq = io->cu_seqlens_q[s + 1] - io->cu_seqlens_q[s],
                                .k0 = io->cu_seqlens_k[s],
                                .nk = io->cu_seqlens_k[s + 1] - io->cu_seqlens_k[s] };
     return (lnt_sequence){ .b = s,
+                           .before = before,
                            .nq = io->lengths_q ? io->lengths_q[s] : io->q.shape[2],
                            .nk = io->lengths_k ? io->lengths_k[s] : io->k.shape[2] };
 }

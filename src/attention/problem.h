@@ -19,9 +19,10 @@ int64_t lnt_score_width(const lnt_attn_desc *p);
  * taylor.  p is resolved. */
 int64_t lnt_problem_width(const lnt_attn_desc *p);
 
-/* One sequence of a run: rows q0 .. q0+nq-1 of q and k0 .. k0+nk-1 of k, v at batch index b. */
+/* One sequence of a run: rows q0 .. q0+nq-1 of q and k0 .. k0+nk-1 of k, v at batch index b, and how
+ * many tokens the state before it holds. */
 typedef struct lnt_sequence {
-    int64_t b, q0, nq, k0, nk;
+    int64_t b, q0, nq, k0, nk, before;
 } lnt_sequence;
 
 /* Checks io's tensors, lengths and states against the problem; how many sequences it holds.

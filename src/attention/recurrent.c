@@ -76,7 +76,6 @@ static int64_t run_token(const chunk_job *job, token *x, int64_t key, int64_t qu
     lnt_run *run = job->run;
     const kernels *ker = job->ker;
     const int64_t group = run->p->heads / run->p->kv_heads, first = job->kvh * group;
-    const bool seen = job->seq.nk > 0 || run->io->state_in;
     int64_t nonpositive = 0;
     if (key >= 0) load_key(job, x, key);
     if (query < 0) {
@@ -87,8 +86,8 @@ static int64_t run_token(const chunk_job *job, token *x, int64_t key, int64_t qu
     for (int64_t h = first; h < first + group; h++) {
         load_query(job, x, h, query);
         x->scalar[0] = through_state(ker, x, job->decay, h == first && key >= 0);
-        lnt_tile_finish(run, ker, job->seq.b, h, job->seq.q0 + query, 1, x->o, x->mp, x->scalar,
-                        NULL, x->scalar + 1, seen, &nonpositive);
+        lnt_tile_finish(run, ker, &job->seq, h, query, 1, x->o, x->mp, x->scalar, NULL,
+                        x->scalar + 1, &nonpositive);
     }
     return nonpositive;
 }

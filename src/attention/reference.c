@@ -213,6 +213,9 @@ static void taylor_row(const row *r, double *out)
         for (int64_t c = 0; c < r->p->dim_value; c++) out[c] += weight * value(r, j, c);
     }
     divide(out, r->p->dim_value, den);
+    const double keys = (double)(r->seq.before + r->end);
+    for (int64_t c = 0; c < r->p->dim_value && r->p->output_norm; c++)
+        out[c] *= sqrt(keys / (double)r->p->dim);
 }
 
 /* The sequence that row i at batch index b belongs to; false: none, so the row is zeros. */

@@ -83,8 +83,8 @@ static void forward(lnt_run *run)
             const int64_t h = unit / rows % H, i = unit % rows;
             if (i >= seq.nq) continue;
             attend(run, ker, &s, &seq, h, i);
-            lnt_tile_finish(run, ker, seq.b, h, seq.q0 + i, 1, s.o, s.mp, s.sum, s.max, s.rescale,
-                            seq.nk > 0, &nonpositive);
+            lnt_tile_finish(run, ker, &seq, h, i, 1, s.o, s.mp, s.sum, s.max, s.rescale,
+                            &nonpositive);
         }
     }
     run->nonpositive = nonpositive;

@@ -80,9 +80,8 @@ static void grad_queries(const chunk_job *job, taylor_scratch *s, int64_t t, siz
     memset(s->dden, 0, s->heads * TOKENS * sizeof(real));
     memset(s->dt, 0, s->heads * s->d * TOKENS * sizeof(real));
     for (size_t g = 0; g < s->heads; g++) {
-        lnt_quotient_grad(run, ker, job->seq.b, head_of(job, s, g), row, n,
-                          s->o + g * TOKENS * s->mp, s->den + g * TOKENS,
-                          s->dn + g * TOKENS * s->mp, s->mp, s->dden + g * TOKENS);
+        lnt_quotient_grad(run, ker, &job->seq, head_of(job, s, g), t, n, s->o + g * TOKENS * s->mp,
+                          s->den + g * TOKENS, s->dn + g * TOKENS * s->mp, s->mp, s->dden + g * TOKENS);
         turn_dn(ker, s, g, n);
         if (!run->causal) continue;
         scores_and_gradient(job, s, g, n);
@@ -127,8 +126,8 @@ static void grad_keys_within(const chunk_job *job, taylor_scratch *s, int64_t t,
     memset(s->dden, 0, s->heads * TOKENS * sizeof(real));
     for (size_t g = 0; g < s->heads; g++) {
         real *dn = s->dn + g * TOKENS * s->mp;
-        lnt_quotient_reload(job->run, ker, job->seq.b, head_of(job, s, g), job->seq.q0 + t, n, dn,
-                            s->mp, s->dden + g * TOKENS);
+        lnt_quotient_reload(job->run, ker, &job->seq, head_of(job, s, g), t, n, dn, s->mp,
+                            s->dden + g * TOKENS);
         turn_dn(ker, s, g, n);
         scores_and_gradient(job, s, g, n);
         ker->gemm_nn(s->dv, s->mp, s->x, TOKENS, dn, s->mp, n, lnt_round_up(s->m, ker->lanes), n,

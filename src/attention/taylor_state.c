@@ -12,12 +12,11 @@
 
 static int64_t finish(const chunk_job *job, taylor_scratch *s, int64_t t, size_t n)
 {
-    const bool seen = job->seq.nk > 0 || job->run->io->state_in;
     int64_t nonpositive = 0;
     for (size_t g = 0; g < s->heads; g++)
-        lnt_tile_finish(job->run, job->ker, job->seq.b, job->kvh * (int64_t)s->heads + (int64_t)g,
-                        job->seq.q0 + t, n, s->o + g * TOKENS * s->mp, s->mp, s->den + g * TOKENS,
-                        NULL, s->inverse, seen, &nonpositive);
+        lnt_tile_finish(job->run, job->ker, &job->seq, job->kvh * (int64_t)s->heads + (int64_t)g,
+                        t, n, s->o + g * TOKENS * s->mp, s->mp, s->den + g * TOKENS, NULL,
+                        s->inverse, &nonpositive);
     return nonpositive;
 }
 

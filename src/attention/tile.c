@@ -18,61 +18,79 @@ static double run_eps(const lnt_run *run)
     return run->p->mechanism == LNT_LINEAR ? run->p->eps : 0;
 }
 
-void lnt_quotient_reload(const lnt_run *run, const kernels *ker, int64_t b, int64_t h, int64_t n0,
-                         size_t n, real *dn, size_t ld, real *dden)
+static int64_t keys_seen(const lnt_run *run, const lnt_sequence *seq, int64_t t)
 {
-    const real *kept = kept_of(run, b, h, n0);
-    load_rows(ker, dn, ld, &run->grads->dout, b, h, n0, n, 1);
+    return seq->before + (run->causal ? t + seq->nk - seq->nq + 1 : seq->nk);
+}
+
+real lnt_output_factor(const lnt_run *run, const lnt_sequence *seq, int64_t t)
+{
+    if (run->p->mechanism != LNT_TAYLOR || !run->p->output_norm) return 1;
+    return (real)sqrt((double)keys_seen(run, seq, t) / (double)run->p->dim);
+}
+
+void lnt_quotient_reload(const lnt_run *run, const kernels *ker, const lnt_sequence *seq, int64_t h,
+                         int64_t t, size_t n, real *dn, size_t ld, real *dden)
+{
+    const int64_t row = seq->q0 + t;
+    const real *kept = kept_of(run, seq->b, h, row);
+    load_rows(ker, dn, ld, &run->grads->dout, seq->b, h, row, n, 1);
     for (size_t i = 0; i < n; i++) {
         ker->scale(dn + i * ld, kept[2 * i], (size_t)run->p->dim_value);
         dden[i] = kept[2 * i + 1];
     }
 }
 
-void lnt_quotient_grad(const lnt_run *run, const kernels *ker, int64_t b, int64_t h, int64_t n0,
-                       size_t n, const real *num, const real *den, real *dn, size_t ld, real *dden)
+void lnt_quotient_grad(const lnt_run *run, const kernels *ker, const lnt_sequence *seq, int64_t h,
+                       int64_t t, size_t n, const real *num, const real *den, real *dn, size_t ld,
+                       real *dden)
 {
-    real *keep = kept_of(run, b, h, n0);
-    load_rows(ker, dn, ld, &run->grads->dout, b, h, n0, n, 1);
+    const int64_t row = seq->q0 + t;
+    real *keep = kept_of(run, seq->b, h, row);
+    load_rows(ker, dn, ld, &run->grads->dout, seq->b, h, row, n, 1);
     for (size_t i = 0; i < n; i++) {
         const real total = den[i] + (real)run_eps(run), inverse = total == 0 ? 0 : 1 / total;
         const real along = ker->dot(dn + i * ld, num + i * ld, (size_t)run->p->dim_value);
-        keep[2 * i] = inverse;
-        keep[2 * i + 1] = -along * inverse * inverse;
+        keep[2 * i] = inverse * lnt_output_factor(run, seq, t + (int64_t)i);
+        keep[2 * i + 1] = -along * inverse * keep[2 * i];
     }
-    lnt_quotient_reload(run, ker, b, h, n0, n, dn, ld, dden);
+    lnt_quotient_reload(run, ker, seq, h, t, n, dn, ld, dden);
 }
 
-/* num / total where 1 / total would overflow. */
+/* factor num / total where 1 / total would overflow. */
 static void divide_row(const lnt_run *run, int64_t b, int64_t h, int64_t n, const real *num,
-                       real total)
+                       double factor, double total)
 {
     const lnt_tensor *out = &run->io->out;
     for (int64_t d = 0; d < out->shape[3]; d++)
-        lnt_tensor_set(out, b, h, n, d, (double)num[d] / (double)total);
+        lnt_tensor_set(out, b, h, n, d, factor * (double)num[d] / total);
 }
 
-void lnt_tile_finish(lnt_run *run, const kernels *ker, int64_t b, int64_t h, int64_t n0, size_t n,
-                     const real *num, size_t ld, const real *den, const real *max, real *inverse,
-                     bool seen, int64_t *nonpositive)
+void lnt_tile_finish(lnt_run *run, const kernels *ker, const lnt_sequence *seq, int64_t h,
+                     int64_t t, size_t n, const real *num, size_t ld, const real *den,
+                     const real *max, real *inverse, int64_t *nonpositive)
 {
     const lnt_partial *partial = run->partial;
     const real eps = partial ? 0 : (real)run_eps(run);
+    const int64_t b = seq->b, row = seq->q0 + t;
     for (size_t i = 0; i < n; i++) {
         const real total = den[i] + eps;
+        const bool seen = keys_seen(run, seq, t + (int64_t)i) > 0 || run->io->state_in;
         if (!(total > 0) && seen) ++*nonpositive;
-        inverse[i] = total == 0 ? 0 : 1 / total; /* 0/0 gives 0 */
+        inverse[i] = total == 0 ? 0 : lnt_output_factor(run, seq, t + (int64_t)i) / total;
     }
-    if (!partial) {
-        store_rows(ker, &run->io->out, b, h, n0, n, num, ld, inverse);
+    if (!partial) { /* 0/0 gave 0 */
+        store_rows(ker, &run->io->out, b, h, row, n, num, ld, inverse);
         for (size_t i = 0; i < n; i++)
             if (isinf(inverse[i]))
-                divide_row(run, b, h, n0 + (int64_t)i, num + i * ld, den[i] + eps);
+                divide_row(run, b, h, row + (int64_t)i, num + i * ld,
+                           (double)lnt_output_factor(run, seq, t + (int64_t)i),
+                           (double)(den[i] + eps));
         return;
     }
-    store_rows(ker, &partial->num, b, h, n0, n, num, ld, NULL);
-    store_rows(ker, &partial->den, b, h, n0, n, den, 1, NULL);
-    if (max) store_rows(ker, &partial->max, b, h, n0, n, max, 1, NULL);
+    store_rows(ker, &partial->num, b, h, row, n, num, ld, NULL);
+    store_rows(ker, &partial->den, b, h, row, n, den, 1, NULL);
+    if (max) store_rows(ker, &partial->max, b, h, row, n, max, 1, NULL);
 }
 
 static void clear_rows(const lnt_tensor *t, int64_t b, int64_t from, int64_t to)

@@ -90,22 +90,27 @@ static inline real *kept_of(const lnt_run *run, int64_t b, int64_t h, int64_t n0
 }
 
 /* The gradient of y = num / den: dn [n, ld] = dy / den and dden [n] = -(dy.y) / den, for n queries of
- * head h from row n0 on.  The first keeps 1 / den and dden, the second reads them back. */
-void LNT_REAL_NAME(lnt_quotient_grad)(const lnt_run *run, const kernels *ker, int64_t b, int64_t h,
-                                      int64_t n0, size_t n, const real *num, const real *den,
-                                      real *dn, size_t ld, real *dden);
-void LNT_REAL_NAME(lnt_quotient_reload)(const lnt_run *run, const kernels *ker, int64_t b,
-                                        int64_t h, int64_t n0, size_t n, real *dn, size_t ld,
-                                        real *dden);
+ * head h from query t of a sequence on.  The first keeps 1 / den and dden, the second reads them. */
+void LNT_REAL_NAME(lnt_quotient_grad)(const lnt_run *run, const kernels *ker,
+                                      const lnt_sequence *seq, int64_t h, int64_t t, size_t n,
+                                      const real *num, const real *den, real *dn, size_t ld,
+                                      real *dden);
+void LNT_REAL_NAME(lnt_quotient_reload)(const lnt_run *run, const kernels *ker,
+                                        const lnt_sequence *seq, int64_t h, int64_t t, size_t n,
+                                        real *dn, size_t ld, real *dden);
 #define lnt_quotient_grad LNT_REAL_NAME(lnt_quotient_grad)
 #define lnt_quotient_reload LNT_REAL_NAME(lnt_quotient_reload)
 
-/* n queries of head h from row n0 are summed: num [n, ld], den [n], max [n] (softmax, else NULL) go
- * into the run's partial if it has one, else out = num / (den + eps).  `seen`: there was a key or a
- * state at all.  Overwrites inverse [n]. */
-void LNT_REAL_NAME(lnt_tile_finish)(lnt_run *run, const kernels *ker, int64_t b, int64_t h,
-                                    int64_t n0, size_t n, const real *num, size_t ld,
-                                    const real *den, const real *max, real *inverse, bool seen,
+/* What y of query t is multiplied by: 1, or with output_norm sqrt(keys seen / dim). */
+real LNT_REAL_NAME(lnt_output_factor)(const lnt_run *run, const lnt_sequence *seq, int64_t t);
+#define lnt_output_factor LNT_REAL_NAME(lnt_output_factor)
+
+/* n queries of head h from query t of a sequence on are summed: num [n, ld], den [n], max [n]
+ * (softmax, else NULL) go into the run's partial if it has one, else out = num / (den + eps).
+ * Overwrites inverse [n]. */
+void LNT_REAL_NAME(lnt_tile_finish)(lnt_run *run, const kernels *ker, const lnt_sequence *seq,
+                                    int64_t h, int64_t t, size_t n, const real *num, size_t ld,
+                                    const real *den, const real *max, real *inverse,
                                     int64_t *nonpositive);
 #define lnt_tile_finish LNT_REAL_NAME(lnt_tile_finish)
 

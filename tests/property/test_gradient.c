@@ -220,6 +220,7 @@ static bool form(attn_case *c, int f, int64_t n, int64_t d, int64_t m)
     }
     if (map == TAYLOR && f / MAPS % 2) {
         c->desc.normalize = LNT_NORMALIZE_TAYLORSHIFT;
+        c->desc.output_norm = 1;
         c->desc.terms = 3;
     }
     if (decay) case_set_decay(c, 0.8);

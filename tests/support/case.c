@@ -96,6 +96,7 @@ static void random_taylor(dice *d, attn_case *c)
     while (monomials(c->desc.dim, c->desc.terms) > 3000) c->desc.terms--;
     if (dice_range(d, 0, 2) == 0) c->desc.scale = (dice_uniform(d) - 0.3) / (double)c->desc.dim;
     if (dice_range(d, 0, 4) == 0) c->state_tokens = dice_range(d, 1, 40);
+    c->desc.output_norm = dice_range(d, 0, 2) == 0;
     if (dice_range(d, 0, 2) == 0) {
         c->desc.normalize = LNT_NORMALIZE_TAYLORSHIFT;
         c->desc.scale = NAN;
@@ -163,9 +164,9 @@ void case_print(const attn_case *c, const char *algorithm, lnt_ctx *ctx)
                     (unsigned long long)a->seed, a->eps, a->decay ? a->decay[0] : 0.0,
                     (long long)c->state_tokens);
     if (a->mechanism == LNT_TAYLOR)
-        print_error("      terms=%lld coefficients=%s normalize=%s state=%lld\n",
+        print_error("      terms=%lld coefficients=%s normalize=%s output_norm=%d state=%lld\n",
                     (long long)a->terms, a->coefficients ? "given" : "1/p!",
-                    lnt_normalize_name(a->normalize), (long long)c->state_tokens);
+                    lnt_normalize_name(a->normalize), a->output_norm, (long long)c->state_tokens);
     print_error("      layouts q,k,v,out=%d,%d,%d,%d data seed=%llu\n", (int)c->lay_q,
                 (int)c->lay_k, (int)c->lay_v, (int)c->lay_out, (unsigned long long)c->seed);
     for (int64_t b = 0; b < a->batch && c->with_lengths; b++)

@@ -13,7 +13,10 @@ void stream_form(attn_case *c, int form, int64_t tokens, lnt_dtype dtype)
     c->desc.dtype = dtype;
     c->seed = (uint64_t)form + 1;
     if (mechanism == LNT_TAYLOR) c->desc.terms = form == STREAM_TAYLOR ? 3 : 4;
-    if (form == STREAM_TAYLOR) c->desc.normalize = LNT_NORMALIZE_TAYLORSHIFT;
+    if (form == STREAM_TAYLOR) {
+        c->desc.normalize = LNT_NORMALIZE_TAYLORSHIFT;
+        c->desc.output_norm = 1;
+    }
     if (mechanism != LNT_LINEAR) return;
     c->desc.feature_map = (lnt_feature_map)((form - 1) / 2);
     c->desc.features = 24;
