@@ -209,7 +209,7 @@ LNT_API LNT_MUST_CHECK lnt_status lnt_state_query(lnt_state *state, const lnt_te
 LNT_API LNT_MUST_CHECK lnt_status lnt_state_step(lnt_state *state, const lnt_tensor *q,
                                                  const lnt_tensor *k, const lnt_tensor *v,
                                                  const lnt_tensor *out);
-/* Takes tokens that were appended out again; linear without decay only. */
+/* Takes tokens that were appended out again; not from a cache, nor where they decay. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_state_remove(lnt_state *state, const lnt_tensor *k,
                                                    const lnt_tensor *v);
 /* dst becomes the state of dst's tokens followed by src's. */

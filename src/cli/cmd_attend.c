@@ -22,7 +22,7 @@ typedef struct job {
     const options *o;
     lnt_ctx *ctx;
     lnt_attn_desc desc;
-    double *decay;
+    double *per_head;
     operands in;
     lnt_tensor out, result; /* in the dtype computed in; in that of Q, if another */
     lnt_state *state;       /* NULL: none is needed */
@@ -271,7 +271,7 @@ static int attend(job *j)
     int status = operands_read(j->ctx, j->o, &j->in);
     if (!status) status = operands_shape(&j->in, j->o, &j->desc);
     if (!status) status = check_stream(j);
-    if (!status) status = request_decay(j->o, &j->desc, &j->decay);
+    if (!status) status = request_per_head(j->o, &j->desc, &j->per_head);
     if (status) return status;
     const lnt_attn_desc *d = &j->desc;
     if (!opt_given(j->o, OPT_DTYPE)) j->desc.dtype = j->in.q.array.dtype;
@@ -297,7 +297,7 @@ static int run(const options *o)
     tensor_free(&j.result);
     tensor_free(&j.out);
     if (j.ctx) operands_free(j.ctx, &j.in);
-    free(j.decay);
+    free(j.per_head);
     lnt_ctx_destroy(j.ctx);
     return status;
 }

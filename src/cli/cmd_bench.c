@@ -103,12 +103,12 @@ static int bench_one(const options *o)
 {
     lnt_ctx *ctx = NULL;
     lnt_attn_desc desc;
-    double *decay = NULL;
+    double *per_head = NULL;
     measurement m;
     table t;
     int status = request_mechanism(o, &desc);
     if (!status) status = request_shape(o, &desc);
-    if (!status) status = request_decay(o, &desc, &decay);
+    if (!status) status = request_per_head(o, &desc, &per_head);
     if (!status) status = request_context(o, 0, &ctx);
     if (!status)
         status = measure(ctx, &desc, (pass_kind)opt_whole(o, OPT_PASS, PASS_FORWARD), &m);
@@ -120,7 +120,7 @@ static int bench_one(const options *o)
         table_print(&t, stdout);
         print_explanation();
     }
-    free(decay);
+    free(per_head);
     lnt_ctx_destroy(ctx);
     return status;
 }

@@ -149,17 +149,17 @@ static int run(const options *o)
 {
     lnt_ctx *ctx = NULL;
     lnt_attn_desc desc;
-    double *decay = NULL;
+    double *per_head = NULL;
     int status = request_mechanism(o, &desc);
     if (!status) status = request_shape(o, &desc);
-    if (!status) status = request_decay(o, &desc, &decay);
+    if (!status) status = request_per_head(o, &desc, &per_head);
     if (!status) status = request_context(o, 0, &ctx);
     if (!status) {
         desc.backward = opt_whole(o, OPT_PASS, PASS_FORWARD) == PASS_BACKWARD;
         if (opt_whole(o, OPT_PASS, PASS_FORWARD) == PASS_STEP) desc.causal = 1;
         status = show(o, ctx, &desc);
     }
-    free(decay);
+    free(per_head);
     lnt_ctx_destroy(ctx);
     return status;
 }

@@ -16,6 +16,7 @@ typedef enum option_kind {
     KIND_SEED,   /* any 64-bit number */
     KIND_REAL,   /* finite, at least `least` */
     KIND_DECAYS, /* one number, or a comma list */
+    KIND_TEMPERATURES, /* the same */
     KIND_COEFFICIENTS, /* a comma list, or the word taylor */
     KIND_CHOICE,       /* a word of choice() */
     KIND_TEXT
@@ -45,6 +46,11 @@ typedef struct option_row {
 
 static const char *mechanism_choice(int index) { return lnt_mechanism_name((lnt_mechanism)index); }
 static const char *map_choice(int index) { return lnt_feature_map_name((lnt_feature_map)index); }
+
+static const char *normalize_choice(int index)
+{
+    return lnt_normalize_name((lnt_normalize)index);
+}
 
 static const char *dtype_choice(int index)
 {
@@ -99,6 +105,14 @@ static const option_row table[OPTION_COUNT] = {
     [OPT_COEFFICIENTS] = { "coefficients", 0, KIND_COEFFICIENTS, "taylor|a0,a1,...", SHAPED,
                            TAYLOR, .problem = true,
                            .help = "one for each term (taylor: 1/p!); taylor" },
+    [OPT_NORMALIZE] = { "normalize", 0, KIND_CHOICE, NULL, SHAPED, TAYLOR, .problem = true,
+                        .choice = normalize_choice,
+                        .help = "of q and k to length 1 (none); --scale is 1 then; taylor" },
+    [OPT_TEMPERATURE] = { "temperature", 0, KIND_TEMPERATURES, "T[,T...]", SHAPED, TAYLOR,
+                          .problem = true,
+                          .help = "factor of the normalised q (1); one per head; taylor" },
+    [OPT_OUTPUT_NORM] = { "output-norm", 0, KIND_FLAG, NULL, SHAPED, TAYLOR, .problem = true,
+                          .help = "multiply by sqrt(keys seen / dim); taylor" },
     [OPT_SEED] = { "seed", 0, KIND_SEED, "S", SHAPED, .problem = true,
                    .help = "of the random maps, and of the data of a benchmark (0)" },
     [OPT_DTYPE] = { "dtype", 0, KIND_CHOICE, NULL, SHAPED, .problem = true,
@@ -230,8 +244,14 @@ static int parse_list(const option_row *row, const list_rule *rule, const char *
 
 static int parse_decays(const option_row *row, const char *text, options *o)
 {
-    static const list_rule rule = { 0, 1, "a number above 0 and at most 1", MAX_DECAYS };
+    static const list_rule rule = { 0, 1, "a number above 0 and at most 1", MAX_PER_HEAD };
     return parse_list(row, &rule, text, o->decay, &o->decay_count);
+}
+
+static int parse_temperatures(const option_row *row, const char *text, options *o)
+{
+    static const list_rule rule = { -HUGE_VAL, HUGE_VAL, "a finite number", MAX_PER_HEAD };
+    return parse_list(row, &rule, text, o->temperature, &o->temperature_count);
 }
 
 static int parse_coefficients(const option_row *row, const char *text, options *o)
@@ -279,6 +299,7 @@ static int parse_value(options *o, int id, const char *text)
     case KIND_SEED: return parse_seed(row, text, value);
     case KIND_REAL: return parse_real(row, text, value);
     case KIND_DECAYS: return parse_decays(row, text, o);
+    case KIND_TEMPERATURES: return parse_temperatures(row, text, o);
     case KIND_COEFFICIENTS: return parse_coefficients(row, text, o);
     case KIND_CHOICE: return parse_choice(row, text, value);
     case KIND_TEXT:

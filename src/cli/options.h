@@ -32,6 +32,9 @@ typedef enum option_id {
     OPT_DECAY,
     OPT_TERMS,
     OPT_COEFFICIENTS,
+    OPT_NORMALIZE,
+    OPT_TEMPERATURE,
+    OPT_OUTPUT_NORM,
     OPT_SEED,
     OPT_DTYPE,
     OPT_PASS,
@@ -51,7 +54,7 @@ typedef enum option_id {
 typedef enum pass_kind { PASS_FORWARD = 0, PASS_BACKWARD = 1, PASS_STEP = 2 } pass_kind;
 typedef enum device_kind { DEVICE_CPU = 0, DEVICE_CUDA = 1 } device_kind;
 
-enum { MAX_OPERANDS = 3, MAX_DECAYS = 4096, MAX_TERMS = 32, DEFAULT_TERMS = 4 };
+enum { MAX_OPERANDS = 3, MAX_PER_HEAD = 4096, MAX_TERMS = 32, DEFAULT_TERMS = 4 };
 
 typedef struct option_value {
     bool given;
@@ -63,8 +66,10 @@ typedef struct option_value {
 
 typedef struct options {
     option_value value[OPTION_COUNT];
-    double decay[MAX_DECAYS];
+    double decay[MAX_PER_HEAD];
     int decay_count;
+    double temperature[MAX_PER_HEAD];
+    int temperature_count;
     double coefficients[MAX_TERMS];
     int coefficient_count; /* 0: those of the Taylor series */
     const char *operand[MAX_OPERANDS];

@@ -52,6 +52,9 @@ static int check_combinations(const options *o)
     if (count && opt_whole(o, OPT_TERMS, count) != count)
         return fail_usage("--coefficients: %d numbers for --terms %s; give one for each term",
                           count, opt_text(o, OPT_TERMS));
+    if (opt_given(o, OPT_TEMPERATURE) &&
+        opt_whole(o, OPT_NORMALIZE, LNT_NORMALIZE_NONE) != LNT_NORMALIZE_TAYLORSHIFT)
+        return fail_usage("--temperature needs --normalize taylorshift");
     if (opt_given(o, OPT_DECAY) && !opt_given(o, OPT_CAUSAL) && !step)
         return fail_usage("--decay needs --causal: without an order of tokens nothing fades");
     return EXIT_OK;
@@ -77,6 +80,8 @@ int request_mechanism(const options *o, lnt_attn_desc *desc)
     const int listed = o->coefficient_count;
     desc->terms = opt_whole(o, OPT_TERMS, listed ? listed : DEFAULT_TERMS);
     if (listed) desc->coefficients = o->coefficients;
+    desc->normalize = (lnt_normalize)opt_whole(o, OPT_NORMALIZE, LNT_NORMALIZE_NONE);
+    desc->output_norm = opt_given(o, OPT_OUTPUT_NORM);
     if (opt_given(o, OPT_SEED)) desc->seed = o->value[OPT_SEED].seed;
     return desc->algorithm ? check_algorithm(desc->algorithm, desc->mechanism) : EXIT_OK;
 }
@@ -95,16 +100,31 @@ int request_shape(const options *o, lnt_attn_desc *desc)
     return EXIT_OK;
 }
 
-int request_decay(const options *o, lnt_attn_desc *desc, double **owned)
+/* A list of one number, or one for each head, as an array of one for each head. */
+static int spread(option_id id, const double *list, int count, int64_t heads, const char *what,
+                  double **out)
 {
-    *owned = NULL;
-    if (!opt_given(o, OPT_DECAY)) return EXIT_OK;
-    if (o->decay_count != 1 && o->decay_count != desc->kv_heads)
-        return fail_usage("--decay: %d numbers for %lld kv heads; give 1 or one for each",
-                          o->decay_count, (long long)desc->kv_heads);
-    double *decay = calloc((size_t)desc->kv_heads, sizeof *decay);
-    if (!decay) return fail_memory((size_t)desc->kv_heads * sizeof *decay);
-    for (int64_t h = 0; h < desc->kv_heads; h++) decay[h] = o->decay[o->decay_count == 1 ? 0 : h];
-    desc->decay = *owned = decay;
+    if (count != 1 && count != heads)
+        return fail_usage("%s: %d numbers for %lld %s; give 1 or one for each", option_name(id),
+                          count, (long long)heads, what);
+    *out = calloc((size_t)heads, sizeof **out);
+    if (!*out) return fail_memory((size_t)heads * sizeof **out);
+    for (int64_t h = 0; h < heads; h++) (*out)[h] = list[count == 1 ? 0 : h];
     return EXIT_OK;
+}
+
+int request_per_head(const options *o, lnt_attn_desc *desc, double **owned)
+{
+    int status = EXIT_OK;
+    *owned = NULL; /* no mechanism takes both */
+    if (opt_given(o, OPT_DECAY)) {
+        status = spread(OPT_DECAY, o->decay, o->decay_count, desc->kv_heads, "kv heads", owned);
+        desc->decay = *owned;
+    }
+    if (opt_given(o, OPT_TEMPERATURE)) {
+        status = spread(OPT_TEMPERATURE, o->temperature, o->temperature_count, desc->heads, "heads",
+                        owned);
+        desc->temperature = *owned;
+    }
+    return status;
 }

@@ -23,7 +23,7 @@ static const char *refusal_of(const lnt_algo *algo, const lnt_attn_desc *p)
 {
     if (p->state && !algo->takes_state)
         return p->mechanism == LNT_SOFTMAX ? "plans take no state; stream through lnt_state_step"
-                                           : "takes no state; the other algorithms do";
+                                           : "takes no state, as the other algorithms do";
     return algo->refuses ? algo->refuses(p) : NULL;
 }
 

@@ -104,10 +104,18 @@ def coefficients(option):
     return [1 / math.factorial(p) for p in range(int(option.get("terms", 4)))]
 
 
+def unit(x):
+    length = math.sqrt(sum(a * a for a in x))
+    return [a / length for a in x]
+
+
 def weights(mechanism, q, keys, position, option):
     """One weight per key that the query sees, before the division."""
     if mechanism in ("softmax", "taylor"):
         scale = float(option.get("scale", 1 / math.sqrt(len(q))))
+        if "taylorshift" in option:
+            scale = option["temperature_of_head"]
+            q, keys = unit(q), [unit(k) for k in keys]
         logits = [scale * sum(a * b for a, b in zip(q, k)) for k in keys]
         if mechanism == "taylor":
             return [sum(a * x ** p for p, a in enumerate(coefficients(option))) for x in logits]
@@ -132,6 +140,7 @@ def attention(mechanism, q, k, v, option):
     kv_heads = k[1][-3] if len(k[1]) > 2 else 1
     batch = q[1][0] if len(q[1]) > 3 else 1
     decays = [float(x) for x in option.get("decay", "1").split(",")]
+    temperatures = [float(x) for x in option.get("temperature", "1").split(",")]
     eps = float(option.get("eps", 1e-6)) if mechanism == "linear" else 0.0
     out = []
     for lead in range(batch * heads):
@@ -140,7 +149,8 @@ def attention(mechanism, q, k, v, option):
         keys = rows_of(k[2], k[1], b * kv_heads + kv)
         values = rows_of(v[2], v[1], b * kv_heads + kv)
         queries = rows_of(q[2], q[1], lead)
-        option = dict(option, decay_of_head=decays[kv % len(decays)])
+        option = dict(option, decay_of_head=decays[kv % len(decays)],
+                      temperature_of_head=temperatures[h % len(temperatures)])
         for i, query in enumerate(queries):
             position = i + len(keys) - len(queries)
             seen = position + 1 if "causal" in option else len(keys)
@@ -148,6 +158,8 @@ def attention(mechanism, q, k, v, option):
             total = sum(w) + eps
             for c in range(v[1][-1]):
                 y = sum(a * row[c] for a, row in zip(w, values))
+                if "output_norm" in option:
+                    y *= math.sqrt(seen / len(query))
                 out.append(y / total if total else 0.0)
     return out
 

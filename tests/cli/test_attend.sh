@@ -63,6 +63,13 @@ for causal in "" causal=1; do
             --coefficients 2,-0.5,0,0.125,0.25" taylor coefficients=2,-0.5,0,0.125,0.25 $causal
     done
 done
+for algorithm in direct state recurrent; do # q4 has 4 heads
+    run 1e-5 "q4.npy k4.npy v4.npy" "--algorithm $algorithm --terms 3 --normalize taylorshift" \
+        taylor terms=3 taylorshift=1
+    run 1e-5 "q4.npy k4.npy v4.npy" "--algorithm $algorithm --terms 3 --normalize taylorshift \
+        --temperature 1.5,-1,2,0.5 --output-norm --causal" taylor terms=3 taylorshift=1 \
+        temperature=1.5,-1,2,0.5 output_norm=1 causal=1
+done
 run 1e-5 "q2.npy k2.npy v2.npy" "--terms 3 --coefficients 1,1e0,.5" taylor terms=3
 run 1e-5 "q2.npy k2.npy v2.npy" "--terms 3 --coefficients taylor" taylor terms=3
 run 1e-5 "q2.npy k2.npy v2.npy" "--coefficients -1" taylor coefficients=-1

@@ -56,7 +56,7 @@ done
 
 # A state that no machine holds is refused; what needs none is planned all the same.
 for terms in 6 9 32; do
-    fails 1 "workspace" "$LINNET" plan --mechanism taylor --dim 1000 --terms $terms \
+    fails 1 "would fit" "$LINNET" plan --mechanism taylor --dim 1000 --terms $terms \
         --algorithm state --no-calibrate
     succeeds "$LINNET" plan --mechanism taylor --dim 1000 --terms $terms --no-calibrate --json
     npy expect stdout.txt 'm["algorithm"] == "taylor/direct" and m.get("state_bytes", 1) > 0'

@@ -70,6 +70,13 @@ for option in "--eps 1" "--decay 0.5" "--feature-map relu" "--features 8"; do
     # shellcheck disable=SC2086
     fails 2 "${option%% *} does not apply to taylor" attend --mechanism taylor --causal $option
 done
+fails 2 "--temperature needs --normalize taylorshift" attend --mechanism taylor --temperature 2
+fails 2 "--temperature: 'warm' is not a finite number" \
+    attend --mechanism taylor --normalize taylorshift --temperature 1,warm
+fails 2 "--temperature: 2 numbers for 1 heads; give 1 or one for each" \
+    attend --mechanism taylor --normalize taylorshift --temperature 1,2
+fails 2 "--normalize: 'unit' is not one of none, taylorshift" \
+    attend --mechanism taylor --normalize unit
 fails 2 "--algorithm: 'tiled' is not one of taylor/direct, taylor/" \
     attend --mechanism taylor --algorithm tiled
 fails 2 "--feature-map does not apply to softmax" attend --mechanism softmax --feature-map relu
