@@ -239,7 +239,7 @@ static void gradients_match_finite_differences_of_the_oracle(void **state)
     (void)state;
     lnt_ctx *ctx = context_new(2, NULL);
     coverage cover = { { 0 } };
-    for (int f = 0; f < FORMS; f += budget(17, 1)) {
+    for (int f = 0; f < FORMS; f += budget(15, 1)) {
         attn_case c;
         if (!form(&c, f, 4, 3, 2)) continue;
         setup s = setup_new(ctx, &c);
@@ -299,7 +299,7 @@ static void gradients_of_long_sequences_match_along_random_directions(void **sta
     (void)state;
     lnt_ctx *ctx = context_new(2, NULL);
     coverage cover = { { 0 } };
-    for (int f = 0; f < FORMS; f += budget(41, 3)) {
+    for (int f = 0; f < FORMS; f += budget(15, 3)) {
         attn_case c;
         if (!form(&c, f, 131, 5, 3)) continue;
         setup s = setup_new(ctx, &c);
@@ -351,7 +351,7 @@ static void gradients_in_other_dtypes_match_f64_within_rounding(void **state)
     static const lnt_dtype dtypes[] = { LNT_F32, LNT_BF16, LNT_F16 };
     lnt_ctx *ctx = context_new(2, NULL);
     coverage cover = { { 0 } };
-    for (int f = 0; f < FORMS; f += budget(17, 3))
+    for (int f = 0; f < FORMS; f += budget(15, 3))
         for (int dt = 0; dt < COUNT_OF(dtypes); dt++) {
             attn_case c, low;
             if (f / MAPS % SHAPES == 4 || !form(&c, f, 67, 20, 9)) continue;
