@@ -184,6 +184,12 @@ typedef struct lnt_attn_desc {
 
 LNT_API LNT_MUST_CHECK lnt_status lnt_attn_desc_init(lnt_attn_desc *desc, size_t size);
 
+/* Coefficients for taylor that come nearest to e^x, in the mean square, where the scores x are normal
+ * with deviation sigma (0 to 10) about 0: the same cost, and a smaller error than 1/p! where sigma is
+ * right.  coefficients [terms]. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_taylor_fit(lnt_ctx *ctx, int64_t terms, double sigma,
+                                                 double *coefficients);
+
 /* ---- state --------------------------------------------------------------------------------- */
 
 /* Everything a causal mechanism remembers of the tokens so far, for `batch` sequences at once.
@@ -231,8 +237,8 @@ LNT_API size_t lnt_state_bytes(const lnt_state *state);
 /* Rows so far whose denominator was not above zero (they are returned as 0 if it was 0). */
 LNT_API int64_t lnt_state_nonpositive(const lnt_state *state);
 
-/* The tensors a state is made of: linear, taylor: "s" [B,KVH,D,m], "z" [B,KVH,1,D]; softmax: "k", "v"
- * [B,KVH,room,d or m].  LNT_ERR_ARGUMENT past the last.  The view is into the state itself. */
+/* The tensors a state is made of.  linear, taylor: "s" [B,KVH,D,m], "z" [B,KVH,1,D]; softmax: "k",
+ * "v" [B,KVH,room,d or m].  LNT_ERR_ARGUMENT past the last.  The view is into the state itself. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_state_tensor(lnt_state *state, int index, const char **name,
                                                    lnt_tensor *view);
 
@@ -240,7 +246,7 @@ LNT_API LNT_MUST_CHECK lnt_status lnt_state_tensor(lnt_state *state, int index, 
 
 typedef struct lnt_plan lnt_plan;
 
-/* What a run reads and writes.  Zero it, set size, then what is needed.  Inputs are never written. */
+/* What a run reads and writes.  Zero it, set size, then what is needed.  Inputs stay as they are. */
 typedef struct lnt_attn_io {
     size_t size; /* sizeof(lnt_attn_io) */
     lnt_tensor q, k, v, out;
@@ -255,8 +261,9 @@ typedef struct lnt_attn_io {
     lnt_state *state_out;
 } lnt_attn_io;
 
-/* dout in; dq, dk, dv out, overwritten.  Backward does not use io->out.  States: the gradient of the loss with respect to state_out
- * comes in, that with respect to state_in goes out; either may be NULL. */
+/* dout in; dq, dk, dv out, overwritten.  Backward does not use io->out.  States: the gradient of the
+ * loss with respect to state_out comes in, that with respect to state_in goes out; either may be
+ * NULL. */
 typedef struct lnt_attn_grads {
     size_t size; /* sizeof(lnt_attn_grads) */
     lnt_tensor dout, dq, dk, dv;
@@ -282,7 +289,7 @@ typedef struct lnt_plan_info {
     double flops_direct, flops_state;     /* of the quadratic and of the state form */
     double entries_direct, entries_state; /* numbers held at once by a plain evaluation of each */
     double seconds;                       /* the planner's estimate of a forward run */
-    double crossover_speed; /* length from which the state form is faster, by the planner; 0: none */
+    double crossover_speed; /* length from which the state form is the faster one; 0: none */
     size_t workspace_bytes; /* scratch the plan holds */
     double state_elements;  /* numbers in the state of one sequence, all kv heads */
     size_t state_bytes;     /* of lnt_state_create(desc) */
@@ -299,8 +306,8 @@ LNT_API LNT_MUST_CHECK lnt_status lnt_plan_describe(const lnt_plan *plan, lnt_pl
 LNT_API LNT_MUST_CHECK lnt_status lnt_plan_forward(lnt_plan *plan, const lnt_attn_io *io);
 LNT_API LNT_MUST_CHECK lnt_status lnt_plan_backward(lnt_plan *plan, const lnt_attn_io *io,
                                                     const lnt_attn_grads *grads);
-/* As forward, stopping before the division; io->out is not used.  Not with decay, lengths_q or packed
- * sequences. */
+/* As forward, stopping before the division; io->out is not used.  Not with decay, output_norm,
+ * lengths_q or packed sequences. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_plan_partial(lnt_plan *plan, const lnt_attn_io *io,
                                                    const lnt_partial *partial);
 /* into = into + other, for partials of the same queries over disjoint keys. */

@@ -1,4 +1,4 @@
-/* attention/cost.c - useful operations, by the formulas and not by what an algorithm happens to do. */
+/* attention/cost.c - useful operations, by the formulas and not by what an algorithm does. */
 #include "attention/mechanism.h"
 
 double lnt_pairs(const lnt_attn_desc *p)

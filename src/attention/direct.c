@@ -262,7 +262,8 @@ static void grad_queries(const lnt_direct *kind, lnt_run *run, const kernels *ke
     real *keep = kept_of(run, t->seq.b, t->h, t->seq.q0 + t->q0);
     const real eps = run->p->mechanism == LNT_LINEAR ? (real)run->p->eps : 0;
     for (size_t i = 0; i < t->nq; i++) {
-        const real den = s->sum[i] + eps, along = ker->dot(s->dy + i * s->mp, s->o + i * s->mp, s->m);
+        const real den = s->sum[i] + eps;
+        const real along = ker->dot(s->dy + i * s->mp, s->o + i * s->mp, s->m);
         keep[2 * i] = s->statistic[i] = kind->statistic(run, s->max[i], s->sum[i]);
         keep[2 * i + 1] = s->delta[i] = den == 0 ? 0 : along / den;
     }

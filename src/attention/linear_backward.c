@@ -181,6 +181,7 @@ void lnt_chunk_backward(lnt_run *run)
         lnt_memory_copy(c.grad, lnt_memory_of(g->dstate_out, s, kvh), c.D * c.mp, c.Dp);
         pass_over_queries(&job, &c);
         pass_over_keys(&job, &c);
-        if (g->dstate_in) lnt_memory_copy(lnt_memory_of(g->dstate_in, s, kvh), c.grad, c.D * c.mp, c.Dp);
+        if (g->dstate_in)
+            lnt_memory_copy(lnt_memory_of(g->dstate_in, s, kvh), c.grad, c.D * c.mp, c.Dp);
     }
 }

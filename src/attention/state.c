@@ -89,7 +89,8 @@ lnt_status lnt_state_make(lnt_ctx *ctx, const lnt_attn_desc *resolved, int64_t r
     const size_t tokens = (size_t)p.batch * sizeof *state->tokens;
     lnt_status status = lnt_engine_open(ctx, &p, algos, count, &state->engine);
     if (!status) status = allocate_tensors(ctx, &p, room, state->tensor, state->bytes);
-    if (!status && !(state->tokens = lnt_allocate(ctx, tokens, "the state"))) status = LNT_ERR_MEMORY;
+    if (!status) state->tokens = lnt_allocate(ctx, tokens, "the state");
+    if (!status && !state->tokens) status = LNT_ERR_MEMORY;
     if (status) {
         lnt_state_destroy(state);
         return status;

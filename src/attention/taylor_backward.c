@@ -81,7 +81,8 @@ static void grad_queries(const chunk_job *job, taylor_scratch *s, int64_t t, siz
     memset(s->dt, 0, s->heads * s->d * TOKENS * sizeof(real));
     for (size_t g = 0; g < s->heads; g++) {
         lnt_quotient_grad(run, ker, &job->seq, head_of(job, s, g), t, n, s->o + g * TOKENS * s->mp,
-                          s->den + g * TOKENS, s->dn + g * TOKENS * s->mp, s->mp, s->dden + g * TOKENS);
+                          s->den + g * TOKENS, s->dn + g * TOKENS * s->mp, s->mp,
+                          s->dden + g * TOKENS);
         turn_dn(ker, s, g, n);
         if (!run->causal) continue;
         scores_and_gradient(job, s, g, n);

@@ -247,7 +247,8 @@ void lnt_taylor_walk(const chunk_job *job, taylor_scratch *s, size_t queries, si
         }
         if (!keys) continue;
         next = c;
-        const size_t made = lnt_taylor_block(ker, s, &next, s->kt, lnt_round_up(keys, ker->lanes), false);
+        const size_t made =
+            lnt_taylor_block(ker, s, &next, s->kt, lnt_round_up(keys, ker->lanes), false);
         ker->gemm_nn(rows, s->mp, s->phi, TOKENS, s->v, s->ldv, made, wide, keys, 1);
         ker->gemv(s->sums, s->phi, TOKENS, s->ones, made, keys);
         ker->axpy(z, (real)job->run->sign, s->sums, made);

@@ -22,7 +22,7 @@ typedef struct job {
     const options *o;
     lnt_ctx *ctx;
     lnt_attn_desc desc;
-    double *per_head;
+    double *per_head, fitted[MAX_TERMS];
     operands in;
     lnt_tensor out, result; /* in the dtype computed in; in that of Q, if another */
     lnt_state *state;       /* NULL: none is needed */
@@ -276,6 +276,8 @@ static int attend(job *j)
     const lnt_attn_desc *d = &j->desc;
     if (!opt_given(j->o, OPT_DTYPE)) j->desc.dtype = j->in.q.array.dtype;
     status = operands_convert(&j->in, d->dtype);
+    if (!status && j->o->fit)
+        status = request_fit(j->o, j->ctx, operands_sigma(&j->in, d), &j->desc, j->fitted);
     if (!status)
         status = tensor_make(&j->out, d->dtype, d->batch, d->heads, d->length_q, d->dim_value);
     if (!status) status = open_state(j);

@@ -1,6 +1,7 @@
 /* cli/operands.c - the arrays Q, K, V of `attend`: read, checked against each other, converted. */
 #include "cli/operands.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -117,6 +118,44 @@ int operands_convert(operands *in, lnt_dtype dtype)
     if (!status) status = convert_one(&in->k, dtype);
     if (!status) status = convert_one(&in->v, dtype);
     return status;
+}
+
+/* The score of query i and key j of head h. */
+static double score(const operands *in, const lnt_attn_desc *desc, int64_t b, int64_t h, int64_t i,
+                    int64_t j)
+{
+    const bool unit = desc->normalize == LNT_NORMALIZE_TAYLORSHIFT;
+    const int64_t kv = h * desc->kv_heads / desc->heads;
+    double dot = 0, q_square = 0, k_square = 0;
+    for (int64_t c = 0; c < desc->dim; c++) {
+        const double q = lnt_tensor_get(&in->q.view, b, h, i, c);
+        const double k = lnt_tensor_get(&in->k.view, b, kv, j, c);
+        dot += q * k;
+        q_square += q * q;
+        k_square += k * k;
+    }
+    const double usual = unit ? 1 : 1 / sqrt((double)desc->dim);
+    const double scale = isnan(desc->scale) ? usual : desc->scale;
+    const double tau = desc->temperature ? desc->temperature[h] : 1;
+    if (!unit) return scale * dot;
+    return scale * tau * dot / fmax(sqrt(q_square * k_square), 1e-24);
+}
+
+double operands_sigma(const operands *in, const lnt_attn_desc *desc)
+{
+    enum { SAMPLES = 48 }; /* of each, spread evenly */
+    double square = 0, count = 0;
+    for (int64_t b = 0; b < desc->batch; b++)
+        for (int64_t h = 0; h < desc->heads; h++)
+            for (int64_t s = 0; s < SAMPLES && desc->length_q; s++)
+                for (int64_t t = 0; t < SAMPLES && desc->length_k; t++) {
+                    const double x = score(in, desc, b, h, desc->length_q * s / SAMPLES,
+                                           desc->length_k * t / SAMPLES);
+                    square += x * x;
+                    count++;
+                }
+    const double sigma = count > 0 ? sqrt(square / count) : 1;
+    return sigma < 10 ? sigma : 10; /* beyond, no polynomial is near e^x; NaN stays out too */
 }
 
 void operands_free(lnt_ctx *ctx, operands *in)

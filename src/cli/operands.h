@@ -23,6 +23,8 @@ int operands_read(lnt_ctx *ctx, const options *o, operands *out);
  * option that says otherwise than they do. */
 int operands_shape(const operands *in, const options *o, lnt_attn_desc *desc);
 int operands_convert(operands *in, lnt_dtype dtype);
+/* The deviation about 0 of the scores of desc, over some queries and keys of every head; at most 10. */
+double operands_sigma(const operands *in, const lnt_attn_desc *desc);
 void operands_free(lnt_ctx *ctx, operands *in); /* a zeroed one is fine */
 
 #endif

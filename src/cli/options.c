@@ -17,7 +17,7 @@ typedef enum option_kind {
     KIND_REAL,   /* finite, at least `least` */
     KIND_DECAYS, /* one number, or a comma list */
     KIND_TEMPERATURES, /* the same */
-    KIND_COEFFICIENTS, /* a comma list, or the word taylor */
+    KIND_COEFFICIENTS, /* a comma list, or the word taylor or fit */
     KIND_CHOICE,       /* a word of choice() */
     KIND_TEXT
 } option_kind;
@@ -102,9 +102,11 @@ static const option_row table[OPTION_COUNT] = {
     [OPT_TERMS] = { "terms", 0, KIND_WHOLE, "P", SHAPED, TAYLOR, .problem = true, .min = 1,
                     .max = MAX_TERMS,
                     .help = "of a0 + a1 x + ... in place of e^x, 1 to 32 (4); taylor" },
-    [OPT_COEFFICIENTS] = { "coefficients", 0, KIND_COEFFICIENTS, "taylor|a0,a1,...", SHAPED,
+    [OPT_COEFFICIENTS] = { "coefficients", 0, KIND_COEFFICIENTS, "taylor|fit|a0,a1,...", SHAPED,
                            TAYLOR, .problem = true,
-                           .help = "one for each term (taylor: 1/p!); taylor" },
+                           .help = "1/p! (taylor), nearest to e^x (fit), or given; taylor" },
+    [OPT_SIGMA] = { "sigma", 0, KIND_REAL, "X", SHAPED, TAYLOR, .problem = true, .least = 0,
+                    .help = "deviation of the scores for fit (attend: measured; else 1)" },
     [OPT_NORMALIZE] = { "normalize", 0, KIND_CHOICE, NULL, SHAPED, TAYLOR, .problem = true,
                         .choice = normalize_choice,
                         .help = "of q and k to length 1 (none); --scale is 1 then; taylor" },
@@ -257,10 +259,12 @@ static int parse_temperatures(const option_row *row, const char *text, options *
 static int parse_coefficients(const option_row *row, const char *text, options *o)
 {
     static const list_rule rule = {
-        -HUGE_VAL, HUGE_VAL, "a finite number; give taylor, or one number for each term", MAX_TERMS
+        -HUGE_VAL, HUGE_VAL, "a finite number; give taylor, fit, or one number for each term",
+        MAX_TERMS
     };
     o->coefficient_count = 0;
-    if (!strcmp(text, "taylor")) return EXIT_OK;
+    o->fit = !strcmp(text, "fit");
+    if (o->fit || !strcmp(text, "taylor")) return EXIT_OK;
     return parse_list(row, &rule, text, o->coefficients, &o->coefficient_count);
 }
 

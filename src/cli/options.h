@@ -32,6 +32,7 @@ typedef enum option_id {
     OPT_DECAY,
     OPT_TERMS,
     OPT_COEFFICIENTS,
+    OPT_SIGMA,
     OPT_NORMALIZE,
     OPT_TEMPERATURE,
     OPT_OUTPUT_NORM,
@@ -71,7 +72,8 @@ typedef struct options {
     double temperature[MAX_PER_HEAD];
     int temperature_count;
     double coefficients[MAX_TERMS];
-    int coefficient_count; /* 0: those of the Taylor series */
+    int coefficient_count; /* 0: those of the Taylor series, or fitted */
+    bool fit;
     const char *operand[MAX_OPERANDS];
     int operand_count;
 } options;

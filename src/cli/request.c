@@ -52,6 +52,8 @@ static int check_combinations(const options *o)
     if (count && opt_whole(o, OPT_TERMS, count) != count)
         return fail_usage("--coefficients: %d numbers for --terms %s; give one for each term",
                           count, opt_text(o, OPT_TERMS));
+    if (opt_given(o, OPT_SIGMA) && !o->fit)
+        return fail_usage("--sigma needs --coefficients fit");
     if (opt_given(o, OPT_TEMPERATURE) &&
         opt_whole(o, OPT_NORMALIZE, LNT_NORMALIZE_NONE) != LNT_NORMALIZE_TAYLORSHIFT)
         return fail_usage("--temperature needs --normalize taylorshift");
@@ -127,4 +129,14 @@ int request_per_head(const options *o, lnt_attn_desc *desc, double **owned)
         desc->temperature = *owned;
     }
     return status;
+}
+
+int request_fit(const options *o, lnt_ctx *ctx, double sigma, lnt_attn_desc *desc,
+                double fitted[MAX_TERMS])
+{
+    if (!o->fit) return EXIT_OK;
+    if (lnt_taylor_fit(ctx, desc->terms, opt_real(o, OPT_SIGMA, sigma), fitted))
+        return fail("%s", lnt_ctx_error(ctx));
+    desc->coefficients = fitted;
+    return EXIT_OK;
 }

@@ -21,4 +21,8 @@ int request_shape(const options *o, lnt_attn_desc *desc);
  * frees *owned. */
 int request_per_head(const options *o, lnt_attn_desc *desc, double **owned);
 
+/* desc->coefficients with --coefficients fit, for --sigma or else sigma. */
+int request_fit(const options *o, lnt_ctx *ctx, double sigma, lnt_attn_desc *desc,
+                double fitted[MAX_TERMS]);
+
 #endif

@@ -70,6 +70,10 @@ for algorithm in direct state recurrent; do # q4 has 4 heads
         --temperature 1.5,-1,2,0.5 --output-norm --causal" taylor terms=3 taylorshift=1 \
         temperature=1.5,-1,2,0.5 output_norm=1 causal=1
 done
+# e^{1/2} (He_0 + He_1 + He_2 / 2) = e^{1/2} (1/2 + x + x^2 / 2)
+run 1e-5 "q2.npy k2.npy v2.npy" "--terms 3 --coefficients fit --sigma 1" taylor \
+    coefficients=0.5,1,0.5
+succeeds "$LINNET" attend q2.npy k2.npy v2.npy -o y.npy --mechanism taylor --coefficients fit
 run 1e-5 "q2.npy k2.npy v2.npy" "--terms 3 --coefficients 1,1e0,.5" taylor terms=3
 run 1e-5 "q2.npy k2.npy v2.npy" "--terms 3 --coefficients taylor" taylor terms=3
 run 1e-5 "q2.npy k2.npy v2.npy" "--coefficients -1" taylor coefficients=-1

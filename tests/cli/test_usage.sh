@@ -40,9 +40,9 @@ fails 2 "--decay: 2 numbers for 1 kv heads" attend --mechanism linear --causal -
 fails 2 "--decay needs --causal" attend --mechanism linear --decay 0.5
 fails 2 "--terms: '0' is not a whole number of at least 1" attend --mechanism taylor --terms 0
 fails 2 "--terms: '33' is too large, at most 32 is allowed" attend --mechanism taylor --terms 33
-for bad in fit nan inf '' 1x; do
+for bad in best nan inf '' 1x; do
     for value in "$bad" "1,$bad" "1,$bad,2"; do
-        fails 2 "--coefficients: '$bad' is not a finite number; give taylor, or one number for" \
+        fails 2 "--coefficients: '$bad' is not a finite number; give taylor, fit, or one number" \
             attend --mechanism taylor "--coefficients=$value"
     done
 done
@@ -70,6 +70,7 @@ for option in "--eps 1" "--decay 0.5" "--feature-map relu" "--features 8"; do
     # shellcheck disable=SC2086
     fails 2 "${option%% *} does not apply to taylor" attend --mechanism taylor --causal $option
 done
+fails 2 "--sigma needs --coefficients fit" attend --mechanism taylor --sigma 1
 fails 2 "--temperature needs --normalize taylorshift" attend --mechanism taylor --temperature 2
 fails 2 "--temperature: 'warm' is not a finite number" \
     attend --mechanism taylor --normalize taylorshift --temperature 1,warm
