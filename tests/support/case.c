@@ -10,6 +10,21 @@ static const int64_t lengths[] = { 0,  1,  2,  3,  5,  7,  8,  15,  16,  17,
                                    31, 32, 33, 63, 64, 65, 97, 127, 129, 257 };
 static const int64_t dims[] = { 1, 2, 3, 5, 8, 16, 17, 31, 33, 64, 65, 80, 128 };
 
+/* Monomials of degree below `terms` in `dim` variables. */
+static double monomials(int64_t dim, int64_t terms)
+{
+    double count = 1;
+    for (int64_t t = 1; t < terms; t++) count *= (double)(dim + t) / (double)t;
+    return count;
+}
+
+/* As many terms as a test has time for. */
+static int64_t fewer_terms(int64_t dim, int64_t terms)
+{
+    while (monomials(dim, terms) > budget(300, 3000)) terms--;
+    return terms;
+}
+
 attn_case case_make(lnt_mechanism mechanism, int64_t heads, int64_t kv_heads, int64_t length_q,
                     int64_t length_k, int64_t dim, int64_t dim_value)
 {
@@ -22,6 +37,7 @@ attn_case case_make(lnt_mechanism mechanism, int64_t heads, int64_t kv_heads, in
     c.desc.length_k = length_k;
     c.desc.dim = dim;
     c.desc.dim_value = dim_value;
+    if (mechanism == LNT_TAYLOR) c.desc.terms = fewer_terms(dim, 4);
     return c;
 }
 
@@ -81,19 +97,9 @@ void case_random_packing(dice *d, attn_case *c)
         c->cu_q[s] = c->cu_k[s] = c->cu_q[s] < c->cu_k[s] ? c->cu_q[s] : c->cu_k[s];
 }
 
-/* Monomials of degree below `terms` in `dim` variables. */
-static double monomials(int64_t dim, int64_t terms)
-{
-    double count = 1;
-    for (int64_t t = 1; t < terms; t++) count *= (double)(dim + t) / (double)t;
-    return count;
-}
-
-/* Any order whose state is small enough to test in a moment. */
 static void random_taylor(dice *d, attn_case *c)
 {
-    c->desc.terms = dice_range(d, 1, 8);
-    while (monomials(c->desc.dim, c->desc.terms) > 3000) c->desc.terms--;
+    c->desc.terms = fewer_terms(c->desc.dim, dice_range(d, 1, 8));
     if (dice_range(d, 0, 2) == 0) c->desc.scale = (dice_uniform(d) - 0.3) / (double)c->desc.dim;
     if (dice_range(d, 0, 4) == 0) c->state_tokens = dice_range(d, 1, 40);
     c->desc.output_norm = dice_range(d, 0, 2) == 0;
