@@ -8,10 +8,6 @@
 #include "cli/request.h"
 #include "cli/table.h"
 
-/* One linear state is a few microseconds of work: a step is timed over as many sequences as a server
- * would decode together. */
-enum { SEQUENCES_DECODED = 16 };
-
 /* The figures this project promises; each is measured with all threads and then with one. */
 static const struct {
     lnt_mechanism mechanism;
@@ -24,7 +20,7 @@ static const struct {
     { LNT_SOFTMAX, PASS_STEP, 1, 4, 64, 4096, NULL },
     { LNT_LINEAR, PASS_FORWARD, 1, 8, 64, 16384, NULL },
     { LNT_LINEAR, PASS_BACKWARD, 1, 8, 64, 16384, NULL },
-    { LNT_LINEAR, PASS_STEP, SEQUENCES_DECODED, 8, 64, 16384, NULL },
+    { LNT_LINEAR, PASS_STEP, 16, 8, 64, 16384, NULL },
     { LNT_LINEAR, PASS_STEP, 1, 8, 64, 16384, NULL },
     { LNT_TAYLOR, PASS_FORWARD, 1, 8, 16, 16384, "taylor/state" },
     { LNT_TAYLOR, PASS_FORWARD, 1, 4, 32, 8192, "taylor/state" },
@@ -103,13 +99,6 @@ static void print_explanation(void)
           "definition in double.\n", stdout);
 }
 
-static void choose_batch(const options *o, lnt_attn_desc *desc)
-{
-    const bool step = opt_whole(o, OPT_PASS, PASS_FORWARD) == PASS_STEP;
-    if (step && desc->mechanism == LNT_LINEAR && !opt_given(o, OPT_BATCH))
-        desc->batch = SEQUENCES_DECODED;
-}
-
 static int bench_one(const options *o)
 {
     lnt_ctx *ctx = NULL;
@@ -119,7 +108,6 @@ static int bench_one(const options *o)
     table t;
     int status = request_mechanism(o, &desc);
     if (!status) status = request_shape(o, &desc);
-    if (!status) choose_batch(o, &desc);
     if (!status) status = request_per_head(o, &desc, &per_head);
     if (!status) status = request_context(o, 0, &ctx);
     if (!status) status = request_fit(o, ctx, 1, &desc, fitted);

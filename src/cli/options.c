@@ -86,7 +86,7 @@ static const option_row table[OPTION_COUNT] = {
     [OPT_LENGTH] = { "length", 0, KIND_WHOLE, "N", CMD_PLAN | CMD_BENCH, .problem = true,
                      .min = 0, .max = MAX_EXTENT, .help = "tokens in a sequence (4096)" },
     [OPT_BATCH] = { "batch", 0, KIND_WHOLE, "B", CMD_PLAN | CMD_BENCH, .problem = true, .min = 1,
-                    .max = MAX_EXTENT, .help = "sequences at once (1; bench of a linear step: 16)" },
+                    .max = MAX_EXTENT, .help = "sequences at once (1)" },
     [OPT_SCALE] = { "scale", 0, KIND_REAL, "X", SHAPED, SOFTMAX | TAYLOR, .problem = true,
                     .least = -HUGE_VAL, .help = "factor of q.k (1/sqrt(dim)); softmax, taylor" },
     [OPT_FEATURE_MAP] = { "feature-map", 0, KIND_CHOICE, NULL, SHAPED, LINEAR,
