@@ -122,7 +122,12 @@ LNT_API void lnt_tensor_set(const lnt_tensor *tensor, int64_t b, int64_t h, int6
 
 /* ---- what to compute ----------------------------------------------------------------------- */
 
-typedef enum lnt_mechanism { LNT_SOFTMAX = 0, LNT_LINEAR = 1, LNT_TAYLOR = 2 } lnt_mechanism;
+typedef enum lnt_mechanism {
+    LNT_SOFTMAX = 0,
+    LNT_LINEAR = 1,
+    LNT_TAYLOR = 2,
+    LNT_CUR = 3 /* softmax of low rank through landmarks; not causal, no state */
+} lnt_mechanism;
 
 LNT_API const char *lnt_mechanism_name(lnt_mechanism mechanism); /* NULL past the last */
 
@@ -150,6 +155,43 @@ typedef enum lnt_normalize {
 
 LNT_API const char *lnt_normalize_name(lnt_normalize normalize); /* NULL past the last */
 
+/* Which tokens are the landmarks of cur.  The first three take those of the highest score. */
+typedef enum lnt_select {
+    LNT_SELECT_SUM = 0,      /* the sum of a row of q and k */
+    LNT_SELECT_ABS = 1,      /* the sum of its magnitudes */
+    LNT_SELECT_EMBED = 2,    /* its element embed_column */
+    LNT_SELECT_STEP = 3,     /* token floor(i n / landmarks) */
+    LNT_SELECT_RANDOM = 4,   /* by seed, without replacement */
+    LNT_SELECT_MEAN = 5,     /* not tokens: the means of as many segments (Nystroemformer) */
+    LNT_SELECT_STEP_MEAN = 6 /* queries by step, the means of segments for keys */
+} lnt_select;
+
+LNT_API const char *lnt_select_name(lnt_select select); /* NULL past the last */
+
+/* The pseudo-inverse of cur. */
+typedef enum lnt_pinv {
+    LNT_PINV_ITERATE = 0, /* pinv_iterations of Z <- Z (13 - UZ (15 - UZ (7 - UZ))) / 4 */
+    LNT_PINV_RIDGE = 1    /* (U^T U + r)^-1 U^T, r = ridge |U|_F^2 */
+} lnt_pinv;
+
+LNT_API const char *lnt_pinv_name(lnt_pinv pinv); /* NULL past the last */
+
+/* Where its iterations start. */
+typedef enum lnt_pinv_init {
+    LNT_PINV_NORMS = 0, /* U^T / (|U|_1 |U|_inf): converges for any U */
+    LNT_PINV_PAPER1 = 1 /* U^T / |U|_1 */
+} lnt_pinv_init;
+
+LNT_API const char *lnt_pinv_init_name(lnt_pinv_init init); /* NULL past the last */
+
+/* From the scores of a row to its weights, in cur. */
+typedef enum lnt_activation {
+    LNT_ACTIVATION_SOFTMAX = 0,
+    LNT_ACTIVATION_LAPLACE = 1 /* (1 + erf((x - sqrt(1/2)) sqrt(2 pi))) / 2, not normalised */
+} lnt_activation;
+
+LNT_API const char *lnt_activation_name(lnt_activation activation); /* NULL past the last */
+
 /* Mechanism and shape.  lnt_attn_desc_init sets every field to its default; then set what differs.
  * The plan keeps what it needs: desc and the arrays in it may go after lnt_plan_create. */
 typedef struct lnt_attn_desc {
@@ -167,11 +209,11 @@ typedef struct lnt_attn_desc {
     int backward;          /* 1: plan the backward pass too */
     int state;             /* 1: runs will be given a state before or after; linear, taylor */
     const char *algorithm; /* NULL: the planner chooses; else "direct" or "linear/direct" */
-    double scale;          /* softmax, taylor: NaN: 1/sqrt(dim) */
+    double scale;          /* softmax, taylor, cur: NaN: 1/sqrt(dim) */
     /* linear */
     lnt_feature_map feature_map;
     int64_t features;      /* random maps: number of features, 0: 2 * dim */
-    uint64_t seed;         /* random maps */
+    uint64_t seed;         /* random maps, random landmarks */
     double eps;            /* 1e-6, added to the denominator */
     const double *decay;   /* [kv_heads], each in (0, 1]; NULL: none.  Causal only */
     /* taylor: w(x) = a_0 + a_1 x + ... in place of e^x */
@@ -180,6 +222,20 @@ typedef struct lnt_attn_desc {
     lnt_normalize normalize;    /* taylorshift makes the default scale 1 */
     const double *temperature;  /* [heads], with taylorshift; NULL: 1 */
     int output_norm;            /* 1: y is multiplied by sqrt(n / dim), n the keys it has seen */
+    /* cur: y = C U^+ (R v); exact where a sequence has no more queries or keys than landmarks */
+    int64_t landmarks;        /* 0: 64 */
+    lnt_select select;        /* step */
+    int64_t embed_column;     /* select embed: 0 to dim - 1 */
+    int separate_indices;     /* 1: those of q and of k each by their own scores; else the same, by
+                               * the sum, where a sequence has as many queries as keys */
+    const int64_t *pin;       /* [pins] tokens that are always landmarks; NULL: none */
+    int64_t pins;
+    int no_row_copy;          /* 1: y of a landmark is approximated too */
+    lnt_pinv pinv;
+    int64_t pinv_iterations;  /* 0: 6 */
+    lnt_pinv_init pinv_init;
+    double ridge;             /* 1e-6, at least 1e-12 */
+    lnt_activation activation;
 } lnt_attn_desc;
 
 LNT_API LNT_MUST_CHECK lnt_status lnt_attn_desc_init(lnt_attn_desc *desc, size_t size);
@@ -289,7 +345,8 @@ typedef struct lnt_plan_info {
     double flops_direct, flops_state;     /* of the quadratic and of the state form */
     double entries_direct, entries_state; /* numbers held at once by a plain evaluation of each */
     double seconds;                       /* the planner's estimate of a forward run */
-    double crossover_speed; /* length from which the state form is the faster one; 0: none */
+    double crossover_speed; /* length from which the state form is the faster one, and cur faster than
+                             * softmax; 0: none */
     size_t workspace_bytes; /* scratch the plan holds */
     double state_elements;  /* numbers in the state of one sequence, all kv heads */
     size_t state_bytes;     /* of lnt_state_create(desc) */
@@ -319,6 +376,19 @@ LNT_API LNT_MUST_CHECK lnt_status lnt_partial_finish(lnt_ctx *ctx, const lnt_par
 
 /* Rows of the last run whose denominator was not above zero, rows without any key aside. */
 LNT_API int64_t lnt_plan_nonpositive(const lnt_plan *plan);
+
+/* cur, of the last run: heads of sequences whose iterations diverged, so that they were done again
+ * from the start that is safe (LNT_PINV_NORMS). */
+LNT_API int64_t lnt_plan_divergent(const lnt_plan *plan);
+/* ... and the least rank, trace(U U^+), that any of its pseudo-inverses had: at most landmarks, and
+ * much less where landmarks are alike.  0 where none was needed. */
+LNT_API double lnt_plan_rank(const lnt_plan *plan);
+/* The tokens that cur takes as landmarks for head h of sequence s of io, ascending: queries and
+ * keys [landmarks], either may be NULL.  Of a mean it is the first token of its segment.  *count
+ * becomes how many there are; 0: that answer is exact. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_plan_landmarks(lnt_plan *plan, const lnt_attn_io *io,
+                                                     int64_t s, int64_t h, int64_t *queries,
+                                                     int64_t *keys, int64_t *count);
 
 /* Times every algorithm on this machine (a second or so), so that plans made from this context
  * choose by measurement.  Without it they choose by rates built in, the same on every machine. */

@@ -26,7 +26,7 @@ double lnt_state_flops(const lnt_attn_desc *p)
 {
     const double m = (double)p->dim_value, D = (double)lnt_problem_width(p);
     double add = 2 * D * m + D, read = 2 * D * m + 2 * D;
-    if (p->mechanism == LNT_SOFTMAX) return 0;
+    if (p->mechanism == LNT_SOFTMAX || p->mechanism == LNT_CUR) return 0;
     if (p->mechanism == LNT_TAYLOR) {
         const double d = (double)p->dim, P = (double)p->terms;
         add = read = D * (2 * m + (P * d + 1) / (d + 1) + 1);
@@ -37,6 +37,40 @@ double lnt_state_flops(const lnt_attn_desc *p)
 
 /* S again, reading it for y and for dq, adding to R, reading it for dk and for dv: three times. */
 double lnt_state_flops_backward(const lnt_attn_desc *p) { return 3 * lnt_state_flops(p); }
+
+/* Operations of U, its inverse and U^+ RV, for one head. */
+static double small_flops(const lnt_attn_desc *p)
+{
+    const double M = (double)p->landmarks, d = (double)p->dim, m = (double)p->dim_value;
+    const double inverse = p->pinv == LNT_PINV_RIDGE ? 10.0 / 3 : 8 * (double)p->pinv_iterations;
+    return M * M * (2 * d + 3 + 2 * m + inverse * M);
+}
+
+static bool has_landmarks(const lnt_attn_desc *p)
+{
+    return p->length_q > p->landmarks && p->length_k > p->landmarks;
+}
+
+/* Every query meets the landmark keys, every key the landmark queries. */
+static double landmark_pairs(const lnt_attn_desc *p)
+{
+    return (double)p->landmarks * ((double)p->length_q + (double)p->length_k);
+}
+
+double lnt_cur_flops(const lnt_attn_desc *p)
+{
+    if (!has_landmarks(p)) return lnt_direct_flops(p);
+    const double each = 2 * (double)(p->dim + p->dim_value) + 3;
+    return (double)p->batch * (double)p->heads * (landmark_pairs(p) * each + small_flops(p));
+}
+
+/* As for the direct form; and back through the inverse, three times as long as forward. */
+double lnt_cur_flops_backward(const lnt_attn_desc *p)
+{
+    if (!has_landmarks(p)) return lnt_direct_flops_backward(p);
+    const double each = 6 * (double)p->dim + 4 * (double)p->dim_value + 4;
+    return (double)p->batch * (double)p->heads * (landmark_pairs(p) * each + 3 * small_flops(p));
+}
 
 double lnt_run_pairs(const lnt_run *run)
 {

@@ -30,6 +30,8 @@ static void lay_out(lnt_arena *arena, const lnt_attn_desc *p, const lnt_algo *co
     double *temperature =
         lnt_arena_take(arena, p->temperature ? (size_t)p->heads : 0, sizeof *temperature);
     engine->p.temperature = p->temperature ? temperature : NULL;
+    int64_t *pin = lnt_arena_take(arena, p->pin ? (size_t)p->pins : 0, sizeof *pin);
+    engine->p.pin = p->pin ? pin : NULL;
     engine->weights = lnt_arena_take(arena, weights, 1);
     if (!weights) engine->weights = NULL;
     engine->shared = lnt_arena_take(arena, shared, 1);
@@ -92,6 +94,9 @@ lnt_status lnt_engine_open(lnt_ctx *ctx, const lnt_attn_desc *resolved,
     copy_doubles(out->p.decay, resolved->decay, resolved->kv_heads);
     copy_doubles(out->p.coefficients, resolved->coefficients, resolved->terms);
     copy_doubles(out->p.temperature, resolved->temperature, resolved->heads);
+    if (resolved->pin)
+        memcpy((int64_t *)(uintptr_t)out->p.pin, resolved->pin,
+               (size_t)resolved->pins * sizeof *resolved->pin);
     if (out->weights) status = draw_weights(out);
     if (status) lnt_engine_close(out);
     return status;

@@ -24,6 +24,8 @@ typedef struct lnt_run {
     const lnt_partial *partial;  /* forward: write this instead of io->out */
     const lnt_attn_grads *grads; /* backward */
     int64_t nonpositive;         /* out: rows whose denominator was not above zero */
+    int64_t divergent;           /* out, cur: pseudo-inverses that diverged at first */
+    double rank;                 /* out, cur: the least of them; infinite if there was none */
 } lnt_run;
 
 typedef struct lnt_algo {
@@ -50,6 +52,8 @@ double lnt_direct_flops(const lnt_attn_desc *p);
 double lnt_direct_flops_backward(const lnt_attn_desc *p);
 double lnt_state_flops(const lnt_attn_desc *p);
 double lnt_state_flops_backward(const lnt_attn_desc *p);
+double lnt_cur_flops(const lnt_attn_desc *p); /* of cur, through its landmarks */
+double lnt_cur_flops_backward(const lnt_attn_desc *p);
 double lnt_pairs(const lnt_attn_desc *p); /* visible (query, key) pairs, all heads and batches */
 
 #endif

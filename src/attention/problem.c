@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "attention/basis.h"
+#include "attention/cur.h"
 #include "attention/feature.h"
 #include "attention/state.h"
 #include "core/tensor.h"
@@ -17,6 +18,7 @@ const char *lnt_mechanism_name(lnt_mechanism mechanism)
     case LNT_SOFTMAX: return "softmax";
     case LNT_LINEAR: return "linear";
     case LNT_TAYLOR: return "taylor";
+    case LNT_CUR: return "cur";
     }
     return NULL;
 }
@@ -44,7 +46,9 @@ lnt_status lnt_attn_desc_init(lnt_attn_desc *desc, size_t size)
                              .heads = 1,
                              .length_k = -1,
                              .scale = NAN,
-                             .eps = 1e-6 };
+                             .eps = 1e-6,
+                             .select = LNT_SELECT_STEP,
+                             .ridge = 1e-6 };
     return LNT_OK;
 }
 
@@ -140,7 +144,8 @@ lnt_status lnt_problem_resolve(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_attn
                         sizeof *desc);
     *out = *desc;
     if (!lnt_mechanism_name(out->mechanism))
-        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "mechanism is %d, must be softmax, linear or taylor",
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT,
+                        "mechanism is %d, must be softmax, linear, taylor or cur",
                         (int)out->mechanism);
     if (!lnt_dtype_size(out->dtype))
         return lnt_fail(ctx, LNT_ERR_DTYPE, "dtype is %d, must be f32, f16, bf16 or f64",
@@ -156,9 +161,11 @@ lnt_status lnt_problem_resolve(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_attn
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "scale is infinite, must be finite");
     if (out->mechanism != LNT_LINEAR) out->decay = NULL;
     if (out->mechanism != LNT_TAYLOR) out->coefficients = out->temperature = NULL;
+    if (out->mechanism != LNT_CUR || !out->pins) out->pin = NULL;
     switch (out->mechanism) {
     case LNT_LINEAR: return check_linear(ctx, out);
     case LNT_TAYLOR: return check_taylor(ctx, out);
+    case LNT_CUR: return lnt_cur_resolve(ctx, out);
     case LNT_SOFTMAX: break;
     }
     return LNT_OK;

@@ -3,6 +3,7 @@
  *     softmax:  y = sum_j e^{s q.k_j} v_j / sum_j e^{s q.k_j}
  *     linear:   y = sum_j w_j v_j / (sum_j w_j + eps),  w_j = g^{t-j} phi(q).phi(k_j)
  *     taylor:   y = sum_j w_j v_j / sum_j w_j,  w_j = sum_p a_p (s q.k_j)^p
+ *     cur:      see attention/reference_cur.c
  *
  * over the keys j that the query, itself at key position t = i + n_k - n_q, may see.  O(n (d + m))
  * a row for softmax; linear maps every key again for every row.  Slow on purpose: nothing here is
@@ -14,6 +15,7 @@
 #include "attention/basis.h"
 #include "attention/feature.h"
 #include "attention/problem.h"
+#include "attention/reference_cur.h"
 #include "core/context.h"
 
 /* One row to compute, and the room for it. */
@@ -276,6 +278,8 @@ lnt_status lnt_reference_row(lnt_ctx *ctx, const lnt_attn_desc *desc, const lnt_
     memset(out, 0, (size_t)p.dim_value * sizeof *out);
     row r = { .p = &p, .io = io, .h = h, .kv = h * p.kv_heads / p.heads, .i = i };
     if (!find_sequence(&r, sequences, b)) return LNT_OK;
+    if (p.mechanism == LNT_CUR)
+        return lnt_reference_cur_row(ctx, &p, io, &r.seq, h, i - r.seq.q0, out);
     if (p.mechanism != LNT_LINEAR) {
         (p.mechanism == LNT_SOFTMAX ? softmax_row : taylor_row)(&r, out);
         return LNT_OK;

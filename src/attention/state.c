@@ -36,6 +36,7 @@ static bool shape_tensor(const lnt_attn_desc *p, int64_t room, int i, lnt_tensor
 size_t lnt_state_predict(const lnt_attn_desc *p, int64_t room)
 {
     size_t total = 0;
+    if (p->mechanism == LNT_CUR) return 0;
     for (int i = 0; i < LNT_STATE_TENSORS; i++) {
         lnt_tensor view;
         size_t bytes;
@@ -48,6 +49,7 @@ size_t lnt_state_predict(const lnt_attn_desc *p, int64_t room)
 double lnt_state_elements(const lnt_attn_desc *p, int64_t room)
 {
     double total = 0;
+    if (p->mechanism == LNT_CUR) return 0;
     for (int i = 0; i < LNT_STATE_TENSORS; i++) {
         int64_t shape[3], ld;
         kind_of(p->mechanism)->shape(p, room, i, shape, &ld);
@@ -78,6 +80,9 @@ lnt_status lnt_state_make(lnt_ctx *ctx, const lnt_attn_desc *resolved, int64_t r
                           lnt_state **out)
 {
     *out = NULL;
+    if (resolved->mechanism == LNT_CUR)
+        return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
+                        "cur has no state: its landmarks are chosen from the whole sequence");
     lnt_state *state = lnt_allocate(ctx, sizeof *state, "the state");
     if (!state) return LNT_ERR_MEMORY;
     *state = (lnt_state){ .kind = kind_of(resolved->mechanism), .room = room };

@@ -1,4 +1,7 @@
 /* plan/plan.c - a problem, the algorithm chosen for it and its scratch, ready to run. */
+#include <math.h>
+
+#include "attention/cur.h"
 #include "attention/engine.h"
 #include "attention/partial.h"
 #include "attention/state.h"
@@ -10,7 +13,8 @@ struct lnt_plan {
     lnt_engine engine;
     int index; /* in the registry */
     const lnt_algo *algo;
-    int64_t nonpositive;
+    int64_t nonpositive, divergent;
+    double rank;
 };
 
 lnt_status lnt_plan_create(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_plan **out)
@@ -62,6 +66,13 @@ static lnt_status check_io(const lnt_plan *plan, const lnt_attn_io *io, bool wit
     return status;
 }
 
+static void keep_reports(lnt_plan *plan, const lnt_run *run)
+{
+    plan->nonpositive = run->nonpositive;
+    plan->divergent = run->divergent;
+    plan->rank = isfinite(run->rank) ? run->rank : 0;
+}
+
 lnt_status lnt_plan_forward(lnt_plan *plan, const lnt_attn_io *io)
 {
     if (!plan) return LNT_ERR_ARGUMENT;
@@ -71,7 +82,7 @@ lnt_status lnt_plan_forward(lnt_plan *plan, const lnt_attn_io *io)
     lnt_run run = lnt_engine_run(&plan->engine, io, sequences);
     plan->algo->forward(&run);
     lnt_state_advance(io, sequences);
-    plan->nonpositive = run.nonpositive;
+    keep_reports(plan, &run);
     return LNT_OK;
 }
 
@@ -79,6 +90,9 @@ static lnt_status check_partial(lnt_plan *plan, const lnt_attn_io *io, const lnt
 {
     lnt_ctx *ctx = plan->engine.ctx;
     const lnt_attn_desc *p = &plan->engine.p;
+    if (p->mechanism == LNT_CUR)
+        return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
+                        "partial: answers of cur over some of the keys cannot be added");
     lnt_status status = lnt_partial_check(ctx, "partial", partial);
     if (!status)
         status = lnt_tensor_expect(ctx, "partial num", &partial->num, io->q.shape[0], p->heads,
@@ -113,7 +127,7 @@ lnt_status lnt_plan_partial(lnt_plan *plan, const lnt_attn_io *io, const lnt_par
     run.partial = partial;
     plan->algo->forward(&run);
     lnt_state_advance(io, sequences);
-    plan->nonpositive = run.nonpositive;
+    keep_reports(plan, &run);
     return LNT_OK;
 }
 
@@ -165,10 +179,42 @@ lnt_status lnt_plan_backward(lnt_plan *plan, const lnt_attn_io *io, const lnt_at
     lnt_run run = lnt_engine_run(&plan->engine, io, sequences);
     run.grads = grads;
     plan->algo->backward(&run);
+    plan->divergent = run.divergent;
     return LNT_OK;
 }
 
 int64_t lnt_plan_nonpositive(const lnt_plan *plan) { return plan ? plan->nonpositive : 0; }
+int64_t lnt_plan_divergent(const lnt_plan *plan) { return plan ? plan->divergent : 0; }
+double lnt_plan_rank(const lnt_plan *plan) { return plan ? plan->rank : 0; }
+
+lnt_status lnt_plan_landmarks(lnt_plan *plan, const lnt_attn_io *io, int64_t s, int64_t h,
+                              int64_t *queries, int64_t *keys, int64_t *count)
+{
+    if (!plan) return LNT_ERR_ARGUMENT;
+    lnt_ctx *ctx = plan->engine.ctx;
+    const lnt_attn_desc *p = &plan->engine.p;
+    int64_t sequences;
+    if (!count) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "count is NULL");
+    if (p->mechanism != LNT_CUR)
+        return lnt_fail(ctx, LNT_ERR_UNSUPPORTED, "landmarks: %s has none; cur has",
+                        lnt_mechanism_name(p->mechanism));
+    const lnt_status status = check_io(plan, io, false, &sequences);
+    if (status) return status;
+    if (s < 0 || s >= sequences || h < 0 || h >= p->heads)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT,
+                        "landmarks: sequence %lld, head %lld; there are %lld and %lld",
+                        (long long)s, (long long)h, (long long)sequences, (long long)p->heads);
+    const lnt_sequence seq = lnt_io_sequence(io, s);
+    *count = lnt_cur_mode_of(p, &seq) == LNT_CUR_LANDMARKS ? p->landmarks : 0;
+    if (!*count) return LNT_OK;
+    /* The scratch of a thread has room for more than this. */
+    const size_t M = (size_t)p->landmarks;
+    int64_t *own = (int64_t *)(void *)plan->engine.scratch;
+    lnt_landmark_choose(ctx, p, io, &seq, h, own, own + M, (double *)(void *)(own + 2 * M));
+    for (size_t i = 0; i < M && queries; i++) queries[i] = own[i];
+    for (size_t i = 0; i < M && keys; i++) keys[i] = own[M + i];
+    return LNT_OK;
+}
 
 /* ---- describing ------------------------------------------------------------------------------ */
 
@@ -179,6 +225,7 @@ static double step_flops(const lnt_attn_desc *p)
     one.batch = 1;
     one.causal = 1;
     one.length_q = 1;
+    if (p->mechanism == LNT_CUR) return 0;
     one.length_k = p->mechanism == LNT_SOFTMAX && p->length_k > 0 ? p->length_k : 1;
     return p->mechanism == LNT_SOFTMAX ? lnt_direct_flops(&one) : lnt_state_flops(&one);
 }
@@ -194,19 +241,22 @@ lnt_status lnt_plan_describe(const lnt_plan *plan, lnt_plan_info *info)
     const double nq = (double)p->length_q, nk = (double)p->length_k;
     const double D = (double)lnt_problem_width(p), m = (double)p->dim_value;
     const double width = (double)lnt_score_width(p);
-    const bool state = plan->algo->takes_state;
+    const bool state = plan->algo->takes_state, cur = p->mechanism == LNT_CUR;
+    const bool direct_only = cur || p->mechanism == LNT_SOFTMAX;
     lnt_attn_desc softmax = *p;
     softmax.mechanism = LNT_SOFTMAX;
     *info = (lnt_plan_info){
         .size = sizeof *info,
         .algorithm = plan->algo->name,
         .chunk = plan->algo->chunk ? plan->algo->chunk(p) : 1,
-        .flops = state ? lnt_state_flops(p) : lnt_direct_flops(p),
-        .flops_backward = state ? lnt_state_flops_backward(p) : lnt_direct_flops_backward(p),
+        .flops = cur ? lnt_cur_flops(p) : state ? lnt_state_flops(p) : lnt_direct_flops(p),
+        .flops_backward = cur     ? lnt_cur_flops_backward(p)
+                          : state ? lnt_state_flops_backward(p)
+                                  : lnt_direct_flops_backward(p),
         .flops_direct = lnt_direct_flops(p),
         .flops_state = lnt_state_flops(p),
         .entries_direct = nq * nk + nk * (width + m) + nq * m,
-        .entries_state = p->mechanism == LNT_SOFTMAX ? 0 : D * m + D + nk * (width + m) + nq * m,
+        .entries_state = direct_only ? 0 : D * m + D + nk * (width + m) + nq * m,
         .seconds = lnt_planner_seconds(ctx, plan->index, p),
         .crossover_speed = lnt_planner_crossover(ctx, p),
         .workspace_bytes = plan->engine.memory.capacity,

@@ -21,6 +21,8 @@ double lnt_planner_seconds(const lnt_ctx *ctx, int index, const lnt_attn_desc *p
 /* Why an algorithm cannot do p, or NULL. */
 static const char *refusal_of(const lnt_algo *algo, const lnt_attn_desc *p)
 {
+    if (p->state && p->mechanism == LNT_CUR)
+        return "has no state: its landmarks are chosen from the whole sequence";
     if (p->state && !algo->takes_state)
         return p->mechanism == LNT_SOFTMAX ? "plans take no state; stream through lnt_state_step"
                                            : "takes no state, as the other algorithms do";
@@ -77,7 +79,7 @@ lnt_status lnt_planner_choose(lnt_ctx *ctx, const lnt_attn_desc *p, int *index)
 
 /* ---- crossover ------------------------------------------------------------------------------- */
 
-/* Best time over the algorithms whose cost grows with n^2 (direct) or with n (state). */
+/* Best time over the algorithms of p's mechanism that take a state, or do not. */
 static double best_seconds(const lnt_ctx *ctx, const lnt_attn_desc *p, bool state)
 {
     double best = -1;
@@ -91,24 +93,39 @@ static double best_seconds(const lnt_ctx *ctx, const lnt_attn_desc *p, bool stat
     return best;
 }
 
-static bool state_wins(const lnt_ctx *ctx, lnt_attn_desc p, int64_t n)
+/* Of the form whose cost grows with n: by a state, or by landmarks. */
+static double linear_seconds(const lnt_ctx *ctx, const lnt_attn_desc *p)
+{
+    return best_seconds(ctx, p, p->mechanism != LNT_CUR);
+}
+
+/* Of the form whose cost grows with n^2; that of cur is softmax. */
+static double direct_seconds(const lnt_ctx *ctx, const lnt_attn_desc *p)
+{
+    lnt_attn_desc direct = *p;
+    if (p->mechanism == LNT_CUR) direct.mechanism = LNT_SOFTMAX;
+    return best_seconds(ctx, &direct, false);
+}
+
+static bool linear_wins(const lnt_ctx *ctx, lnt_attn_desc p, int64_t n)
 {
     p.length_q = p.length_k = n;
-    return best_seconds(ctx, &p, true) <= best_seconds(ctx, &p, false);
+    return linear_seconds(ctx, &p) <= direct_seconds(ctx, &p);
 }
 
 double lnt_planner_crossover(const lnt_ctx *ctx, const lnt_attn_desc *p)
 {
     int64_t low = 1, high = 1;
-    if (best_seconds(ctx, p, true) < 0 || best_seconds(ctx, p, false) < 0) return 0;
-    while (!state_wins(ctx, *p, high)) {
+    if (p->mechanism == LNT_CUR) low = high = p->landmarks + 1; /* up to them it is softmax */
+    if (linear_seconds(ctx, p) < 0 || direct_seconds(ctx, p) < 0) return 0;
+    while (!linear_wins(ctx, *p, high)) {
         low = high;
         high *= 2;
         if (high > INT64_C(1) << 30) return 0;
     }
     while (low < high) {
         const int64_t middle = low + (high - low) / 2;
-        if (state_wins(ctx, *p, middle))
+        if (linear_wins(ctx, *p, middle))
             high = middle;
         else
             low = middle + 1;
@@ -145,7 +162,7 @@ static lnt_status calibrate_one(lnt_ctx *ctx, int index, const lnt_attn_io *io)
     desc.heads = io->q.shape[1];
     desc.length_q = CALIBRATION_TOKENS;
     desc.dim = CALIBRATION_DIM;
-    desc.causal = 1;
+    desc.causal = algo->mechanism != LNT_CUR;
     if (!status) status = lnt_problem_resolve(ctx, &desc, &p);
     if (!status) status = lnt_plan_create(ctx, &desc, &plan);
     if (status) return status;

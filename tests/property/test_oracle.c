@@ -213,6 +213,62 @@ static void nothing_over_nothing_is_zero(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+static double laplace(double x) { return 0.5 + 0.5 * erf((x - sqrt(0.5)) * sqrt(2 * acos(-1))); }
+
+/* One landmark, the first token.  Softmax: C and U are 1, so that every row is the landmark's.
+ * Laplace: U = u, and from 1 / u the iterations stay where they are. */
+static void one_landmark_gives_its_row_to_all(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(1, NULL);
+    double q[] = { 0.5, -2, 1 }, k[] = { 1, 3, -1 }, v[] = { 2, 5, 11 };
+    attn_case c = scalar_case(LNT_CUR, 3, 3), softmax = scalar_case(LNT_SOFTMAX, 3, 3);
+    c.desc.landmarks = 1;
+    const lnt_attn_io io = scalars(q, 3, k, v, 3);
+    for (int64_t i = 0; i < 3; i++) near(row(ctx, &c, &io, i), row(ctx, &softmax, &io, 0));
+    c.desc.activation = LNT_ACTIVATION_LAPLACE;
+    const double u = laplace(0.5), rv = 2 * laplace(0.5) + 5 * laplace(1.5) + 11 * laplace(-0.5);
+    near(row(ctx, &c, &io, 0), rv);
+    near(row(ctx, &c, &io, 2), laplace(1) / u * rv);
+    c.desc.no_row_copy = 1;
+    c.desc.pinv = LNT_PINV_RIDGE;
+    c.desc.ridge = 0.25;
+    near(row(ctx, &c, &io, 0), rv / 1.25);
+    near(row(ctx, &c, &io, 2), laplace(1) / (1.25 * u) * rv);
+    c.desc.landmarks = 3; /* all of them: exact */
+    near(row(ctx, &c, &io, 1), 2 * laplace(-2) + 5 * laplace(-6) + 11 * laplace(2));
+    lnt_ctx_destroy(ctx);
+}
+
+/* Segments 0 and 1, 2: means 1.5 and 0.5 of q, 2 and 0 of k. */
+static void means_of_segments_are_landmarks(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(1, NULL);
+    double q[] = { 1.5, 0, 1 }, k[] = { 2, 1, -1 }, v[] = { 2, 5, 11 };
+    attn_case c = scalar_case(LNT_CUR, 3, 3);
+    c.desc.landmarks = 2;
+    c.desc.select = LNT_SELECT_MEAN;
+    c.desc.pinv_iterations = 40;
+    const lnt_attn_io io = scalars(q, 3, k, v, 3);
+    double rv[2], u[2][2];
+    for (int l = 0; l < 2; l++) {
+        const double query = l ? 0.5 : 1.5, e = exp(2 * query);
+        const double w[] = { e, exp(query), exp(-query) };
+        rv[l] = (2 * w[0] + 5 * w[1] + 11 * w[2]) / (w[0] + w[1] + w[2]);
+        u[l][0] = e / (e + 1);
+        u[l][1] = 1 / (e + 1);
+    }
+    const double det = u[0][0] * u[1][1] - u[0][1] * u[1][0];
+    const double w0 = (u[1][1] * rv[0] - u[0][1] * rv[1]) / det;
+    const double w1 = (u[0][0] * rv[1] - u[1][0] * rv[0]) / det;
+    for (int i = 0; i < 3; i++) {
+        const double e = exp(2 * q[i]);
+        assert_true(fabs(row(ctx, &c, &io, i) - (e * w0 + w1) / (e + 1)) < 1e-12);
+    }
+    lnt_ctx_destroy(ctx);
+}
+
 static void an_index_out_of_range_is_named(void **state)
 {
     (void)state;
@@ -246,6 +302,8 @@ int main(void)
         cmocka_unit_test(query_heads_share_kv_heads_in_order),
         cmocka_unit_test(rows_outside_a_sequence_and_rows_without_a_key_are_zero),
         cmocka_unit_test(nothing_over_nothing_is_zero),
+        cmocka_unit_test(one_landmark_gives_its_row_to_all),
+        cmocka_unit_test(means_of_segments_are_landmarks),
         cmocka_unit_test(an_index_out_of_range_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

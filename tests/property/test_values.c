@@ -34,6 +34,7 @@ static void for_each_form(void (*check)(lnt_ctx *, attn_case *, int))
 static void check_ones(lnt_ctx *ctx, attn_case *c, int a)
 {
     c->desc.eps = 0;
+    c->desc.pinv_iterations = 25; /* cur: U^+ 1 = 1 once it is the inverse, for U 1 = 1 */
     lnt_plan *plan = case_plan(ctx, c, a);
     if (!plan) return;
     trial t = trial_new(ctx, c);
@@ -43,7 +44,8 @@ static void check_ones(lnt_ctx *ctx, attn_case *c, int a)
     for (int64_t i = 0; i < tensor_elements(&t.out.t); i++) {
         const double y = tensor_at(&t.out.t, i);
         zeros += y == 0;
-        if (y != 0) expect_below(c, lnt_algorithm_name(a), ctx, "V = 1", fabs(y - 1), 1e-6);
+        const double bound = c->desc.mechanism == LNT_CUR ? 1e-5 : 1e-6; /* of large terms: U^+ */
+        if (y != 0) expect_below(c, lnt_algorithm_name(a), ctx, "V = 1", fabs(y - 1), bound);
     }
     expect_true(c, lnt_algorithm_name(a), ctx, "V = 1 gave zeros",
                 zeros == 0 || (c->desc.feature_map == LNT_MAP_RELU && zeros < 28));
@@ -242,7 +244,9 @@ static void check_tiny(lnt_ctx *ctx, attn_case *c, int a)
         tensor_fill(&t.k.t, sizes[s]);
         tensor_fill(&t.v.t, sizes[s]);
         assert_ok(ctx, lnt_plan_forward(plan, &t.io));
-        const double bound = c->desc.feature_map == LNT_MAP_RELU ? 1e-38 : 2e-44 + 1e-5 * sizes[s];
+        const double sums = c->desc.mechanism == LNT_CUR ? 2 : 1; /* each rounds to 1.4e-45 */
+        const double bound = c->desc.feature_map == LNT_MAP_RELU ? 1e-38
+                                                                 : sums * 2e-44 + 1e-5 * sizes[s];
         double worst = 0, y[7];
         assert_ok(ctx, lnt_reference_row(ctx, &c->desc, &t.io, 0, 3, 40, y));
         for (int64_t i = 0; i < tensor_elements(&t.out.t); i++) {

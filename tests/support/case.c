@@ -38,6 +38,7 @@ attn_case case_make(lnt_mechanism mechanism, int64_t heads, int64_t kv_heads, in
     c.desc.dim = dim;
     c.desc.dim_value = dim_value;
     if (mechanism == LNT_TAYLOR) c.desc.terms = fewer_terms(dim, 4);
+    if (mechanism == LNT_CUR) c.desc.landmarks = 8; /* short sequences are exact */
     return c;
 }
 
@@ -115,13 +116,39 @@ static void random_taylor(dice *d, attn_case *c)
     c->desc.coefficients = c->coefficients;
 }
 
+/* The ridge is one that rounding in f32 does not show through. */
+static void random_cur(dice *d, attn_case *c)
+{
+    lnt_attn_desc *a = &c->desc;
+    a->landmarks = dice_range(d, 1, 20);
+    a->select = (lnt_select)dice_range(d, 0, LNT_SELECT_STEP_MEAN);
+    a->embed_column = dice_range(d, 0, a->dim - 1);
+    a->seed = dice_next(d);
+    a->separate_indices = dice_range(d, 0, 2) == 0;
+    a->no_row_copy = dice_range(d, 0, 2) == 0;
+    a->pinv = (lnt_pinv)(dice_range(d, 0, 2) == 0);
+    a->pinv_iterations = dice_range(d, 1, 6);
+    a->pinv_init = (lnt_pinv_init)dice_range(d, 0, 1);
+    a->ridge = 0.01;
+    a->activation = (lnt_activation)(dice_range(d, 0, 3) == 0);
+    if (dice_range(d, 0, 2) == 0) a->scale = (dice_uniform(d) - 0.3) / (double)a->dim;
+    /* Far below 0 it is next to nothing, and so is U: scores near 0, as in use. */
+    if (a->activation == LNT_ACTIVATION_LAPLACE) a->scale = 0.3 / (double)a->dim;
+    if (a->select == LNT_SELECT_MEAN || a->landmarks < 2 || dice_range(d, 0, 1)) return;
+    c->pin[0] = dice_range(d, 0, 40);
+    c->pin[1] = c->pin[0] ? 0 : 7;
+    a->pin = c->pin;
+    a->pins = 2;
+}
+
 void case_random(dice *d, lnt_mechanism mechanism, lnt_dtype dtype, attn_case *c)
 {
     static const int64_t heads[][2] = { { 1, 1 }, { 4, 2 }, { 6, 1 }, { 2, 0 }, { 3, 3 } };
     static const int64_t batches[] = { 0, 1, 1, 1, 2, 2, 3 };
     const int64_t *h = DICE_PICK(d, heads);
     const int64_t a = DICE_PICK(d, lengths), b = DICE_PICK(d, lengths), dim = DICE_PICK(d, dims);
-    const bool causal = dice_range(d, 0, 1), same = dice_range(d, 0, 2) == 0;
+    const bool causal = dice_range(d, 0, 1) && mechanism != LNT_CUR;
+    const bool same = dice_range(d, 0, 2) == 0;
     *c = case_make(mechanism, h[0], h[1], causal && b < a ? b : a,
                    same ? -1 : causal && b < a ? a : b, dim,
                    dice_range(d, 0, 1) ? 0 : DICE_PICK(d, dims));
@@ -149,6 +176,7 @@ void case_random(dice *d, lnt_mechanism mechanism, lnt_dtype dtype, attn_case *c
         if (dice_range(d, 0, 4) == 0) c->state_tokens = dice_range(d, 1, 40);
     }
     if (mechanism == LNT_TAYLOR) random_taylor(d, c);
+    if (mechanism == LNT_CUR) random_cur(d, c);
     const int64_t form = dice_range(d, 0, 7);
     if (form == 0 || form == 1) case_random_lengths(d, c);
     if (form == 2 || form == 3) case_random_packing(d, c);
@@ -173,6 +201,13 @@ void case_print(const attn_case *c, const char *algorithm, lnt_ctx *ctx)
         print_error("      terms=%lld coefficients=%s normalize=%s output_norm=%d state=%lld\n",
                     (long long)a->terms, a->coefficients ? "given" : "1/p!",
                     lnt_normalize_name(a->normalize), a->output_norm, (long long)c->state_tokens);
+    if (a->mechanism == LNT_CUR)
+        print_error("      landmarks=%lld select=%s separate=%d pins=%lld copy=%d pinv=%s "
+                    "iterations=%lld init=%s ridge=%g activation=%s seed=%llu\n",
+                    (long long)a->landmarks, lnt_select_name(a->select), a->separate_indices,
+                    (long long)a->pins, !a->no_row_copy, lnt_pinv_name(a->pinv),
+                    (long long)a->pinv_iterations, lnt_pinv_init_name(a->pinv_init), a->ridge,
+                    lnt_activation_name(a->activation), (unsigned long long)a->seed);
     print_error("      layouts q,k,v,out=%d,%d,%d,%d data seed=%llu\n", (int)c->lay_q,
                 (int)c->lay_k, (int)c->lay_v, (int)c->lay_out, (unsigned long long)c->seed);
     for (int64_t b = 0; b < a->batch && c->with_lengths; b++)

@@ -17,6 +17,7 @@ typedef struct attn_case {
     int64_t state_tokens; /* > 0: a state of so many tokens comes before the keys */
     double decay[MAX_HEADS];
     double coefficients[8], temperature[MAX_HEADS];
+    int64_t pin[2];
     uint64_t seed; /* of the data */
 } attn_case;
 

@@ -52,6 +52,14 @@ static void the_defaults_are_those_of_the_header(void **state)
     assert_int_equal(d.features, 0);
     assert_true(d.eps == 1e-6);
     assert_null(d.decay);
+    assert_int_equal(d.select, LNT_SELECT_STEP);
+    assert_int_equal(d.landmarks, 0);
+    assert_int_equal(d.pinv, LNT_PINV_ITERATE);
+    assert_int_equal(d.pinv_iterations, 0);
+    assert_int_equal(d.pinv_init, LNT_PINV_NORMS);
+    assert_true(d.ridge == 1e-6);
+    assert_null(d.pin);
+    assert_int_equal(d.pins, 0);
 }
 
 static void every_integer_out_of_range_is_named(void **state)

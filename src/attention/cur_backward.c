@@ -1,0 +1,376 @@
+/* attention/cur_backward.c - the gradients of CUR attention, through the pseudo-inverse too.
+ *
+ * With Z = U^+, W = Z RV, and dx = activation'(x) of what follows it:
+ *
+ *     queries   dW = C^T dY    dC = dY W^T     dq = dx_C k_J    dk_J = dx_C^T q
+ *     landmarks dZ = dW RV^T   dRV = Z^T dW    dU by attention/pinv.c, then as C
+ *     keys      dv = R^T dRV   dR = dRV v^T    dk = dx_R^T q_I  dq_I = dx_R k
+ *
+ * and the gradients of landmarks are added to their tokens.  Where y of a landmark is its row of
+ * RV, dY of it goes to dRV.  C is made again for its pass, R too unless it is stored.  Each pass is
+ * cut as forward is: nothing depends on the number of threads.  See docs/math/cur.md */
+#include <math.h>
+#include <string.h>
+
+#include "attention/cur_pass.h"
+
+enum { TQ = LNT_CUR_TILE_QUERIES, TK = LNT_CUR_TILE_KEYS };
+
+/* dx (= the gradient of the weights) becomes that of the scores. */
+static void through_activation(const lnt_run *run, const cur_scratch *s, real *dx, const real *x,
+                               size_t ld, size_t rows, size_t width)
+{
+    if (!cur_is_laplace(run->p)) {
+        run_kernels(run)->softmax_grad(dx, x, ld, rows, width, s->delta);
+        return;
+    }
+    for (size_t r = 0; r < rows; r++)
+        for (size_t c = 0; c < width; c++) dx[r * ld + c] *= s->slope[r * ld + c];
+}
+
+/* ---- queries --------------------------------------------------------------------------------- */
+
+/* dY of a tile as rows and as columns; rows that were copied from RV are left out. */
+static void load_dy(const lnt_run *run, cur_scratch *s, const cur_head *head, int64_t q0, size_t nq)
+{
+    const kernels *ker = run_kernels(run);
+    const int64_t row = head->seq.q0 + q0;
+    load_rows(ker, s->dy, s->mp, &run->grads->dout, head->seq.b, head->h, row, nq, 1);
+    load_columns(ker, s->dyt, TQ, &run->grads->dout, head->seq.b, head->h, row, nq, 1);
+    if (head->mode != LNT_CUR_LANDMARKS || !lnt_cur_copies_rows(run->p)) return;
+    for (size_t l = 0; l < head->queries; l++) {
+        const int64_t at = head->i[l] - q0;
+        if (at < 0 || at >= (int64_t)nq) continue;
+        memset(s->dy + (size_t)at * s->mp, 0, s->mp * sizeof(real));
+        for (size_t c = 0; c < s->m; c++) s->dyt[c * TQ + (size_t)at] = 0;
+    }
+}
+
+/* C of a tile, divided, and in delta dY.Y for each query. */
+static real *query_weights(const lnt_run *run, cur_scratch *s, const cur_head *head, int64_t q0,
+                           size_t nq, bool stored)
+{
+    const kernels *ker = run_kernels(run);
+    real *x = stored ? head->c + (size_t)(q0 / TQ) * s->M * TQ : s->x;
+    lnt_cur_query_weights(run, s, head, q0, nq, x, s->slope);
+    for (size_t i = 0; i < TQ; i++)
+        s->rescale[i] = i < nq && s->sum[i] != 0 ? 1 / s->sum[i] : 0;
+    ker->multiply_rows(x, TQ, x, TQ, s->rescale, head->keys, lnt_round_up(nq, ker->lanes));
+    ker->gemm_tn(s->o, s->mp, x, TQ, head->w, s->mp, nq, lnt_round_up(s->m, ker->lanes),
+                 head->keys, 0);
+    for (size_t i = 0; i < TQ; i++)
+        s->delta[i] = i < nq ? ker->dot(s->dy + i * s->mp, s->o + i * s->mp, s->m) : 0;
+    return x;
+}
+
+static void query_tile(const lnt_run *run, cur_scratch *s, const cur_head *head,
+                       const cur_part *part, int64_t q0, size_t nq, bool stored)
+{
+    const kernels *ker = run_kernels(run);
+    const size_t lanes = lnt_round_up(nq, ker->lanes), values = lnt_round_up(s->m, ker->lanes);
+    const size_t width = lnt_round_up(s->d, ker->lanes);
+    load_dy(run, s, head, q0, nq);
+    const real *x = query_weights(run, s, head, q0, nq, stored);
+    ker->gemm_nn(part->rows, s->mp, x, TQ, s->dy, s->mp, head->keys, values, nq, 1);
+    ker->gemm_nn(s->dx, TQ, head->w, s->mp, s->dyt, TQ, head->keys, lanes, s->m, 0);
+    through_activation(run, s, s->dx, x, TQ, head->keys, lanes);
+    transpose(ker, s->q, s->dp, s->qt, TQ, nq, s->d);
+    ker->gemm_nn(part->land, s->dp, s->dx, TQ, s->q, s->dp, head->keys, width, nq, 1);
+    ker->gemm_tn(s->dtq, s->dp, s->dx, TQ, head->k, s->dp, nq, width, head->keys, 0);
+    ker->scale(s->dtq, (real)run->p->scale, nq * s->dp);
+    store_rows(ker, &run->grads->dq, head->seq.b, head->h, head->seq.q0 + q0, nq, s->dtq, s->dp,
+               NULL);
+}
+
+static void clear_part(const cur_scratch *s, const cur_part *part)
+{
+    memset(part->rows, 0, s->M * s->mp * sizeof(real));
+    memset(part->land, 0, s->M * s->dp * sizeof(real));
+}
+
+static void query_pass(const lnt_run *run, int64_t first, int64_t count, bool stored)
+{
+    const int64_t H = run->p->heads, segments = cur_segments(run->p);
+    const int threads = cur_threads(run, first, count);
+#pragma omp parallel for schedule(dynamic) num_threads(threads)
+    for (int64_t unit = 0; unit < count * H * segments; unit++) {
+        const int64_t slot = unit / segments / H, h = unit / segments % H, g = unit % segments;
+        cur_scratch s = lnt_cur_thread(run);
+        const cur_head head = lnt_cur_head(run, first + slot, slot, h, stored);
+        const cur_part part = lnt_cur_part(run->p, &head, g);
+        const int64_t end = cur_segment_start(run->p, head.seq.nq, TQ, g + 1);
+        clear_part(&s, &part);
+        memset(s.q, 0, TQ * s.dp * sizeof(real)); /* the margins of its rows */
+        if (head.mode == LNT_CUR_ALL_QUERIES) continue;
+        for (int64_t q0 = cur_segment_start(run->p, head.seq.nq, TQ, g); q0 < end; q0 += TQ)
+            query_tile(run, &s, &head, &part, q0, cur_smaller(end - q0, TQ), stored);
+    }
+}
+
+/* ---- landmarks ------------------------------------------------------------------------------- */
+
+/* dw and dk = the sums of the segments. */
+static void merge_queries(const lnt_run *run, const cur_scratch *s, cur_head *head)
+{
+    const kernels *ker = run_kernels(run);
+    memset(head->dw, 0, s->M * s->mp * sizeof(real));
+    memset(head->dk, 0, s->M * s->dp * sizeof(real));
+    memset(head->dq, 0, s->M * s->dp * sizeof(real));
+    for (int64_t g = 0; g < cur_segments(run->p); g++) {
+        const cur_part part = lnt_cur_part(run->p, head, g);
+        ker->axpy(head->dw, 1, part.rows, s->M * s->mp);
+        ker->axpy(head->dk, 1, part.land, s->M * s->dp);
+    }
+}
+
+/* du becomes the gradient of the scores of the landmarks. */
+static void through_u(const lnt_run *run, cur_scratch *s, const double *u)
+{
+    const lnt_kernels_f64 *ker = s->pinv.ker;
+    if (!cur_is_laplace(run->p)) {
+        for (size_t i = 0; i < s->M; i++) {
+            double *row = s->du + i * s->Mp;
+            const double along = ker->dot(row, u + i * s->Mp, s->M);
+            for (size_t j = 0; j < s->M; j++) row[j] = u[i * s->Mp + j] * (row[j] - along);
+        }
+        return;
+    }
+    ker->load_columns(s->klt, s->Mp, s->kl, LNT_F64, (int64_t)s->dp, 1, s->M, s->d, 1);
+    ker->gemm_nn(s->dz, s->Mp, s->ql, s->dp, s->klt, s->Mp, s->M, lnt_round_up(s->M, ker->lanes),
+                 s->d, 0);
+    for (size_t i = 0; i < s->M; i++)
+        for (size_t j = 0; j < s->M; j++) {
+            const double z = (s->dz[i * s->Mp + j] - sqrt(0.5)) * sqrt(2 * M_PI);
+            s->du[i * s->Mp + j] *= sqrt(2) * exp(-z * z);
+        }
+}
+
+/* Adds du kl to dq and du^T ql to dk. */
+static void add_landmarks(cur_scratch *s, cur_head *head)
+{
+    const lnt_kernels_f64 *ker = s->pinv.ker;
+    const size_t width = lnt_round_up(s->d, ker->lanes);
+    ker->gemm_nn(s->wide, s->dp, s->du, s->Mp, s->kl, s->dp, s->M, width, s->M, 0);
+    for (size_t i = 0; i < s->M; i++)
+        for (size_t c = 0; c < s->d; c++) head->dq[i * s->dp + c] += (real)s->wide[i * s->dp + c];
+    ker->gemm_tn(s->wide, s->dp, s->du, s->Mp, s->ql, s->dp, s->M, width, s->M, 0);
+    for (size_t i = 0; i < s->M; i++)
+        for (size_t c = 0; c < s->d; c++) head->dk[i * s->dp + c] += (real)s->wide[i * s->dp + c];
+}
+
+/* dz = dw rv^T and drv = z^T dw, and du. */
+static void through_inverse(const lnt_run *run, cur_scratch *s, cur_head *head)
+{
+    const lnt_kernels_f64 *ker = s->pinv.ker;
+    const size_t M = s->M, mp = s->mp, Mp = s->Mp;
+    lnt_pinv_forward(&s->pinv, head->u, s->z);
+    for (size_t i = 0; i < M * mp; i++) s->narrow[i] = (double)head->dw[i];
+    ker->gemm_tn(s->wide, mp, s->z, Mp, s->narrow, mp, M, lnt_round_up(s->m, ker->lanes), M, 0);
+    for (size_t i = 0; i < M; i++)
+        for (size_t c = 0; c < mp; c++)
+            head->drv[i * mp + c] = c < s->m ? (real)s->wide[i * mp + c] : 0;
+    for (size_t i = 0; i < M * mp; i++) s->wide[i] = (double)head->rv[i];
+    memset(s->dz, 0, M * Mp * sizeof *s->dz);
+    for (size_t i = 0; i < M; i++)
+        ker->gemv(s->dz + i * Mp, s->wide, mp, s->narrow + i * mp, M, s->m);
+    lnt_pinv_backward(&s->pinv, head->u, s->z, s->dz, s->du);
+    lnt_cur_load(run, s, head);
+    through_u(run, s, head->u);
+    add_landmarks(s, head);
+}
+
+/* dY of the landmarks, whose rows of RV were the answer, to drv. */
+static void add_copied_rows(const lnt_run *run, cur_scratch *s, cur_head *head)
+{
+    const kernels *ker = run_kernels(run);
+    for (size_t l = 0; l < head->queries; l++) {
+        load_rows(ker, s->dy, s->mp, &run->grads->dout, head->seq.b, head->h,
+                  head->seq.q0 + head->i[l], 1, 1);
+        ker->axpy(head->drv + l * s->mp, 1, s->dy, s->m);
+    }
+}
+
+static void landmark_pass(const lnt_run *run, int64_t first, int64_t count, bool stored)
+{
+    const int64_t H = run->p->heads;
+    const int threads = cur_threads(run, first, count);
+#pragma omp parallel for schedule(dynamic) num_threads(threads)
+    for (int64_t unit = 0; unit < count * H; unit++) {
+        cur_scratch s = lnt_cur_thread(run);
+        cur_head head = lnt_cur_head(run, first + unit / H, unit / H, unit % H, stored);
+        merge_queries(run, &s, &head);
+        if (head.mode == LNT_CUR_LANDMARKS) {
+            through_inverse(run, &s, &head);
+            if (lnt_cur_copies_rows(run->p)) add_copied_rows(run, &s, &head);
+        }
+        if (head.mode == LNT_CUR_ALL_QUERIES)
+            load_rows(run_kernels(run), head.drv, s.mp, &run->grads->dout, head.seq.b, head.h,
+                      head.seq.q0, head.queries, 1);
+    }
+}
+
+/* ---- keys ------------------------------------------------------------------------------------ */
+
+/* What every tile of keys needs of a head: rows of its queries, drv as columns, drv.rv. */
+static void turn_head(const lnt_run *run, cur_scratch *s, const cur_head *head)
+{
+    const kernels *ker = run_kernels(run);
+    const size_t M = head->queries;
+    memset(s->rows, 0, s->M * s->dp * sizeof(real));
+    transpose(ker, s->rows, s->dp, head->qt, s->Mp, M, s->d);
+    ker->load_columns(s->turned, s->Mp, head->drv, LNT_REAL_DTYPE, (int64_t)s->mp, 1, M, s->m, 1);
+    for (size_t i = 0; i < s->Mp; i++)
+        s->delta[i] = i < M ? ker->dot(head->drv + i * s->mp, head->rv + i * s->mp, s->m) : 0;
+}
+
+/* Adds what head gives to dk and dv of a tile of keys, and what the tile gives to its dq. */
+static void key_tile(const lnt_run *run, cur_scratch *s, const cur_head *head,
+                     const cur_part *part, int64_t k0, size_t nk, bool stored)
+{
+    const kernels *ker = run_kernels(run);
+    const size_t lanes = lnt_round_up(head->queries, ker->lanes);
+    const size_t width = lnt_round_up(s->d, ker->lanes);
+    const bool made = stored && !cur_is_laplace(run->p);
+    size_t ldk = s->dp, ldv = s->mp;
+    const real *x = made ? head->r + (size_t)k0 * s->Mp : s->x, *k;
+    const int64_t row = head->seq.k0 + k0;
+    const real *v = read_rows(ker, s->v_own, &ldv, &run->io->v, head->seq.b, head->kvh, row, nk);
+    if (made) {
+        k = read_rows(ker, s->k_own, &ldk, &run->io->k, head->seq.b, head->kvh, row, nk);
+    } else {
+        k = lnt_cur_key_scores(run, s, head, k0, nk, s->x, &ldk);
+        if (cur_is_laplace(run->p)) lnt_cur_laplace(s->x, s->slope, s->Mp, nk, lanes);
+        else ker->softmax_weights(s->x, s->Mp, nk, lanes, head->lse);
+    }
+    ker->gemm_nn(s->dtv, s->mp, x, s->Mp, head->drv, s->mp, nk, lnt_round_up(s->m, ker->lanes),
+                 head->queries, 1);
+    ker->gemm_nn(s->dx, s->Mp, v, ldv, s->turned, s->Mp, nk, lanes, s->m, 0);
+    through_activation(run, s, s->dx, x, s->Mp, nk, lanes);
+    ker->gemm_nn(s->dtk, s->dp, s->dx, s->Mp, s->rows, s->dp, nk, width, head->queries, 1);
+    ker->gemm_tn(part->land, s->dp, s->dx, s->Mp, k, ldk, head->queries, width, nk, 1);
+}
+
+/* The tiles of one segment of the keys of one kv head, which several heads may share. */
+static void key_segment(const lnt_run *run, cur_scratch *s, int64_t seq, int64_t slot, int64_t kvh,
+                        int64_t segment, bool stored)
+{
+    const kernels *ker = run_kernels(run);
+    const int64_t shared = run->p->heads / run->p->kv_heads, begin = kvh * shared;
+    cur_head head = lnt_cur_head(run, seq, slot, begin, stored);
+    const int64_t n = head.seq.nk, end = cur_segment_start(run->p, n, TK, segment + 1);
+    for (int64_t h = begin; h < begin + shared; h++) {
+        head = lnt_cur_head(run, seq, slot, h, stored);
+        memset(lnt_cur_part(run->p, &head, segment).land, 0, s->M * s->dp * sizeof(real));
+    }
+    if (head.mode == LNT_CUR_ALL_KEYS) return;
+    for (int64_t k0 = cur_segment_start(run->p, n, TK, segment); k0 < end; k0 += TK) {
+        const size_t nk = cur_smaller(end - k0, TK);
+        memset(s->dtk, 0, nk * s->dp * sizeof(real));
+        memset(s->dtv, 0, nk * s->mp * sizeof(real));
+        for (int64_t h = begin; h < begin + shared; h++) {
+            head = lnt_cur_head(run, seq, slot, h, stored);
+            const cur_part part = lnt_cur_part(run->p, &head, segment);
+            if (shared > 1 || k0 == cur_segment_start(run->p, n, TK, segment))
+                turn_head(run, s, &head);
+            key_tile(run, s, &head, &part, k0, nk, stored);
+        }
+        const int64_t row = head.seq.k0 + k0;
+        store_rows(ker, &run->grads->dk, head.seq.b, kvh, row, nk, s->dtk, s->dp, NULL);
+        store_rows(ker, &run->grads->dv, head.seq.b, kvh, row, nk, s->dtv, s->mp, NULL);
+    }
+}
+
+static void key_pass(const lnt_run *run, int64_t first, int64_t count, bool stored)
+{
+    const int64_t KVH = run->p->kv_heads, segments = cur_segments(run->p);
+    const int threads = cur_threads(run, first, count);
+#pragma omp parallel for schedule(dynamic) num_threads(threads)
+    for (int64_t unit = 0; unit < count * KVH * segments; unit++) {
+        const int64_t slot = unit / segments / KVH;
+        cur_scratch s = lnt_cur_thread(run);
+        key_segment(run, &s, first + slot, slot, unit / segments % KVH, unit % segments, stored);
+    }
+}
+
+/* ---- back to the tokens ---------------------------------------------------------------------- */
+
+/* Adds land [M, dp] to the tokens it came from, or, of a mean, an equal part to each of them. */
+static void spread(const lnt_run *run, cur_scratch *s, const lnt_tensor *to, int64_t b, int64_t h,
+                   int64_t first, int64_t n, const int64_t *token, bool means, const real *land)
+{
+    const kernels *ker = run_kernels(run);
+    for (size_t i = 0; i < s->M; i++) {
+        const int64_t end = !means ? token[i] + 1 : i + 1 < s->M ? token[i + 1] : n;
+        const real part = 1 / (real)(end - token[i]);
+        for (int64_t r = token[i]; r < end; r++) {
+            load_rows(ker, s->k_own, s->dp, to, b, h, first + r, 1, 1);
+            ker->axpy(s->k_own, part, land + i * s->dp, s->d);
+            store_rows(ker, to, b, h, first + r, 1, s->k_own, s->dp, NULL);
+        }
+    }
+}
+
+static void finish_queries(const lnt_run *run, cur_scratch *s, cur_head *head)
+{
+    const kernels *ker = run_kernels(run);
+    const lnt_sequence *seq = &head->seq;
+    for (int64_t g = 0; g < cur_segments(run->p); g++)
+        ker->axpy(head->dq, 1, lnt_cur_part(run->p, head, g).land, s->M * s->dp);
+    ker->scale(head->dq, (real)run->p->scale, s->M * s->dp);
+    if (head->mode == LNT_CUR_ALL_QUERIES)
+        store_rows(ker, &run->grads->dq, seq->b, head->h, seq->q0, head->queries, head->dq, s->dp,
+                   NULL);
+    if (head->mode == LNT_CUR_LANDMARKS)
+        spread(run, s, &run->grads->dq, seq->b, head->h, seq->q0, seq->nq, head->i,
+               lnt_cur_query_means(run->p), head->dq);
+}
+
+/* dk and dv of one kv head, from the heads that share it, in their order. */
+static void finish_keys(const lnt_run *run, cur_scratch *s, int64_t seq, int64_t slot, int64_t kvh,
+                        bool stored)
+{
+    const kernels *ker = run_kernels(run);
+    const int64_t shared = run->p->heads / run->p->kv_heads, begin = kvh * shared;
+    cur_head all = lnt_cur_head(run, seq, slot, begin, stored);
+    for (int64_t h = begin; h < begin + shared; h++) {
+        cur_head head = lnt_cur_head(run, seq, slot, h, stored);
+        finish_queries(run, s, &head);
+        if (head.mode == LNT_CUR_LANDMARKS)
+            spread(run, s, &run->grads->dk, head.seq.b, kvh, head.seq.k0, head.seq.nk, head.j,
+                   lnt_cur_key_means(run->p), head.dk);
+        if (head.mode != LNT_CUR_ALL_KEYS || h == begin) continue;
+        ker->axpy(all.dk, 1, head.dk, s->M * s->dp);
+        ker->axpy(all.dw, 1, head.dw, s->M * s->mp);
+    }
+    if (all.mode != LNT_CUR_ALL_KEYS) return;
+    store_rows(ker, &run->grads->dk, all.seq.b, kvh, all.seq.k0, all.keys, all.dk, s->dp, NULL);
+    store_rows(ker, &run->grads->dv, all.seq.b, kvh, all.seq.k0, all.keys, all.dw, s->mp, NULL);
+}
+
+static void token_pass(const lnt_run *run, int64_t first, int64_t count, bool stored)
+{
+    const int64_t KVH = run->p->kv_heads;
+    const int threads = cur_threads(run, first, count);
+#pragma omp parallel for schedule(dynamic) num_threads(threads)
+    for (int64_t unit = 0; unit < count * KVH; unit++) {
+        cur_scratch s = lnt_cur_thread(run);
+        finish_keys(run, &s, first + unit / KVH, unit / KVH, unit % KVH, stored);
+    }
+}
+
+void lnt_cur_backward(lnt_run *run, bool stored)
+{
+    const int64_t group = cur_group(run);
+    run->rank = INFINITY;
+    lnt_clear_gaps(run, &run->grads->dq, false);
+    lnt_clear_gaps(run, &run->grads->dk, true);
+    lnt_clear_gaps(run, &run->grads->dv, true);
+    for (int64_t first = 0; first < run->sequences; first += group) {
+        const int64_t left = run->sequences - first, count = left < group ? left : group;
+        lnt_cur_landmarks(run, first, count, stored);
+        query_pass(run, first, count, stored);
+        landmark_pass(run, first, count, stored);
+        key_pass(run, first, count, stored);
+        token_pass(run, first, count, stored);
+    }
+}

@@ -1,0 +1,124 @@
+/* attention/cur_forward.c - Y = C (U^+ (R V)), and y of a landmark its row of R V.
+ *
+ *     C = softmax(scale q k_J^T)  [n, M]     U = C[I,:]     R = softmax(scale q_I k^T)  [M, n]
+ *
+ * The landmarks and U; R V over all keys; U^+ R V; then a tile of queries at a time its rows of C,
+ * one query a column, times that.  O(n M (d + m) + M^3).  See docs/math/cur.md */
+#include <math.h>
+
+#include "attention/cur_pass.h"
+
+enum { TQ = LNT_CUR_TILE_QUERIES };
+
+/* The rows of o [nq, mp] that belong to landmarks become theirs of RV, undivided. */
+static void copy_rows(const lnt_run *run, const cur_scratch *s, const cur_head *head, int64_t q0,
+                      size_t nq, real *inverse)
+{
+    if (head->mode != LNT_CUR_LANDMARKS || !lnt_cur_copies_rows(run->p)) return;
+    for (size_t l = 0; l < head->queries; l++) {
+        const int64_t at = head->i[l] - q0;
+        if (at < 0 || at >= (int64_t)nq) continue;
+        for (size_t c = 0; c < s->m; c++) s->o[(size_t)at * s->mp + c] = head->rv[l * s->mp + c];
+        inverse[at] = 1;
+    }
+}
+
+static void output_tile(const lnt_run *run, cur_scratch *s, const cur_head *head, int64_t tile,
+                        bool stored)
+{
+    const kernels *ker = run_kernels(run);
+    const int64_t q0 = tile * TQ, row = head->seq.q0 + q0;
+    const size_t nq = cur_smaller(head->seq.nq - q0, TQ);
+    if (head->mode == LNT_CUR_ALL_QUERIES) {
+        store_rows(ker, &run->io->out, head->seq.b, head->h, row, nq,
+                   head->rv + (size_t)q0 * s->mp, s->mp, NULL);
+        return;
+    }
+    real *x = stored ? head->c + (size_t)tile * s->M * TQ : s->x, *inverse = s->rescale;
+    lnt_cur_query_weights(run, s, head, q0, nq, x, NULL);
+    for (size_t i = 0; i < TQ; i++) inverse[i] = i < nq && s->sum[i] != 0 ? 1 / s->sum[i] : 0;
+    if (stored) {
+        ker->multiply_rows(x, TQ, x, TQ, inverse, head->keys, lnt_round_up(nq, ker->lanes));
+        for (size_t i = 0; i < nq; i++) inverse[i] = 1;
+    }
+    ker->gemm_tn(s->o, s->mp, x, TQ, head->w, s->mp, nq, lnt_round_up(s->m, ker->lanes),
+                 head->keys, 0);
+    copy_rows(run, s, head, q0, nq, inverse);
+    store_rows(ker, &run->io->out, head->seq.b, head->h, row, nq, s->o, s->mp, inverse);
+}
+
+static void prepare_heads(const lnt_run *run, int64_t first, int64_t count, bool stored)
+{
+    const int64_t H = run->p->heads;
+    const int threads = cur_threads(run, first, count);
+#pragma omp parallel for schedule(dynamic) num_threads(threads)
+    for (int64_t unit = 0; unit < count * H; unit++) {
+        cur_scratch s = lnt_cur_thread(run);
+        cur_head head = lnt_cur_head(run, first + unit / H, unit / H, unit % H, stored);
+        lnt_cur_prepare(run, &s, &head);
+    }
+}
+
+static void solve_heads(lnt_run *run, int64_t first, int64_t count, bool stored)
+{
+    const int64_t H = run->p->heads;
+    const int threads = cur_threads(run, first, count);
+    int64_t divergent = 0;
+    double rank = run->rank;
+#pragma omp parallel for schedule(dynamic) num_threads(threads) reduction(+ : divergent) \
+    reduction(min : rank)
+    for (int64_t unit = 0; unit < count * H; unit++) {
+        cur_scratch s = lnt_cur_thread(run);
+        cur_head head = lnt_cur_head(run, first + unit / H, unit / H, unit % H, stored);
+        if (head.mode != LNT_CUR_LANDMARKS) continue;
+        const lnt_pinv_report report = lnt_cur_solve(&s, &head);
+        divergent += report.diverged;
+        rank = report.rank < rank ? report.rank : rank;
+    }
+    run->divergent += divergent;
+    run->rank = rank;
+}
+
+void lnt_cur_landmarks(lnt_run *run, int64_t first, int64_t count, bool stored)
+{
+    prepare_heads(run, first, count, stored);
+    lnt_cur_rows(run, first, count, stored);
+    solve_heads(run, first, count, stored);
+}
+
+static int64_t longest(const lnt_run *run, int64_t first, int64_t count)
+{
+    int64_t most = 0;
+    for (int64_t s = first; s < first + count; s++) {
+        const int64_t n = lnt_io_sequence(run->io, s).nq;
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
+static void output_tiles(const lnt_run *run, int64_t first, int64_t count, bool stored)
+{
+    const int64_t H = run->p->heads, tiles = cur_tiles(longest(run, first, count), TQ);
+    const int threads = cur_threads(run, first, count);
+#pragma omp parallel for schedule(dynamic) num_threads(threads)
+    for (int64_t unit = 0; unit < count * H * tiles; unit++) {
+        const int64_t slot = unit / tiles / H;
+        const cur_head head =
+            lnt_cur_head(run, first + slot, slot, unit / tiles % H, stored);
+        if (unit % tiles * TQ >= head.seq.nq) continue;
+        cur_scratch s = lnt_cur_thread(run);
+        output_tile(run, &s, &head, unit % tiles, stored);
+    }
+}
+
+void lnt_cur_forward(lnt_run *run, bool stored)
+{
+    const int64_t group = cur_group(run);
+    run->rank = INFINITY;
+    lnt_clear_gaps(run, &run->io->out, false);
+    for (int64_t first = 0; first < run->sequences; first += group) {
+        const int64_t left = run->sequences - first, count = left < group ? left : group;
+        lnt_cur_landmarks(run, first, count, stored);
+        output_tiles(run, first, count, stored);
+    }
+}

@@ -1,0 +1,47 @@
+/* attention/pinv.h - the pseudo-inverse of a small square matrix, and the way back through it.
+ *
+ * Always in double: it multiplies rounding errors by the inverse of the smallest singular value it
+ * keeps, and it is small beside the rest.  Matrices are [M, ld], ld = M padded, with a margin of
+ * 0. */
+#ifndef LNT_ATTENTION_PINV_H
+#define LNT_ATTENTION_PINV_H
+
+#include "core/arena.h"
+#include "cpu/kernels.h"
+
+enum { LNT_PINV_TEMPORARIES = 9 };
+
+/* Room for one inverse at a time. */
+typedef struct lnt_pinv_work {
+    const lnt_kernels_f64 *ker;
+    size_t M, ld;
+    lnt_pinv kind;
+    lnt_pinv_init init;
+    int64_t iterations;
+    double ridge;
+    double *t[LNT_PINV_TEMPORARIES]; /* forward uses four */
+    double *kept;                    /* [iterations, M, ld] for the way back */
+    bool safe;                       /* where the last one started: the norms */
+} lnt_pinv_work;
+
+/* What there is to say about an inverse. */
+typedef struct lnt_pinv_report {
+    double rank; /* trace(u z) */
+    bool diverged;
+} lnt_pinv_report;
+
+static inline size_t lnt_pinv_ld(const lnt_attn_desc *p)
+{
+    return lnt_round_up((size_t)p->landmarks, LNT_PAD);
+}
+
+/* Cut from an arena, which may be counting; the iterates are kept if p wants a backward pass. */
+lnt_pinv_work lnt_pinv_take(lnt_arena *arena, const lnt_attn_desc *p, int isa);
+
+/* z = pinv(u).  If it diverges from the start asked for, it starts again from the safe one. */
+lnt_pinv_report lnt_pinv_forward(lnt_pinv_work *w, const double *u, double *z);
+
+/* du = the gradient of u, after lnt_pinv_forward of the same u and z; overwrites dz. */
+void lnt_pinv_backward(lnt_pinv_work *w, const double *u, const double *z, double *dz, double *du);
+
+#endif

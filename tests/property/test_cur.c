@@ -1,0 +1,492 @@
+/* test_cur.c - claims about CUR attention: which tokens are landmarks, when it is exact, what it
+ * refuses, and what it says when a pseudo-inverse goes wrong. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../support/case.h"
+
+enum { N = 150, D = 12, V = 7, M = 10 };
+
+static const char *const algorithms[] = { "cur/flash", "cur/stored" };
+
+static attn_case cur_case(int64_t n)
+{
+    attn_case c = case_make(LNT_CUR, 4, 2, n, n, D, V);
+    c.desc.landmarks = M;
+    return c;
+}
+
+static void forward(lnt_ctx *ctx, const attn_case *c, const char *algorithm, const trial *t)
+{
+    lnt_attn_desc desc = c->desc;
+    lnt_plan *plan;
+    desc.algorithm = algorithm;
+    assert_ok(ctx, lnt_plan_create(ctx, &desc, &plan));
+    assert_ok(ctx, lnt_plan_forward(plan, &t->io));
+    lnt_plan_destroy(plan);
+}
+
+/* The landmarks of head h of sequence s; their number. */
+static int64_t landmarks(lnt_ctx *ctx, const attn_case *c, const trial *t, int64_t s, int64_t h,
+                         int64_t *queries, int64_t *keys)
+{
+    lnt_plan *plan;
+    int64_t count = -1;
+    assert_ok(ctx, lnt_plan_create(ctx, &c->desc, &plan));
+    assert_ok(ctx, lnt_plan_landmarks(plan, &t->io, s, h, queries, keys, &count));
+    lnt_plan_destroy(plan);
+    return count;
+}
+
+/* ---- the answer ------------------------------------------------------------------------------ */
+
+static void swap_tokens(const lnt_tensor *t, int64_t a, int64_t b)
+{
+    for (int64_t h = 0; h < t->shape[1]; h++)
+        for (int64_t e = 0; e < t->shape[3]; e++) {
+            const double x = lnt_tensor_get(t, 0, h, a, e);
+            lnt_tensor_set(t, 0, h, a, e, lnt_tensor_get(t, 0, h, b, e));
+            lnt_tensor_set(t, 0, h, b, e, x);
+        }
+}
+
+/* C is made of the landmark keys and RV is a sum over all keys: their order does not matter. */
+static void the_order_of_keys_that_are_no_landmarks_does_not_matter(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(2, NULL);
+    for (int a = 0; a < COUNT_OF(algorithms); a++) {
+        attn_case c = cur_case(N);
+        trial t = trial_new(ctx, &c);
+        block first = block_new(LNT_F32, LAYOUT_BHND, 1, 4, N, V);
+        forward(ctx, &c, algorithms[a], &t);
+        tensor_copy(&first.t, &t.out.t);
+        for (int64_t n = 0; n < N; n += 15) /* step: every 15th token is a landmark */
+            for (int64_t i = 1; i < 8; i++) {
+                swap_tokens(&t.k.t, n + i, (n + 15 * 4) % N + 15 - i);
+                swap_tokens(&t.v.t, n + i, (n + 15 * 4) % N + 15 - i);
+            }
+        forward(ctx, &c, algorithms[a], &t);
+        expect_below(&c, algorithms[a], ctx, "keys in another order",
+                     tensor_error(&t.out.t, &first.t), 2e-6);
+        lnt_tensor_set(&t.k.t, 0, 0, 15, 0, 3); /* a landmark: it must be able to fail */
+        forward(ctx, &c, algorithms[a], &t);
+        assert_true(tensor_error(&t.out.t, &first.t) > 1e-4);
+        block_free(&first);
+        trial_free(&t);
+    }
+    lnt_ctx_destroy(ctx);
+}
+
+static void as_many_landmarks_as_tokens_give_exact_softmax(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(2, NULL);
+    static const int64_t shapes[][2] = { { 40, 40 }, { 90, 40 }, { 40, 90 }, { 1, 90 }, { 90, 1 } };
+    for (int a = 0; a < COUNT_OF(algorithms); a++)
+        for (int i = 0; i < COUNT_OF(shapes); i++) {
+            attn_case c = case_make(LNT_CUR, 4, 2, shapes[i][0], shapes[i][1], D, V), exact = c;
+            c.desc.landmarks = 40;
+            exact.desc.mechanism = LNT_SOFTMAX;
+            trial t = trial_new(ctx, &c);
+            forward(ctx, &c, algorithms[a], &t);
+            expect_below(&c, algorithms[a], ctx, "exact softmax",
+                         oracle_error(ctx, &exact.desc, &t.io, 90), 2e-6);
+            int64_t queries[40], keys[40];
+            assert_int_equal(landmarks(ctx, &c, &t, 0, 0, queries, keys), 0);
+            trial_free(&t);
+        }
+    lnt_ctx_destroy(ctx);
+}
+
+/* Where U is the attention matrix but for a few rows and well conditioned, and inverted well. */
+static void the_answer_approaches_softmax_as_landmarks_are_added(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(2, NULL);
+    double last = INFINITY;
+    for (int64_t n = 8; n <= 96; n += 44) {
+        attn_case c = case_make(LNT_CUR, 2, 2, 97, 97, 4, 5), exact;
+        c.desc.dtype = LNT_F64;
+        c.desc.landmarks = n;
+        c.desc.pinv = LNT_PINV_RIDGE;
+        c.desc.scale = 0.3;
+        exact = c;
+        exact.desc.mechanism = LNT_SOFTMAX;
+        trial t = trial_new(ctx, &c);
+        forward(ctx, &c, NULL, &t);
+        const double error = oracle_error(ctx, &exact.desc, &t.io, 97);
+        expect_below(&c, NULL, ctx, "more landmarks", error, 0.5 * last);
+        last = error;
+        trial_free(&t);
+    }
+    assert_true(last < 1e-3);
+    lnt_ctx_destroy(ctx);
+}
+
+static void the_row_of_a_pinned_token_is_exact(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(2, NULL);
+    for (int select = 0; lnt_select_name((lnt_select)select); select++) {
+        if (select == LNT_SELECT_MEAN) continue;
+        attn_case c = cur_case(N), exact;
+        const int64_t pin[] = { 77, 0 };
+        c.desc.select = (lnt_select)select;
+        c.desc.pin = pin;
+        c.desc.pins = 2;
+        exact = c;
+        exact.desc.mechanism = LNT_SOFTMAX;
+        trial t = trial_new(ctx, &c);
+        forward(ctx, &c, NULL, &t);
+        for (int i = 0; i < 2; i++)
+            for (int64_t h = 0; h < 4; h++) {
+                double y[V];
+                assert_ok(ctx, lnt_reference_row(ctx, &exact.desc, &t.io, 0, h, pin[i], y));
+                for (int64_t e = 0; e < V; e++)
+                    expect_below(&c, NULL, ctx, "a pinned row",
+                                 fabs(lnt_tensor_get(&t.out.t, 0, h, pin[i], e) - y[e]), 2e-6);
+            }
+        trial_free(&t);
+    }
+    lnt_ctx_destroy(ctx);
+}
+
+/* ---- landmarks ------------------------------------------------------------------------------- */
+
+static double score(const lnt_tensor *x, lnt_select select, int64_t h, int64_t n, int64_t column)
+{
+    double sum = 0;
+    for (int64_t e = 0; e < x->shape[3]; e++) {
+        const double element = lnt_tensor_get(x, 0, h, n, e);
+        sum += select == LNT_SELECT_EMBED ? (e == column) * element
+               : select == LNT_SELECT_ABS ? fabs(element)
+                                          : element;
+    }
+    return sum;
+}
+
+/* Holds that no token outside has a higher score, or the same and a lower index. */
+static void expect_highest(const attn_case *c, const lnt_tensor *one, int64_t h,
+                           const lnt_tensor *two, int64_t kv, const int64_t *token)
+{
+    double value[N];
+    bool in[N] = { false };
+    for (int64_t n = 0; n < N; n++)
+        value[n] = score(one, c->desc.select, h, n, 3) +
+                   (two ? score(two, c->desc.select, kv, n, 3) : 0);
+    for (int64_t i = 0; i < M; i++) in[token[i]] = true;
+    for (int64_t n = 0; n < N; n++)
+        for (int64_t i = 0; i < M && !in[n]; i++)
+            assert_true(value[token[i]] > value[n] ||
+                        (value[token[i]] == value[n] && token[i] < n));
+}
+
+static void the_highest_scores_are_chosen_and_ties_go_to_the_first(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(2, NULL);
+    static const lnt_select kinds[] = { LNT_SELECT_SUM, LNT_SELECT_ABS, LNT_SELECT_EMBED };
+    for (int k = 0; k < COUNT_OF(kinds); k++)
+        for (int separate = 0; separate < 2; separate++)
+            for (int ties = 0; ties < 2; ties++) {
+                attn_case c = cur_case(N);
+                c.desc.select = kinds[k];
+                c.desc.embed_column = 3;
+                c.desc.separate_indices = separate;
+                trial t = trial_new(ctx, &c);
+                if (ties) /* few different rows */
+                    for (int64_t i = 0; i < tensor_elements(&t.q.t); i++)
+                        tensor_put(&t.q.t, i, (double)(i / D % 3));
+                if (ties) tensor_fill(&t.k.t, 1);
+                for (int64_t h = 0; h < 4; h++) {
+                    int64_t queries[M], keys[M];
+                    assert_int_equal(landmarks(ctx, &c, &t, 0, h, queries, keys), M);
+                    for (int i = 1; i < M; i++)
+                        assert_true(queries[i] > queries[i - 1] && keys[i] > keys[i - 1]);
+                    expect_highest(&c, &t.q.t, h, separate ? NULL : &t.k.t, h / 2, queries);
+                    if (separate) expect_highest(&c, &t.k.t, h / 2, NULL, 0, keys);
+                    else assert_memory_equal(queries, keys, sizeof keys);
+                }
+                trial_free(&t);
+            }
+    lnt_ctx_destroy(ctx);
+}
+
+static void steps_reach_over_the_whole_sequence_and_pins_are_always_in(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(1, NULL);
+    attn_case c = cur_case(N);
+    int64_t queries[M], keys[M], pin[] = { 149, 0, 31 };
+    trial t = trial_new(ctx, &c);
+    landmarks(ctx, &c, &t, 0, 0, queries, keys);
+    for (int i = 0; i < M; i++) assert_int_equal(queries[i], i * N / M);
+    c.desc.pin = pin;
+    c.desc.pins = 3; /* 149 takes the place of 135, 31 that of 30 */
+    landmarks(ctx, &c, &t, 0, 0, queries, keys);
+    const int64_t want[M] = { 0, 15, 31, 45, 60, 75, 90, 105, 120, 149 };
+    assert_memory_equal(queries, want, sizeof want);
+    assert_memory_equal(keys, want, sizeof want);
+    for (int select = 0; lnt_select_name((lnt_select)select); select++) {
+        if (select == LNT_SELECT_MEAN) continue;
+        c.desc.select = (lnt_select)select;
+        landmarks(ctx, &c, &t, 0, 3, queries, keys);
+        int found = 0;
+        for (int i = 0; i < M; i++)
+            for (int p = 0; p < 3; p++) found += queries[i] == pin[p];
+        assert_int_equal(found, 3);
+    }
+    trial_free(&t);
+    lnt_ctx_destroy(ctx);
+}
+
+/* Each of 20 tokens is among 5 in a quarter of 4000 draws: 1000 +- 27, of which five are allowed */
+static void random_landmarks_are_uniform_and_the_seed_fixes_them(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(1, NULL);
+    attn_case c = case_make(LNT_CUR, 1, 1, 20, 20, 2, 2);
+    c.desc.landmarks = 5;
+    c.desc.select = LNT_SELECT_RANDOM;
+    trial t = trial_new(ctx, &c);
+    int64_t counts[20] = { 0 }, queries[5], keys[5], again[5];
+    for (c.desc.seed = 0; c.desc.seed < 4000; c.desc.seed++) {
+        landmarks(ctx, &c, &t, 0, 0, queries, keys);
+        landmarks(ctx, &c, &t, 0, 0, again, NULL);
+        assert_memory_equal(queries, keys, sizeof keys);
+        assert_memory_equal(queries, again, sizeof again);
+        for (int i = 0; i < 5; i++) counts[queries[i]]++;
+    }
+    for (int n = 0; n < 20; n++) assert_true(counts[n] > 865 && counts[n] < 1135);
+    trial_free(&t);
+    lnt_ctx_destroy(ctx);
+}
+
+/* ---- the pseudo-inverse ---------------------------------------------------------------------- */
+
+static void a_divergence_is_counted_and_answered_from_the_safe_start(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(2, NULL);
+    for (int a = 0; a < COUNT_OF(algorithms); a++) {
+        attn_case c = cur_case(N);
+        c.desc.activation = LNT_ACTIVATION_LAPLACE;
+        c.desc.pinv_init = LNT_PINV_PAPER1;
+        c.desc.backward = 1;
+        c.desc.algorithm = algorithms[a];
+        trial t = trial_new(ctx, &c);
+        tensor_fill(&t.q.t, 1); /* every weight is nearly 1: |U|_inf is M */
+        tensor_fill(&t.k.t, 1);
+        lnt_plan *plan, *safe;
+        assert_ok(ctx, lnt_plan_create(ctx, &c.desc, &plan));
+        assert_ok(ctx, lnt_plan_forward(plan, &t.io));
+        assert_int_equal(lnt_plan_divergent(plan), 4);
+        block first = block_new(LNT_F32, LAYOUT_BHND, 1, 4, N, V);
+        tensor_copy(&first.t, &t.out.t);
+        c.desc.pinv_init = LNT_PINV_NORMS;
+        assert_ok(ctx, lnt_plan_create(ctx, &c.desc, &safe));
+        assert_ok(ctx, lnt_plan_forward(safe, &t.io));
+        assert_int_equal(lnt_plan_divergent(safe), 0);
+        expect_below(&c, algorithms[a], ctx, "after a divergence",
+                     tensor_error(&first.t, &t.out.t), 1e-6);
+        lnt_plan_destroy(plan);
+        lnt_plan_destroy(safe);
+        block_free(&first);
+        trial_free(&t);
+    }
+    lnt_ctx_destroy(ctx);
+}
+
+static void landmarks_that_are_alike_show_in_the_rank_and_give_numbers(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(2, NULL);
+    for (int pinv = 0; lnt_pinv_name((lnt_pinv)pinv); pinv++)
+        for (int alike = 0; alike < 2; alike++) {
+            attn_case c = cur_case(N);
+            c.desc.pinv = (lnt_pinv)pinv;
+            c.desc.pinv_iterations = 20;
+            c.desc.scale = 0.5;
+            if (alike) c.lay_k = LAYOUT_REPEATED;
+            trial t = trial_new(ctx, &c);
+            lnt_plan *plan;
+            assert_ok(ctx, lnt_plan_create(ctx, &c.desc, &plan));
+            assert_ok(ctx, lnt_plan_forward(plan, &t.io));
+            const double rank = lnt_plan_rank(plan);
+            assert_true(alike ? fabs(rank - 1) < 1e-3 : rank > 0.8 * M && rank < M + 1e-6);
+            for (int64_t i = 0; i < tensor_elements(&t.out.t); i++)
+                assert_true(isfinite(tensor_at(&t.out.t, i)));
+            tensor_put(&t.q.t, 0, NAN); /* of a landmark: not silent */
+            assert_ok(ctx, lnt_plan_forward(plan, &t.io));
+            assert_int_equal(lnt_plan_divergent(plan), 1);
+            lnt_plan_destroy(plan);
+            trial_free(&t);
+        }
+    lnt_ctx_destroy(ctx);
+}
+
+/* Smooth keys and queries, as neighbours in a signal are. */
+static void ridge_and_means_of_keys_halve_the_error_on_smooth_data(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(2, NULL);
+    double error[2];
+    for (int better = 0; better < 2; better++) {
+        attn_case c = cur_case(N), exact;
+        c.desc.landmarks = 24;
+        c.desc.pinv = better ? LNT_PINV_RIDGE : LNT_PINV_ITERATE;
+        c.desc.select = better ? LNT_SELECT_STEP_MEAN : LNT_SELECT_STEP;
+        exact = c;
+        exact.desc.mechanism = LNT_SOFTMAX;
+        trial t = trial_new(ctx, &c);
+        for (int64_t i = 0; i < tensor_elements(&t.q.t); i++)
+            tensor_put(&t.q.t, i, 1.5 * sin(0.07 * (double)(i / D % N) * (double)(1 + i % D % 5)));
+        for (int64_t i = 0; i < tensor_elements(&t.k.t); i++)
+            tensor_put(&t.k.t, i, 1.5 * cos(0.05 * (double)(i / D % N) * (double)(1 + i % D % 7)));
+        forward(ctx, &c, NULL, &t);
+        error[better] = oracle_error(ctx, &exact.desc, &t.io, N);
+        trial_free(&t);
+    }
+    if (!(error[1] < 0.5 * error[0])) fail_msg("%g, and %g with both", error[0], error[1]);
+    lnt_ctx_destroy(ctx);
+}
+
+/* ---- what it costs, and what it refuses ------------------------------------------------------ */
+
+static size_t workspace(lnt_ctx *ctx, const char *algorithm, int64_t n, int backward)
+{
+    attn_case c = cur_case(n);
+    lnt_plan *plan;
+    lnt_plan_info info = { .size = sizeof info };
+    c.desc.algorithm = algorithm;
+    c.desc.backward = backward;
+    assert_ok(ctx, lnt_plan_create(ctx, &c.desc, &plan));
+    assert_ok(ctx, lnt_plan_describe(plan, &info));
+    lnt_plan_destroy(plan);
+    return info.workspace_bytes;
+}
+
+static void the_scratch_of_flash_does_not_depend_on_the_length(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(2, NULL);
+    for (int backward = 0; backward < 2; backward++) {
+        assert_int_equal(workspace(ctx, "cur/flash", 1 << 10, backward),
+                         workspace(ctx, "cur/flash", 1 << 20, backward));
+        const size_t more = workspace(ctx, "cur/stored", 1 << 12, backward) -
+                            workspace(ctx, "cur/flash", 1 << 12, backward);
+        assert_true(more >= 4 * 2 * M * (1 << 12) * sizeof(float)); /* C and R of four heads */
+    }
+    lnt_ctx_destroy(ctx);
+}
+
+static void the_plan_tells_from_which_length_it_beats_softmax(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(2, NULL);
+    attn_case c = case_make(LNT_CUR, 8, 8, 4096, 4096, 64, 64);
+    double crossover[2];
+    for (int more = 0; more < 2; more++) {
+        lnt_plan *plan;
+        lnt_plan_info info = { .size = sizeof info };
+        c.desc.landmarks = more ? 128 : 32;
+        assert_ok(ctx, lnt_plan_create(ctx, &c.desc, &plan));
+        assert_ok(ctx, lnt_plan_describe(plan, &info));
+        crossover[more] = info.crossover_speed;
+        assert_true(info.crossover_speed > 2 * (double)c.desc.landmarks &&
+                    info.crossover_speed < 4096);
+        assert_true(info.flops > 0 && info.flops < info.flops_direct);
+        lnt_plan_destroy(plan);
+    }
+    assert_true(crossover[1] > crossover[0]);
+    lnt_ctx_destroy(ctx);
+}
+
+static void causal_states_and_partials_are_refused_with_the_reason(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(1, NULL);
+    attn_case c = cur_case(N);
+    trial t = trial_new(ctx, &c);
+    lnt_plan *plan;
+    lnt_state *memory;
+    double y[V];
+    lnt_attn_desc desc = c.desc;
+    desc.causal = 1;
+    assert_refused(ctx, lnt_plan_create(ctx, &desc, &plan), LNT_ERR_UNSUPPORTED, "causal");
+    assert_non_null(strstr(lnt_ctx_error(ctx), "use softmax, linear or taylor"));
+    assert_refused(ctx, lnt_reference_row(ctx, &desc, &t.io, 0, 0, 0, y), LNT_ERR_UNSUPPORTED,
+                   "causal");
+    desc = c.desc;
+    desc.state = 1;
+    assert_refused(ctx, lnt_plan_create(ctx, &desc, &plan), LNT_ERR_UNSUPPORTED, "state");
+    assert_refused(ctx, lnt_state_create(ctx, &c.desc, &memory), LNT_ERR_UNSUPPORTED, "state");
+    const lnt_partial partial = { .num = t.out.t, .den = t.out.t };
+    assert_ok(ctx, lnt_plan_create(ctx, &c.desc, &plan));
+    assert_refused(ctx, lnt_plan_partial(plan, &t.io, &partial), LNT_ERR_UNSUPPORTED, "partial");
+    int64_t count;
+    assert_refused(ctx, lnt_plan_landmarks(plan, &t.io, 1, 0, NULL, NULL, &count),
+                   LNT_ERR_ARGUMENT, "sequence 1");
+    assert_refused(ctx, lnt_plan_landmarks(plan, &t.io, 0, 0, NULL, NULL, NULL), LNT_ERR_ARGUMENT,
+                   "count");
+    lnt_plan_destroy(plan);
+    trial_free(&t);
+    lnt_ctx_destroy(ctx);
+}
+
+static void every_option_out_of_range_is_named(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(1, NULL);
+    const attn_case c = cur_case(N);
+    const int64_t twice[] = { 3, 3 }, negative[] = { -1 };
+    lnt_plan *plan;
+    for (int i = 0; i < 14; i++) {
+        lnt_attn_desc d = c.desc;
+        const char *word = "";
+        switch (i) {
+        case 0: d.landmarks = -1, word = "landmarks is -1"; break;
+        case 1: d.landmarks = INT64_MAX, word = "landmarks is 9223372036854775807"; break;
+        case 2: d.select = (lnt_select)9, word = "select is 9"; break;
+        case 3: d.select = LNT_SELECT_EMBED, d.embed_column = D, word = "embed_column is 12"; break;
+        case 4: d.pins = M + 1, d.pin = twice, word = "pins is 11"; break;
+        case 5: d.pins = 1, word = "pin is NULL"; break;
+        case 6: d.pins = 2, d.pin = twice, word = "pin 1 is 3"; break;
+        case 7: d.pins = 1, d.pin = negative, word = "pin 0 is -1"; break;
+        case 8: d.pinv = (lnt_pinv)5, word = "pinv is 5"; break;
+        case 9: d.pinv_iterations = 65, word = "pinv_iterations is 65"; break;
+        case 10: d.pinv_init = (lnt_pinv_init)2, word = "pinv_init is 2"; break;
+        case 11: d.ridge = 0, word = "ridge is 0"; break;
+        case 12: d.activation = (lnt_activation)2, word = "activation is 2"; break;
+        default:
+            d.pins = 1, d.pin = twice, d.select = LNT_SELECT_MEAN, word = "pin";
+            break;
+        }
+        assert_refused(ctx, lnt_plan_create(ctx, &d, &plan), LNT_ERR_ARGUMENT, word);
+        assert_null(plan);
+    }
+    lnt_ctx_destroy(ctx);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_order_of_keys_that_are_no_landmarks_does_not_matter),
+        cmocka_unit_test(as_many_landmarks_as_tokens_give_exact_softmax),
+        cmocka_unit_test(the_answer_approaches_softmax_as_landmarks_are_added),
+        cmocka_unit_test(the_row_of_a_pinned_token_is_exact),
+        cmocka_unit_test(the_highest_scores_are_chosen_and_ties_go_to_the_first),
+        cmocka_unit_test(steps_reach_over_the_whole_sequence_and_pins_are_always_in),
+        cmocka_unit_test(random_landmarks_are_uniform_and_the_seed_fixes_them),
+        cmocka_unit_test(a_divergence_is_counted_and_answered_from_the_safe_start),
+        cmocka_unit_test(landmarks_that_are_alike_show_in_the_rank_and_give_numbers),
+        cmocka_unit_test(ridge_and_means_of_keys_halve_the_error_on_smooth_data),
+        cmocka_unit_test(the_scratch_of_flash_does_not_depend_on_the_length),
+        cmocka_unit_test(the_plan_tells_from_which_length_it_beats_softmax),
+        cmocka_unit_test(causal_states_and_partials_are_refused_with_the_reason),
+        cmocka_unit_test(every_option_out_of_range_is_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
