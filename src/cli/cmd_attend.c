@@ -12,6 +12,7 @@
 
 #include "cli/clock.h"
 #include "cli/commands.h"
+#include "cli/indices.h"
 #include "cli/json.h"
 #include "cli/operands.h"
 #include "cli/report.h"
@@ -29,7 +30,9 @@ typedef struct job {
     lnt_plan_info info;
     char algorithm[64];
     double seconds;
-    int64_t nonpositive;
+    int64_t nonpositive, divergent;
+    double rank;
+    lnt_array indices; /* cur: [B,H,2,M], of queries and of keys; data NULL: not wanted */
 } job;
 
 static bool has_state(const options *o)
@@ -44,6 +47,9 @@ static int check_usage(const options *o, const lnt_attn_desc *desc)
         return fail_usage("%s is missing: say where the result goes", option_name(OPT_OUTPUT));
     if (output && state_out && !strcmp(output, state_out))
         return fail_usage("--output and --state-out are the same file, '%s'", output);
+    const char *indices = opt_text(o, OPT_INDICES_OUT);
+    if (output && indices && !strcmp(output, indices))
+        return fail_usage("--output and --indices-out are the same file, '%s'", output);
     if (opt_given(o, OPT_CHUNK) && !desc->causal)
         return fail_usage("--chunk needs --causal: a stream is read in the order of its tokens");
     if (desc->mechanism == LNT_SOFTMAX && desc->algorithm &&
@@ -113,8 +119,13 @@ static int run_plan(job *j)
     lnt_plan_info info = { .size = sizeof info };
     if (!status) status = lnt_plan_describe(plan, &info);
     if (!status) snprintf(j->algorithm, sizeof j->algorithm, "%s", info.algorithm);
+    j->divergent = lnt_plan_divergent(plan);
+    j->rank = lnt_plan_rank(plan);
+    int failed = status ? fail_ctx(j->ctx) : EXIT_OK;
+    if (!failed && opt_given(j->o, OPT_INDICES_OUT))
+        failed = indices_read(j->ctx, plan, &j->desc, &j->in, &j->indices);
     lnt_plan_destroy(plan);
-    return status ? fail_ctx(j->ctx) : EXIT_OK;
+    return failed;
 }
 
 /* Causal: keys before the first query are only remembered, the rest goes token by token. */
@@ -186,26 +197,31 @@ static int write_state(const job *j, const char *path)
     return lnt_state_save(j->state, path) ? fail_ctx(j->ctx) : EXIT_OK;
 }
 
-/* Result and state appear together or not at all: the state waits under another name until the
- * result is there. */
-static int write_both(job *j, const char *state_path)
+static int write_indices(const job *j, const char *path)
+{
+    return lnt_npy_write(j->ctx, path, &j->indices) ? fail_ctx(j->ctx) : EXIT_OK;
+}
+
+/* Result and state, or indices, appear together or not at all: the other waits under another name
+ * until the result is there. */
+static int write_both(job *j, const char *path, int (*write_other)(const job *, const char *))
 {
     struct stat target;
-    const size_t capacity = strlen(state_path) + 32;
-    if (stat(state_path, &target) == 0 && S_ISDIR(target.st_mode))
-        return fail("cannot write '%s': it is a directory", state_path);
-    if (stat(state_path, &target) == 0 && !S_ISREG(target.st_mode)) { /* a device is not replaced */
+    const size_t capacity = strlen(path) + 32;
+    if (stat(path, &target) == 0 && S_ISDIR(target.st_mode))
+        return fail("cannot write '%s': it is a directory", path);
+    if (stat(path, &target) == 0 && !S_ISREG(target.st_mode)) { /* a device is not replaced */
         const int status = write_output(j);
-        return status ? status : write_state(j, state_path);
+        return status ? status : write_other(j, path);
     }
     char *waiting = malloc(capacity);
     if (!waiting) return fail_memory(capacity);
-    snprintf(waiting, capacity, "%s.%ld.new", state_path, (long)getpid());
-    int status = write_state(j, waiting);
+    snprintf(waiting, capacity, "%s.%ld.new", path, (long)getpid());
+    int status = write_other(j, waiting);
     if (!status) {
         status = write_output(j);
-        if (!status && rename(waiting, state_path) != 0)
-            status = fail("cannot write '%s': %s", state_path, strerror(errno));
+        if (!status && rename(waiting, path) != 0)
+            status = fail("cannot write '%s': %s", path, strerror(errno));
         if (status) unlink(waiting);
     }
     free(waiting);
@@ -215,8 +231,9 @@ static int write_both(job *j, const char *state_path)
 static int write_results(job *j)
 {
     const char *state_path = opt_text(j->o, OPT_STATE_OUT);
+    if (j->indices.data) return write_both(j, opt_text(j->o, OPT_INDICES_OUT), write_indices);
     if (!state_path) return write_output(j);
-    if (opt_given(j->o, OPT_OUTPUT)) return write_both(j, state_path);
+    if (opt_given(j->o, OPT_OUTPUT)) return write_both(j, state_path, write_state);
     return write_state(j, state_path);
 }
 
@@ -234,7 +251,13 @@ static void print_text(const job *j, size_t state_bytes)
            j->seconds > 0 ? 1e-9 * j->info.flops / j->seconds : 0.0, state_bytes);
     if (j->nonpositive)
         printf("%lld rows had a denominator that was not above zero\n", (long long)j->nonpositive);
+    if (d->mechanism == LNT_CUR && j->rank > 0)
+        printf("%lld landmarks, of rank %.1f or more\n", (long long)d->landmarks, j->rank);
+    if (j->divergent)
+        printf("%lld pseudo-inverses diverged and were started again from the norms\n",
+               (long long)j->divergent);
     if (opt_given(j->o, OPT_OUTPUT)) printf("wrote %s\n", opt_text(j->o, OPT_OUTPUT));
+    if (opt_given(j->o, OPT_INDICES_OUT)) printf("wrote %s\n", opt_text(j->o, OPT_INDICES_OUT));
     if (opt_given(j->o, OPT_STATE_OUT)) printf("wrote %s\n", opt_text(j->o, OPT_STATE_OUT));
 }
 
@@ -255,6 +278,11 @@ static void print_results(const job *j)
     json_real(&line, "flops", j->info.flops);
     json_whole(&line, "state_bytes", (int64_t)state_bytes);
     json_whole(&line, "nonpositive_denominators", j->nonpositive);
+    if (j->desc.mechanism == LNT_CUR) {
+        json_whole(&line, "landmarks", j->desc.landmarks);
+        json_whole(&line, "pinv_divergences", j->divergent);
+        json_real(&line, "pinv_rank", j->rank);
+    }
     json_end(&line);
 }
 
@@ -298,6 +326,7 @@ static int run(const options *o)
     lnt_state_destroy(j.state);
     tensor_free(&j.result);
     tensor_free(&j.out);
+    free(j.indices.data);
     if (j.ctx) operands_free(j.ctx, &j.in);
     free(j.per_head);
     lnt_ctx_destroy(j.ctx);

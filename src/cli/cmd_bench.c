@@ -43,6 +43,7 @@ static void print_json(const measurement *m)
     json_whole(&line, "dim", d->dim);
     json_whole(&line, "dim_value", d->dim_value);
     if (d->mechanism == LNT_TAYLOR) json_whole(&line, "terms", d->terms);
+    if (d->mechanism == LNT_CUR) json_whole(&line, "landmarks", d->landmarks);
     json_whole(&line, "length", d->length_q);
     json_flag(&line, "causal", d->causal != 0);
     json_text(&line, "pass", option_choice(OPT_PASS, (int)m->pass));
@@ -79,6 +80,8 @@ static void add_row(table *t, const measurement *m)
     if (d->mechanism == LNT_TAYLOR)
         snprintf(terms, sizeof terms, ", %lld term%s", (long long)d->terms,
                  d->terms == 1 ? "" : "s");
+    if (d->mechanism == LNT_CUR)
+        snprintf(terms, sizeof terms, ", %lld landmarks", (long long)d->landmarks);
     table_cell(t, "%s%s%lld x %lld%s, %lld tokens, %s", d->causal ? "causal " : "", batch,
                (long long)d->heads, (long long)d->dim, terms, (long long)d->length_q,
                lnt_dtype_name(d->dtype));

@@ -50,7 +50,10 @@ static void collect(const lnt_attn_desc *desc, const lnt_plan_info *p, figure ou
           p->entries_direct > 0 },
         { "entries_state", "numbers held, state form", COUNT, p->entries_state,
           p->entries_state > 0 },
-        { "crossover_speed", "state form faster from length", TOKENS, p->crossover_speed,
+        { "crossover_speed",
+          desc->mechanism == LNT_CUR ? "faster than softmax from length"
+                                     : "state form faster from length",
+          TOKENS, p->crossover_speed,
           p->crossover_speed > 0 },
         { "crossover_speed_paper", "  by the paper, one head (N0)", TOKENS, paper_speed(d), shift },
         { "crossover_memory_paper", "  smaller, by the paper (N1)", TOKENS, paper_memory(d),
@@ -84,6 +87,7 @@ static void print_json(const lnt_ctx *ctx, const lnt_attn_desc *d, const lnt_pla
     json_whole(&line, "dim", d->dim);
     json_whole(&line, "dim_value", d->dim_value);
     if (d->mechanism == LNT_TAYLOR) json_whole(&line, "terms", d->terms);
+    if (d->mechanism == LNT_CUR) json_whole(&line, "landmarks", d->landmarks);
     json_whole(&line, "length", d->length_q);
     json_flag(&line, "causal", d->causal != 0);
     for (int i = 0; i < FIGURES; i++)
@@ -101,6 +105,9 @@ static void print_text(const lnt_ctx *ctx, const lnt_attn_desc *d, const lnt_pla
     if (d->mechanism == LNT_TAYLOR)
         snprintf(terms, sizeof terms, " of %lld term%s", (long long)d->terms,
                  d->terms == 1 ? "" : "s");
+    if (d->mechanism == LNT_CUR)
+        snprintf(terms, sizeof terms, " of %lld landmark%s", (long long)d->landmarks,
+                 d->landmarks == 1 ? "" : "s");
     printf("%s%s%s, %s, %lld x %lld heads (%lld of keys), %lld tokens, widths %lld and %lld\n",
            lnt_mechanism_name(d->mechanism), terms, d->causal ? ", causal" : "",
            lnt_dtype_name(d->dtype),

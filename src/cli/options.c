@@ -18,13 +18,19 @@ typedef enum option_kind {
     KIND_DECAYS, /* one number, or a comma list */
     KIND_TEMPERATURES, /* the same */
     KIND_COEFFICIENTS, /* a comma list, or the word taylor or fit */
+    KIND_PINS,         /* a comma list of tokens */
     KIND_CHOICE,       /* a word of choice() */
     KIND_TEXT
 } option_kind;
 
 #define MAX_EXTENT (INT64_C(1) << 40) /* what the library takes */
 
-enum { SOFTMAX = 1 << LNT_SOFTMAX, LINEAR = 1 << LNT_LINEAR, TAYLOR = 1 << LNT_TAYLOR };
+enum {
+    SOFTMAX = 1 << LNT_SOFTMAX,
+    LINEAR = 1 << LNT_LINEAR,
+    TAYLOR = 1 << LNT_TAYLOR,
+    CUR = 1 << LNT_CUR
+};
 enum {
     SHAPED = CMD_ATTEND | CMD_PLAN | CMD_BENCH, /* commands that describe a problem */
     EVERY = SHAPED | CMD_INFO | CMD_DEMO
@@ -50,6 +56,15 @@ static const char *map_choice(int index) { return lnt_feature_map_name((lnt_feat
 static const char *normalize_choice(int index)
 {
     return lnt_normalize_name((lnt_normalize)index);
+}
+
+static const char *select_choice(int index) { return lnt_select_name((lnt_select)index); }
+static const char *pinv_choice(int index) { return lnt_pinv_name((lnt_pinv)index); }
+static const char *init_choice(int index) { return lnt_pinv_init_name((lnt_pinv_init)index); }
+
+static const char *activation_choice(int index)
+{
+    return lnt_activation_name((lnt_activation)index);
 }
 
 static const char *dtype_choice(int index)
@@ -87,8 +102,9 @@ static const option_row table[OPTION_COUNT] = {
                      .min = 0, .max = MAX_EXTENT, .help = "tokens in a sequence (4096)" },
     [OPT_BATCH] = { "batch", 0, KIND_WHOLE, "B", CMD_PLAN | CMD_BENCH, .problem = true, .min = 1,
                     .max = MAX_EXTENT, .help = "sequences at once (1)" },
-    [OPT_SCALE] = { "scale", 0, KIND_REAL, "X", SHAPED, SOFTMAX | TAYLOR, .problem = true,
-                    .least = -HUGE_VAL, .help = "factor of q.k (1/sqrt(dim)); softmax, taylor" },
+    [OPT_SCALE] = { "scale", 0, KIND_REAL, "X", SHAPED, SOFTMAX | TAYLOR | CUR, .problem = true,
+                    .least = -HUGE_VAL,
+                    .help = "factor of q.k (1/sqrt(dim)); softmax, taylor, cur" },
     [OPT_FEATURE_MAP] = { "feature-map", 0, KIND_CHOICE, NULL, SHAPED, LINEAR,
                           .problem = true, .choice = map_choice,
                           .help = "applied to q and k (elu1); linear" },
@@ -115,8 +131,35 @@ static const option_row table[OPTION_COUNT] = {
                           .help = "factor of the normalised q (1); one per head; taylor" },
     [OPT_OUTPUT_NORM] = { "output-norm", 0, KIND_FLAG, NULL, SHAPED, TAYLOR, .problem = true,
                           .help = "multiply by sqrt(keys seen / dim); taylor" },
+    [OPT_LANDMARKS] = { "landmarks", 0, KIND_WHOLE, "M", SHAPED, CUR, .problem = true, .min = 1,
+                        .max = 1 << 20,
+                        .help = "rows and columns that stand for all (64); exact up to them; cur" },
+    [OPT_SELECT] = { "select", 0, KIND_CHOICE, NULL, SHAPED, CUR, .problem = true,
+                     .choice = select_choice, .help = "which tokens are landmarks (step); cur" },
+    [OPT_EMBED_COLUMN] = { "embed-column", 0, KIND_WHOLE, "C", SHAPED, CUR, .problem = true,
+                           .max = MAX_EXTENT,
+                           .help = "the element that --select embed goes by (0); cur" },
+    [OPT_SEPARATE_INDICES] = { "separate-indices", 0, KIND_FLAG, NULL, SHAPED, CUR, .problem = true,
+                               .help = "landmarks of q and of k each by their own scores; cur" },
+    [OPT_PIN] = { "pin", 0, KIND_PINS, "T[,T...]", SHAPED, CUR, .problem = true,
+                  .help = "tokens that are always landmarks; cur" },
+    [OPT_NO_ROW_COPY] = { "no-row-copy", 0, KIND_FLAG, NULL, SHAPED, CUR, .problem = true,
+                          .help = "approximate the rows of landmarks too; cur" },
+    [OPT_PINV] = { "pinv", 0, KIND_CHOICE, NULL, SHAPED, CUR, .problem = true,
+                   .choice = pinv_choice, .help = "how U is inverted (iterate); cur" },
+    [OPT_PINV_ITERATIONS] = { "pinv-iterations", 0, KIND_WHOLE, "K", SHAPED, CUR, .problem = true,
+                              .min = 1, .max = 64, .help = "of --pinv iterate (6); cur" },
+    [OPT_PINV_INIT] = { "pinv-init", 0, KIND_CHOICE, NULL, SHAPED, CUR, .problem = true,
+                        .choice = init_choice, .help = "where they start (norms); cur" },
+    [OPT_RIDGE] = { "ridge", 0, KIND_REAL, "X", SHAPED, CUR, .problem = true, .least = 1e-12,
+                    .help = "of --pinv ridge, relative to |U|_F^2 (1e-6); cur" },
+    [OPT_ACTIVATION] = { "activation", 0, KIND_CHOICE, NULL, SHAPED, CUR, .problem = true,
+                         .choice = activation_choice,
+                         .help = "from scores to weights (softmax); cur" },
+    [OPT_INDICES_OUT] = { "indices-out", 0, KIND_TEXT, "FILE", CMD_ATTEND, CUR,
+                          .help = "save the tokens that were landmarks (.npy, [B,H,2,M]); cur" },
     [OPT_SEED] = { "seed", 0, KIND_SEED, "S", SHAPED, .problem = true,
-                   .help = "of the random maps, and of the data of a benchmark (0)" },
+                   .help = "of random maps and landmarks, and of a benchmark's data (0)" },
     [OPT_DTYPE] = { "dtype", 0, KIND_CHOICE, NULL, SHAPED, .problem = true,
                     .choice = dtype_choice, .help = "to compute in (f32; attend: that of Q)" },
     [OPT_PASS] = { "pass", 0, KIND_CHOICE, NULL, CMD_PLAN | CMD_BENCH, .problem = true,
@@ -268,6 +311,22 @@ static int parse_coefficients(const option_row *row, const char *text, options *
     return parse_list(row, &rule, text, o->coefficients, &o->coefficient_count);
 }
 
+static int parse_pins(const option_row *row, const char *text, options *o)
+{
+    double list[MAX_PINS];
+    static const list_rule rule = { -1, 0x1p40, "a whole number of at least 0", MAX_PINS };
+    const int status = parse_list(row, &rule, text, list, &o->pin_count);
+    for (int i = 0; i < o->pin_count && !status; i++) {
+        o->pin[i] = (int64_t)list[i];
+        if ((double)o->pin[i] < list[i] || list[i] < 0)
+            return fail_usage("--%s: '%g' is not %s", row->name, list[i], rule.allowed);
+        for (int other = 0; other < i; other++)
+            if (o->pin[other] == o->pin[i])
+                return fail_usage("--%s: %lld is there twice", row->name, (long long)o->pin[i]);
+    }
+    return status;
+}
+
 /* The choices of a row joined by `separator`. */
 static const char *join_choices(const option_row *row, const char *separator, char *text,
                                 size_t capacity)
@@ -305,6 +364,7 @@ static int parse_value(options *o, int id, const char *text)
     case KIND_DECAYS: return parse_decays(row, text, o);
     case KIND_TEMPERATURES: return parse_temperatures(row, text, o);
     case KIND_COEFFICIENTS: return parse_coefficients(row, text, o);
+    case KIND_PINS: return parse_pins(row, text, o);
     case KIND_CHOICE: return parse_choice(row, text, value);
     case KIND_TEXT:
         return *text ? EXIT_OK : fail_usage("--%s: the value is empty", row->name);

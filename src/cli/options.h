@@ -36,6 +36,18 @@ typedef enum option_id {
     OPT_NORMALIZE,
     OPT_TEMPERATURE,
     OPT_OUTPUT_NORM,
+    OPT_LANDMARKS,
+    OPT_SELECT,
+    OPT_EMBED_COLUMN,
+    OPT_SEPARATE_INDICES,
+    OPT_PIN,
+    OPT_NO_ROW_COPY,
+    OPT_PINV,
+    OPT_PINV_ITERATIONS,
+    OPT_PINV_INIT,
+    OPT_RIDGE,
+    OPT_ACTIVATION,
+    OPT_INDICES_OUT,
     OPT_SEED,
     OPT_DTYPE,
     OPT_PASS,
@@ -55,7 +67,8 @@ typedef enum option_id {
 typedef enum pass_kind { PASS_FORWARD = 0, PASS_BACKWARD = 1, PASS_STEP = 2 } pass_kind;
 typedef enum device_kind { DEVICE_CPU = 0, DEVICE_CUDA = 1 } device_kind;
 
-enum { MAX_OPERANDS = 3, MAX_PER_HEAD = 4096, MAX_TERMS = 32, DEFAULT_TERMS = 4 };
+enum { MAX_OPERANDS = 3, MAX_PER_HEAD = 4096, MAX_TERMS = 32, DEFAULT_TERMS = 4, MAX_PINS = 256 };
+enum { DEFAULT_LANDMARKS = 64 };
 
 typedef struct option_value {
     bool given;
@@ -74,6 +87,8 @@ typedef struct options {
     double coefficients[MAX_TERMS];
     int coefficient_count; /* 0: those of the Taylor series, or fitted */
     bool fit;
+    int64_t pin[MAX_PINS];
+    int pin_count;
     const char *operand[MAX_OPERANDS];
     int operand_count;
 } options;

@@ -62,12 +62,55 @@ static int check_combinations(const options *o)
     return EXIT_OK;
 }
 
+/* ... of cur. */
+static int check_cur(const options *o)
+{
+    const int64_t pinv = opt_whole(o, OPT_PINV, LNT_PINV_ITERATE);
+    const int64_t select = opt_whole(o, OPT_SELECT, LNT_SELECT_STEP);
+    if (opt_given(o, OPT_CAUSAL) || opt_whole(o, OPT_PASS, PASS_FORWARD) == PASS_STEP)
+        return fail_usage("cur is not causal: the row of a landmark sees every key, and the others "
+                          "are made from it; use softmax, linear or taylor");
+    if (opt_given(o, OPT_STATE_IN) || opt_given(o, OPT_STATE_OUT))
+        return fail_usage("cur has no state: its landmarks are chosen from the whole sequence");
+    if (opt_given(o, OPT_EMBED_COLUMN) && select != LNT_SELECT_EMBED)
+        return fail_usage("--embed-column needs --select embed");
+    if (opt_given(o, OPT_RIDGE) && pinv != LNT_PINV_RIDGE)
+        return fail_usage("--ridge needs --pinv ridge");
+    const option_id iterated[] = { OPT_PINV_ITERATIONS, OPT_PINV_INIT };
+    for (int i = 0; i < 2; i++)
+        if (opt_given(o, iterated[i]) && pinv != LNT_PINV_ITERATE)
+            return fail_usage("%s needs --pinv iterate", option_name(iterated[i]));
+    if (o->pin_count && select == LNT_SELECT_MEAN)
+        return fail_usage("--pin: the landmarks of --select mean are no tokens");
+    if (o->pin_count > opt_whole(o, OPT_LANDMARKS, DEFAULT_LANDMARKS))
+        return fail_usage("--pin: %d tokens for %lld landmarks", o->pin_count,
+                          (long long)opt_whole(o, OPT_LANDMARKS, DEFAULT_LANDMARKS));
+    return EXIT_OK;
+}
+
+static void request_cur(const options *o, lnt_attn_desc *desc)
+{
+    desc->landmarks = opt_whole(o, OPT_LANDMARKS, DEFAULT_LANDMARKS);
+    desc->select = (lnt_select)opt_whole(o, OPT_SELECT, desc->select);
+    desc->embed_column = opt_whole(o, OPT_EMBED_COLUMN, 0);
+    desc->separate_indices = opt_given(o, OPT_SEPARATE_INDICES);
+    desc->pin = o->pin;
+    desc->pins = o->pin_count;
+    desc->no_row_copy = opt_given(o, OPT_NO_ROW_COPY);
+    desc->pinv = (lnt_pinv)opt_whole(o, OPT_PINV, desc->pinv);
+    desc->pinv_iterations = opt_whole(o, OPT_PINV_ITERATIONS, 0);
+    desc->pinv_init = (lnt_pinv_init)opt_whole(o, OPT_PINV_INIT, desc->pinv_init);
+    desc->ridge = opt_real(o, OPT_RIDGE, desc->ridge);
+    desc->activation = (lnt_activation)opt_whole(o, OPT_ACTIVATION, desc->activation);
+}
+
 int request_mechanism(const options *o, lnt_attn_desc *desc)
 {
     if (!opt_given(o, OPT_MECHANISM))
         return fail_usage("--mechanism is missing; see --help for those there are");
     int status = options_check_mechanism(o);
     if (!status) status = check_combinations(o);
+    if (!status && o->value[OPT_MECHANISM].whole == LNT_CUR) status = check_cur(o);
     if (status) return status;
     if (lnt_attn_desc_init(desc, sizeof *desc))
         return fail("the library does not match this tool: it is version %s", lnt_version());
@@ -84,6 +127,7 @@ int request_mechanism(const options *o, lnt_attn_desc *desc)
     if (listed) desc->coefficients = o->coefficients;
     desc->normalize = (lnt_normalize)opt_whole(o, OPT_NORMALIZE, LNT_NORMALIZE_NONE);
     desc->output_norm = opt_given(o, OPT_OUTPUT_NORM);
+    request_cur(o, desc);
     if (opt_given(o, OPT_SEED)) desc->seed = o->value[OPT_SEED].seed;
     return desc->algorithm ? check_algorithm(desc->algorithm, desc->mechanism) : EXIT_OK;
 }

@@ -128,6 +128,90 @@ def weights(mechanism, q, keys, position, option):
             for j, k in enumerate(keys)]
 
 
+def matrix_product(a, b):
+    columns = list(zip(*b))
+    return [[sum(x * y for x, y in zip(row, column)) for column in columns] for row in a]
+
+
+def pseudo_inverse(u, option):
+    """By iterations, or with ridge=r the regularised inverse by elimination."""
+    size, turned = len(u), [list(column) for column in zip(*u)]
+    if "ridge" in option:
+        r = float(option["ridge"]) * sum(x * x for row in u for x in row)
+        g = [row + t for row, t in zip(matrix_product(turned, u), turned)]
+        for i in range(size):
+            g[i][i] += r
+        for i in range(size):
+            g[i] = [x / g[i][i] for x in g[i]]
+            for k in range(size):
+                if k != i:
+                    g[k] = [x - g[k][i] * y for x, y in zip(g[k], g[i])]
+        return [row[size:] for row in g]
+    norm = max(sum(map(abs, column)) for column in turned)
+    if option.get("init") != "paper1":
+        norm *= max(sum(map(abs, row)) for row in u)
+    z = [[x / norm for x in row] for row in turned]
+
+    def minus(number, a):
+        return [[number * (i == j) - x for j, x in enumerate(row)] for i, row in enumerate(a)]
+
+    for _ in range(int(option.get("iterations", 6))):
+        uz = matrix_product(u, z)
+        inner = minus(13, matrix_product(uz, minus(15, matrix_product(uz, minus(7, uz)))))
+        z = [[x / 4 for x in row] for row in matrix_product(z, inner)]
+    return z
+
+
+def landmarks(queries, keys, option):
+    """Indices into the queries and the keys."""
+    count, select, pins = int(option.get("landmarks", 64)), option.get("select", "step"), []
+    if "pin" in option:
+        pins = [int(p) for p in option["pin"].split("+")]
+    if select in ("step", "mean", "step-mean"):
+        return [[i * len(x) // count for i in range(count)] for x in (queries, keys)]
+    score = {"sum": sum, "abs": lambda row: sum(map(abs, row)),
+             "embed": lambda row: row[int(option.get("column", 0))]}[select]
+    sides = [[score(row) for row in queries], [score(row) for row in keys]]
+    if "separate" not in option and len(queries) == len(keys):
+        sides = [[a + b for a, b in zip(*sides)]] * 2
+    return [sorted(sorted(range(len(s)), key=lambda i: (i not in pins, -s[i], i))[:count])
+            for s in sides]
+
+
+def activation(logits, option):
+    if "laplace" in option:
+        return [(1 + math.erf((x - math.sqrt(0.5)) * math.sqrt(2 * math.pi))) / 2 for x in logits]
+    w = [math.exp(x - max(logits)) for x in logits]
+    return [x / sum(w) for x in w]
+
+
+def cur(queries, keys, values, option):
+    """The rows of one head."""
+    count, select = int(option.get("landmarks", 64)), option.get("select", "step")
+    scale = float(option.get("scale", 1 / math.sqrt(len(queries[0]))))
+
+    def attend(q, k):
+        return [activation([scale * sum(a * b for a, b in zip(x, y)) for y in k], option)
+                for x in q]
+
+    def means(x):
+        ends = [i * len(x) // count for i in range(count + 1)]
+        return [[sum(c) / (e - s) for c in zip(*x[s:e])] for s, e in zip(ends, ends[1:])]
+
+    if min(len(queries), len(keys)) <= count:
+        return matrix_product(attend(queries, keys), values)
+    rows, columns = landmarks(queries, keys, option)
+    chosen_q = means(queries) if select == "mean" else [queries[i] for i in rows]
+    chosen_k = means(keys) if "mean" in select else [keys[j] for j in columns]
+    rv = matrix_product(attend(chosen_q, keys), values)
+    w = matrix_product(pseudo_inverse(attend(chosen_q, chosen_k), option), rv)
+    out = matrix_product(attend(queries, chosen_k), w)
+    for l, i in enumerate(rows):
+        if select != "mean" and "no_copy" not in option:
+            out[i] = rv[l]
+    return out
+
+
 def rows_of(flat, shape, lead):
     """Rows of one head: lead counts heads over the whole batch."""
     n, d = shape[-2], shape[-1]
@@ -151,6 +235,9 @@ def attention(mechanism, q, k, v, option):
         queries = rows_of(q[2], q[1], lead)
         option = dict(option, decay_of_head=decays[kv % len(decays)],
                       temperature_of_head=temperatures[h % len(temperatures)])
+        if mechanism == "cur" and queries and keys:
+            out += [y for row in cur(queries, keys, values, option) for y in row]
+            continue
         for i, query in enumerate(queries):
             position = i + len(keys) - len(queries)
             seen = position + 1 if "causal" in option else len(keys)

@@ -46,6 +46,18 @@ for pass in forward backward step; do # negative scores alone: a series of terms
     measured 1e-4 --mechanism taylor --scale -1 --dim 4 --causal --pass $pass
 done
 
+for algorithm in flash stored; do
+    for options in "" "--pinv ridge --ridge 0.01 --select step-mean" "--select sum"; do
+        # shellcheck disable=SC2086
+        measured 2e-6 --mechanism cur --landmarks 16 --algorithm $algorithm $options
+        npy expect stdout.txt "(m['algorithm'], m['landmarks']) == ('cur/$algorithm', 16)"
+        # shellcheck disable=SC2086
+        measured 1e-4 --mechanism cur --landmarks 16 --algorithm $algorithm $options --pass backward
+    done
+done
+measured 1e-12 --mechanism cur --landmarks 16 --dtype f64
+measured 2e-6 --mechanism cur --landmarks 16 --kv-heads 1 --dim-value 24 --batch 2
+
 # The default of a single measurement, as a person reads it.
 succeeds "$LINNET" bench --mechanism linear --length 64 --causal
 grep -q 'linear/' stdout.txt && grep -q '8 x 64, 64 tokens' stdout.txt || wrong "no table"

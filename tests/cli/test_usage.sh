@@ -11,7 +11,7 @@ fails 2 "unknown option '--bogus'" "$LINNET" --bogus
 
 fails 2 "linnet attend: unknown option '--caussal'; did you mean '--causal'?" attend --caussal
 fails 2 "did you mean '--feature-map'?" attend --feature_map=relu
-fails 2 "unknown option '--landmarks'" attend --mechanism linear --landmarks 3
+fails 2 "--landmarks does not apply to linear" attend --mechanism linear --landmarks 3
 fails 2 "unknown option '-x'" attend -x
 fails 2 "--length is not an option of this command" attend --mechanism linear --length 5
 fails 2 "--causal takes no value, 'yes' was given" attend --mechanism linear --causal=yes
