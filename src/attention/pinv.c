@@ -4,13 +4,16 @@
  *     ridge     Z = (U^T U + r)^-1 U^T,  r = ridge |U|_F^2, by Cholesky
  *
  * c is |U|_1 |U|_inf (norms) or |U|_1 (paper1).  An eigenvalue x of A becomes
- * 1 - (1-x)^3 (1 - x/4): from 0 to about 3 it goes to 1, from above 4 it runs away, and then |A|_F
- * leaves 4 sqrt(M).
- * 8 M^3 operations an iteration, and 3 times that back; ridge 3 M^3.  See docs/math/cur.md */
+ * 1 - (1-x)^3 (1 - x/4): from 0 to about 3 it goes to 1, from above 4 it runs away.  So it diverged
+ * if an A that is iterated on has |A|_F above 4 sqrt(M), or the last one a trace beyond 4 M.
+ * 8 M^3 operations an iteration as it is written, half of that as it is done, and 4 times as many
+ * back; ridge 3 M^3.  See docs/math/cur.md */
 #include "attention/pinv.h"
 
 #include <math.h>
 #include <string.h>
+
+enum { FORWARD_TEMPORARIES = 5, BLOCK = 8 };
 
 lnt_pinv_work lnt_pinv_take(lnt_arena *arena, const lnt_attn_desc *p, int isa)
 {
@@ -18,7 +21,7 @@ lnt_pinv_work lnt_pinv_take(lnt_arena *arena, const lnt_attn_desc *p, int isa)
     lnt_pinv_work w = { .ker = lnt_kernels_get_f64(isa), .M = M, .ld = ld, .kind = p->pinv,
                         .init = p->pinv_init, .iterations = p->pinv_iterations,
                         .ridge = p->ridge };
-    const int temporaries = p->backward ? LNT_PINV_TEMPORARIES : 4;
+    const int temporaries = p->backward ? LNT_PINV_TEMPORARIES : FORWARD_TEMPORARIES;
     for (int i = 0; i < temporaries; i++) w.t[i] = lnt_arena_take(arena, M * ld, sizeof *w.t[i]);
     const size_t kept = p->backward && p->pinv == LNT_PINV_ITERATE ? (size_t)p->pinv_iterations : 0;
     w.kept = lnt_arena_take(arena, kept * M * ld, sizeof *w.kept);
@@ -54,6 +57,19 @@ static void transpose(const lnt_pinv_work *w, double *to, const double *from)
     clear(w, to);
     for (size_t i = 0; i < w->M; i++)
         for (size_t j = 0; j < w->M; j++) to[j * w->ld + i] = from[i * w->ld + j];
+}
+
+/* c = a^T b where that is symmetric: the lower triangle, in blocks of rows, and its mirror. */
+static void multiply_symmetric(const lnt_pinv_work *w, double *c, const double *a, const double *b)
+{
+    const size_t M = w->M, ld = w->ld;
+    for (size_t i = 0; i < M; i += BLOCK) {
+        const size_t rows = M - i < BLOCK ? M - i : BLOCK;
+        w->ker->gemm_tn(c + i * ld, ld, a + i, ld, b, ld, rows,
+                        lnt_round_up(i + rows, w->ker->lanes), M, 0);
+    }
+    for (size_t i = 1; i < M; i++)
+        for (size_t j = 0; j < i; j++) c[j * ld + i] = c[i * ld + j];
 }
 
 /* c = a b^T, or added to it; t is overwritten */
@@ -129,6 +145,72 @@ static double start_divisor(const lnt_pinv_work *w, const norms *n)
     return c > 0 ? c : 1; /* U = 0: so is Z */
 }
 
+static bool is_bounded(const lnt_pinv_work *w, const double *a)
+{
+    const double square = w->ker->dot(a, a, w->M * w->ld);
+    return square <= 16 * (double)w->M; /* false for NaN */
+}
+
+/* e = (13 - 15 a + 7 s - t) / 4 */
+static void polynomial(const lnt_pinv_work *w, double *e, const double *a, const double *s,
+                       const double *t)
+{
+    for (size_t i = 0; i < w->M * w->ld; i++) e[i] = 0.25 * (7 * s[i] - 15 * a[i] - t[i]);
+    for (size_t i = 0; i < w->M; i++) e[i * w->ld + i] += 3.25;
+}
+
+static void swap(double **a, double **b)
+{
+    double *kept = *a;
+    *a = *b;
+    *b = kept;
+}
+
+/* Every matrix here but U and Z is a polynomial of the first A = U U^T / c: symmetric, and in a
+ * product the order does not matter.  With E = (13 - 15 A + 7 A^2 - A^3) / 4 of each iteration,
+ * A <- A E and P <- P E; at the end Z = U^T P / c.  false: it diverged. */
+static bool iterate(lnt_pinv_work *w, const double *u, double *z, double *rank)
+{
+    const norms n = norms_of(w, u);
+    const double c = start_divisor(w, &n);
+    double *a = w->t[0], *p = w->t[1], *e = w->t[2], *s = w->t[3], *t = w->t[4];
+    for (int i = 0; i < FORWARD_TEMPORARIES; i++) clear(w, w->t[i]);
+    transpose(w, t, u);
+    multiply_symmetric(w, a, t, t);
+    scale(w, a, 1 / c);
+    bool bounded = true;
+    for (int64_t k = 0; k < w->iterations && bounded; k++) {
+        if (k > 0) {
+            multiply_symmetric(w, t, a, e);
+            swap(&a, &t);
+        }
+        bounded = is_bounded(w, a);
+        multiply_symmetric(w, s, a, a);
+        multiply_symmetric(w, t, s, a);
+        polynomial(w, e, a, s, t);
+        if (k == 0) copy(w, s, e);
+        else multiply_symmetric(w, s, p, e);
+        swap(&p, &s);
+    }
+    clear(w, z);
+    multiply_tn(w, z, u, p, 0);
+    scale(w, z, 1 / c);
+    *rank = w->ker->dot(a, e, w->M * w->ld); /* the trace of a e, which would be the next a */
+    return bounded && fabs(*rank) <= 4 * (double)w->M;
+}
+
+static lnt_pinv_report iterate_forward(lnt_pinv_work *w, const double *u, double *z)
+{
+    lnt_pinv_report report = { 0, false };
+    w->safe = w->init == LNT_PINV_NORMS;
+    if (!iterate(w, u, z, &report.rank)) {
+        report.diverged = true;
+        w->safe = true;
+        if (w->init != LNT_PINV_NORMS) iterate(w, u, z, &report.rank);
+    }
+    return report;
+}
+
 /* a = u z, b = 7 - a, d = 15 - a b, e = 13 - a d */
 static void expand(const lnt_pinv_work *w, const double *u, const double *z, double *a, double *b,
                    double *d, double *e)
@@ -142,44 +224,20 @@ static void expand(const lnt_pinv_work *w, const double *u, const double *z, dou
     subtract_from(w, 13, e);
 }
 
-static bool is_bounded(const lnt_pinv_work *w, const double *a)
+/* Every z that an iteration starts from. */
+static void keep_iterates(lnt_pinv_work *w, const double *u, double divisor)
 {
-    const double square = w->ker->dot(a, a, w->M * w->ld);
-    return square <= 16 * (double)w->M; /* false for NaN */
-}
-
-/* false: it diverged. */
-static bool iterate(lnt_pinv_work *w, const double *u, double *z)
-{
-    const norms n = norms_of(w, u);
-    for (int i = 0; i < 4; i++) clear(w, w->t[i]);
-    transpose(w, z, u);
-    scale(w, z, 1 / start_divisor(w, &n));
-    bool bounded = true;
-    for (int64_t k = 0; k < w->iterations && bounded; k++) {
-        if (w->t[4]) copy(w, w->kept + (size_t)k * w->M * w->ld, z);
+    const size_t size = w->M * w->ld;
+    transpose(w, w->kept, u);
+    scale(w, w->kept, 1 / divisor);
+    for (int64_t k = 1; k < w->iterations; k++) {
+        const double *z = w->kept + (size_t)(k - 1) * size;
+        double *next = w->kept + (size_t)k * size;
         expand(w, u, z, w->t[0], w->t[1], w->t[2], w->t[3]);
-        bounded = is_bounded(w, w->t[0]);
-        multiply(w, w->t[1], z, w->t[3], 0);
-        copy(w, z, w->t[1]);
-        scale(w, z, 0.25);
+        clear(w, next);
+        multiply(w, next, z, w->t[3], 0);
+        scale(w, next, 0.25);
     }
-    if (!bounded) return false;
-    multiply(w, w->t[0], u, z, 0);
-    return is_bounded(w, w->t[0]);
-}
-
-static lnt_pinv_report iterate_forward(lnt_pinv_work *w, const double *u, double *z)
-{
-    lnt_pinv_report report = { 0, false };
-    w->safe = w->init == LNT_PINV_NORMS;
-    if (!iterate(w, u, z)) {
-        report.diverged = true;
-        w->safe = true;
-        if (w->init != LNT_PINV_NORMS) iterate(w, u, z);
-    }
-    report.rank = trace_of_product(w, u, z);
-    return report;
 }
 
 /* One iteration back: dz, that of its result, becomes that of its z; adds to du. */
@@ -209,6 +267,7 @@ static void iterate_backward(lnt_pinv_work *w, const double *u, double *dz, doub
     const norms n = norms_of(w, u);
     const double c = start_divisor(w, &n);
     for (int i = 0; i < LNT_PINV_TEMPORARIES; i++) clear(w, w->t[i]);
+    keep_iterates(w, u, c);
     for (int64_t k = w->iterations - 1; k >= 0; k--)
         iteration_back(w, u, w->kept + (size_t)k * w->M * w->ld, dz, du);
     transpose(w, w->t[0], dz);

@@ -19,7 +19,7 @@ typedef struct lnt_pinv_work {
     lnt_pinv_init init;
     int64_t iterations;
     double ridge;
-    double *t[LNT_PINV_TEMPORARIES]; /* forward uses four */
+    double *t[LNT_PINV_TEMPORARIES]; /* forward uses five */
     double *kept;                    /* [iterations, M, ld] for the way back */
     bool safe;                       /* where the last one started: the norms */
 } lnt_pinv_work;
@@ -35,7 +35,7 @@ static inline size_t lnt_pinv_ld(const lnt_attn_desc *p)
     return lnt_round_up((size_t)p->landmarks, LNT_PAD);
 }
 
-/* Cut from an arena, which may be counting; the iterates are kept if p wants a backward pass. */
+/* Cut from an arena, which may be counting; with room for the iterates if p wants a backward pass. */
 lnt_pinv_work lnt_pinv_take(lnt_arena *arena, const lnt_attn_desc *p, int isa);
 
 /* z = pinv(u).  If it diverges from the start asked for, it starts again from the safe one. */

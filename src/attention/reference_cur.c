@@ -243,6 +243,13 @@ static double norm(const problem *x, bool columns)
     return most;
 }
 
+static double trace(const problem *x, const double *a)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < x->M; i++) sum += a[i * x->M + i];
+    return sum;
+}
+
 static bool is_bounded(const problem *x, const double *a)
 {
     double square = 0;
@@ -250,15 +257,15 @@ static bool is_bounded(const problem *x, const double *a)
     return square <= 16 * (double)x->M;
 }
 
-/* z from u^T / divisor; false if |u z| leaves 4 sqrt(M). */
+/* z from u^T / divisor; false if |u z| leaves 4 sqrt(M), or the last trace 4 M. */
 static bool iterate(problem *x, double divisor)
 {
     for (int64_t i = 0; i < x->M * x->M; i++)
         x->z[i] = x->u[i % x->M * x->M + i / x->M] / divisor;
     for (int64_t k = 0;; k++) {
         multiply(x, x->u, x->z, x->a); /* uz */
+        if (k == x->p->pinv_iterations) return fabs(trace(x, x->a)) <= 4 * (double)x->M;
         if (!is_bounded(x, x->a)) return false;
-        if (k == x->p->pinv_iterations) return true;
         memcpy(x->b, x->a, (size_t)(x->M * x->M) * sizeof *x->b);
         from_unit(x, 7, x->b);
         multiply(x, x->a, x->b, x->c);
