@@ -38,11 +38,12 @@ double lnt_state_flops(const lnt_attn_desc *p)
 /* S again, reading it for y and for dq, adding to R, reading it for dk and for dv: three times. */
 double lnt_state_flops_backward(const lnt_attn_desc *p) { return 3 * lnt_state_flops(p); }
 
-/* Operations of U, its inverse and U^+ RV, for one head. */
+/* Operations of U, its inverse (an iteration is four products of symmetric matrices) and U^+ RV, for
+ * one head. */
 static double small_flops(const lnt_attn_desc *p)
 {
     const double M = (double)p->landmarks, d = (double)p->dim, m = (double)p->dim_value;
-    const double inverse = p->pinv == LNT_PINV_RIDGE ? 10.0 / 3 : 8 * (double)p->pinv_iterations;
+    const double inverse = p->pinv == LNT_PINV_RIDGE ? 10.0 / 3 : 4 * (double)p->pinv_iterations;
     return M * M * (2 * d + 3 + 2 * m + inverse * M);
 }
 
