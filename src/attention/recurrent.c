@@ -150,8 +150,11 @@ static int64_t run_share(lnt_phi *phi, lnt_run *run, int thread, int threads)
     x.phi_of = phi;
     const memory own = x.mem;
     int64_t nonpositive = 0;
-    for (int64_t unit = first; unit < last; unit++) {
-        if (unit + 1 < last) prefetch_state(run, &x, (unit + 1) / KVH, (unit + 1) % KVH);
+    /* Up on one token, down on the next: the states touched last are still in cache. */
+    const bool down = first < last && lnt_io_sequence(run->io, 0).before % 2;
+    for (int64_t i = 0; i < last - first; i++) {
+        const int64_t unit = down ? last - 1 - i : first + i, next = down ? unit - 1 : unit + 1;
+        if (first <= next && next < last) prefetch_state(run, &x, next / KVH, next % KVH);
         nonpositive += run_state(run, &x, own, unit / KVH, unit % KVH);
     }
     return nonpositive;
