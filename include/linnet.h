@@ -180,6 +180,10 @@ typedef struct lnt_attn_desc {
     lnt_normalize normalize;    /* taylorshift makes the default scale 1 */
     const double *temperature;  /* [heads], with taylorshift; NULL: 1 */
     int output_norm;            /* 1: y is multiplied by sqrt(n / dim), n the keys it has seen */
+    /* taylor: one vector taken from every key.  softmax would not change by it; a polynomial does,
+     * and is nearer to e^x where scores are nearer to 0.  Not with taylorshift. */
+    int center_mean;      /* 1: the mean key of each sequence and kv head.  Not causal, no state */
+    const double *center; /* [kv_heads, dim], the same for all; NULL: none */
 } lnt_attn_desc;
 
 LNT_API LNT_MUST_CHECK lnt_status lnt_attn_desc_init(lnt_attn_desc *desc, size_t size);
@@ -307,7 +311,7 @@ LNT_API LNT_MUST_CHECK lnt_status lnt_plan_forward(lnt_plan *plan, const lnt_att
 LNT_API LNT_MUST_CHECK lnt_status lnt_plan_backward(lnt_plan *plan, const lnt_attn_io *io,
                                                     const lnt_attn_grads *grads);
 /* As forward, stopping before the division; io->out is not used.  Not with decay, output_norm,
- * lengths_q or packed sequences. */
+ * center_mean, lengths_q or packed sequences. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_plan_partial(lnt_plan *plan, const lnt_attn_io *io,
                                                    const lnt_partial *partial);
 /* into = into + other, for partials of the same queries over disjoint keys. */

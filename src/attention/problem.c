@@ -105,6 +105,27 @@ static lnt_status check_linear(lnt_ctx *ctx, lnt_attn_desc *p)
     return LNT_OK;
 }
 
+static lnt_status check_center(lnt_ctx *ctx, const lnt_attn_desc *p)
+{
+    if (!p->center && !p->center_mean) return LNT_OK;
+    if (p->center && p->center_mean)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "center and center_mean cannot both be given");
+    if (p->normalize != LNT_NORMALIZE_NONE)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT,
+                        "center: keys of length 1 are not centred; normalize must be none");
+    if (p->center_mean && (p->causal || p->state))
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT,
+                        "center_mean: the mean key is known when all keys are, not with %s; give "
+                        "center instead",
+                        p->causal ? "causal" : "a state");
+    for (int64_t i = 0; p->center && i < p->kv_heads * p->dim; i++)
+        if (!isfinite(p->center[i]))
+            return lnt_fail(ctx, LNT_ERR_ARGUMENT,
+                            "center: number %lld of kv head %lld is %g, must be finite",
+                            (long long)(i % p->dim), (long long)(i / p->dim), p->center[i]);
+    return LNT_OK;
+}
+
 static lnt_status check_taylor(lnt_ctx *ctx, lnt_attn_desc *p)
 {
     if (p->terms == 0) p->terms = 4;
@@ -124,7 +145,7 @@ static lnt_status check_taylor(lnt_ctx *ctx, lnt_attn_desc *p)
         if (!isfinite(p->temperature[h]))
             return lnt_fail(ctx, LNT_ERR_ARGUMENT, "temperature of head %lld is %g, must be finite",
                             (long long)h, p->temperature[h]);
-    return LNT_OK;
+    return check_center(ctx, p);
 }
 
 double lnt_problem_coefficient(const lnt_attn_desc *p, int64_t term)
@@ -155,7 +176,10 @@ lnt_status lnt_problem_resolve(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_attn
     if (isinf(out->scale))
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "scale is infinite, must be finite");
     if (out->mechanism != LNT_LINEAR) out->decay = NULL;
-    if (out->mechanism != LNT_TAYLOR) out->coefficients = out->temperature = NULL;
+    if (out->mechanism != LNT_TAYLOR) {
+        out->coefficients = out->temperature = out->center = NULL;
+        out->center_mean = 0;
+    }
     switch (out->mechanism) {
     case LNT_LINEAR: return check_linear(ctx, out);
     case LNT_TAYLOR: return check_taylor(ctx, out);

@@ -78,6 +78,9 @@ lnt_status lnt_state_make(lnt_ctx *ctx, const lnt_attn_desc *resolved, int64_t r
                           lnt_state **out)
 {
     *out = NULL;
+    if (resolved->center_mean)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT,
+                        "center_mean: a state never knows all keys; give center instead");
     lnt_state *state = lnt_allocate(ctx, sizeof *state, "the state");
     if (!state) return LNT_ERR_MEMORY;
     *state = (lnt_state){ .kind = kind_of(resolved->mechanism), .room = room };
@@ -313,6 +316,19 @@ lnt_status lnt_state_merge(lnt_state *dst, const lnt_state *src)
 /* ---- looking in ------------------------------------------------------------------------------ */
 
 /* What the numbers in a state of sums mean: the map they were made with, and how they age. */
+static lnt_status check_center(lnt_ctx *ctx, const char *name, const lnt_attn_desc *own,
+                               const lnt_attn_desc *p)
+{
+    for (int64_t i = 0; i < p->kv_heads * p->dim; i++) {
+        const double found = own->center ? own->center[i] : 0, expected = p->center ? p->center[i] : 0;
+        if (found != expected)
+            return lnt_fail(ctx, LNT_ERR_ARGUMENT,
+                            "%s: number %lld of the center of kv head %lld is %g, expected %g", name,
+                            (long long)(i % p->dim), (long long)(i / p->dim), found, expected);
+    }
+    return LNT_OK;
+}
+
 static lnt_status check_meaning(lnt_ctx *ctx, const char *name, const lnt_attn_desc *own,
                                 const lnt_attn_desc *p)
 {
@@ -322,7 +338,7 @@ static lnt_status check_meaning(lnt_ctx *ctx, const char *name, const lnt_attn_d
     if (p->mechanism == LNT_TAYLOR && own->normalize != p->normalize)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "%s: normalize is %s, expected %s", name,
                         lnt_normalize_name(own->normalize), lnt_normalize_name(p->normalize));
-    if (p->mechanism == LNT_TAYLOR) return LNT_OK; /* the rest is on the side of q */
+    if (p->mechanism == LNT_TAYLOR) return check_center(ctx, name, own, p); /* the rest is q's */
     if (own->feature_map != p->feature_map)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "%s: feature_map is %s, expected %s", name,
                         lnt_feature_map_name(own->feature_map),

@@ -209,7 +209,7 @@ void lnt_taylor_backward(lnt_run *run)
     for (int64_t unit = 0; unit < run->sequences * KVH; unit++) {
         const int64_t q = unit / KVH, kvh = unit % KVH;
         const chunk_job job = lnt_chunk_job(run, q, kvh);
-        taylor_scratch s = lnt_taylor_open(run);
+        taylor_scratch s = lnt_taylor_open(&job);
         const size_t s_count = s.F * s.mp, z_count = pad(s.F);
         lnt_memory_copy(s.mem, lnt_memory_of(run->io->state_in, q, kvh), s_count, z_count);
         lnt_memory_copy(s.grad, lnt_memory_of(g->dstate_out, q, kvh), s_count, z_count);
@@ -218,5 +218,5 @@ void lnt_taylor_backward(lnt_run *run)
         if (g->dstate_in)
             lnt_memory_copy(lnt_memory_of(g->dstate_in, q, kvh), s.grad, s_count, z_count);
     }
-    lnt_taylor_sum_temperature(run);
+    lnt_taylor_finish_grads(run);
 }

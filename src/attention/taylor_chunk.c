@@ -48,17 +48,20 @@ taylor_scratch lnt_taylor_take(lnt_arena *arena, const lnt_attn_desc *p)
     s.sums = take(arena, 1, BLOCK + s.d);
     s.ones = take(arena, 1, TOKENS);
     s.inverse = take(arena, 1, TOKENS);
+    s.mean = lnt_arena_take(arena, p->center_mean ? s.d : 0, sizeof *s.mean);
     if (p->backward) take_backward(arena, &s);
     return s;
 }
 
-taylor_scratch lnt_taylor_open(const lnt_run *run)
+taylor_scratch lnt_taylor_open(const chunk_job *job)
 {
+    const lnt_run *run = job->run;
     lnt_arena arena = { .base = run->scratch + (size_t)omp_get_thread_num() * run->scratch_stride,
                         .capacity = run->scratch_stride };
     taylor_scratch s = lnt_taylor_take(&arena, run->p);
     lnt_taylor_coefficients(run->p, s.a);
     for (size_t i = 0; i < TOKENS; i++) s.ones[i] = 1;
+    s.center = lnt_taylor_center(run, &job->seq, job->kvh, s.mean, s.kt, TOKENS);
     return s;
 }
 
@@ -185,7 +188,7 @@ void lnt_taylor_load_keys(const chunk_job *job, taylor_scratch *s, int64_t t, si
 {
     const lnt_run *run = job->run;
     const int64_t row = job->seq.k0 + t, b = job->seq.b;
-    lnt_taylor_columns(run, false, b, job->kvh, row, n, s->kt, TOKENS);
+    lnt_taylor_columns(run, false, s->center, b, job->kvh, row, n, s->kt, TOKENS);
     s->ldk = s->dp;
     s->ldv = s->mp;
     s->k = lnt_taylor_key_rows(run, b, job->kvh, row, n, s->kt, TOKENS, s->k_own, &s->ldk);
@@ -202,7 +205,7 @@ void lnt_taylor_load_queries(const chunk_job *job, taylor_scratch *s, int64_t t,
     const lnt_run *run = job->run;
     const int64_t first = job->kvh * (int64_t)s->heads;
     for (size_t g = 0; g < s->heads; g++)
-        lnt_taylor_columns(run, true, job->seq.b, first + (int64_t)g, job->seq.q0 + t, n,
+        lnt_taylor_columns(run, true, NULL, job->seq.b, first + (int64_t)g, job->seq.q0 + t, n,
                            s->qt + g * s->d * TOKENS, TOKENS);
     memset(s->o, 0, s->heads * TOKENS * s->mp * sizeof(real));
     memset(s->den, 0, s->heads * TOKENS * sizeof(real));

@@ -25,6 +25,8 @@ typedef struct taylor_scratch {
     real *prefix;         /* [terms + 1][TOKENS]: products of the first indices */
     real *sums;           /* [BLOCK + d] */
     real *ones, *inverse; /* [TOKENS] */
+    double *mean;         /* [d], where keys are centred by it */
+    const double *center; /* what is taken from every key: mean, the descriptor's, or NULL */
     /* backward */
     memory grad;          /* gradient of the state after this chunk */
     real *dn, *dnt;       /* [heads][TOKENS, mp], [heads][m, TOKENS] */
@@ -57,8 +59,8 @@ typedef struct cursor {
 #define lnt_taylor_backward LNT_REAL_NAME(lnt_taylor_backward)
 
 taylor_scratch lnt_taylor_take(lnt_arena *arena, const lnt_attn_desc *p);
-/* This thread's scratch of a run. */
-taylor_scratch lnt_taylor_open(const lnt_run *run);
+/* This thread's scratch, ready for the job. */
+taylor_scratch lnt_taylor_open(const chunk_job *job);
 size_t lnt_taylor_scratch(const lnt_attn_desc *p); /* bytes */
 
 cursor lnt_taylor_begin(const taylor_scratch *s);

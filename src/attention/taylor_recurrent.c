@@ -48,6 +48,11 @@ static void phi(const lnt_run *run, lnt_feature_tile *feature, const lnt_tensor 
     }
 }
 
+static const char *refuses(const lnt_attn_desc *p)
+{
+    return p->center_mean ? "token by token the mean key is not known" : NULL;
+}
+
 static void forward(lnt_run *run) { lnt_recurrent_forward(phi, run); }
 
 static size_t scratch(const lnt_attn_desc *p)
@@ -60,6 +65,7 @@ const lnt_algo LNT_REAL_NAME(lnt_algo_taylor_recurrent) = { .mechanism = LNT_TAY
                                                             .name = "taylor/recurrent",
                                                             .rate = 8e-11,
                                                             .cost = lnt_recurrent_cost,
+                                                            .refuses = refuses,
                                                             .takes_state = true,
                                                             .shared = lnt_taylor_shared,
                                                             .scratch = scratch,

@@ -54,8 +54,8 @@ static void forward(lnt_run *run)
 #pragma omp parallel for schedule(dynamic) num_threads(threads) reduction(+ : nonpositive)
     for (int64_t unit = 0; unit < run->sequences * KVH; unit++) {
         const int64_t q = unit / KVH, kvh = unit % KVH;
-        taylor_scratch s = lnt_taylor_open(run);
         const chunk_job job = lnt_chunk_job(run, q, kvh);
+        taylor_scratch s = lnt_taylor_open(&job);
         if (io->state_out) s.mem = lnt_memory_of(io->state_out, q, kvh);
         lnt_memory_copy(s.mem, lnt_memory_of(io->state_in, q, kvh), s.F * s.mp, pad(s.F));
         nonpositive += run_sequence(&job, &s);

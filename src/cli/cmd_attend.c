@@ -22,7 +22,7 @@ typedef struct job {
     const options *o;
     lnt_ctx *ctx;
     lnt_attn_desc desc;
-    double *per_head, fitted[MAX_TERMS];
+    double *per_head, *center, fitted[MAX_TERMS];
     operands in;
     lnt_tensor out, result; /* in the dtype computed in; in that of Q, if another */
     lnt_state *state;       /* NULL: none is needed */
@@ -272,6 +272,7 @@ static int attend(job *j)
     if (!status) status = operands_shape(&j->in, j->o, &j->desc);
     if (!status) status = check_stream(j);
     if (!status) status = request_per_head(j->o, &j->desc, &j->per_head);
+    if (!status) status = request_center(j->o, j->ctx, &j->desc, &j->center);
     if (status) return status;
     const lnt_attn_desc *d = &j->desc;
     if (!opt_given(j->o, OPT_DTYPE)) j->desc.dtype = j->in.q.array.dtype;
@@ -300,6 +301,7 @@ static int run(const options *o)
     tensor_free(&j.out);
     if (j.ctx) operands_free(j.ctx, &j.in);
     free(j.per_head);
+    free(j.center);
     lnt_ctx_destroy(j.ctx);
     return status;
 }

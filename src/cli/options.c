@@ -113,6 +113,8 @@ static const option_row table[OPTION_COUNT] = {
     [OPT_TEMPERATURE] = { "temperature", 0, KIND_TEMPERATURES, "T[,T...]", SHAPED, TAYLOR,
                           .problem = true,
                           .help = "factor of the normalised q (1); one per head; taylor" },
+    [OPT_CENTER] = { "center", 0, KIND_TEXT, "none|mean|FILE.npy", SHAPED, TAYLOR, .problem = true,
+                     .help = "taken from every key: its mean, or [kv heads, dim] (none); taylor" },
     [OPT_OUTPUT_NORM] = { "output-norm", 0, KIND_FLAG, NULL, SHAPED, TAYLOR, .problem = true,
                           .help = "multiply by sqrt(keys seen / dim); taylor" },
     [OPT_SEED] = { "seed", 0, KIND_SEED, "S", SHAPED, .problem = true,

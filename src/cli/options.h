@@ -35,6 +35,7 @@ typedef enum option_id {
     OPT_SIGMA,
     OPT_NORMALIZE,
     OPT_TEMPERATURE,
+    OPT_CENTER,
     OPT_OUTPUT_NORM,
     OPT_SEED,
     OPT_DTYPE,

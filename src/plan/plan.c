@@ -96,6 +96,9 @@ static lnt_status check_partial(lnt_plan *plan, const lnt_attn_io *io, const lnt
     if (p->mechanism == LNT_TAYLOR && p->output_norm)
         return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
                         "partial: output_norm needs the keys of all parts; leave it out");
+    if (p->center_mean)
+        return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
+                        "partial: center_mean needs the keys of all parts; give center instead");
     if (io->sequences || io->lengths_q)
         return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
                         "partial: lengths_q and packed sequences are not taken; run them one by one");

@@ -110,6 +110,12 @@ static void random_taylor(dice *d, attn_case *c)
         /* 1 + x is 0 at x = -1, which opposite vectors of length 1 reach. */
         if (c->desc.terms % 2 == 0 || dice_range(d, 0, 1)) c->desc.temperature = c->temperature;
     }
+    else if (!c->desc.causal && !c->state_tokens && dice_range(d, 0, 2) == 0) {
+        c->desc.center_mean = 1;
+    } else if (dice_range(d, 0, 2) == 0) {
+        for (int i = 0; i < MAX_HEADS * 128; i++) c->center[i] = 0.3 * dice_normal(d);
+        c->desc.center = c->center;
+    }
     if (dice_range(d, 0, 3)) return;
     for (int t = 0; t < 8; t++) c->coefficients[t] = t ? 0.4 * dice_uniform(d) / t : 1;
     c->desc.coefficients = c->coefficients;
@@ -170,9 +176,12 @@ void case_print(const attn_case *c, const char *algorithm, lnt_ctx *ctx)
                     (unsigned long long)a->seed, a->eps, a->decay ? a->decay[0] : 0.0,
                     (long long)c->state_tokens);
     if (a->mechanism == LNT_TAYLOR)
-        print_error("      terms=%lld coefficients=%s normalize=%s output_norm=%d state=%lld\n",
+        print_error("      terms=%lld coefficients=%s normalize=%s output_norm=%d center=%s "
+                    "state=%lld\n",
                     (long long)a->terms, a->coefficients ? "given" : "1/p!",
-                    lnt_normalize_name(a->normalize), a->output_norm, (long long)c->state_tokens);
+                    lnt_normalize_name(a->normalize), a->output_norm,
+                    a->center_mean ? "mean" : a->center ? "given" : "none",
+                    (long long)c->state_tokens);
     print_error("      layouts q,k,v,out=%d,%d,%d,%d data seed=%llu\n", (int)c->lay_q,
                 (int)c->lay_k, (int)c->lay_v, (int)c->lay_out, (unsigned long long)c->seed);
     for (int64_t b = 0; b < a->batch && c->with_lengths; b++)
