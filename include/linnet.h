@@ -166,6 +166,8 @@ typedef struct lnt_attn_desc {
     int causal;            /* query i sees keys j <= i + n_k - n_q */
     int backward;          /* 1: plan the backward pass too */
     int state;             /* 1: runs will be given a state before or after; linear, taylor */
+    int compensated;       /* 1: sums keep what rounding loses, so that the error does not grow with
+                              the number of tokens; a state takes twice the memory; linear, taylor */
     const char *algorithm; /* NULL: the planner chooses; else "direct" or "linear/direct" */
     double scale;          /* softmax, taylor: NaN: 1/sqrt(dim) */
     /* linear */

@@ -11,6 +11,12 @@
 
 enum { META_COUNT = 12, META_TEXT = 40, NUMBER_TEXT = 26 };
 
+/* Whether a state has a tensor i to save. */
+static bool has(const lnt_state *state, int i)
+{
+    return i < LNT_STATE_PUBLIC || state->tensor[i].shape[2] > 0;
+}
+
 /* The metadata a state of p has. */
 typedef struct metadata {
     lnt_st_meta entry[META_COUNT];
@@ -57,6 +63,7 @@ static lnt_status describe(lnt_ctx *ctx, const lnt_attn_desc *p, metadata *meta)
     add_number(meta, "kv_heads", p->kv_heads);
     add_number(meta, "dim", p->dim);
     add_number(meta, "dim_value", p->dim_value);
+    if (p->compensated) add(meta, "compensated", "1");
     if (p->mechanism == LNT_TAYLOR) {
         add_number(meta, "terms", p->terms);
         add(meta, "normalize", lnt_normalize_name(p->normalize));
@@ -121,19 +128,21 @@ lnt_status lnt_state_save(const lnt_state *state, const char *path)
     if (!path) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "path is NULL");
     const int64_t batch = state->engine.p.batch;
     metadata meta;
-    lnt_st_entry entries[LNT_STATE_TENSORS + 1] = { 0 };
+    lnt_st_entry entries[LNT_STATE_SAVED + 1] = { 0 };
+    lnt_state_settle(state);
     lnt_status status = describe(ctx, &state->engine.p, &meta);
-    for (int i = 0; !status && i < LNT_STATE_TENSORS; i++) status = pack(state, i, &entries[i]);
-    entries[LNT_STATE_TENSORS] = (lnt_st_entry){ .name = "tokens",
+    size_t count = 0;
+    for (int i = 0; !status && i < LNT_STATE_SAVED; i++)
+        if (has(state, i)) status = pack(state, i, &entries[count++]);
+    entries[count] = (lnt_st_entry){ .name = "tokens",
                                                  .dtype = LNT_ST_I64,
                                                  .rank = 1,
                                                  .shape = { batch },
                                                  .data = state->tokens,
                                                  .bytes = (size_t)batch * sizeof(int64_t) };
     if (!status)
-        status = lnt_safetensors_write(ctx, path, entries, LNT_STATE_TENSORS + 1, meta.entry,
-                                       meta.count);
-    for (int i = 0; i < LNT_STATE_TENSORS; i++)
+        status = lnt_safetensors_write(ctx, path, entries, count + 1, meta.entry, meta.count);
+    for (size_t i = 0; i < count; i++)
         lnt_release(ctx, (void *)(uintptr_t)entries[i].data, entries[i].bytes);
     lnt_release(ctx, meta.list, meta.list_bytes);
     return status;
@@ -152,11 +161,14 @@ static lnt_status check_metadata(lnt_ctx *ctx, const char *path, const lnt_safet
                             key, found ? "'" : "", found ? found : "not given", found ? "'" : "",
                             expected);
     }
-    static const char *const lists[] = { "decay", "center" };
-    for (int i = 0; i < 2; i++)
-        if (!want->list && lnt_safetensors_meta(st, lists[i]))
+    static const char *const optional[] = { "decay", "center", "compensated" };
+    for (int i = 0; i < 3; i++) {
+        bool wanted = false;
+        for (size_t j = 0; j < want->count; j++) wanted |= !strcmp(want->entry[j].key, optional[i]);
+        if (!wanted && lnt_safetensors_meta(st, optional[i]))
             return lnt_fail(ctx, LNT_ERR_FORMAT, "'%s': has a %s of %.40s, expected none", path,
-                            lists[i], lnt_safetensors_meta(st, lists[i]));
+                            optional[i], lnt_safetensors_meta(st, optional[i]));
+    }
     return LNT_OK;
 }
 
@@ -238,8 +250,8 @@ static lnt_status fill(lnt_ctx *ctx, const char *path, const lnt_safetensors *st
     status = lnt_state_reserve(state, most);
     if (status) return status;
     memcpy(state->tokens, counted->data, tokens);
-    for (int i = 0; !status && i < LNT_STATE_TENSORS; i++)
-        status = load_tensor(ctx, path, st, state, i, most);
+    for (int i = 0; !status && i < LNT_STATE_SAVED; i++)
+        if (has(state, i)) status = load_tensor(ctx, path, st, state, i, most);
     return status;
 }
 

@@ -9,8 +9,6 @@
 
 static void take_backward(lnt_arena *arena, taylor_scratch *s)
 {
-    s->grad.s = take(arena, s->F, s->mp);
-    s->grad.z = take(arena, 1, pad(s->F));
     s->dn = take(arena, s->heads * TOKENS, s->mp);
     s->dnt = take(arena, s->heads * s->m, TOKENS);
     s->dden = take(arena, s->heads, TOKENS);
@@ -22,6 +20,7 @@ static void take_backward(lnt_arena *arena, taylor_scratch *s)
     s->dk = take(arena, TOKENS, s->dp);
     s->up = take(arena, 1, TOKENS);
     s->next = take(arena, 1, TOKENS);
+    s->grad = (memory){ .s = take(arena, s->F, s->mp), .z = take(arena, 1, pad(s->F)) };
 }
 
 taylor_scratch lnt_taylor_take(lnt_arena *arena, const lnt_attn_desc *p)
@@ -34,8 +33,6 @@ taylor_scratch lnt_taylor_take(lnt_arena *arena, const lnt_attn_desc *p)
                          .terms = (size_t)p->terms };
     s.dp = pad(s.d);
     s.mp = pad(s.m);
-    s.mem.s = take(arena, s.F, s.mp);
-    s.mem.z = take(arena, 1, pad(s.F));
     s.kt = take(arena, s.d, TOKENS);
     s.qt = take(arena, group * s.d, TOKENS);
     s.k_own = take(arena, TOKENS, s.dp);
@@ -46,10 +43,21 @@ taylor_scratch lnt_taylor_take(lnt_arena *arena, const lnt_attn_desc *p)
     s.phi = take(arena, BLOCK + s.d, TOKENS);
     s.prefix = take(arena, s.terms + 1, TOKENS);
     s.sums = take(arena, 1, BLOCK + s.d);
+    s.added = take(arena, p->compensated ? BLOCK + s.d : 0, s.mp);
     s.ones = take(arena, 1, TOKENS);
     s.inverse = take(arena, 1, TOKENS);
     s.mean = lnt_arena_take(arena, p->center_mean ? s.d : 0, sizeof *s.mean);
     if (p->backward) take_backward(arena, &s);
+    return s;
+}
+
+taylor_scratch lnt_taylor_open_in(lnt_arena *arena, const chunk_job *job)
+{
+    const lnt_run *run = job->run;
+    taylor_scratch s = lnt_taylor_take(arena, run->p);
+    lnt_taylor_coefficients(run->p, s.a);
+    for (size_t i = 0; i < TOKENS; i++) s.ones[i] = 1;
+    s.center = lnt_taylor_center(run, &job->seq, job->kvh, s.mean, s.kt, TOKENS);
     return s;
 }
 
@@ -58,10 +66,8 @@ taylor_scratch lnt_taylor_open(const chunk_job *job)
     const lnt_run *run = job->run;
     lnt_arena arena = { .base = run->scratch + (size_t)omp_get_thread_num() * run->scratch_stride,
                         .capacity = run->scratch_stride };
-    taylor_scratch s = lnt_taylor_take(&arena, run->p);
-    lnt_taylor_coefficients(run->p, s.a);
-    for (size_t i = 0; i < TOKENS; i++) s.ones[i] = 1;
-    s.center = lnt_taylor_center(run, &job->seq, job->kvh, s.mean, s.kt, TOKENS);
+    taylor_scratch s = lnt_taylor_open_in(&arena, job);
+    s.mem = lnt_memory_take(&arena, run->p);
     return s;
 }
 
@@ -69,6 +75,7 @@ size_t lnt_taylor_scratch(const lnt_attn_desc *p)
 {
     lnt_arena counting = { 0 };
     lnt_taylor_take(&counting, p);
+    lnt_memory_take(&counting, p);
     return counting.overflow ? SIZE_MAX : counting.used;
 }
 
@@ -233,6 +240,23 @@ void lnt_taylor_read_within(const chunk_job *job, taylor_scratch *s, size_t n)
     }
 }
 
+/* Rows from `feature` on of S and z += the `made` monomials in phi times the values, and their sums. */
+static void add_keys(const chunk_job *job, taylor_scratch *s, size_t feature, size_t made, size_t keys)
+{
+    const kernels *ker = job->ker;
+    const size_t wide = lnt_round_up(s->m, ker->lanes), at = feature * s->mp;
+    ker->gemv(s->sums, s->phi, TOKENS, s->ones, made, keys);
+    if (!s->mem.low_s) {
+        ker->gemm_nn(s->mem.s + at, s->mp, s->phi, TOKENS, s->v, s->ldv, made, wide, keys, 1);
+        ker->axpy(s->mem.z + feature, (real)job->run->sign, s->sums, made);
+        return;
+    }
+    ker->gemm_nn(s->added, wide, s->phi, TOKENS, s->v, s->ldv, made, wide, keys, 0);
+    ker->add_compensated(s->mem.s + at, s->mem.low_s + at, s->mp, s->added, wide, made, s->m);
+    if (job->run->sign < 0) ker->scale(s->sums, -1, made);
+    ker->add_compensated(s->mem.z + feature, s->mem.low_z + feature, made, s->sums, made, 1, made);
+}
+
 void lnt_taylor_walk(const chunk_job *job, taylor_scratch *s, size_t queries, size_t keys)
 {
     const kernels *ker = job->ker;
@@ -252,8 +276,6 @@ void lnt_taylor_walk(const chunk_job *job, taylor_scratch *s, size_t queries, si
         next = c;
         const size_t made =
             lnt_taylor_block(ker, s, &next, s->kt, lnt_round_up(keys, ker->lanes), false);
-        ker->gemm_nn(rows, s->mp, s->phi, TOKENS, s->v, s->ldv, made, wide, keys, 1);
-        ker->gemv(s->sums, s->phi, TOKENS, s->ones, made, keys);
-        ker->axpy(z, (real)job->run->sign, s->sums, made);
+        add_keys(job, s, c.feature, made, keys);
     }
 }

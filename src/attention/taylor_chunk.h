@@ -24,6 +24,7 @@ typedef struct taylor_scratch {
     real *phi;            /* [BLOCK + d, TOKENS] */
     real *prefix;         /* [terms + 1][TOKENS]: products of the first indices */
     real *sums;           /* [BLOCK + d] */
+    real *added;          /* [BLOCK + d, mp]: what a chunk adds, where sums are compensated */
     real *ones, *inverse; /* [TOKENS] */
     double *mean;         /* [d], where keys are centred by it */
     const double *center; /* what is taken from every key: mean, the descriptor's, or NULL */
@@ -45,6 +46,7 @@ typedef struct cursor {
 } cursor;
 
 #define lnt_taylor_take LNT_REAL_NAME(lnt_taylor_take)
+#define lnt_taylor_open_in LNT_REAL_NAME(lnt_taylor_open_in)
 #define lnt_taylor_open LNT_REAL_NAME(lnt_taylor_open)
 #define lnt_taylor_begin LNT_REAL_NAME(lnt_taylor_begin)
 #define lnt_taylor_at_end LNT_REAL_NAME(lnt_taylor_at_end)
@@ -58,8 +60,10 @@ typedef struct cursor {
 #define lnt_taylor_scratch LNT_REAL_NAME(lnt_taylor_scratch)
 #define lnt_taylor_backward LNT_REAL_NAME(lnt_taylor_backward)
 
+/* All but mem. */
 taylor_scratch lnt_taylor_take(lnt_arena *arena, const lnt_attn_desc *p);
-/* This thread's scratch, ready for the job. */
+/* What is left of an arena, ready for the job; and this thread's scratch, mem included. */
+taylor_scratch lnt_taylor_open_in(lnt_arena *arena, const chunk_job *job);
 taylor_scratch lnt_taylor_open(const chunk_job *job);
 size_t lnt_taylor_scratch(const lnt_attn_desc *p); /* bytes */
 

@@ -173,7 +173,8 @@ static double useful_flops(const trial *t)
 /* Bytes that a step has to touch of its state. */
 static double state_bytes(const trial *t)
 {
-    if (!grows(t)) return (double)lnt_state_bytes(t->state);
+    if (!grows(t))
+        return t->info.state_elements * (double)t->desc.batch * (t->desc.dtype == LNT_F64 ? 8 : 4);
     return t->info.kv_cache_elements * (double)t->desc.batch *
            (double)lnt_dtype_size(t->desc.dtype);
 }

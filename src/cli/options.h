@@ -30,6 +30,7 @@ typedef enum option_id {
     OPT_FEATURES,
     OPT_EPS,
     OPT_DECAY,
+    OPT_COMPENSATED,
     OPT_TERMS,
     OPT_COEFFICIENTS,
     OPT_SIGMA,

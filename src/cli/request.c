@@ -91,6 +91,7 @@ int request_mechanism(const options *o, lnt_attn_desc *desc)
     if (listed) desc->coefficients = o->coefficients;
     desc->normalize = (lnt_normalize)opt_whole(o, OPT_NORMALIZE, LNT_NORMALIZE_NONE);
     desc->output_norm = opt_given(o, OPT_OUTPUT_NORM);
+    desc->compensated = opt_given(o, OPT_COMPENSATED);
     if (opt_given(o, OPT_SEED)) desc->seed = o->value[OPT_SEED].seed;
     return desc->algorithm ? check_algorithm(desc->algorithm, desc->mechanism) : EXIT_OK;
 }

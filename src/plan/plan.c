@@ -59,7 +59,10 @@ static lnt_status check_io(const lnt_plan *plan, const lnt_attn_io *io, bool wit
     lnt_status status = lnt_io_check(plan->engine.ctx, &plan->engine.p, io, with_out, sequences);
     if (!status) status = check_state(plan, "state_in", io->state_in);
     if (!status) status = check_state(plan, "state_out", io->state_out);
-    return status;
+    if (status) return status;
+    lnt_state_settle(io->state_in);
+    lnt_state_settle(io->state_out);
+    return LNT_OK;
 }
 
 lnt_status lnt_plan_forward(lnt_plan *plan, const lnt_attn_io *io)
@@ -155,6 +158,8 @@ static lnt_status check_grads(lnt_plan *plan, const lnt_attn_io *io, const lnt_a
     if (!status && g->dstate_out) status = lnt_state_fits(ctx, "dstate_out", g->dstate_out, p, sequences);
     if (!status && g->dstate_in)
         status = lnt_state_fits(ctx, "dstate_in", g->dstate_in, p, sequences);
+    lnt_state_settle(g->dstate_out);
+    lnt_state_settle(g->dstate_in);
     return status;
 }
 

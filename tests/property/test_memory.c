@@ -19,6 +19,7 @@ static void form(attn_case *c, int f, int64_t n)
     c->desc.causal = f / 4 % 2;
     c->desc.dtype = f / 8 ? LNT_F64 : LNT_F32;
     c->desc.backward = 1;
+    c->desc.compensated = f % 4 != 0 && f % 3 == 0;
 }
 
 /* The first half of the batch stays in `first`, `second` is the other. */

@@ -155,6 +155,7 @@ void case_random(dice *d, lnt_mechanism mechanism, lnt_dtype dtype, attn_case *c
         if (dice_range(d, 0, 4) == 0) c->state_tokens = dice_range(d, 1, 40);
     }
     if (mechanism == LNT_TAYLOR) random_taylor(d, c);
+    c->desc.compensated = mechanism != LNT_SOFTMAX && dice_range(d, 0, 3) == 0;
     const int64_t form = dice_range(d, 0, 7);
     if (form == 0 || form == 1) case_random_lengths(d, c);
     if (form == 2 || form == 3) case_random_packing(d, c);
@@ -164,12 +165,12 @@ void case_print(const attn_case *c, const char *algorithm, lnt_ctx *ctx)
 {
     const lnt_attn_desc *a = &c->desc;
     print_error("case: %s %s isa=%s threads=%d batch=%lld heads=%lld/%lld n=%lld,%lld d=%lld,%lld "
-                "causal=%d scale=%g\n",
+                "causal=%d scale=%g compensated=%d\n",
                 algorithm ? algorithm : lnt_mechanism_name(a->mechanism), lnt_dtype_name(a->dtype),
                 ctx ? lnt_ctx_isa(ctx) : "?", ctx ? lnt_ctx_threads(ctx) : 0, (long long)a->batch,
                 (long long)a->heads, (long long)case_kv_heads(c), (long long)a->length_q,
                 (long long)case_length_k(c), (long long)a->dim, (long long)case_dim_value(c),
-                a->causal, a->scale);
+                a->causal, a->scale, a->compensated);
     if (a->mechanism == LNT_LINEAR)
         print_error("      map=%s features=%lld map seed=%llu eps=%g decay=%g state=%lld\n",
                     lnt_feature_map_name(a->feature_map), (long long)a->features,
