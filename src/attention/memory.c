@@ -48,8 +48,10 @@ static void run(lnt_state *state, const lnt_attn_io *io, bool causal, double sig
     lnt_run r = lnt_engine_run(&state->engine, io, state->engine.p.batch);
     r.causal = causal;
     r.sign = sign;
-    algos[tokens > FEW_TOKENS]->forward(&r);
+    const lnt_algo *algo = algos[tokens > FEW_TOKENS];
+    algo->forward(&r);
     state->nonpositive += r.nonpositive;
+    state->algorithm = algo->name;
 }
 
 /* A tensor of the same kind with no rows. */

@@ -34,6 +34,7 @@ struct lnt_state {
     int64_t room;    /* tokens, where the state grows */
     int64_t *tokens; /* [batch] */
     int64_t nonpositive;
+    const char *algorithm; /* that ran last; NULL: none */
 };
 
 /* Bytes lnt_state_create would allocate for the tensors of p with so much room; 0: too many. */

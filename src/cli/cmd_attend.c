@@ -27,7 +27,7 @@ typedef struct job {
     lnt_tensor out, result; /* in the dtype computed in; in that of Q, if another */
     lnt_state *state;       /* NULL: none is needed */
     lnt_plan_info info;
-    char algorithm[64];
+    char algorithm[96];
     double seconds;
     int64_t nonpositive;
 } job;
@@ -117,6 +117,15 @@ static int run_plan(job *j)
     return status ? fail_ctx(j->ctx) : EXIT_OK;
 }
 
+/* The algorithms that ran: a last piece that is shorter may have taken another. */
+static void note_algorithm(job *j)
+{
+    const char *name = lnt_state_algorithm(j->state);
+    const size_t used = strlen(j->algorithm);
+    if (!name || strstr(j->algorithm, name)) return;
+    snprintf(j->algorithm + used, sizeof j->algorithm - used, "%s%s", used ? " + " : "", name);
+}
+
 /* Causal: keys before the first query are only remembered, the rest goes token by token. */
 static lnt_status stream_causal(job *j)
 {
@@ -125,20 +134,21 @@ static lnt_status stream_causal(job *j)
     const int64_t piece = opt_whole(j->o, OPT_CHUNK, n_q);
     const lnt_tensor first_k = tensor_rows(k, 0, before), first_v = tensor_rows(v, 0, before);
     lnt_status status = before ? lnt_state_append(j->state, &first_k, &first_v) : LNT_OK;
-    for (int64_t at = 0; at < n_q && !status;) {
+    int64_t at = 0;
+    do { /* once even where there is nothing to read */
         const int64_t n = n_q - at < piece ? n_q - at : piece;
         const lnt_tensor qs = tensor_rows(q, at, n), ks = tensor_rows(k, before + at, n);
         const lnt_tensor vs = tensor_rows(v, before + at, n), outs = tensor_rows(&j->out, at, n);
-        status = lnt_state_step(j->state, &qs, &ks, &vs, &outs);
+        if (!status) status = lnt_state_step(j->state, &qs, &ks, &vs, &outs);
+        note_algorithm(j);
         at += n;
-    }
+    } while (at < n_q && !status);
     return status;
 }
 
 static int run_state(job *j)
 {
     const int64_t tokens = lnt_state_tokens(j->state, 0), rows = lnt_state_nonpositive(j->state);
-    snprintf(j->algorithm, sizeof j->algorithm, "%s/state", lnt_mechanism_name(j->desc.mechanism));
     if (lnt_state_reserve(j->state, tokens + j->desc.length_k)) return fail_ctx(j->ctx);
     const double start = now_seconds();
     lnt_status status;
@@ -147,6 +157,7 @@ static int run_state(job *j)
     } else { /* no order among these tokens: every query sees them all, and those before */
         status = lnt_state_append(j->state, &j->in.k.view, &j->in.v.view);
         if (!status) status = lnt_state_query(j->state, &j->in.q.view, &j->out);
+        note_algorithm(j);
     }
     j->seconds = now_seconds() - start;
     j->nonpositive = lnt_state_nonpositive(j->state) - rows;
