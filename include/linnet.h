@@ -284,6 +284,7 @@ typedef struct lnt_partial {
     lnt_tensor max; /* [B,H,n,1]; softmax only, else data NULL */
 } lnt_partial;
 
+/* Figures of a state whose width no 64-bit number holds (taylor of many terms) are NaN. */
 typedef struct lnt_plan_info {
     size_t size;           /* sizeof(lnt_plan_info), set by the caller */
     const char *algorithm; /* "linear/chunked"; lives as long as the library */
@@ -296,7 +297,7 @@ typedef struct lnt_plan_info {
     double crossover_speed; /* length from which the state form is the faster one; 0: none */
     size_t workspace_bytes; /* scratch the plan holds */
     double state_elements;  /* numbers in the state of one sequence, all kv heads */
-    size_t state_bytes;     /* of lnt_state_create(desc) */
+    size_t state_bytes;     /* of lnt_state_create(desc); 0 if no size_t holds it */
     double flops_per_token; /* of one step */
     double kv_cache_elements; /* numbers a softmax cache holds at length_k, one sequence */
 } lnt_plan_info;
