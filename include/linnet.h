@@ -236,9 +236,9 @@ LNT_API int64_t lnt_state_tokens(const lnt_state *state, int64_t sequence);
 LNT_API size_t lnt_state_bytes(const lnt_state *state);
 /* Rows so far whose denominator was not above zero (they are returned as 0 if it was 0). */
 LNT_API int64_t lnt_state_nonpositive(const lnt_state *state);
-/* The algorithm that the last append, query, step or remove ran, "taylor/recurrent"; it depends on how
- * many tokens came at once.  NULL: none yet (a cache only copies what is appended).  The name lives as
- * long as the library. */
+/* The algorithm that the last append, query, step or remove ran, "taylor/recurrent"; it depends on
+ * how many tokens came at once.  NULL: none yet (a cache only copies what is appended).  The name
+ * lives as long as the library. */
 LNT_API const char *lnt_state_algorithm(const lnt_state *state);
 
 /* The tensors a state is made of.  linear, taylor: "s" [B,KVH,D,m], "z" [B,KVH,1,D]; softmax: "k",

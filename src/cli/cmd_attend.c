@@ -12,6 +12,7 @@
 
 #include "cli/clock.h"
 #include "cli/commands.h"
+#include "cli/compare.h"
 #include "cli/json.h"
 #include "cli/operands.h"
 #include "cli/report.h"
@@ -30,6 +31,7 @@ typedef struct job {
     char algorithm[96];
     double seconds;
     int64_t nonpositive;
+    comparison against; /* with --compare */
 } job;
 
 static bool has_state(const options *o)
@@ -40,7 +42,10 @@ static bool has_state(const options *o)
 static int check_usage(const options *o, const lnt_attn_desc *desc)
 {
     const char *output = opt_text(o, OPT_OUTPUT), *state_out = opt_text(o, OPT_STATE_OUT);
-    if (!output && !state_out)
+    if (opt_given(o, OPT_COMPARE) && opt_given(o, OPT_STATE_IN))
+        return fail_usage("--compare cannot be used with --state-in: softmax needs the keys "
+                          "themselves, and a state has only their sums");
+    if (!output && !state_out && !opt_given(o, OPT_COMPARE))
         return fail_usage("%s is missing: say where the result goes", option_name(OPT_OUTPUT));
     if (output && state_out && !strcmp(output, state_out))
         return fail_usage("--output and --state-out are the same file, '%s'", output);
@@ -245,6 +250,7 @@ static void print_text(const job *j, size_t state_bytes)
            j->seconds > 0 ? 1e-9 * j->info.flops / j->seconds : 0.0, state_bytes);
     if (j->nonpositive)
         printf("%lld rows had a denominator that was not above zero\n", (long long)j->nonpositive);
+    if (opt_given(j->o, OPT_COMPARE)) comparison_print(d, &j->against);
     if (opt_given(j->o, OPT_OUTPUT)) printf("wrote %s\n", opt_text(j->o, OPT_OUTPUT));
     if (opt_given(j->o, OPT_STATE_OUT)) printf("wrote %s\n", opt_text(j->o, OPT_STATE_OUT));
 }
@@ -266,6 +272,7 @@ static void print_results(const job *j)
     json_real(&line, "flops", j->info.flops);
     json_whole(&line, "state_bytes", (int64_t)state_bytes);
     json_whole(&line, "nonpositive_denominators", j->nonpositive);
+    if (opt_given(j->o, OPT_COMPARE)) comparison_json(&line, &j->desc, &j->against);
     json_end(&line);
 }
 
@@ -294,6 +301,8 @@ static int attend(job *j)
     if (!status) status = open_state(j);
     if (!status) status = describe(j);
     if (!status) status = run_job(j);
+    if (!status && opt_given(j->o, OPT_COMPARE))
+        status = compare_softmax(j->ctx, d, &j->in, &j->out, j->nonpositive, &j->against);
     if (!status) status = write_results(j);
     if (!status) print_results(j);
     return status;
@@ -326,7 +335,13 @@ const command cmd_attend = {
         "them, and options that name them are checked against them.  K and V may have fewer\n"
         "heads than Q (each serves several).  Y has the dtype of Q.  A state file continues a\n"
         "sequence: with --causal the keys follow the tokens of --state-in; without, every query\n"
-        "sees those tokens and all of K.  -o may be left out where only --state-out is wanted.\n",
+        "sees those tokens and all of K.  -o may be left out with --state-out or --compare.\n"
+        "\n"
+        "--compare softmax computes exact softmax of the same Q, K, V in double (its scale is\n"
+        "1/sqrt(dim), or --scale for both) and tells the error, over all and by position, and the\n"
+        "scores.  Below 1 % of relative error a result can be trusted, below 5 % it is rough,\n"
+        "else it cannot be trusted; nor where a denominator was not above zero.  Its time goes\n"
+        "with the square of N.\n",
     .operands = 3,
     .run = run,
 };

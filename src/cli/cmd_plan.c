@@ -35,7 +35,7 @@ static double paper_memory(double d)
     return ceil(((d + 2) * d + 1 + root) / 4);
 }
 
-/* What softmax does for one token with a cache of n: 2 d + 2 m + 3 for each of them and every head. */
+/* What softmax does for one token with a cache of n: 2 d + 2 m + 3 for each, in every head. */
 static double cache_flops(const lnt_attn_desc *d)
 {
     return (double)d->heads * (double)d->length_k * (2 * (double)(d->dim + d->dim_value) + 3);
@@ -192,8 +192,8 @@ const command cmd_plan = {
     .details = "\n"
                "The choice rests on a short measurement of this machine.  Operations and bytes\n"
                "are those of all heads and sequences unless they say otherwise.  taylor: also\n"
-               "what they would be with heads * dim split into other numbers of heads, values as wide\n"
-               "as keys (heads_table); three terms: by the formulas of TaylorShift too, and its\n"
-               "crossovers N0 and N1 of one head.  What no 64-bit number counts is null.\n",
+               "what they would be with heads * dim split into other numbers of heads, values as\n"
+               "wide as keys (heads_table); three terms: by the formulas of TaylorShift too, and\n"
+               "its crossovers N0 and N1 of one head.  What no 64-bit number counts is null.\n",
     .run = run,
 };

@@ -1,13 +1,16 @@
-/* cli/heads.c - what the number of heads does to the cost of Taylor attention: heads * dim stays as
- * it is, and every divisor h of it is tried, with d = heads * dim / h for queries, keys and values.
+/* cli/heads.c - what the number of heads does to the cost of Taylor attention: heads * dim stays
+ * as it is, and every divisor h of it is tried, with d = heads * dim / h for queries, keys and
+ * values.
  *
- * One sequence of n tokens, h heads with keys of their own.  TaylorShift, section 4.3 (three terms):
+ * One sequence of n tokens, h heads with keys of their own.  TaylorShift 4.3 (three terms):
  *
- *     ops_direct     = h (4 n^2 d + 6 n^2)        ops_efficient     = h n (4 d^3 + 10 d^2 + 9 d + 4)
- *     entries_direct = h (d n + 2 n^2)            entries_efficient = h (d^2 (d + 1) + 2 d n
- *                                                                        + (d + 1) n + d^2 n)
+ *     ops_direct        = h (4 n^2 d + 6 n^2)
+ *     ops_efficient     = h n (4 d^3 + 10 d^2 + 9 d + 4)
+ *     entries_direct    = h (d n + 2 n^2)
+ *     entries_efficient = h (d^2 (d + 1) + 2 d n + (d + 1) n + d^2 n)
  *
- * and in the symmetric basis, F = binomial(d + P - 1, P - 1), any number of terms P (SATA, eq. 1, 2):
+ * and in the symmetric basis, F = binomial(d + P - 1, P - 1), any number of terms P (SATA, eq. 1
+ * and 2):
  *
  *     state_elements = h (d + 1) F      flops_per_token = h (4 d + 2 (P d + 1)/(d + 1) + 2) F */
 #include "cli/heads.h"
@@ -100,8 +103,10 @@ void heads_print(const lnt_attn_desc *desc, FILE *to)
                                             "held", "efficient", "held", NULL };
     static const char *const symmetric[] = { "heads", "width", "state", "step", NULL };
     table t;
-    fprintf(to, "\n%lld numbers a token split into other heads: numbers in the state, operations of "
-            "a step%s\n\n", (long long)(desc->heads * desc->dim),
+    fprintf(to,
+            "\n%lld numbers a token split into other heads: numbers in the state, operations of a "
+            "step%s\n\n",
+            (long long)(desc->heads * desc->dim),
             has_formulas(desc) ? ";\noperations and numbers held of TaylorShift's two forms" : "");
     table_begin(&t, 0, has_formulas(desc) ? headings : symmetric);
     for (int64_t h = next_split(desc, 0); h; h = next_split(desc, h)) {

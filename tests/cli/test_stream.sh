@@ -76,7 +76,8 @@ done
 
 # The algorithm told is the one that ran: pieces of a few tokens go token by token.
 told() { # CHUNK MECHANISM ALGORITHM
-    succeeds "$LINNET" attend q.npy k.npy v.npy -o y.npy --mechanism "$2" --causal --chunk "$1" --json
+    succeeds "$LINNET" attend q.npy k.npy v.npy -o y.npy --mechanism "$2" --causal --chunk "$1" \
+        --json
     npy expect stdout.txt "m['algorithm'] == '$3'"
 }
 told 4 taylor taylor/recurrent
