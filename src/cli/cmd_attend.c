@@ -4,6 +4,7 @@
  * handing the state on).  A state takes them as a stream; that is how --chunk works, and the only
  * way for softmax, whose cache no plan takes, to continue a state. */
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -236,7 +237,15 @@ static int write_results(job *j)
     return write_state(j, state_path);
 }
 
-static void print_text(const job *j, size_t state_bytes)
+/* Of the state that ran, or that would; NaN: no size_t holds it. */
+static double state_bytes(const job *j)
+{
+    if (j->state) return (double)lnt_state_bytes(j->state);
+    const bool known = j->info.state_bytes || j->info.state_elements == 0;
+    return known ? (double)j->info.state_bytes : NAN;
+}
+
+static void print_text(const job *j)
 {
     const lnt_attn_desc *d = &j->desc;
     printf("%s%s, %s, on cpu (%s, %d thread%s)\n", j->algorithm, d->causal ? ", causal" : "",
@@ -246,8 +255,10 @@ static void print_text(const job *j, size_t state_bytes)
            (long long)d->batch, (long long)d->heads, (long long)d->kv_heads,
            (long long)d->length_q, (long long)d->length_k, (long long)d->dim,
            (long long)d->dim_value);
-    printf("%.4g ms, %.4g GFLOP/s, state of %zu bytes\n", 1e3 * j->seconds,
-           j->seconds > 0 ? 1e-9 * j->info.flops / j->seconds : 0.0, state_bytes);
+    printf("%.4g ms, %.4g GFLOP/s, state ", 1e3 * j->seconds,
+           j->seconds > 0 ? 1e-9 * j->info.flops / j->seconds : 0.0);
+    if (isnan(state_bytes(j))) printf("too large to count\n");
+    else printf("of %.0f bytes\n", state_bytes(j));
     if (j->nonpositive)
         printf("%lld rows had a denominator that was not above zero\n", (long long)j->nonpositive);
     if (opt_given(j->o, OPT_COMPARE)) comparison_print(d, &j->against);
@@ -257,9 +268,8 @@ static void print_text(const job *j, size_t state_bytes)
 
 static void print_results(const job *j)
 {
-    const size_t state_bytes = j->state ? lnt_state_bytes(j->state) : j->info.state_bytes;
     if (!opt_given(j->o, OPT_JSON)) {
-        print_text(j, state_bytes);
+        print_text(j);
         return;
     }
     json line = json_begin(stdout);
@@ -270,7 +280,7 @@ static void print_results(const job *j)
     json_whole(&line, "threads", lnt_ctx_threads(j->ctx));
     json_real(&line, "seconds", j->seconds);
     json_real(&line, "flops", j->info.flops);
-    json_whole(&line, "state_bytes", (int64_t)state_bytes);
+    json_real(&line, "state_bytes", state_bytes(j));
     json_whole(&line, "nonpositive_denominators", j->nonpositive);
     if (opt_given(j->o, OPT_COMPARE)) comparison_json(&line, &j->desc, &j->against);
     json_end(&line);
