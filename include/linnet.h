@@ -242,6 +242,10 @@ LNT_API int64_t lnt_state_tokens(const lnt_state *state, int64_t sequence);
 LNT_API size_t lnt_state_bytes(const lnt_state *state);
 /* Rows so far whose denominator was not above zero (they are returned as 0 if it was 0). */
 LNT_API int64_t lnt_state_nonpositive(const lnt_state *state);
+/* The algorithm that the last append, query, step or remove ran, "taylor/recurrent"; it depends on
+ * how many tokens came at once.  NULL: none yet (a cache only copies what is appended).  The name
+ * lives as long as the library. */
+LNT_API const char *lnt_state_algorithm(const lnt_state *state);
 
 /* The tensors a state is made of.  linear, taylor: "s" [B,KVH,D,m], "z" [B,KVH,1,D]; softmax: "k",
  * "v" [B,KVH,room,d or m].  LNT_ERR_ARGUMENT past the last.  The view is into the state itself. */
@@ -286,6 +290,7 @@ typedef struct lnt_partial {
     lnt_tensor max; /* [B,H,n,1]; softmax only, else data NULL */
 } lnt_partial;
 
+/* Figures of a state whose width no 64-bit number holds (taylor of many terms) are NaN. */
 typedef struct lnt_plan_info {
     size_t size;           /* sizeof(lnt_plan_info), set by the caller */
     const char *algorithm; /* "linear/chunked"; lives as long as the library */
@@ -298,7 +303,7 @@ typedef struct lnt_plan_info {
     double crossover_speed; /* length from which the state form is the faster one; 0: none */
     size_t workspace_bytes; /* scratch the plan holds */
     double state_elements;  /* numbers in the state of one sequence, all kv heads */
-    size_t state_bytes;     /* of lnt_state_create(desc) */
+    size_t state_bytes;     /* of lnt_state_create(desc); 0 if no size_t holds it */
     double flops_per_token; /* of one step */
     double kv_cache_elements; /* numbers a softmax cache holds at length_k, one sequence */
 } lnt_plan_info;

@@ -67,8 +67,10 @@ static void attend(lnt_state *state, const lnt_tensor *q, const lnt_tensor *out,
     algorithms(&state->engine.p, algos);
     lnt_run r = lnt_engine_run(&state->engine, &io, state->engine.p.batch);
     r.causal = causal;
-    algos[q->shape[2] > FEW_QUERIES]->forward(&r);
+    const lnt_algo *algo = algos[q->shape[2] > FEW_QUERIES];
+    algo->forward(&r);
     state->nonpositive += r.nonpositive;
+    state->algorithm = algo->name;
 }
 
 static void query(lnt_state *state, const lnt_tensor *q, const lnt_tensor *out)

@@ -57,12 +57,14 @@ static int algorithms(const lnt_attn_desc *p, const lnt_algo *algos[2])
     return 2;
 }
 
-static void run(lnt_state *state, lnt_run *r, bool few)
+/* By the recurrent algorithm or by the chunked one, whose name is returned. */
+static const char *run(lnt_state *state, lnt_run *r, bool few)
 {
     const lnt_algo *algos[2];
     algorithms(&state->engine.p, algos);
     algos[!few]->forward(r);
     state->nonpositive += r->nonpositive;
+    return algos[!few]->name;
 }
 
 /* A run of `tokens`, keys among them if `adds`: few of them one by one, kept back where there is room
@@ -77,7 +79,7 @@ static void run_tokens(lnt_state *state, const lnt_attn_io *io, bool causal, dou
     r.causal = causal;
     r.sign = sign;
     r.recents = few ? state : NULL;
-    run(state, &r, few);
+    state->algorithm = run(state, &r, few);
     if (few && adds && room) state->recent = (state->recent + tokens) % room;
 }
 

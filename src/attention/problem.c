@@ -202,6 +202,8 @@ int64_t lnt_problem_width(const lnt_attn_desc *p)
     return size < 0 ? INT64_MAX : size; /* no memory holds that: refused when it is asked for */
 }
 
+bool lnt_problem_countable(const lnt_attn_desc *p) { return lnt_problem_width(p) != INT64_MAX; }
+
 /* ---- one run --------------------------------------------------------------------------------- */
 
 lnt_sequence lnt_io_sequence(const lnt_attn_io *io, int64_t s)

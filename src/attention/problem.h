@@ -19,6 +19,10 @@ int64_t lnt_score_width(const lnt_attn_desc *p);
  * taylor.  p is resolved. */
 int64_t lnt_problem_width(const lnt_attn_desc *p);
 
+/* False where the monomials are too many to count: lnt_problem_width is then INT64_MAX, and what is
+ * computed from it is not the size or the cost of anything. */
+bool lnt_problem_countable(const lnt_attn_desc *p);
+
 /* One sequence of a run: rows q0 .. q0+nq-1 of q and k0 .. k0+nk-1 of k, v at batch index b, and how
  * many tokens the state before it holds. */
 typedef struct lnt_sequence {

@@ -417,6 +417,8 @@ size_t lnt_state_bytes(const lnt_state *state)
 
 int64_t lnt_state_nonpositive(const lnt_state *state) { return state ? state->nonpositive : 0; }
 
+const char *lnt_state_algorithm(const lnt_state *state) { return state ? state->algorithm : NULL; }
+
 lnt_status lnt_state_tensor(lnt_state *state, int index, const char **name, lnt_tensor *view)
 {
     if (!state) return LNT_ERR_ARGUMENT;

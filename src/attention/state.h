@@ -49,6 +49,7 @@ struct lnt_state {
     int64_t *tokens; /* [batch] */
     int64_t recent;  /* tokens of every sequence in RECENT_K, RECENT_V and not yet in the sums */
     int64_t nonpositive;
+    const char *algorithm; /* that ran last; NULL: none */
 };
 
 /* Bytes lnt_state_create would allocate for the tensors of p with so much room; 0: too many. */

@@ -69,6 +69,11 @@ static const char *device_choice(int index)
     return names[index];
 }
 
+static const char *compare_choice(int index) /* what is exact */
+{
+    return index == 0 ? lnt_mechanism_name(LNT_SOFTMAX) : NULL;
+}
+
 static const option_row table[OPTION_COUNT] = {
     [OPT_MECHANISM] = { "mechanism", 0, KIND_CHOICE, NULL, SHAPED, .problem = true,
                         .choice = mechanism_choice, .help = "what to compute" },
@@ -140,6 +145,8 @@ static const option_row table[OPTION_COUNT] = {
                        .help = "tokens that come before the first key (.safetensors)" },
     [OPT_STATE_OUT] = { "state-out", 0, KIND_TEXT, "FILE", CMD_ATTEND,
                         .help = "save what is remembered after the last key (.safetensors)" },
+    [OPT_COMPARE] = { "compare", 0, KIND_CHOICE, NULL, CMD_ATTEND, .choice = compare_choice,
+                      .help = "tell how far the result is from exact softmax, and if to trust it" },
     [OPT_OUTPUT] = { "output", 'o', KIND_TEXT, "FILE", CMD_ATTEND,
                      .help = "where the result goes (.npy)" },
     [OPT_JSON] = { "json", 0, KIND_FLAG, NULL, SHAPED | CMD_INFO,
@@ -172,8 +179,9 @@ option_id options_first_problem(const options *o)
 int options_check_mechanism(const options *o)
 {
     const int64_t mechanism = o->value[OPT_MECHANISM].whole;
+    const int taken = 1 << mechanism | (o->value[OPT_COMPARE].given ? SOFTMAX : 0);
     for (int id = 0; id < OPTION_COUNT; id++)
-        if (o->value[id].given && table[id].mechanisms && !(table[id].mechanisms >> mechanism & 1))
+        if (o->value[id].given && table[id].mechanisms && !(table[id].mechanisms & taken))
             return fail_usage("--%s does not apply to %s", table[id].name,
                               mechanism_choice((int)mechanism));
     return EXIT_OK;

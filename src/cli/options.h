@@ -48,6 +48,7 @@ typedef enum option_id {
     OPT_NO_CALIBRATE,
     OPT_STATE_IN,
     OPT_STATE_OUT,
+    OPT_COMPARE,
     OPT_OUTPUT,
     OPT_JSON,
     OPT_HELP,

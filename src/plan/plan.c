@@ -1,4 +1,6 @@
 /* plan/plan.c - a problem, the algorithm chosen for it and its scratch, ready to run. */
+#include <math.h>
+
 #include "attention/engine.h"
 #include "attention/partial.h"
 #include "attention/state.h"
@@ -180,6 +182,12 @@ int64_t lnt_plan_nonpositive(const lnt_plan *plan) { return plan ? plan->nonposi
 
 /* ---- describing ------------------------------------------------------------------------------ */
 
+/* A figure of the state form, where its width can be counted. */
+static double counted(const lnt_attn_desc *p, double figure)
+{
+    return lnt_problem_countable(p) ? figure : NAN;
+}
+
 /* One token, all heads, through the state: adding it and reading once. */
 static double step_flops(const lnt_attn_desc *p)
 {
@@ -209,18 +217,21 @@ lnt_status lnt_plan_describe(const lnt_plan *plan, lnt_plan_info *info)
         .size = sizeof *info,
         .algorithm = plan->algo->name,
         .chunk = plan->algo->chunk ? plan->algo->chunk(p) : 1,
-        .flops = state ? lnt_state_flops(p) : lnt_direct_flops(p),
-        .flops_backward = state ? lnt_state_flops_backward(p) : lnt_direct_flops_backward(p),
+        .flops = state ? counted(p, lnt_state_flops(p)) : lnt_direct_flops(p),
+        .flops_backward = state ? counted(p, lnt_state_flops_backward(p))
+                                : lnt_direct_flops_backward(p),
         .flops_direct = lnt_direct_flops(p),
-        .flops_state = lnt_state_flops(p),
+        .flops_state = counted(p, lnt_state_flops(p)),
         .entries_direct = nq * nk + nk * (width + m) + nq * m,
-        .entries_state = p->mechanism == LNT_SOFTMAX ? 0 : D * m + D + nk * (width + m) + nq * m,
+        .entries_state = p->mechanism == LNT_SOFTMAX
+                             ? 0
+                             : counted(p, D * m + D + nk * (width + m) + nq * m),
         .seconds = lnt_planner_seconds(ctx, plan->index, p),
         .crossover_speed = lnt_planner_crossover(ctx, p),
         .workspace_bytes = plan->engine.memory.capacity,
-        .state_elements = lnt_state_elements(p, p->length_k),
+        .state_elements = counted(p, lnt_state_elements(p, p->length_k)),
         .state_bytes = lnt_state_predict(p, p->length_k),
-        .flops_per_token = step_flops(p),
+        .flops_per_token = counted(p, step_flops(p)),
         .kv_cache_elements = lnt_state_elements(&softmax, p->length_k)
     };
     return LNT_OK;

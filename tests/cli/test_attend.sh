@@ -167,6 +167,13 @@ for how in "" "--causal" "--causal --chunk 1" "--algorithm direct" "--algorithm 
     npy expect stdout.txt 'm["nonpositive_denominators"] == 0'
 done
 
+# A state that 64 bits cannot count has no size, and the direct form does not need it.
+npy make wide.npy 4x700
+succeeds "$LINNET" attend wide.npy wide.npy wide.npy -o y.npy --mechanism taylor --terms 30 --json
+npy expect stdout.txt 'm["state_bytes"] is None and m["algorithm"] == "taylor/direct"'
+succeeds "$LINNET" attend wide.npy wide.npy wide.npy -o y.npy --mechanism taylor --terms 30
+grep -q 'state too large to count' stdout.txt || wrong "a size of the state: $(cat stdout.txt)"
+
 # The operations told are those of the form that ran: through the state the same for every token.
 for length in 100 200; do
     npy make x.npy ${length}x3

@@ -203,6 +203,29 @@ static void a_name_without_its_mechanism_is_enough(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+static void what_no_number_counts_is_not_a_number(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(1, NULL);
+    for (int64_t terms = 3; terms <= 32; terms += 29) { /* 1024 choose 31 is about 1e59 */
+        lnt_attn_desc d = good(LNT_TAYLOR);
+        lnt_plan *plan;
+        d.dim = 993;
+        d.terms = terms;
+        assert_ok(ctx, lnt_plan_create(ctx, &d, &plan));
+        lnt_plan_info info = { .size = sizeof info };
+        assert_ok(ctx, lnt_plan_describe(plan, &info));
+        lnt_plan_destroy(plan);
+        const double figures[] = { info.flops_state, info.entries_state, info.state_elements,
+                                   info.flops_per_token };
+        for (int i = 0; i < COUNT_OF(figures); i++)
+            assert_true(terms == 32 ? isnan(figures[i]) : figures[i] > 0);
+        assert_int_equal(info.state_bytes == 0, terms == 32);
+        assert_true(info.flops > 0 && info.flops_direct > 0 && info.kv_cache_elements > 0);
+    }
+    lnt_ctx_destroy(ctx);
+}
+
 static void combinations_that_mean_nothing_are_refused(void **state)
 {
     (void)state;
@@ -381,6 +404,7 @@ int main(void)
         cmocka_unit_test(every_wrong_center_is_named),
         cmocka_unit_test(every_unknown_choice_is_named),
         cmocka_unit_test(a_name_without_its_mechanism_is_enough),
+        cmocka_unit_test(what_no_number_counts_is_not_a_number),
         cmocka_unit_test(combinations_that_mean_nothing_are_refused),
         cmocka_unit_test(every_tensor_that_does_not_fit_is_named),
         cmocka_unit_test(every_length_out_of_range_is_named),
