@@ -176,6 +176,7 @@ lnt_status lnt_problem_resolve(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_attn
     if (isinf(out->scale))
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "scale is infinite, must be finite");
     if (out->mechanism != LNT_LINEAR) out->decay = NULL;
+    out->state = out->state != 0;
     out->compensated = out->compensated && out->mechanism != LNT_SOFTMAX;
     if (out->mechanism != LNT_TAYLOR) {
         out->coefficients = out->temperature = out->center = NULL;

@@ -5,6 +5,9 @@
 
 #include "core/context.h"
 
+/* desc.state inside a state: every run is given one before and after. */
+enum { LNT_STATE_ALWAYS = 2 };
+
 /* *out = *desc with every default resolved (kv_heads, length_k, dim_value, scale, features), or the
  * sentence that says which field is wrong.  out->decay still points at the caller's array. */
 lnt_status lnt_problem_resolve(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_attn_desc *out);

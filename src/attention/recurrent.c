@@ -39,7 +39,7 @@ static token take_token(lnt_arena *arena, const lnt_attn_desc *p)
     const size_t D = (size_t)lnt_problem_width(p), m = (size_t)p->dim_value;
     const size_t W = (size_t)lnt_score_width(p), room = (size_t)lnt_recent_room(p);
     token t = { .D = D, .W = W, .m = m, .Dp = pad(D), .mp = pad(m) };
-    t.mem = lnt_memory_take(arena, p);
+    if (p->state != LNT_STATE_ALWAYS) t.mem = lnt_memory_take(arena, p);
     t.recent = (recents){ .ldk = pad(W), .room = room };
     t.recent.k = take(arena, room, t.recent.ldk);
     t.recent.v = take(arena, room, t.mp);

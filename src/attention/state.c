@@ -88,6 +88,7 @@ lnt_status lnt_state_make(lnt_ctx *ctx, const lnt_attn_desc *resolved, int64_t r
     lnt_attn_desc p = *resolved;
     p.causal = 1;
     p.backward = 0;
+    p.state = LNT_STATE_ALWAYS;
     const lnt_algo *algos[2];
     const int count = state->kind->algorithms(&p, algos);
     const size_t tokens = (size_t)p.batch * sizeof *state->tokens;

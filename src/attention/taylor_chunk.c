@@ -53,11 +53,10 @@ taylor_scratch lnt_taylor_take(lnt_arena *arena, const lnt_attn_desc *p)
 
 taylor_scratch lnt_taylor_open_in(lnt_arena *arena, const chunk_job *job)
 {
-    const lnt_run *run = job->run;
-    taylor_scratch s = lnt_taylor_take(arena, run->p);
-    lnt_taylor_coefficients(run->p, s.a);
+    taylor_scratch s = lnt_taylor_take(arena, job->run->p);
+    lnt_taylor_coefficients(job->run->p, s.a);
     for (size_t i = 0; i < TOKENS; i++) s.ones[i] = 1;
-    s.center = lnt_taylor_center(run, &job->seq, job->kvh, s.mean, s.kt, TOKENS);
+    lnt_taylor_take_part(&s, 0, 1);
     return s;
 }
 
@@ -67,7 +66,7 @@ taylor_scratch lnt_taylor_open(const chunk_job *job)
     lnt_arena arena = { .base = run->scratch + (size_t)omp_get_thread_num() * run->scratch_stride,
                         .capacity = run->scratch_stride };
     taylor_scratch s = lnt_taylor_open_in(&arena, job);
-    s.mem = lnt_memory_take(&arena, run->p);
+    if (run->p->state != LNT_STATE_ALWAYS) s.mem = lnt_memory_take(&arena, run->p);
     return s;
 }
 
@@ -75,26 +74,30 @@ size_t lnt_taylor_scratch(const lnt_attn_desc *p)
 {
     lnt_arena counting = { 0 };
     lnt_taylor_take(&counting, p);
-    lnt_memory_take(&counting, p);
+    if (p->state != LNT_STATE_ALWAYS) lnt_memory_take(&counting, p);
     return counting.overflow ? SIZE_MAX : counting.used;
 }
 
 /* ---- monomials ------------------------------------------------------------------------------- */
 
-cursor lnt_taylor_begin(const taylor_scratch *s)
-{
-    return (cursor){ .run = lnt_basis_begin((int64_t)s->d, 0), .feature = 0 };
-}
-
-bool lnt_taylor_at_end(const taylor_scratch *s, const cursor *c)
-{
-    return c->run.degree >= (int)s->terms;
-}
+bool lnt_taylor_at_end(const taylor_scratch *s, const cursor *c) { return c->feature >= s->end; }
 
 static void advance(const taylor_scratch *s, cursor *c)
 {
     c->feature += (size_t)lnt_basis_length(&c->run);
     if (!lnt_basis_next(&c->run)) c->run = lnt_basis_begin((int64_t)s->d, c->run.degree + 1);
+}
+
+void lnt_taylor_take_part(taylor_scratch *s, size_t part, size_t parts)
+{
+    s->first = (cursor){ .run = lnt_basis_begin((int64_t)s->d, 0), .feature = 0 };
+    s->end = s->F;
+    if (parts == 1) return;
+    cursor c = s->first;
+    while (c.feature < s->F * part / parts) advance(s, &c); /* whole runs only */
+    s->first = c;
+    while (c.feature < s->F * (part + 1) / parts) advance(s, &c);
+    s->end = c.feature;
 }
 
 /* What index t of a prefix multiplies the number of orderings by; the last one also by p, as an
@@ -218,6 +221,16 @@ void lnt_taylor_load_queries(const chunk_job *job, taylor_scratch *s, int64_t t,
     memset(s->den, 0, s->heads * TOKENS * sizeof(real));
 }
 
+int64_t lnt_taylor_finish(const chunk_job *job, taylor_scratch *s, int64_t t, size_t n)
+{
+    int64_t nonpositive = 0;
+    for (size_t g = 0; g < s->heads; g++)
+        lnt_tile_finish(job->run, job->ker, &job->seq, job->kvh * (int64_t)s->heads + (int64_t)g,
+                        t, n, s->o + g * TOKENS * s->mp, s->mp, s->den + g * TOKENS, NULL,
+                        s->inverse, &nonpositive);
+    return nonpositive;
+}
+
 void lnt_taylor_scores(const chunk_job *job, taylor_scratch *s, size_t g, size_t n)
 {
     job->ker->gemm_nn(s->x, TOKENS, s->k, s->ldk, s->qt + g * s->d * TOKENS, TOKENS, n,
@@ -262,7 +275,7 @@ void lnt_taylor_walk(const chunk_job *job, taylor_scratch *s, size_t queries, si
     const kernels *ker = job->ker;
     const size_t wide = lnt_round_up(s->m, ker->lanes);
     const size_t q_lanes = lnt_round_up(queries, ker->lanes);
-    for (cursor c = lnt_taylor_begin(s), next = c; !lnt_taylor_at_end(s, &c); c = next) {
+    for (cursor c = s->first, next = c; !lnt_taylor_at_end(s, &c); c = next) {
         real *rows = s->mem.s + c.feature * s->mp, *z = s->mem.z + c.feature;
         for (size_t g = 0; queries && g < s->heads; g++) {
             next = c;
