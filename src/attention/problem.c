@@ -153,6 +153,11 @@ double lnt_problem_coefficient(const lnt_attn_desc *p, int64_t term)
     return p->coefficients ? p->coefficients[term] : 1 / tgamma((double)term + 1);
 }
 
+double lnt_problem_score_factor(const lnt_attn_desc *p)
+{
+    return p->normalize == LNT_NORMALIZE_TAYLORSHIFT ? sqrt((double)p->dim) : 1;
+}
+
 lnt_status lnt_problem_resolve(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_attn_desc *out)
 {
     if (!desc) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "desc is NULL");

@@ -15,6 +15,9 @@ lnt_status lnt_problem_resolve(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_attn
 /* a_term of taylor. */
 double lnt_problem_coefficient(const lnt_attn_desc *p, int64_t term);
 
+/* The factor by which q'.k' inside taylor exceeds its score x: sqrt(dim) with taylorshift, else 1. */
+double lnt_problem_score_factor(const lnt_attn_desc *p);
+
 /* Width of the q and k whose product is a score: dim, or `features` for the random maps. */
 int64_t lnt_score_width(const lnt_attn_desc *p);
 

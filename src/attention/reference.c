@@ -190,7 +190,9 @@ static void read_monomials(reading *x, int64_t index[LNT_MAX_TERMS], int n, int 
             read_monomials(x, index, n + 1, p);
         return;
     }
-    double weight = lnt_problem_coefficient(r->p, p) * orderings(index, p);
+    /* A state holds the monomials of keys times the root of the score factor. */
+    double weight = lnt_problem_coefficient(r->p, p) * orderings(index, p) *
+                    pow(lnt_problem_score_factor(r->p), -0.5 * p);
     for (int i = 0; i < p; i++)
         weight *= query_factor(r) * lnt_tensor_get(&r->io->q, r->seq.b, r->h, r->i, index[i]);
     x->den += weight * lnt_tensor_get(&x->z, r->s, r->kv, 0, x->feature);

@@ -15,6 +15,7 @@
 #define lnt_taylor_finish_grads LNT_REAL_NAME(lnt_taylor_finish_grads)
 #define lnt_taylor_shared LNT_REAL_NAME(lnt_taylor_shared)
 
+/* Those of powers of q'.k', with q' and k' as below. */
 void lnt_taylor_coefficients(const lnt_attn_desc *p, real a[LNT_MAX_TERMS]);
 
 /* What is taken from every key of this sequence and kv head, own [d] or the descriptor's; NULL:
@@ -22,7 +23,7 @@ void lnt_taylor_coefficients(const lnt_attn_desc *p, real a[LNT_MAX_TERMS]);
 const double *lnt_taylor_center(const lnt_run *run, const lnt_sequence *seq, int64_t kvh,
                                 double *own, real *tile, size_t ld);
 
-/* Queries or keys n0 .. n0+n-1 of head h, centred (keys), normalised and scaled so that x = q.k: as
+/* Queries or keys n0 .. n0+n-1 of head h, centred (keys), normalised and scaled (q', k'): as
  * columns [d, ld], n at most LNT_TILE_QUERIES; one of them as a row [d]; keys as rows, given their
  * columns: own [n, *ld], or the tensor itself with its own *ld. */
 void lnt_taylor_columns(const lnt_run *run, bool query, const double *center, int64_t b, int64_t h,

@@ -1,9 +1,10 @@
 /* attention/taylor_input.c - q and k as Taylor attention sees them, and back.
  *
  *     plain        q' = scale q                      k' = k - mu
- *     taylorshift  q' = scale tau q / |q|            k' = k / |k|        |x| at least 1e-12
+ *     taylorshift  q' = scale tau r q / |q|          k' = r k / |k|      |x| at least 1e-12
  *
- * so that x = q'.k'.  mu is given, or the mean of the keys; then the gradients of the keys lose their
+ * so that x = q'.k', with taylorshift x = q'.k' / sqrt(d), r = d^(1/4): its coefficients are those of
+ * (x sqrt(d))^p then, and no monomial of normalised vectors gets small as d grows.  mu is given, or the mean of the keys; then the gradients of the keys lose their
  * mean as well.  With u = x / |x| and c the factor, dx = c / |x| (g - u (u.g)), and the gradient
  * of a head's temperature tau is the sum of scale u.g over its queries. */
 #include <math.h>
@@ -13,16 +14,17 @@
 
 static const double least_norm = 1e-12;
 
-/* What a vector of head h is multiplied by besides 1 / |x|. */
-static double factor_of(const lnt_run *run, bool query, int64_t h)
-{
-    if (!query) return 1;
-    return run->p->scale * (run->p->temperature ? run->p->temperature[h] : 1);
-}
-
 static bool is_normalised(const lnt_run *run)
 {
     return run->p->normalize == LNT_NORMALIZE_TAYLORSHIFT;
+}
+
+/* What a vector of head h is multiplied by besides 1 / |x|. */
+static double factor_of(const lnt_run *run, bool query, int64_t h)
+{
+    const double root = sqrt(lnt_problem_score_factor(run->p));
+    if (!query) return root;
+    return root * run->p->scale * (run->p->temperature ? run->p->temperature[h] : 1);
 }
 
 /* norm[i] = |column i of x|, at least 1e-12. */
@@ -153,7 +155,8 @@ static void sum_temperature(const lnt_run *run)
         for (int64_t s = 0; s < run->sequences; s++) {
             const lnt_sequence q = lnt_io_sequence(run->io, s);
             const real *share = kept_share(run, q.b, h, q.q0);
-            for (int64_t i = 0; i < q.nq; i++) sum[h] += run->p->scale * (double)share[i];
+            const double root = sqrt(lnt_problem_score_factor(run->p));
+            for (int64_t i = 0; i < q.nq; i++) sum[h] += root * run->p->scale * (double)share[i];
         }
     }
 }

@@ -40,11 +40,12 @@ static void score(const lnt_run *run, lnt_feature_tile *feature, int64_t b, int6
 static void phi(const lnt_run *run, lnt_feature_tile *feature, int64_t b, int64_t h, int64_t n,
                 bool query, real *out)
 {
-    real *x = feature->phi; /* [d] */
+    real *x = feature->phi /* [d] */, a[LNT_MAX_TERMS] = { 0 };
+    lnt_taylor_coefficients(run->p, a);
     lnt_taylor_row(run, query, b, h, n, x);
     for (int p = 0; p < run->p->terms; p++) {
         real prefix[LNT_MAX_TERMS];
-        prefix[0] = query ? (real)lnt_problem_coefficient(run->p, p) : 1;
+        prefix[0] = query ? a[p] : 1;
         lnt_basis_run r = lnt_basis_begin(run->p->dim, p);
         do {
             update_prefix(&r, x, query, prefix);
