@@ -208,6 +208,8 @@ typedef struct lnt_attn_desc {
     int causal;            /* query i sees keys j <= i + n_k - n_q */
     int backward;          /* 1: plan the backward pass too */
     int state;             /* 1: runs will be given a state before or after; linear, taylor */
+    int compensated;       /* 1: sums keep what rounding loses, so that the error does not grow with
+                              the number of tokens; a state takes twice the memory; linear, taylor */
     const char *algorithm; /* NULL: the planner chooses; else "direct" or "linear/direct" */
     double scale;          /* softmax, taylor, cur: NaN: 1/sqrt(dim) */
     /* linear */
@@ -222,6 +224,10 @@ typedef struct lnt_attn_desc {
     lnt_normalize normalize;    /* taylorshift makes the default scale 1 */
     const double *temperature;  /* [heads], with taylorshift; NULL: 1 */
     int output_norm;            /* 1: y is multiplied by sqrt(n / dim), n the keys it has seen */
+    /* taylor: one vector taken from every key.  softmax would not change by it; a polynomial does,
+     * and is nearer to e^x where scores are nearer to 0.  Not with taylorshift. */
+    int center_mean;      /* 1: the mean key of each sequence and kv head.  Not causal, no state */
+    const double *center; /* [kv_heads, dim], the same for all; NULL: none */
     /* cur: y = C U^+ (R v); exact where a sequence has no more queries or keys than landmarks */
     int64_t landmarks;        /* 0: 64 */
     lnt_select select;        /* step */
@@ -292,6 +298,10 @@ LNT_API int64_t lnt_state_tokens(const lnt_state *state, int64_t sequence);
 LNT_API size_t lnt_state_bytes(const lnt_state *state);
 /* Rows so far whose denominator was not above zero (they are returned as 0 if it was 0). */
 LNT_API int64_t lnt_state_nonpositive(const lnt_state *state);
+/* The algorithm that the last append, query, step or remove ran, "taylor/recurrent"; it depends on
+ * how many tokens came at once.  NULL: none yet (a cache only copies what is appended).  The name
+ * lives as long as the library. */
+LNT_API const char *lnt_state_algorithm(const lnt_state *state);
 
 /* The tensors a state is made of.  linear, taylor: "s" [B,KVH,D,m], "z" [B,KVH,1,D]; softmax: "k",
  * "v" [B,KVH,room,d or m].  LNT_ERR_ARGUMENT past the last.  The view is into the state itself. */
@@ -336,6 +346,7 @@ typedef struct lnt_partial {
     lnt_tensor max; /* [B,H,n,1]; softmax only, else data NULL */
 } lnt_partial;
 
+/* Figures of a state whose width no 64-bit number holds (taylor of many terms) are NaN. */
 typedef struct lnt_plan_info {
     size_t size;           /* sizeof(lnt_plan_info), set by the caller */
     const char *algorithm; /* "linear/chunked"; lives as long as the library */
@@ -349,7 +360,7 @@ typedef struct lnt_plan_info {
                              * softmax; 0: none */
     size_t workspace_bytes; /* scratch the plan holds */
     double state_elements;  /* numbers in the state of one sequence, all kv heads */
-    size_t state_bytes;     /* of lnt_state_create(desc) */
+    size_t state_bytes;     /* of lnt_state_create(desc); 0 if no size_t holds it */
     double flops_per_token; /* of one step */
     double kv_cache_elements; /* numbers a softmax cache holds at length_k, one sequence */
 } lnt_plan_info;
@@ -364,7 +375,7 @@ LNT_API LNT_MUST_CHECK lnt_status lnt_plan_forward(lnt_plan *plan, const lnt_att
 LNT_API LNT_MUST_CHECK lnt_status lnt_plan_backward(lnt_plan *plan, const lnt_attn_io *io,
                                                     const lnt_attn_grads *grads);
 /* As forward, stopping before the division; io->out is not used.  Not with decay, output_norm,
- * lengths_q or packed sequences. */
+ * center_mean, lengths_q or packed sequences. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_plan_partial(lnt_plan *plan, const lnt_attn_io *io,
                                                    const lnt_partial *partial);
 /* into = into + other, for partials of the same queries over disjoint keys. */

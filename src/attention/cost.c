@@ -29,7 +29,7 @@ double lnt_state_flops(const lnt_attn_desc *p)
     if (p->mechanism == LNT_SOFTMAX || p->mechanism == LNT_CUR) return 0;
     if (p->mechanism == LNT_TAYLOR) {
         const double d = (double)p->dim, P = (double)p->terms;
-        add = read = D * (2 * m + (P * d + 1) / (d + 1) + 1);
+        add = read = D * (2 * m + 1) + D * (P * d + 1) / (d + 1); /* a half of a whole number */
     }
     return (double)p->batch * ((double)p->kv_heads * (double)p->length_k * add +
                                (double)p->heads * (double)p->length_q * read);

@@ -70,11 +70,15 @@ size_t lnt_direct_scratch(const lnt_attn_desc *p)
     return counting.overflow ? SIZE_MAX : counting.used;
 }
 
-static scratch thread_scratch(const lnt_run *run)
+/* This thread's scratch, ready for a sequence and kv head. */
+static scratch open_scratch(const lnt_direct *kind, const lnt_run *run, const lnt_sequence *seq,
+                            int64_t kvh)
 {
     lnt_arena arena = { .base = run->scratch + (size_t)omp_get_thread_num() * run->scratch_stride,
                         .capacity = run->scratch_stride };
-    return take_scratch(&arena, run->p);
+    scratch s = take_scratch(&arena, run->p);
+    if (kind->begin) kind->begin(run, &s.feature, seq, kvh);
+    return s;
 }
 
 /* A tile of one head's queries against one head's keys. */
@@ -217,7 +221,7 @@ void lnt_direct_forward(const lnt_direct *kind, lnt_run *run)
         t.q0 = (tiles - 1 - unit % tiles) * TQ; /* causal: the long ones first */
         if (t.q0 >= seq.nq) continue;
         t.nq = smaller(seq.nq - t.q0, TQ);
-        scratch s = thread_scratch(run);
+        scratch s = open_scratch(kind, run, &seq, t.kvh);
         attend(kind, run, ker, &s, &t);
         lnt_tile_finish(run, ker, &seq, t.h, t.q0, t.nq, s.o, s.mp, s.sum,
                         kind->has_max ? s.max : NULL, s.rescale, &nonpositive);
@@ -337,15 +341,15 @@ void lnt_direct_backward(const lnt_direct *kind, lnt_run *run)
         t.q0 = (q_tiles - 1 - unit % q_tiles) * TQ;
         if (t.q0 >= seq.nq) continue;
         t.nq = smaller(seq.nq - t.q0, TQ);
-        scratch s = thread_scratch(run);
+        scratch s = open_scratch(kind, run, &seq, t.kvh);
         grad_queries(kind, run, ker, &s, &t);
     }
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
     for (int64_t unit = 0; unit < run->sequences * KVH * k_tiles; unit++) {
         const lnt_sequence seq = lnt_io_sequence(run->io, unit / k_tiles / KVH);
-        const int64_t k0 = unit % k_tiles * TK;
+        const int64_t k0 = unit % k_tiles * TK, kvh = unit / k_tiles % KVH;
         if (k0 >= seq.nk) continue;
-        scratch s = thread_scratch(run);
-        grad_keys(kind, run, ker, &s, &seq, unit / k_tiles % KVH, k0);
+        scratch s = open_scratch(kind, run, &seq, kvh);
+        grad_keys(kind, run, ker, &s, &seq, kvh, k0);
     }
 }

@@ -9,6 +9,9 @@
 
 typedef struct lnt_direct {
     bool has_max; /* w = e^x, relative to a running maximum */
+    /* Before the first tile of a sequence and kv head; NULL: nothing to prepare. */
+    void (*begin)(const lnt_run *run, lnt_feature_tile *feature, const lnt_sequence *seq,
+                  int64_t kvh);
     /* Mapped q as columns [D, ld], mapped k as rows [n, ld]; x = q.k.  keys returns own or, with its
      * own leading dimension, the tensor itself (read_rows). */
     void (*queries)(const lnt_run *run, lnt_feature_tile *feature, int64_t b, int64_t h, int64_t n0,

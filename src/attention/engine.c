@@ -30,6 +30,9 @@ static void lay_out(lnt_arena *arena, const lnt_attn_desc *p, const lnt_algo *co
     double *temperature =
         lnt_arena_take(arena, p->temperature ? (size_t)p->heads : 0, sizeof *temperature);
     engine->p.temperature = p->temperature ? temperature : NULL;
+    double *center =
+        lnt_arena_take(arena, p->center ? (size_t)(p->kv_heads * p->dim) : 0, sizeof *center);
+    engine->p.center = p->center ? center : NULL;
     int64_t *pin = lnt_arena_take(arena, p->pin ? (size_t)p->pins : 0, sizeof *pin);
     engine->p.pin = p->pin ? pin : NULL;
     engine->weights = lnt_arena_take(arena, weights, 1);
@@ -94,6 +97,7 @@ lnt_status lnt_engine_open(lnt_ctx *ctx, const lnt_attn_desc *resolved,
     copy_doubles(out->p.decay, resolved->decay, resolved->kv_heads);
     copy_doubles(out->p.coefficients, resolved->coefficients, resolved->terms);
     copy_doubles(out->p.temperature, resolved->temperature, resolved->heads);
+    copy_doubles(out->p.center, resolved->center, resolved->kv_heads * resolved->dim);
     if (resolved->pin)
         memcpy((int64_t *)(uintptr_t)out->p.pin, resolved->pin,
                (size_t)resolved->pins * sizeof *resolved->pin);

@@ -15,7 +15,7 @@ enum { FEW_QUERIES = 2 }; /* up to here row by row is faster than a tile */
 static void shape(const lnt_attn_desc *p, int64_t room, int i, int64_t out[3], int64_t *ld)
 {
     out[0] = p->kv_heads;
-    out[1] = room;
+    out[1] = i < LNT_STATE_PUBLIC ? room : 0;
     out[2] = i == 0 ? p->dim : p->dim_value;
     *ld = out[2];
 }
@@ -67,8 +67,10 @@ static void attend(lnt_state *state, const lnt_tensor *q, const lnt_tensor *out,
     algorithms(&state->engine.p, algos);
     lnt_run r = lnt_engine_run(&state->engine, &io, state->engine.p.batch);
     r.causal = causal;
-    algos[q->shape[2] > FEW_QUERIES]->forward(&r);
+    const lnt_algo *algo = algos[q->shape[2] > FEW_QUERIES];
+    algo->forward(&r);
     state->nonpositive += r.nonpositive;
+    state->algorithm = algo->name;
 }
 
 static void query(lnt_state *state, const lnt_tensor *q, const lnt_tensor *out)
@@ -89,7 +91,7 @@ static void step(lnt_state *state, const lnt_tensor *q, const lnt_tensor *k, con
 static void merge(lnt_state *dst, const lnt_state *src)
 {
     for (int64_t b = 0; b < dst->engine.p.batch; b++)
-        for (int i = 0; i < LNT_STATE_TENSORS; i++)
+        for (int i = 0; i < LNT_STATE_PUBLIC; i++)
             put_rows(dst, i, &src->tensor[i], b, src->tokens[b]);
 }
 

@@ -22,9 +22,14 @@ int64_t lnt_chunk_length(const lnt_attn_desc *p)
     return eighth < 32 ? 16 : eighth < 64 ? 32 : 64;
 }
 
-static memory take_memory(lnt_arena *arena, size_t D, size_t mp, size_t Dp)
+memory lnt_memory_take(lnt_arena *arena, const lnt_attn_desc *p)
 {
-    return (memory){ .s = take(arena, D, mp), .z = take(arena, 1, Dp) };
+    const size_t D = (size_t)lnt_problem_width(p), mp = pad((size_t)p->dim_value);
+    memory mem = { .s = take(arena, D, mp), .z = take(arena, 1, pad(D)) };
+    if (!p->compensated) return mem;
+    mem.low_s = take(arena, D, mp);
+    mem.low_z = take(arena, 1, pad(D));
+    return mem;
 }
 
 chunk_scratch lnt_chunk_take(lnt_arena *arena, const lnt_attn_desc *p)
@@ -32,7 +37,7 @@ chunk_scratch lnt_chunk_take(lnt_arena *arena, const lnt_attn_desc *p)
     const size_t C = (size_t)lnt_chunk_length(p), D = (size_t)lnt_problem_width(p),
                  m = (size_t)p->dim_value;
     chunk_scratch c = { .C = C, .Cp = pad(C), .D = D, .m = m, .Dp = pad(D), .mp = pad(m) };
-    c.mem = take_memory(arena, D, c.mp, c.Dp);
+    c.mem = lnt_memory_take(arena, p);
     c.k = take(arena, C, c.Dp);
     c.v_own = take(arena, C, c.mp);
     c.qt = take(arena, D, c.Cp);
@@ -43,9 +48,11 @@ chunk_scratch lnt_chunk_take(lnt_arena *arena, const lnt_attn_desc *p)
     c.power = take(arena, 1, C + 1);
     c.aging = take(arena, 1, C);
     c.ones = take(arena, 1, C);
+    c.added_s = take(arena, p->compensated ? D : 0, c.mp);
+    c.added_z = take(arena, p->compensated ? 1 : 0, c.Dp);
     c.feature = lnt_feature_tile_take(arena, p, C);
     if (!p->backward) return c;
-    c.grad = take_memory(arena, D, c.mp, c.Dp);
+    c.grad = (memory){ .s = take(arena, D, c.mp), .z = take(arena, 1, c.Dp) };
     c.dn = take(arena, C, c.mp);
     c.dnt = take(arena, m, c.Cp);
     c.dden = take(arena, 1, c.Cp);
@@ -55,15 +62,20 @@ chunk_scratch lnt_chunk_take(lnt_arena *arena, const lnt_attn_desc *p)
     return c;
 }
 
+chunk_scratch lnt_chunk_open_in(lnt_arena *arena, const chunk_job *job)
+{
+    chunk_scratch c = lnt_chunk_take(arena, job->run->p);
+    for (size_t i = 0; i <= c.C; i++) c.power[i] = (real)pow((double)job->decay, (double)i);
+    for (size_t i = 0; i < c.C; i++) c.aging[i] = c.power[c.C - 1 - i], c.ones[i] = 1;
+    return c;
+}
+
 chunk_scratch lnt_chunk_open(const chunk_job *job)
 {
     const lnt_run *run = job->run;
     lnt_arena arena = { .base = run->scratch + (size_t)omp_get_thread_num() * run->scratch_stride,
                         .capacity = run->scratch_stride };
-    chunk_scratch c = lnt_chunk_take(&arena, run->p);
-    for (size_t i = 0; i <= c.C; i++) c.power[i] = (real)pow((double)job->decay, (double)i);
-    for (size_t i = 0; i < c.C; i++) c.aging[i] = c.power[c.C - 1 - i], c.ones[i] = 1;
-    return c;
+    return lnt_chunk_open_in(&arena, job);
 }
 
 size_t lnt_chunk_scratch(const lnt_attn_desc *p)
@@ -84,21 +96,32 @@ chunk_job lnt_chunk_job(lnt_run *run, int64_t sequence, int64_t kvh)
 
 memory lnt_memory_of(const lnt_state *state, int64_t b, int64_t h)
 {
-    if (!state) return (memory){ NULL, NULL };
-    return (memory){ .s = (real *)lnt_tensor_row(&state->tensor[0], b, h, 0),
-                     .z = (real *)lnt_tensor_row(&state->tensor[1], b, h, 0) };
+    if (!state) return (memory){ NULL };
+    const lnt_tensor *t = state->tensor;
+    memory mem = { .s = (real *)lnt_tensor_row(&t[LNT_STATE_S], b, h, 0),
+                   .z = (real *)lnt_tensor_row(&t[LNT_STATE_Z], b, h, 0) };
+    if (!state->engine.p.compensated) return mem;
+    mem.low_s = (real *)lnt_tensor_row(&t[LNT_STATE_LOW_S], b, h, 0);
+    mem.low_z = (real *)lnt_tensor_row(&t[LNT_STATE_LOW_Z], b, h, 0);
+    return mem;
+}
+
+static void copy_or_clear(real *dst, const real *src, size_t count)
+{
+    if (!dst) return;
+    if (src)
+        memcpy(dst, src, count * sizeof(real));
+    else
+        memset(dst, 0, count * sizeof(real));
 }
 
 void lnt_memory_copy(memory dst, memory src, size_t s_count, size_t z_count)
 {
     if (dst.s == src.s) return;
-    if (src.s) {
-        memcpy(dst.s, src.s, s_count * sizeof(real));
-        memcpy(dst.z, src.z, z_count * sizeof(real));
-    } else {
-        memset(dst.s, 0, s_count * sizeof(real));
-        memset(dst.z, 0, z_count * sizeof(real));
-    }
+    copy_or_clear(dst.s, src.s, s_count);
+    copy_or_clear(dst.z, src.z, z_count);
+    copy_or_clear(dst.low_s, src.low_s, s_count);
+    copy_or_clear(dst.low_z, src.low_z, z_count);
 }
 
 void lnt_chunk_load_keys(const chunk_job *job, chunk_scratch *c, int64_t t, size_t n)
@@ -116,22 +139,45 @@ void lnt_chunk_load_keys(const chunk_job *job, chunk_scratch *c, int64_t t, size
     c->v = c->v_own;
 }
 
-void lnt_chunk_absorb(const chunk_job *job, chunk_scratch *c, size_t n)
+/* What is remembered, and what is about to be, gets n tokens older. */
+static void age(const chunk_job *job, chunk_scratch *c, size_t n)
 {
     const kernels *ker = job->ker;
     const real *aging = c->aging + c->C - n;
-    if (job->decay < 1) {
-        ker->scale(c->mem.s, c->power[n], c->D * c->mp);
-        ker->scale(c->mem.z, c->power[n], c->D);
-        for (size_t j = 0; j < n; j++) ker->scale(c->v_own + j * c->mp, aging[j], c->m);
+    ker->scale(c->mem.s, c->power[n], c->D * c->mp);
+    ker->scale(c->mem.z, c->power[n], c->D);
+    if (c->mem.low_s) {
+        ker->scale(c->mem.low_s, c->power[n], c->D * c->mp);
+        ker->scale(c->mem.low_z, c->power[n], c->D);
     }
+    for (size_t j = 0; j < n; j++) ker->scale(c->v_own + j * c->mp, aging[j], c->m);
+}
+
+/* s [D, mp] and z [D] += sum_j phi(k_j) [v_j, decay^(n-1-j)]; the values carry sign and age. */
+static void add_keys(const chunk_job *job, const chunk_scratch *c, size_t n, real *s, real *z)
+{
+    const kernels *ker = job->ker;
+    const real *aging = c->aging + c->C - n;
     if (job->run->sign < 0)
-        for (size_t j = 0; j < n; j++) ker->axpy(c->mem.z, -aging[j], c->k + j * c->Dp, c->D);
+        for (size_t j = 0; j < n; j++) ker->axpy(z, -aging[j], c->k + j * c->Dp, c->D);
     else
-        ker->gemm_nn(c->mem.z, c->Dp, aging, n, c->k, c->Dp, 1, lnt_round_up(c->D, ker->lanes), n,
-                     1);
-    ker->gemm_tn(c->mem.s, c->mp, c->k, c->Dp, c->v, c->ldv, c->D, lnt_round_up(c->m, ker->lanes),
-                 n, 1);
+        ker->gemm_nn(z, c->Dp, aging, n, c->k, c->Dp, 1, lnt_round_up(c->D, ker->lanes), n, 1);
+    ker->gemm_tn(s, c->mp, c->k, c->Dp, c->v, c->ldv, c->D, lnt_round_up(c->m, ker->lanes), n, 1);
+}
+
+void lnt_chunk_absorb(const chunk_job *job, chunk_scratch *c, size_t n)
+{
+    const kernels *ker = job->ker;
+    if (job->decay < 1) age(job, c, n);
+    if (!c->mem.low_s) {
+        add_keys(job, c, n, c->mem.s, c->mem.z);
+        return;
+    }
+    memset(c->added_s, 0, c->D * c->mp * sizeof(real));
+    memset(c->added_z, 0, c->Dp * sizeof(real));
+    add_keys(job, c, n, c->added_s, c->added_z);
+    ker->add_compensated(c->mem.s, c->mem.low_s, c->mp, c->added_s, c->mp, c->D, c->m);
+    ker->add_compensated(c->mem.z, c->mem.low_z, c->Dp, c->added_z, c->Dp, 1, c->D);
 }
 
 void lnt_chunk_weights(const chunk_job *job, chunk_scratch *c, size_t n)

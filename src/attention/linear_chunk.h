@@ -8,9 +8,10 @@
 #include "attention/tile.h"
 #include "core/threads.h"
 
-/* S [D, mp] and z [D]: a state, or the gradient of one. */
+/* S [D, mp] and z [D]: a state, or the gradient of one; what their rounding lost, or NULL. */
 typedef struct memory {
     real *s, *z;
+    real *low_s, *low_z;
 } memory;
 
 typedef struct chunk_scratch {
@@ -28,6 +29,7 @@ typedef struct chunk_scratch {
     real *power;         /* decay^0 .. decay^C */
     real *aging;         /* decay^(C-1) .. decay^0: the last n are those of n tokens */
     real *ones;          /* [C] */
+    real *added_s, *added_z; /* [D, mp], [Dp]: what a chunk adds, where sums are compensated */
     lnt_feature_tile feature;
     /* backward */
     memory grad;     /* gradient of the state after this chunk */
@@ -50,6 +52,7 @@ typedef struct chunk_job {
 #define lnt_chunk_length LNT_REAL_NAME(lnt_chunk_length)
 #define lnt_chunk_scratch LNT_REAL_NAME(lnt_chunk_scratch)
 #define lnt_chunk_take LNT_REAL_NAME(lnt_chunk_take)
+#define lnt_chunk_open_in LNT_REAL_NAME(lnt_chunk_open_in)
 #define lnt_chunk_open LNT_REAL_NAME(lnt_chunk_open)
 #define lnt_chunk_job LNT_REAL_NAME(lnt_chunk_job)
 #define lnt_chunk_load_keys LNT_REAL_NAME(lnt_chunk_load_keys)
@@ -57,6 +60,7 @@ typedef struct chunk_job {
 #define lnt_chunk_read LNT_REAL_NAME(lnt_chunk_read)
 #define lnt_chunk_weights LNT_REAL_NAME(lnt_chunk_weights)
 #define lnt_chunk_backward LNT_REAL_NAME(lnt_chunk_backward)
+#define lnt_memory_take LNT_REAL_NAME(lnt_memory_take)
 #define lnt_memory_of LNT_REAL_NAME(lnt_memory_of)
 #define lnt_memory_copy LNT_REAL_NAME(lnt_memory_copy)
 
@@ -64,7 +68,8 @@ int64_t lnt_chunk_length(const lnt_attn_desc *p);
 size_t lnt_chunk_scratch(const lnt_attn_desc *p);
 chunk_scratch lnt_chunk_take(lnt_arena *arena, const lnt_attn_desc *p);
 chunk_job lnt_chunk_job(lnt_run *run, int64_t sequence, int64_t kvh);
-/* This thread's scratch, ready for the job. */
+/* What is left of an arena, and this thread's scratch, ready for the job. */
+chunk_scratch lnt_chunk_open_in(lnt_arena *arena, const chunk_job *job);
 chunk_scratch lnt_chunk_open(const chunk_job *job);
 
 /* phi(k) and v of n tokens from position t. */
@@ -87,7 +92,8 @@ static inline int chunk_threads(const lnt_run *run)
     return lnt_threads_for(run->ctx, flops * (double)run->p->heads * lnt_run_tokens(run));
 }
 
-/* Where sequence b, head h of a state lives; and dst = src, zeros if src->s is NULL. */
+/* Room for a state of p; where sequence b, head h of a state lives; dst = src, zeros if src is none. */
+memory lnt_memory_take(lnt_arena *arena, const lnt_attn_desc *p);
 memory lnt_memory_of(const lnt_state *state, int64_t b, int64_t h);
 void lnt_memory_copy(memory dst, memory src, size_t s_count, size_t z_count);
 

@@ -48,6 +48,8 @@ lnt_feature_tile lnt_feature_tile_take(lnt_arena *arena, const lnt_attn_desc *p,
     return (lnt_feature_tile){ .x = take(arena, random ? d : 0, ld),
                                .phi = take(arena, D > d ? D : d, ld), /* random_grad: d rows */
                                .sum = take(arena, 1, ld),
+                               .mean = lnt_arena_take(arena, p->center_mean ? d : 0,
+                                                      sizeof(double)),
                                .ld = ld };
 }
 

@@ -16,6 +16,8 @@ typedef struct lnt_feature_tile {
     real *x;   /* [d, ld] columns, random maps only */
     real *phi; /* [D, ld] columns */
     real *sum; /* [ld] */
+    double *mean;         /* taylor: [d], where keys are centred by it; */
+    const double *center; /* what is taken from every key, or NULL */
     size_t ld;
 } lnt_feature_tile;
 

@@ -23,6 +23,8 @@ typedef struct lnt_run {
     double sign;                 /* of what is added to a state: 1, or -1 to remove it */
     const lnt_partial *partial;  /* forward: write this instead of io->out */
     const lnt_attn_grads *grads; /* backward */
+    lnt_state *recents;          /* whose recent tokens these follow; NULL: none, start with none */
+    bool settle;                 /* put all recents into their state at the end */
     int64_t nonpositive;         /* out: rows whose denominator was not above zero */
     int64_t divergent;           /* out, cur: pseudo-inverses that diverged at first */
     double rank;                 /* out, cur: the least of them; infinite if there was none */

@@ -1,8 +1,9 @@
 /* attention/memory.c - the state of linear and Taylor attention: S [D,m] and z [D] per kv head, of
  * fixed size.
  *
- * Every operation is a run of an algorithm with the state before and
- * after it: appending is a run without queries, querying one without keys. */
+ * Every operation is a run of an algorithm with the state before and after it: appending is a run
+ * without queries, querying one without keys.  Single tokens may be kept back for a while (see
+ * recurrent.c): settling puts them into the sums. */
 #include <math.h>
 
 #include "attention/state.h"
@@ -16,13 +17,28 @@ extern const lnt_algo lnt_algo_taylor_state_f32, lnt_algo_taylor_state_f64;
 
 enum { FEW_TOKENS = 4 }; /* up to here the recurrent form is faster than a chunk */
 
+/* A step of Taylor attention is bound by memory: S that is written for one token in 16 only is read
+ * twice as fast, and compensating 16 at once costs little.  For linear attention, whose S is in cache,
+ * attending to the tokens kept back would cost as much as it saves. */
+int64_t lnt_recent_room(const lnt_attn_desc *p)
+{
+    return p->mechanism == LNT_TAYLOR || p->compensated ? 16 : 0;
+}
+
 static void shape(const lnt_attn_desc *p, int64_t room, int i, int64_t out[3], int64_t *ld)
 {
     (void)room;
-    const int64_t D = lnt_problem_width(p);
+    const int64_t D = lnt_problem_width(p), m = p->dim_value, W = lnt_score_width(p);
+    const int64_t low = p->compensated ? 1 : 0, recent = lnt_recent_room(p);
+    const struct {
+        int64_t rows, columns;
+    } of[LNT_STATE_TENSORS] = { [LNT_STATE_S] = { D, m },         [LNT_STATE_Z] = { 1, D },
+                                [LNT_STATE_LOW_S] = { low * D, m }, [LNT_STATE_LOW_Z] = { low, D },
+                                [LNT_STATE_RECENT_K] = { recent, W },
+                                [LNT_STATE_RECENT_V] = { recent, m } };
     out[0] = p->kv_heads;
-    out[1] = i == 0 ? D : 1;
-    out[2] = i == 0 ? p->dim_value : D;
+    out[1] = of[i].rows;
+    out[2] = of[i].columns;
     *ld = (int64_t)lnt_round_up((size_t)out[2], LNT_PAD);
 }
 
@@ -41,15 +57,30 @@ static int algorithms(const lnt_attn_desc *p, const lnt_algo *algos[2])
     return 2;
 }
 
-static void run(lnt_state *state, const lnt_attn_io *io, bool causal, double sign, int64_t tokens)
+/* By the recurrent algorithm or by the chunked one, whose name is returned. */
+static const char *run(lnt_state *state, lnt_run *r, bool few)
 {
     const lnt_algo *algos[2];
     algorithms(&state->engine.p, algos);
+    algos[!few]->forward(r);
+    state->nonpositive += r->nonpositive;
+    return algos[!few]->name;
+}
+
+/* A run of `tokens`, keys among them if `adds`: few of them one by one, kept back where there is room
+ * for that; else in chunks. */
+static void run_tokens(lnt_state *state, const lnt_attn_io *io, bool causal, double sign,
+                       int64_t tokens, bool adds)
+{
+    const int64_t room = lnt_recent_room(&state->engine.p);
+    const bool few = tokens <= FEW_TOKENS && sign > 0;
+    if (!few) lnt_state_settle(state);
     lnt_run r = lnt_engine_run(&state->engine, io, state->engine.p.batch);
     r.causal = causal;
     r.sign = sign;
-    algos[tokens > FEW_TOKENS]->forward(&r);
-    state->nonpositive += r.nonpositive;
+    r.recents = few ? state : NULL;
+    state->algorithm = run(state, &r, few);
+    if (few && adds && room) state->recent = (state->recent + tokens) % room;
 }
 
 /* A tensor of the same kind with no rows. */
@@ -68,7 +99,7 @@ static void append(lnt_state *state, const lnt_tensor *k, const lnt_tensor *v, d
                              .out = none(state, p->heads, p->dim_value),
                              .state_in = state,
                              .state_out = state };
-    run(state, &io, false, sign, k->shape[2]);
+    run_tokens(state, &io, false, sign, k->shape[2], true);
 }
 
 static void query(lnt_state *state, const lnt_tensor *q, const lnt_tensor *out)
@@ -81,7 +112,7 @@ static void query(lnt_state *state, const lnt_tensor *q, const lnt_tensor *out)
                              .out = *out,
                              .state_in = state,
                              .state_out = state };
-    run(state, &io, false, 1, q->shape[2]);
+    run_tokens(state, &io, false, 1, q->shape[2], false);
 }
 
 static void step(lnt_state *state, const lnt_tensor *q, const lnt_tensor *k, const lnt_tensor *v,
@@ -94,24 +125,56 @@ static void step(lnt_state *state, const lnt_tensor *q, const lnt_tensor *k, con
                              .out = *out,
                              .state_in = state,
                              .state_out = state };
-    run(state, &io, true, 1, q->shape[2]);
+    run_tokens(state, &io, true, 1, q->shape[2], true);
 }
 
-/* Sequence b, head h: dst = factor dst + src over `count` numbers, padding included. */
+static void settle(lnt_state *state)
+{
+    const lnt_attn_desc *p = &state->engine.p;
+    const lnt_attn_io io = { .size = sizeof io,
+                             .q = none(state, p->heads, p->dim),
+                             .k = none(state, p->kv_heads, p->dim),
+                             .v = none(state, p->kv_heads, p->dim_value),
+                             .out = none(state, p->heads, p->dim_value),
+                             .state_in = state,
+                             .state_out = state };
+    lnt_run r = lnt_engine_run(&state->engine, &io, p->batch);
+    r.recents = state;
+    r.settle = true;
+    run(state, &r, true);
+    state->recent = 0;
+}
+
+/* to = factor to + from; lost, unless NULL, takes what is rounded off. */
+static void add_numbers(const lnt_state *state, void *to, void *lost, const void *from,
+                        size_t count, double factor)
+{
+    const int isa = state->engine.ctx->isa;
+    if (dtype(&state->engine.p) == LNT_F64) {
+        const lnt_kernels_f64 *ker = lnt_kernels_get_f64(isa);
+        ker->scale(to, factor, count);
+        if (lost) ker->scale(lost, factor, count);
+        if (lost) ker->add_compensated(to, lost, count, from, count, 1, count);
+        else ker->axpy(to, 1, from, count);
+    } else {
+        const lnt_kernels_f32 *ker = lnt_kernels_get_f32(isa);
+        ker->scale(to, (float)factor, count);
+        if (lost) ker->scale(lost, (float)factor, count);
+        if (lost) ker->add_compensated(to, lost, count, from, count, 1, count);
+        else ker->axpy(to, 1, from, count);
+    }
+}
+
+/* Tensor i of sequence b, head h: dst = factor dst + src, padding included. */
 static void add(const lnt_state *dst, const lnt_state *src, int i, int64_t b, int64_t h,
                 double factor)
 {
-    const int isa = dst->engine.ctx->isa;
-    void *to = lnt_tensor_row(&dst->tensor[i], b, h, 0);
-    const void *from = lnt_tensor_row(&src->tensor[i], b, h, 0);
+    const int low = i == LNT_STATE_S ? LNT_STATE_LOW_S : LNT_STATE_LOW_Z;
     const size_t count = (size_t)dst->tensor[i].stride[1];
-    if (dst->tensor[i].dtype == LNT_F64) {
-        lnt_kernels_get_f64(isa)->scale(to, factor, count);
-        lnt_kernels_get_f64(isa)->axpy(to, 1, from, count);
-    } else {
-        lnt_kernels_get_f32(isa)->scale(to, (float)factor, count);
-        lnt_kernels_get_f32(isa)->axpy(to, 1, from, count);
-    }
+    void *to = lnt_tensor_row(&dst->tensor[i], b, h, 0);
+    void *lost = dst->bytes[low] ? lnt_tensor_row(&dst->tensor[low], b, h, 0) : NULL;
+    add_numbers(dst, to, lost, lnt_tensor_row(&src->tensor[i], b, h, 0), count, factor);
+    if (lost) add_numbers(dst, to, lost, lnt_tensor_row(&src->tensor[low], b, h, 0), count, 1);
 }
 
 /* src's tokens come after dst's, which age by as many. */
@@ -121,11 +184,11 @@ static void merge(lnt_state *dst, const lnt_state *src)
     for (int64_t b = 0; b < p->batch; b++)
         for (int64_t h = 0; h < p->kv_heads; h++) {
             const double aged = p->decay ? pow(p->decay[h], (double)src->tokens[b]) : 1;
-            for (int i = 0; i < LNT_STATE_TENSORS; i++) add(dst, src, i, b, h, aged);
+            for (int i = 0; i < LNT_STATE_PUBLIC; i++) add(dst, src, i, b, h, aged);
         }
 }
 
-const lnt_state_kind lnt_state_memory = { .names = { "s", "z" },
+const lnt_state_kind lnt_state_memory = { .names = { "s", "z", "s_low", "z_low" },
                                           .grows = false,
                                           .shape = shape,
                                           .dtype = dtype,
@@ -133,4 +196,5 @@ const lnt_state_kind lnt_state_memory = { .names = { "s", "z" },
                                           .append = append,
                                           .query = query,
                                           .step = step,
-                                          .merge = merge };
+                                          .merge = merge,
+                                          .settle = settle };

@@ -109,6 +109,27 @@ static lnt_status check_linear(lnt_ctx *ctx, lnt_attn_desc *p)
     return LNT_OK;
 }
 
+static lnt_status check_center(lnt_ctx *ctx, const lnt_attn_desc *p)
+{
+    if (!p->center && !p->center_mean) return LNT_OK;
+    if (p->center && p->center_mean)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "center and center_mean cannot both be given");
+    if (p->normalize != LNT_NORMALIZE_NONE)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT,
+                        "center: keys of length 1 are not centred; normalize must be none");
+    if (p->center_mean && (p->causal || p->state))
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT,
+                        "center_mean: the mean key is known when all keys are, not with %s; give "
+                        "center instead",
+                        p->causal ? "causal" : "a state");
+    for (int64_t i = 0; p->center && i < p->kv_heads * p->dim; i++)
+        if (!isfinite(p->center[i]))
+            return lnt_fail(ctx, LNT_ERR_ARGUMENT,
+                            "center: number %lld of kv head %lld is %g, must be finite",
+                            (long long)(i % p->dim), (long long)(i / p->dim), p->center[i]);
+    return LNT_OK;
+}
+
 static lnt_status check_taylor(lnt_ctx *ctx, lnt_attn_desc *p)
 {
     if (p->terms == 0) p->terms = 4;
@@ -128,12 +149,17 @@ static lnt_status check_taylor(lnt_ctx *ctx, lnt_attn_desc *p)
         if (!isfinite(p->temperature[h]))
             return lnt_fail(ctx, LNT_ERR_ARGUMENT, "temperature of head %lld is %g, must be finite",
                             (long long)h, p->temperature[h]);
-    return LNT_OK;
+    return check_center(ctx, p);
 }
 
 double lnt_problem_coefficient(const lnt_attn_desc *p, int64_t term)
 {
     return p->coefficients ? p->coefficients[term] : 1 / tgamma((double)term + 1);
+}
+
+double lnt_problem_score_factor(const lnt_attn_desc *p)
+{
+    return p->normalize == LNT_NORMALIZE_TAYLORSHIFT ? sqrt((double)p->dim) : 1;
 }
 
 lnt_status lnt_problem_resolve(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_attn_desc *out)
@@ -160,7 +186,13 @@ lnt_status lnt_problem_resolve(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_attn
     if (isinf(out->scale))
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "scale is infinite, must be finite");
     if (out->mechanism != LNT_LINEAR) out->decay = NULL;
-    if (out->mechanism != LNT_TAYLOR) out->coefficients = out->temperature = NULL;
+    out->state = out->state != 0;
+    out->compensated = out->compensated &&
+                       (out->mechanism == LNT_LINEAR || out->mechanism == LNT_TAYLOR);
+    if (out->mechanism != LNT_TAYLOR) {
+        out->coefficients = out->temperature = out->center = NULL;
+        out->center_mean = 0;
+    }
     if (out->mechanism != LNT_CUR || !out->pins) out->pin = NULL;
     switch (out->mechanism) {
     case LNT_LINEAR: return check_linear(ctx, out);
@@ -183,6 +215,8 @@ int64_t lnt_problem_width(const lnt_attn_desc *p)
     const int64_t size = lnt_basis_size(p->dim, p->terms);
     return size < 0 ? INT64_MAX : size; /* no memory holds that: refused when it is asked for */
 }
+
+bool lnt_problem_countable(const lnt_attn_desc *p) { return lnt_problem_width(p) != INT64_MAX; }
 
 /* ---- one run --------------------------------------------------------------------------------- */
 

@@ -5,6 +5,9 @@
 
 #include "core/context.h"
 
+/* desc.state inside a state: every run is given one before and after. */
+enum { LNT_STATE_ALWAYS = 2 };
+
 /* *out = *desc with every default resolved (kv_heads, length_k, dim_value, scale, features), or the
  * sentence that says which field is wrong.  out->decay still points at the caller's array. */
 lnt_status lnt_problem_resolve(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_attn_desc *out);
@@ -12,12 +15,19 @@ lnt_status lnt_problem_resolve(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_attn
 /* a_term of taylor. */
 double lnt_problem_coefficient(const lnt_attn_desc *p, int64_t term);
 
+/* The factor by which q'.k' inside taylor exceeds its score x: sqrt(dim) with taylorshift, else 1. */
+double lnt_problem_score_factor(const lnt_attn_desc *p);
+
 /* Width of the q and k whose product is a score: dim, or `features` for the random maps. */
 int64_t lnt_score_width(const lnt_attn_desc *p);
 
 /* Width of what a state sums over: dim, `features` for the random maps, the number of monomials for
  * taylor.  p is resolved. */
 int64_t lnt_problem_width(const lnt_attn_desc *p);
+
+/* False where the monomials are too many to count: lnt_problem_width is then INT64_MAX, and what is
+ * computed from it is not the size or the cost of anything. */
+bool lnt_problem_countable(const lnt_attn_desc *p);
 
 /* One sequence of a run: rows q0 .. q0+nq-1 of q and k0 .. k0+nk-1 of k, v at batch index b, and how
  * many tokens the state before it holds. */

@@ -2,7 +2,7 @@
  *
  *     softmax:  y = sum_j e^{s q.k_j} v_j / sum_j e^{s q.k_j}
  *     linear:   y = sum_j w_j v_j / (sum_j w_j + eps),  w_j = g^{t-j} phi(q).phi(k_j)
- *     taylor:   y = sum_j w_j v_j / sum_j w_j,  w_j = sum_p a_p (s q.k_j)^p
+ *     taylor:   y = sum_j w_j v_j / sum_j w_j,  w_j = sum_p a_p (s q.(k_j - mu))^p
  *     cur:      see attention/reference_cur.c
  *
  * over the keys j that the query, itself at key position t = i + n_k - n_q, may see.  O(n (d + m))
@@ -27,6 +27,7 @@ typedef struct row {
     int64_t position, end; /* of the query among the keys; keys seen are 0 .. end-1 */
     double *w;             /* [rows, d], random maps only */
     double *x;             /* [d] */
+    double *center;        /* [d]: what is taken from every key; 0 but for taylor */
     double *phi_q, *phi_k; /* [D] */
 } row;
 
@@ -63,11 +64,20 @@ static double query_factor(const row *r)
     return r->p->scale * tau / fmax(sqrt(square), 1e-12);
 }
 
+/* Number c of the vector that taylor takes from every key. */
+static double center(const row *r, int64_t c)
+{
+    if (r->p->center) return r->p->center[r->kv * r->p->dim + c];
+    double sum = 0;
+    for (int64_t j = 0; r->p->center_mean && j < r->seq.nk; j++) sum += key(r, j, c);
+    return r->p->center_mean ? sum / (double)r->seq.nk : 0;
+}
+
 static double logit(const row *r, int64_t j)
 {
     double sum = 0;
     for (int64_t c = 0; c < r->p->dim; c++)
-        sum += lnt_tensor_get(&r->io->q, r->seq.b, r->h, r->i, c) * key(r, j, c);
+        sum += lnt_tensor_get(&r->io->q, r->seq.b, r->h, r->i, c) * (key(r, j, c) - r->center[c]);
     return query_factor(r) * sum / key_norm(r, j);
 }
 
@@ -182,7 +192,9 @@ static void read_monomials(reading *x, int64_t index[LNT_MAX_TERMS], int n, int 
             read_monomials(x, index, n + 1, p);
         return;
     }
-    double weight = lnt_problem_coefficient(r->p, p) * orderings(index, p);
+    /* A state holds the monomials of keys times the root of the score factor. */
+    double weight = lnt_problem_coefficient(r->p, p) * orderings(index, p) *
+                    pow(lnt_problem_score_factor(r->p), -0.5 * p);
     for (int i = 0; i < p; i++)
         weight *= query_factor(r) * lnt_tensor_get(&r->io->q, r->seq.b, r->h, r->i, index[i]);
     x->den += weight * lnt_tensor_get(&x->z, r->s, r->kv, 0, x->feature);
@@ -234,23 +246,26 @@ static bool find_sequence(row *r, int64_t sequences, int64_t b)
     return false;
 }
 
-/* Cuts the room for w, x and both phi from one allocation, and draws w. */
+/* Cuts the room for x, center, both phi and w from one allocation; fills center and w. */
 static lnt_status open_scratch(lnt_ctx *ctx, row *r, size_t *bytes)
 {
     const lnt_attn_desc *p = r->p;
-    const size_t d = (size_t)p->dim, width = (size_t)lnt_problem_width(p);
-    const bool random = lnt_feature_is_random(p->feature_map);
+    const bool linear = p->mechanism == LNT_LINEAR;
+    const bool random = linear && lnt_feature_is_random(p->feature_map);
+    const size_t d = (size_t)p->dim, width = linear ? (size_t)lnt_problem_width(p) : 0;
     size_t weights;
     if (!lnt_size_product(random ? (size_t)lnt_feature_rows(p) : 0, d, 1, &weights) ||
-        __builtin_add_overflow(weights, d + 2 * width, &weights) ||
+        __builtin_add_overflow(weights, 2 * d + 2 * width, &weights) ||
         !lnt_size_product(weights, sizeof(double), 1, bytes))
         return lnt_fail(ctx, LNT_ERR_MEMORY, "the reference: the size asked for cannot exist");
     r->x = lnt_allocate(ctx, *bytes, "the reference");
     if (!r->x) return LNT_ERR_MEMORY;
-    r->phi_q = r->x + d;
+    r->center = r->x + d;
+    r->phi_q = r->center + d;
     r->phi_k = r->phi_q + width;
     r->w = r->phi_k + width;
     if (random) lnt_feature_weights(p, r->w);
+    for (int64_t c = 0; c < p->dim; c++) r->center[c] = center(r, c);
     return LNT_OK;
 }
 
@@ -280,14 +295,15 @@ lnt_status lnt_reference_row(lnt_ctx *ctx, const lnt_attn_desc *desc, const lnt_
     if (!find_sequence(&r, sequences, b)) return LNT_OK;
     if (p.mechanism == LNT_CUR)
         return lnt_reference_cur_row(ctx, &p, io, &r.seq, h, i - r.seq.q0, out);
-    if (p.mechanism != LNT_LINEAR) {
-        (p.mechanism == LNT_SOFTMAX ? softmax_row : taylor_row)(&r, out);
-        return LNT_OK;
-    }
     size_t bytes;
     status = open_scratch(ctx, &r, &bytes);
     if (status) return status;
-    linear_row(&r, out);
+    switch (p.mechanism) {
+    case LNT_SOFTMAX: softmax_row(&r, out); break;
+    case LNT_LINEAR: linear_row(&r, out); break;
+    case LNT_TAYLOR: taylor_row(&r, out); break;
+    case LNT_CUR: break; /* went above */
+    }
     lnt_release(ctx, r.x, bytes);
     return LNT_OK;
 }

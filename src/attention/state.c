@@ -50,7 +50,7 @@ double lnt_state_elements(const lnt_attn_desc *p, int64_t room)
 {
     double total = 0;
     if (p->mechanism == LNT_CUR) return 0;
-    for (int i = 0; i < LNT_STATE_TENSORS; i++) {
+    for (int i = 0; i < LNT_STATE_PUBLIC; i++) {
         int64_t shape[3], ld;
         kind_of(p->mechanism)->shape(p, room, i, shape, &ld);
         total += (double)shape[0] * (double)shape[1] * (double)shape[2];
@@ -64,6 +64,7 @@ static lnt_status allocate_tensors(lnt_ctx *ctx, const lnt_attn_desc *p, int64_t
     for (int i = 0; i < LNT_STATE_TENSORS; i++) {
         if (!shape_tensor(p, room, i, &tensor[i], &bytes[i]))
             return lnt_fail(ctx, LNT_ERR_MEMORY, "state: its size exceeds the address space");
+        if (!bytes[i] && i >= LNT_STATE_PUBLIC) continue;
         tensor[i].data = lnt_allocate(ctx, bytes[i], "the state");
         if (!tensor[i].data) return LNT_ERR_MEMORY;
         memset(tensor[i].data, 0, bytes[i]);
@@ -83,12 +84,16 @@ lnt_status lnt_state_make(lnt_ctx *ctx, const lnt_attn_desc *resolved, int64_t r
     if (resolved->mechanism == LNT_CUR)
         return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
                         "cur has no state: its landmarks are chosen from the whole sequence");
+    if (resolved->center_mean)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT,
+                        "center_mean: a state never knows all keys; give center instead");
     lnt_state *state = lnt_allocate(ctx, sizeof *state, "the state");
     if (!state) return LNT_ERR_MEMORY;
     *state = (lnt_state){ .kind = kind_of(resolved->mechanism), .room = room };
     lnt_attn_desc p = *resolved;
     p.causal = 1;
     p.backward = 0;
+    p.state = LNT_STATE_ALWAYS;
     const lnt_algo *algos[2];
     const int count = state->kind->algorithms(&p, algos);
     const size_t tokens = (size_t)p.batch * sizeof *state->tokens;
@@ -131,7 +136,9 @@ lnt_status lnt_state_fork(const lnt_state *state, lnt_state **out)
         lnt_state_make(state->engine.ctx, &state->engine.p, state->room, out);
     if (status) return status;
     for (int i = 0; i < LNT_STATE_TENSORS; i++)
-        memcpy((*out)->tensor[i].data, state->tensor[i].data, state->bytes[i]);
+        if (state->bytes[i])
+            memcpy((*out)->tensor[i].data, state->tensor[i].data, state->bytes[i]);
+    (*out)->recent = state->recent;
     memcpy((*out)->tokens, state->tokens,
            (size_t)state->engine.p.batch * sizeof *state->tokens);
     (*out)->nonpositive = state->nonpositive;
@@ -161,7 +168,7 @@ lnt_status lnt_state_reserve(lnt_state *state, int64_t tokens)
         release_tensors(ctx, tensor, bytes);
         return status;
     }
-    for (int i = 0; i < LNT_STATE_TENSORS; i++) {
+    for (int i = 0; i < LNT_STATE_PUBLIC; i++) {
         const lnt_tensor *old = &state->tensor[i];
         const size_t row = (size_t)old->stride[2] * lnt_dtype_size(old->dtype);
         for (int64_t b = 0; b < old->shape[0]; b++)
@@ -193,12 +200,13 @@ lnt_status lnt_state_reset(lnt_state *state, int64_t sequence)
         return lnt_fail(state->engine.ctx, LNT_ERR_ARGUMENT,
                         "sequence is %lld, must be 0 to %lld, or -1 for all", (long long)sequence,
                         (long long)(batch - 1));
+    lnt_state_settle(state);
     for (int64_t b = 0; b < batch; b++) {
         if (sequence != -1 && b != sequence) continue;
         state->tokens[b] = 0;
         for (int i = 0; i < LNT_STATE_TENSORS; i++) {
             const size_t share = state->bytes[i] / (size_t)batch;
-            memset((char *)state->tensor[i].data + (size_t)b * share, 0, share);
+            if (share) memset((char *)state->tensor[i].data + (size_t)b * share, 0, share);
         }
     }
     return LNT_OK;
@@ -310,24 +318,47 @@ lnt_status lnt_state_merge(lnt_state *dst, const lnt_state *src)
         lnt_state_fits(ctx, "merge: src", src, &dst->engine.p, dst->engine.p.batch);
     if (!status) status = make_room(dst, most_tokens(src));
     if (status) return status;
+    lnt_state_settle(dst);
+    lnt_state_settle(src);
     dst->kind->merge(dst, src);
     for (int64_t b = 0; b < dst->engine.p.batch; b++) dst->tokens[b] += src->tokens[b];
     return LNT_OK;
 }
 
+void lnt_state_settle(const lnt_state *state)
+{
+    if (state && state->recent) state->kind->settle((lnt_state *)(uintptr_t)state);
+}
+
 /* ---- looking in ------------------------------------------------------------------------------ */
 
 /* What the numbers in a state of sums mean: the map they were made with, and how they age. */
+static lnt_status check_center(lnt_ctx *ctx, const char *name, const lnt_attn_desc *own,
+                               const lnt_attn_desc *p)
+{
+    for (int64_t i = 0; i < p->kv_heads * p->dim; i++) {
+        const double found = own->center ? own->center[i] : 0, expected = p->center ? p->center[i] : 0;
+        if (found != expected)
+            return lnt_fail(ctx, LNT_ERR_ARGUMENT,
+                            "%s: number %lld of the center of kv head %lld is %g, expected %g", name,
+                            (long long)(i % p->dim), (long long)(i / p->dim), found, expected);
+    }
+    return LNT_OK;
+}
+
 static lnt_status check_meaning(lnt_ctx *ctx, const char *name, const lnt_attn_desc *own,
                                 const lnt_attn_desc *p)
 {
+    if (own->compensated != p->compensated)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "%s: compensated is %d, expected %d", name,
+                        own->compensated, p->compensated);
     if (p->mechanism == LNT_TAYLOR && own->terms != p->terms)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "%s: terms is %lld, expected %lld", name,
                         (long long)own->terms, (long long)p->terms);
     if (p->mechanism == LNT_TAYLOR && own->normalize != p->normalize)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "%s: normalize is %s, expected %s", name,
                         lnt_normalize_name(own->normalize), lnt_normalize_name(p->normalize));
-    if (p->mechanism == LNT_TAYLOR) return LNT_OK; /* the rest is on the side of q */
+    if (p->mechanism == LNT_TAYLOR) return check_center(ctx, name, own, p); /* the rest is q's */
     if (own->feature_map != p->feature_map)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "%s: feature_map is %s, expected %s", name,
                         lnt_feature_map_name(own->feature_map),
@@ -392,12 +423,15 @@ size_t lnt_state_bytes(const lnt_state *state)
 
 int64_t lnt_state_nonpositive(const lnt_state *state) { return state ? state->nonpositive : 0; }
 
+const char *lnt_state_algorithm(const lnt_state *state) { return state ? state->algorithm : NULL; }
+
 lnt_status lnt_state_tensor(lnt_state *state, int index, const char **name, lnt_tensor *view)
 {
     if (!state) return LNT_ERR_ARGUMENT;
-    if (index < 0 || index >= LNT_STATE_TENSORS)
+    if (index < 0 || index >= LNT_STATE_PUBLIC)
         return lnt_fail(state->engine.ctx, LNT_ERR_ARGUMENT, "index is %d, must be 0 to %d", index,
-                        LNT_STATE_TENSORS - 1);
+                        LNT_STATE_PUBLIC - 1);
+    lnt_state_settle(state);
     if (name) *name = state->kind->names[index];
     if (view) *view = state->tensor[index];
     return LNT_OK;

@@ -4,13 +4,26 @@
 
 #include "attention/engine.h"
 
-enum { LNT_STATE_TENSORS = 2 };
+/* What a state is made of.  The first two are what it remembers, for all to see; then, for sums, what
+ * their rounding lost, and the tokens that are not yet in them. */
+enum {
+    LNT_STATE_S, /* softmax: k */
+    LNT_STATE_Z, /* softmax: v */
+    LNT_STATE_PUBLIC,
+    LNT_STATE_LOW_S = LNT_STATE_PUBLIC,
+    LNT_STATE_LOW_Z,
+    LNT_STATE_SAVED,
+    LNT_STATE_RECENT_K = LNT_STATE_SAVED,
+    LNT_STATE_RECENT_V,
+    LNT_STATE_TENSORS
+};
 
 /* What differs between a memory of fixed size and a cache that grows. */
 typedef struct lnt_state_kind {
-    const char *names[LNT_STATE_TENSORS];
+    const char *names[LNT_STATE_SAVED];
     bool grows; /* its size depends on room, the tokens it can hold */
-    /* Heads, rows, columns of tensor i of one sequence, and elements from row to row in memory. */
+    /* Heads, rows, columns of tensor i of one sequence, and elements from row to row in memory; rows
+     * are 0 where it has no such tensor. */
     void (*shape)(const lnt_attn_desc *p, int64_t room, int i, int64_t shape[3], int64_t *ld);
     lnt_dtype (*dtype)(const lnt_attn_desc *p);
     /* Its algorithms, for the size of the scratch; returns how many. */
@@ -20,7 +33,8 @@ typedef struct lnt_state_kind {
     void (*query)(lnt_state *state, const lnt_tensor *q, const lnt_tensor *out);
     void (*step)(lnt_state *state, const lnt_tensor *q, const lnt_tensor *k, const lnt_tensor *v,
                  const lnt_tensor *out);
-    void (*merge)(lnt_state *dst, const lnt_state *src);
+    void (*merge)(lnt_state *dst, const lnt_state *src); /* both settled */
+    void (*settle)(lnt_state *state); /* every token into the first two tensors; NULL: they are */
 } lnt_state_kind;
 
 extern const lnt_state_kind lnt_state_memory;   /* memory.c: linear's s and z */
@@ -33,7 +47,9 @@ struct lnt_state {
     size_t bytes[LNT_STATE_TENSORS];
     int64_t room;    /* tokens, where the state grows */
     int64_t *tokens; /* [batch] */
+    int64_t recent;  /* tokens of every sequence in RECENT_K, RECENT_V and not yet in the sums */
     int64_t nonpositive;
+    const char *algorithm; /* that ran last; NULL: none */
 };
 
 /* Bytes lnt_state_create would allocate for the tensors of p with so much room; 0: too many. */
@@ -41,6 +57,12 @@ size_t lnt_state_predict(const lnt_attn_desc *p, int64_t room);
 
 /* Numbers in the state of one sequence. */
 double lnt_state_elements(const lnt_attn_desc *p, int64_t room);
+
+/* Tokens a state keeps back before they go into its sums together; 0: none. */
+int64_t lnt_recent_room(const lnt_attn_desc *p);
+
+/* Before anybody but a step looks at its first two tensors.  What it remembers does not change. */
+void lnt_state_settle(const lnt_state *state);
 
 /* Whether a state can stand before or after a run of p over so many sequences. */
 lnt_status lnt_state_fits(lnt_ctx *ctx, const char *name, const lnt_state *state,

@@ -9,15 +9,21 @@
 #include "core/tensor.h"
 #include "io/safetensors.h"
 
-enum { META_COUNT = 12, META_TEXT = 40, DECAY_TEXT = 26 };
+enum { META_COUNT = 12, META_TEXT = 40, NUMBER_TEXT = 26 };
+
+/* Whether a state has a tensor i to save. */
+static bool has(const lnt_state *state, int i)
+{
+    return i < LNT_STATE_PUBLIC || state->tensor[i].shape[2] > 0;
+}
 
 /* The metadata a state of p has. */
 typedef struct metadata {
     lnt_st_meta entry[META_COUNT];
     size_t count;
     char text[META_COUNT][META_TEXT];
-    char *decay; /* from the context */
-    size_t decay_bytes;
+    char *list; /* decay, or center; from the context */
+    size_t list_bytes;
 } metadata;
 
 static void add(metadata *meta, const char *key, const char *value)
@@ -32,17 +38,20 @@ static void add_number(metadata *meta, const char *key, int64_t value)
     add(meta, key, text);
 }
 
-static lnt_status add_decay(lnt_ctx *ctx, metadata *meta, const lnt_attn_desc *p)
+/* One list at most; none where numbers is NULL. */
+static lnt_status add_list(lnt_ctx *ctx, metadata *meta, const char *key, const double *numbers,
+                           int64_t count)
 {
-    meta->decay_bytes = (size_t)p->kv_heads * DECAY_TEXT + 1;
-    meta->decay = lnt_allocate(ctx, meta->decay_bytes, "the decay as text");
-    if (!meta->decay) return LNT_ERR_MEMORY;
+    if (!numbers) return LNT_OK;
+    meta->list_bytes = (size_t)count * NUMBER_TEXT + 1;
+    meta->list = lnt_allocate(ctx, meta->list_bytes, "numbers as text");
+    if (!meta->list) return LNT_ERR_MEMORY;
     size_t used = 0;
-    meta->decay[0] = '\0';
-    for (int64_t h = 0; h < p->kv_heads; h++)
-        used += (size_t)snprintf(meta->decay + used, meta->decay_bytes - used, "%s%.17g",
-                                 h ? "," : "", p->decay[h]);
-    add(meta, "decay", meta->decay);
+    meta->list[0] = '\0';
+    for (int64_t i = 0; i < count; i++)
+        used += (size_t)snprintf(meta->list + used, meta->list_bytes - used, "%s%.17g",
+                                 i ? "," : "", numbers[i]);
+    add(meta, key, meta->list);
     return LNT_OK;
 }
 
@@ -54,9 +63,11 @@ static lnt_status describe(lnt_ctx *ctx, const lnt_attn_desc *p, metadata *meta)
     add_number(meta, "kv_heads", p->kv_heads);
     add_number(meta, "dim", p->dim);
     add_number(meta, "dim_value", p->dim_value);
+    if (p->compensated) add(meta, "compensated", "1");
     if (p->mechanism == LNT_TAYLOR) {
         add_number(meta, "terms", p->terms);
         add(meta, "normalize", lnt_normalize_name(p->normalize));
+        return add_list(ctx, meta, "center", p->center, p->kv_heads * p->dim);
     }
     if (p->mechanism != LNT_LINEAR) return LNT_OK;
     add(meta, "feature_map", lnt_feature_map_name(p->feature_map));
@@ -64,7 +75,7 @@ static lnt_status describe(lnt_ctx *ctx, const lnt_attn_desc *p, metadata *meta)
         add_number(meta, "features", p->features);
         add_number(meta, "seed", (int64_t)p->seed);
     }
-    return p->decay ? add_decay(ctx, meta, p) : LNT_OK;
+    return add_list(ctx, meta, "decay", p->decay, p->kv_heads);
 }
 
 static lnt_st_dtype file_dtype(lnt_dtype dtype)
@@ -117,21 +128,23 @@ lnt_status lnt_state_save(const lnt_state *state, const char *path)
     if (!path) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "path is NULL");
     const int64_t batch = state->engine.p.batch;
     metadata meta;
-    lnt_st_entry entries[LNT_STATE_TENSORS + 1] = { 0 };
+    lnt_st_entry entries[LNT_STATE_SAVED + 1] = { 0 };
+    lnt_state_settle(state);
     lnt_status status = describe(ctx, &state->engine.p, &meta);
-    for (int i = 0; !status && i < LNT_STATE_TENSORS; i++) status = pack(state, i, &entries[i]);
-    entries[LNT_STATE_TENSORS] = (lnt_st_entry){ .name = "tokens",
+    size_t count = 0;
+    for (int i = 0; !status && i < LNT_STATE_SAVED; i++)
+        if (has(state, i)) status = pack(state, i, &entries[count++]);
+    entries[count] = (lnt_st_entry){ .name = "tokens",
                                                  .dtype = LNT_ST_I64,
                                                  .rank = 1,
                                                  .shape = { batch },
                                                  .data = state->tokens,
                                                  .bytes = (size_t)batch * sizeof(int64_t) };
     if (!status)
-        status = lnt_safetensors_write(ctx, path, entries, LNT_STATE_TENSORS + 1, meta.entry,
-                                       meta.count);
-    for (int i = 0; i < LNT_STATE_TENSORS; i++)
+        status = lnt_safetensors_write(ctx, path, entries, count + 1, meta.entry, meta.count);
+    for (size_t i = 0; i < count; i++)
         lnt_release(ctx, (void *)(uintptr_t)entries[i].data, entries[i].bytes);
-    lnt_release(ctx, meta.decay, meta.decay_bytes);
+    lnt_release(ctx, meta.list, meta.list_bytes);
     return status;
 }
 
@@ -148,9 +161,14 @@ static lnt_status check_metadata(lnt_ctx *ctx, const char *path, const lnt_safet
                             key, found ? "'" : "", found ? found : "not given", found ? "'" : "",
                             expected);
     }
-    if (!want->decay && lnt_safetensors_meta(st, "decay"))
-        return lnt_fail(ctx, LNT_ERR_FORMAT, "'%s': has a decay of %.40s, expected none", path,
-                        lnt_safetensors_meta(st, "decay"));
+    static const char *const optional[] = { "decay", "center", "compensated" };
+    for (int i = 0; i < 3; i++) {
+        bool wanted = false;
+        for (size_t j = 0; j < want->count; j++) wanted |= !strcmp(want->entry[j].key, optional[i]);
+        if (!wanted && lnt_safetensors_meta(st, optional[i]))
+            return lnt_fail(ctx, LNT_ERR_FORMAT, "'%s': has a %s of %.40s, expected none", path,
+                            optional[i], lnt_safetensors_meta(st, optional[i]));
+    }
     return LNT_OK;
 }
 
@@ -232,8 +250,8 @@ static lnt_status fill(lnt_ctx *ctx, const char *path, const lnt_safetensors *st
     status = lnt_state_reserve(state, most);
     if (status) return status;
     memcpy(state->tokens, counted->data, tokens);
-    for (int i = 0; !status && i < LNT_STATE_TENSORS; i++)
-        status = load_tensor(ctx, path, st, state, i, most);
+    for (int i = 0; !status && i < LNT_STATE_SAVED; i++)
+        if (has(state, i)) status = load_tensor(ctx, path, st, state, i, most);
     return status;
 }
 
@@ -255,7 +273,7 @@ lnt_status lnt_state_load(lnt_ctx *ctx, const lnt_attn_desc *desc, const char *p
     if (!status) status = check_metadata(ctx, path, &st, &want);
     if (!status) status = lnt_state_make(ctx, &p, p.length_k, &state);
     if (!status) status = fill(ctx, path, &st, state);
-    lnt_release(ctx, want.decay, want.decay_bytes);
+    lnt_release(ctx, want.list, want.list_bytes);
     lnt_safetensors_free(ctx, &st);
     if (status) {
         lnt_state_destroy(state);

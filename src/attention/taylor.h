@@ -7,20 +7,27 @@
 #include "attention/direct.h"
 
 #define lnt_taylor_coefficients LNT_REAL_NAME(lnt_taylor_coefficients)
+#define lnt_taylor_center LNT_REAL_NAME(lnt_taylor_center)
 #define lnt_taylor_columns LNT_REAL_NAME(lnt_taylor_columns)
 #define lnt_taylor_key_rows LNT_REAL_NAME(lnt_taylor_key_rows)
 #define lnt_taylor_row LNT_REAL_NAME(lnt_taylor_row)
 #define lnt_taylor_store_grad LNT_REAL_NAME(lnt_taylor_store_grad)
-#define lnt_taylor_sum_temperature LNT_REAL_NAME(lnt_taylor_sum_temperature)
+#define lnt_taylor_finish_grads LNT_REAL_NAME(lnt_taylor_finish_grads)
 #define lnt_taylor_shared LNT_REAL_NAME(lnt_taylor_shared)
 
+/* Those of powers of q'.k', with q' and k' as below. */
 void lnt_taylor_coefficients(const lnt_attn_desc *p, real a[LNT_MAX_TERMS]);
 
-/* Queries or keys n0 .. n0+n-1 of head h, normalised and scaled so that x = q.k: as columns
- * [d, ld], n at most LNT_TILE_QUERIES; one of them as a row [d]; keys as rows, given their columns:
- * own [n, *ld], or the tensor itself with its own *ld. */
-void lnt_taylor_columns(const lnt_run *run, bool query, int64_t b, int64_t h, int64_t n0, size_t n,
-                        real *xt, size_t ld);
+/* What is taken from every key of this sequence and kv head, own [d] or the descriptor's; NULL:
+ * nothing.  tile [d, ld] is overwritten. */
+const double *lnt_taylor_center(const lnt_run *run, const lnt_sequence *seq, int64_t kvh,
+                                double *own, real *tile, size_t ld);
+
+/* Queries or keys n0 .. n0+n-1 of head h, centred (keys), normalised and scaled (q', k'): as
+ * columns [d, ld], n at most LNT_TILE_QUERIES; one of them as a row [d]; keys as rows, given their
+ * columns: own [n, *ld], or the tensor itself with its own *ld. */
+void lnt_taylor_columns(const lnt_run *run, bool query, const double *center, int64_t b, int64_t h,
+                        int64_t n0, size_t n, real *xt, size_t ld);
 void lnt_taylor_row(const lnt_run *run, bool query, int64_t b, int64_t h, int64_t n, real *x);
 const real *lnt_taylor_key_rows(const lnt_run *run, int64_t b, int64_t h, int64_t n0, size_t n,
                                 const real *kt, size_t ldt, real *own, size_t *ld);
@@ -28,8 +35,8 @@ const real *lnt_taylor_key_rows(const lnt_run *run, int64_t b, int64_t h, int64_
 /* Stores dq or dk given the gradient g [d, ld] of those columns; overwrites g and xt [d, ld]. */
 void lnt_taylor_store_grad(const lnt_run *run, bool query, int64_t b, int64_t h, int64_t n0,
                            size_t n, real *g, real *xt, size_t ld);
-/* The gradient of the temperatures, once every dq is stored. */
-void lnt_taylor_sum_temperature(const lnt_run *run);
+/* Once every dq and dk is stored: the gradient of the temperatures, and through a mean key. */
+void lnt_taylor_finish_grads(const lnt_run *run);
 /* Bytes of lnt_run.shared. */
 size_t lnt_taylor_shared(const lnt_attn_desc *p);
 

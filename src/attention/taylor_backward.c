@@ -50,7 +50,7 @@ static void walk_queries(const chunk_job *job, taylor_scratch *s, size_t n)
 {
     const kernels *ker = job->ker;
     const size_t lanes = lnt_round_up(n, ker->lanes);
-    for (cursor c = lnt_taylor_begin(s), next = c; !lnt_taylor_at_end(s, &c); c = next)
+    for (cursor c = s->first, next = c; !lnt_taylor_at_end(s, &c); c = next)
         for (size_t g = 0; g < s->heads; g++) {
             const real *qt = s->qt + g * s->d * TOKENS;
             next = c;
@@ -144,7 +144,7 @@ static void walk_keys(const chunk_job *job, taylor_scratch *s, size_t keys, size
 {
     const kernels *ker = job->ker;
     const size_t lanes = lnt_round_up(keys, ker->lanes), wide = lnt_round_up(s->m, ker->lanes);
-    for (cursor c = lnt_taylor_begin(s), next = c; !lnt_taylor_at_end(s, &c); c = next) {
+    for (cursor c = s->first, next = c; !lnt_taylor_at_end(s, &c); c = next) {
         real *rows = s->grad.s + c.feature * s->mp, *z = s->grad.z + c.feature;
         next = c;
         const size_t made = lnt_taylor_block(ker, s, &next, s->kt, lanes, false);
@@ -209,7 +209,8 @@ void lnt_taylor_backward(lnt_run *run)
     for (int64_t unit = 0; unit < run->sequences * KVH; unit++) {
         const int64_t q = unit / KVH, kvh = unit % KVH;
         const chunk_job job = lnt_chunk_job(run, q, kvh);
-        taylor_scratch s = lnt_taylor_open(run);
+        taylor_scratch s = lnt_taylor_open(&job);
+        s.center = lnt_taylor_center(run, &job.seq, kvh, s.mean, s.kt, TOKENS);
         const size_t s_count = s.F * s.mp, z_count = pad(s.F);
         lnt_memory_copy(s.mem, lnt_memory_of(run->io->state_in, q, kvh), s_count, z_count);
         lnt_memory_copy(s.grad, lnt_memory_of(g->dstate_out, q, kvh), s_count, z_count);
@@ -218,5 +219,5 @@ void lnt_taylor_backward(lnt_run *run)
         if (g->dstate_in)
             lnt_memory_copy(lnt_memory_of(g->dstate_in, q, kvh), s.grad, s_count, z_count);
     }
-    lnt_taylor_sum_temperature(run);
+    lnt_taylor_finish_grads(run);
 }

@@ -9,8 +9,6 @@
 
 static void take_backward(lnt_arena *arena, taylor_scratch *s)
 {
-    s->grad.s = take(arena, s->F, s->mp);
-    s->grad.z = take(arena, 1, pad(s->F));
     s->dn = take(arena, s->heads * TOKENS, s->mp);
     s->dnt = take(arena, s->heads * s->m, TOKENS);
     s->dden = take(arena, s->heads, TOKENS);
@@ -22,6 +20,7 @@ static void take_backward(lnt_arena *arena, taylor_scratch *s)
     s->dk = take(arena, TOKENS, s->dp);
     s->up = take(arena, 1, TOKENS);
     s->next = take(arena, 1, TOKENS);
+    s->grad = (memory){ .s = take(arena, s->F, s->mp), .z = take(arena, 1, pad(s->F)) };
 }
 
 taylor_scratch lnt_taylor_take(lnt_arena *arena, const lnt_attn_desc *p)
@@ -34,8 +33,6 @@ taylor_scratch lnt_taylor_take(lnt_arena *arena, const lnt_attn_desc *p)
                          .terms = (size_t)p->terms };
     s.dp = pad(s.d);
     s.mp = pad(s.m);
-    s.mem.s = take(arena, s.F, s.mp);
-    s.mem.z = take(arena, 1, pad(s.F));
     s.kt = take(arena, s.d, TOKENS);
     s.qt = take(arena, group * s.d, TOKENS);
     s.k_own = take(arena, TOKENS, s.dp);
@@ -46,19 +43,30 @@ taylor_scratch lnt_taylor_take(lnt_arena *arena, const lnt_attn_desc *p)
     s.phi = take(arena, BLOCK + s.d, TOKENS);
     s.prefix = take(arena, s.terms + 1, TOKENS);
     s.sums = take(arena, 1, BLOCK + s.d);
+    s.added = take(arena, p->compensated ? BLOCK + s.d : 0, s.mp);
     s.ones = take(arena, 1, TOKENS);
     s.inverse = take(arena, 1, TOKENS);
+    s.mean = lnt_arena_take(arena, p->center_mean ? s.d : 0, sizeof *s.mean);
     if (p->backward) take_backward(arena, &s);
     return s;
 }
 
-taylor_scratch lnt_taylor_open(const lnt_run *run)
+taylor_scratch lnt_taylor_open_in(lnt_arena *arena, const chunk_job *job)
 {
+    taylor_scratch s = lnt_taylor_take(arena, job->run->p);
+    lnt_taylor_coefficients(job->run->p, s.a);
+    for (size_t i = 0; i < TOKENS; i++) s.ones[i] = 1;
+    lnt_taylor_take_part(&s, 0, 1);
+    return s;
+}
+
+taylor_scratch lnt_taylor_open(const chunk_job *job)
+{
+    const lnt_run *run = job->run;
     lnt_arena arena = { .base = run->scratch + (size_t)omp_get_thread_num() * run->scratch_stride,
                         .capacity = run->scratch_stride };
-    taylor_scratch s = lnt_taylor_take(&arena, run->p);
-    lnt_taylor_coefficients(run->p, s.a);
-    for (size_t i = 0; i < TOKENS; i++) s.ones[i] = 1;
+    taylor_scratch s = lnt_taylor_open_in(&arena, job);
+    if (run->p->state != LNT_STATE_ALWAYS) s.mem = lnt_memory_take(&arena, run->p);
     return s;
 }
 
@@ -66,25 +74,30 @@ size_t lnt_taylor_scratch(const lnt_attn_desc *p)
 {
     lnt_arena counting = { 0 };
     lnt_taylor_take(&counting, p);
+    if (p->state != LNT_STATE_ALWAYS) lnt_memory_take(&counting, p);
     return counting.overflow ? SIZE_MAX : counting.used;
 }
 
 /* ---- monomials ------------------------------------------------------------------------------- */
 
-cursor lnt_taylor_begin(const taylor_scratch *s)
-{
-    return (cursor){ .run = lnt_basis_begin((int64_t)s->d, 0), .feature = 0 };
-}
-
-bool lnt_taylor_at_end(const taylor_scratch *s, const cursor *c)
-{
-    return c->run.degree >= (int)s->terms;
-}
+bool lnt_taylor_at_end(const taylor_scratch *s, const cursor *c) { return c->feature >= s->end; }
 
 static void advance(const taylor_scratch *s, cursor *c)
 {
     c->feature += (size_t)lnt_basis_length(&c->run);
     if (!lnt_basis_next(&c->run)) c->run = lnt_basis_begin((int64_t)s->d, c->run.degree + 1);
+}
+
+void lnt_taylor_take_part(taylor_scratch *s, size_t part, size_t parts)
+{
+    s->first = (cursor){ .run = lnt_basis_begin((int64_t)s->d, 0), .feature = 0 };
+    s->end = s->F;
+    if (parts == 1) return;
+    cursor c = s->first;
+    while (c.feature < s->F * part / parts) advance(s, &c); /* whole runs only */
+    s->first = c;
+    while (c.feature < s->F * (part + 1) / parts) advance(s, &c);
+    s->end = c.feature;
 }
 
 /* What index t of a prefix multiplies the number of orderings by; the last one also by p, as an
@@ -185,7 +198,7 @@ void lnt_taylor_load_keys(const chunk_job *job, taylor_scratch *s, int64_t t, si
 {
     const lnt_run *run = job->run;
     const int64_t row = job->seq.k0 + t, b = job->seq.b;
-    lnt_taylor_columns(run, false, b, job->kvh, row, n, s->kt, TOKENS);
+    lnt_taylor_columns(run, false, s->center, b, job->kvh, row, n, s->kt, TOKENS);
     s->ldk = s->dp;
     s->ldv = s->mp;
     s->k = lnt_taylor_key_rows(run, b, job->kvh, row, n, s->kt, TOKENS, s->k_own, &s->ldk);
@@ -202,10 +215,20 @@ void lnt_taylor_load_queries(const chunk_job *job, taylor_scratch *s, int64_t t,
     const lnt_run *run = job->run;
     const int64_t first = job->kvh * (int64_t)s->heads;
     for (size_t g = 0; g < s->heads; g++)
-        lnt_taylor_columns(run, true, job->seq.b, first + (int64_t)g, job->seq.q0 + t, n,
+        lnt_taylor_columns(run, true, NULL, job->seq.b, first + (int64_t)g, job->seq.q0 + t, n,
                            s->qt + g * s->d * TOKENS, TOKENS);
     memset(s->o, 0, s->heads * TOKENS * s->mp * sizeof(real));
     memset(s->den, 0, s->heads * TOKENS * sizeof(real));
+}
+
+int64_t lnt_taylor_finish(const chunk_job *job, taylor_scratch *s, int64_t t, size_t n)
+{
+    int64_t nonpositive = 0;
+    for (size_t g = 0; g < s->heads; g++)
+        lnt_tile_finish(job->run, job->ker, &job->seq, job->kvh * (int64_t)s->heads + (int64_t)g,
+                        t, n, s->o + g * TOKENS * s->mp, s->mp, s->den + g * TOKENS, NULL,
+                        s->inverse, &nonpositive);
+    return nonpositive;
 }
 
 void lnt_taylor_scores(const chunk_job *job, taylor_scratch *s, size_t g, size_t n)
@@ -230,12 +253,29 @@ void lnt_taylor_read_within(const chunk_job *job, taylor_scratch *s, size_t n)
     }
 }
 
+/* Rows from `feature` on of S and z += the `made` monomials in phi times the values, and their sums. */
+static void add_keys(const chunk_job *job, taylor_scratch *s, size_t feature, size_t made, size_t keys)
+{
+    const kernels *ker = job->ker;
+    const size_t wide = lnt_round_up(s->m, ker->lanes), at = feature * s->mp;
+    ker->gemv(s->sums, s->phi, TOKENS, s->ones, made, keys);
+    if (!s->mem.low_s) {
+        ker->gemm_nn(s->mem.s + at, s->mp, s->phi, TOKENS, s->v, s->ldv, made, wide, keys, 1);
+        ker->axpy(s->mem.z + feature, (real)job->run->sign, s->sums, made);
+        return;
+    }
+    ker->gemm_nn(s->added, wide, s->phi, TOKENS, s->v, s->ldv, made, wide, keys, 0);
+    ker->add_compensated(s->mem.s + at, s->mem.low_s + at, s->mp, s->added, wide, made, s->m);
+    if (job->run->sign < 0) ker->scale(s->sums, -1, made);
+    ker->add_compensated(s->mem.z + feature, s->mem.low_z + feature, made, s->sums, made, 1, made);
+}
+
 void lnt_taylor_walk(const chunk_job *job, taylor_scratch *s, size_t queries, size_t keys)
 {
     const kernels *ker = job->ker;
     const size_t wide = lnt_round_up(s->m, ker->lanes);
     const size_t q_lanes = lnt_round_up(queries, ker->lanes);
-    for (cursor c = lnt_taylor_begin(s), next = c; !lnt_taylor_at_end(s, &c); c = next) {
+    for (cursor c = s->first, next = c; !lnt_taylor_at_end(s, &c); c = next) {
         real *rows = s->mem.s + c.feature * s->mp, *z = s->mem.z + c.feature;
         for (size_t g = 0; queries && g < s->heads; g++) {
             next = c;
@@ -249,8 +289,6 @@ void lnt_taylor_walk(const chunk_job *job, taylor_scratch *s, size_t queries, si
         next = c;
         const size_t made =
             lnt_taylor_block(ker, s, &next, s->kt, lnt_round_up(keys, ker->lanes), false);
-        ker->gemm_nn(rows, s->mp, s->phi, TOKENS, s->v, s->ldv, made, wide, keys, 1);
-        ker->gemv(s->sums, s->phi, TOKENS, s->ones, made, keys);
-        ker->axpy(z, (real)job->run->sign, s->sums, made);
+        add_keys(job, s, c.feature, made, keys);
     }
 }

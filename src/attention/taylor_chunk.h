@@ -10,7 +10,15 @@
 /* Tokens in a chunk; monomials in a block, and up to one run more. */
 enum { TOKENS = LNT_TILE_QUERIES, BLOCK = 64 };
 
+/* Where a walk over the monomials stands: the run to come, and the place of its first monomial. */
+typedef struct cursor {
+    lnt_basis_run run;
+    size_t feature;
+} cursor;
+
 typedef struct taylor_scratch {
+    cursor first;                  /* a walk is over the monomials from here ... */
+    size_t end;                    /* ... to here: all of them, or a part */
     size_t d, m, F, dp, mp, heads; /* heads that share a state */
     size_t terms;
     real a[LNT_MAX_TERMS];
@@ -24,7 +32,10 @@ typedef struct taylor_scratch {
     real *phi;            /* [BLOCK + d, TOKENS] */
     real *prefix;         /* [terms + 1][TOKENS]: products of the first indices */
     real *sums;           /* [BLOCK + d] */
+    real *added;          /* [BLOCK + d, mp]: what a chunk adds, where sums are compensated */
     real *ones, *inverse; /* [TOKENS] */
+    double *mean;         /* [d], where keys are centred by it */
+    const double *center; /* what is taken from every key: mean, the descriptor's, or NULL */
     /* backward */
     memory grad;          /* gradient of the state after this chunk */
     real *dn, *dnt;       /* [heads][TOKENS, mp], [heads][m, TOKENS] */
@@ -36,15 +47,10 @@ typedef struct taylor_scratch {
     real *up, *next;      /* gradient of a prefix [TOKENS] */
 } taylor_scratch;
 
-/* Where a walk over all monomials stands: the run to come, and the place of its first monomial. */
-typedef struct cursor {
-    lnt_basis_run run;
-    size_t feature;
-} cursor;
-
 #define lnt_taylor_take LNT_REAL_NAME(lnt_taylor_take)
+#define lnt_taylor_open_in LNT_REAL_NAME(lnt_taylor_open_in)
 #define lnt_taylor_open LNT_REAL_NAME(lnt_taylor_open)
-#define lnt_taylor_begin LNT_REAL_NAME(lnt_taylor_begin)
+#define lnt_taylor_take_part LNT_REAL_NAME(lnt_taylor_take_part)
 #define lnt_taylor_at_end LNT_REAL_NAME(lnt_taylor_at_end)
 #define lnt_taylor_block LNT_REAL_NAME(lnt_taylor_block)
 #define lnt_taylor_block_grad LNT_REAL_NAME(lnt_taylor_block_grad)
@@ -53,15 +59,23 @@ typedef struct cursor {
 #define lnt_taylor_scores LNT_REAL_NAME(lnt_taylor_scores)
 #define lnt_taylor_read_within LNT_REAL_NAME(lnt_taylor_read_within)
 #define lnt_taylor_walk LNT_REAL_NAME(lnt_taylor_walk)
+#define lnt_taylor_finish LNT_REAL_NAME(lnt_taylor_finish)
+#define lnt_taylor_parts LNT_REAL_NAME(lnt_taylor_parts)
+#define lnt_taylor_parts_shared LNT_REAL_NAME(lnt_taylor_parts_shared)
+#define lnt_taylor_parts_forward LNT_REAL_NAME(lnt_taylor_parts_forward)
 #define lnt_taylor_scratch LNT_REAL_NAME(lnt_taylor_scratch)
 #define lnt_taylor_backward LNT_REAL_NAME(lnt_taylor_backward)
 
+/* All but mem. */
 taylor_scratch lnt_taylor_take(lnt_arena *arena, const lnt_attn_desc *p);
-/* This thread's scratch of a run. */
-taylor_scratch lnt_taylor_open(const lnt_run *run);
+/* What is left of an arena, and this thread's scratch, mem included unless a state is always given:
+ * ready for a walk over all monomials of the job.  center is still to be set. */
+taylor_scratch lnt_taylor_open_in(lnt_arena *arena, const chunk_job *job);
+taylor_scratch lnt_taylor_open(const chunk_job *job);
 size_t lnt_taylor_scratch(const lnt_attn_desc *p); /* bytes */
 
-cursor lnt_taylor_begin(const taylor_scratch *s);
+/* Walks are over part `part` of `parts` from now on. */
+void lnt_taylor_take_part(taylor_scratch *s, size_t part, size_t parts);
 bool lnt_taylor_at_end(const taylor_scratch *s, const cursor *c);
 /* The next block of monomials of xt [d, TOKENS] into phi; how many, and where the walk stands then. */
 size_t lnt_taylor_block(const kernels *ker, taylor_scratch *s, cursor *c, const real *xt,
@@ -78,8 +92,17 @@ void lnt_taylor_load_queries(const chunk_job *job, taylor_scratch *s, int64_t t,
 void lnt_taylor_scores(const chunk_job *job, taylor_scratch *s, size_t g, size_t n);
 /* The direct form over the keys of the chunk, each query up to its own. */
 void lnt_taylor_read_within(const chunk_job *job, taylor_scratch *s, size_t n);
-/* One walk over the monomials: the queries read S and z, then the keys are added to them. */
+/* One walk: the queries read S and z, then the keys are added to them. */
 void lnt_taylor_walk(const chunk_job *job, taylor_scratch *s, size_t queries, size_t keys);
+
+/* n queries of every head of the group from query t on are summed: divided and stored. */
+int64_t lnt_taylor_finish(const chunk_job *job, taylor_scratch *s, int64_t t, size_t n);
+
+/* The parts that each state of a run is cut into, 1: none; the bytes of lnt_run.shared that takes
+ * behind the first lnt_taylor_shared; and the forward run. */
+size_t lnt_taylor_parts(const lnt_run *run);
+size_t lnt_taylor_parts_shared(const lnt_attn_desc *p);
+void lnt_taylor_parts_forward(lnt_run *run);
 
 void lnt_taylor_backward(lnt_run *run);
 

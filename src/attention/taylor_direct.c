@@ -4,25 +4,29 @@
  *
  * O(n^2 (d + m + P)) time, O(d + m) scratch per thread.  Fewer operations than the state form while n
  * is below about the number of monomials.  See docs/math/taylor.md */
+#include <math.h>
+
 #include "attention/taylor.h"
 
 static void load_queries(const lnt_run *run, lnt_feature_tile *feature, int64_t b, int64_t h,
                          int64_t n0, size_t n, real *columns, size_t ld)
 {
     (void)feature;
-    lnt_taylor_columns(run, true, b, h, n0, n, columns, ld);
+    lnt_taylor_columns(run, true, NULL, b, h, n0, n, columns, ld);
 }
 
 static const real *read_keys(const lnt_run *run, lnt_feature_tile *feature, int64_t b, int64_t h,
                              int64_t n0, size_t n, real *own, size_t *ld)
 {
-    lnt_taylor_columns(run, false, b, h, n0, n, feature->phi, feature->ld);
+    lnt_taylor_columns(run, false, feature->center, b, h, n0, n, feature->phi, feature->ld);
     return lnt_taylor_key_rows(run, b, h, n0, n, feature->phi, feature->ld, own, ld);
 }
 
 void lnt_taylor_coefficients(const lnt_attn_desc *p, real a[LNT_MAX_TERMS])
 {
-    for (int64_t t = 0; t < p->terms; t++) a[t] = (real)lnt_problem_coefficient(p, t);
+    const double factor = lnt_problem_score_factor(p);
+    for (int64_t t = 0; t < p->terms; t++)
+        a[t] = (real)(lnt_problem_coefficient(p, t) / pow(factor, (double)t));
 }
 
 static void weights(const lnt_run *run, const kernels *ker, real *x, size_t ld, size_t keys,
@@ -72,7 +76,13 @@ static void store_dk(const lnt_run *run, lnt_feature_tile *feature, int64_t b, i
     lnt_taylor_store_grad(run, false, b, h, n0, n, columns, feature->phi, ld);
 }
 
-static const lnt_direct kind = { .queries = load_queries,
+static void begin(const lnt_run *run, lnt_feature_tile *feature, const lnt_sequence *seq, int64_t kvh)
+{
+    feature->center = lnt_taylor_center(run, seq, kvh, feature->mean, feature->phi, feature->ld);
+}
+
+static const lnt_direct kind = { .begin = begin,
+                                 .queries = load_queries,
                                  .keys = read_keys,
                                  .weights = weights,
                                  .statistic = inverse,
@@ -85,7 +95,7 @@ static void forward(lnt_run *run) { lnt_direct_forward(&kind, run); }
 static void backward(lnt_run *run)
 {
     lnt_direct_backward(&kind, run);
-    lnt_taylor_sum_temperature(run);
+    lnt_taylor_finish_grads(run);
 }
 
 static double cost(const lnt_attn_desc *p)

@@ -1,9 +1,11 @@
 /* attention/taylor_input.c - q and k as Taylor attention sees them, and back.
  *
- *     plain        q' = scale q                      k' = k
- *     taylorshift  q' = scale tau q / |q|            k' = k / |k|        |x| at least 1e-12
+ *     plain        q' = scale q                      k' = k - mu
+ *     taylorshift  q' = scale tau r q / |q|          k' = r k / |k|      |x| at least 1e-12
  *
- * so that x = q'.k'.  With u = x / |x| and c the factor, dx = c / |x| (g - u (u.g)), and the gradient
+ * so that x = q'.k', with taylorshift x = q'.k' / sqrt(d), r = d^(1/4): its coefficients are those of
+ * (x sqrt(d))^p then, and no monomial of normalised vectors gets small as d grows.  mu is given, or the mean of the keys; then the gradients of the keys lose their
+ * mean as well.  With u = x / |x| and c the factor, dx = c / |x| (g - u (u.g)), and the gradient
  * of a head's temperature tau is the sum of scale u.g over its queries. */
 #include <math.h>
 #include <string.h>
@@ -12,16 +14,17 @@
 
 static const double least_norm = 1e-12;
 
-/* What a vector of head h is multiplied by besides 1 / |x|. */
-static double factor_of(const lnt_run *run, bool query, int64_t h)
-{
-    if (!query) return 1;
-    return run->p->scale * (run->p->temperature ? run->p->temperature[h] : 1);
-}
-
 static bool is_normalised(const lnt_run *run)
 {
     return run->p->normalize == LNT_NORMALIZE_TAYLORSHIFT;
+}
+
+/* What a vector of head h is multiplied by besides 1 / |x|. */
+static double factor_of(const lnt_run *run, bool query, int64_t h)
+{
+    const double root = sqrt(lnt_problem_score_factor(run->p));
+    if (!query) return root;
+    return root * run->p->scale * (run->p->temperature ? run->p->temperature[h] : 1);
 }
 
 /* norm[i] = |column i of x|, at least 1e-12. */
@@ -35,14 +38,36 @@ static void norms(const kernels *ker, const real *x, size_t ld, size_t d, size_t
     }
 }
 
-void lnt_taylor_columns(const lnt_run *run, bool query, int64_t b, int64_t h, int64_t n0, size_t n,
-                        real *xt, size_t ld)
+const double *lnt_taylor_center(const lnt_run *run, const lnt_sequence *seq, int64_t kvh,
+                                double *own, real *tile, size_t ld)
+{
+    const kernels *ker = run_kernels(run);
+    const size_t d = (size_t)run->p->dim;
+    if (run->p->center) return run->p->center + kvh * run->p->dim;
+    if (!run->p->center_mean) return NULL;
+    real ones[LNT_TILE_QUERIES];
+    for (size_t i = 0; i < LNT_TILE_QUERIES; i++) ones[i] = 1;
+    memset(own, 0, d * sizeof *own);
+    for (int64_t t = 0; t < seq->nk; t += LNT_TILE_QUERIES) {
+        const int64_t left = seq->nk - t;
+        const size_t n = (size_t)(left < LNT_TILE_QUERIES ? left : LNT_TILE_QUERIES);
+        load_columns(ker, tile, ld, &run->io->k, seq->b, kvh, seq->k0 + t, n, 1);
+        for (size_t c = 0; c < d; c++)
+            own[c] += (double)ker->dot(tile + c * ld, ones, n) / (double)seq->nk;
+    }
+    return own;
+}
+
+void lnt_taylor_columns(const lnt_run *run, bool query, const double *center, int64_t b, int64_t h,
+                        int64_t n0, size_t n, real *xt, size_t ld)
 {
     const kernels *ker = run_kernels(run);
     const double factor = factor_of(run, query, h);
     const size_t lanes = lnt_round_up(n, ker->lanes), d = (size_t)run->p->dim;
     load_columns(ker, xt, ld, query ? &run->io->q : &run->io->k, b, h, n0, n,
                  is_normalised(run) ? 1 : factor);
+    for (size_t c = 0; center && c < d; c++)
+        for (size_t i = 0; i < n; i++) xt[c * ld + i] -= (real)center[c];
     if (!is_normalised(run)) return;
     real inverse[LNT_TILE_QUERIES];
     norms(ker, xt, ld, d, lanes, inverse);
@@ -54,7 +79,8 @@ const real *lnt_taylor_key_rows(const lnt_run *run, int64_t b, int64_t h, int64_
                                 const real *kt, size_t ldt, real *own, size_t *ld)
 {
     const kernels *ker = run_kernels(run);
-    if (!is_normalised(run)) return read_rows(ker, own, ld, &run->io->k, b, h, n0, n);
+    const bool as_it_is = !is_normalised(run) && !run->p->center && !run->p->center_mean;
+    if (as_it_is) return read_rows(ker, own, ld, &run->io->k, b, h, n0, n);
     transpose(ker, own, *ld, kt, ldt, n, (size_t)run->p->dim);
     return own;
 }
@@ -65,6 +91,8 @@ void lnt_taylor_row(const lnt_run *run, bool query, int64_t b, int64_t h, int64_
     const size_t d = (size_t)run->p->dim;
     load_rows(ker, x, d, query ? &run->io->q : &run->io->k, b, h, n, 1, 1);
     double factor = factor_of(run, query, h);
+    for (size_t c = 0; c < d && run->p->center && !query; c++)
+        x[c] -= (real)run->p->center[(size_t)h * d + c];
     if (is_normalised(run)) {
         const double length = sqrt((double)ker->dot(x, x, d));
         factor /= length > least_norm ? length : least_norm;
@@ -119,7 +147,7 @@ void lnt_taylor_store_grad(const lnt_run *run, bool query, int64_t b, int64_t h,
 }
 
 /* In a fixed order, and in double: the same bits for any number of threads. */
-void lnt_taylor_sum_temperature(const lnt_run *run)
+static void sum_temperature(const lnt_run *run)
 {
     double *sum = run->grads->dtemperature;
     for (int64_t h = 0; sum && h < run->p->heads; h++) {
@@ -127,8 +155,34 @@ void lnt_taylor_sum_temperature(const lnt_run *run)
         for (int64_t s = 0; s < run->sequences; s++) {
             const lnt_sequence q = lnt_io_sequence(run->io, s);
             const real *share = kept_share(run, q.b, h, q.q0);
-            for (int64_t i = 0; i < q.nq; i++) sum[h] += run->p->scale * (double)share[i];
+            const double root = sqrt(lnt_problem_score_factor(run->p));
+            for (int64_t i = 0; i < q.nq; i++) sum[h] += root * run->p->scale * (double)share[i];
         }
+    }
+}
+
+/* k' = k - mean k: dk = dk' - mean dk'. */
+static void through_mean(const lnt_run *run, const lnt_sequence *seq, int64_t kvh)
+{
+    const lnt_tensor *dk = &run->grads->dk;
+    for (int64_t c = 0; c < dk->shape[3]; c++) {
+        double sum = 0;
+        for (int64_t i = 0; i < seq->nk; i++)
+            sum += lnt_tensor_get(dk, seq->b, kvh, seq->k0 + i, c);
+        for (int64_t i = 0; i < seq->nk; i++) {
+            const int64_t n = seq->k0 + i;
+            lnt_tensor_set(dk, seq->b, kvh, n, c,
+                           lnt_tensor_get(dk, seq->b, kvh, n, c) - sum / (double)seq->nk);
+        }
+    }
+}
+
+void lnt_taylor_finish_grads(const lnt_run *run)
+{
+    sum_temperature(run);
+    for (int64_t s = 0; run->p->center_mean && s < run->sequences; s++) {
+        const lnt_sequence seq = lnt_io_sequence(run->io, s);
+        for (int64_t kvh = 0; kvh < run->p->kv_heads; kvh++) through_mean(run, &seq, kvh);
     }
 }
 

@@ -30,16 +30,22 @@ static void update_prefix(const lnt_basis_run *run, const real *x, bool query,
     }
 }
 
-static void phi(const lnt_run *run, lnt_feature_tile *feature, const lnt_tensor *t, int64_t b,
-                int64_t h, int64_t n, bool query, real *out, size_t ld)
+static void score(const lnt_run *run, lnt_feature_tile *feature, int64_t b, int64_t h, int64_t n,
+                  bool query, real *out)
 {
-    (void)t; /* it is q or k */
-    (void)ld;
-    real *x = feature->phi; /* [d] */
+    (void)feature;
+    lnt_taylor_row(run, query, b, h, n, out);
+}
+
+static void phi(const lnt_run *run, lnt_feature_tile *feature, int64_t b, int64_t h, int64_t n,
+                bool query, real *out)
+{
+    real *x = feature->phi /* [d] */, a[LNT_MAX_TERMS] = { 0 };
+    lnt_taylor_coefficients(run->p, a);
     lnt_taylor_row(run, query, b, h, n, x);
     for (int p = 0; p < run->p->terms; p++) {
         real prefix[LNT_MAX_TERMS];
-        prefix[0] = query ? (real)lnt_problem_coefficient(run->p, p) : 1;
+        prefix[0] = query ? a[p] : 1;
         lnt_basis_run r = lnt_basis_begin(run->p->dim, p);
         do {
             update_prefix(&r, x, query, prefix);
@@ -48,11 +54,43 @@ static void phi(const lnt_run *run, lnt_feature_tile *feature, const lnt_tensor 
     }
 }
 
-static void forward(lnt_run *run) { lnt_recurrent_forward(phi, run); }
+static void weights(const lnt_run *run, const kernels *ker, real *x, size_t padded)
+{
+    real a[LNT_MAX_TERMS] = { 0 };
+    lnt_taylor_coefficients(run->p, a);
+    ker->polynomial(x, x, a, (size_t)run->p->terms, padded);
+}
+
+static void absorb_take(lnt_arena *arena, const lnt_attn_desc *p) { lnt_taylor_take(arena, p); }
+
+static void absorb(const chunk_job *job, lnt_arena *arena, memory mem, const real *k, size_t ldk,
+                   real *v, size_t ldv, size_t n)
+{
+    taylor_scratch s = lnt_taylor_open_in(arena, job);
+    s.mem = mem;
+    job->ker->load_columns(s.kt, TOKENS, k, LNT_REAL_DTYPE, (int64_t)ldk, 1, n, s.d, 1);
+    s.v = v;
+    s.ldv = ldv;
+    lnt_taylor_walk(job, &s, 0, n);
+}
+
+static const lnt_recurrent kind = { .phi = phi,
+                                    .score = score,
+                                    .weights = weights,
+                                    .absorb = absorb,
+                                    .absorb_take = absorb_take };
+
+static const char *refuses(const lnt_attn_desc *p)
+{
+    return p->center_mean ? "token by token the mean key is not known" : NULL;
+}
+
+static void forward(lnt_run *run) { lnt_recurrent_forward(&kind, run); }
 
 static size_t scratch(const lnt_attn_desc *p)
 {
-    const size_t own = lnt_recurrent_scratch(p), back = p->backward ? lnt_taylor_scratch(p) : 0;
+    const size_t own = lnt_recurrent_scratch(&kind, p);
+    const size_t back = p->backward ? lnt_taylor_scratch(p) : 0;
     return own > back ? own : back;
 }
 
@@ -60,6 +98,7 @@ const lnt_algo LNT_REAL_NAME(lnt_algo_taylor_recurrent) = { .mechanism = LNT_TAY
                                                             .name = "taylor/recurrent",
                                                             .rate = 8e-11,
                                                             .cost = lnt_recurrent_cost,
+                                                            .refuses = refuses,
                                                             .takes_state = true,
                                                             .shared = lnt_taylor_shared,
                                                             .scratch = scratch,

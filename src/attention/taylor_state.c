@@ -6,19 +6,9 @@
  * Monomials are made a block at a time, one token a column, each from its prefix by one multiply,
  * and multiplied with their rows of S while both are in cache; no array of tokens x F exists.
  * Coefficients and multiplicities are on the side of q.  Causal in chunks: inside a chunk the
- * masked direct form.  O(n (4 m F + C (d + m))) time, one state and O(C (d + m)) scratch for each
+ * masked direct form.  Where there are few states, threads share each (taylor_parts.c).  O(n (4 m F + C (d + m))) time, one state and O(C (d + m)) scratch for each
  * thread, whatever n.  See docs/math/taylor.md */
 #include "attention/taylor_chunk.h"
-
-static int64_t finish(const chunk_job *job, taylor_scratch *s, int64_t t, size_t n)
-{
-    int64_t nonpositive = 0;
-    for (size_t g = 0; g < s->heads; g++)
-        lnt_tile_finish(job->run, job->ker, &job->seq, job->kvh * (int64_t)s->heads + (int64_t)g,
-                        t, n, s->o + g * TOKENS * s->mp, s->mp, s->den + g * TOKENS, NULL,
-                        s->inverse, &nonpositive);
-    return nonpositive;
-}
 
 static int64_t run_sequence(const chunk_job *job, taylor_scratch *s)
 {
@@ -39,7 +29,7 @@ static int64_t run_sequence(const chunk_job *job, taylor_scratch *s)
             lnt_taylor_read_within(job, s, n);
         }
         lnt_taylor_walk(job, s, n, causal ? n : 0);
-        nonpositive += finish(job, s, t, n);
+        nonpositive += lnt_taylor_finish(job, s, t, n);
     }
     return nonpositive;
 }
@@ -51,11 +41,16 @@ static void forward(lnt_run *run)
     const int threads = chunk_threads(run);
     int64_t nonpositive = 0;
     if (!run->partial) lnt_clear_gaps(run, &io->out, false);
+    if (lnt_taylor_parts(run) > 1) {
+        lnt_taylor_parts_forward(run);
+        return;
+    }
 #pragma omp parallel for schedule(dynamic) num_threads(threads) reduction(+ : nonpositive)
     for (int64_t unit = 0; unit < run->sequences * KVH; unit++) {
         const int64_t q = unit / KVH, kvh = unit % KVH;
-        taylor_scratch s = lnt_taylor_open(run);
         const chunk_job job = lnt_chunk_job(run, q, kvh);
+        taylor_scratch s = lnt_taylor_open(&job);
+        s.center = lnt_taylor_center(run, &job.seq, kvh, s.mean, s.kt, TOKENS);
         if (io->state_out) s.mem = lnt_memory_of(io->state_out, q, kvh);
         lnt_memory_copy(s.mem, lnt_memory_of(io->state_in, q, kvh), s.F * s.mp, pad(s.F));
         nonpositive += run_sequence(&job, &s);
@@ -67,6 +62,12 @@ static double cost(const lnt_attn_desc *p)
 {
     const double within = p->causal ? 2 * TOKENS * (double)(p->dim + p->dim_value) : 0;
     return lnt_state_flops(p) + (double)p->batch * (double)p->heads * (double)p->length_q * within;
+}
+
+static size_t shared(const lnt_attn_desc *p)
+{
+    const size_t first = lnt_taylor_shared(p), parts = lnt_taylor_parts_shared(p);
+    return parts > SIZE_MAX - LNT_ALIGN - first ? SIZE_MAX : lnt_round_up(first, LNT_ALIGN) + parts;
 }
 
 static int64_t chunk(const lnt_attn_desc *p)
@@ -81,7 +82,7 @@ const lnt_algo LNT_REAL_NAME(lnt_algo_taylor_state) = { .mechanism = LNT_TAYLOR,
                                                         .cost = cost,
                                                         .chunk = chunk,
                                                         .takes_state = true,
-                                                        .shared = lnt_taylor_shared,
+                                                        .shared = shared,
                                                         .scratch = lnt_taylor_scratch,
                                                         .forward = forward,
                                                         .backward = lnt_taylor_backward };

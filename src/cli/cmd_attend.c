@@ -4,6 +4,7 @@
  * handing the state on).  A state takes them as a stream; that is how --chunk works, and the only
  * way for softmax, whose cache no plan takes, to continue a state. */
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 
 #include "cli/clock.h"
 #include "cli/commands.h"
+#include "cli/compare.h"
 #include "cli/indices.h"
 #include "cli/json.h"
 #include "cli/operands.h"
@@ -23,16 +25,17 @@ typedef struct job {
     const options *o;
     lnt_ctx *ctx;
     lnt_attn_desc desc;
-    double *per_head, fitted[MAX_TERMS];
+    double *per_head, *center, fitted[MAX_TERMS];
     operands in;
     lnt_tensor out, result; /* in the dtype computed in; in that of Q, if another */
     lnt_state *state;       /* NULL: none is needed */
     lnt_plan_info info;
-    char algorithm[64];
+    char algorithm[96];
     double seconds;
     int64_t nonpositive, divergent;
     double rank;
-    lnt_array indices; /* cur: [B,H,2,M], of queries and of keys; data NULL: not wanted */
+    lnt_array indices;  /* cur: [B,H,2,M], of queries and of keys; data NULL: not wanted */
+    comparison against; /* with --compare */
 } job;
 
 static bool has_state(const options *o)
@@ -43,7 +46,10 @@ static bool has_state(const options *o)
 static int check_usage(const options *o, const lnt_attn_desc *desc)
 {
     const char *output = opt_text(o, OPT_OUTPUT), *state_out = opt_text(o, OPT_STATE_OUT);
-    if (!output && !state_out)
+    if (opt_given(o, OPT_COMPARE) && opt_given(o, OPT_STATE_IN))
+        return fail_usage("--compare cannot be used with --state-in: softmax needs the keys "
+                          "themselves, and a state has only their sums");
+    if (!output && !state_out && !opt_given(o, OPT_COMPARE))
         return fail_usage("%s is missing: say where the result goes", option_name(OPT_OUTPUT));
     if (output && state_out && !strcmp(output, state_out))
         return fail_usage("--output and --state-out are the same file, '%s'", output);
@@ -128,6 +134,15 @@ static int run_plan(job *j)
     return failed;
 }
 
+/* The algorithms that ran: a last piece that is shorter may have taken another. */
+static void note_algorithm(job *j)
+{
+    const char *name = lnt_state_algorithm(j->state);
+    const size_t used = strlen(j->algorithm);
+    if (!name || strstr(j->algorithm, name)) return;
+    snprintf(j->algorithm + used, sizeof j->algorithm - used, "%s%s", used ? " + " : "", name);
+}
+
 /* Causal: keys before the first query are only remembered, the rest goes token by token. */
 static lnt_status stream_causal(job *j)
 {
@@ -136,20 +151,21 @@ static lnt_status stream_causal(job *j)
     const int64_t piece = opt_whole(j->o, OPT_CHUNK, n_q);
     const lnt_tensor first_k = tensor_rows(k, 0, before), first_v = tensor_rows(v, 0, before);
     lnt_status status = before ? lnt_state_append(j->state, &first_k, &first_v) : LNT_OK;
-    for (int64_t at = 0; at < n_q && !status;) {
+    int64_t at = 0;
+    do { /* once even where there is nothing to read */
         const int64_t n = n_q - at < piece ? n_q - at : piece;
         const lnt_tensor qs = tensor_rows(q, at, n), ks = tensor_rows(k, before + at, n);
         const lnt_tensor vs = tensor_rows(v, before + at, n), outs = tensor_rows(&j->out, at, n);
-        status = lnt_state_step(j->state, &qs, &ks, &vs, &outs);
+        if (!status) status = lnt_state_step(j->state, &qs, &ks, &vs, &outs);
+        note_algorithm(j);
         at += n;
-    }
+    } while (at < n_q && !status);
     return status;
 }
 
 static int run_state(job *j)
 {
     const int64_t tokens = lnt_state_tokens(j->state, 0), rows = lnt_state_nonpositive(j->state);
-    snprintf(j->algorithm, sizeof j->algorithm, "%s/state", lnt_mechanism_name(j->desc.mechanism));
     if (lnt_state_reserve(j->state, tokens + j->desc.length_k)) return fail_ctx(j->ctx);
     const double start = now_seconds();
     lnt_status status;
@@ -158,6 +174,7 @@ static int run_state(job *j)
     } else { /* no order among these tokens: every query sees them all, and those before */
         status = lnt_state_append(j->state, &j->in.k.view, &j->in.v.view);
         if (!status) status = lnt_state_query(j->state, &j->in.q.view, &j->out);
+        note_algorithm(j);
     }
     j->seconds = now_seconds() - start;
     j->nonpositive = lnt_state_nonpositive(j->state) - rows;
@@ -237,7 +254,15 @@ static int write_results(job *j)
     return write_state(j, state_path);
 }
 
-static void print_text(const job *j, size_t state_bytes)
+/* Of the state that ran, or that would; NaN: no size_t holds it. */
+static double state_bytes(const job *j)
+{
+    if (j->state) return (double)lnt_state_bytes(j->state);
+    const bool known = j->info.state_bytes || j->info.state_elements == 0;
+    return known ? (double)j->info.state_bytes : NAN;
+}
+
+static void print_text(const job *j)
 {
     const lnt_attn_desc *d = &j->desc;
     printf("%s%s, %s, on cpu (%s, %d thread%s)\n", j->algorithm, d->causal ? ", causal" : "",
@@ -247,8 +272,10 @@ static void print_text(const job *j, size_t state_bytes)
            (long long)d->batch, (long long)d->heads, (long long)d->kv_heads,
            (long long)d->length_q, (long long)d->length_k, (long long)d->dim,
            (long long)d->dim_value);
-    printf("%.4g ms, %.4g GFLOP/s, state of %zu bytes\n", 1e3 * j->seconds,
-           j->seconds > 0 ? 1e-9 * j->info.flops / j->seconds : 0.0, state_bytes);
+    printf("%.4g ms, %.4g GFLOP/s, state ", 1e3 * j->seconds,
+           j->seconds > 0 ? 1e-9 * j->info.flops / j->seconds : 0.0);
+    if (isnan(state_bytes(j))) printf("too large to count\n");
+    else printf("of %.0f bytes\n", state_bytes(j));
     if (j->nonpositive)
         printf("%lld rows had a denominator that was not above zero\n", (long long)j->nonpositive);
     if (d->mechanism == LNT_CUR && j->rank > 0)
@@ -256,6 +283,7 @@ static void print_text(const job *j, size_t state_bytes)
     if (j->divergent)
         printf("%lld pseudo-inverses diverged and were started again from the norms\n",
                (long long)j->divergent);
+    if (opt_given(j->o, OPT_COMPARE)) comparison_print(d, &j->against);
     if (opt_given(j->o, OPT_OUTPUT)) printf("wrote %s\n", opt_text(j->o, OPT_OUTPUT));
     if (opt_given(j->o, OPT_INDICES_OUT)) printf("wrote %s\n", opt_text(j->o, OPT_INDICES_OUT));
     if (opt_given(j->o, OPT_STATE_OUT)) printf("wrote %s\n", opt_text(j->o, OPT_STATE_OUT));
@@ -263,9 +291,8 @@ static void print_text(const job *j, size_t state_bytes)
 
 static void print_results(const job *j)
 {
-    const size_t state_bytes = j->state ? lnt_state_bytes(j->state) : j->info.state_bytes;
     if (!opt_given(j->o, OPT_JSON)) {
-        print_text(j, state_bytes);
+        print_text(j);
         return;
     }
     json line = json_begin(stdout);
@@ -276,13 +303,14 @@ static void print_results(const job *j)
     json_whole(&line, "threads", lnt_ctx_threads(j->ctx));
     json_real(&line, "seconds", j->seconds);
     json_real(&line, "flops", j->info.flops);
-    json_whole(&line, "state_bytes", (int64_t)state_bytes);
+    json_real(&line, "state_bytes", state_bytes(j));
     json_whole(&line, "nonpositive_denominators", j->nonpositive);
     if (j->desc.mechanism == LNT_CUR) {
         json_whole(&line, "landmarks", j->desc.landmarks);
         json_whole(&line, "pinv_divergences", j->divergent);
         json_real(&line, "pinv_rank", j->rank);
     }
+    if (opt_given(j->o, OPT_COMPARE)) comparison_json(&line, &j->desc, &j->against);
     json_end(&line);
 }
 
@@ -300,6 +328,7 @@ static int attend(job *j)
     if (!status) status = operands_shape(&j->in, j->o, &j->desc);
     if (!status) status = check_stream(j);
     if (!status) status = request_per_head(j->o, &j->desc, &j->per_head);
+    if (!status) status = request_center(j->o, j->ctx, &j->desc, &j->center);
     if (status) return status;
     const lnt_attn_desc *d = &j->desc;
     if (!opt_given(j->o, OPT_DTYPE)) j->desc.dtype = j->in.q.array.dtype;
@@ -311,6 +340,8 @@ static int attend(job *j)
     if (!status) status = open_state(j);
     if (!status) status = describe(j);
     if (!status) status = run_job(j);
+    if (!status && opt_given(j->o, OPT_COMPARE))
+        status = compare_softmax(j->ctx, d, &j->in, &j->out, j->nonpositive, &j->against);
     if (!status) status = write_results(j);
     if (!status) print_results(j);
     return status;
@@ -329,6 +360,7 @@ static int run(const options *o)
     free(j.indices.data);
     if (j.ctx) operands_free(j.ctx, &j.in);
     free(j.per_head);
+    free(j.center);
     lnt_ctx_destroy(j.ctx);
     return status;
 }
@@ -344,7 +376,13 @@ const command cmd_attend = {
         "them, and options that name them are checked against them.  K and V may have fewer\n"
         "heads than Q (each serves several).  Y has the dtype of Q.  A state file continues a\n"
         "sequence: with --causal the keys follow the tokens of --state-in; without, every query\n"
-        "sees those tokens and all of K.  -o may be left out where only --state-out is wanted.\n",
+        "sees those tokens and all of K.  -o may be left out with --state-out or --compare.\n"
+        "\n"
+        "--compare softmax computes exact softmax of the same Q, K, V in double (its scale is\n"
+        "1/sqrt(dim), or --scale for both) and tells the error, over all and by position, and the\n"
+        "scores.  Below 1 % of relative error a result can be trusted, below 5 % it is rough,\n"
+        "else it cannot be trusted; nor where a denominator was not above zero.  Its time goes\n"
+        "with the square of N.\n",
     .operands = 3,
     .run = run,
 };

@@ -106,13 +106,14 @@ static int bench_one(const options *o)
 {
     lnt_ctx *ctx = NULL;
     lnt_attn_desc desc;
-    double *per_head = NULL, fitted[MAX_TERMS];
+    double *per_head = NULL, *center = NULL, fitted[MAX_TERMS];
     measurement m;
     table t;
     int status = request_mechanism(o, &desc);
     if (!status) status = request_shape(o, &desc);
     if (!status) status = request_per_head(o, &desc, &per_head);
     if (!status) status = request_context(o, 0, &ctx);
+    if (!status) status = request_center(o, ctx, &desc, &center);
     if (!status) status = request_fit(o, ctx, 1, &desc, fitted);
     if (!status)
         status = measure(ctx, &desc, (pass_kind)opt_whole(o, OPT_PASS, PASS_FORWARD), &m);
@@ -125,6 +126,7 @@ static int bench_one(const options *o)
         print_explanation();
     }
     free(per_head);
+    free(center);
     lnt_ctx_destroy(ctx);
     return status;
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "cli/commands.h"
+#include "cli/heads.h"
 #include "cli/json.h"
 #include "cli/report.h"
 #include "cli/request.h"
@@ -18,7 +19,7 @@ typedef struct figure {
     bool applies;
 } figure;
 
-enum { FIGURES = 16 };
+enum { FIGURES = 17 };
 
 /* The crossovers of the paper on TaylorShift, which is three terms: the first length at which its
  * state form, one head of width d, does fewer operations (N0) and holds fewer numbers (N1) than
@@ -34,10 +35,30 @@ static double paper_memory(double d)
     return ceil(((d + 2) * d + 1 + root) / 4);
 }
 
-static void collect(const lnt_attn_desc *desc, const lnt_plan_info *p, figure out[FIGURES])
+/* What softmax does for one token with a cache of n: 2 d + 2 m + 3 for each, in every head. */
+static double cache_flops(const lnt_attn_desc *d)
+{
+    return (double)d->heads * (double)d->length_k * (2 * (double)(d->dim + d->dim_value) + 3);
+}
+
+static bool is_some(double value) { return !(value <= 0); } /* NaN: too large to count */
+
+static const char *crossover_meaning(const lnt_attn_desc *desc, bool calibrated)
+{
+    if (desc->mechanism == LNT_CUR)
+        return calibrated ? "faster than softmax from length, measured here"
+                          : "faster than softmax from length, by the rates built in";
+    return calibrated ? "state form faster from length, measured here"
+                      : "state form faster from length, by the rates built in";
+}
+
+static void collect(const lnt_attn_desc *desc, const lnt_plan_info *p, bool calibrated,
+                    figure out[FIGURES])
 {
     const bool shift = desc->mechanism == LNT_TAYLOR && desc->terms == 3;
     const double d = (double)desc->dim;
+    /* 0 also where no size_t holds it */
+    const double bytes = p->state_bytes || p->state_elements == 0 ? (double)p->state_bytes : NAN;
     const figure all[FIGURES] = {
         { "chunk", "tokens per chunk or tile", TOKENS, (double)p->chunk, p->chunk > 0 },
         { "seconds", "forward run, estimated", SECONDS, p->seconds, p->seconds > 0 },
@@ -45,27 +66,27 @@ static void collect(const lnt_attn_desc *desc, const lnt_plan_info *p, figure ou
         { "flops_backward", "operations, backward", COUNT, p->flops_backward,
           desc->backward != 0 },
         { "flops_direct", "operations, direct form", COUNT, p->flops_direct, p->flops_direct > 0 },
-        { "flops_state", "operations, state form", COUNT, p->flops_state, p->flops_state > 0 },
-        { "entries_direct", "numbers held, direct form", COUNT, p->entries_direct,
+        { "flops_state", "operations, state form", COUNT, p->flops_state,
+          is_some(p->flops_state) },
+        { "entries_direct", "numbers held by a head, direct form", COUNT, p->entries_direct,
           p->entries_direct > 0 },
-        { "entries_state", "numbers held, state form", COUNT, p->entries_state,
-          p->entries_state > 0 },
-        { "crossover_speed",
-          desc->mechanism == LNT_CUR ? "faster than softmax from length"
-                                     : "state form faster from length",
-          TOKENS, p->crossover_speed,
+        { "entries_state", "numbers held by a head, state form", COUNT, p->entries_state,
+          is_some(p->entries_state) },
+        { "crossover_speed", crossover_meaning(desc, calibrated), TOKENS, p->crossover_speed,
           p->crossover_speed > 0 },
-        { "crossover_speed_paper", "  by the paper, one head (N0)", TOKENS, paper_speed(d), shift },
-        { "crossover_memory_paper", "  smaller, by the paper (N1)", TOKENS, paper_memory(d),
+        { "crossover_speed_paper", "  fewer operations, by the paper (N0)", TOKENS, paper_speed(d),
+          shift },
+        { "crossover_memory_paper", "  fewer numbers, by the paper (N1)", TOKENS, paper_memory(d),
           shift },
         { "flops_per_token", "operations of one step", COUNT, p->flops_per_token,
-          p->flops_per_token > 0 },
+          is_some(p->flops_per_token) },
+        { "kv_cache_flops_per_token", "  of softmax with its cache, at this length", COUNT,
+          cache_flops(desc), cache_flops(desc) > 0 && desc->mechanism != LNT_SOFTMAX },
         { "state_elements", "numbers in the state of a sequence", COUNT, p->state_elements,
-          p->state_elements > 0 },
-        { "state_bytes", "state, all sequences", BYTES, (double)p->state_bytes,
-          p->state_bytes > 0 || p->state_elements == 0 }, /* 0 also where no size_t holds it */
-        { "kv_cache_elements", "numbers in a softmax cache", COUNT, p->kv_cache_elements,
-          p->kv_cache_elements > 0 },
+          is_some(p->state_elements) },
+        { "kv_cache_elements", "  in the cache of softmax, at this length", COUNT,
+          p->kv_cache_elements, p->kv_cache_elements > 0 },
+        { "state_bytes", "state, all sequences", BYTES, bytes, true },
         { "workspace_bytes", "scratch of the plan", BYTES, (double)p->workspace_bytes, true },
     };
     for (int i = 0; i < FIGURES; i++) out[i] = all[i];
@@ -92,6 +113,7 @@ static void print_json(const lnt_ctx *ctx, const lnt_attn_desc *d, const lnt_pla
     json_flag(&line, "causal", d->causal != 0);
     for (int i = 0; i < FIGURES; i++)
         if (figures[i].applies) json_real(&line, figures[i].field, figures[i].value);
+    if (heads_apply(d)) heads_json(&line, d);
     json_end(&line);
 }
 
@@ -129,6 +151,7 @@ static void print_text(const lnt_ctx *ctx, const lnt_attn_desc *d, const lnt_pla
         }
     }
     table_print(&t, stdout);
+    if (heads_apply(d)) heads_print(d, stdout);
 }
 
 static int show(const options *o, lnt_ctx *ctx, const lnt_attn_desc *desc)
@@ -146,7 +169,7 @@ static int show(const options *o, lnt_ctx *ctx, const lnt_attn_desc *desc)
     const lnt_status status = lnt_plan_describe(plan, &info);
     lnt_plan_destroy(plan);
     if (status) return fail_ctx(ctx);
-    collect(desc, &info, figures);
+    collect(desc, &info, !opt_given(o, OPT_NO_CALIBRATE), figures);
     if (opt_given(o, OPT_JSON)) print_json(ctx, desc, &info, figures);
     else print_text(ctx, desc, &info, figures);
     return EXIT_OK;
@@ -156,11 +179,12 @@ static int run(const options *o)
 {
     lnt_ctx *ctx = NULL;
     lnt_attn_desc desc;
-    double *per_head = NULL, fitted[MAX_TERMS];
+    double *per_head = NULL, *center = NULL, fitted[MAX_TERMS];
     int status = request_mechanism(o, &desc);
     if (!status) status = request_shape(o, &desc);
     if (!status) status = request_per_head(o, &desc, &per_head);
     if (!status) status = request_context(o, 0, &ctx);
+    if (!status) status = request_center(o, ctx, &desc, &center);
     if (!status) status = request_fit(o, ctx, 1, &desc, fitted);
     if (!status) {
         desc.backward = opt_whole(o, OPT_PASS, PASS_FORWARD) == PASS_BACKWARD;
@@ -168,6 +192,7 @@ static int run(const options *o)
         status = show(o, ctx, &desc);
     }
     free(per_head);
+    free(center);
     lnt_ctx_destroy(ctx);
     return status;
 }
@@ -178,7 +203,10 @@ const command cmd_plan = {
     .usage = "--mechanism M --heads H --dim D --length N [options]",
     .summary = "Tells what a problem costs: the algorithm chosen, operations, memory, crossover",
     .details = "\n"
-               "The choice rests on a short measurement of this machine.  Operations and numbers\n"
-               "held are those of all heads and sequences unless they say otherwise.\n",
+               "The choice rests on a short measurement of this machine.  Operations and bytes\n"
+               "are those of all heads and sequences unless they say otherwise.  taylor: also\n"
+               "what they would be with heads * dim split into other numbers of heads, values as\n"
+               "wide as keys (heads_table); three terms: by the formulas of TaylorShift too, and\n"
+               "its crossovers N0 and N1 of one head.  What no 64-bit number counts is null.\n",
     .run = run,
 };

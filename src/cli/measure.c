@@ -29,6 +29,7 @@ typedef struct trial {
     lnt_state *state;
     int64_t steps; /* per sample */
     int64_t row;   /* next token of data */
+    const char *stepped; /* the algorithm that a step ran */
 } trial;
 
 static bool grows(const trial *t) { return t->desc.mechanism == LNT_SOFTMAX; }
@@ -95,6 +96,7 @@ static lnt_status sample_steps(trial *t, double *seconds)
     const double start = now_seconds();
     for (int64_t i = 0; i < t->steps && !status; i++) status = one_step(t, state);
     *seconds = (now_seconds() - start) / (double)t->steps;
+    t->stepped = lnt_state_algorithm(state);
     if (state != t->state) lnt_state_destroy(state);
     return status;
 }
@@ -173,7 +175,8 @@ static double useful_flops(const trial *t)
 /* Bytes that a step has to touch of its state. */
 static double state_bytes(const trial *t)
 {
-    if (!grows(t)) return (double)lnt_state_bytes(t->state);
+    if (!grows(t))
+        return t->info.state_elements * (double)t->desc.batch * (t->desc.dtype == LNT_F64 ? 8 : 4);
     return t->info.kv_cache_elements * (double)t->desc.batch *
            (double)lnt_dtype_size(t->desc.dtype);
 }
@@ -215,6 +218,8 @@ static int run_trial(trial *t, measurement *out)
     if (!status) status = time_trial(t, BENCH_SECONDS, &time);
     if (!status) status = measure_peaks(t, out);
     if (status) return fail_ctx(t->ctx);
+    snprintf(out->algorithm, sizeof out->algorithm, "%s",
+             t->pass == PASS_STEP ? t->stepped : t->info.algorithm);
     out->seconds = time.median;
     const double tokens = (double)t->desc.batch *
                           (t->pass == PASS_STEP ? 1 : (double)t->desc.length_q);
@@ -228,13 +233,7 @@ static int run_trial(trial *t, measurement *out)
 static int verify_trial(const trial *t, measurement *out)
 {
     lnt_attn_desc desc = t->desc;
-    if (t->pass == PASS_STEP) {
-        snprintf(out->algorithm, sizeof out->algorithm, "%s/state",
-                 lnt_mechanism_name(desc.mechanism));
-    } else {
-        snprintf(out->algorithm, sizeof out->algorithm, "%s", t->info.algorithm);
-        desc.algorithm = t->info.algorithm;
-    }
+    if (t->pass != PASS_STEP) desc.algorithm = t->info.algorithm;
     return workload_verify(t->ctx, &desc, t->pass, &out->relative_error);
 }
 

@@ -120,7 +120,9 @@ int operands_convert(operands *in, lnt_dtype dtype)
     return status;
 }
 
-/* The score of query i and key j of head h. */
+enum { SAMPLES = 48 }; /* of queries and of keys, spread evenly */
+
+/* The score of query i and key j of head h, what is taken from the key aside. */
 static double score(const operands *in, const lnt_attn_desc *desc, int64_t b, int64_t h, int64_t i,
                     int64_t j)
 {
@@ -129,7 +131,8 @@ static double score(const operands *in, const lnt_attn_desc *desc, int64_t b, in
     double dot = 0, q_square = 0, k_square = 0;
     for (int64_t c = 0; c < desc->dim; c++) {
         const double q = lnt_tensor_get(&in->q.view, b, h, i, c);
-        const double k = lnt_tensor_get(&in->k.view, b, kv, j, c);
+        const double k = lnt_tensor_get(&in->k.view, b, kv, j, c) -
+                         (desc->center ? desc->center[kv * desc->dim + c] : 0);
         dot += q * k;
         q_square += q * q;
         k_square += k * k;
@@ -141,19 +144,29 @@ static double score(const operands *in, const lnt_attn_desc *desc, int64_t b, in
     return scale * tau * dot / fmax(sqrt(q_square * k_square), 1e-24);
 }
 
+/* The sum of the squares of the scores of one query with some keys; about their mean where the mean
+ * key is taken from each. */
+static double sum_squares(const operands *in, const lnt_attn_desc *desc, int64_t b, int64_t h,
+                          int64_t i)
+{
+    double sum = 0, square = 0;
+    for (int64_t t = 0; t < SAMPLES && desc->length_k; t++) {
+        const double x = score(in, desc, b, h, i, desc->length_k * t / SAMPLES);
+        sum += x;
+        square += x * x;
+    }
+    return desc->center_mean ? square - sum * sum / SAMPLES : square;
+}
+
 double operands_sigma(const operands *in, const lnt_attn_desc *desc)
 {
-    enum { SAMPLES = 48 }; /* of each, spread evenly */
     double square = 0, count = 0;
     for (int64_t b = 0; b < desc->batch; b++)
         for (int64_t h = 0; h < desc->heads; h++)
-            for (int64_t s = 0; s < SAMPLES && desc->length_q; s++)
-                for (int64_t t = 0; t < SAMPLES && desc->length_k; t++) {
-                    const double x = score(in, desc, b, h, desc->length_q * s / SAMPLES,
-                                           desc->length_k * t / SAMPLES);
-                    square += x * x;
-                    count++;
-                }
+            for (int64_t s = 0; s < SAMPLES && desc->length_q; s++) {
+                square += sum_squares(in, desc, b, h, desc->length_q * s / SAMPLES);
+                count += SAMPLES;
+            }
     const double sigma = count > 0 ? sqrt(square / count) : 1;
     return sigma < 10 ? sigma : 10; /* beyond, no polynomial is near e^x; NaN stays out too */
 }

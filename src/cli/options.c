@@ -84,6 +84,11 @@ static const char *device_choice(int index)
     return names[index];
 }
 
+static const char *compare_choice(int index) /* what is exact */
+{
+    return index == 0 ? lnt_mechanism_name(LNT_SOFTMAX) : NULL;
+}
+
 static const option_row table[OPTION_COUNT] = {
     [OPT_MECHANISM] = { "mechanism", 0, KIND_CHOICE, NULL, SHAPED, .problem = true,
                         .choice = mechanism_choice, .help = "what to compute" },
@@ -115,6 +120,9 @@ static const option_row table[OPTION_COUNT] = {
                   .help = "added to the denominator (1e-6); linear" },
     [OPT_DECAY] = { "decay", 0, KIND_DECAYS, "G[,G...]", SHAPED, LINEAR, .problem = true,
                     .help = "factor of what is remembered, a token; one per kv head; linear" },
+    [OPT_COMPENSATED] = { "compensated", 0, KIND_FLAG, NULL, SHAPED, LINEAR | TAYLOR,
+                          .problem = true,
+                          .help = "sums lose nothing, however many tokens; linear, taylor" },
     [OPT_TERMS] = { "terms", 0, KIND_WHOLE, "P", SHAPED, TAYLOR, .problem = true, .min = 1,
                     .max = MAX_TERMS,
                     .help = "of a0 + a1 x + ... in place of e^x, 1 to 32 (4); taylor" },
@@ -129,6 +137,8 @@ static const option_row table[OPTION_COUNT] = {
     [OPT_TEMPERATURE] = { "temperature", 0, KIND_TEMPERATURES, "T[,T...]", SHAPED, TAYLOR,
                           .problem = true,
                           .help = "factor of the normalised q (1); one per head; taylor" },
+    [OPT_CENTER] = { "center", 0, KIND_TEXT, "none|mean|FILE.npy", SHAPED, TAYLOR, .problem = true,
+                     .help = "taken from every key: its mean, or [kv heads, dim] (none); taylor" },
     [OPT_OUTPUT_NORM] = { "output-norm", 0, KIND_FLAG, NULL, SHAPED, TAYLOR, .problem = true,
                           .help = "multiply by sqrt(keys seen / dim); taylor" },
     [OPT_LANDMARKS] = { "landmarks", 0, KIND_WHOLE, "M", SHAPED, CUR, .problem = true, .min = 1,
@@ -178,6 +188,8 @@ static const option_row table[OPTION_COUNT] = {
                        .help = "tokens that come before the first key (.safetensors)" },
     [OPT_STATE_OUT] = { "state-out", 0, KIND_TEXT, "FILE", CMD_ATTEND,
                         .help = "save what is remembered after the last key (.safetensors)" },
+    [OPT_COMPARE] = { "compare", 0, KIND_CHOICE, NULL, CMD_ATTEND, .choice = compare_choice,
+                      .help = "tell how far the result is from exact softmax, and if to trust it" },
     [OPT_OUTPUT] = { "output", 'o', KIND_TEXT, "FILE", CMD_ATTEND,
                      .help = "where the result goes (.npy)" },
     [OPT_JSON] = { "json", 0, KIND_FLAG, NULL, SHAPED | CMD_INFO,
@@ -210,8 +222,9 @@ option_id options_first_problem(const options *o)
 int options_check_mechanism(const options *o)
 {
     const int64_t mechanism = o->value[OPT_MECHANISM].whole;
+    const int taken = 1 << mechanism | (o->value[OPT_COMPARE].given ? SOFTMAX : 0);
     for (int id = 0; id < OPTION_COUNT; id++)
-        if (o->value[id].given && table[id].mechanisms && !(table[id].mechanisms >> mechanism & 1))
+        if (o->value[id].given && table[id].mechanisms && !(table[id].mechanisms & taken))
             return fail_usage("--%s does not apply to %s", table[id].name,
                               mechanism_choice((int)mechanism));
     return EXIT_OK;

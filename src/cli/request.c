@@ -57,6 +57,13 @@ static int check_combinations(const options *o)
     if (opt_given(o, OPT_TEMPERATURE) &&
         opt_whole(o, OPT_NORMALIZE, LNT_NORMALIZE_NONE) != LNT_NORMALIZE_TAYLORSHIFT)
         return fail_usage("--temperature needs --normalize taylorshift");
+    const char *center = opt_text(o, OPT_CENTER);
+    if (center && strcmp(center, "none") != 0 &&
+        opt_whole(o, OPT_NORMALIZE, LNT_NORMALIZE_NONE) != LNT_NORMALIZE_NONE)
+        return fail_usage("--center needs --normalize none: keys of length 1 are not centred");
+    if (center && !strcmp(center, "mean") && (opt_given(o, OPT_CAUSAL) || step))
+        return fail_usage("--center mean looks at every key and cannot be %s; give a FILE.npy",
+                          step ? "used in a step" : "causal");
     if (opt_given(o, OPT_DECAY) && !opt_given(o, OPT_CAUSAL) && !step)
         return fail_usage("--decay needs --causal: without an order of tokens nothing fades");
     return EXIT_OK;
@@ -127,6 +134,7 @@ int request_mechanism(const options *o, lnt_attn_desc *desc)
     if (listed) desc->coefficients = o->coefficients;
     desc->normalize = (lnt_normalize)opt_whole(o, OPT_NORMALIZE, LNT_NORMALIZE_NONE);
     desc->output_norm = opt_given(o, OPT_OUTPUT_NORM);
+    desc->compensated = opt_given(o, OPT_COMPENSATED);
     request_cur(o, desc);
     if (opt_given(o, OPT_SEED)) desc->seed = o->value[OPT_SEED].seed;
     return desc->algorithm ? check_algorithm(desc->algorithm, desc->mechanism) : EXIT_OK;
@@ -172,6 +180,40 @@ int request_per_head(const options *o, lnt_attn_desc *desc, double **owned)
                         owned);
         desc->temperature = *owned;
     }
+    return status;
+}
+
+/* An array [kv_heads, dim], or [dim] for every head, as doubles. */
+static int read_center(lnt_ctx *ctx, const char *path, const lnt_attn_desc *desc, double **out)
+{
+    lnt_array a;
+    if (lnt_npy_read(ctx, path, &a)) return fail_ctx(ctx);
+    const int64_t width = a.rank ? a.shape[a.rank - 1] : 0, heads = a.rank == 2 ? a.shape[0] : 1;
+    const bool fits = (a.rank == 1 || (a.rank == 2 && heads == desc->kv_heads)) && width == desc->dim;
+    const size_t count = (size_t)(desc->kv_heads * desc->dim);
+    int status = EXIT_OK;
+    if (!fits)
+        status = fail("--center: '%s' must be of shape [%lld,%lld] (kv heads, width) or [%lld]", path,
+                      (long long)desc->kv_heads, (long long)desc->dim, (long long)desc->dim);
+    if (!status && !(*out = calloc(count, sizeof **out))) status = fail_memory(count * sizeof **out);
+    const lnt_tensor t = lnt_tensor_bhnd(a.data, a.dtype, 1, 1, heads, width);
+    for (int64_t i = 0; !status && i < desc->kv_heads * desc->dim; i++)
+        (*out)[i] = lnt_tensor_get(&t, 0, 0, i / width % heads, i % width);
+    lnt_array_free(ctx, &a);
+    return status;
+}
+
+int request_center(const options *o, lnt_ctx *ctx, lnt_attn_desc *desc, double **owned)
+{
+    const char *text = opt_text(o, OPT_CENTER);
+    *owned = NULL;
+    if (!text || !strcmp(text, "none")) return EXIT_OK;
+    if (!strcmp(text, "mean")) {
+        desc->center_mean = 1;
+        return EXIT_OK;
+    }
+    const int status = read_center(ctx, text, desc, owned);
+    desc->center = *owned;
     return status;
 }
 

@@ -21,6 +21,9 @@ int request_shape(const options *o, lnt_attn_desc *desc);
  * frees *owned. */
 int request_per_head(const options *o, lnt_attn_desc *desc, double **owned);
 
+/* desc->center or desc->center_mean with --center, shapes known; the caller frees *owned. */
+int request_center(const options *o, lnt_ctx *ctx, lnt_attn_desc *desc, double **owned);
+
 /* desc->coefficients with --coefficients fit, for --sigma or else sigma. */
 int request_fit(const options *o, lnt_ctx *ctx, double sigma, lnt_attn_desc *desc,
                 double fitted[MAX_TERMS]);

@@ -2,6 +2,7 @@
 #include "cli/table.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -64,10 +65,15 @@ static const char *text_prefixed(double value, const prefix *prefixes, const cha
                                  size_t capacity)
 {
     const prefix *p = prefixes;
+    if (!isfinite(value)) {
+        snprintf(text, capacity, "too large");
+        return text;
+    }
     while (p[1].name && value < p->size) p++;
     const double scaled = value / p->size;
     const int decimals = scaled >= 99.95 ? 0 : scaled >= 9.995 ? 1 : 2;
-    snprintf(text, capacity, "%.*f %s%s", decimals, scaled, p->name, unit);
+    if (scaled >= 1e4) snprintf(text, capacity, "%.2e%s%s", value, *unit ? " " : "", unit);
+    else snprintf(text, capacity, "%.*f %s%s", decimals, scaled, p->name, unit);
     return text;
 }
 
@@ -88,7 +94,7 @@ const char *text_bytes(double bytes, char *text, size_t capacity)
 
 const char *text_count(double count, char *text, size_t capacity)
 {
-    if (count >= 1000) return text_prefixed(count, large, "", text, capacity);
+    if (!(count < 1000)) return text_prefixed(count, large, "", text, capacity);
     snprintf(text, capacity, "%.4g", count);
     return text;
 }

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-enum { TABLE_COLUMNS = 12, TABLE_ROWS = 48, TABLE_CELL = 64 };
+enum { TABLE_COLUMNS = 12, TABLE_ROWS = 256, TABLE_CELL = 64 };
 
 typedef struct table {
     int columns, rows; /* row 0 holds the headings */
@@ -23,7 +23,8 @@ void table_cell(table *t, const char *format, ...)
     ;
 void table_print(const table *t, FILE *to);
 
-/* "1.25 ms", "133 kB": three digits and a prefix.  Returns text. */
+/* "1.25 ms", "133 kB": three digits and a prefix; "too large" for what is not finite.  Returns
+ * text. */
 const char *text_seconds(double seconds, char *text, size_t capacity);
 const char *text_bytes(double bytes, char *text, size_t capacity);
 const char *text_count(double count, char *text, size_t capacity); /* 1.02 M */

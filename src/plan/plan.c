@@ -63,7 +63,10 @@ static lnt_status check_io(const lnt_plan *plan, const lnt_attn_io *io, bool wit
     lnt_status status = lnt_io_check(plan->engine.ctx, &plan->engine.p, io, with_out, sequences);
     if (!status) status = check_state(plan, "state_in", io->state_in);
     if (!status) status = check_state(plan, "state_out", io->state_out);
-    return status;
+    if (status) return status;
+    lnt_state_settle(io->state_in);
+    lnt_state_settle(io->state_out);
+    return LNT_OK;
 }
 
 static void keep_reports(lnt_plan *plan, const lnt_run *run)
@@ -110,6 +113,9 @@ static lnt_status check_partial(lnt_plan *plan, const lnt_attn_io *io, const lnt
     if (p->mechanism == LNT_TAYLOR && p->output_norm)
         return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
                         "partial: output_norm needs the keys of all parts; leave it out");
+    if (p->center_mean)
+        return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
+                        "partial: center_mean needs the keys of all parts; give center instead");
     if (io->sequences || io->lengths_q)
         return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
                         "partial: lengths_q and packed sequences are not taken; run them one by one");
@@ -166,6 +172,8 @@ static lnt_status check_grads(lnt_plan *plan, const lnt_attn_io *io, const lnt_a
     if (!status && g->dstate_out) status = lnt_state_fits(ctx, "dstate_out", g->dstate_out, p, sequences);
     if (!status && g->dstate_in)
         status = lnt_state_fits(ctx, "dstate_in", g->dstate_in, p, sequences);
+    lnt_state_settle(g->dstate_out);
+    lnt_state_settle(g->dstate_in);
     return status;
 }
 
@@ -218,6 +226,12 @@ lnt_status lnt_plan_landmarks(lnt_plan *plan, const lnt_attn_io *io, int64_t s, 
 
 /* ---- describing ------------------------------------------------------------------------------ */
 
+/* A figure of the state form, where its width can be counted. */
+static double counted(const lnt_attn_desc *p, double figure)
+{
+    return lnt_problem_countable(p) ? figure : NAN;
+}
+
 /* One token, all heads, through the state: adding it and reading once. */
 static double step_flops(const lnt_attn_desc *p)
 {
@@ -249,20 +263,21 @@ lnt_status lnt_plan_describe(const lnt_plan *plan, lnt_plan_info *info)
         .size = sizeof *info,
         .algorithm = plan->algo->name,
         .chunk = plan->algo->chunk ? plan->algo->chunk(p) : 1,
-        .flops = cur ? lnt_cur_flops(p) : state ? lnt_state_flops(p) : lnt_direct_flops(p),
+        .flops = cur ? lnt_cur_flops(p) : state ? counted(p, lnt_state_flops(p))
+                                                 : lnt_direct_flops(p),
         .flops_backward = cur     ? lnt_cur_flops_backward(p)
-                          : state ? lnt_state_flops_backward(p)
+                          : state ? counted(p, lnt_state_flops_backward(p))
                                   : lnt_direct_flops_backward(p),
         .flops_direct = lnt_direct_flops(p),
-        .flops_state = lnt_state_flops(p),
+        .flops_state = counted(p, lnt_state_flops(p)),
         .entries_direct = nq * nk + nk * (width + m) + nq * m,
-        .entries_state = direct_only ? 0 : D * m + D + nk * (width + m) + nq * m,
+        .entries_state = direct_only ? 0 : counted(p, D * m + D + nk * (width + m) + nq * m),
         .seconds = lnt_planner_seconds(ctx, plan->index, p),
         .crossover_speed = lnt_planner_crossover(ctx, p),
         .workspace_bytes = plan->engine.memory.capacity,
-        .state_elements = lnt_state_elements(p, p->length_k),
+        .state_elements = counted(p, lnt_state_elements(p, p->length_k)),
         .state_bytes = lnt_state_predict(p, p->length_k),
-        .flops_per_token = step_flops(p),
+        .flops_per_token = counted(p, step_flops(p)),
         .kv_cache_elements = lnt_state_elements(&softmax, p->length_k)
     };
     return LNT_OK;

@@ -116,6 +116,8 @@ def weights(mechanism, q, keys, position, option):
         if "taylorshift" in option:
             scale = option["temperature_of_head"]
             q, keys = unit(q), [unit(k) for k in keys]
+        if "center" in option:
+            keys = [[a - c for a, c in zip(k, option["center_of_head"])] for k in keys]
         logits = [scale * sum(a * b for a, b in zip(q, k)) for k in keys]
         if mechanism == "taylor":
             return [sum(a * x ** p for p, a in enumerate(coefficients(option))) for x in logits]
@@ -233,6 +235,11 @@ def attention(mechanism, q, k, v, option):
         keys = rows_of(k[2], k[1], b * kv_heads + kv)
         values = rows_of(v[2], v[1], b * kv_heads + kv)
         queries = rows_of(q[2], q[1], lead)
+        if option.get("center") == "mean":
+            option = dict(option, center_of_head=[sum(x) / len(keys) for x in zip(*keys)])
+        elif "center" in option:
+            d = q[1][-1]
+            option = dict(option, center_of_head=read(option["center"])[2][kv * d:(kv + 1) * d])
         option = dict(option, decay_of_head=decays[kv % len(decays)],
                       temperature_of_head=temperatures[h % len(temperatures)])
         if mechanism == "cur" and queries and keys:

@@ -71,6 +71,17 @@ for algorithm in direct state recurrent; do # q4 has 4 heads
         --temperature 1.5,-1,2,0.5 --output-norm --causal" taylor terms=3 taylorshift=1 \
         temperature=1.5,-1,2,0.5 output_norm=1 causal=1
 done
+npy make mu.npy 2x8 '<f8' 12 # one vector per kv head of k4
+for algorithm in direct state; do
+    run 1e-5 "q4.npy k4.npy v4.npy" "--algorithm $algorithm --center mean" taylor center=mean
+done
+for algorithm in direct state recurrent; do
+    run 1e-5 "q4.npy k4.npy v4.npy" "--algorithm $algorithm --center mu.npy --causal" taylor \
+        center=mu.npy causal=1
+done
+run 1e-5 "q4.npy k4.npy v4.npy" "--center none" taylor
+fails 1 "--center: 'q2.npy' must be of shape [2,8] (kv heads, width) or [8]" \
+    "$LINNET" attend q4.npy k4.npy v4.npy -o y.npy --mechanism taylor --center q2.npy
 # e^{1/2} (He_0 + He_1 + He_2 / 2) = e^{1/2} (1/2 + x + x^2 / 2)
 run 1e-5 "q2.npy k2.npy v2.npy" "--terms 3 --coefficients fit --sigma 1" taylor \
     coefficients=0.5,1,0.5
@@ -156,6 +167,13 @@ for how in "" "--causal" "--causal --chunk 1" "--algorithm direct" "--algorithm 
         --terms 5
     npy expect stdout.txt 'm["nonpositive_denominators"] == 0'
 done
+
+# A state that 64 bits cannot count has no size, and the direct form does not need it.
+npy make wide.npy 4x700
+succeeds "$LINNET" attend wide.npy wide.npy wide.npy -o y.npy --mechanism taylor --terms 30 --json
+npy expect stdout.txt 'm["state_bytes"] is None and m["algorithm"] == "taylor/direct"'
+succeeds "$LINNET" attend wide.npy wide.npy wide.npy -o y.npy --mechanism taylor --terms 30
+grep -q 'state too large to count' stdout.txt || wrong "a size of the state: $(cat stdout.txt)"
 
 # The operations told are those of the form that ran: through the state the same for every token.
 for length in 100 200; do

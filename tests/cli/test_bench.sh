@@ -22,6 +22,8 @@ for mechanism in softmax linear taylor; do
         measured $limit --mechanism $mechanism --pass $pass --causal
         grep -q "\"pass\": \"$pass\"" stdout.txt || wrong "another pass was measured"
     done
+    # the last is a step, of one token
+    npy expect stdout.txt "m['algorithm'] in ('$mechanism/recurrent', '$mechanism/rows')"
     measured 2e-6 --mechanism $mechanism --kv-heads 1 --dim-value 24 --batch 2
     measured 1e-4 --mechanism $mechanism --kv-heads 1 --dim-value 24 --batch 2 --pass backward
     measured 1e-12 --mechanism $mechanism --dtype f64 --causal

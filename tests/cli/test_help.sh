@@ -20,7 +20,8 @@ done
 
 succeeds "$LINNET" attend --help
 for option in mechanism causal heads kv-heads dim dim-value scale feature-map features eps decay \
-    terms coefficients seed algorithm chunk dtype device threads state-in state-out output json; do
+    terms coefficients seed algorithm chunk dtype device threads state-in state-out compare output \
+    json; do
     grep -qE -- "--$option( |$)" stdout.txt || wrong "--$option is not in the help of attend"
 done
 grep -q 'softmax|linear|taylor' stdout.txt || wrong "the mechanisms are not in the help"

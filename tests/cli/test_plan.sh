@@ -54,12 +54,71 @@ for options in "--mechanism taylor" "--mechanism linear" "--mechanism taylor --t
     ! grep -q paper stdout.txt || wrong "crossovers of another mechanism: $options"
 done
 
-# A state that no machine holds is refused; what needs none is planned all the same.
+# A state that no machine holds is refused; what needs none is planned all the same.  Its size is
+# told as long as 64 bits count the monomials, and no number is made up beyond.
 for terms in 6 9 32; do
     fails 1 "would fit" "$LINNET" plan --mechanism taylor --dim 1000 --terms $terms \
         --algorithm state --no-calibrate
     succeeds "$LINNET" plan --mechanism taylor --dim 1000 --terms $terms --no-calibrate --json
-    npy expect stdout.txt 'm["algorithm"] == "taylor/direct" and m.get("state_bytes", 1) > 0'
+    npy expect stdout.txt 'm["algorithm"] == "taylor/direct"'
+    npy expect stdout.txt 'm["flops"] == m["flops_direct"] > 0'
+    case $terms in 6) relation="is not" ;; *) relation="is" ;; esac
+    for field in flops_state entries_state flops_per_token state_elements; do
+        npy expect stdout.txt "m['$field'] $relation None"
+    done
+done
+npy expect stdout.txt 'm["state_bytes"] is None and m["heads_table"][0]["state_elements"] is None'
+npy expect stdout.txt 'm["heads_table"][-1]["state_elements"] == 8000 * 2 * 32' # of width 1
+succeeds "$LINNET" plan --mechanism taylor --dim 1000 --terms 32 --no-calibrate
+for line in 'operations, state form' 'held by a head, state form' 'operations of one step' \
+    'in the state of a sequence' 'state, all sequences'; do
+    grep -qE "$line +too large\$" stdout.txt || wrong "a size is told for: $line"
+done
+
+# The same width in other heads: TaylorShift 4.3 at three terms, SATA's state and step at any.
+for terms in 2 3 5; do
+    succeeds "$LINNET" plan --mechanism taylor --heads 6 --kv-heads 2 --dim 10 --terms $terms \
+        --length 700 --batch 2 --no-calibrate --json
+    python3 - $terms <<'END'
+import json, math, sys
+P, n, width = int(sys.argv[1]), 700, 60
+plan = json.loads(open("stdout.txt").read())
+rows = plan["heads_table"]
+assert [row["heads"] for row in rows] == [1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30, 60], rows
+assert plan["kv_cache_elements"] == 2 * n * 20, plan
+assert plan["kv_cache_flops_per_token"] == 6 * n * 43, plan
+for row in rows:
+    h, d = row["heads"], row["dim"]
+    assert h * d == width, row
+    assert row["state_elements"] == h * (d + 1) * math.comb(d + P - 1, P - 1), row
+    # Eq. 14 of SATA, degree by degree; the sum is eq. 2.
+    step = sum((4 * d + 2 * p + 4) * math.comb(d + p - 1, p) for p in range(P))
+    assert row["flops_per_token"] == h * step, row
+    assert ("ops_direct" in row) == (P == 3), row
+    if P != 3:
+        continue
+    # In powers of the whole width, as the paper has them for h heads.
+    assert row["ops_direct"] == 4 * n**2 * width + 6 * h * n**2, row
+    assert math.isclose(row["ops_efficient"], n * (4 * width**3 / h**2 + 10 * width**2 / h
+                                                   + 9 * width + 4 * h)), row
+    assert row["entries_direct"] == width * n + 2 * n**2 * h, row
+    assert math.isclose(row["entries_efficient"], width**3 / h**2 + (n + 1) * width**2 / h
+                        + 3 * n * width + n * h), row
+if P == 3: # direct costs more with every head, efficient less
+    for less, more in zip(rows, rows[1:]):
+        for form, sign in ("direct", 1), ("efficient", -1):
+            for what in "ops_", "entries_":
+                assert sign * (more[what + form] - less[what + form]) > 0, (less, more)
+END
+done
+succeeds "$LINNET" plan --mechanism taylor --terms 3 --heads 4 --dim 16 --length 1024 --no-calibrate
+grep -qE '^ +64 +1 ' stdout.txt && grep -q 'efficient' stdout.txt || wrong "no table of heads"
+succeeds "$LINNET" plan --mechanism taylor --heads 720720 --dim 1 --length 9 --no-calibrate
+[ "$(tail -n 1 stdout.txt | awk '{ print $1 }')" = 720720 ] || wrong "the longest table"
+for options in linear "taylor --heads 1048577 --dim 1" "taylor --heads 1048576 --dim 1048576"; do
+    # shellcheck disable=SC2086
+    succeeds "$LINNET" plan --mechanism $options --length 9 --no-calibrate --json
+    ! grep -q heads_table stdout.txt || wrong "a table of heads for $options"
 done
 
 # The state form costs the same per token at any length, the direct form does not.

@@ -74,6 +74,20 @@ for mechanism in softmax linear taylor; do
     npy check y.npy qb.npy k.npy v.npy 1e-5 $mechanism causal=1
 done
 
+# The algorithm told is the one that ran: pieces of a few tokens go token by token.
+told() { # CHUNK MECHANISM ALGORITHM
+    succeeds "$LINNET" attend q.npy k.npy v.npy -o y.npy --mechanism "$2" --causal --chunk "$1" \
+        --json
+    npy expect stdout.txt "m['algorithm'] == '$3'"
+}
+told 4 taylor taylor/recurrent
+told 10 taylor "taylor/state + taylor/recurrent" # 10, 10 and 3
+told 23 taylor taylor/state
+told 1 linear linear/recurrent
+told 23 linear linear/chunked
+told 1 softmax softmax/rows
+told 23 softmax softmax/tiled
+
 # Other dtypes keep a state too.
 npy make q64.npy 1x11x4 '<f8' 4
 for mechanism in softmax linear taylor; do

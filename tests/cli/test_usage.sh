@@ -76,6 +76,10 @@ fails 2 "--temperature: 'warm' is not a finite number" \
     attend --mechanism taylor --normalize taylorshift --temperature 1,warm
 fails 2 "--temperature: 2 numbers for 1 heads; give 1 or one for each" \
     attend --mechanism taylor --normalize taylorshift --temperature 1,2
+fails 2 "--center needs --normalize none" \
+    attend --mechanism taylor --normalize taylorshift --center mean
+fails 2 "--center mean looks at every key" attend --mechanism taylor --causal --center mean
+fails 2 "--center does not apply to linear" attend --mechanism linear --center mean
 fails 2 "--normalize: 'unit' is not one of none, taylorshift" \
     attend --mechanism taylor --normalize unit
 fails 2 "--algorithm: 'tiled' is not one of taylor/direct, taylor/" \

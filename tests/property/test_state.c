@@ -295,6 +295,47 @@ static void states_of_different_problems_do_not_merge(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+/* The plan of the algorithm that a state says it ran, on the same tokens. */
+static lnt_plan *plan_named(lnt_ctx *ctx, attn_case *c, const char *name)
+{
+    lnt_plan *plan;
+    expect_true(c, name, ctx, "a step tells no algorithm", name != NULL);
+    c->desc.algorithm = name;
+    assert_ok(ctx, lnt_plan_create(ctx, &c->desc, &plan));
+    return plan;
+}
+
+static void a_state_names_the_algorithm_that_gives_its_bits(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(2, NULL);
+    static const int64_t tokens[] = { 1, 4, 40 };
+    for (int f = 0; f < STREAM_FORMS; f++) {
+        const char *first = NULL, *last = NULL;
+        for (int i = 0; i < COUNT_OF(tokens); i++) {
+            attn_case c;
+            stream_form(&c, f, tokens[i], LNT_F32);
+            trial t = trial_new(ctx, &c), same = trial_new(ctx, &c);
+            lnt_state *s = stream_state(ctx, &c);
+            assert_null(lnt_state_algorithm(s));
+            assert_ok(ctx, lnt_state_step(s, &t.q.t, &t.k.t, &t.v.t, &t.out.t));
+            last = lnt_state_algorithm(s);
+            lnt_plan *plan = plan_named(ctx, &c, last);
+            assert_ok(ctx, lnt_plan_forward(plan, &same.io));
+            expect_true(&c, last, ctx, "other bits than the algorithm named",
+                        block_same_bits(&t.out, &same.out));
+            if (i == 0) first = last;
+            lnt_plan_destroy(plan);
+            lnt_state_destroy(s);
+            trial_free(&t);
+            trial_free(&same);
+        }
+        assert_string_not_equal(first, last); /* one token, and many at once */
+    }
+    assert_null(lnt_state_algorithm(NULL));
+    lnt_ctx_destroy(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -307,6 +348,7 @@ int main(void)
         cmocka_unit_test(the_tensors_of_a_state_are_named_and_shaped),
         cmocka_unit_test(tensors_that_do_not_fit_a_state_are_refused_and_change_nothing),
         cmocka_unit_test(states_of_different_problems_do_not_merge),
+        cmocka_unit_test(a_state_names_the_algorithm_that_gives_its_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

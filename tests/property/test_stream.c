@@ -223,6 +223,43 @@ static void a_softmax_cache_grows_and_keeps_what_it_holds(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+/* The relative error of a state that has seen the trial's tokens `times` times over, `piece` at a time:
+ * the right answer is that of seeing them once. */
+static double error_after(lnt_ctx *ctx, const attn_case *c, const trial *t, int64_t times,
+                          int64_t piece)
+{
+    lnt_state *s = stream_state(ctx, c);
+    for (int64_t i = 0; i < times; i++)
+        for (int64_t n = 0; n < c->desc.length_k; n += piece) stream_append(ctx, s, t, n, piece);
+    assert_ok(ctx, lnt_state_query(s, &t->q.t, &t->out.t));
+    lnt_state_destroy(s);
+    lnt_attn_desc whole = c->desc;
+    whole.causal = 0;
+    return oracle_error(ctx, &whole, &t->io, 40);
+}
+
+static void compensated_sums_do_not_lose_digits_as_tokens_come(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(2, NULL);
+    for (int m = LNT_LINEAR; m <= LNT_TAYLOR; m++)
+        for (int64_t piece = 1; piece <= 1000; piece *= 1000) {
+            attn_case c = case_make((lnt_mechanism)m, 2, 2, 1000, 1000, 8, 8);
+            c.desc.causal = 1;
+            trial t = trial_new(ctx, &c);
+            const int64_t times = budget(100, piece == 1 ? 200 : 2000);
+            const double plain = error_after(ctx, &c, &t, times, piece);
+            c.desc.compensated = 1;
+            const double first = error_after(ctx, &c, &t, 1, piece);
+            const double last = error_after(ctx, &c, &t, times, piece);
+            expect_below(&c, NULL, ctx, "compensated sums", last, 1.25 * first);
+            expect_true(&c, NULL, ctx, "plain sums lost nothing: what is there to show?",
+                        plain > 3 * last);
+            trial_free(&t);
+        }
+    lnt_ctx_destroy(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -231,6 +268,7 @@ int main(void)
         cmocka_unit_test(querying_a_state_without_tokens_gives_zeros),
         cmocka_unit_test(a_run_continues_from_the_state_of_another),
         cmocka_unit_test(each_packed_sequence_has_its_own_state),
+        cmocka_unit_test(compensated_sums_do_not_lose_digits_as_tokens_come),
         cmocka_unit_test(a_softmax_cache_grows_and_keeps_what_it_holds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -348,6 +348,48 @@ static void random_features_approach_softmax_as_they_grow(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+/* ---- centring -------------------------------------------------------------------------------- */
+
+/* Adds a vector to every key; the same vector for all keys of a kv head. */
+static void shift_keys(const lnt_tensor *k, const double *by)
+{
+    for (int64_t h = 0; h < k->shape[1]; h++)
+        for (int64_t n = 0; n < k->shape[2]; n++)
+            for (int64_t c = 0; c < k->shape[3]; c++)
+                lnt_tensor_set(k, 0, h, n, c,
+                               lnt_tensor_get(k, 0, h, n, c) + by[h * k->shape[3] + c]);
+}
+
+/* With the mean taken from the keys, or with the vector given as the center, it is as if nothing had
+ * been added. */
+static void a_vector_added_to_every_key_is_taken_away_by_centring(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(2, NULL);
+    double by[MAX_HEADS * 12];
+    for (int i = 0; i < COUNT_OF(by); i++) by[i] = 0.5 + 0.01 * i;
+    for (int a = 0; lnt_algorithm_name(a); a++)
+        for (int mean = 0; mean < 2 && lnt_algorithm_mechanism(a) == LNT_TAYLOR; mean++) {
+            attn_case c = case_make(LNT_TAYLOR, 4, 2, 75, 75, 12, 7);
+            c.desc.dtype = LNT_F64;
+            c.desc.center_mean = mean;
+            trial t = trial_new(ctx, &c);
+            block want = block_new(LNT_F64, LAYOUT_BHND, 1, 4, 75, 7);
+            oracle_fill(ctx, &c.desc, &t.io, &want.t);
+            shift_keys(&t.k.t, by);
+            if (!mean) c.desc.center = by;
+            lnt_plan *plan = case_plan(ctx, &c, a);
+            if (plan) case_forward(ctx, &c, lnt_algorithm_name(a), plan, &t.io);
+            for (int64_t i = 0; plan && i < tensor_elements(&want.t); i++)
+                expect_below(&c, lnt_algorithm_name(a), ctx, "a centred answer",
+                             fabs(tensor_at(&t.out.t, i) - tensor_at(&want.t, i)), 1e-12);
+            lnt_plan_destroy(plan);
+            block_free(&want);
+            trial_free(&t);
+        }
+    lnt_ctx_destroy(ctx);
+}
+
 /* ---- denominators -------------------------------------------------------------------------- */
 
 static void rows_with_a_denominator_not_above_zero_are_counted(void **state)
@@ -389,6 +431,7 @@ int main(void)
         cmocka_unit_test(zeros_and_subnormals_give_the_right_answer),
         cmocka_unit_test(the_seed_fixes_a_random_map),
         cmocka_unit_test(random_features_approach_softmax_as_they_grow),
+        cmocka_unit_test(a_vector_added_to_every_key_is_taken_away_by_centring),
         cmocka_unit_test(rows_with_a_denominator_not_above_zero_are_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -111,6 +111,12 @@ static void random_taylor(dice *d, attn_case *c)
         /* 1 + x is 0 at x = -1, which opposite vectors of length 1 reach. */
         if (c->desc.terms % 2 == 0 || dice_range(d, 0, 1)) c->desc.temperature = c->temperature;
     }
+    else if (!c->desc.causal && !c->state_tokens && dice_range(d, 0, 2) == 0) {
+        c->desc.center_mean = 1;
+    } else if (dice_range(d, 0, 2) == 0) {
+        for (int i = 0; i < MAX_HEADS * 128; i++) c->center[i] = 0.3 * dice_normal(d);
+        c->desc.center = c->center;
+    }
     if (dice_range(d, 0, 3)) return;
     for (int t = 0; t < 8; t++) c->coefficients[t] = t ? 0.4 * dice_uniform(d) / t : 1;
     c->desc.coefficients = c->coefficients;
@@ -177,6 +183,7 @@ void case_random(dice *d, lnt_mechanism mechanism, lnt_dtype dtype, attn_case *c
     }
     if (mechanism == LNT_TAYLOR) random_taylor(d, c);
     if (mechanism == LNT_CUR) random_cur(d, c);
+    c->desc.compensated = mechanism != LNT_SOFTMAX && dice_range(d, 0, 3) == 0;
     const int64_t form = dice_range(d, 0, 7);
     if (form == 0 || form == 1) case_random_lengths(d, c);
     if (form == 2 || form == 3) case_random_packing(d, c);
@@ -186,21 +193,24 @@ void case_print(const attn_case *c, const char *algorithm, lnt_ctx *ctx)
 {
     const lnt_attn_desc *a = &c->desc;
     print_error("case: %s %s isa=%s threads=%d batch=%lld heads=%lld/%lld n=%lld,%lld d=%lld,%lld "
-                "causal=%d scale=%g\n",
+                "causal=%d scale=%g compensated=%d\n",
                 algorithm ? algorithm : lnt_mechanism_name(a->mechanism), lnt_dtype_name(a->dtype),
                 ctx ? lnt_ctx_isa(ctx) : "?", ctx ? lnt_ctx_threads(ctx) : 0, (long long)a->batch,
                 (long long)a->heads, (long long)case_kv_heads(c), (long long)a->length_q,
                 (long long)case_length_k(c), (long long)a->dim, (long long)case_dim_value(c),
-                a->causal, a->scale);
+                a->causal, a->scale, a->compensated);
     if (a->mechanism == LNT_LINEAR)
         print_error("      map=%s features=%lld map seed=%llu eps=%g decay=%g state=%lld\n",
                     lnt_feature_map_name(a->feature_map), (long long)a->features,
                     (unsigned long long)a->seed, a->eps, a->decay ? a->decay[0] : 0.0,
                     (long long)c->state_tokens);
     if (a->mechanism == LNT_TAYLOR)
-        print_error("      terms=%lld coefficients=%s normalize=%s output_norm=%d state=%lld\n",
+        print_error("      terms=%lld coefficients=%s normalize=%s output_norm=%d center=%s "
+                    "state=%lld\n",
                     (long long)a->terms, a->coefficients ? "given" : "1/p!",
-                    lnt_normalize_name(a->normalize), a->output_norm, (long long)c->state_tokens);
+                    lnt_normalize_name(a->normalize), a->output_norm,
+                    a->center_mean ? "mean" : a->center ? "given" : "none",
+                    (long long)c->state_tokens);
     if (a->mechanism == LNT_CUR)
         print_error("      landmarks=%lld select=%s separate=%d pins=%lld copy=%d pinv=%s "
                     "iterations=%lld init=%s ridge=%g activation=%s seed=%llu\n",

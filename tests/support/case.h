@@ -16,7 +16,7 @@ typedef struct attn_case {
     int64_t cu_q[MAX_SEQUENCES + 1], cu_k[MAX_SEQUENCES + 1];
     int64_t state_tokens; /* > 0: a state of so many tokens comes before the keys */
     double decay[MAX_HEADS];
-    double coefficients[8], temperature[MAX_HEADS];
+    double coefficients[8], temperature[MAX_HEADS], center[MAX_HEADS * 128];
     int64_t pin[2];
     uint64_t seed; /* of the data */
 } attn_case;

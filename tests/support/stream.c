@@ -17,7 +17,13 @@ void stream_form(attn_case *c, int form, int64_t tokens, lnt_dtype dtype)
         c->desc.normalize = LNT_NORMALIZE_TAYLORSHIFT;
         c->desc.output_norm = 1;
     }
+    if (form == STREAM_TAYLOR + 2) {
+        c->desc.compensated = 1;
+        for (int i = 0; i < STREAM_KV_HEADS * STREAM_DIM; i++) c->center[i] = 0.02 * i - 0.2;
+        c->desc.center = c->center;
+    }
     if (mechanism != LNT_LINEAR) return;
+    c->desc.compensated = form % 3 == 0;
     c->desc.feature_map = (lnt_feature_map)((form - 1) / 2);
     c->desc.features = 24;
     c->desc.seed = 9;

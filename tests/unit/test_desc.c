@@ -1,6 +1,7 @@
 /* test_desc.c - every field of a descriptor and of an io that is out of range is refused, with a
  * sentence that names it. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "../support/case.h"
@@ -121,6 +122,37 @@ static void every_real_out_of_range_is_named(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+static void every_wrong_center_is_named(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(1, NULL);
+    lnt_attn_desc d = good(LNT_TAYLOR);
+    double *center = calloc((size_t)(2 * d.dim), sizeof *center); /* two kv heads */
+    assert_non_null(center);
+    d.center = center;
+    d.center_mean = 1;
+    expect_refused(ctx, &d, LNT_ERR_ARGUMENT, "center and center_mean");
+    d.center = NULL;
+    d.causal = 1;
+    expect_refused(ctx, &d, LNT_ERR_ARGUMENT, "not with causal");
+    d.causal = 0;
+    d.state = 1;
+    expect_refused(ctx, &d, LNT_ERR_ARGUMENT, "not with a state");
+    d.state = 0;
+    d.normalize = LNT_NORMALIZE_TAYLORSHIFT;
+    expect_refused(ctx, &d, LNT_ERR_ARGUMENT, "normalize must be none");
+    d = good(LNT_TAYLOR);
+    d.center = center;
+    center[d.dim + 1] = NAN;
+    expect_refused(ctx, &d, LNT_ERR_ARGUMENT, "number 1 of kv head 1 is");
+    free(center);
+    lnt_state *s;
+    d = good(LNT_TAYLOR);
+    d.center_mean = 1;
+    assert_refused(ctx, lnt_state_create(ctx, &d, &s), LNT_ERR_ARGUMENT, "center_mean");
+    lnt_ctx_destroy(ctx);
+}
+
 static void every_unknown_choice_is_named(void **state)
 {
     (void)state;
@@ -176,6 +208,29 @@ static void a_name_without_its_mechanism_is_enough(void **state)
         made++;
     }
     assert_true(made > 1);
+    lnt_ctx_destroy(ctx);
+}
+
+static void what_no_number_counts_is_not_a_number(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(1, NULL);
+    for (int64_t terms = 3; terms <= 32; terms += 29) { /* 1024 choose 31 is about 1e59 */
+        lnt_attn_desc d = good(LNT_TAYLOR);
+        lnt_plan *plan;
+        d.dim = 993;
+        d.terms = terms;
+        assert_ok(ctx, lnt_plan_create(ctx, &d, &plan));
+        lnt_plan_info info = { .size = sizeof info };
+        assert_ok(ctx, lnt_plan_describe(plan, &info));
+        lnt_plan_destroy(plan);
+        const double figures[] = { info.flops_state, info.entries_state, info.state_elements,
+                                   info.flops_per_token };
+        for (int i = 0; i < COUNT_OF(figures); i++)
+            assert_true(terms == 32 ? isnan(figures[i]) : figures[i] > 0);
+        assert_int_equal(info.state_bytes == 0, terms == 32);
+        assert_true(info.flops > 0 && info.flops_direct > 0 && info.kv_cache_elements > 0);
+    }
     lnt_ctx_destroy(ctx);
 }
 
@@ -354,8 +409,10 @@ int main(void)
         cmocka_unit_test(the_defaults_are_those_of_the_header),
         cmocka_unit_test(every_integer_out_of_range_is_named),
         cmocka_unit_test(every_real_out_of_range_is_named),
+        cmocka_unit_test(every_wrong_center_is_named),
         cmocka_unit_test(every_unknown_choice_is_named),
         cmocka_unit_test(a_name_without_its_mechanism_is_enough),
+        cmocka_unit_test(what_no_number_counts_is_not_a_number),
         cmocka_unit_test(combinations_that_mean_nothing_are_refused),
         cmocka_unit_test(every_tensor_that_does_not_fit_is_named),
         cmocka_unit_test(every_length_out_of_range_is_named),

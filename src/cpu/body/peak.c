@@ -18,15 +18,17 @@ real KERNEL(peak_fma)(size_t rounds, real little)
     return vsum(total);
 }
 
-void KERNEL(peak_update)(real *x, size_t padded, real a, real b)
+/* A difference and not a multiply-add, which would cost a copy of its addend and, in the first level
+ * of cache, be slower than the memory. */
+void KERNEL(peak_update)(real *x, size_t padded, real b)
 {
-    const vec va = vsplat(a), vb = vsplat(b);
+    const vec vb = vsplat(b);
     size_t i = 0;
     for (; i + 8 * LANES <= padded; i += 8 * LANES)
         UNROLL_FULL
         for (int j = 0; j < 8; j++) {
             real *at = x + i + (size_t)(j * LANES);
-            vstore(at, vload(at) * va + vb);
+            vstore(at, vb - vload(at));
         }
-    for (; i < padded; i += LANES) vstore(x + i, vload(x + i) * va + vb);
+    for (; i < padded; i += LANES) vstore(x + i, vb - vload(x + i));
 }

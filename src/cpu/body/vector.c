@@ -1,4 +1,4 @@
-/* cpu/body/vector.c - dot, gemv, axpy, scale over any count. */
+/* cpu/body/vector.c - dot, gemv, axpy, scale, and a sum that loses nothing, over any count. */
 #include "cpu/body/vec.h"
 
 real KERNEL(dot)(const real *x, const real *y, size_t n)
@@ -53,4 +53,32 @@ void KERNEL(scale)(real *x, real a, size_t n)
     size_t i = 0;
     for (; i + LANES <= n; i += LANES) vstore(x + i, vload(x + i) * a);
     for (; i < n; i++) x[i] *= a;
+}
+
+/* sum + rest = s + y exactly (Knuth's two-sum); no product that could be fused into it. */
+#define TWO_SUM(type, s, y, sum, rest)                 \
+    const type sum = (s) + (y), of_##y = sum - (s);    \
+    const type rest = ((s) - (sum - of_##y)) + ((y) - of_##y)
+
+INLINE void add_row(real *s, real *low, const real *x, size_t n)
+{
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        const vec y = vload(x + i) + vload(low + i), before = vload(s + i);
+        TWO_SUM(vec, before, y, sum, rest);
+        vstore(s + i, sum);
+        vstore(low + i, rest);
+    }
+    for (; i < n; i++) {
+        const real y = x[i] + low[i];
+        TWO_SUM(real, s[i], y, sum, rest);
+        s[i] = sum;
+        low[i] = rest;
+    }
+}
+
+void KERNEL(add_compensated)(real *s, real *low, size_t ld, const real *x, size_t ldx, size_t m,
+                             size_t n)
+{
+    for (size_t i = 0; i < m; i++) add_row(s + i * ld, low + i * ld, x + i * ldx, n);
 }

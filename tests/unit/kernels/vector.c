@@ -1,4 +1,4 @@
-/* vector.c - checks of dot, axpy, scale, and of the two kernels that measure the machine. */
+/* vector.c - checks of dot, axpy, scale, add_compensated, and of the two kernels that measure the machine. */
 #include "checks.h"
 
 /* Every count up to where two vectors of any ISA have gone round, then some longer ones. */
@@ -60,18 +60,50 @@ void CHECK(scale)(trial *t)
     }
 }
 
+/* s is the rounded sum, low what was rounded off: the smaller of the two less what of it arrived. */
+static void check_two_sum(const trial *t, const grid *s, const grid *low, const grid *x, size_t i,
+                          size_t j)
+{
+    const real before = (real)was(s, i, j), y = (real)now(x, i, j) + (real)was(low, i, j);
+    const real sum = before + y;
+    const real rest = fabs((double)before) < fabs((double)y) ? before - (sum - y)
+                                                             : y - (sum - before);
+    expect_bits(t, "s", i, j, now(s, i, j), (double)sum);
+    expect_near(t, "low", i, j, now(low, i, j), (double)rest, 0);
+}
+
+void CHECK(add_compensated)(trial *t)
+{
+    for (size_t i = 0; i < counts(); i++) {
+        const size_t n = count_at(i), m = TAKE(any_sizes, i), ld = leading(t, n);
+        grid s = grid_inout(t, m, n, ld), low = grid_inout(t, m, n, ld);
+        grid x = grid_input(t, m, n, leading(t, n));
+        for (size_t j = 0; j < m * n; j++)
+            low.at[j / n * ld + j % n] *= (real)(REAL_EPSILON / 4);
+        grid_keep(&low);
+        trial_sizes(t, "m %zu n %zu ld %zu", m, n, ld);
+        t->ker->add_compensated(s.at, low.at, ld, x.at, x.ld, m, n);
+        for (size_t j = 0; j < m * n; j++) check_two_sum(t, &s, &low, &x, j / n, j % n);
+        expect_untouched(t, "s", &s, m, n);
+        expect_untouched(t, "low", &low, m, n);
+        grid_free(&s);
+        grid_free(&low);
+        grid_free(&x);
+    }
+}
+
 void CHECK(peak_update)(trial *t)
 {
     for (size_t i = 0; i < COUNT_OF(vector_counts); i++) {
         const size_t n = vector_counts[i] * t->ker->lanes;
-        const real a = (real)dice_normal(&t->dice), b = (real)dice_normal(&t->dice);
+        const real b = (real)dice_normal(&t->dice);
         grid x = grid_inout(t, 1, n, n + 1);
-        trial_sizes(t, "padded %zu a %g b %g", n, (double)a, (double)b);
-        t->ker->peak_update(x.at, n, a, b);
+        trial_sizes(t, "padded %zu b %g", n, (double)b);
+        t->ker->peak_update(x.at, n, b);
         for (size_t j = 0; j < n; j++) {
-            const double term = (double)a * was(&x, 0, j);
-            expect_near(t, "x", 0, j, now(&x, 0, j), term + (double)b,
-                        REAL_EPSILON * (fabs(term) + fabs((double)b)));
+            const double before = was(&x, 0, j);
+            expect_near(t, "x", 0, j, now(&x, 0, j), (double)b - before,
+                        REAL_EPSILON * (fabs(before) + fabs((double)b)));
         }
         expect_untouched(t, "x", &x, 1, n);
         grid_free(&x);

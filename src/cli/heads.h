@@ -1,0 +1,14 @@
+/* cli/heads.h - what the number of heads does to the cost of Taylor attention. */
+#ifndef LNT_CLI_HEADS_H
+#define LNT_CLI_HEADS_H
+
+#include "cli/json.h"
+#include "linnet.h"
+
+/* Whether desc has such a table: taylor, of heads that together are at most 2^20 wide. */
+bool heads_apply(const lnt_attn_desc *desc);
+/* "heads_table", an array of objects. */
+void heads_json(json *line, const lnt_attn_desc *desc);
+void heads_print(const lnt_attn_desc *desc, FILE *to);
+
+#endif
