@@ -240,7 +240,7 @@ typedef struct lnt_attn_desc {
     lnt_pinv pinv;
     int64_t pinv_iterations;  /* 0: 6 */
     lnt_pinv_init pinv_init;
-    double ridge;             /* 1e-6, at least 1e-12 */
+    double ridge;             /* 1e-5, at least 1e-12 */
     lnt_activation activation;
 } lnt_attn_desc;
 

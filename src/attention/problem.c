@@ -48,7 +48,7 @@ lnt_status lnt_attn_desc_init(lnt_attn_desc *desc, size_t size)
                              .scale = NAN,
                              .eps = 1e-6,
                              .select = LNT_SELECT_STEP,
-                             .ridge = 1e-6 };
+                             .ridge = 1e-5 };
     return LNT_OK;
 }
 

@@ -162,7 +162,7 @@ static const option_row table[OPTION_COUNT] = {
     [OPT_PINV_INIT] = { "pinv-init", 0, KIND_CHOICE, NULL, SHAPED, CUR, .problem = true,
                         .choice = init_choice, .help = "where they start (norms); cur" },
     [OPT_RIDGE] = { "ridge", 0, KIND_REAL, "X", SHAPED, CUR, .problem = true, .least = 1e-12,
-                    .help = "of --pinv ridge, relative to |U|_F^2 (1e-6); cur" },
+                    .help = "of --pinv ridge, relative to |U|_F^2 (1e-5); cur" },
     [OPT_ACTIVATION] = { "activation", 0, KIND_CHOICE, NULL, SHAPED, CUR, .problem = true,
                          .choice = activation_choice,
                          .help = "from scores to weights (softmax); cur" },

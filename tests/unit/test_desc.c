@@ -58,7 +58,7 @@ static void the_defaults_are_those_of_the_header(void **state)
     assert_int_equal(d.pinv, LNT_PINV_ITERATE);
     assert_int_equal(d.pinv_iterations, 0);
     assert_int_equal(d.pinv_init, LNT_PINV_NORMS);
-    assert_true(d.ridge == 1e-6);
+    assert_true(d.ridge == 1e-5);
     assert_null(d.pin);
     assert_int_equal(d.pins, 0);
 }
