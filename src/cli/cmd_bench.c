@@ -14,16 +14,21 @@ static const struct {
     pass_kind pass;
     int64_t batch, heads, dim, length;
     const char *algorithm; /* NULL: the planner's choice */
+    bool shift;            /* TaylorShift, which is not causal; all others are */
 } suite[] = {
-    { LNT_SOFTMAX, PASS_FORWARD, 1, 4, 64, 4096, NULL },
-    { LNT_SOFTMAX, PASS_BACKWARD, 1, 4, 64, 4096, NULL },
-    { LNT_SOFTMAX, PASS_STEP, 1, 4, 64, 4096, NULL },
-    { LNT_LINEAR, PASS_FORWARD, 1, 8, 64, 16384, NULL },
-    { LNT_LINEAR, PASS_BACKWARD, 1, 8, 64, 16384, NULL },
-    { LNT_LINEAR, PASS_STEP, 16, 8, 64, 16384, NULL },
-    { LNT_LINEAR, PASS_STEP, 1, 8, 64, 16384, NULL },
-    { LNT_TAYLOR, PASS_FORWARD, 1, 8, 16, 16384, "taylor/state" },
-    { LNT_TAYLOR, PASS_FORWARD, 1, 4, 32, 8192, "taylor/state" },
+    { LNT_SOFTMAX, PASS_FORWARD, 1, 4, 64, 4096, NULL, false },
+    { LNT_SOFTMAX, PASS_BACKWARD, 1, 4, 64, 4096, NULL, false },
+    { LNT_SOFTMAX, PASS_STEP, 1, 4, 64, 4096, NULL, false },
+    { LNT_LINEAR, PASS_FORWARD, 1, 8, 64, 16384, NULL, false },
+    { LNT_LINEAR, PASS_BACKWARD, 1, 8, 64, 16384, NULL, false },
+    { LNT_LINEAR, PASS_STEP, 16, 8, 64, 16384, NULL, false },
+    { LNT_LINEAR, PASS_STEP, 1, 8, 64, 16384, NULL, false },
+    { LNT_TAYLOR, PASS_FORWARD, 1, 8, 16, 16384, "taylor/state", false },
+    { LNT_TAYLOR, PASS_BACKWARD, 1, 8, 16, 16384, "taylor/state", false },
+    { LNT_TAYLOR, PASS_FORWARD, 1, 4, 32, 8192, "taylor/state", false },
+    { LNT_TAYLOR, PASS_BACKWARD, 1, 4, 32, 8192, "taylor/state", false },
+    { LNT_TAYLOR, PASS_FORWARD, 1, 4, 32, 16384, "taylor/state", true },
+    { LNT_TAYLOR, PASS_STEP, 1, 16, 32, 4096, NULL, false },
 };
 enum { SUITE_SIZE = sizeof suite / sizeof suite[0] };
 
@@ -145,8 +150,9 @@ static int measure_suite(lnt_ctx *const *ctx, int contexts, bool as_json,
             desc.heads = desc.kv_heads = suite[i].heads;
             desc.dim = desc.dim_value = suite[i].dim;
             desc.length_q = desc.length_k = suite[i].length;
-            desc.causal = 1;
-            desc.terms = DEFAULT_TERMS;
+            desc.causal = !suite[i].shift;
+            desc.terms = suite[i].shift ? 3 : DEFAULT_TERMS;
+            if (suite[i].shift) desc.normalize = LNT_NORMALIZE_TAYLORSHIFT;
             desc.algorithm = suite[i].algorithm;
             snprintf(what, sizeof what, "%s %s", lnt_mechanism_name(desc.mechanism),
                      option_choice(OPT_PASS, (int)suite[i].pass));
