@@ -14,7 +14,7 @@ static const struct {
     pass_kind pass;
     int64_t batch, heads, dim, length;
     const char *algorithm; /* NULL: the planner's choice */
-    bool shift;            /* TaylorShift, which is not causal; all others are */
+    bool shift;            /* TaylorShift, which is not causal, as cur; all others are */
 } suite[] = {
     { LNT_SOFTMAX, PASS_FORWARD, 1, 4, 64, 4096, NULL, false },
     { LNT_SOFTMAX, PASS_BACKWARD, 1, 4, 64, 4096, NULL, false },
@@ -29,6 +29,8 @@ static const struct {
     { LNT_TAYLOR, PASS_BACKWARD, 1, 4, 32, 8192, "taylor/state", false },
     { LNT_TAYLOR, PASS_FORWARD, 1, 4, 32, 16384, "taylor/state", true },
     { LNT_TAYLOR, PASS_STEP, 1, 16, 32, 4096, NULL, false },
+    { LNT_CUR, PASS_FORWARD, 1, 8, 64, 4096, "cur/flash", false },
+    { LNT_CUR, PASS_BACKWARD, 1, 8, 64, 4096, "cur/flash", false },
 };
 enum { SUITE_SIZE = sizeof suite / sizeof suite[0] };
 
@@ -150,7 +152,8 @@ static int measure_suite(lnt_ctx *const *ctx, int contexts, bool as_json,
             desc.heads = desc.kv_heads = suite[i].heads;
             desc.dim = desc.dim_value = suite[i].dim;
             desc.length_q = desc.length_k = suite[i].length;
-            desc.causal = !suite[i].shift;
+            desc.causal = !suite[i].shift && desc.mechanism != LNT_CUR;
+            desc.landmarks = DEFAULT_LANDMARKS;
             desc.terms = suite[i].shift ? 3 : DEFAULT_TERMS;
             if (suite[i].shift) desc.normalize = LNT_NORMALIZE_TAYLORSHIFT;
             desc.algorithm = suite[i].algorithm;
