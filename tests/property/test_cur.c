@@ -125,6 +125,29 @@ static void the_answer_approaches_softmax_as_landmarks_are_added(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+/* On and beside the edges of vectors, of the blocks of the inverse and of tiles. */
+static void any_number_of_landmarks_gives_the_definition(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(2, NULL);
+    static const int64_t counts[] = { 1, 2, 7, 8, 9, 15, 16, 17, 63, 64, 65, 130 };
+    for (int i = 0; i < COUNT_OF(counts); i += budget(3, 1))
+        for (int a = 0; a < COUNT_OF(algorithms); a++)
+            for (int pinv = 0; lnt_pinv_name((lnt_pinv)pinv); pinv++) {
+                attn_case c = cur_case(N);
+                c.desc.landmarks = counts[i];
+                c.desc.pinv = (lnt_pinv)pinv;
+                c.desc.ridge = 1e-3;
+                c.desc.dtype = i % 2 ? LNT_F64 : LNT_F32;
+                trial t = trial_new(ctx, &c);
+                forward(ctx, &c, algorithms[a], &t);
+                expect_below(&c, algorithms[a], ctx, "against the oracle",
+                             oracle_error(ctx, &c.desc, &t.io, 3), forward_bound(&c.desc));
+                trial_free(&t);
+            }
+    lnt_ctx_destroy(ctx);
+}
+
 static void the_row_of_a_pinned_token_is_exact(void **state)
 {
     (void)state;
@@ -476,6 +499,7 @@ int main(void)
         cmocka_unit_test(the_order_of_keys_that_are_no_landmarks_does_not_matter),
         cmocka_unit_test(as_many_landmarks_as_tokens_give_exact_softmax),
         cmocka_unit_test(the_answer_approaches_softmax_as_landmarks_are_added),
+        cmocka_unit_test(any_number_of_landmarks_gives_the_definition),
         cmocka_unit_test(the_row_of_a_pinned_token_is_exact),
         cmocka_unit_test(the_highest_scores_are_chosen_and_ties_go_to_the_first),
         cmocka_unit_test(steps_reach_over_the_whole_sequence_and_pins_are_always_in),
