@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """The experiments on CUR attention, with the standard library and the tool alone.
 
-    bench/cur.py errors DIRECTORY [-o NAME]   arrays q, k, v of real layers against exact softmax:
-        landmarks 16, 32, 64 x iterations 1, 2, 4, 6, 8 x every selection, and the regularised
-        inverse beside them; a table, and NAME.svg, one heat map
-    bench/cur.py speed [-o NAME]              the protocol of section 5.3 of the paper: 16 heads x 64,
-        1024 to 4096 tokens, 32, 64, 128 landmarks, 6 iterations, one sequence instead of 64; then
-        8 heads x 64 from 4096 to 65536 tokens; a table, and NAME.svg
+    bench/cur.py errors DIRECTORY [-o NAME] [--shuffle SEED]
+        arrays q, k, v of real layers against exact softmax: landmarks 16, 32, 64 x iterations 1, 2,
+        4, 6, 8 x every selection, and the regularised inverse beside them; a table, and NAME.svg,
+        one heat map.  --shuffle puts the tokens into random order, so that neighbours differ
+    bench/cur.py speed [-o NAME]
+        the protocol of section 5.3 of the paper: 16 heads x 64, 1024 to 4096 tokens, 32, 64, 128
+        landmarks, 6 iterations, one sequence instead of 64; then 8 heads x 64 from 4096 to 65536
+        tokens; a table, and NAME.svg
 
 DIRECTORY holds one .npy file a layer, f32, of shape [3 or more, N, d]: q, k, v and what follows is
 left alone.  The tool is build/linnet or $LINNET.  Pictures are drawn by gnuplot, where it is there.
@@ -16,6 +18,7 @@ import ast
 import glob
 import json
 import os
+import random
 import shutil
 import struct
 import subprocess
@@ -25,7 +28,7 @@ import tempfile
 TOOL = os.environ.get("LINNET", os.path.join(os.path.dirname(__file__), "..", "build", "linnet"))
 LANDMARKS = (16, 32, 64)
 ITERATIONS = (1, 2, 4, 6, 8)
-SELECTIONS = ("sum", "abs", "embed", "random", "step", "mean", "step-mean")
+SELECTIONS = ("sum", "abs", "embed", "random", "step", "mean", "step-mean", "kmeans")
 SEEDS = 5  # of random landmarks, averaged
 
 
@@ -50,8 +53,8 @@ def draw(name, script):
 
 # ---- errors --------------------------------------------------------------------------------------
 
-def split(path, folder):
-    """The first three matrices of an array as files of their own."""
+def split(path, folder, seed):
+    """The first three matrices of an array as files of their own; rows shuffled by seed, or None."""
     with open(path, "rb") as file:
         data = file.read()
     start = 10 + struct.unpack("<H", data[8:10])[0]
@@ -59,14 +62,18 @@ def split(path, folder):
     if data[:6] != b"\x93NUMPY" or header["descr"] != "<f4" or header["fortran_order"]:
         sys.exit("%s: not a row-major f32 array" % path)
     _, rows, width = header["shape"]
-    size, names = rows * width * 4, []
+    order, names = list(range(rows)), []
+    if seed is not None:
+        random.Random(seed).shuffle(order)
     for i, letter in enumerate("qkv"):
         text = repr({"descr": "<f4", "fortran_order": False, "shape": (rows, width)})
         text += " " * (-(10 + len(text) + 1) % 64) + "\n"
         names.append(os.path.join(folder, os.path.basename(path) + "." + letter + ".npy"))
         with open(names[-1], "wb") as file:
             file.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text.encode())
-            file.write(data[start + i * size:start + (i + 1) * size])
+            for row in order:
+                at = start + (i * rows + row) * width * 4
+                file.write(data[at:at + width * 4])
     return names
 
 
@@ -100,16 +107,17 @@ def heat_map(table):
     kinds = [kind for m, kind, _ in columns() if m == LANDMARKS[0]]
     script = "set multiplot layout 1,%d title 'Relative error of CUR attention against softmax, " \
              "mean over the layers'\nset logscale cb\nset cbrange [0.001:1]\nunset key\n" \
-             "set xlabel 'iterations'\nset palette defined (0 '#ffffd9', 0.5 '#41b6c4', 1 '#081d58')\n" \
-             % len(LANDMARKS)
+             "set xlabel 'iterations'\n" \
+             "set palette defined (0 '#ffffd9', 0.5 '#41b6c4', 1 '#081d58')\n" % len(LANDMARKS)
     script += "set xtics (%s)\n" % ", ".join("'%s' %d" % (k, i) for i, k in enumerate(kinds))
     script += "set ytics (%s)\n" % ", ".join("'%s' %d" % (s, i) for i, s in enumerate(SELECTIONS))
     for landmarks in LANDMARKS:
         cells = ["%d %d %g" % (x, y, table[select, landmarks, kind])
                  for y, select in enumerate(SELECTIONS) for x, kind in enumerate(kinds)]
-        script += "set title '%d landmarks'\n$cells << END\n%s\nEND\n" % (landmarks, "\n".join(cells))
-        script += "plot [-0.5:%g][-0.5:%g] $cells using 1:2:3 with image pixels, $cells using 1:2:" \
-                  "(sprintf('%%.3f', $3)):($3 > 0.06 ? 0xffffff : 0x000000) with labels " \
+        script += "set title '%d landmarks'\n" % landmarks
+        script += "$cells << END\n%s\nEND\n" % "\n".join(cells)
+        script += "plot [-0.5:%g][-0.5:%g] $cells using 1:2:3 with image pixels, $cells using 1:2" \
+                  ":(sprintf('%%.3f', $3)):($3 > 0.06 ? 0xffffff : 0x000000) with labels " \
                   "font ',9' textcolor rgb variable\n" % (len(kinds) - 0.5, len(SELECTIONS) - 0.5)
     return script + "unset multiplot\n"
 
@@ -120,7 +128,7 @@ def errors(options):
         sys.exit("%s holds no .npy file" % options.directory)
     relative, mean = {}, {}
     with tempfile.TemporaryDirectory() as folder:
-        layers = [split(path, folder) for path in paths]
+        layers = [split(path, folder, options.shuffle) for path in paths]
         for select in SELECTIONS:
             for m, kind, how in columns():
                 relative[select, m, kind], mean[select, m, kind] = error(layers, m, select, *how)
@@ -130,9 +138,9 @@ def errors(options):
                 relative)
     print_table("MEAN |y - s|, the metric of the paper", mean)
     usual, best = relative["step", 32, "6"], relative["step-mean", 32, "ridge"]
-    print("\n32 landmarks: step with 6 iterations %.4f; with ridge %.4f (%.2f of it); step-mean with "
-          "ridge %.4f (%.2f of it)" % (usual, relative["step", 32, "ridge"],
-                                       relative["step", 32, "ridge"] / usual, best, best / usual))
+    ridge = relative["step", 32, "ridge"]
+    print("\n32 landmarks: step with 6 iterations %.4f; with ridge %.4f (%.2f of it); step-mean "
+          "with ridge %.4f (%.2f of it)" % (usual, ridge, ridge / usual, best, best / usual))
     draw(options.output, heat_map(relative))
 
 
@@ -209,6 +217,7 @@ def main():
         command = commands.add_parser(run.__name__)
         if run is errors:
             command.add_argument("directory")
+            command.add_argument("--shuffle", type=int, help="seed")
         command.add_argument("-o", "--output", help="the picture, without .svg")
         command.set_defaults(run=run)
     options = parser.parse_args()

@@ -157,13 +157,14 @@ LNT_API const char *lnt_normalize_name(lnt_normalize normalize); /* NULL past th
 
 /* Which tokens are the landmarks of cur.  The first three take those of the highest score. */
 typedef enum lnt_select {
-    LNT_SELECT_SUM = 0,      /* the sum of a row of q and k */
-    LNT_SELECT_ABS = 1,      /* the sum of its magnitudes */
-    LNT_SELECT_EMBED = 2,    /* its element embed_column */
-    LNT_SELECT_STEP = 3,     /* token floor(i n / landmarks) */
-    LNT_SELECT_RANDOM = 4,   /* by seed, without replacement */
-    LNT_SELECT_MEAN = 5,     /* not tokens: the means of as many segments (Nystroemformer) */
-    LNT_SELECT_STEP_MEAN = 6 /* queries by step, the means of segments for keys */
+    LNT_SELECT_SUM = 0,       /* the sum of a row of q and k */
+    LNT_SELECT_ABS = 1,       /* the sum of its magnitudes */
+    LNT_SELECT_EMBED = 2,     /* its element embed_column */
+    LNT_SELECT_STEP = 3,      /* token floor(i n / landmarks) */
+    LNT_SELECT_RANDOM = 4,    /* by seed, without replacement */
+    LNT_SELECT_MEAN = 5,      /* not tokens: the means of as many segments (Nystroemformer) */
+    LNT_SELECT_STEP_MEAN = 6, /* queries by step, the means of segments for keys */
+    LNT_SELECT_KMEANS = 7     /* queries by step, for keys the means of those nearest to each step */
 } lnt_select;
 
 LNT_API const char *lnt_select_name(lnt_select select); /* NULL past the last */
@@ -395,8 +396,8 @@ LNT_API int64_t lnt_plan_divergent(const lnt_plan *plan);
  * much less where landmarks are alike.  0 where none was needed. */
 LNT_API double lnt_plan_rank(const lnt_plan *plan);
 /* The tokens that cur takes as landmarks for head h of sequence s of io, ascending: queries and
- * keys [landmarks], either may be NULL.  Of a mean it is the first token of its segment.  *count
- * becomes how many there are; 0: that answer is exact. */
+ * keys [landmarks], either may be NULL.  Of a mean it is the first token of its segment, or
+ * where it started.  *count becomes how many there are; 0: that answer is exact. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_plan_landmarks(lnt_plan *plan, const lnt_attn_io *io,
                                                      int64_t s, int64_t h, int64_t *queries,
                                                      int64_t *keys, int64_t *count);

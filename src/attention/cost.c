@@ -62,7 +62,11 @@ double lnt_cur_flops(const lnt_attn_desc *p)
 {
     if (!has_landmarks(p)) return lnt_direct_flops(p);
     const double each = 2 * (double)(p->dim + p->dim_value) + 3;
-    return (double)p->batch * (double)p->heads * (landmark_pairs(p) * each + small_flops(p));
+    const double nearest = p->select == LNT_SELECT_KMEANS
+                               ? 2 * (double)p->landmarks * (double)p->length_k * (double)p->dim
+                               : 0;
+    return (double)p->batch * (double)p->heads *
+           (landmark_pairs(p) * each + nearest + small_flops(p));
 }
 
 /* As for the direct form; and back through the inverse, three times as long as forward. */

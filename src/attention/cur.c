@@ -7,8 +7,8 @@ enum { MAX_LANDMARKS = 1 << 20 }; /* a square of them still fits 64 bits with ro
 
 const char *lnt_select_name(lnt_select select)
 {
-    static const char *const names[] = { "sum",    "abs",  "embed",    "step",
-                                         "random", "mean", "step-mean" };
+    static const char *const names[] = { "sum",    "abs",  "embed",     "step",
+                                         "random", "mean", "step-mean", "kmeans" };
     const size_t i = (size_t)select;
     return i < sizeof names / sizeof names[0] ? names[i] : NULL;
 }
@@ -86,7 +86,8 @@ lnt_status lnt_cur_resolve(lnt_ctx *ctx, lnt_attn_desc *p)
                         (long long)p->landmarks, MAX_LANDMARKS);
     if (!lnt_select_name(p->select))
         return lnt_fail(ctx, LNT_ERR_ARGUMENT,
-                        "select is %d, must be sum, abs, embed, step, random, mean or step-mean",
+                        "select is %d, must be sum, abs, embed, step, random, mean, step-mean or "
+                        "kmeans",
                         (int)p->select);
     if (p->select == LNT_SELECT_EMBED && (p->embed_column < 0 || p->embed_column >= p->dim))
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "embed_column is %lld, must be 0 to %lld",

@@ -30,6 +30,12 @@ static inline bool lnt_cur_key_means(const lnt_attn_desc *p)
     return p->select == LNT_SELECT_MEAN || p->select == LNT_SELECT_STEP_MEAN;
 }
 
+/* Whether landmark keys are means of the keys nearest to each start. */
+static inline bool lnt_cur_clusters(const lnt_attn_desc *p)
+{
+    return p->select == LNT_SELECT_KMEANS;
+}
+
 /* Whether y of a landmark is its row of RV. */
 static inline bool lnt_cur_copies_rows(const lnt_attn_desc *p)
 {

@@ -294,19 +294,24 @@ static void key_pass(const lnt_run *run, int64_t first, int64_t count, bool stor
 
 /* ---- back to the tokens ---------------------------------------------------------------------- */
 
+void lnt_cur_add_row(const lnt_run *run, cur_scratch *s, const lnt_tensor *t, int64_t b, int64_t h,
+                     int64_t row, real part, const real *x)
+{
+    const kernels *ker = run_kernels(run);
+    load_rows(ker, s->k_own, s->dp, t, b, h, row, 1, 1);
+    ker->axpy(s->k_own, part, x, s->d);
+    store_rows(ker, t, b, h, row, 1, s->k_own, s->dp, NULL);
+}
+
 /* Adds land [M, dp] to the tokens it came from, or, of a mean, an equal part to each of them. */
 static void spread(const lnt_run *run, cur_scratch *s, const lnt_tensor *to, int64_t b, int64_t h,
                    int64_t first, int64_t n, const int64_t *token, bool means, const real *land)
 {
-    const kernels *ker = run_kernels(run);
     for (size_t i = 0; i < s->M; i++) {
         const int64_t end = !means ? token[i] + 1 : i + 1 < s->M ? token[i + 1] : n;
         const real part = 1 / (real)(end - token[i]);
-        for (int64_t r = token[i]; r < end; r++) {
-            load_rows(ker, s->k_own, s->dp, to, b, h, first + r, 1, 1);
-            ker->axpy(s->k_own, part, land + i * s->dp, s->d);
-            store_rows(ker, to, b, h, first + r, 1, s->k_own, s->dp, NULL);
-        }
+        for (int64_t r = token[i]; r < end; r++)
+            lnt_cur_add_row(run, s, to, b, h, first + r, part, land + i * s->dp);
     }
 }
 
@@ -335,7 +340,9 @@ static void finish_keys(const lnt_run *run, cur_scratch *s, int64_t seq, int64_t
     for (int64_t h = begin; h < begin + shared; h++) {
         cur_head head = lnt_cur_head(run, seq, slot, h, stored);
         finish_queries(run, s, &head);
-        if (head.mode == LNT_CUR_LANDMARKS)
+        if (head.mode == LNT_CUR_LANDMARKS && lnt_cur_clusters(run->p))
+            lnt_cur_cluster_spread(run, s, &head, head.dk);
+        else if (head.mode == LNT_CUR_LANDMARKS)
             spread(run, s, &run->grads->dk, head.seq.b, kvh, head.seq.k0, head.seq.nk, head.j,
                    lnt_cur_key_means(run->p), head.dk);
         if (head.mode != LNT_CUR_ALL_KEYS || h == begin) continue;

@@ -136,6 +136,11 @@ static cur_scratch take_scratch(lnt_arena *arena, const lnt_attn_desc *p, int is
     s.narrow = take_double(arena, square, values);
     s.wide = take_double(arena, square, values);
     if (!square) return s;
+    const size_t clusters = lnt_cur_clusters(p);
+    s.keys = take_double(arena, clusters * TK, s.dp);
+    s.near = take_double(arena, clusters * TK, Mp);
+    s.half = take_double(arena, clusters, M);
+    s.members = take_double(arena, clusters, M);
     s.choosing = take_double(arena, 1, lnt_landmark_scratch(p) / sizeof(double));
     s.pinv = lnt_pinv_take(arena, p, isa);
     return s;
@@ -181,8 +186,11 @@ void lnt_cur_load(const lnt_run *run, cur_scratch *s, const cur_head *head)
     const lnt_sequence *seq = &head->seq;
     load_landmarks(s, &run->io->q, seq->b, head->h, seq->q0, seq->nq, head->i,
                    lnt_cur_query_means(run->p), run->p->scale, s->ql);
-    load_landmarks(s, &run->io->k, seq->b, head->kvh, seq->k0, seq->nk, head->j,
-                   lnt_cur_key_means(run->p), 1, s->kl);
+    if (lnt_cur_clusters(run->p))
+        lnt_cur_cluster_load(run, s, head, s->kl);
+    else
+        load_landmarks(s, &run->io->k, seq->b, head->kvh, seq->k0, seq->nk, head->j,
+                       lnt_cur_key_means(run->p), 1, s->kl);
 }
 
 /* The scores of the landmarks become their weights. */

@@ -57,6 +57,8 @@ typedef struct cur_scratch {
     double *klt;                       /* [d, ld] */
     double *z, *dz, *du;               /* [M, ld] */
     double *narrow, *wide;             /* [M, mp or dp] */
+    double *keys, *near;               /* kmeans: [TK, dp] keys, [TK, ld] their scores */
+    double *half, *members;            /* kmeans: [M] |s|^2 / 2 of the starts, keys of each */
     double *choosing;                  /* lnt_landmark_scratch */
     lnt_pinv_work pinv;
 } cur_scratch;
@@ -71,6 +73,9 @@ typedef struct cur_scratch {
 #define lnt_cur_solve LNT_REAL_NAME(lnt_cur_solve)
 #define lnt_cur_key_scores LNT_REAL_NAME(lnt_cur_key_scores)
 #define lnt_cur_query_weights LNT_REAL_NAME(lnt_cur_query_weights)
+#define lnt_cur_cluster_load LNT_REAL_NAME(lnt_cur_cluster_load)
+#define lnt_cur_cluster_spread LNT_REAL_NAME(lnt_cur_cluster_spread)
+#define lnt_cur_add_row LNT_REAL_NAME(lnt_cur_add_row)
 #define lnt_cur_rows LNT_REAL_NAME(lnt_cur_rows)
 #define lnt_cur_laplace LNT_REAL_NAME(lnt_cur_laplace)
 #define lnt_cur_landmarks LNT_REAL_NAME(lnt_cur_landmarks)
@@ -137,6 +142,14 @@ const real *lnt_cur_key_scores(const lnt_run *run, cur_scratch *s, const cur_hea
  * be divided by s->sum.  slope, for Laplace alone, may be NULL. */
 void lnt_cur_query_weights(const lnt_run *run, cur_scratch *s, const cur_head *head, int64_t q0,
                            size_t nq, real *x, real *slope);
+
+/* kmeans: to [M, dp] = the landmark keys; and the gradient land [M, dp] of them added to dk. */
+void lnt_cur_cluster_load(const lnt_run *run, cur_scratch *s, const cur_head *head, double *to);
+void lnt_cur_cluster_spread(const lnt_run *run, cur_scratch *s, const cur_head *head,
+                            const real *land);
+/* Adds part times x [d] to a row of t, which is a gradient of q or k. */
+void lnt_cur_add_row(const lnt_run *run, cur_scratch *s, const lnt_tensor *t, int64_t b, int64_t h,
+                     int64_t row, real part, const real *x);
 
 /* rv and the statistics of R for every head of the `count` sequences from `first` on. */
 void lnt_cur_rows(const lnt_run *run, int64_t first, int64_t count, bool stored);

@@ -204,7 +204,8 @@ static void choose(const choice *c, int64_t *out)
     case LNT_SELECT_RANDOM: choose_random(c, out); break;
     case LNT_SELECT_STEP:
     case LNT_SELECT_MEAN:
-    case LNT_SELECT_STEP_MEAN: choose_steps(c, out); break;
+    case LNT_SELECT_STEP_MEAN:
+    case LNT_SELECT_KMEANS: choose_steps(c, out); break;
     }
     qsort(out, (size_t)c->M, sizeof *out, by_value);
 }
@@ -217,16 +218,15 @@ void lnt_landmark_choose(const lnt_ctx *ctx, const lnt_attn_desc *p, const lnt_a
     choice c = { .ctx = ctx, .p = p, .n = seq->nq, .M = M, .count = 1, .b = seq->b,
                  .x = { &io->q, &io->k }, .head = { h, kv }, .row = { seq->q0, seq->k0 },
                  .stream = 2 * (uint64_t)h, .scratch = scratch };
-    const bool same = !p->separate_indices && seq->nq == seq->nk &&
-                      p->select != LNT_SELECT_STEP_MEAN; /* whose keys have no pinned tokens */
-    if (same) {
+    const bool means = lnt_cur_key_means(p) || lnt_cur_clusters(p); /* no token of them is pinned */
+    if (!means && !p->separate_indices && seq->nq == seq->nk) {
         c.count = 2;
         choose(&c, queries);
         for (int64_t i = 0; i < M; i++) keys[i] = queries[i];
         return;
     }
     choose(&c, queries);
-    if (lnt_cur_key_means(p)) {
+    if (means) {
         for (int64_t i = 0; i < M; i++) keys[i] = i * seq->nk / M;
         return;
     }

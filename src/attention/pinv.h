@@ -35,7 +35,7 @@ static inline size_t lnt_pinv_ld(const lnt_attn_desc *p)
     return lnt_round_up((size_t)p->landmarks, LNT_PAD);
 }
 
-/* Cut from an arena, which may be counting; with room for the iterates if p wants a backward pass. */
+/* Cut from an arena, which may be counting; with room for the iterates if p plans backward. */
 lnt_pinv_work lnt_pinv_take(lnt_arena *arena, const lnt_attn_desc *p, int isa);
 
 /* z = pinv(u).  If it diverges from the start asked for, it starts again from the safe one. */

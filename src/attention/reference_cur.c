@@ -180,6 +180,34 @@ static void load(const problem *x, const double *from, int64_t n, const int64_t 
     }
 }
 
+static double distance(const problem *x, int64_t key, int64_t start)
+{
+    double sum = 0;
+    for (int64_t c = 0; c < x->d; c++) {
+        const double difference = x->k[key * x->d + c] - x->k[start * x->d + c];
+        sum += difference * difference;
+    }
+    return sum;
+}
+
+/* kmeans: kl = the means of the keys that each start is nearest to, of equal ones the first. */
+static void load_clusters(problem *x)
+{
+    for (int64_t t = 0; t < x->nk; t++) {
+        int64_t best = 0;
+        for (int64_t l = 1; l < x->M; l++)
+            if (distance(x, t, l * x->nk / x->M) < distance(x, t, best * x->nk / x->M)) best = l;
+        x->score[t] = (double)best;
+    }
+    for (int64_t l = 0; l < x->M; l++)
+        for (int64_t c = 0; c < x->d; c++) {
+            double sum = 0, count = 0;
+            for (int64_t t = 0; t < x->nk; t++)
+                if (x->score[t] == (double)l) sum += x->k[t * x->d + c], count++;
+            x->kl[l * x->d + c] = count > 0 ? sum / count : x->k[l * x->nk / x->M * x->d + c];
+        }
+}
+
 /* ---- attention ------------------------------------------------------------------------------- */
 
 /* out [n] = the weights of keys [n, d] for one query. */
@@ -331,7 +359,8 @@ static void landmark_row(problem *x, int64_t i, double *out)
 {
     choose_landmarks(x);
     load(x, x->q, x->nq, x->i, lnt_cur_query_means(x->p), x->ql);
-    load(x, x->k, x->nk, x->j, lnt_cur_key_means(x->p), x->kl);
+    if (lnt_cur_clusters(x->p)) load_clusters(x);
+    else load(x, x->k, x->nk, x->j, lnt_cur_key_means(x->p), x->kl);
     for (int64_t l = 0; l < x->M; l++) {
         weights(x, x->ql + l * x->d, x->k, x->nk, x->row);
         combine(x, x->row, x->v, x->nk, x->rv + l * x->m);

@@ -169,7 +169,7 @@ def landmarks(queries, keys, option):
     count, select, pins = int(option.get("landmarks", 64)), option.get("select", "step"), []
     if "pin" in option:
         pins = [int(p) for p in option["pin"].split("+")]
-    if select in ("step", "mean", "step-mean"):
+    if select in ("step", "mean", "step-mean", "kmeans"):
         return [[i * len(x) // count for i in range(count)] for x in (queries, keys)]
     score = {"sum": sum, "abs": lambda row: sum(map(abs, row)),
              "embed": lambda row: row[int(option.get("column", 0))]}[select]
@@ -200,11 +200,22 @@ def cur(queries, keys, values, option):
         ends = [i * len(x) // count for i in range(count + 1)]
         return [[sum(c) / (e - s) for c in zip(*x[s:e])] for s, e in zip(ends, ends[1:])]
 
+    def clusters(x):
+        starts, members = [x[i * len(x) // count] for i in range(count)], [[] for _ in range(count)]
+        for row in x:
+            far = [sum((a - b) ** 2 for a, b in zip(row, start)) for start in starts]
+            members[far.index(min(far))].append(row)
+        return [[sum(c) / len(m) for c in zip(*m)] for m in members]
+
     if min(len(queries), len(keys)) <= count:
         return matrix_product(attend(queries, keys), values)
     rows, columns = landmarks(queries, keys, option)
     chosen_q = means(queries) if select == "mean" else [queries[i] for i in rows]
-    chosen_k = means(keys) if "mean" in select else [keys[j] for j in columns]
+    chosen_k = [keys[j] for j in columns]
+    if select in ("mean", "step-mean"):
+        chosen_k = means(keys)
+    elif select == "kmeans":
+        chosen_k = clusters(keys)
     rv = matrix_product(attend(chosen_q, keys), values)
     w = matrix_product(pseudo_inverse(attend(chosen_q, chosen_k), option), rv)
     out = matrix_product(attend(queries, chosen_k), w)

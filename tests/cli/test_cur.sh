@@ -21,7 +21,7 @@ npy make k.npy 41x5 '<f8' 8
 npy make v.npy 41x3 '<f8' 9
 
 for algorithm in flash stored; do
-    for select in sum abs embed step mean step-mean; do
+    for select in sum abs embed step mean step-mean kmeans; do
         run 1e-5 "q4.npy k4.npy v4.npy" "--landmarks 7 --select $select --algorithm $algorithm" \
             landmarks=7 select=$select
         run 1e-10 "q.npy k.npy v.npy" "--landmarks 6 --select $select --algorithm cur/$algorithm \
@@ -70,7 +70,7 @@ grep -q "use softmax, linear or taylor" stderr.txt || wrong "nothing to use inst
 fails 2 "cur is not causal" "$LINNET" bench --mechanism cur --pass step
 fails 2 "cur has no state" attend --state-out s.safetensors
 fails 2 "--landmarks: '0' is not a whole number of at least 1" attend --landmarks 0
-fails 2 "--select: 'best' is not one of sum, abs, embed, step, random, mean, step-mean" \
+fails 2 "--select: 'best' is not one of sum, abs, embed, step, random, mean, step-mean, kmeans" \
     attend --select best
 fails 2 "--embed-column needs --select embed" attend --embed-column 1
 fails 1 "embed_column is 5, must be 0 to 4" attend --landmarks 3 --select embed --embed-column 5

@@ -193,7 +193,7 @@ static double gradient_error(const lnt_tensor *got, const lnt_tensor *want)
 /* ---- forms --------------------------------------------------------------------------------- */
 
 /* Form f: mechanism and map, causal or not, decay, states, and how the sequences lie. */
-enum { TAYLOR = 1 + LNT_MAP_POSITIVE + 1, CUR = TAYLOR + 1, CURS = 6, MAPS = CUR + CURS };
+enum { TAYLOR = 1 + LNT_MAP_POSITIVE + 1, CUR = TAYLOR + 1, CURS = 7, MAPS = CUR + CURS };
 enum { SHAPES = 5 };
 enum { FORMS = MAPS * SHAPES * 3 };
 
@@ -202,7 +202,8 @@ static void form_cur(attn_case *c, int k, int64_t n)
 {
     static const lnt_select select[CURS] = { LNT_SELECT_STEP,   LNT_SELECT_ABS,
                                              LNT_SELECT_MEAN,   LNT_SELECT_STEP_MEAN,
-                                             LNT_SELECT_RANDOM, LNT_SELECT_SUM };
+                                             LNT_SELECT_RANDOM, LNT_SELECT_SUM,
+                                             LNT_SELECT_KMEANS };
     c->desc.landmarks = n < 10 ? 2 : 6; /* fewer than some sequences, and more than others */
     c->desc.select = select[k];
     c->desc.separate_indices = k == 5;
@@ -211,7 +212,7 @@ static void form_cur(attn_case *c, int k, int64_t n)
     c->desc.pinv_iterations = k == 4 ? 1 : 4;
     c->desc.pinv_init = k == 4 ? LNT_PINV_PAPER1 : LNT_PINV_NORMS;
     c->desc.ridge = 0.01;
-    c->desc.activation = k >= 3 ? LNT_ACTIVATION_LAPLACE : LNT_ACTIVATION_SOFTMAX;
+    c->desc.activation = k >= 3 && k < 6 ? LNT_ACTIVATION_LAPLACE : LNT_ACTIVATION_SOFTMAX;
     if (k != 0) return;
     c->pin[0] = 1;
     c->desc.pin = c->pin;
@@ -327,7 +328,7 @@ static void gradients_of_long_sequences_match_along_random_directions(void **sta
     (void)state;
     lnt_ctx *ctx = context_new(2, NULL);
     coverage cover = { { 0 } };
-    for (int f = 0; f < FORMS; f += budget(11, 3)) {
+    for (int f = 0; f < FORMS; f += budget(11, 4)) {
         attn_case c;
         if (!form(&c, f, 131, 5, 3)) continue;
         setup s = setup_new(ctx, &c);
@@ -390,7 +391,7 @@ static void gradients_in_other_dtypes_match_f64_within_rounding(void **state)
     static const lnt_dtype dtypes[] = { LNT_F32, LNT_BF16, LNT_F16 };
     lnt_ctx *ctx = context_new(2, NULL);
     coverage cover = { { 0 } };
-    for (int f = 0; f < FORMS; f += budget(11, 3))
+    for (int f = 0; f < FORMS; f += budget(11, 4))
         for (int dt = 0; dt < COUNT_OF(dtypes); dt++) {
             attn_case c, low;
             if (f / MAPS % SHAPES == 4 || !form(&c, f, 67, 20, 9)) continue;

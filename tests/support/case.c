@@ -127,7 +127,7 @@ static void random_cur(dice *d, attn_case *c)
 {
     lnt_attn_desc *a = &c->desc;
     a->landmarks = dice_range(d, 1, 20);
-    a->select = (lnt_select)dice_range(d, 0, LNT_SELECT_STEP_MEAN);
+    a->select = (lnt_select)dice_range(d, 0, LNT_SELECT_KMEANS);
     a->embed_column = dice_range(d, 0, a->dim - 1);
     a->seed = dice_next(d);
     a->separate_indices = dice_range(d, 0, 2) == 0;
