@@ -42,18 +42,23 @@ void json_whole(json *j, const char *name, int64_t value)
     fprintf(j->to, "%" PRId64, value);
 }
 
-void json_real(json *j, const char *name, double value)
+static void put_real(FILE *to, double value)
 {
     char text[32];
-    put_name(j, name);
     if (!isfinite(value)) {
-        fputs("null", j->to);
+        fputs("null", to);
         return;
     }
     /* 15 digits where they are enough to read the same number back: 0.1 stays 0.1. */
     snprintf(text, sizeof text, "%.15g", value);
     if (strtod(text, NULL) != value) snprintf(text, sizeof text, "%.17g", value);
-    fputs(text, j->to);
+    fputs(text, to);
+}
+
+void json_real(json *j, const char *name, double value)
+{
+    put_name(j, name);
+    put_real(j->to, value);
 }
 
 void json_flag(json *j, const char *name, bool value)
@@ -69,6 +74,17 @@ void json_texts(json *j, const char *name, const char *const *values, int count)
     for (int i = 0; i < count; i++) {
         if (i) fputs(", ", j->to);
         put_string(j->to, values[i]);
+    }
+    fputc(']', j->to);
+}
+
+void json_reals(json *j, const char *name, const double *values, int count)
+{
+    put_name(j, name);
+    fputc('[', j->to);
+    for (int i = 0; i < count; i++) {
+        if (i) fputs(", ", j->to);
+        put_real(j->to, values[i]);
     }
     fputc(']', j->to);
 }
