@@ -1,5 +1,6 @@
-/* cli/cmd_demo.c - `linnet demo`: what a growing length costs softmax, which goes back to every key,
- * and Taylor and linear attention with their states, measured here and drawn in the terminal. */
+/* cli/cmd_demo.c - `linnet demo`: what a growing length costs softmax, which goes back to every
+ * key, and Taylor and linear attention with their states, measured here and drawn in the terminal.
+ * */
 #include <stdio.h>
 
 #include "cli/commands.h"

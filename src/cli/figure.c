@@ -1,7 +1,7 @@
 /* cli/figure.c - a picture, drawn by gnuplot into an SVG file.
  *
  * gnuplot reads the script from a temporary file and writes to another one beside the target, which
- * takes the target's place once gnuplot has ended well: no shell, no quoting, nothing half-written. */
+ * takes the target's place once gnuplot has ended well: no shell, no quoting, no half of a file. */
 #include "cli/figure.h"
 
 #include <assert.h>
@@ -18,7 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { PANEL_WIDTH = 460, PANEL_HEIGHT = 300, LEGEND_HEIGHT = 12, TITLE_HEIGHT = 40, PALETTE = 7 };
+enum { PANEL_WIDTH = 460, PANEL_HEIGHT = 300, LEGEND_HEIGHT = 12, TITLE_HEIGHT = 40 };
+enum { PALETTE = 7, MOST_MARKERS = 24 };
 
 /* Okabe and Ito's colours, the yellow left out; each goes with a point of its own shape. */
 static const char *const palette[PALETTE] = { "#0072b2", "#d55e00", "#009e73", "#cc79a7",
@@ -123,13 +124,18 @@ static void put_style(FILE *to, const figure_curve *c, int number)
     const char *color = palette[c->color];
     switch (c->style) {
     case FIGURE_LINE:
-        fprintf(to, "with linespoints lw 2 pt %d ps 0.6 lc rgb '%s'", shapes[c->color], color);
+        if (c->count > MOST_MARKERS) fprintf(to, "using 1:2 with lines lw 2 lc rgb '%s'", color);
+        else
+            fprintf(to, "using 1:2 with linespoints lw 2 pt %d ps 0.6 lc rgb '%s'",
+                    shapes[c->color], color);
         break;
-    case FIGURE_DASHES: fprintf(to, "with lines lw 1.5 dt 2 lc rgb '%s'", color); break;
-    case FIGURE_BARS:
+    case FIGURE_DASHES:
+        fprintf(to, "using 1:2 with lines lw 1.5 dt 2 lc rgb '%s'", color);
+        break;
+    case FIGURE_BARS: /* an empty bar would be drawn as a line */
         fprintf(to,
-                "with boxes fillstyle transparent solid 0.2 noborder lc rgb '%s' notitle, \\\n"
-                "    $points%d using 1:2 with histeps lw 2 lc rgb '%s'",
+                "using 1:($2 == 0 ? NaN : $2) with boxes fillstyle transparent solid 0.2 noborder "
+                "lc rgb '%s' notitle, \\\n    $points%d using 1:2 with histeps lw 2 lc rgb '%s'",
                 color, number, color);
         break;
     }
@@ -140,12 +146,11 @@ static void put_marks(FILE *to, const figure_panel *p)
 {
     for (int i = 0; i < p->marks; i++) {
         const double x = p->mark[i].x;
-        fprintf(to, "set arrow from %.9g, graph 0 to %.9g, graph 1 nohead lw 1 dt 3 lc rgb '#555555'\n",
-                x, x);
-        fputs("set label ", to);
+        fprintf(to, "set arrow from %.9g, graph 0 to %.9g, graph 1 ", x, x);
+        fputs("nohead lw 1 dt 3 lc rgb '#555555'\nset label ", to);
         put_text(to, p->mark[i].label);
-        fprintf(to, " at %.9g, graph %.2f offset character -0.4, 0 right font ',11' noenhanced\n", x,
-                0.97 - 0.07 * i);
+        fprintf(to, " at %.9g, graph %.2f ", x, 0.97 - 0.07 * i);
+        fputs("offset character -0.4, 0 right font ',11' noenhanced\n", to);
     }
 }
 
@@ -162,7 +167,7 @@ static void put_panel(FILE *to, const figure_panel *p)
     for (int i = 0; i < p->curves; i++) drawn[i] = put_points(to, p, i) > 0;
     for (int i = 0; i < p->curves; i++) {
         if (!drawn[i]) continue; /* gnuplot refuses a series without points */
-        fprintf(to, "%s $points%d using 1:2 ", shown++ ? ", \\\n    " : "plot", i);
+        fprintf(to, "%s $points%d ", shown++ ? ", \\\n    " : "plot", i);
         put_style(to, &p->curve[i], i);
         fputs(" title ", to);
         put_text(to, p->curve[i].name);
@@ -179,7 +184,8 @@ static void put_script(FILE *to, const figure *f)
         if (f->panel[i].curves > most) most = f->panel[i].curves;
     fprintf(to,
             "set encoding utf8\n"
-            "set terminal svg size %d,%d dynamic enhanced font 'sans-serif,13' background '#ffffff'\n"
+            "set terminal svg size %d,%d dynamic enhanced font 'sans-serif,13' "
+            "background '#ffffff'\n"
             "set border 3 lc rgb '#444444'\nset tics nomirror out scale 0.6,0.3\n"
             "set grid lt 1 lw 0.6 lc rgb '#dddddd'\nset boxwidth 1 relative\n"
             "set autoscale xfix\nset key below Left reverse samplen 1.5 spacing 1.1 font ',11'\n"

@@ -31,7 +31,7 @@ typedef struct figure_axis {
 } figure_axis;
 
 typedef enum figure_style {
-    FIGURE_LINE,   /* points joined by a line */
+    FIGURE_LINE,   /* points joined by a line; without marks where there are many */
     FIGURE_DASHES, /* a dashed line: something to compare with */
     FIGURE_BARS    /* a bar at each x, with an outline that stays visible where series overlap */
 } figure_style;

@@ -251,7 +251,8 @@ int measure(lnt_ctx *ctx, const lnt_attn_desc *desc, pass_kind pass, measurement
     return status;
 }
 
-/* The scratch of a plan in state form holds the state; the others go back to the keys and values. */
+/* The scratch of a plan in state form holds the state; the others go back to the keys and values.
+ * */
 static double held_bytes(const trial *t)
 {
     const bool quadratic = grows(t) || strstr(t->info.algorithm, "/direct");

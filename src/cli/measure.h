@@ -23,7 +23,7 @@ int measure(lnt_ctx *ctx, const lnt_attn_desc *desc, pass_kind pass, measurement
 
 /* What a run costs, without peaks beside it. */
 typedef struct run_cost {
-    double seconds; /* the least: what the work itself costs on a machine that has other things to do */
+    double seconds; /* the least: what the work itself costs on a machine with other things to do */
     double memory;  /* bytes that have to be there, q and the output aside: keys and values, or the
                      * state in their place, and for a whole pass the scratch of its plan */
 } run_cost;

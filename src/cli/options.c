@@ -421,7 +421,8 @@ int options_parse(const command *cmd, int argc, char **argv, options *out)
 void options_help(const command *cmd, FILE *to)
 {
     enum { COLUMN = 26 };
-    fprintf(to, "usage: linnet %s %s\n\n%s.\n%s", cmd->name, cmd->usage, cmd->summary, cmd->details);
+    fprintf(to, "usage: linnet %s %s\n\n%s.\n%s", cmd->name, cmd->usage, cmd->summary,
+            cmd->details);
     if (cmd->more) cmd->more(to);
     fputs("\noptions (defaults in brackets):\n", to);
     for (int id = 0; id < OPTION_COUNT; id++) {

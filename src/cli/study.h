@@ -1,5 +1,5 @@
-/* cli/study.h - the experiments of the papers, `linnet bench --study NAME`: one file study_*.c each,
- * one table of them all. */
+/* cli/study.h - the experiments of the papers, `linnet bench --study NAME`: one file study_*.c
+ * each, one table of them all. */
 #ifndef LNT_CLI_STUDY_H
 #define LNT_CLI_STUDY_H
 

@@ -1,9 +1,9 @@
-/* cli/study_context.c - SATA, figure 6: memory and time a token over the context, measured, for four
- * widths of a head.
+/* cli/study_context.c - SATA, figure 6: memory and time a token over the context, measured, for
+ * four widths of a head.
  *
  * Of a whole causal pass, as far as one run takes some seconds: time and memory over the number of
  * tokens.  And of the next token with so many before it: its time, and what is remembered of them.
- * (A state is of the same size and cost whatever was added to it, so there it is not filled first.) */
+ * A state has the same size and cost whatever was added to it, so there it is not filled first. */
 #include <math.h>
 #include <stdio.h>
 
@@ -12,7 +12,8 @@
 #include "cli/study.h"
 #include "cli/table.h"
 
-enum { WIDTHS = 4, MAX_POINTS = 16, FORMS = 2, FIRST_LENGTH = 1024, LAST_LENGTH = 1 << 20, STEP = 2 };
+enum { WIDTHS = 4, FORMS = 2 };
+enum { MAX_POINTS = 16, FIRST_LENGTH = 1024, LAST_LENGTH = 1 << 20, STEP = 2 };
 static const int widths[WIDTHS] = { 8, 16, 32, 64 };
 static const lnt_mechanism forms[FORMS] = { LNT_SOFTMAX, LNT_TAYLOR };
 static const double BUDGET = 0.1, LONGEST_RUN = 10; /* seconds */

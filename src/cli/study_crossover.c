@@ -1,8 +1,8 @@
 /* cli/study_crossover.c - time and memory a token over the length: where the forms with a state of
  * fixed size overtake those that go back to every key.
  *
- * A causal pass over n tokens: softmax and taylor/direct spend O(n) a token and hold O(1), taylor/state
- * and linear spend O(1) a token and hold O(1/n). */
+ * A causal pass over n tokens: softmax and taylor/direct spend O(n) a token and hold O(1),
+ * taylor/state and linear spend O(1) a token and hold O(1/n). */
 #include "cli/study_crossover.h"
 
 #include <math.h>
@@ -131,8 +131,8 @@ static void print_table(const curves *c)
             table_cell(&t, "%s", text_bytes(c->memory[f][i], text, sizeof text));
     }
     table_print(&t, stdout);
-    fputs("\nLeft the time, right the memory, a token of a causal pass: keys and values, or the state "
-          "in their place,\nand scratch, over the number of tokens.\n\n", stdout);
+    fputs("\nLeft the time, right the memory, a token of a causal pass: keys and values, or the\n"
+          "state in their place, and scratch, over the number of tokens.\n\n", stdout);
 }
 
 static void print_chart(const curves *c, const char *title, double y[FORMS][MAX_POINTS],
@@ -156,8 +156,8 @@ static void print_sentence(const curves *c)
     else
         printf("Up to %.0f tokens taylor/state is not faster than softmax here", c->length[last]);
     if (isfinite(c->smaller)) printf(", and from about %.0f it holds less", c->smaller);
-    printf(".\nFrom %.0f to %.0f tokens a token of softmax came to cost %.1f times the time, one of "
-           "taylor/state\n%.1f times, one of linear %.1f times.\n",
+    printf(".\nFrom %.0f to %.0f tokens the time of a token became %.1f times as long with softmax,\n"
+           "%.1f times with taylor/state, %.1f times with linear.\n",
            c->length[0], c->length[last], c->seconds[SOFTMAX][last] / c->seconds[SOFTMAX][0],
            c->seconds[STATE][last] / c->seconds[STATE][0],
            c->seconds[LINEAR][last] / c->seconds[LINEAR][0]);

@@ -19,7 +19,8 @@ static int describe(lnt_ctx *ctx, lnt_mechanism mechanism, double width, int64_t
                     int64_t terms, lnt_plan_info *out)
 {
     lnt_attn_desc desc;
-    int status = study_problem(mechanism, EMBEDDING / (int64_t)width, (int64_t)width, length, &desc);
+    const int64_t d = (int64_t)width;
+    int status = study_problem(mechanism, EMBEDDING / d, d, length, &desc);
     if (mechanism == LNT_TAYLOR) desc.algorithm = "taylor/direct"; /* makes no room for the state */
     desc.terms = terms;
     if (!status) status = study_describe(ctx, &desc, out);

@@ -1,6 +1,6 @@
 /* cli/study_memory.c - the memory of Taylor attention in state form over a long sequence, as the
- * operating system sees it: the peak of the resident set over what it was at the start must be no more
- * than the inputs, the outputs, the state and a little that does not grow.
+ * operating system sees it: the peak of the resident set over what it was at the start must be no
+ * more than the inputs, the outputs, the state and a little that does not grow.
  *
  * Lengths ascend, so that the peak so far belongs to the last run. */
 #include <stdio.h>
@@ -105,8 +105,9 @@ static void print_table(const lnt_attn_desc *d, const footprint *all)
         table_cell(&t, "%s", text_seconds(all[i].seconds, text, sizeof text));
     }
     table_print(&t, stdout);
-    printf("\n%s, causal, %lld x %lld, %lld terms.  'peak': what the process grew by, as the system "
-           "sees it.\n", d->algorithm, (long long)d->heads, (long long)d->dim, (long long)d->terms);
+    printf("\n%s, causal, %lld x %lld, %lld terms.  'peak': what the process grew by, as the "
+           "system sees it.\n",
+           d->algorithm, (long long)d->heads, (long long)d->dim, (long long)d->terms);
 }
 
 static int run(const options *o, lnt_ctx *ctx)

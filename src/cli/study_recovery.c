@@ -4,8 +4,8 @@
  *     |taylor - softmax| with q, k, v normal, causal, 102,400 tokens, widths 8 to 64, 3 to 6 terms
  *
  * taylor is computed over all tokens in f32 by the algorithm that the planner picks.  softmax is
- * computed in f64 by its plan, whose own error is near 1e-15, on blocks of rows spread evenly over the
- * sequence: O(rows n d). */
+ * computed in f64 by its plan, whose own error is near 1e-15, on blocks of rows spread evenly over
+ * the sequence: O(rows n d). */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,11 +21,11 @@ enum {
     ORDERS = 4,
     FEWEST = 3, /* terms */
     LENGTH = 102400,
-    BLOCKS = 64,
-    ROWS = 64,          /* of a block */
-    LOWEST = -8,        /* decimal order of the first bin, which holds all below too */
+    BLOCKS = 32,
+    ROWS = 128,         /* of a block */
+    LOWEST = -7,        /* decimal order of the first bin, which holds all below too */
     BINS_PER_ORDER = 5,
-    BINS = 10 * BINS_PER_ORDER /* up to 10^2 */
+    BINS = 8 * BINS_PER_ORDER /* up to 10 */
 };
 static const int widths[WIDTHS] = { 8, 16, 32, 64 };
 

@@ -1,5 +1,5 @@
-/* cli/study_sizes.c - TaylorShift, table 1: the mean sizes of what its efficient form computes on the
- * way, which its normalisation undoes.
+/* cli/study_sizes.c - TaylorShift, table 1: the mean sizes of what its efficient form computes on
+ * the way, which its normalisation undoes.
  *
  *     A = sum_j (k_j x k_j) u_j^T            Frobenius norm   (N + 1)/sqrt(d)
  *     sum_j (q.k_j)^2 u_j                    norm of a row    N/d
@@ -8,11 +8,11 @@
  *     sum_j 1 + (q.k_j) + (q.k_j)^2/2        a row            N (2d + 1)/2d
  *     y                                      norm of a row    sqrt(d/N)
  *
- * q, k uniform on the sphere and u_j = (1, v_j), v_j normal: |v| is about sqrt(d).  The paper calls the
- * fourth its denominator; by its definition of the weights the denominator is the fifth.  Computed
- * straight from the definitions in double, with N = 32 d^2, as the formulas are for N over d^2.  The
- * rows of one sequence go up and down together, so one query of each of many sequences is taken:
- * 2^19/d^2 of them bring the mean of |y| to within 0.8 % (one deviation). */
+ * q, k uniform on the sphere and u_j = (1, v_j), v_j normal: |v| is about sqrt(d).  The paper calls
+ * the fourth its denominator; by its definition of the weights the denominator is the fifth.
+ * Computed straight from the definitions in double, with N = 32 d^2, as the formulas are for N over
+ * d^2.  The rows of one sequence go up and down together, so one query of each of many sequences is
+ * taken: 2^19/d^2 of them bring the mean of |y| to within 0.8 % (one deviation). */
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>

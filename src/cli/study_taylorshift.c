@@ -1,9 +1,9 @@
-/* cli/study_taylorshift.c - TaylorShift, figure 2: time and memory of one head, not causal, over the
- * length, and where the state form overtakes the direct one, for several widths.
+/* cli/study_taylorshift.c - TaylorShift, figure 2: time and memory of one head, not causal, over
+ * the length, and where the state form overtakes the direct one, for several widths.
  *
- * The paper's efficient form does fewer operations from N0 on and holds fewer numbers from N1 on.  The
- * symmetric basis halves the operations of ours; our direct form holds tiles and never the n x n
- * scores, so what the paper's own forms would hold is drawn beside what ours do. */
+ * The paper's efficient form does fewer operations from N0 on and holds fewer numbers from N1 on.
+ * The symmetric basis halves the operations of ours; our direct form holds keys, values and tiles,
+ * never the n x n scores, so what the paper's own forms would hold is drawn beside what ours do. */
 #include <math.h>
 #include <stdio.h>
 
@@ -32,7 +32,8 @@ typedef struct curves {
     double length[POINTS];
     double seconds[FORMS][POINTS], memory[FORMS][POINTS]; /* of the whole pass */
     double plain_direct[POINTS], plain_efficient[POINTS]; /* bytes, by the paper's formulas */
-    double n0, n1, measured; /* the paper's crossovers; where taylor/state becomes faster here */
+    double n0, n1;          /* the paper's crossovers */
+    double faster, smaller; /* from here on taylor/state is, than taylor/direct; NaN: nowhere */
 } curves;
 
 static int measure_point(lnt_ctx *ctx, curves *c, int form, int at)
@@ -70,7 +71,8 @@ static int measure_width(lnt_ctx *ctx, int64_t dim, int done, int total, curves 
         }
     }
     progress_end();
-    c->measured = study_crossing(c->length, c->seconds[DIRECT], c->seconds[STATE], POINTS);
+    c->faster = study_crossing(c->length, c->seconds[DIRECT], c->seconds[STATE], POINTS);
+    c->smaller = study_crossing(c->length, c->memory[DIRECT], c->memory[STATE], POINTS);
     return status;
 }
 
@@ -87,14 +89,21 @@ static void print_json(const curves *c)
             json_real(&line, "bytes", c->memory[f][i]);
             json_real(&line, "crossover_speed_paper", c->n0);
             json_real(&line, "crossover_memory_paper", c->n1);
-            json_real(&line, "crossover_speed", c->measured);
+            json_real(&line, "crossover_speed", c->faster);
+            json_real(&line, "crossover_memory", c->smaller);
             json_end(&line);
         }
 }
 
+static const char *text_tokens(double length, char *text, size_t capacity)
+{
+    snprintf(text, capacity, "%.0f", length);
+    return text;
+}
+
 static void print_table(const curves *all, int count)
 {
-    static const char *const headings[] = { "width", "N0, paper", "measured here", "N1, paper",
+    static const char *const headings[] = { "width", "N0, paper", "here", "N1, paper", "here",
                                             "at N0: softmax", "direct", "state", "memory: direct",
                                             "state", NULL };
     enum { AT_N0 = 4 };
@@ -106,24 +115,26 @@ static void print_table(const curves *all, int count)
         table_row(&t);
         table_cell(&t, "%lld", (long long)c->dim);
         table_cell(&t, "%.0f", c->n0);
-        if (isfinite(c->measured)) table_cell(&t, "%.0f", c->measured);
-        else table_cell(&t, "-");
+        table_cell(&t, "%s", study_text(c->faster, text_tokens, text));
         table_cell(&t, "%.0f", c->n1);
+        table_cell(&t, "%s", study_text(c->smaller, text_tokens, text));
         for (int f = 0; f < FORMS; f++)
             table_cell(&t, "%s", study_text(c->seconds[f][AT_N0], text_seconds, text));
         for (int f = DIRECT; f < FORMS; f++)
             table_cell(&t, "%s", study_text(c->memory[f][AT_N0], text_bytes, text));
     }
     table_print(&t, stdout);
-    fputs("\nOne head, three terms, not causal.  N0: from here on the paper's state form does fewer\n"
-          "operations than its direct form; N1: holds fewer numbers.  'measured here': from this\n"
-          "length taylor/state is faster than taylor/direct, which holds no n x n scores.\n",
+    fputs("\nOne head, three terms, not causal.  From N0 on the paper's state form does fewer\n"
+          "operations than its direct form, from N1 on it holds fewer numbers.  Measured here:\n"
+          "taylor/state is faster than taylor/direct, and holds less than the keys and values\n"
+          "that taylor/direct goes back to.\n",
           stdout);
 }
 
 static void draw_width(figure *f, const curves *c, bool memory)
 {
-    figure_panel *p = figure_add(f, "%s, width %lld", memory ? "Memory" : "Time", (long long)c->dim);
+    figure_panel *p = figure_add(f, "%s, width %lld", memory ? "Memory" : "Time",
+                                 (long long)c->dim);
     p->x = (figure_axis){ "tokens", 10, FIGURE_PREFIXED, "" };
     p->y = memory ? (figure_axis){ "bytes", 10, FIGURE_PREFIXED, "B" }
                   : (figure_axis){ "time of a pass", 10, FIGURE_PREFIXED, "s" };
@@ -136,9 +147,10 @@ static void draw_width(figure *f, const curves *c, bool memory)
         figure_series(p, FIGURE_DASHES, STATE, c->length, c->plain_efficient, POINTS,
                       "efficient, paper");
         figure_mark(p, c->n1, "N₁ = %.0f", c->n1);
+        if (isfinite(c->smaller)) figure_mark(p, c->smaller, "here %.0f", c->smaller);
     } else {
         figure_mark(p, c->n0, "N₀ = %.0f", c->n0);
-        if (isfinite(c->measured)) figure_mark(p, c->measured, "here %.0f", c->measured);
+        if (isfinite(c->faster)) figure_mark(p, c->faster, "here %.0f", c->faster);
     }
 }
 

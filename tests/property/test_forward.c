@@ -127,8 +127,8 @@ static void every_feature_map_matches_the_oracle(void **state)
 }
 
 /* The largest plan a caller makes must serve every smaller batch and length. */
-/* Normal q, k and v: values of both signs, so that little is left of ten thousand, and scores far from
- * where a polynomial is small. */
+/* Normal q, k and v: values of both signs, so that little is left of ten thousand, and scores far
+ * from where a polynomial is small. */
 static void ten_thousand_tokens_lose_no_digits_at_any_number_of_terms(void **state)
 {
     (void)state;

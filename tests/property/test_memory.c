@@ -133,7 +133,7 @@ static void the_scratch_of_a_plan_is_what_it_says(void **state)
     context_close_tracked(ctx, &mem);
 }
 
-/* The most that is allocated at once for making a plan of n tokens and running it; 0: there is none. */
+/* The most allocated at once in making a plan of n tokens and running it; 0: there is none. */
 static size_t peak_of(attn_case *c, int a, int64_t n)
 {
     tracker mem;
