@@ -156,8 +156,8 @@ static void print_sentence(const curves *c)
     else
         printf("Up to %.0f tokens taylor/state is not faster than softmax here", c->length[last]);
     if (isfinite(c->smaller)) printf(", and from about %.0f it holds less", c->smaller);
-    printf(".\nFrom %.0f to %.0f tokens the time of a token became %.1f times as long with softmax,\n"
-           "%.1f times with taylor/state, %.1f times with linear.\n",
+    printf(".\nFrom %.0f to %.0f tokens the time of a token became %.1f times as long with "
+           "softmax,\n%.1f times with taylor/state, %.1f times with linear.\n",
            c->length[0], c->length[last], c->seconds[SOFTMAX][last] / c->seconds[SOFTMAX][0],
            c->seconds[STATE][last] / c->seconds[STATE][0],
            c->seconds[LINEAR][last] / c->seconds[LINEAR][0]);

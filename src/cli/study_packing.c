@@ -1,5 +1,5 @@
-/* cli/study_packing.c - SATA, figure 3: how much the symmetric basis saves.  Of the d^p tuples of
- * indices of degree p only the sorted ones are kept, binomial(d + p - 1, p): up to p! times less. */
+/* cli/study_packing.c - SATA, figure 3: what the symmetric basis saves.  Of the d^p tuples of
+ * indices of degree p only the sorted ones are kept, binomial(d + p - 1, p): up to p! fewer. */
 #include "cli/json.h"
 #include "cli/paper.h"
 #include "cli/study.h"
@@ -69,7 +69,7 @@ static void print_table(const packing *p)
     }
     table_print(&t, stdout);
     fputs("\nNumbers in the state of one head in the symmetric basis, and what all tuples of\n"
-          "indices would need over that.  The operations a token are reduced alike; --json has both.\n",
+          "indices would need over that.  The operations a token are reduced alike: --json.\n",
           stdout);
 }
 
