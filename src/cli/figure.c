@@ -183,7 +183,7 @@ static void put_script(FILE *to, const figure *f)
     for (int i = 0; i < f->panels; i++)
         if (f->panel[i].curves > most) most = f->panel[i].curves;
     fprintf(to,
-            "set encoding utf8\n"
+            "set encoding utf8\nset micro\n"
             "set terminal svg size %d,%d dynamic enhanced font 'sans-serif,13' "
             "background '#ffffff'\n"
             "set border 3 lc rgb '#444444'\nset tics nomirror out scale 0.6,0.3\n"
