@@ -6,6 +6,7 @@
 #include "cli/measure.h"
 #include "cli/report.h"
 #include "cli/request.h"
+#include "cli/study.h"
 #include "cli/table.h"
 
 /* The figures this project promises; each is measured with all threads and then with one. */
@@ -199,6 +200,9 @@ static int bench_suite(const options *o)
 
 static int run(const options *o)
 {
+    if (opt_given(o, OPT_STUDY)) return study_run(o);
+    if (opt_given(o, OPT_SVG))
+        return fail_usage("--svg needs --study; see 'linnet bench --help' for those there are");
     if (opt_given(o, OPT_MECHANISM)) return bench_one(o);
     const option_id problem = options_first_problem(o);
     if (problem != OPTION_COUNT)
@@ -210,11 +214,14 @@ static int run(const options *o)
 const command cmd_bench = {
     .name = "bench",
     .bit = CMD_BENCH,
-    .usage = "[--mechanism M [options]]",
+    .usage = "[--mechanism M [options] | --study NAME [options]]",
     .summary = "Checks a pass against the definition, then times it; alone: the suite",
     .details = "\n"
                "Each figure stands beside the peak that this machine reaches in the same run.  A\n"
                "wrong result is an error and is not timed.  A step is one token added and read,\n"
-               "with --length tokens before it.\n",
+               "with --length tokens before it.\n"
+               "A study repeats an experiment of a paper: a table, or --json, and with --svg a\n"
+               "picture.  docs/benchmarks.md tells what was found.\n",
+    .more = study_help,
     .run = run,
 };

@@ -5,6 +5,7 @@
 #include "cli/commands.h"
 #include "cli/heads.h"
 #include "cli/json.h"
+#include "cli/paper.h"
 #include "cli/report.h"
 #include "cli/request.h"
 #include "cli/table.h"
@@ -20,20 +21,6 @@ typedef struct figure {
 } figure;
 
 enum { FIGURES = 17 };
-
-/* The crossovers of the paper on TaylorShift, which is three terms: the first length at which its
- * state form, one head of width d, does fewer operations (N0) and holds fewer numbers (N1) than
- * its direct form.  Its basis is not the symmetric one: ours comes sooner.  docs/math/taylor.md */
-static double paper_speed(double d)
-{
-    return ceil((((4 * d + 10) * d + 9) * d + 4) / (4 * d + 6));
-}
-
-static double paper_memory(double d)
-{
-    const double root = sqrt((((d + 12) * d + 14) * d + 4) * d + 1);
-    return ceil(((d + 2) * d + 1 + root) / 4);
-}
 
 /* What softmax does for one token with a cache of n: 2 d + 2 m + 3 for each, in every head. */
 static double cache_flops(const lnt_attn_desc *d)
@@ -55,6 +42,7 @@ static const char *crossover_meaning(const lnt_attn_desc *desc, bool calibrated)
 static void collect(const lnt_attn_desc *desc, const lnt_plan_info *p, bool calibrated,
                     figure out[FIGURES])
 {
+    /* TaylorShift is three terms; its basis is not the symmetric one, so ours crosses sooner. */
     const bool shift = desc->mechanism == LNT_TAYLOR && desc->terms == 3;
     const double d = (double)desc->dim;
     /* 0 also where no size_t holds it */

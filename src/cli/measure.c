@@ -250,16 +250,26 @@ int measure(lnt_ctx *ctx, const lnt_attn_desc *desc, pass_kind pass, measurement
     return status;
 }
 
-int measure_time(lnt_ctx *ctx, const lnt_attn_desc *desc, pass_kind pass, double budget,
-                 double *seconds, double *touched)
+/* The scratch of a plan in state form holds the state; the others go back to the keys and values.
+ * */
+static double held_bytes(const trial *t)
+{
+    const bool quadratic = grows(t) || strstr(t->info.algorithm, "/direct");
+    const double cache = t->info.kv_cache_elements * (double)t->desc.batch *
+                         (double)lnt_dtype_size(t->desc.dtype);
+    if (t->pass == PASS_STEP) return state_bytes(t);
+    return (quadratic ? cache : 0) + (double)t->info.workspace_bytes;
+}
+
+int measure_cost(lnt_ctx *ctx, const lnt_attn_desc *desc, pass_kind pass, double budget,
+                 run_cost *out)
 {
     trial t = { .ctx = ctx, .desc = *desc, .pass = pass };
     timing time = { 0, 0 };
     int status = plan_trial(&t);
     if (!status) status = fill_trial(&t);
     if (!status && time_trial(&t, budget, &time)) status = fail_ctx(ctx);
-    *seconds = time.least;
-    if (!status && touched) *touched = state_bytes(&t);
+    if (!status) *out = (run_cost){ .seconds = time.least, .memory = held_bytes(&t) };
     close_trial(&t);
     return status;
 }

@@ -21,10 +21,15 @@ typedef struct measurement {
 /* Verifies, then times beside the peaks.  EXIT_OK, or one sentence and EXIT_FAILED. */
 int measure(lnt_ctx *ctx, const lnt_attn_desc *desc, pass_kind pass, measurement *out);
 
-/* Only times, for about `budget` seconds or one run: the least, which says what the work itself
- * costs on a machine that has other things to do.  *touched, which may be NULL, becomes the
- * bytes of its state that a step has to touch. */
-int measure_time(lnt_ctx *ctx, const lnt_attn_desc *desc, pass_kind pass, double budget,
-                 double *seconds, double *touched);
+/* What a run costs, without peaks beside it. */
+typedef struct run_cost {
+    double seconds; /* the least: what the work itself costs on a machine with other things to do */
+    double memory;  /* bytes that have to be there, q and the output aside: keys and values, or the
+                     * state in their place, and for a whole pass the scratch of its plan */
+} run_cost;
+
+/* Only times, for about `budget` seconds or one run. */
+int measure_cost(lnt_ctx *ctx, const lnt_attn_desc *desc, pass_kind pass, double budget,
+                 run_cost *out);
 
 #endif

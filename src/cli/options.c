@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli/report.h"
+#include "cli/study.h"
 #include "cli/words.h"
 #include "linnet.h"
 
@@ -174,6 +175,8 @@ static const option_row table[OPTION_COUNT] = {
                     .choice = dtype_choice, .help = "to compute in (f32; attend: that of Q)" },
     [OPT_PASS] = { "pass", 0, KIND_CHOICE, NULL, CMD_PLAN | CMD_BENCH, .problem = true,
                    .choice = pass_choice, .help = "which pass (forward)" },
+    [OPT_STUDY] = { "study", 0, KIND_CHOICE, NULL, CMD_BENCH, .choice = study_name,
+                    .help = "an experiment of the papers; see above" },
     [OPT_ALGORITHM] = { "algorithm", 0, KIND_TEXT, "NAME", SHAPED, .problem = true,
                         .help = "use this one instead of the planner's choice" },
     [OPT_CHUNK] = { "chunk", 0, KIND_WHOLE, "C", CMD_ATTEND, .min = 1, .max = MAX_EXTENT,
@@ -192,6 +195,8 @@ static const option_row table[OPTION_COUNT] = {
                       .help = "tell how far the result is from exact softmax, and if to trust it" },
     [OPT_OUTPUT] = { "output", 'o', KIND_TEXT, "FILE", CMD_ATTEND,
                      .help = "where the result goes (.npy)" },
+    [OPT_SVG] = { "svg", 0, KIND_TEXT, "FILE", CMD_BENCH | CMD_DEMO,
+                  .help = "draw a picture too (bench: of a --study); needs gnuplot" },
     [OPT_JSON] = { "json", 0, KIND_FLAG, NULL, SHAPED | CMD_INFO,
                    .help = "one JSON object per line instead of text" },
     [OPT_HELP] = { "help", 'h', KIND_FLAG, NULL, EVERY, .help = "this text" },
@@ -212,12 +217,18 @@ const char *option_name(option_id id)
     return text;
 }
 
-option_id options_first_problem(const options *o)
+_Static_assert(OPTION_COUNT <= 64, "OPTION_BIT has room for 64 options");
+
+option_id options_first_other(const options *o, uint64_t allowed)
 {
     int id = 0;
-    while (id < OPTION_COUNT && !(table[id].problem && o->value[id].given)) id++;
+    while (id < OPTION_COUNT &&
+           !(table[id].problem && o->value[id].given && !(allowed >> id & 1)))
+        id++;
     return (option_id)id;
 }
+
+option_id options_first_problem(const options *o) { return options_first_other(o, 0); }
 
 int options_check_mechanism(const options *o)
 {
@@ -483,8 +494,10 @@ int options_parse(const command *cmd, int argc, char **argv, options *out)
 void options_help(const command *cmd, FILE *to)
 {
     enum { COLUMN = 26 };
-    fprintf(to, "usage: linnet %s %s\n\n%s.\n%s\noptions (defaults in brackets):\n", cmd->name,
-            cmd->usage, cmd->summary, cmd->details);
+    fprintf(to, "usage: linnet %s %s\n\n%s.\n%s", cmd->name, cmd->usage, cmd->summary,
+            cmd->details);
+    if (cmd->more) cmd->more(to);
+    fputs("\noptions (defaults in brackets):\n", to);
     for (int id = 0; id < OPTION_COUNT; id++) {
         const option_row *row = &table[id];
         char left[160], words[128] = "";

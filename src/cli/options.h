@@ -53,6 +53,7 @@ typedef enum option_id {
     OPT_SEED,
     OPT_DTYPE,
     OPT_PASS,
+    OPT_STUDY,
     OPT_ALGORITHM,
     OPT_CHUNK,
     OPT_DEVICE,
@@ -62,6 +63,7 @@ typedef enum option_id {
     OPT_STATE_OUT,
     OPT_COMPARE,
     OPT_OUTPUT,
+    OPT_SVG,
     OPT_JSON,
     OPT_HELP,
     OPTION_COUNT
@@ -96,6 +98,8 @@ typedef struct options {
     int operand_count;
 } options;
 
+#define OPTION_BIT(id) (UINT64_C(1) << (id))
+
 /* What a command is, for its usage line and for dispatch. */
 typedef struct command {
     const char *name;
@@ -103,6 +107,7 @@ typedef struct command {
     const char *usage;   /* what follows the name */
     const char *summary; /* one line */
     const char *details; /* lines for --help; may be "" */
+    void (*more)(FILE *to); /* prints more of them; NULL: none */
     int operands;        /* exactly this many */
     int (*run)(const options *o);
 } command;
@@ -115,6 +120,8 @@ void options_help(const command *cmd, FILE *to);
 const char *option_name(option_id id);
 /* The first given option that describes the problem to compute, or OPTION_COUNT. */
 option_id options_first_problem(const options *o);
+/* The same, those of `allowed` (OPTION_BIT) aside. */
+option_id options_first_other(const options *o, uint64_t allowed);
 /* Refuses options that the mechanism does not take. */
 int options_check_mechanism(const options *o);
 

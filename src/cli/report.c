@@ -41,6 +41,14 @@ int fail(const char *format, ...)
     return EXIT_FAILED;
 }
 
+void note(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    say(format, args);
+    va_end(args);
+}
+
 int fail_ctx(const lnt_ctx *ctx) { return fail("%s", lnt_ctx_error(ctx)); }
 
 int fail_memory(size_t bytes) { return fail("out of memory: %zu bytes are needed", bytes); }

@@ -22,6 +22,8 @@ void report_command(const char *name);
 /* One sentence on stderr; return the exit status, so that a failing call is one line. */
 int fail_usage(const char *format, ...) PRINTF_LIKE(1, 2);
 int fail(const char *format, ...) PRINTF_LIKE(1, 2);
+/* Something to know that is no failure: one sentence on stderr. */
+void note(const char *format, ...) PRINTF_LIKE(1, 2);
 /* The library's sentence. */
 int fail_ctx(const lnt_ctx *ctx);
 int fail_memory(size_t bytes);

@@ -126,6 +126,35 @@ static void every_feature_map_matches_the_oracle(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+/* Normal q, k and v: values of both signs, so that little is left of ten thousand, and scores far
+ * from where a polynomial is small.  Causal or not, each query sees nearly all keys. */
+static void ten_thousand_tokens_lose_no_digits_at_any_number_of_terms(void **state)
+{
+    (void)state;
+    static const int64_t dims[] = { 16, 16, 16, 12, 8, 6, 4, 4 }; /* for 1 to 8 terms */
+    const int64_t n = budget(700, 10000);
+    lnt_ctx *ctx = context_new(2, NULL);
+    for (int a = 0; lnt_algorithm_name(a); a++)
+        for (int p = 0; p < COUNT_OF(dims); p++)
+            for (int causal = 0; causal < 2; causal++) {
+                if (lnt_algorithm_mechanism(a) != LNT_TAYLOR) continue;
+                attn_case c = case_make(LNT_TAYLOR, 1, 1, 70, n, dims[p], 8);
+                c.desc.terms = p + 1;
+                c.desc.causal = causal;
+                lnt_plan *plan = case_plan(ctx, &c, a);
+                assert_non_null(plan);
+                trial t = trial_new(ctx, &c);
+                assert_ok(ctx, lnt_tensor_fill_normal(ctx, &t.q.t, 1, 1));
+                assert_ok(ctx, lnt_tensor_fill_normal(ctx, &t.k.t, 2, 1));
+                case_forward(ctx, &c, lnt_algorithm_name(a), plan, &t.io);
+                expect_below(&c, lnt_algorithm_name(a), ctx, "against the oracle",
+                             oracle_error(ctx, &c.desc, &t.io, budget(5, 20)), 5e-6);
+                trial_free(&t);
+                lnt_plan_destroy(plan);
+            }
+    lnt_ctx_destroy(ctx);
+}
+
 /* The largest plan a caller makes must serve every smaller batch and length. */
 static void a_plan_serves_smaller_tensors_than_it_was_made_for(void **state)
 {
@@ -240,6 +269,7 @@ int main(void)
         cmocka_unit_test(forward_matches_the_oracle_at_every_nasty_width),
         cmocka_unit_test(forward_matches_the_oracle_in_every_layout),
         cmocka_unit_test(every_feature_map_matches_the_oracle),
+        cmocka_unit_test(ten_thousand_tokens_lose_no_digits_at_any_number_of_terms),
         cmocka_unit_test(a_plan_serves_smaller_tensors_than_it_was_made_for),
         cmocka_unit_test(nothing_to_do_is_done),
         cmocka_unit_test(all_algorithms_of_one_mechanism_agree),

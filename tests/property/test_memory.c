@@ -141,6 +141,45 @@ static void the_scratch_of_a_plan_is_what_it_says(void **state)
     context_close_tracked(ctx, &mem);
 }
 
+/* The most allocated at once in making a plan of n tokens and running it; 0: there is none. */
+static size_t peak_of(attn_case *c, int a, int64_t n)
+{
+    tracker mem;
+    lnt_ctx *ctx = context_tracked(&mem, 2, NULL);
+    c->desc.length_q = c->desc.length_k = n;
+    lnt_plan *plan = case_plan(ctx, c, a);
+    const bool supported = plan != NULL;
+    if (supported) {
+        trial t = trial_new(ctx, c); /* not from the context's allocator */
+        assert_ok(ctx, lnt_plan_forward(plan, &t.io));
+        trial_free(&t);
+    }
+    lnt_plan_destroy(plan);
+    context_close_tracked(ctx, &mem);
+    return supported ? mem.peak_bytes : 0;
+}
+
+/* Algorithms that take a state are those with a memory of fixed size. */
+static void the_peak_of_a_state_form_does_not_grow_with_the_length(void **state)
+{
+    (void)state;
+    int seen[LNT_TAYLOR + 1] = { 0 };
+    for (int a = 0; lnt_algorithm_name(a); a++)
+        for (int f = 0; f < FORMS; f++) {
+            attn_case c;
+            form(&c, f, 0);
+            if (lnt_algorithm_mechanism(a) != c.desc.mechanism) continue;
+            c.desc.backward = 0;
+            c.desc.state = 1;
+            const size_t peak = peak_of(&c, a, 100);
+            if (!peak) continue;
+            seen[c.desc.mechanism]++;
+            expect_true(&c, lnt_algorithm_name(a), NULL, "ten times the tokens need more memory",
+                        peak_of(&c, a, 1000) == peak);
+        }
+    assert_true(!seen[LNT_SOFTMAX] && seen[LNT_LINEAR] && seen[LNT_TAYLOR]);
+}
+
 static void the_bytes_of_a_state_are_what_the_plan_says(void **state)
 {
     (void)state;
@@ -374,6 +413,7 @@ int main(void)
         cmocka_unit_test(running_a_plan_allocates_nothing),
         cmocka_unit_test(a_state_allocates_nothing_once_it_has_room),
         cmocka_unit_test(the_scratch_of_a_plan_is_what_it_says),
+        cmocka_unit_test(the_peak_of_a_state_form_does_not_grow_with_the_length),
         cmocka_unit_test(the_bytes_of_a_state_are_what_the_plan_says),
         cmocka_unit_test(every_allocation_that_fails_says_so_and_leaks_nothing),
         cmocka_unit_test(a_cache_that_cannot_grow_keeps_its_tokens),

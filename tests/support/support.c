@@ -210,6 +210,7 @@ static void *tracked_allocate(void *user, size_t bytes, size_t alignment)
     if (t) {
         t->live++;
         t->live_bytes += bytes;
+        if (t->live_bytes > t->peak_bytes) t->peak_bytes = t->live_bytes;
         t->total_bytes += bytes;
     }
     return memory + LNT_ALIGN;

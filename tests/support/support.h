@@ -87,6 +87,7 @@ typedef struct tracker {
     int64_t calls;       /* allocations asked for */
     int64_t live;        /* blocks not given back */
     size_t live_bytes;
+    size_t peak_bytes;   /* the most that was live at once */
     size_t total_bytes;  /* of all allocations so far */
     int64_t fail_at;     /* the call with this number (from 0) fails, and all after; -1: none */
     int64_t wrong_sizes; /* blocks given back with a size they were not allocated with */

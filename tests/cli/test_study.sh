@@ -1,0 +1,145 @@
+#!/bin/bash
+# The experiments of the papers: what each must find, at lengths that take no time; their fields,
+# their pictures, and what is wrong to ask of them.  Never the times.
+. "$(dirname "$0")/support.sh"
+
+study() { "$LINNET" bench --study "$@"; }
+# expect EXPRESSION: true of m, the first object of stdout.txt, and lines, all of them.
+expect() { npy expect stdout.txt "${1//$'\n'/ }"; }
+
+# The help knows them all.
+succeeds "$LINNET" bench --help
+names="recovery sizes taylorshift costs packing heads context memory accumulation crossover"
+for name in $names; do grep -q "^  $name " stdout.txt || wrong "$name is not in the help"; done
+awk 'length > 100 { exit 1 }' stdout.txt || wrong "the help is wider than 100 columns"
+
+# Each term that is added brings taylor nearer to softmax, for every width.
+succeeds study recovery --length 1000 --json
+npy json stdout.txt study=text algorithm=text dim=whole terms=whole length=whole rows=whole \
+    median=number percentile_1=number percentile_99=number most=number
+expect '[m["dim"] for m in lines] == [d for d in (8, 16, 32, 64) for p in range(4)]'
+expect '[m["terms"] for m in lines] == [3, 4, 5, 6] * 4'
+expect 'all(a["median"] > 1.5 * b["median"] for a, b in zip(lines, lines[1:])
+    if a["dim"] == b["dim"])'
+expect 'all(1e-5 < m["median"] < 0.1 and m["median"] < m["percentile_99"] for m in lines)'
+expect 'all(abs(sum(m["share"]) - 1) < 1e-9 for m in lines)'
+expect 'all(len(m["position"]) == len(m["median_by_position"]) == 7 for m in lines)'
+cp stdout.txt first.txt
+succeeds study recovery --length 1000 --json --threads 1
+cmp -s stdout.txt first.txt || wrong "recovery is not the same with one thread"
+succeeds study recovery --length 1 --json
+expect 'all(m["most"] < 1e-6 for m in lines)' # one key: its value
+
+# The sizes of TaylorShift's table 1 within 3 %.
+widths=8
+[ "${LINNET_TEST_BUDGET:-full}" != full ] || widths="8 16"
+for width in $widths; do
+    succeeds study sizes --dim $width --json
+    npy json stdout.txt study=text expression=text dim=whole length=whole formula=number \
+        measured=number deviation=number
+    expect 'len(lines) == 6 and all(abs(m["deviation"]) <= 0.03 for m in lines)'
+    expect 'all(abs(m["measured"] / m["formula"] - 1 - m["deviation"]) < 1e-9
+        for m in lines)'
+done
+
+# The formulas, by hand: binomial(19, 3) = 969 monomials at width 16 and 4 terms.
+succeeds study costs --json
+expect '[m["state_elements"] for m in lines if m["dim"] == 16] == [17 * 969] * 7'
+expect 'all(abs(m["flops_per_token"] - (4 * 16 + 2 * 65 / 17 + 2) * 969) < 1e-6
+    for m in lines if m["dim"] == 16)'
+expect 'all(m["kv_cache_elements"] == 2 * m["dim"] * m["length"] for m in lines)'
+expect 'all(abs(m["flops_per_token_softmax"] / (4 * m["dim"] + 3) / m["length"] - 1)
+    < 0.01 for m in lines)'
+succeeds study packing --json
+expect 'all(abs(m["state_reduction"] * m["state_elements"] / (m["dim"] + 1) /
+    sum(m["dim"] ** p for p in range(m["terms"])) - 1) < 1e-9 for m in lines)'
+expect '[m for m in lines if m["dim"] == 8 and m["terms"] == 4][0]["state_reduction"]
+    == 585 / 165'
+succeeds study heads --json
+expect 'all(m["heads"] * m["dim"] == 1024 for m in lines)'
+expect '[m for m in lines if m["dim"] == 16 and m["terms"] == 4][0]["state_elements"]
+    == 64 * 17 * 969'
+
+# What is measured: every field, and memory that is fixed for the state and grows for the cache.
+succeeds study crossover --length 128 --dim 4 --json
+expect '[m["length"] for m in lines[:-1]] == [64] * 4 + [128] * 4'
+expect 'all(m["ns_per_token"] > 0 for m in lines[:-1])'
+expect '2 * lines[6]["bytes_per_token"] == lines[2]["bytes_per_token"]'
+expect 'set(lines[-1]) == {"study", "crossover_speed", "crossover_memory"}'
+succeeds study context --length 64 --json
+expect 'len(lines) == 8 and all(m["ns_per_token"] > 0 < m["ns_next_token"] for m in lines)'
+expect '[m["state_bytes"] for m in lines if m["mechanism"] == "softmax"] ==
+    [64 * 2 * d * 4 for d in (8, 16, 32, 64)]'
+succeeds study taylorshift --dim 4 --json
+expect 'len(lines) == 18 and all(m["seconds"] > 0 < m["bytes"] for m in lines)'
+expect '(m["crossover_speed_paper"], m["crossover_memory_paper"]) == (21, 16)'
+succeeds study memory --length 20000 --dim 8 --json
+expect '[m["length"] for m in lines] == [200, 2000, 20000]'
+expect 'lines[2]["input_output_bytes"] == 4 * 20000 * 8 * 4'
+expect 'all(m["beyond_bytes"] < 64e6 for m in lines)'
+
+# Plain sums lose digits as tokens come, compensated ones do not.
+succeeds study accumulation --length 1000000 --json
+expect '[m["tokens"] for m in lines] == 2 * [1e3, 1e4, 1e5, 1e6]'
+expect '[m["sums"] for m in lines] == 4 * ["plain"] + 4 * ["compensated"]'
+expect 'lines[3]["relative_error"] > 10 * lines[7]["relative_error"]'
+expect 'lines[7]["relative_error"] < 1.25 * lines[4]["relative_error"]'
+fails 2 "--length: '999' is less than 1000" study accumulation --length 999
+
+# As a person reads them.
+for name in recovery costs packing heads memory accumulation; do
+    case $name in
+    recovery | memory) length="--length 500" ;;
+    accumulation) length="--length 10000" ;;
+    *) length= ;;
+    esac
+    # shellcheck disable=SC2086
+    succeeds study $name $length
+    [ "$(wc -l <stdout.txt)" -gt 5 ] || wrong "$name prints no table"
+done
+
+# Pictures: whole, or not at all; without gnuplot a sentence, and the table all the same.
+if command -v gnuplot >/dev/null; then
+    for name in costs packing heads "recovery --length 300" "crossover --length 64 --dim 4"; do
+        rm -f figure.svg
+        # shellcheck disable=SC2086
+        succeeds study $name --svg figure.svg
+        head -c 5 figure.svg | grep -q '<?xml' || wrong "$name: not an SVG"
+        [ "$(tail -n 2 figure.svg | tr -d '\n')" = "</svg>" ] || wrong "$name: half a picture"
+        python3 -c 'import sys, xml.dom.minidom as x; x.parse(sys.argv[1])' figure.svg
+        grep -q 'tokens\|terms\|width' figure.svg || wrong "$name: no labels"
+    done
+    ln -s figure.svg link.svg
+    succeeds study costs --svg link.svg
+    [ -L link.svg ] || wrong "the link was replaced by a picture"
+fi
+mkdir empty broken
+printf '#!/bin/sh\necho half a picture\nexit 1\n' >broken/gnuplot
+chmod +x broken/gnuplot
+printf 'precious' >old.svg
+PATH=$work/empty "$LINNET" bench --study costs --svg old.svg >stdout.txt 2>stderr.txt ||
+    wrong "exit $?"
+grep -q "old.svg' is not drawn: gnuplot is not installed" stderr.txt || wrong "$(cat stderr.txt)"
+grep -q '^ *64 ' stdout.txt || wrong "no table without gnuplot"
+status=0
+PATH=$work/broken:$PATH "$LINNET" bench --study costs --svg old.svg >stdout.txt 2>stderr.txt ||
+    status=$?
+[ "$status" = 1 ] || wrong "a gnuplot that fails: exit $status"
+grep -q "old.svg' is not drawn: gnuplot failed" stderr.txt || wrong "$(cat stderr.txt)"
+[ "$(cat old.svg)" = precious ] || wrong "half a picture replaced what was there"
+fails 1 "cannot write 'nowhere/figure.svg'" study costs --svg nowhere/figure.svg
+fails 1 "cannot write 'empty': it is not a regular file" study costs --svg empty
+fails 1 "cannot write '/dev/null': it is not a regular file" study costs --svg /dev/null
+[ -z "$(find . -name '*.tmp')" ] || wrong "temporary files are left: $(find . -name '*.tmp')"
+
+# Wrong usage.
+fails 2 "--study: 'speed' is not one of recovery, sizes" study speed
+fails 2 "--mechanism does not apply to --study costs" study costs --mechanism linear
+fails 2 "--length does not apply to --study sizes" study sizes --length 5
+fails 2 "--dim: '65' is too large for --study sizes, at most 64 is allowed" study sizes --dim 65
+fails 2 "--svg does not apply to --study sizes" study sizes --svg figure.svg
+fails 2 "--svg does not apply to --study memory" study memory --svg figure.svg
+fails 2 "--svg needs --study" "$LINNET" bench --svg figure.svg
+fails 2 "--length: '0' leaves nothing to compare" study recovery --length 0
+fails 2 "--length: '1' is too short for a curve" study crossover --length 1
+fails 2 "--length: '0' is no context" study context --length 0
