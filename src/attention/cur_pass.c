@@ -128,6 +128,7 @@ static cur_scratch take_scratch(lnt_arena *arena, const lnt_attn_desc *p, int is
     s.turned = take(arena, back * m, Mp);
     s.ql = take_double(arena, square, s.dp);
     s.kl = take_double(arena, square, s.dp);
+    s.qlt = take_double(arena, square ? d : 0, Mp);
     s.klt = take_double(arena, square ? d : 0, Mp);
     s.z = take_double(arena, square, Mp);
     s.dz = take_double(arena, back * square, Mp);
@@ -170,7 +171,12 @@ static void load_landmarks(const cur_scratch *s, const lnt_tensor *t, int64_t b,
     const lnt_kernels_f64 *ker = s->pinv.ker;
     for (size_t i = 0; i < s->M; i++) {
         double *row = to + i * s->dp;
-        const int64_t end = !means ? token[i] + 1 : i + 1 < s->M ? token[i + 1] : n;
+        const int64_t end = i + 1 < s->M ? token[i + 1] : n;
+        if (!means) {
+            ker->load_rows(row, s->dp, lnt_tensor_row(t, b, h, first + token[i]), (int)t->dtype,
+                           t->stride[2], t->stride[3], 1, s->d, scale);
+            continue;
+        }
         memset(row, 0, s->dp * sizeof *row);
         for (int64_t r = token[i]; r < end; r++) {
             ker->load_rows(s->narrow, s->dp, lnt_tensor_row(t, b, h, first + r), (int)t->dtype,
@@ -216,9 +222,10 @@ static void activate(const lnt_run *run, const cur_scratch *s, double *u)
 static void make_u(const lnt_run *run, cur_scratch *s, double *u)
 {
     const lnt_kernels_f64 *ker = s->pinv.ker;
+    ker->load_columns(s->qlt, s->Mp, s->ql, LNT_F64, (int64_t)s->dp, 1, s->M, s->d, 1);
     ker->load_columns(s->klt, s->Mp, s->kl, LNT_F64, (int64_t)s->dp, 1, s->M, s->d, 1);
     memset(u, 0, s->M * s->Mp * sizeof *u);
-    ker->gemm_nn(u, s->Mp, s->ql, s->dp, s->klt, s->Mp, s->M, lnt_round_up(s->M, ker->lanes), s->d,
+    ker->gemm_tn(u, s->Mp, s->qlt, s->Mp, s->klt, s->Mp, s->M, lnt_round_up(s->M, ker->lanes), s->d,
                  0);
     activate(run, s, u);
 }

@@ -54,7 +54,7 @@ typedef struct cur_scratch {
     real *dtq, *dtk, *dtv;             /* backward: dq [TQ, dp], dk, dv [TK, dp], [TK, mp] */
     real *rows, *turned;               /* backward: landmark queries [M, dp], drv^T [m, Mp] */
     double *ql, *kl;                   /* [M, dp] landmarks, queries times scale */
-    double *klt;                       /* [d, ld] */
+    double *qlt, *klt;                 /* [d, ld] the same, one a column */
     double *z, *dz, *du;               /* [M, ld] */
     double *narrow, *wide;             /* [M, mp or dp] */
     double *keys, *near;               /* kmeans: [TK, dp] keys, [TK, ld] their scores */

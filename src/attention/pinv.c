@@ -54,7 +54,7 @@ static void multiply_tn(const lnt_pinv_work *w, double *c, const double *a, cons
 
 static void transpose(const lnt_pinv_work *w, double *to, const double *from)
 {
-    clear(w, to);
+    if (w->M < w->ld) clear(w, to);
     for (size_t i = 0; i < w->M; i++)
         for (size_t j = 0; j < w->M; j++) to[j * w->ld + i] = from[i * w->ld + j];
 }
@@ -103,18 +103,20 @@ typedef struct norms {
     size_t column, row;
 } norms;
 
+/* Overwrites t[0]. */
 static norms norms_of(const lnt_pinv_work *w, const double *u)
 {
     norms n = { -1, -1, 0, 0 };
+    double *columns = w->t[0];
+    for (size_t j = 0; j < w->M; j++) columns[j] = 0;
     for (size_t i = 0; i < w->M; i++) {
-        double row = 0, column = 0;
-        for (size_t j = 0; j < w->M; j++) {
-            row += fabs(u[i * w->ld + j]);
-            column += fabs(u[j * w->ld + i]);
-        }
+        double row = 0;
+        for (size_t j = 0; j < w->M; j++) columns[j] += fabs(u[i * w->ld + j]);
+        for (size_t j = 0; j < w->M; j++) row += fabs(u[i * w->ld + j]);
         if (row > n.inf) n.inf = row, n.row = i;
-        if (column > n.one) n.one = column, n.column = i;
     }
+    for (size_t j = 0; j < w->M; j++)
+        if (columns[j] > n.one) n.one = columns[j], n.column = j;
     return n;
 }
 
@@ -174,7 +176,7 @@ static bool iterate(lnt_pinv_work *w, const double *u, double *z, double *rank)
     const norms n = norms_of(w, u);
     const double c = start_divisor(w, &n);
     double *a = w->t[0], *p = w->t[1], *e = w->t[2], *s = w->t[3], *t = w->t[4];
-    for (int i = 0; i < FORWARD_TEMPORARIES; i++) clear(w, w->t[i]);
+    for (int i = 0; i < FORWARD_TEMPORARIES && w->M < w->ld; i++) clear(w, w->t[i]);
     transpose(w, t, u);
     multiply_symmetric(w, a, t, t);
     scale(w, a, 1 / c);
