@@ -1,14 +1,10 @@
 #!/usr/bin/env python3
-"""The experiments on CUR attention, with the standard library and the tool alone.
+"""How far CUR attention is from softmax on real layers, with the standard library and the tool.
 
-    bench/cur.py errors DIRECTORY [-o NAME] [--shuffle SEED]
+    bench/cur.py DIRECTORY [-o NAME] [--shuffle SEED]
         arrays q, k, v of real layers against exact softmax: landmarks 16, 32, 64 x iterations 1, 2,
         4, 6, 8 x every selection, and the regularised inverse beside them; a table, and NAME.svg,
         one heat map.  --shuffle puts the tokens into random order, so that neighbours differ
-    bench/cur.py speed [-o NAME]
-        the protocol of section 5.3 of the paper: 16 heads x 64, 1024 to 4096 tokens, 32, 64, 128
-        landmarks, 6 iterations, one sequence instead of 64; then 8 heads x 64 from 4096 to 65536
-        tokens; a table, and NAME.svg
 
 DIRECTORY holds one .npy file a layer, f32, of shape [3 or more, N, d]: q, k, v and what follows is
 left alone.  The tool is build/linnet or $LINNET.  Pictures are drawn by gnuplot, where it is there.
@@ -51,10 +47,8 @@ def draw(name, script):
     print("wrote %s.svg" % name)
 
 
-# ---- errors --------------------------------------------------------------------------------------
-
 def split(path, folder, seed):
-    """The first three matrices of an array as files of their own; rows shuffled by seed, or None."""
+    """The first three matrices of an array as files of their own; rows shuffled, if by a seed."""
     with open(path, "rb") as file:
         data = file.read()
     start = 10 + struct.unpack("<H", data[8:10])[0]
@@ -144,84 +138,13 @@ def errors(options):
     draw(options.output, heat_map(relative))
 
 
-# ---- speed ---------------------------------------------------------------------------------------
-
-def timed(*problem):
-    return tool("bench", "--dim", 64, *problem)
-
-
-def workspace(*problem):
-    return tool("plan", "--dim", 64, "--no-calibrate", *problem)["workspace_bytes"]
-
-
-def protocol():
-    """{what: [(length, milliseconds, bytes of scratch)]}, 16 heads x 64."""
-    found = {}
-    for length in (1024, 2048, 3072, 4096):
-        rows = [("softmax", ("--mechanism", "softmax", "--algorithm", "tiled"))]
-        for algorithm in ("flash", "stored"):
-            rows += [("cur/%s, M = %d" % (algorithm, m), ("--mechanism", "cur", "--landmarks", m,
-                                                          "--algorithm", algorithm))
-                     for m in (32, 64, 128)]
-        for name, problem in rows:
-            problem += ("--heads", 16, "--length", length)
-            found.setdefault(name, []).append((length, 1e3 * timed(*problem)["seconds"],
-                                               workspace(*problem)))
-    return found
-
-
-def print_protocol(found):
-    print("16 heads x 64, one sequence, 6 iterations: milliseconds, and scratch of the plan")
-    print("%-20s" % "" + "".join("%18d" % length for length, _, _ in found["softmax"]))
-    for name, points in found.items():
-        print("%-20s" % name + "".join("%9.1f ms %6.1f MB" % (ms, size / 1e6)
-                                       for _, ms, size in points))
-
-
-def linearity():
-    print("\n8 heads x 64, 64 landmarks: cur/flash from 4096 to 65,536 tokens")
-    exact = timed("--mechanism", "softmax", "--algorithm", "tiled", "--length", 4096)
-    for length in (4096, 8192, 16384, 32768, 65536):
-        m = timed("--mechanism", "cur", "--algorithm", "flash", "--length", length)
-        faster = ", %.1f x as fast as softmax/tiled" % (exact["seconds"] / m["seconds"])
-        print("%6d tokens: %8.2f ms, %5.0f ns a token, %.2f of the FMA peak, relative error %.1e%s"
-              % (length, 1e3 * m["seconds"], m["ns_per_token"], m["fraction_of_peak"],
-                 m["relative_error"], faster if length == 4096 else ""))
-
-
-def speed_plot(found):
-    script = "set multiplot layout 1,2 title 'CUR attention, 16 heads x 64, one sequence'\n" \
-             "set logscale y\nset key top left\nset xlabel 'tokens'\nset grid\n"
-    for field, title in ((1, "time, ms"), (2, "scratch, bytes")):
-        script += "set title '%s'\n" % title
-        for i, points in enumerate(found.values()):
-            rows = "\n".join("%d %g" % (p[0], p[field]) for p in points)
-            script += "$s%d_%d << END\n%s\nEND\n" % (field, i, rows)
-        script += "plot " + ", ".join("$s%d_%d using 1:2 with linespoints linewidth 2 title '%s'"
-                                      % (field, i, name) for i, name in enumerate(found)) + "\n"
-    return script + "unset multiplot\n"
-
-
-def speed(options):
-    found = protocol()
-    print_protocol(found)
-    linearity()
-    draw(options.output, speed_plot(found))
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = parser.add_subparsers(required=True)
-    for run in (errors, speed):
-        command = commands.add_parser(run.__name__)
-        if run is errors:
-            command.add_argument("directory")
-            command.add_argument("--shuffle", type=int, help="seed")
-        command.add_argument("-o", "--output", help="the picture, without .svg")
-        command.set_defaults(run=run)
-    options = parser.parse_args()
-    options.run(options)
+    parser.add_argument("directory")
+    parser.add_argument("--shuffle", type=int, help="seed")
+    parser.add_argument("-o", "--output", help="the picture, without .svg")
+    errors(parser.parse_args())
 
 
 if __name__ == "__main__":

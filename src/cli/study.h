@@ -16,7 +16,8 @@ typedef struct study {
 } study;
 
 extern const study study_recovery, study_sizes, study_crossover, study_taylorshift, study_costs,
-    study_packing, study_heads, study_context, study_memory, study_accumulation;
+    study_packing, study_heads, study_context, study_memory, study_accumulation,
+    study_cur;
 
 const char *study_name(int index); /* NULL past the last */
 void study_help(FILE *to);         /* a line on each */

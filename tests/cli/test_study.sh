@@ -9,7 +9,7 @@ expect() { npy expect stdout.txt "${1//$'\n'/ }"; }
 
 # The help knows them all.
 succeeds "$LINNET" bench --help
-names="recovery sizes taylorshift costs packing heads context memory accumulation crossover"
+names="recovery sizes taylorshift costs packing heads context memory accumulation crossover cur"
 for name in $names; do grep -q "^  $name " stdout.txt || wrong "$name is not in the help"; done
 awk 'length > 100 { exit 1 }' stdout.txt || wrong "the help is wider than 100 columns"
 
@@ -132,6 +132,15 @@ fails 1 "cannot write 'empty': it is not a regular file" study costs --svg empty
 fails 1 "cannot write '/dev/null': it is not a regular file" study costs --svg /dev/null
 [ -z "$(find . -name '*.tmp')" ] || wrong "temporary files are left: $(find . -name '*.tmp')"
 
+# CUR: flash holds the same at every length, stored more; less work than softmax at every point.
+succeeds study cur --length 640 --heads 1 --dim 8 --json
+npy json stdout.txt study=text algorithm=text batch=whole heads=whole dim=whole length=number \
+    seconds=number speedup=number workspace_bytes=number relative_error=number
+expect 'len(lines) == 28 and all(m["relative_error"] < 2e-6 for m in lines)'
+expect '[m["length"] for m in lines[::7]] == [160, 320, 480, 640]'
+expect 'all(lines[k]["workspace_bytes"] == lines[k + 21]["workspace_bytes"] for k in (1, 2, 3))'
+expect 'all(lines[k]["workspace_bytes"] < lines[k + 21]["workspace_bytes"] for k in (4, 5, 6))'
+
 # Wrong usage.
 fails 2 "--study: 'speed' is not one of recovery, sizes" study speed
 fails 2 "--mechanism does not apply to --study costs" study costs --mechanism linear
@@ -143,3 +152,5 @@ fails 2 "--svg needs --study" "$LINNET" bench --svg figure.svg
 fails 2 "--length: '0' leaves nothing to compare" study recovery --length 0
 fails 2 "--length: '1' is too short for a curve" study crossover --length 1
 fails 2 "--length: '0' is no context" study context --length 0
+fails 2 "--length: '3' is too short" study cur --length 3
+fails 2 "--terms does not apply to --study cur" study cur --terms 3
