@@ -292,3 +292,13 @@ void lnt_taylor_walk(const chunk_job *job, taylor_scratch *s, size_t queries, si
         add_keys(job, s, c.feature, made, keys);
     }
 }
+
+void lnt_taylor_add_alone(const chunk_job *job, taylor_scratch *s)
+{
+    const int64_t alone = keys_alone(job);
+    for (int64_t t = 0; t < alone; t += TOKENS) {
+        const size_t n = chunk_tokens(alone - t);
+        lnt_taylor_load_keys(job, s, t, n);
+        lnt_taylor_walk(job, s, 0, n);
+    }
+}

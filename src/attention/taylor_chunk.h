@@ -1,6 +1,6 @@
 /* attention/taylor_chunk.h - one head of Taylor attention in chunks of tokens and blocks of
  * monomials: the scratch and the steps that forward (taylor_state.c) and backward
- * (taylor_backward.c) share. */
+ * (taylor_gradient.h) share. */
 #ifndef LNT_ATTENTION_TAYLOR_CHUNK_H
 #define LNT_ATTENTION_TAYLOR_CHUNK_H
 
@@ -59,12 +59,25 @@ typedef struct taylor_scratch {
 #define lnt_taylor_scores LNT_REAL_NAME(lnt_taylor_scores)
 #define lnt_taylor_read_within LNT_REAL_NAME(lnt_taylor_read_within)
 #define lnt_taylor_walk LNT_REAL_NAME(lnt_taylor_walk)
+#define lnt_taylor_add_alone LNT_REAL_NAME(lnt_taylor_add_alone)
 #define lnt_taylor_finish LNT_REAL_NAME(lnt_taylor_finish)
 #define lnt_taylor_parts LNT_REAL_NAME(lnt_taylor_parts)
 #define lnt_taylor_parts_shared LNT_REAL_NAME(lnt_taylor_parts_shared)
 #define lnt_taylor_parts_forward LNT_REAL_NAME(lnt_taylor_parts_forward)
 #define lnt_taylor_scratch LNT_REAL_NAME(lnt_taylor_scratch)
 #define lnt_taylor_backward LNT_REAL_NAME(lnt_taylor_backward)
+
+/* Tokens in a chunk where so many are left; 0: none. */
+static inline size_t chunk_tokens(int64_t left)
+{
+    return left <= 0 ? 0 : left < TOKENS ? (size_t)left : TOKENS;
+}
+
+/* Keys of the sequence that no query comes before. */
+static inline int64_t keys_alone(const chunk_job *job)
+{
+    return job->run->causal ? job->seq.nk - job->seq.nq : job->seq.nk;
+}
 
 /* All but mem. */
 taylor_scratch lnt_taylor_take(lnt_arena *arena, const lnt_attn_desc *p);
@@ -94,6 +107,8 @@ void lnt_taylor_scores(const chunk_job *job, taylor_scratch *s, size_t g, size_t
 void lnt_taylor_read_within(const chunk_job *job, taylor_scratch *s, size_t n);
 /* One walk: the queries read S and z, then the keys are added to them. */
 void lnt_taylor_walk(const chunk_job *job, taylor_scratch *s, size_t queries, size_t keys);
+/* The keys that no query comes before are added. */
+void lnt_taylor_add_alone(const chunk_job *job, taylor_scratch *s);
 
 /* n queries of every head of the group from query t on are summed: divided and stored. */
 int64_t lnt_taylor_finish(const chunk_job *job, taylor_scratch *s, int64_t t, size_t n);

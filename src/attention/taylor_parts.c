@@ -94,22 +94,12 @@ static taylor_scratch open_piece(const team *r, size_t piece, chunk_job *job)
     return s;
 }
 
-static int64_t keys_alone(const chunk_job *job) /* before any query */
-{
-    return job->run->causal ? job->seq.nk - job->seq.nq : job->seq.nk;
-}
-
 /* A piece takes in its keys that no query comes before. */
 static void add_alone(const team *r, size_t piece)
 {
     chunk_job job;
     taylor_scratch s = open_piece(r, piece, &job);
-    const int64_t alone = keys_alone(&job);
-    for (int64_t t = 0; t < alone; t += TOKENS) {
-        const size_t n = (size_t)(alone - t < TOKENS ? alone - t : TOKENS);
-        lnt_taylor_load_keys(&job, &s, t, n);
-        lnt_taylor_walk(&job, &s, 0, n);
-    }
+    lnt_taylor_add_alone(&job, &s);
 }
 
 /* Where the sums of chunk c of the stretch, head g, stand. */
@@ -125,9 +115,9 @@ static void read_stretch(const team *r, size_t piece, int64_t t0)
     taylor_scratch s = open_piece(r, piece, &job);
     const bool causal = r->run->causal;
     for (size_t c = 0; c < STRETCH / TOKENS; c++) {
-        const int64_t t = t0 + (int64_t)(c * TOKENS), left = job.seq.nq - t;
-        const size_t n = (size_t)(left < TOKENS ? left : TOKENS);
-        if (left <= 0) return;
+        const int64_t t = t0 + (int64_t)(c * TOKENS);
+        const size_t n = chunk_tokens(job.seq.nq - t);
+        if (!n) return;
         lnt_taylor_load_queries(&job, &s, t, n);
         if (causal) lnt_taylor_load_keys(&job, &s, keys_alone(&job) + t, n);
         if (causal && piece % r->parts == 0) lnt_taylor_read_within(&job, &s, n);
@@ -146,9 +136,9 @@ static int64_t finish_chunk(const team *r, size_t state, int64_t t0, size_t c)
     chunk_job job;
     const size_t piece = state * r->parts;
     taylor_scratch s = open_piece(r, piece, &job);
-    const int64_t t = t0 + (int64_t)(c * TOKENS), left = job.seq.nq - t;
-    const size_t n = (size_t)(left < TOKENS ? left : TOKENS);
-    if (left <= 0) return 0;
+    const int64_t t = t0 + (int64_t)(c * TOKENS);
+    const size_t n = chunk_tokens(job.seq.nq - t);
+    if (!n) return 0;
     for (size_t g = 0; g < s.heads; g++) {
         real *o = s.o + g * TOKENS * s.mp, *den = s.den + g * TOKENS;
         memcpy(o, r->sum.num + place(&s, piece, g, c) * s.mp, n * s.mp * sizeof(real));
