@@ -100,6 +100,13 @@ void lnt_taylor_take_part(taylor_scratch *s, size_t part, size_t parts)
     s->end = c.feature;
 }
 
+size_t lnt_taylor_skip(const taylor_scratch *s, cursor *c)
+{
+    const size_t from = c->feature;
+    while (!lnt_taylor_at_end(s, c) && c->feature - from < BLOCK) advance(s, c);
+    return c->feature - from;
+}
+
 /* What index t of a prefix multiplies the number of orderings by; the last one also by p, as an
  * index does that is new. */
 static real ordering_factor(const lnt_basis_run *run, int t)

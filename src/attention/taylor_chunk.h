@@ -52,6 +52,7 @@ typedef struct taylor_scratch {
 #define lnt_taylor_open LNT_REAL_NAME(lnt_taylor_open)
 #define lnt_taylor_take_part LNT_REAL_NAME(lnt_taylor_take_part)
 #define lnt_taylor_at_end LNT_REAL_NAME(lnt_taylor_at_end)
+#define lnt_taylor_skip LNT_REAL_NAME(lnt_taylor_skip)
 #define lnt_taylor_block LNT_REAL_NAME(lnt_taylor_block)
 #define lnt_taylor_block_grad LNT_REAL_NAME(lnt_taylor_block_grad)
 #define lnt_taylor_load_keys LNT_REAL_NAME(lnt_taylor_load_keys)
@@ -90,7 +91,9 @@ size_t lnt_taylor_scratch(const lnt_attn_desc *p); /* bytes */
 /* Walks are over part `part` of `parts` from now on. */
 void lnt_taylor_take_part(taylor_scratch *s, size_t part, size_t parts);
 bool lnt_taylor_at_end(const taylor_scratch *s, const cursor *c);
-/* The next block of monomials of xt [d, TOKENS] into phi; how many, and where the walk stands then. */
+/* Goes past the next block of monomials; how many they are. */
+size_t lnt_taylor_skip(const taylor_scratch *s, cursor *c);
+/* ... with those of xt [d, TOKENS] in phi. */
 size_t lnt_taylor_block(const kernels *ker, taylor_scratch *s, cursor *c, const real *xt,
                         size_t lanes, bool query);
 /* dxt [d, TOKENS] += the gradient of xt, given that of the `made` monomials from c on in phi, which

@@ -80,30 +80,38 @@ void lnt_taylor_reload(const chunk_job *job, taylor_scratch *s, int64_t t, size_
     reload_quotients(job, s, t, n);
 }
 
+/* The gradient of the state += what the queries of head g give to the `made` monomials from c on. */
+static void add_queries(const chunk_job *job, taylor_scratch *s, size_t g, cursor c, size_t made,
+                        size_t n)
+{
+    const kernels *ker = job->ker;
+    const size_t at = c.feature;
+    lnt_taylor_block(ker, s, &c, s->qt + g * s->d * TOKENS, lnt_round_up(n, ker->lanes), true);
+    ker->gemm_nn(s->grad.s + at * s->mp, s->mp, s->phi, TOKENS, s->dn + g * TOKENS * s->mp, s->mp,
+                 made, lnt_round_up(s->m, ker->lanes), n, 1);
+    ker->gemv(s->sums, s->phi, TOKENS, s->dden + g * TOKENS, made, n);
+    ker->axpy(s->grad.z + at, 1, s->sums, made);
+}
+
 /* dt += the gradient of q through the state before this chunk. */
 static void walk_queries(const chunk_job *job, taylor_scratch *s, size_t n)
 {
     const kernels *ker = job->ker;
     const size_t lanes = lnt_round_up(n, ker->lanes);
-    for (cursor c = s->first, next = c; !lnt_taylor_at_end(s, &c); c = next)
+    for (cursor c = s->first, next = c; !lnt_taylor_at_end(s, &c); c = next) {
+        const real *rows = s->mem.s + c.feature * s->mp, *z = s->mem.z + c.feature;
+        const size_t made = lnt_taylor_skip(s, &next);
         for (size_t g = 0; g < s->heads; g++) {
-            const real *qt = s->qt + g * s->d * TOKENS;
-            next = c;
-            const size_t made = lnt_taylor_block(ker, s, &next, qt, lanes, true);
-            if (!job->run->causal) { /* the gradient of the state needs all queries first */
-                ker->gemm_nn(s->grad.s + c.feature * s->mp, s->mp, s->phi, TOKENS,
-                             s->dn + g * TOKENS * s->mp, s->mp, made,
-                             lnt_round_up(s->m, ker->lanes), n, 1);
-                ker->gemv(s->sums, s->phi, TOKENS, s->dden + g * TOKENS, made, n);
-                ker->axpy(s->grad.z + c.feature, 1, s->sums, made);
-            }
-            ker->gemm_nn(s->phi, TOKENS, s->mem.s + c.feature * s->mp, s->mp,
-                         s->dnt + g * s->m * TOKENS, TOKENS, made, lanes, s->m, 0);
+            /* Not causal: the gradient of the state needs all queries before the first key. */
+            if (!job->run->causal) add_queries(job, s, g, c, made, n);
+            ker->gemm_nn(s->phi, TOKENS, rows, s->mp, s->dnt + g * s->m * TOKENS, TOKENS, made,
+                         lanes, s->m, 0);
             for (size_t f = 0; f < made; f++)
-                ker->axpy(s->phi + f * TOKENS, s->mem.z[c.feature + f], s->dden + g * TOKENS,
-                          lanes);
-            lnt_taylor_block_grad(ker, s, c, made, qt, s->dt + g * s->d * TOKENS, lanes, true);
+                ker->axpy(s->phi + f * TOKENS, z[f], s->dden + g * TOKENS, lanes);
+            lnt_taylor_block_grad(ker, s, c, made, s->qt + g * s->d * TOKENS,
+                                  s->dt + g * s->d * TOKENS, lanes, true);
         }
+    }
 }
 
 void lnt_taylor_grad_queries(const chunk_job *job, taylor_scratch *s, size_t n)
@@ -169,22 +177,13 @@ static void walk_keys(const chunk_job *job, taylor_scratch *s, size_t keys, size
     const kernels *ker = job->ker;
     const size_t lanes = lnt_round_up(keys, ker->lanes), wide = lnt_round_up(s->m, ker->lanes);
     for (cursor c = s->first, next = c; !lnt_taylor_at_end(s, &c); c = next) {
-        real *rows = s->grad.s + c.feature * s->mp, *z = s->grad.z + c.feature;
-        next = c;
+        const real *rows = s->grad.s + c.feature * s->mp, *z = s->grad.z + c.feature;
         const size_t made = lnt_taylor_block(ker, s, &next, s->kt, lanes, false);
         ker->gemm_tn(s->dv, s->mp, s->phi, TOKENS, rows, s->mp, keys, wide, made, 1);
         ker->gemm_nn(s->phi, TOKENS, rows, s->mp, s->vt, TOKENS, made, lanes, s->m, 0);
         for (size_t f = 0; f < made; f++) ker->axpy(s->phi + f * TOKENS, z[f], s->ones, lanes);
         lnt_taylor_block_grad(ker, s, c, made, s->kt, s->dt, lanes, false);
-        for (size_t g = 0; queries && g < s->heads; g++) {
-            cursor again = c;
-            lnt_taylor_block(ker, s, &again, s->qt + g * s->d * TOKENS,
-                             lnt_round_up(queries, ker->lanes), true);
-            ker->gemm_nn(rows, s->mp, s->phi, TOKENS, s->dn + g * TOKENS * s->mp, s->mp, made, wide,
-                         queries, 1);
-            ker->gemv(s->sums, s->phi, TOKENS, s->dden + g * TOKENS, made, queries);
-            ker->axpy(z, 1, s->sums, made);
-        }
+        for (size_t g = 0; queries && g < s->heads; g++) add_queries(job, s, g, c, made, queries);
     }
 }
 
