@@ -42,7 +42,7 @@ typedef struct taylor_scratch {
     real *dden;           /* [heads][TOKENS] */
     real *dx;             /* gradient of the scores [keys, TOKENS] */
     real *dt;             /* of q or k [heads][d, TOKENS] */
-    real *vt, *dv;        /* [m, TOKENS], [TOKENS, mp] */
+    real *vt, *dv;        /* [m, TOKENS], [TOKENS, mp]; dv may be where o is */
     real *q, *dk;         /* [TOKENS, dp] */
     real *up, *next;      /* gradient of a prefix [TOKENS] */
 } taylor_scratch;

@@ -143,13 +143,15 @@ void lnt_team_add_alone(const team *r, size_t piece)
 
 static size_t place(const team *r, size_t piece, size_t g, size_t c)
 {
-    return (piece * r->group + g) * STRETCH + c * TOKENS;
+    return ((piece * CHUNKS + c) * r->group + g) * TOKENS;
 }
 
-void lnt_team_put(const team *r, real *sum, size_t width, size_t piece, size_t g, size_t c,
-                  const real *from, size_t count)
+void lnt_team_sum_at(const team *r, taylor_scratch *s, size_t piece, size_t c)
 {
-    memcpy(sum + place(r, piece, g, c) * width, from, count * sizeof(real));
+    const size_t at = place(r, piece, 0, c);
+    s->o = s->dv = r->sum.rows + at * s->mp;
+    s->den = r->sum.den + at;
+    if (r->run->grads) s->dt = r->sum.columns + at * s->d;
 }
 
 void lnt_team_collect(const team *r, const real *sum, size_t width, size_t state, size_t g,
@@ -174,14 +176,11 @@ static void read_stretch(const team *r, size_t piece, int64_t t0)
         const int64_t t = t0 + (int64_t)(c * TOKENS);
         const size_t n = chunk_tokens(job.seq.nq - t);
         if (!n) return;
+        lnt_team_sum_at(r, &s, piece, c);
         lnt_taylor_load_queries(&job, &s, t, n);
         if (causal) lnt_taylor_load_keys(&job, &s, keys_alone(&job) + t, n);
         if (causal && piece % r->parts == 0) lnt_taylor_read_within(&job, &s, n);
         lnt_taylor_walk(&job, &s, n, causal ? n : 0);
-        for (size_t g = 0; g < s.heads; g++) {
-            lnt_team_put(r, r->sum.rows, s.mp, piece, g, c, s.o + g * TOKENS * s.mp, n * s.mp);
-            lnt_team_put(r, r->sum.den, 1, piece, g, c, s.den + g * TOKENS, n);
-        }
     }
 }
 

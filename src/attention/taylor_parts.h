@@ -8,11 +8,11 @@
 /* Chunks, and tokens, that a piece may take between two meetings of the threads. */
 enum { CHUNKS = 4, STRETCH = CHUNKS * TOKENS };
 
-/* Where the sums of a stretch wait for the other parts, and the states of the run. */
+/* Where the pieces sum a stretch, each for itself, and the states of the run. */
 typedef struct sums {
-    real *rows;    /* [piece][head of the group][STRETCH, mp]: numerators, gradients of values */
-    real *den;     /* [piece][head][STRETCH] */
-    real *columns; /* [piece][head][CHUNKS][d, TOKENS]: gradients of queries and keys */
+    real *rows;    /* [piece][CHUNKS][head of the group][TOKENS, mp]: numerators, or dv */
+    real *den;     /* [piece][CHUNKS][head][TOKENS] */
+    real *columns; /* [piece][CHUNKS][head][d, TOKENS]: dq, or dk */
     cursor *begin;         /* [parts + 1]: where each part does; the last is the end */
     memory *mem, *grad;    /* [states at a time]; backward: and the gradients of the states */
     double *mean;          /* [states at a time][d], where keys are centred by it */
@@ -32,7 +32,7 @@ typedef struct team {
 #define lnt_team_job LNT_REAL_NAME(lnt_team_job)
 #define lnt_team_piece LNT_REAL_NAME(lnt_team_piece)
 #define lnt_team_add_alone LNT_REAL_NAME(lnt_team_add_alone)
-#define lnt_team_put LNT_REAL_NAME(lnt_team_put)
+#define lnt_team_sum_at LNT_REAL_NAME(lnt_team_sum_at)
 #define lnt_team_collect LNT_REAL_NAME(lnt_team_collect)
 
 /* The team of the states from `first` on, as they are before the run; false past the last.  A forward
@@ -45,10 +45,9 @@ taylor_scratch lnt_team_piece(const team *r, size_t piece, chunk_job *job);
 /* A piece takes in the keys that no query comes before. */
 void lnt_team_add_alone(const team *r, size_t piece);
 
-/* What a piece has summed for head g and chunk c of a stretch goes to its place in one of the sums,
- * which holds `width` numbers a token; and what all parts of a state put there, added in order. */
-void lnt_team_put(const team *r, real *sum, size_t width, size_t piece, size_t g, size_t c,
-                  const real *from, size_t count);
+/* A piece sums chunk c of a stretch where the others find it: o or dv, den, dt. */
+void lnt_team_sum_at(const team *r, taylor_scratch *s, size_t piece, size_t c);
+/* One of those sums, of `width` numbers a token, for head g: those of all parts added in order. */
 void lnt_team_collect(const team *r, const real *sum, size_t width, size_t state, size_t g,
                       size_t c, real *to, size_t count);
 

@@ -13,39 +13,20 @@
 
 /* ---- forward over the sequence: dq ------------------------------------------------------------ */
 
-/* A piece reads the queries from t on. */
-static void read_queries(const team *r, const chunk_job *job, taylor_scratch *s, size_t piece,
-                         int64_t t)
-{
-    const size_t n = chunk_tokens(job->seq.nq - t);
-    if (!n) return;
-    lnt_taylor_read_chunk(job, s, t, n);
-    for (size_t g = 0; g < s->heads; g++) {
-        lnt_team_put(r, r->sum.rows, s->mp, piece, g, 0, s->o + g * TOKENS * s->mp, n * s->mp);
-        lnt_team_put(r, r->sum.den, 1, piece, g, 0, s->den + g * TOKENS, n);
-    }
-}
-
-/* A piece sums dq of those queries, and is done with the chunk. */
-static void grad_queries(const team *r, const chunk_job *job, taylor_scratch *s, size_t piece,
-                         int64_t t)
-{
-    const size_t n = chunk_tokens(job->seq.nq - t), tile = s->d * TOKENS;
-    if (!n) return;
-    lnt_taylor_reload(job, s, t, n);
-    lnt_taylor_grad_queries(job, s, n);
-    for (size_t g = 0; g < s->heads; g++)
-        lnt_team_put(r, r->sum.columns, s->d, piece, g, 0, s->dt + g * tile, tile);
-}
-
 /* A piece ends one chunk and begins the next, that from t on: its rows of S are in cache, and the
  * threads meet twice in a chunk, not three times. */
 static void walk_queries(const team *r, size_t piece, int64_t t)
 {
     chunk_job job;
     taylor_scratch s = lnt_team_piece(r, piece, &job);
-    if (t > 0) grad_queries(r, &job, &s, piece, t - TOKENS);
-    read_queries(r, &job, &s, piece, t);
+    const size_t before = t > 0 ? chunk_tokens(job.seq.nq - t + TOKENS) : 0;
+    const size_t n = chunk_tokens(job.seq.nq - t);
+    lnt_team_sum_at(r, &s, piece, 0);
+    if (before) {
+        lnt_taylor_reload(&job, &s, t - TOKENS, before);
+        lnt_taylor_grad_queries(&job, &s, before);
+    }
+    if (n) lnt_taylor_read_chunk(&job, &s, t, n);
 }
 
 /* Head g of a state, all parts having read the queries from t on. */
@@ -98,9 +79,8 @@ static void grad_stretch(const team *r, size_t piece, int64_t from)
     key_chunk keys;
     taylor_scratch s = lnt_team_piece(r, piece, &job);
     for (size_t c = 0; c < CHUNKS && lnt_taylor_key_chunk(&job, from + (int64_t)c, &keys); c++) {
+        lnt_team_sum_at(r, &s, piece, c);
         lnt_taylor_grad_keys(&job, &s, &keys);
-        lnt_team_put(r, r->sum.columns, s.d, piece, 0, c, s.dt, s.d * TOKENS);
-        lnt_team_put(r, r->sum.rows, s.mp, piece, 0, c, s.dv, keys.n * s.mp);
     }
 }
 
