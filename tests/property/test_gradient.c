@@ -350,7 +350,7 @@ static void gradients_of_taylor_in_parts_match_along_random_directions(void **st
     coverage cover = { { 0 } };
     for (int i = 0; i < 2 * SHAPES; i += budget(3, 1)) {
         attn_case c;
-        assert_true(form(&c, TAYLOR + MAPS * i, budget(140, 330), budget(10, 17), 3));
+        assert_true(form(&c, TAYLOR + MAPS * i, budget(140, 200), budget(10, 17), 3));
         c.desc.terms = 4;
         c.desc.compensated = i % 3 == 0;
         c.desc.center_mean = !c.desc.causal && !c.state_tokens && !c.desc.normalize;
