@@ -31,7 +31,7 @@ static void take_states(lnt_arena *arena, const lnt_attn_desc *p, sums *x)
 {
     const size_t F = (size_t)lnt_problem_width(p), mp = pad((size_t)p->dim_value);
     for (size_t i = 0; i < states_at_a_time(p); i++) {
-        memory mem = { NULL }, grad = { NULL };
+        memory mem = { .s = NULL }, grad = { .s = NULL };
         if (p->state != LNT_STATE_ALWAYS) mem = lnt_memory_take(arena, p);
         if (p->backward) grad = (memory){ .s = take(arena, F, mp), .z = take(arena, 1, pad(F)) };
         if (!x->mem) continue; /* only counting */
