@@ -96,7 +96,7 @@ chunk_job lnt_chunk_job(lnt_run *run, int64_t sequence, int64_t kvh)
 
 memory lnt_memory_of(const lnt_state *state, int64_t b, int64_t h)
 {
-    if (!state) return (memory){ NULL };
+    if (!state) return (memory){ .s = NULL };
     const lnt_tensor *t = state->tensor;
     memory mem = { .s = (real *)lnt_tensor_row(&t[LNT_STATE_S], b, h, 0),
                    .z = (real *)lnt_tensor_row(&t[LNT_STATE_Z], b, h, 0) };
