@@ -5,8 +5,9 @@
  *     dPhi(q_i) = S_i dn_i + z_i dden_i                    forward over the sequence
  *     dPhi(k_j) = R_j v_j + r_j,   dv_j = R_j^T Phi(k_j)   backward over the sequence
  *
- * by the steps of taylor_gradient.c, a head a thread.  O(n 12 m F) time; two states and O(C (d + m))
- * scratch per thread, and two numbers per query.  See docs/math/taylor.md */
+ * by the steps of taylor_gradient.c, a head a thread; where there are few states, threads share each
+ * (taylor_parts_backward.c).  O(n 12 m F) time; two states and O(C (d + m)) scratch per thread, and two
+ * numbers per query.  See docs/math/taylor.md */
 #include "attention/taylor_gradient.h"
 
 static void pass_over_queries(const chunk_job *job, taylor_scratch *s)
@@ -58,6 +59,9 @@ void lnt_taylor_backward(lnt_run *run)
     lnt_clear_gaps(run, &g->dq, false);
     lnt_clear_gaps(run, &g->dk, true);
     lnt_clear_gaps(run, &g->dv, true);
-    whole_heads(run);
+    if (lnt_taylor_parts(run) > 1)
+        lnt_taylor_parts_backward(run);
+    else
+        whole_heads(run);
     lnt_taylor_finish_grads(run);
 }

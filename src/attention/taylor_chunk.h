@@ -42,7 +42,7 @@ typedef struct taylor_scratch {
     real *dden;           /* [heads][TOKENS] */
     real *dx;             /* gradient of the scores [keys, TOKENS] */
     real *dt;             /* of q or k [heads][d, TOKENS] */
-    real *vt, *dv;        /* [m, TOKENS], [TOKENS, mp] */
+    real *vt, *dv;        /* [m, TOKENS], [TOKENS, mp]; dv may be where o is */
     real *q, *dk;         /* [TOKENS, dp] */
     real *up, *next;      /* gradient of a prefix [TOKENS] */
 } taylor_scratch;
@@ -50,7 +50,7 @@ typedef struct taylor_scratch {
 #define lnt_taylor_take LNT_REAL_NAME(lnt_taylor_take)
 #define lnt_taylor_open_in LNT_REAL_NAME(lnt_taylor_open_in)
 #define lnt_taylor_open LNT_REAL_NAME(lnt_taylor_open)
-#define lnt_taylor_take_part LNT_REAL_NAME(lnt_taylor_take_part)
+#define lnt_taylor_part LNT_REAL_NAME(lnt_taylor_part)
 #define lnt_taylor_at_end LNT_REAL_NAME(lnt_taylor_at_end)
 #define lnt_taylor_skip LNT_REAL_NAME(lnt_taylor_skip)
 #define lnt_taylor_block LNT_REAL_NAME(lnt_taylor_block)
@@ -65,6 +65,7 @@ typedef struct taylor_scratch {
 #define lnt_taylor_parts LNT_REAL_NAME(lnt_taylor_parts)
 #define lnt_taylor_parts_shared LNT_REAL_NAME(lnt_taylor_parts_shared)
 #define lnt_taylor_parts_forward LNT_REAL_NAME(lnt_taylor_parts_forward)
+#define lnt_taylor_parts_backward LNT_REAL_NAME(lnt_taylor_parts_backward)
 #define lnt_taylor_scratch LNT_REAL_NAME(lnt_taylor_scratch)
 #define lnt_taylor_backward LNT_REAL_NAME(lnt_taylor_backward)
 
@@ -88,8 +89,8 @@ taylor_scratch lnt_taylor_open_in(lnt_arena *arena, const chunk_job *job);
 taylor_scratch lnt_taylor_open(const chunk_job *job);
 size_t lnt_taylor_scratch(const lnt_attn_desc *p); /* bytes */
 
-/* Walks are over part `part` of `parts` from now on. */
-void lnt_taylor_take_part(taylor_scratch *s, size_t part, size_t parts);
+/* Where part `part` of `parts` begins, and the one before it ends. */
+cursor lnt_taylor_part(const taylor_scratch *s, size_t part, size_t parts);
 bool lnt_taylor_at_end(const taylor_scratch *s, const cursor *c);
 /* Goes past the next block of monomials; how many they are. */
 size_t lnt_taylor_skip(const taylor_scratch *s, cursor *c);
@@ -116,11 +117,12 @@ void lnt_taylor_add_alone(const chunk_job *job, taylor_scratch *s);
 /* n queries of every head of the group from query t on are summed: divided and stored. */
 int64_t lnt_taylor_finish(const chunk_job *job, taylor_scratch *s, int64_t t, size_t n);
 
-/* The parts that each state of a run is cut into, 1: none; the bytes of lnt_run.shared that takes
- * behind the first lnt_taylor_shared; and the forward run. */
+/* The parts that each state of a run is cut into, 1: none; the bytes of lnt_run.shared with what that
+ * takes; and the runs. */
 size_t lnt_taylor_parts(const lnt_run *run);
 size_t lnt_taylor_parts_shared(const lnt_attn_desc *p);
 void lnt_taylor_parts_forward(lnt_run *run);
+void lnt_taylor_parts_backward(lnt_run *run);
 
 void lnt_taylor_backward(lnt_run *run);
 

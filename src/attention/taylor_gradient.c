@@ -192,13 +192,13 @@ void lnt_taylor_grad_keys(const chunk_job *job, taylor_scratch *s, const key_chu
     const bool paired = c->query >= 0;
     lnt_taylor_load_keys(job, s, c->t, c->n);
     job->ker->load_columns(s->vt, TOKENS, s->v, LNT_REAL_DTYPE, (int64_t)s->ldv, 1, c->n, s->m, 1);
-    memset(s->dv, 0, c->n * s->mp * sizeof(real));
-    memset(s->dt, 0, s->d * TOKENS * sizeof(real));
     if (paired) {
         lnt_taylor_load_queries(job, s, c->query, c->n);
         reload_quotients(job, s, c->query, c->n);
-        if (does_within(job, s)) grad_keys_within(job, s, c->n);
     }
+    memset(s->dv, 0, c->n * s->mp * sizeof(real));
+    memset(s->dt, 0, s->d * TOKENS * sizeof(real));
+    if (paired && does_within(job, s)) grad_keys_within(job, s, c->n);
     walk_keys(job, s, c->n, paired ? c->n : 0);
 }
 

@@ -1,5 +1,6 @@
 /* attention/taylor_gradient.h - the steps of Taylor attention backward on one chunk of tokens, over all
- * monomials or a part of them: whole heads (taylor_backward.c) take the steps one after another. */
+ * monomials or a part of them.  Whole heads (taylor_backward.c) take the steps one after another; parts
+ * (taylor_parts_backward.c) add what they have summed in between. */
 #ifndef LNT_ATTENTION_TAYLOR_GRADIENT_H
 #define LNT_ATTENTION_TAYLOR_GRADIENT_H
 

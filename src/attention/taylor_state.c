@@ -60,12 +60,6 @@ static double cost(const lnt_attn_desc *p)
     return lnt_state_flops(p) + (double)p->batch * (double)p->heads * (double)p->length_q * within;
 }
 
-static size_t shared(const lnt_attn_desc *p)
-{
-    const size_t first = lnt_taylor_shared(p), parts = lnt_taylor_parts_shared(p);
-    return parts > SIZE_MAX - LNT_ALIGN - first ? SIZE_MAX : lnt_round_up(first, LNT_ALIGN) + parts;
-}
-
 static int64_t chunk(const lnt_attn_desc *p)
 {
     (void)p;
@@ -78,7 +72,7 @@ const lnt_algo LNT_REAL_NAME(lnt_algo_taylor_state) = { .mechanism = LNT_TAYLOR,
                                                         .cost = cost,
                                                         .chunk = chunk,
                                                         .takes_state = true,
-                                                        .shared = shared,
+                                                        .shared = lnt_taylor_parts_shared,
                                                         .scratch = lnt_taylor_scratch,
                                                         .forward = forward,
                                                         .backward = lnt_taylor_backward };
