@@ -63,6 +63,12 @@ void case_set_decay(attn_case *c, double first)
     c->desc.decay = c->decay;
 }
 
+void case_set_parts(attn_case *c)
+{
+    c->desc.dim = 10;
+    c->desc.terms = 4; /* 286 monomials */
+}
+
 void case_random_lengths(dice *d, attn_case *c)
 {
     c->with_lengths = true;
@@ -100,6 +106,7 @@ void case_random_packing(dice *d, attn_case *c)
 static void random_taylor(dice *d, attn_case *c)
 {
     c->desc.terms = fewer_terms(c->desc.dim, dice_range(d, 1, 8));
+    if (dice_range(d, 0, 2) == 0) case_set_parts(c);
     if (dice_range(d, 0, 2) == 0) c->desc.scale = (dice_uniform(d) - 0.3) / (double)c->desc.dim;
     if (dice_range(d, 0, 4) == 0) c->state_tokens = dice_range(d, 1, 40);
     c->desc.output_norm = dice_range(d, 0, 2) == 0;
