@@ -56,7 +56,8 @@ taylor_scratch lnt_taylor_open_in(lnt_arena *arena, const chunk_job *job)
     taylor_scratch s = lnt_taylor_take(arena, job->run->p);
     lnt_taylor_coefficients(job->run->p, s.a);
     for (size_t i = 0; i < TOKENS; i++) s.ones[i] = 1;
-    lnt_taylor_take_part(&s, 0, 1);
+    s.first = lnt_taylor_part(&s, 0, 1);
+    s.end = s.F;
     return s;
 }
 
@@ -88,16 +89,18 @@ static void advance(const taylor_scratch *s, cursor *c)
     if (!lnt_basis_next(&c->run)) c->run = lnt_basis_begin((int64_t)s->d, c->run.degree + 1);
 }
 
-void lnt_taylor_take_part(taylor_scratch *s, size_t part, size_t parts)
+cursor lnt_taylor_part(const taylor_scratch *s, size_t part, size_t parts)
 {
-    s->first = (cursor){ .run = lnt_basis_begin((int64_t)s->d, 0), .feature = 0 };
-    s->end = s->F;
-    if (parts == 1) return;
-    cursor c = s->first;
+    cursor c = { .run = lnt_basis_begin((int64_t)s->d, 0), .feature = 0 };
     while (c.feature < s->F * part / parts) advance(s, &c); /* whole runs only */
-    s->first = c;
-    while (c.feature < s->F * (part + 1) / parts) advance(s, &c);
-    s->end = c.feature;
+    return c;
+}
+
+size_t lnt_taylor_skip(const taylor_scratch *s, cursor *c)
+{
+    const size_t from = c->feature;
+    while (!lnt_taylor_at_end(s, c) && c->feature - from < BLOCK) advance(s, c);
+    return c->feature - from;
 }
 
 /* What index t of a prefix multiplies the number of orderings by; the last one also by p, as an
@@ -290,5 +293,15 @@ void lnt_taylor_walk(const chunk_job *job, taylor_scratch *s, size_t queries, si
         const size_t made =
             lnt_taylor_block(ker, s, &next, s->kt, lnt_round_up(keys, ker->lanes), false);
         add_keys(job, s, c.feature, made, keys);
+    }
+}
+
+void lnt_taylor_add_alone(const chunk_job *job, taylor_scratch *s)
+{
+    const int64_t alone = keys_alone(job);
+    for (int64_t t = 0; t < alone; t += TOKENS) {
+        const size_t n = chunk_tokens(alone - t);
+        lnt_taylor_load_keys(job, s, t, n);
+        lnt_taylor_walk(job, s, 0, n);
     }
 }

@@ -1,6 +1,6 @@
 /* attention/taylor_chunk.h - one head of Taylor attention in chunks of tokens and blocks of
  * monomials: the scratch and the steps that forward (taylor_state.c) and backward
- * (taylor_backward.c) share. */
+ * (taylor_gradient.h) share. */
 #ifndef LNT_ATTENTION_TAYLOR_CHUNK_H
 #define LNT_ATTENTION_TAYLOR_CHUNK_H
 
@@ -42,7 +42,7 @@ typedef struct taylor_scratch {
     real *dden;           /* [heads][TOKENS] */
     real *dx;             /* gradient of the scores [keys, TOKENS] */
     real *dt;             /* of q or k [heads][d, TOKENS] */
-    real *vt, *dv;        /* [m, TOKENS], [TOKENS, mp] */
+    real *vt, *dv;        /* [m, TOKENS], [TOKENS, mp]; dv may be where o is */
     real *q, *dk;         /* [TOKENS, dp] */
     real *up, *next;      /* gradient of a prefix [TOKENS] */
 } taylor_scratch;
@@ -50,8 +50,9 @@ typedef struct taylor_scratch {
 #define lnt_taylor_take LNT_REAL_NAME(lnt_taylor_take)
 #define lnt_taylor_open_in LNT_REAL_NAME(lnt_taylor_open_in)
 #define lnt_taylor_open LNT_REAL_NAME(lnt_taylor_open)
-#define lnt_taylor_take_part LNT_REAL_NAME(lnt_taylor_take_part)
+#define lnt_taylor_part LNT_REAL_NAME(lnt_taylor_part)
 #define lnt_taylor_at_end LNT_REAL_NAME(lnt_taylor_at_end)
+#define lnt_taylor_skip LNT_REAL_NAME(lnt_taylor_skip)
 #define lnt_taylor_block LNT_REAL_NAME(lnt_taylor_block)
 #define lnt_taylor_block_grad LNT_REAL_NAME(lnt_taylor_block_grad)
 #define lnt_taylor_load_keys LNT_REAL_NAME(lnt_taylor_load_keys)
@@ -59,12 +60,26 @@ typedef struct taylor_scratch {
 #define lnt_taylor_scores LNT_REAL_NAME(lnt_taylor_scores)
 #define lnt_taylor_read_within LNT_REAL_NAME(lnt_taylor_read_within)
 #define lnt_taylor_walk LNT_REAL_NAME(lnt_taylor_walk)
+#define lnt_taylor_add_alone LNT_REAL_NAME(lnt_taylor_add_alone)
 #define lnt_taylor_finish LNT_REAL_NAME(lnt_taylor_finish)
 #define lnt_taylor_parts LNT_REAL_NAME(lnt_taylor_parts)
 #define lnt_taylor_parts_shared LNT_REAL_NAME(lnt_taylor_parts_shared)
 #define lnt_taylor_parts_forward LNT_REAL_NAME(lnt_taylor_parts_forward)
+#define lnt_taylor_parts_backward LNT_REAL_NAME(lnt_taylor_parts_backward)
 #define lnt_taylor_scratch LNT_REAL_NAME(lnt_taylor_scratch)
 #define lnt_taylor_backward LNT_REAL_NAME(lnt_taylor_backward)
+
+/* Tokens in a chunk where so many are left; 0: none. */
+static inline size_t chunk_tokens(int64_t left)
+{
+    return left <= 0 ? 0 : left < TOKENS ? (size_t)left : TOKENS;
+}
+
+/* Keys of the sequence that no query comes before. */
+static inline int64_t keys_alone(const chunk_job *job)
+{
+    return job->run->causal ? job->seq.nk - job->seq.nq : job->seq.nk;
+}
 
 /* All but mem. */
 taylor_scratch lnt_taylor_take(lnt_arena *arena, const lnt_attn_desc *p);
@@ -74,10 +89,12 @@ taylor_scratch lnt_taylor_open_in(lnt_arena *arena, const chunk_job *job);
 taylor_scratch lnt_taylor_open(const chunk_job *job);
 size_t lnt_taylor_scratch(const lnt_attn_desc *p); /* bytes */
 
-/* Walks are over part `part` of `parts` from now on. */
-void lnt_taylor_take_part(taylor_scratch *s, size_t part, size_t parts);
+/* Where part `part` of `parts` begins, and the one before it ends. */
+cursor lnt_taylor_part(const taylor_scratch *s, size_t part, size_t parts);
 bool lnt_taylor_at_end(const taylor_scratch *s, const cursor *c);
-/* The next block of monomials of xt [d, TOKENS] into phi; how many, and where the walk stands then. */
+/* Goes past the next block of monomials; how many they are. */
+size_t lnt_taylor_skip(const taylor_scratch *s, cursor *c);
+/* ... with those of xt [d, TOKENS] in phi. */
 size_t lnt_taylor_block(const kernels *ker, taylor_scratch *s, cursor *c, const real *xt,
                         size_t lanes, bool query);
 /* dxt [d, TOKENS] += the gradient of xt, given that of the `made` monomials from c on in phi, which
@@ -94,15 +111,18 @@ void lnt_taylor_scores(const chunk_job *job, taylor_scratch *s, size_t g, size_t
 void lnt_taylor_read_within(const chunk_job *job, taylor_scratch *s, size_t n);
 /* One walk: the queries read S and z, then the keys are added to them. */
 void lnt_taylor_walk(const chunk_job *job, taylor_scratch *s, size_t queries, size_t keys);
+/* The keys that no query comes before are added. */
+void lnt_taylor_add_alone(const chunk_job *job, taylor_scratch *s);
 
 /* n queries of every head of the group from query t on are summed: divided and stored. */
 int64_t lnt_taylor_finish(const chunk_job *job, taylor_scratch *s, int64_t t, size_t n);
 
-/* The parts that each state of a run is cut into, 1: none; the bytes of lnt_run.shared that takes
- * behind the first lnt_taylor_shared; and the forward run. */
+/* The parts that each state of a run is cut into, 1: none; the bytes of lnt_run.shared with what that
+ * takes; and the runs. */
 size_t lnt_taylor_parts(const lnt_run *run);
 size_t lnt_taylor_parts_shared(const lnt_attn_desc *p);
 void lnt_taylor_parts_forward(lnt_run *run);
+void lnt_taylor_parts_backward(lnt_run *run);
 
 void lnt_taylor_backward(lnt_run *run);
 

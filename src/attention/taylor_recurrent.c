@@ -94,13 +94,18 @@ static size_t scratch(const lnt_attn_desc *p)
     return own > back ? own : back;
 }
 
+static size_t shared(const lnt_attn_desc *p)
+{
+    return p->backward ? lnt_taylor_parts_shared(p) : lnt_taylor_shared(p);
+}
+
 const lnt_algo LNT_REAL_NAME(lnt_algo_taylor_recurrent) = { .mechanism = LNT_TAYLOR,
                                                             .name = "taylor/recurrent",
                                                             .rate = 8e-11,
                                                             .cost = lnt_recurrent_cost,
                                                             .refuses = refuses,
                                                             .takes_state = true,
-                                                            .shared = lnt_taylor_shared,
+                                                            .shared = shared,
                                                             .scratch = scratch,
                                                             .forward = forward,
                                                             .backward = lnt_taylor_backward };

@@ -6,26 +6,22 @@
  * Monomials are made a block at a time, one token a column, each from its prefix by one multiply,
  * and multiplied with their rows of S while both are in cache; no array of tokens x F exists.
  * Coefficients and multiplicities are on the side of q.  Causal in chunks: inside a chunk the
- * masked direct form.  Where there are few states, threads share each (taylor_parts.c).  O(n (4 m F + C (d + m))) time, one state and O(C (d + m)) scratch for each
- * thread, whatever n.  See docs/math/taylor.md */
+ * masked direct form.  Where there are few states, threads share each (taylor_parts.c).
+ * O(n (4 m F + C (d + m))) time, one state and O(C (d + m)) scratch for each thread, whatever n.  See
+ * docs/math/taylor.md */
 #include "attention/taylor_chunk.h"
 
 static int64_t run_sequence(const chunk_job *job, taylor_scratch *s)
 {
-    const lnt_sequence *seq = &job->seq;
     const bool causal = job->run->causal;
-    const int64_t alone = causal ? seq->nk - seq->nq : seq->nk; /* keys before any query */
+    const int64_t nq = job->seq.nq;
     int64_t nonpositive = 0;
-    for (int64_t t = 0; t < alone; t += TOKENS) {
-        const size_t n = (size_t)(alone - t < TOKENS ? alone - t : TOKENS);
-        lnt_taylor_load_keys(job, s, t, n);
-        lnt_taylor_walk(job, s, 0, n);
-    }
-    for (int64_t t = 0; t < seq->nq; t += TOKENS) {
-        const size_t n = (size_t)(seq->nq - t < TOKENS ? seq->nq - t : TOKENS);
+    lnt_taylor_add_alone(job, s);
+    for (int64_t t = 0; t < nq; t += TOKENS) {
+        const size_t n = chunk_tokens(nq - t);
         lnt_taylor_load_queries(job, s, t, n);
         if (causal) {
-            lnt_taylor_load_keys(job, s, alone + t, n);
+            lnt_taylor_load_keys(job, s, keys_alone(job) + t, n);
             lnt_taylor_read_within(job, s, n);
         }
         lnt_taylor_walk(job, s, n, causal ? n : 0);
@@ -64,12 +60,6 @@ static double cost(const lnt_attn_desc *p)
     return lnt_state_flops(p) + (double)p->batch * (double)p->heads * (double)p->length_q * within;
 }
 
-static size_t shared(const lnt_attn_desc *p)
-{
-    const size_t first = lnt_taylor_shared(p), parts = lnt_taylor_parts_shared(p);
-    return parts > SIZE_MAX - LNT_ALIGN - first ? SIZE_MAX : lnt_round_up(first, LNT_ALIGN) + parts;
-}
-
 static int64_t chunk(const lnt_attn_desc *p)
 {
     (void)p;
@@ -82,7 +72,7 @@ const lnt_algo LNT_REAL_NAME(lnt_algo_taylor_state) = { .mechanism = LNT_TAYLOR,
                                                         .cost = cost,
                                                         .chunk = chunk,
                                                         .takes_state = true,
-                                                        .shared = shared,
+                                                        .shared = lnt_taylor_parts_shared,
                                                         .scratch = lnt_taylor_scratch,
                                                         .forward = forward,
                                                         .backward = lnt_taylor_backward };

@@ -5,6 +5,7 @@
  * (h^4 / 30) f'''''  plus  1e-16 / h. */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "../support/case.h"
 
@@ -322,7 +323,42 @@ static void the_gradient_of_the_temperature_matches_differences(void **state)
     lnt_ctx_destroy(ctx);
 }
 
-/* Longer than any chunk, where one difference per element would take too long. */
+/* Slopes along random directions, where one difference per element would take too long. */
+static void compare_along_random_directions(lnt_ctx *ctx, const attn_case *c, coverage *cover)
+{
+    setup s = setup_new(ctx, c);
+    block u[PARTS];
+    double want[PARTS], size[PARTS];
+    dice d = { c->seed };
+    for (int p = 0; p < s.parts; p++) {
+        block from = like(&s.x[p]);
+        u[p] = like(&s.x[p]);
+        tensor_copy(&from.t, &s.x[p]);
+        draw_values(&d, &u[p].t);
+        for (int64_t i = 0; i < tensor_elements(&u[p].t); i++) /* not across a kink */
+            tensor_put(&u[p].t, i, tanh(tensor_at(&u[p].t, i)));
+        want[p] = slope_along(&s, &s.x[p], &from.t, &u[p].t);
+        block_free(&from);
+    }
+    for (int a = 0; lnt_algorithm_name(a); a++) {
+        if (lnt_algorithm_mechanism(a) != c->desc.mechanism || !run_backward(&s, a)) continue;
+        cover->supported[a]++;
+        for (int p = 0; p < s.parts; p++) {
+            double got = 0;
+            size[p] = 0;
+            for (int64_t i = 0; i < tensor_elements(&u[p].t); i++) {
+                got += tensor_at(&s.dx[p], i) * tensor_at(&u[p].t, i);
+                size[p] += pow(tensor_at(&s.dx[p], i), 2);
+            }
+            expect_below(c, lnt_algorithm_name(a), ctx, part_names[p],
+                         fabs(got - want[p]) / (sqrt(size[p]) + 1e-3), 1e-7);
+        }
+    }
+    for (int p = 0; p < s.parts; p++) block_free(&u[p]);
+    setup_free(&s);
+}
+
+/* Longer than any chunk. */
 static void gradients_of_long_sequences_match_along_random_directions(void **state)
 {
     (void)state;
@@ -330,40 +366,59 @@ static void gradients_of_long_sequences_match_along_random_directions(void **sta
     coverage cover = { { 0 } };
     for (int f = 0; f < FORMS; f += budget(11, 4)) {
         attn_case c;
-        if (!form(&c, f, 131, 5, 3)) continue;
-        setup s = setup_new(ctx, &c);
-        block u[PARTS];
-        double want[PARTS], size[PARTS];
-        dice d = { c.seed };
-        for (int p = 0; p < s.parts; p++) {
-            block from = like(&s.x[p]);
-            u[p] = like(&s.x[p]);
-            tensor_copy(&from.t, &s.x[p]);
-            draw_values(&d, &u[p].t);
-            for (int64_t i = 0; i < tensor_elements(&u[p].t); i++) /* not across a kink */
-                tensor_put(&u[p].t, i, tanh(tensor_at(&u[p].t, i)));
-            want[p] = slope_along(&s, &s.x[p], &from.t, &u[p].t);
-            block_free(&from);
-        }
-        for (int a = 0; lnt_algorithm_name(a); a++) {
-            if (lnt_algorithm_mechanism(a) != c.desc.mechanism || !run_backward(&s, a)) continue;
-            cover.supported[a]++;
-            for (int p = 0; p < s.parts; p++) {
-                double got = 0;
-                size[p] = 0;
-                for (int64_t i = 0; i < tensor_elements(&u[p].t); i++) {
-                    got += tensor_at(&s.dx[p], i) * tensor_at(&u[p].t, i);
-                    size[p] += pow(tensor_at(&s.dx[p], i), 2);
-                }
-                expect_below(&c, lnt_algorithm_name(a), ctx, part_names[p],
-                             fabs(got - want[p]) / (sqrt(size[p]) + 1e-3), 1e-7);
-            }
-        }
-        for (int p = 0; p < s.parts; p++) block_free(&u[p]);
-        setup_free(&s);
+        if (form(&c, f, 131, 5, 3)) compare_along_random_directions(ctx, &c, &cover);
     }
     lnt_ctx_destroy(ctx);
     coverage_check(&cover);
+}
+
+/* Enough monomials for few states to be cut into parts. */
+static void gradients_of_taylor_in_parts_match_along_random_directions(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(2, NULL);
+    coverage cover = { { 0 } };
+    for (int i = 0; i < 2 * SHAPES; i += budget(3, 1)) {
+        attn_case c;
+        assert_true(form(&c, TAYLOR + MAPS * i, budget(140, 200), budget(10, 17), 3));
+        c.desc.terms = 4;
+        c.desc.compensated = i % 3 == 0;
+        c.desc.center_mean = !c.desc.causal && !c.state_tokens && !c.desc.normalize;
+        compare_along_random_directions(ctx, &c, &cover);
+    }
+    lnt_ctx_destroy(ctx);
+}
+
+/* More chunks than parts take at a time. */
+static void gradients_of_taylor_in_parts_match_the_direct_form(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(2, NULL);
+    int direct = 0;
+    while (strcmp(lnt_algorithm_name(direct), "taylor/direct") != 0) direct++;
+    for (int i = 0; i < 2 * SHAPES; i++) {
+        attn_case c;
+        block want[3];
+        if (i % SHAPES == 4) continue; /* the direct form takes no state */
+        assert_true(form(&c, TAYLOR + MAPS * i, 600, 10, 9));
+        c.desc.terms = 4;
+        c.desc.kv_heads = 1 + i % 2;
+        setup s = setup_new(ctx, &c);
+        assert_true(run_backward(&s, direct));
+        for (int p = 0; p < 3; p++) {
+            want[p] = like(&s.dx[p]);
+            tensor_copy(&want[p].t, &s.dx[p]);
+        }
+        for (int a = 0; lnt_algorithm_name(a); a++) {
+            if (lnt_algorithm_mechanism(a) != LNT_TAYLOR || !run_backward(&s, a)) continue;
+            for (int p = 0; p < 3; p++)
+                expect_below(&c, lnt_algorithm_name(a), ctx, part_names[p],
+                             tensor_error(&s.dx[p], &want[p].t), 1e-12);
+        }
+        for (int p = 0; p < 3; p++) block_free(&want[p]);
+        setup_free(&s);
+    }
+    lnt_ctx_destroy(ctx);
 }
 
 /* ---- other dtypes -------------------------------------------------------------------------- */
@@ -471,6 +526,8 @@ int main(void)
         cmocka_unit_test(gradients_match_finite_differences_of_the_oracle),
         cmocka_unit_test(the_gradient_of_the_temperature_matches_differences),
         cmocka_unit_test(gradients_of_long_sequences_match_along_random_directions),
+        cmocka_unit_test(gradients_of_taylor_in_parts_match_along_random_directions),
+        cmocka_unit_test(gradients_of_taylor_in_parts_match_the_direct_form),
         cmocka_unit_test(gradients_in_other_dtypes_match_f64_within_rounding),
         cmocka_unit_test(a_plan_made_without_backward_refuses_it),
         cmocka_unit_test(gradients_of_the_wrong_shape_are_refused_by_name),

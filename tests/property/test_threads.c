@@ -75,10 +75,11 @@ static void thread_count_does_not_change_a_bit_of_forward(void **state)
     coverage_check(&cover);
 }
 
-/* dq, dk, dv of one context's run. */
+/* dq, dk, dv of one context's run, and the gradient of the state before it where there is one. */
 typedef struct backward_run {
     trial t;
     block dout, dx[3];
+    lnt_state *dstate_in;
 } backward_run;
 
 static backward_run backward_on(lnt_ctx *ctx, const attn_case *c, int algorithm)
@@ -90,8 +91,11 @@ static backward_run backward_on(lnt_ctx *ctx, const attn_case *c, int algorithm)
         *dx[i] = block_new(c->desc.dtype, c->lay_out, x[i]->shape[0], x[i]->shape[1],
                            x[i]->shape[2], x[i]->shape[3]);
     draw_values(&(dice){ c->seed + 1 }, &r.dout.t);
-    const lnt_attn_grads grads = { .size = sizeof grads, .dout = r.dout.t, .dq = r.dx[0].t,
-                                   .dk = r.dx[1].t, .dv = r.dx[2].t };
+    lnt_attn_grads grads = { .size = sizeof grads, .dout = r.dout.t, .dq = r.dx[0].t,
+                             .dk = r.dx[1].t, .dv = r.dx[2].t };
+    if (r.t.state) assert_ok(ctx, lnt_state_fork(r.t.state, &r.dstate_in));
+    grads.dstate_out = r.t.state; /* any numbers will do */
+    grads.dstate_in = r.dstate_in;
     lnt_plan *plan = case_plan(ctx, c, algorithm);
     assert_non_null(plan);
     assert_ok(ctx, lnt_plan_forward(plan, &r.t.io));
@@ -105,6 +109,25 @@ static void backward_run_free(backward_run *r)
     trial_free(&r->t);
     block_free(&r->dout);
     for (int i = 0; i < 3; i++) block_free(&r->dx[i]);
+    lnt_state_destroy(r->dstate_in);
+}
+
+static void compare_backward(lnt_ctx *ctx[COUNTS], const attn_case *c, int a)
+{
+    const char *name = lnt_algorithm_name(a);
+    backward_run r[COUNTS];
+    for (int n = 0; n < COUNTS; n++) {
+        r[n] = backward_on(ctx[n], c, a);
+        expect_true(c, name, ctx[n], "forward differs from 1 thread",
+                    block_same_bits(&r[n].t.out, &r[0].t.out));
+        for (int p = 0; p < 3; p++)
+            expect_true(c, name, ctx[n], "backward differs from 1 thread",
+                        block_same_bits(&r[n].dx[p], &r[0].dx[p]));
+        if (r[n].dstate_in)
+            expect_true(c, name, ctx[n], "the gradient of the state differs from 1 thread",
+                        same_state(ctx[n], r[n].dstate_in, r[0].dstate_in));
+    }
+    for (int n = 0; n < COUNTS; n++) backward_run_free(&r[n]);
 }
 
 static void thread_count_does_not_change_a_bit_of_backward(void **state)
@@ -121,17 +144,29 @@ static void thread_count_does_not_change_a_bit_of_backward(void **state)
             c.desc.backward = 1;
             if (!runs(ctx[0], &c, a)) continue;
             cover.supported[a]++;
-            backward_run r[COUNTS];
-            for (int n = 0; n < COUNTS; n++) {
-                r[n] = backward_on(ctx[n], &c, a);
-                for (int p = 0; p < 3; p++)
-                    expect_true(&c, lnt_algorithm_name(a), ctx[n], "backward differs from 1 thread",
-                                block_same_bits(&r[n].dx[p], &r[0].dx[p]));
-            }
-            for (int n = 0; n < COUNTS; n++) backward_run_free(&r[n]);
+            compare_backward(ctx, &c, a);
         }
     contexts_close(ctx);
     coverage_check(&cover);
+}
+
+/* States that threads share: causal or not, with a state before or not, fewer or more kv heads. */
+static void thread_count_does_not_change_a_bit_of_taylor_in_parts(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx[COUNTS];
+    contexts_open(ctx, NULL);
+    for (int a = 0; lnt_algorithm_name(a); a++)
+        for (int i = 0; lnt_algorithm_mechanism(a) == LNT_TAYLOR && i < 8; i++) {
+            attn_case c = case_make(LNT_TAYLOR, 2, 1 + i / 4, 300, 300, 10, 7);
+            case_set_parts(&c);
+            c.desc.backward = 1;
+            c.desc.causal = i % 2;
+            c.desc.compensated = i == 5;
+            c.state_tokens = i / 2 % 2 ? 30 : 0;
+            if (runs(ctx[0], &c, a)) compare_backward(ctx, &c, a);
+        }
+    contexts_close(ctx);
 }
 
 static void thread_count_does_not_change_a_bit_of_a_state(void **state)
@@ -177,6 +212,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(thread_count_does_not_change_a_bit_of_forward),
         cmocka_unit_test(thread_count_does_not_change_a_bit_of_backward),
+        cmocka_unit_test(thread_count_does_not_change_a_bit_of_taylor_in_parts),
         cmocka_unit_test(thread_count_does_not_change_a_bit_of_a_state),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -28,6 +28,8 @@ attn_case case_make(lnt_mechanism mechanism, int64_t heads, int64_t kv_heads, in
 void case_random(dice *d, lnt_mechanism mechanism, lnt_dtype dtype, attn_case *c);
 /* Head 0 decays by `first`, the others more slowly.  desc.decay points into the case. */
 void case_set_decay(attn_case *c, double first);
+/* Taylor with so many monomials that few states are cut into parts, whatever the budget. */
+void case_set_parts(attn_case *c);
 void case_random_lengths(dice *d, attn_case *c);
 void case_random_packing(dice *d, attn_case *c);
 /* Fields with their defaults filled in. */
