@@ -59,6 +59,16 @@ static void transpose(const lnt_pinv_work *w, double *to, const double *from)
         for (size_t j = 0; j < w->M; j++) to[j * w->ld + i] = from[i * w->ld + j];
 }
 
+/* The upper triangle of c becomes that of its lower one, a block of rows and columns at a time. */
+static void mirror(const lnt_pinv_work *w, double *c)
+{
+    const size_t M = w->M, ld = w->ld;
+    for (size_t i0 = 0; i0 < M; i0 += BLOCK)
+        for (size_t j0 = 0; j0 <= i0; j0 += BLOCK)
+            for (size_t i = i0; i < M && i < i0 + BLOCK; i++)
+                for (size_t j = j0; j < i && j < j0 + BLOCK; j++) c[j * ld + i] = c[i * ld + j];
+}
+
 /* c = a^T b where that is symmetric: the lower triangle, in blocks of rows, and its mirror. */
 static void multiply_symmetric(const lnt_pinv_work *w, double *c, const double *a, const double *b)
 {
@@ -68,8 +78,7 @@ static void multiply_symmetric(const lnt_pinv_work *w, double *c, const double *
         w->ker->gemm_tn(c + i * ld, ld, a + i, ld, b, ld, rows,
                         lnt_round_up(i + rows, w->ker->lanes), M, 0);
     }
-    for (size_t i = 1; i < M; i++)
-        for (size_t j = 0; j < i; j++) c[j * ld + i] = c[i * ld + j];
+    mirror(w, c);
 }
 
 /* c = a b^T, or added to it; t is overwritten */
