@@ -63,23 +63,40 @@ static void copy_doubles(const double *to, const double *from, int64_t count)
     if (from) memcpy((double *)(uintptr_t)to, from, (size_t)count * sizeof *from);
 }
 
+static double machine_bytes(void)
+{
+    return (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+}
+
+/* Bytes of the state of one head. */
+static double head_bytes(const lnt_attn_desc *p)
+{
+    const double number = p->dtype == LNT_F64 ? 8 : 4;
+    return number * (double)(p->dim_value + 1) * (double)lnt_problem_width(p);
+}
+
+/* Whether a state of p, which is made after its scratch, is known to find no room. */
+static bool finds_no_room(const lnt_attn_desc *p)
+{
+    const double heads = (double)p->batch * (double)p->kv_heads;
+    return p->state == LNT_STATE_ALWAYS && heads * head_bytes(p) > machine_bytes();
+}
+
 /* Too many monomials: how many, and with how many terms there would be room for their state. */
 static lnt_status refuse_taylor(lnt_ctx *ctx, const lnt_attn_desc *p)
 {
-    const double machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
-    const double number = p->dtype == LNT_F64 ? 8 : 4;
+    const double most = machine_bytes() / 2, state = head_bytes(p);
     lnt_attn_desc fits = *p;
-    double state = 0, smaller = 0;
-    do {
-        smaller = number * (double)(p->dim_value + 1) * (double)lnt_problem_width(&fits);
-        if (!(state > 0)) state = smaller;
-    } while (smaller * (double)ctx->threads > machine / 2 && --fits.terms > 1);
-    if (fits.terms == p->terms) return LNT_ERR_MEMORY; /* something else is too large */
+    while (head_bytes(&fits) * (double)ctx->threads > most && fits.terms > 1) fits.terms--;
+    if (fits.terms == p->terms)
+        return lnt_fail(ctx, LNT_ERR_MEMORY,
+                        "out of memory: %lld sequences of %lld heads with states of %.3g MB each",
+                        (long long)p->batch, (long long)p->kv_heads, state * 1e-6);
     return lnt_fail(ctx, LNT_ERR_MEMORY,
                     "taylor: %lld terms in %lld dimensions make %.4g monomials, a state of %.3g MB "
                     "for each head; %lld terms, of %.3g MB, would fit",
                     (long long)p->terms, (long long)p->dim, (double)lnt_problem_width(p),
-                    state * 1e-6, (long long)fits.terms, smaller * 1e-6);
+                    state * 1e-6, (long long)fits.terms, head_bytes(&fits) * 1e-6);
 }
 
 lnt_status lnt_engine_open(lnt_ctx *ctx, const lnt_attn_desc *resolved,
@@ -90,8 +107,10 @@ lnt_status lnt_engine_open(lnt_ctx *ctx, const lnt_attn_desc *resolved,
     lnt_arena counting = { 0 };
     const size_t threads = (size_t)ctx->threads;
     lay_out(&counting, resolved, algos, count, threads, out);
+    const bool taylor = resolved->mechanism == LNT_TAYLOR;
+    if (taylor && finds_no_room(resolved)) return refuse_taylor(ctx, resolved);
     lnt_status status = lnt_arena_open(ctx, &counting, "workspace", &out->memory);
-    if (status && resolved->mechanism == LNT_TAYLOR) return refuse_taylor(ctx, resolved);
+    if (status && taylor) return refuse_taylor(ctx, resolved);
     if (status) return status;
     lay_out(&out->memory, resolved, algos, count, threads, out);
     copy_doubles(out->p.decay, resolved->decay, resolved->kv_heads);
