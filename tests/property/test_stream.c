@@ -243,7 +243,7 @@ static void compensated_sums_do_not_lose_digits_as_tokens_come(void **state)
     (void)state;
     lnt_ctx *ctx = context_new(2, NULL);
     for (int m = LNT_LINEAR; m <= LNT_TAYLOR; m++)
-        for (int64_t piece = 1; piece <= 1000; piece *= 1000) {
+        for (int64_t piece = budget(1000, 1); piece <= 1000; piece *= 1000) {
             attn_case c = case_make((lnt_mechanism)m, 2, 2, 1000, 1000, 8, 8);
             c.desc.causal = 1;
             trial t = trial_new(ctx, &c);
