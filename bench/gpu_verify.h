@@ -1,0 +1,251 @@
+/* bench/gpu_verify.h - small problems of odd shapes, every row of every head. */
+
+static std::vector<int64_t> all_rows(int64_t n)
+{
+    std::vector<int64_t> rows((size_t)n);
+    for (int64_t i = 0; i < n; i++) rows[(size_t)i] = i;
+    return rows;
+}
+
+static void verify_forward(const char *name, const lnt_attn_desc &p, bool bnhd,
+                           double allowed = 3e-3)
+{
+    static uint64_t seed = 100;
+    problem x(p, bnhd, seed++);
+    const bool clean = x.run_twice();
+    double sum = 0;
+    for (int64_t b = 0; b < p.batch; b++)
+        for (int64_t h = 0; h < p.heads; h++) {
+            const double e = x.check(all_rows(p.length_q), b, h, p.length_q, p.length_k);
+            sum += e * e;
+        }
+    const std::string full = std::string(name) + " [" + x.info.algorithm + "]";
+    report(full.c_str(), sqrt(sum / (double)(p.batch * p.heads)), allowed, clean);
+}
+
+static void verify_lengths(lnt_attn_desc p, const char *name)
+{
+    p.batch = 3;
+    problem x(p, false, 77);
+    const int64_t nq[3] = { p.length_q, p.length_q / 2, 0 };
+    const int64_t nk[3] = { p.length_k, p.length_k - 7 - p.length_q / 2, 5 };
+    int64_t *lengths;
+    must(cudaMalloc((void **)&lengths, 6 * sizeof *lengths), "allocating");
+    must(cudaMemcpy(lengths, nq, sizeof nq, cudaMemcpyHostToDevice), "copying");
+    must(cudaMemcpy(lengths + 3, nk, sizeof nk, cudaMemcpyHostToDevice), "copying");
+    x.io.lengths_q = lengths, x.io.lengths_k = lengths + 3;
+    bool clean = x.run_twice();
+    double worst = 0;
+    for (int64_t b = 0; b < 3; b++) {
+        if (nq[b]) worst = std::max(worst, x.check(all_rows(nq[b]), b, 0, nq[b], nk[b]));
+        const auto y = x.head(x.out, p.heads, p.length_q, p.dim_value, b, 0);
+        for (int64_t i = nq[b] * p.dim_value; i < p.length_q * p.dim_value; i++)
+            clean = clean && __bfloat162float(y[(size_t)i]) == 0;
+    }
+    report(name, worst, 3e-3, clean);
+    cudaFree(lengths);
+}
+
+struct state_memory {
+    lnt_cuda_states states = {};
+    state_memory(const problem &x, int64_t slots)
+    {
+        const size_t rows = (size_t)(slots * x.p.kv_heads * x.info.features),
+                     m = (size_t)x.p.dim_value;
+        states.slots = slots;
+        must(cudaMalloc((void **)&states.s, rows * m * sizeof(float)), "allocating");
+        must(cudaMalloc((void **)&states.z, rows * sizeof(float)), "allocating");
+        must(cudaMalloc((void **)&states.tokens, (size_t)slots * sizeof(int64_t)), "allocating");
+        must(cudaMemset(states.s, 0, rows * m * sizeof(float)), "clearing");
+        must(cudaMemset(states.z, 0, rows * sizeof(float)), "clearing");
+        must(cudaMemset(states.tokens, 0, (size_t)slots * sizeof(int64_t)), "clearing");
+    }
+    ~state_memory()
+    {
+        cudaFree(states.s);
+        cudaFree(states.z);
+        cudaFree(states.tokens);
+    }
+};
+
+static lnt_tensor rows_of(lnt_tensor t, int64_t first, int64_t n)
+{
+    t.data = (__nv_bfloat16 *)t.data + first * t.stride[2];
+    t.shape[2] = n;
+    return t;
+}
+
+/* The first `before` tokens through forward, the rest through steps of `at_once` tokens. */
+static void verify_steps(const char *name, const lnt_attn_desc &p, int64_t before, int64_t at_once)
+{
+    problem x(p, false, 55);
+    state_memory memory(x, p.batch + 1);
+    must(cudaMemset(x.out.data, 0xff, x.out.count * 2), "poisoning");
+    lnt_cuda_io io = x.io;
+    if (before) {
+        io.q = rows_of(x.io.q, 0, before), io.k = rows_of(x.io.k, 0, before);
+        io.v = rows_of(x.io.v, 0, before), io.out = rows_of(x.io.out, 0, before);
+        io.state_in = io.state_out = &memory.states;
+        must(api->forward(x.plan, &io) == LNT_OK, "forward");
+        must(cudaDeviceSynchronize(), "running");
+    }
+    for (int64_t i = before; i < p.length_q; i += at_once) {
+        const int64_t n = std::min(at_once, p.length_q - i);
+        io.q = rows_of(x.io.q, i, n), io.k = rows_of(x.io.k, i, n);
+        io.v = rows_of(x.io.v, i, n), io.out = rows_of(x.io.out, i, n);
+        must(api->step(x.plan, &io, &memory.states, LNT_CUDA_APPEND | LNT_CUDA_QUERY) == LNT_OK,
+             "step");
+    }
+    must(cudaDeviceSynchronize(), "running");
+    double worst = 0;
+    for (int64_t h = 0; h < p.heads; h++)
+        worst = std::max(worst, x.check(all_rows(p.length_q), 0, h, p.length_q, p.length_k));
+    int64_t tokens = -1;
+    must(cudaMemcpy(&tokens, memory.states.tokens, sizeof tokens, cudaMemcpyDeviceToHost),
+         "copying");
+    report(name, worst, before ? 3e-3 : 2.5e-3, tokens == p.length_q);
+}
+
+/* Slots in any order, forked and forgotten. */
+static void verify_pool()
+{
+    lnt_attn_desc p = describe(LNT_TAYLOR, 2, 8, 6);
+    p.batch = 2;
+    problem x(p, false, 91);
+    state_memory memory(x, 5);
+    const int64_t index[2] = { 3, 1 };
+    int64_t *on_device;
+    must(cudaMalloc((void **)&on_device, sizeof index), "allocating");
+    must(cudaMemcpy(on_device, index, sizeof index, cudaMemcpyHostToDevice), "copying");
+    memory.states.index = on_device;
+    lnt_cuda_io io = x.io;
+    auto go = [&](int64_t i) {
+        io.q = rows_of(x.io.q, i, 1), io.k = rows_of(x.io.k, i, 1);
+        io.v = rows_of(x.io.v, i, 1), io.out = rows_of(x.io.out, i, 1);
+        must(api->step(x.plan, &io, &memory.states, LNT_CUDA_APPEND | LNT_CUDA_QUERY) == LNT_OK,
+             "step");
+    };
+    for (int64_t i = 0; i < 3; i++) go(i);
+    must(api->state_fork(x.plan, &memory.states, 3, 4, NULL) == LNT_OK, "fork");
+    must(api->state_reset(x.plan, &memory.states, 3, NULL) == LNT_OK, "reset");
+    must(api->state_fork(x.plan, &memory.states, 4, 3, NULL) == LNT_OK, "fork");
+    for (int64_t i = 3; i < 6; i++) go(i);
+    must(cudaDeviceSynchronize(), "running");
+    double worst = 0;
+    for (int64_t b = 0; b < 2; b++)
+        for (int64_t h = 0; h < 2; h++) worst = std::max(worst, x.check(all_rows(6), b, h, 6, 6));
+    report("states in slots 3 and 1, forked, reset, forked back", worst, 2.5e-3, true);
+    cudaFree(on_device);
+}
+
+static void verify_taylor()
+{
+    for (int64_t d : { 8, 16, 32, 64, 128 })
+        for (int64_t terms = 1; terms <= 4; terms++)
+            for (int causal = 0; causal < 2; causal++) {
+                if (d == 8 && terms == 2 && causal) continue; /* 1 + x: denominators near 0 */
+                lnt_attn_desc p = describe(LNT_TAYLOR, 2, d, d >= 64 ? 700 : 1500);
+                p.terms = terms, p.causal = causal, p.algorithm = "state";
+                char name[96];
+                snprintf(name, sizeof name, "taylor d %d P %d %s", (int)d, (int)terms,
+                         causal ? "causal" : "full");
+                verify_forward(name, p, terms == 3);
+            }
+    lnt_attn_desc p = describe(LNT_TAYLOR, 6, 20, 1111);
+    p.kv_heads = 2, p.dim_value = 12, p.batch = 2, p.algorithm = "state";
+    verify_forward("taylor 20 -> 12, 6 heads on 2, 1111 tokens", p, true);
+    p.length_q = 300, p.length_k = 1811;
+    verify_forward("taylor 300 queries at the end of 1811 keys", p, false);
+    p.causal = 0;
+    verify_forward("taylor 300 queries on 1811 keys, full", p, false);
+    p.causal = 1, p.terms = 7, p.algorithm = NULL;
+    verify_forward("taylor P 7", p, false);
+    lnt_attn_desc one = describe(LNT_TAYLOR, 3, 16, 1);
+    verify_forward("taylor 1 token", one, false);
+    const double tau[4] = { 1.0, 2.5, 0.5, 4.0 };
+    lnt_attn_desc t = describe(LNT_TAYLOR, 4, 32, 1000);
+    t.terms = 3, t.normalize = LNT_NORMALIZE_TAYLORSHIFT, t.scale = 1, t.temperature = tau;
+    t.output_norm = 1, t.algorithm = "state";
+    verify_forward("taylorshift, temperatures, output norm, causal", t, false);
+    t.causal = 0;
+    verify_forward("taylorshift, temperatures, output norm, full", t, false);
+    p = describe(LNT_TAYLOR, 2, 16, 900), p.length_k = 1200, p.algorithm = "state";
+    verify_lengths(p, "taylor lengths, causal");
+    p.causal = 0;
+    verify_lengths(p, "taylor lengths, full");
+}
+
+static void verify_linear()
+{
+    for (int64_t d : { 8, 16, 32, 64, 128 })
+        for (int causal = 0; causal < 2; causal++) {
+            lnt_attn_desc p = describe(LNT_LINEAR, 2, d, 1500);
+            p.causal = causal;
+            char name[96];
+            snprintf(name, sizeof name, "linear d %d %s", (int)d, causal ? "causal" : "full");
+            verify_forward(name, p, causal);
+        }
+    lnt_attn_desc p = describe(LNT_LINEAR, 6, 20, 1111);
+    p.kv_heads = 2, p.dim_value = 12, p.batch = 2;
+    verify_forward("linear 20 -> 12, 6 heads on 2, 1111 tokens", p, true);
+    p.length_q = 300, p.length_k = 1811;
+    verify_forward("linear 300 queries at the end of 1811 keys", p, false);
+    const double decay[2] = { 0.9, 0.999 };
+    p.decay = decay;
+    verify_forward("linear with decay", p, false, 4e-3);
+    p = describe(LNT_LINEAR, 2, 16, 900), p.length_k = 1200;
+    verify_lengths(p, "linear lengths, causal");
+    for (int map = LNT_MAP_RELU; map <= LNT_MAP_EXP; map++) {
+        p = describe(LNT_LINEAR, 2, 64, 500), p.feature_map = (lnt_feature_map)map;
+        verify_forward(map == LNT_MAP_RELU ? "linear relu" : "linear exp", p, false);
+    }
+}
+
+static void verify_softmax()
+{
+    for (int64_t d : { 8, 16, 32, 64, 128 })
+        for (int causal = 0; causal < 2; causal++) {
+            lnt_attn_desc p = describe(LNT_SOFTMAX, 2, d, 777);
+            p.causal = causal;
+            char name[96];
+            snprintf(name, sizeof name, "softmax d %d %s", (int)d, causal ? "causal" : "full");
+            verify_forward(name, p, causal);
+        }
+    lnt_attn_desc p = describe(LNT_SOFTMAX, 6, 20, 111);
+    p.kv_heads = 2, p.dim_value = 12, p.batch = 2, p.length_k = 333, p.scale = 3;
+    verify_forward("softmax 20 -> 12, 6 heads on 2, scale 3", p, true);
+    verify_lengths(p, "softmax lengths, causal");
+}
+
+static void verify_all_steps()
+{
+    lnt_attn_desc p = describe(LNT_TAYLOR, 4, 8, 24);
+    p.terms = 8;
+    verify_steps("step taylor d 8 P 8, one at a time", p, 0, 1);
+    p.terms = 4, p.dim = 64, p.dim_value = 64, p.scale = 0.125, p.length_q = p.length_k = 9;
+    verify_steps("step taylor d 64 P 4, 7 at a time", p, 0, 7);
+    p = describe(LNT_TAYLOR, 6, 20, 40);
+    p.kv_heads = 2, p.dim_value = 13;
+    verify_steps("step taylor 20 -> 13, 6 heads on 2", p, 0, 1);
+    p = describe(LNT_TAYLOR, 10, 16, 700);
+    p.kv_heads = 1, p.algorithm = "state", p.state = 1;
+    verify_steps("taylor 680 tokens forward, 20 in steps, 10 heads on 1", p, 680, 1);
+    p = describe(LNT_LINEAR, 4, 64, 700);
+    verify_steps("linear 650 tokens forward, 50 in steps of 4", p, 650, 4);
+    const double decay[2] = { 0.9, 0.999 };
+    p = describe(LNT_LINEAR, 4, 24, 60), p.kv_heads = 2, p.decay = decay;
+    verify_steps("step linear with decay, 4 heads on 2", p, 0, 1);
+    verify_pool();
+}
+
+/* All families, or those named. */
+static void verify_all(const std::vector<std::string> &names)
+{
+    auto wanted = [&](const char *family) {
+        return names.empty() || std::find(names.begin(), names.end(), family) != names.end();
+    };
+    if (wanted("step")) verify_all_steps();
+    if (wanted("taylor")) verify_taylor();
+    if (wanted("linear")) verify_linear();
+    if (wanted("softmax")) verify_softmax();
+}

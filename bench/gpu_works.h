@@ -1,0 +1,167 @@
+/* bench/gpu_works.h - the works of docs/gpu.md: picked rows verified, then the median of many runs.
+ */
+
+static std::vector<int64_t> some_rows(int64_t n, int count)
+{
+    std::vector<int64_t> rows = { 0, 1, n / 2, n - 1 };
+    for (int i = 4; i < count; i++) /* from the first to the last, as many in each doubling */
+        rows.push_back(std::min(n - 1, (int64_t)pow((double)n, (i - 3.0) / (count - 3.0))));
+    return rows;
+}
+
+/* Seconds of run(), median. */
+static double median_seconds(const std::function<void()> &run, int repeats)
+{
+    cudaEvent_t a, b;
+    must(cudaEventCreate(&a), "event");
+    must(cudaEventCreate(&b), "event");
+    std::vector<float> times((size_t)repeats);
+    for (int i = 0; i < 2; i++) run();
+    for (float &t : times) {
+        must(cudaEventRecord(a), "event");
+        run();
+        must(cudaEventRecord(b), "event");
+        must(cudaEventSynchronize(b), "running");
+        must(cudaEventElapsedTime(&t, a, b), "event");
+    }
+    cudaEventDestroy(a);
+    cudaEventDestroy(b);
+    std::sort(times.begin(), times.end());
+    return times[times.size() / 2] * 1e-3;
+}
+
+static double peak_flops, peak_bytes; /* a second */
+
+/* A line of the table.  unit is what `value` and `target` (0: there is none) are in; flops and
+ * bytes the least the work takes. */
+static void line(const char *name, double seconds, double value, const char *unit, double target,
+                 double flops, double bytes, double error, bool clean)
+{
+    const double by_flops = flops / peak_flops, by_bytes = bytes / peak_bytes;
+    const double least = std::max(by_flops, by_bytes);
+    const bool ok = clean && error <= 3e-3;
+    if (!ok) failures++;
+    printf(
+        "%-40s %10.3f %-8s target %8.3f %-6s floor %5.2f of time (%s)  %6.1f TFLOP/s %7.1f GB/s  "
+        "error %.1e %s\n",
+        name, value, unit, target,
+        target <= 0       ? "none"
+        : value <= target ? "met"
+                          : "missed",
+        least / seconds, by_flops > by_bytes ? "flops" : "bytes", flops / seconds / 1e12,
+        bytes / seconds / 1e9, error, ok ? "" : "WRONG");
+    fflush(stdout);
+}
+
+static double state_flops(const lnt_attn_desc &p)
+{
+    const double d = (double)p.dim, m = (double)p.dim_value, P = (double)p.terms;
+    double features = 1;
+    for (int t = 1; t < p.terms; t++) features = features * (d + t) / t;
+    if (p.mechanism == LNT_LINEAR) return (4 * d * m + 3 * d) * (double)p.heads;
+    return (4 * m + 2 * (P * d + 1) / (d + 1) + 2) * features * (double)p.heads;
+}
+
+static void work_forward(const char *name, const lnt_attn_desc &p, double target, bool in_ms,
+                         bool once)
+{
+    problem x(p, false, 5);
+    if (once) {
+        must(api->forward(x.plan, &x.io) == LNT_OK, "forward");
+        must(cudaDeviceSynchronize(), "running");
+        return;
+    }
+    const bool clean = x.run_twice();
+    const double e0 = x.check(some_rows(p.length_q, 24), 0, 0, p.length_q, p.length_k),
+                 e1 = x.check(some_rows(p.length_q, 24), 0, p.heads - 1, p.length_q, p.length_k);
+    const double s =
+        median_seconds([&] { must(api->forward(x.plan, &x.io) == LNT_OK, "forward"); }, 11);
+    const double n = (double)p.length_q;
+    double flops = state_flops(p) * n;
+    if (p.mechanism == LNT_SOFTMAX)
+        flops = n * n / (p.causal ? 2 : 1) * 2 * (double)(p.dim + p.dim_value) * (double)p.heads;
+    const double bytes = n * (double)p.heads * (double)(2 * p.dim + 2 * p.dim_value) * 2;
+    line(name, s, in_ms ? s * 1e3 : s * 1e9 / n, in_ms ? "ms" : "ns/token", target, flops, bytes,
+         std::max(e0, e1), clean);
+}
+
+/* Steps in a graph, so that the launches' own time is not in it. */
+static void work_step(const char *name, lnt_attn_desc p, double target, bool once)
+{
+    p.length_q = p.length_k = 16;
+    problem x(p, false, 9);
+    state_memory memory(x, 1);
+    cudaStream_t stream;
+    must(cudaStreamCreate(&stream), "stream");
+    lnt_cuda_io io = x.io;
+    io.stream = stream;
+    auto step = [&](int64_t i) {
+        io.q = rows_of(x.io.q, i, 1), io.k = rows_of(x.io.k, i, 1);
+        io.v = rows_of(x.io.v, i, 1), io.out = rows_of(x.io.out, i, 1);
+        must(api->step(x.plan, &io, &memory.states, LNT_CUDA_APPEND | LNT_CUDA_QUERY) == LNT_OK,
+             "step");
+    };
+    for (int64_t i = 0; i < (once ? 1 : 16); i++) step(i);
+    must(cudaStreamSynchronize(stream), "running");
+    if (once) return;
+    const double error = x.check(all_rows(16), 0, p.heads - 1, 16, 16);
+    memory.states.tokens = nullptr; /* one kernel a step */
+    cudaGraph_t graph;
+    cudaGraphExec_t ready;
+    must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "capture");
+    for (int64_t i = 0; i < 16; i++) step(i);
+    must(cudaStreamEndCapture(stream, &graph), "capture");
+    must(cudaGraphInstantiate(&ready, graph, 0), "graph");
+    const double s = median_seconds([&] { must(cudaGraphLaunch(ready, NULL), "graph"); }, 21) / 16;
+    const double D = (double)x.info.features, m = (double)p.dim_value, H = (double)p.heads;
+    line(name, s, s * 1e3, "ms", target, 4 * D * m * H, 8 * D * (m + 1) * H, error, true);
+    cudaGraphExecDestroy(ready);
+    cudaGraphDestroy(graph);
+    cudaStreamDestroy(stream);
+}
+
+static void time_all(const std::vector<std::string> &names, bool once)
+{
+    lnt_cuda_info info = {};
+    info.size = sizeof info;
+    must(api->describe(device, &info) == LNT_OK, "describing");
+    double gflops = 0, gbytes = 0, f32 = 0;
+    if (!once) {
+        must(api->measure_flops(device, LNT_BF16, &gflops) == LNT_OK, "measuring");
+        must(api->measure_flops(device, LNT_F32, &f32) == LNT_OK, "measuring");
+        must(api->measure_bandwidth(device, (size_t)4 << 30, &gbytes) == LNT_OK, "measuring");
+    }
+    peak_flops = gflops * 1e9, peak_bytes = gbytes * 1e9;
+    printf("%s, %d multiprocessors; mma.sync bf16 %.1f TFLOP/s, f32 %.1f TFLOP/s, copy %.0f GB/s\n",
+           info.name, info.multiprocessors, gflops / 1e3, f32 / 1e3, gbytes);
+    auto wanted = [&](const char *name) {
+        for (const std::string &n : names)
+            if (strncmp(name, n.c_str(), n.size()) == 0) return true;
+        return names.empty();
+    };
+    auto forward = [&](const char *name, const lnt_attn_desc &p, double target, bool ms = false) {
+        if (wanted(name)) work_forward(name, p, target, ms, once);
+    };
+    auto decode = [&](const char *name, lnt_attn_desc p, int64_t terms, double target) {
+        p.terms = terms;
+        if (wanted(name)) work_step(name, p, target, once);
+    };
+    decode("step taylor P 8 1024 x 8", describe(LNT_TAYLOR, 1024, 8, 1), 8, 0.16);
+    decode("step taylor P 4 16 x 64", describe(LNT_TAYLOR, 16, 64, 1), 4, 0.13);
+    decode("step taylor P 4 32 x 32", describe(LNT_TAYLOR, 32, 32, 1), 4, 0.025);
+    decode("step taylor P 4 64 x 16", describe(LNT_TAYLOR, 64, 16, 1), 4, 0.010);
+    for (int64_t d : { 16, 32, 64 }) {
+        lnt_attn_desc p = describe(LNT_TAYLOR, 1024 / d, d, 65536);
+        p.terms = 3, p.causal = 0, p.normalize = LNT_NORMALIZE_TAYLORSHIFT, p.scale = 1;
+        char name[64];
+        snprintf(name, sizeof name, "taylorshift full %d x %d", (int)(1024 / d), (int)d);
+        forward(name, p, d == 16 ? 8 : d == 32 ? 12 : 36);
+    }
+    forward("taylor P 4 causal 128 x 8", describe(LNT_TAYLOR, 128, 8, 65536), 8);
+    forward("taylor P 4 causal 64 x 16", describe(LNT_TAYLOR, 64, 16, 65536), 22);
+    forward("taylor P 4 causal 32 x 32", describe(LNT_TAYLOR, 32, 32, 65536), 93);
+    forward("taylor P 4 causal 16 x 64", describe(LNT_TAYLOR, 16, 64, 262144), 600);
+    forward("linear causal 16 x 64, 1M tokens", describe(LNT_LINEAR, 16, 64, 1048576), 3.0, true);
+    forward("linear causal 32 x 32, 1M tokens", describe(LNT_LINEAR, 32, 32, 1048576), 0, true);
+    forward("softmax causal 16 x 64", describe(LNT_SOFTMAX, 16, 64, 65536), 0);
+}

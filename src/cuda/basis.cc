@@ -1,0 +1,261 @@
+/* cuda/basis.cc - which monomial stands where.  Host only; once per plan. */
+#include "cuda/basis.h"
+
+#include <algorithm>
+
+namespace lnt
+{
+
+static int64_t binomial(int64_t n, int64_t k)
+{
+    int64_t c = 1;
+    for (int64_t i = 1; i <= k; i++) c = c * (n - k + i) / i;
+    return c;
+}
+
+int64_t basis_count(int64_t dim, int terms) { return binomial(dim + terms - 1, terms - 1); }
+
+int64_t basis_place(int dim, int p, const int *i)
+{
+    int64_t place = p ? basis_count(dim, p) : 0; /* all of the degrees below p */
+    for (int t = 0; t < p; t++)                  /* those whose index t is less */
+        for (int x = t ? i[t - 1] : 0; x < i[t]; x++)
+            place += binomial(dim - x + p - t - 2, p - t - 1);
+    return place;
+}
+
+/* p! / prod r_i!, the orderings of sorted indices. */
+static double orderings(int p, const int *i)
+{
+    double c = 1;
+    for (int t = 0, repeats = 0; t < p; t++) {
+        repeats = t && i[t] == i[t - 1] ? repeats + 1 : 1;
+        c = c * (t + 1) / repeats;
+    }
+    return c;
+}
+
+/* The sorted real indices of one feature; its degree, or -1 where it is a constant 0 or padding. */
+static int indices_of(const basis &b, const tile &t, int w, int e, int out[3])
+{
+    const int one = b.dim8 * 8;
+    int n = 0;
+    for (int x : { (int)t.i[w], (int)t.j[w], 8 * t.r + e }) {
+        if (x == one) continue;
+        if (x >= b.dim) return -1;
+        out[n++] = x;
+    }
+    std::sort(out, out + n);
+    return n;
+}
+
+static void add_tile(basis &b, int i0, int j0, int i1, int j1, int r)
+{
+    b.tiles.push_back(
+        { { (uint16_t)i0, (uint16_t)i1 }, { (uint16_t)j0, (uint16_t)j1 }, (uint16_t)r, 0 });
+}
+
+/* Tasks of one set of prefixes: the blocks of the mask, `most` at a time. */
+static void add_tasks(basis &b, build_task task, int mask, int most)
+{
+    task.blocks = 0;
+    for (int r = 0, next = task.first; r <= b.dim8; r++) {
+        const bool in = mask >> r & 1, full = task.blocks == most;
+        if (task.blocks && (full || r == b.dim8)) {
+            b.tasks.push_back(task);
+            task.blocks = 0, task.first = next;
+        }
+        if (in && r < b.dim8) task.r[task.blocks++] = (uint16_t)r, next += task.step_r;
+    }
+}
+
+static const int pairs[10][2] = { { 0, 0 }, { 0, 1 }, { 0, 2 }, { 0, 3 }, { 1, 1 },
+                                  { 1, 2 }, { 1, 3 }, { 2, 2 }, { 2, 3 }, { 3, 3 } };
+
+static void add_half(basis &b, int h, int mask)
+{
+    b.units.push_back({ UNIT_HALF, 0, h, mask });
+    for (int w = 0; w < 10; w += 2)
+        for (int r = 0; r < b.dim8; r++)
+            if (mask >> r & 1)
+                add_tile(b, 4 * h + pairs[w][0], 4 * h + pairs[w][1], 4 * h + pairs[w + 1][0],
+                         4 * h + pairs[w + 1][1], r);
+}
+
+/* Two times two prefixes of the halves of a block: prefixes 2 w0, 2 w0 + 1 of half h0, likewise w1.
+ */
+static void add_half_tasks(basis &b, int first, int h, int h0, int w0, int h1, int w1, int most)
+{
+    const int mask = (1 << b.dim8) - 1;
+    build_task t = {};
+    for (int k = 0; k < 4; k++) {
+        const int half = 4 * (h + (k < 2 ? h0 : h1)), *pair = pairs[2 * (k < 2 ? w0 : w1) + k % 2];
+        t.i[k] = (uint16_t)(half + pair[0]), t.j[k] = (uint16_t)(half + pair[1]);
+    }
+    t.first = first + (5 * h0 + w0) * b.dim8, t.step_r = 1;
+    t.step_w = (5 * h1 + w1) * b.dim8 - (5 * h0 + w0) * b.dim8;
+    t.second = 1, t.multiplies = 2;
+    add_tasks(b, t, mask, most);
+}
+
+static void add_block(basis &b, int x, int most)
+{
+    const int all = (1 << b.dim8) - 1, first = (int)b.tiles.size();
+    add_half(b, 2 * x, all);
+    add_half(b, 2 * x + 1, all);
+    add_half_tasks(b, first, 2 * x, 0, 0, 0, 1, most);
+    add_half_tasks(b, first, 2 * x, 0, 2, 0, 3, most);
+    add_half_tasks(b, first, 2 * x, 0, 4, 1, 4, most);
+    add_half_tasks(b, first, 2 * x, 1, 0, 1, 1, most);
+    add_half_tasks(b, first, 2 * x, 1, 2, 1, 3, most);
+}
+
+static void add_quad(basis &b, int j, int h, int mask, int most)
+{
+    if (!mask) return;
+    build_task t = {};
+    for (int k = 0; k < 4; k++) t.i[k] = (uint16_t)(4 * h + k), t.j[k] = (uint16_t)j;
+    t.first = (int)b.tiles.size(), t.step_r = 2, t.step_w = 1;
+    t.second = 1, t.multiplies = j < 8 * b.dim8;
+    add_tasks(b, t, mask, most);
+    b.units.push_back({ UNIT_QUAD, j, h, mask });
+    for (int r = 0; r < b.dim8; r++)
+        for (int w = 0; w < 4 && (mask >> r & 1); w += 2)
+            add_tile(b, 4 * h + w, j, 4 * h + w + 1, j, r);
+}
+
+/* For each pair of blocks the third blocks it is multiplied with, so that every triple is there
+ * once and few pairs serve many: the pair that covers most of what is left comes first. */
+static void cover_triples(int blocks, std::vector<unit> &pairs)
+{
+    std::vector<char> done((size_t)blocks * blocks * blocks, 0);
+    auto slot = [&](int x, int y, int z) -> char & {
+        int s[3] = { x, y, z };
+        std::sort(s, s + 3);
+        return done[((size_t)s[0] * blocks + s[1]) * blocks + s[2]];
+    };
+    for (;;) {
+        unit best = { 0, 0, 0, 0 };
+        for (int x = 0; x < blocks; x++)
+            for (int y = x + 1; y < blocks; y++) {
+                int mask = 0;
+                for (int z = 0; z < blocks; z++)
+                    if (z != x && z != y && !slot(x, y, z)) mask |= 1 << z;
+                if (__builtin_popcount(mask) > __builtin_popcount(best.mask))
+                    best = { 0, y, x, mask };
+            }
+        if (!best.mask) return;
+        for (int z = 0; z < blocks; z++)
+            if (best.mask >> z & 1) slot(best.h, best.j, z) = 1;
+        pairs.push_back(best);
+    }
+}
+
+static void add_cubes(basis &b, int most)
+{
+    const int all = (1 << b.dim8) - 1;
+    for (int x = 0; x < b.dim8; x++) add_block(b, x, most);
+    for (int x = 0; x < b.dim8; x++)
+        for (int e = 4; e < 8; e++) add_quad(b, 8 * x + e, 2 * x, all & ~(1 << x), most);
+    std::vector<unit> triples;
+    cover_triples(b.dim8, triples);
+    for (const unit &p : triples)
+        for (int e = 0; e < 8; e++)
+            for (int h = 0; h < 2; h++) add_quad(b, 8 * p.j + e, 2 * p.h + h, p.mask, most);
+}
+
+static void add_squares(basis &b, int most)
+{
+    const int all = (1 << b.dim8) - 1;
+    for (int h = 0; h < 2 * b.dim8; h++)
+        add_quad(b, 8 * b.dim8, h, all & ~((1 << h / 2) - 1), most);
+}
+
+/* Degrees 0 and 1: the prefixes 1 and 0, times the constants' block and then x's. */
+static void add_ones(basis &b, int most)
+{
+    const uint16_t one = (uint16_t)(b.dim8 * 8), zero = one + 1;
+    for (int r = 0; r <= b.dim8 && (r == 0 || b.terms > 1); r++) {
+        const int block = r == 0 ? b.dim8 : r - 1;
+        if (r % most == 0) {
+            build_task t = {};
+            t.i[0] = one, t.i[1] = t.i[2] = t.i[3] = zero;
+            t.first = r, t.step_r = 1;
+            b.tasks.push_back(t);
+        }
+        build_task &t = b.tasks.back();
+        t.r[t.blocks++] = (uint16_t)block;
+        add_tile(b, one, one, zero, zero, block);
+    }
+    if (b.terms > 1) b.units.push_back({ UNIT_ONE, 0, 0, (1 << b.dim8) - 1 });
+}
+
+/* Each monomial once: the first time it comes. */
+static void number(basis &b, const double *coefficients)
+{
+    std::vector<char> seen((size_t)basis_count(b.dim, b.terms), 0);
+    for (const tile &t : b.tiles)
+        for (int f = 0; f < 16; f++) {
+            int i[3];
+            const int p = indices_of(b, t, f / 8, f % 8, i);
+            const int64_t place = p < 0 ? -1 : basis_place(b.dim, p, i);
+            const bool fresh = place >= 0 && !seen[(size_t)place];
+            if (fresh) seen[(size_t)place] = 1;
+            b.place.push_back(fresh ? (int32_t)place : -1);
+            b.factor.push_back(fresh ? (float)(coefficients[p] * orderings(p, i)) : 0.0f);
+        }
+}
+
+/* Warps side by side should have as much to do, and four of them the same shape. */
+static void arrange(basis &b)
+{
+    auto shape = [](const build_task &x) {
+        return 16 * x.blocks * (1 + x.second) + 2 * x.blocks + x.second;
+    };
+    std::stable_sort(b.tasks.begin(), b.tasks.end(),
+                     [&](const build_task &x, const build_task &y) { return shape(x) > shape(y); });
+    std::vector<build_task> full;
+    for (size_t i = 0; i < b.tasks.size(); i++) {
+        full.push_back(b.tasks[i]);
+        const bool last = i + 1 == b.tasks.size();
+        if (!last && shape(b.tasks[i + 1]) == shape(b.tasks[i])) continue;
+        build_task idle = b.tasks[i];
+        idle.first = -1;
+        while (full.size() % 4 || (last && full.size() % 8)) full.push_back(idle);
+    }
+    b.tasks = full;
+}
+
+basis basis_make(int dim, int terms, const double *coefficients, int blocks)
+{
+    basis b = {};
+    b.dim = dim, b.dim8 = (dim + 7) / 8, b.terms = terms;
+    add_ones(b, blocks);
+    if (terms > 2) add_squares(b, blocks);
+    if (terms > 3) add_cubes(b, blocks);
+    number(b, coefficients);
+    arrange(b);
+    return b;
+}
+
+static void walk(int dim, int p, int t, int *i, double a, std::vector<uint64_t> &index,
+                 std::vector<float> &factor)
+{
+    if (t < p) {
+        for (i[t] = t ? i[t - 1] : 0; i[t] < dim; i[t]++) walk(dim, p, t + 1, i, a, index, factor);
+        return;
+    }
+    uint64_t packed = 0;
+    for (int s = 0; s < 8; s++) packed |= (uint64_t)(s < p ? i[s] : dim) << (8 * s);
+    index.push_back(packed);
+    factor.push_back((float)(a * orderings(p, i)));
+}
+
+void basis_table(int dim, int terms, const double *coefficients, std::vector<uint64_t> &index,
+                 std::vector<float> &factor)
+{
+    int i[8];
+    for (int p = 0; p < terms; p++) walk(dim, p, 0, i, coefficients[p], index, factor);
+}
+
+} // namespace lnt

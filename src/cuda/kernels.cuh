@@ -1,0 +1,158 @@
+/* cuda/kernels.cuh - the launches, one file each; plan.cu strings them together.
+ *
+ * Shapes: B batch, H heads, K kv heads, n tokens, d and m the widths of keys and values, D and M
+ * those rounded up to 8, to W = 8 X (a width that is compiled), N8 = X + 1 column tiles of 8: the
+ * values, and a last one whose first column is 1, so that denominators come with the numerators. */
+#ifndef LNT_CUDA_KERNELS_CUH
+#define LNT_CUDA_KERNELS_CUH
+
+#include "cuda/basis.h"
+#include "cuda/device.cuh"
+
+namespace lnt
+{
+
+/* The widths compiled, in blocks of 8. */
+inline int width_for(int dim, int dim_value)
+{
+    const int most = dim > dim_value ? dim : dim_value;
+    for (int x = 1; x <= 16; x *= 2)
+        if (most <= 8 * x) return x;
+    return 0;
+}
+
+/* ---- pack.cu --------------------------------------------------------------------------------- */
+
+/* Keys and values in blocks of 32 tokens, bf16; see pack.cu for the order in a block.  Tokens past
+ * the length are 0. */
+struct pack_args {
+    view k, v;
+    char *rows, *keys, *values; /* rows for states, keys for reading one by one; NULL: not wanted */
+    int64_t length, blocks;     /* tokens; 32-token blocks of the arrays */
+    const int64_t *lengths;     /* [B] on the device, or NULL */
+    int batch, heads;           /* kv heads */
+    int dim, dim_value, dim8, value8;
+    int normalize; /* k / |k| */
+};
+cudaError_t pack_run(const pack_args &a, cudaStream_t stream);
+
+/* ---- taylor_build.cu ------------------------------------------------------------------------- */
+
+struct build_args {
+    const char *rows, *values; /* packed */
+    int64_t blocks;            /* of 32 tokens in the arrays, and in a segment */
+    int64_t segment_blocks;
+    int segments, heads;     /* heads: B K */
+    const build_task *tasks; /* made with build_blocks(width) */
+    int task_count, tile_count, dim8, width, terms;
+    float *sums; /* [B K][segments][tiles][N8][lane][4] */
+};
+int build_blocks(int width);
+cudaError_t build_run(const build_args &a, cudaStream_t stream);
+
+/* ---- taylor_scan.cu -------------------------------------------------------------------------- */
+
+struct scan_args {
+    const float *sums; /* of build, segments 0 ... segments - 1 */
+    int segments;
+    int prefixes; /* how many exclusive sums are kept; 1 and total: the sum of all */
+    int total;
+    int heads, tile_count, width;
+    const float *factor; /* [tiles * 16] */
+    char *state; /* [B K][prefixes][tiles - 1][N8][2][8][8] bf16, times factor: product.cuh */
+    float *mean; /* [B K][prefixes][W + 8]: degree 0, times its factor */
+    /* The library's states, S [D,m] and z [D] for each of B K; NULL: none. */
+    const int32_t *place;
+    int64_t count;
+    int dim_value;
+    const float *s_in, *z_in;
+    float *s_out, *z_out;
+};
+cudaError_t scan_run(const scan_args &a, cudaStream_t stream);
+
+/* ---- read.cu --------------------------------------------------------------------------------- */
+
+enum read_mode { READ_TAYLOR = 0, READ_TAYLOR_ANY = 1, READ_SOFTMAX = 2 };
+
+struct read_args {
+    view q, out;
+    int64_t length_q, length_k;
+    const int64_t *lengths_q, *lengths_k; /* [B] on the device, or NULL */
+    int batch, heads, kv_heads;
+    int dim, dim_value, dim8, width;
+    const char *keys, *values; /* packed; blocks of 32 tokens */
+    int64_t blocks;
+    int mode, causal;
+    int direct;         /* keys past the prefix are read one by one */
+    int64_t segment;    /* tokens between prefixes */
+    int prefixes;       /* 0: no state */
+    int first_is_empty; /* prefix 0 holds nothing */
+    const char *state;
+    const float *mean;
+    int tile_count, terms;
+    float coefficient[32]; /* a_p scale^p; softmax: [0] = scale */
+    int normalize, output_norm;
+    const float *temperature; /* [H] on the device, or NULL */
+    float eps;
+    unsigned long long *nonpositive;
+};
+struct read_units {
+    int count;
+    uint32_t list[MOST_UNITS];
+};
+cudaError_t read_run(const read_args &a, const read_units &units, cudaStream_t stream);
+
+/* ---- linear.cu ------------------------------------------------------------------------------- */
+
+struct linear_args {
+    view q, k, v, out;
+    int64_t length_q, length_k;
+    const int64_t *lengths_q, *lengths_k; /* [B] on the device, or NULL */
+    int batch, heads, kv_heads;
+    int dim, dim_value, width;
+    int map, causal;
+    float eps;
+    const float *decay; /* [K] or NULL */
+    int64_t segment;    /* tokens, a multiple of 64 */
+    int segments;       /* of the keys */
+    float *sums;        /* [B K][segments][W][W + 8], column W is z; then the state before each */
+    float *total;       /* [B K][W][W + 8]: after the last */
+    const float *s_in, *z_in; /* [B K][d][m], [B K][d]; NULL: none */
+    float *s_out, *z_out;
+    unsigned long long *nonpositive;
+};
+cudaError_t linear_run(const linear_args &a, cudaStream_t stream);
+
+/* ---- step.cu --------------------------------------------------------------------------------- */
+
+enum { STEP_SPLITS = 128 };
+
+struct step_args {
+    view q, k, v, out; /* q, out [B,H,tokens,.]; k, v [B,K,tokens,.] */
+    int batch, heads, kv_heads, tokens;
+    int dim, dim_value;
+    int64_t count;        /* D */
+    float *s, *z;         /* [slots][K][D][m], [slots][K][D] */
+    const int64_t *slots; /* [B] on the device: the state of each sequence; NULL: its own */
+    const int64_t *seen;  /* [slots]: tokens before; NULL where output_norm is 0 */
+    int taylor, terms;
+    const uint64_t *index; /* [D] and [D]: basis_table */
+    const float *factor;
+    int map;            /* linear: lnt_feature_map */
+    const float *decay; /* [K] or NULL */
+    int normalize, output_norm;
+    const float *temperature;
+    float eps;
+    int append, answer; /* adds the tokens; reads with the queries */
+    int splits;         /* blocks of threads a state */
+    float *partial;     /* step_workspace */
+    unsigned *arrived;  /* [B K], 0 between calls */
+    unsigned long long *nonpositive;
+};
+/* Tokens one by one; the state is read and written once for each group of them. */
+cudaError_t step_run(const step_args &a, cudaStream_t stream);
+int step_splits(int heads, int64_t count, int dim_value, int multiprocessors);
+size_t step_workspace(int heads, int splits, int dim_value); /* bytes of partial; heads: B K */
+
+} // namespace lnt
+#endif

@@ -1,0 +1,152 @@
+/* cuda/pack.cu - keys and values as the other kernels want them: bf16, in blocks of 32 tokens,
+ * widths rounded up, keys normalised if asked, a row of ones after the values.  Of the tokens of a
+ * block token 8 t + 2 q + e is column 2 t + e of group q: so the 8 tokens a lane of taylor_build.cu
+ * reads at once are those its fragments hold.  Matrices of 8 x 8 are contiguous (product.cuh).
+ *
+ *     rows    [head][block][i][c ^ (i / 2 % 4)][8]    keys: row i, tokens 8 c ... 8 c + 7
+ *     keys    [head][block][q][i / 8][token of q][8]  a token's elements side by side
+ *     values  [head][block][i / 8][q][i % 8][8]       a row's tokens side by side; row W: 1
+ *
+ * Strides, dtypes, padding and lengths end here.  Reads each number once, writes keys twice. */
+#include "cuda/kernels.cuh"
+
+namespace lnt
+{
+
+enum { PACK_TOKENS = 128, PACK_LD = PACK_TOKENS + 2, PACK_THREADS = 256 };
+
+/* 8 elements of a row, from element i on; zeros past the width. */
+__device__ __forceinline__ uint4 take8(const view &x, int64_t row, int i, int width, bool wide)
+{
+    if (wide && i + 8 <= width) return *(const uint4 *)((const __nv_bfloat16 *)x.data + row + i);
+    float e[8];
+    for (int k = 0; k < 8; k++) e[k] = i + k < width ? load(x, row + (i + k) * x.stride[3]) : 0.0f;
+    return make_uint4(pack(e[0], e[1]), pack(e[2], e[3]), pack(e[4], e[5]), pack(e[6], e[7]));
+}
+
+/* PACK_TOKENS tokens into columns of tile [rows][PACK_LD], two tokens a thread. */
+__device__ static void take(const view &x, int64_t b, int64_t h, int64_t first, int64_t length,
+                            int width, int rows8, __nv_bfloat16 *tile)
+{
+    const bool wide = is_wide(x, 8);
+    const int token = (int)threadIdx.x % (PACK_TOKENS / 2) * 2;
+    const int64_t row = row_of(x, b, h, first + token);
+    for (int i8 = (int)threadIdx.x / (PACK_TOKENS / 2); i8 < rows8;
+         i8 += PACK_THREADS / (PACK_TOKENS / 2)) {
+        uint4 p = make_uint4(0, 0, 0, 0), q = p;
+        if (first + token < length) p = take8(x, row, 8 * i8, width, wide);
+        if (first + token + 1 < length) q = take8(x, row + x.stride[2], 8 * i8, width, wide);
+        uint32_t *to = (uint32_t *)(tile + 8 * i8 * PACK_LD + token);
+        const uint32_t one[4] = { p.x, p.y, p.z, p.w }, two[4] = { q.x, q.y, q.z, q.w };
+#pragma unroll
+        for (int k = 0; k < 4; k++) {
+            to[2 * k * PACK_LD / 2] = __byte_perm(one[k], two[k], 0x5410);
+            to[(2 * k + 1) * PACK_LD / 2] = __byte_perm(one[k], two[k], 0x7632);
+        }
+    }
+}
+
+/* Columns divided by their lengths, at least 1e-12; from the numbers themselves, not rounded twice.
+ */
+__device__ static void normalize(__nv_bfloat16 *tile, int rows)
+{
+    for (int token = (int)threadIdx.x; token < PACK_TOKENS; token += (int)blockDim.x) {
+        float sum = 0;
+        for (int i = 0; i < rows; i++) {
+            const float x = __bfloat162float(tile[i * PACK_LD + token]);
+            sum = fmaf(x, x, sum);
+        }
+        const float inverse = 1.0f / fmaxf(sqrtf(sum), 1e-12f);
+        for (int i = 0; i < rows; i++)
+            tile[i * PACK_LD + token] =
+                __float2bfloat16_rn(__bfloat162float(tile[i * PACK_LD + token]) * inverse);
+    }
+}
+
+__device__ __forceinline__ const uint32_t *block_row(const __nv_bfloat16 *tile, int i, int block)
+{
+    return (const uint32_t *)(tile + i * PACK_LD + 32 * block);
+}
+
+/* One block of keys, whole rows. */
+__device__ static void put_rows(const __nv_bfloat16 *tile, int block, int rows, char *to)
+{
+    for (int w = (int)threadIdx.x; w < rows * 4; w += PACK_THREADS) {
+        const int c = w % 4, i = w / 4;
+        const uint32_t *from = block_row(tile, i, block) + 4 * c;
+        *(uint4 *)(to + i * 64 + (c ^ (i / 2 % 4)) * 16) =
+            make_uint4(from[0], from[1], from[2], from[3]);
+    }
+}
+
+/* One block of values. */
+__device__ static void put_values(const __nv_bfloat16 *tile, int block, int rows, char *to)
+{
+    for (int w = (int)threadIdx.x; w < rows * 4; w += PACK_THREADS) {
+        const int i = w / 32 * 8 + w % 8, q = w / 8 % 4;
+        const uint32_t *from = block_row(tile, i, block) + q;
+        *(uint4 *)(to + w * 16) = make_uint4(from[0], from[4], from[8], from[12]);
+    }
+}
+
+/* One block of keys, token by token; rows8 is even, rows there are zero past the keys'. */
+__device__ static void put_keys(const __nv_bfloat16 *tile, int block, int rows8, int there8,
+                                char *to)
+{
+    for (int w = (int)threadIdx.x; w < 32 * rows8; w += PACK_THREADS) {
+        const int n = w % 8, i8 = w / 8 % rows8, q = w / 8 / rows8;
+        const __nv_bfloat16 *from =
+            tile + 8 * i8 * PACK_LD + 32 * block + n / 2 * 8 + 2 * q + n % 2;
+        uint4 x = make_uint4(0, 0, 0, 0);
+        if (i8 < there8) {
+            __nv_bfloat16 e[8];
+#pragma unroll
+            for (int k = 0; k < 8; k++) e[k] = from[k * PACK_LD];
+            x = *(const uint4 *)e;
+        }
+        *(uint4 *)(to + w * 16) = x;
+    }
+}
+
+__global__ void __launch_bounds__(PACK_THREADS) pack_kernel(const __grid_constant__ pack_args a)
+{
+    extern __shared__ __nv_bfloat16 tile[];
+    const int64_t first_block = (int64_t)blockIdx.x * (PACK_TOKENS / 32), first = first_block * 32;
+    const int64_t head = blockIdx.y, b = head / a.heads, h = head % a.heads;
+    const int64_t length = a.lengths ? a.lengths[b] : a.length;
+    const int key_rows = 8 * a.dim8, value_rows = 8 * a.value8 + 8;
+    __nv_bfloat16 *values = tile + key_rows * PACK_LD;
+    take(a.k, b, h, first, length, a.dim, a.dim8, tile);
+    take(a.v, b, h, first, length, a.dim_value, a.value8, values);
+    for (int w = (int)threadIdx.x; w < 8 * PACK_TOKENS; w += (int)blockDim.x) {
+        const bool one = w < PACK_TOKENS && first + w < length;
+        values[(8 * a.value8 + w / PACK_TOKENS) * PACK_LD + w % PACK_TOKENS] =
+            __float2bfloat16_rn(one ? 1.0f : 0.0f);
+    }
+    __syncthreads();
+    if (a.normalize) {
+        normalize(tile, a.dim);
+        __syncthreads();
+    }
+    const int even8 = (a.dim8 + 1) / 2 * 2;
+    for (int block = 0; block < PACK_TOKENS / 32 && first_block + block < a.blocks; block++) {
+        const int64_t at = head * a.blocks + first_block + block;
+        if (a.rows) put_rows(tile, block, key_rows, a.rows + at * key_rows * 64);
+        if (a.keys) put_keys(tile, block, even8, a.dim8, a.keys + at * even8 * 512);
+        put_values(values, block, value_rows, a.values + at * value_rows * 64);
+    }
+}
+
+cudaError_t pack_run(const pack_args &a, cudaStream_t stream)
+{
+    const int rows = 8 * (a.dim8 + a.value8 + 1);
+    const size_t shared = (size_t)rows * PACK_LD * sizeof(__nv_bfloat16);
+    const cudaError_t limit = cudaFuncSetAttribute(
+        (const void *)pack_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
+    if (limit != cudaSuccess) return limit;
+    const dim3 grid((unsigned)((a.blocks + 3) / 4), (unsigned)(a.batch * a.heads));
+    pack_kernel<<<grid, PACK_THREADS, shared, stream>>>(a);
+    return cudaGetLastError();
+}
+
+} // namespace lnt

@@ -1,0 +1,273 @@
+/* cuda/plan.cu - from a descriptor to launches: checks, sizes, the lengths of segments, tables. */
+#include "cuda/plan.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#include <new>
+
+namespace lnt
+{
+
+/* ---- what is asked for ----------------------------------------------------------------------- */
+
+static void resolve(lnt_attn_desc *p)
+{
+    if (p->kv_heads == 0) p->kv_heads = p->heads;
+    if (p->length_k < 0) p->length_k = p->length_q;
+    if (p->dim_value == 0) p->dim_value = p->dim;
+    if (p->terms == 0) p->terms = 4;
+    if (isnan(p->scale))
+        p->scale = p->normalize == LNT_NORMALIZE_TAYLORSHIFT ? 1 : 1 / sqrt((double)p->dim);
+}
+
+static lnt_status supported(lnt_cuda_device *d, const lnt_attn_desc *p)
+{
+    if (p->dim > 128 || p->dim_value > 128)
+        return fail(d, LNT_ERR_UNSUPPORTED,
+                    "cuda: dim %lld and dim_value %lld, each may be up to 128", (long long)p->dim,
+                    (long long)p->dim_value);
+    if (p->dtype == LNT_F64)
+        return fail(d, LNT_ERR_UNSUPPORTED,
+                    "cuda: dtype f64 is not offered; f32, f16 and bf16 are");
+    if (p->mechanism == LNT_LINEAR && p->feature_map > LNT_MAP_IDENTITY)
+        return fail(d, LNT_ERR_UNSUPPORTED,
+                    "cuda: random feature maps are not offered; elu1, relu, exp and identity are");
+    if (p->dtype != LNT_BF16 && p->length_q > 0)
+        return fail(d, LNT_ERR_UNSUPPORTED,
+                    "cuda: forward is offered for bf16; other types can only step");
+    if (p->backward) return fail(d, LNT_ERR_UNSUPPORTED, "cuda: the backward pass is not offered");
+    if (p->batch > 65535 || p->heads > 65535 || p->batch * p->kv_heads > 65535)
+        return fail(d, LNT_ERR_UNSUPPORTED,
+                    "cuda: batch %lld times kv_heads %lld, up to 65535 are offered",
+                    (long long)p->batch, (long long)p->kv_heads);
+    return LNT_OK;
+}
+
+static void coefficients(lnt_cuda_plan *plan)
+{
+    double a = 1, power = 1;
+    for (int t = 0; t < plan->p.terms; t++) {
+        plan->coefficient[t] = (plan->p.coefficients ? plan->p.coefficients[t] : a) * power;
+        a /= t + 1, power *= plan->p.scale;
+    }
+}
+
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+/* Tokens between states.  A key read one by one costs 2 (d + m) operations and a weight, a state 14
+ * bytes a number to write, sum and read; the lengths in which the two are equal, to a power of two.
+ * Rates are those of one H200; elsewhere the choice is off by little. */
+static int64_t causal_segment(const lnt_cuda_plan *plan)
+{
+    const double columns = 8 * (plan->width + 1), dim = plan->dim8 > 1 ? 8 * plan->dim8 : 16;
+    const double key = (2 * dim + 2 * columns) / 4e14 + 2e-13;
+    const double state = (double)plan->tile_count * 16 * columns * 14 / 4e12;
+    const double best = sqrt(2 * state / key);
+    int64_t segment = 256;
+    while (segment * 1.41 < best) segment *= 2;
+    return segment;
+}
+
+/* Not causal: enough segments to fill the machine. */
+static int64_t full_segment(const lnt_cuda_plan *plan)
+{
+    const int64_t heads = plan->p.batch * plan->p.kv_heads;
+    const int64_t slabs = plan->tile_count / 40 + 1;
+    const int64_t want = 4 * plan->device->properties.multiProcessorCount / (heads * slabs) + 1;
+    const int64_t segment = (plan->p.length_k / want + 127) / 128 * 128;
+    return segment < 512 ? 512 : segment;
+}
+
+/* Whether reading every key costs less than making and reading a state. */
+static bool direct_is_cheaper(const lnt_cuda_plan *plan)
+{
+    const double columns = 8 * (plan->width + 1), nq = (double)plan->p.length_q,
+                 nk = (double)plan->p.length_k;
+    const double pairs = plan->p.causal ? nq * nk - nq * nq / 2 : nq * nk;
+    const double group = (double)plan->p.heads / (double)plan->p.kv_heads;
+    const double direct = group * pairs * (2 * plan->dim8 * 8 + 2 * columns);
+    return direct < (nk + group * nq) * 2 * columns * plan->tile_count * 16;
+}
+
+static size_t take(size_t *total, size_t bytes)
+{
+    const size_t at = *total;
+    *total += (bytes + 255) / 256 * 256;
+    return at;
+}
+
+static void lay_out(lnt_cuda_plan *plan)
+{
+    const lnt_attn_desc *p = &plan->p;
+    const size_t heads = (size_t)(p->batch * p->kv_heads), columns = (size_t)(8 * plan->width + 8);
+    lnt_cuda_layout *at = &plan->at;
+    if (p->mechanism == LNT_LINEAR) {
+        const size_t state = (size_t)(8 * plan->width) * columns * sizeof(float);
+        at->sums = take(&at->bytes, heads * (size_t)plan->segments * state);
+        at->state = take(&at->bytes, heads * state);
+    } else {
+        const size_t blocks = heads * (size_t)plan->blocks,
+                     even8 = (size_t)(plan->dim8 + 1) / 2 * 2;
+        if (plan->by_state) at->rows = take(&at->bytes, blocks * (size_t)plan->dim8 * 512);
+        if (!plan->by_state || p->causal) at->keys = take(&at->bytes, blocks * even8 * 512);
+        at->values = take(&at->bytes, heads * (size_t)plan->blocks * columns * 64);
+    }
+    if (plan->by_state) {
+        const size_t numbers = (size_t)plan->tile_count * 16 * columns;
+        at->sums = take(&at->bytes, heads * (size_t)plan->segments * numbers * sizeof(float));
+        at->state = take(&at->bytes, heads * (size_t)plan->prefixes * numbers * 2);
+        at->mean = take(&at->bytes, heads * (size_t)plan->prefixes * columns * sizeof(float));
+    }
+    at->partial = 0; /* a step needs nothing else */
+    const size_t step =
+        plan->count ? step_workspace((int)heads, plan->splits, (int)p->dim_value) : 0;
+    if (at->bytes < step) at->bytes = step;
+}
+
+static void cut(lnt_cuda_plan *plan)
+{
+    const lnt_attn_desc *p = &plan->p;
+    plan->blocks = (p->length_k + 127) / 128 * 4;
+    if (p->mechanism == LNT_LINEAR) {
+        const int64_t heads = p->batch * p->kv_heads,
+                      n = p->length_k + (p->causal ? p->length_q : 0);
+        int64_t segment = p->length_k * heads / (16 * plan->device->properties.multiProcessorCount);
+        segment = segment / 64 * 64;
+        plan->segment = segment < 256 ? 256 : segment > 4096 ? 4096 : segment;
+        plan->segments = (int)((n + plan->segment - 1) / plan->segment);
+        return;
+    }
+    plan->segment = p->causal ? causal_segment(plan) : full_segment(plan);
+    plan->segments = (int)((p->length_k + plan->segment - 1) / plan->segment);
+    plan->prefixes = p->causal ? plan->segments : 1;
+    if (plan->prefixes < 1) plan->prefixes = 1;
+}
+
+/* ---- tables ---------------------------------------------------------------------------------- */
+
+template <class T> static cudaError_t upload(T **to, const void *from, size_t count)
+{
+    const cudaError_t e = cudaMalloc((void **)to, (count ? count : 1) * sizeof(T));
+    if (e != cudaSuccess || !count) return e;
+    return cudaMemcpy(*to, from, count * sizeof(T), cudaMemcpyHostToDevice);
+}
+
+static cudaError_t upload_floats(float **to, const double *from, int64_t count)
+{
+    if (!from) return cudaSuccess;
+    std::vector<float> x(from, from + count);
+    return upload(to, x.data(), x.size());
+}
+
+static cudaError_t upload_taylor(lnt_cuda_plan *plan)
+{
+    const lnt_attn_desc *p = &plan->p;
+    cudaError_t e = cudaSuccess;
+    if (p->terms <= 4) {
+        const basis b =
+            basis_make((int)p->dim, (int)p->terms, plan->coefficient, build_blocks(plan->width));
+        plan->tile_count = (int)b.tiles.size(), plan->task_count = (int)b.tasks.size();
+        assert(b.units.size() <= MOST_UNITS);
+        plan->units.count = (int)b.units.size();
+        for (size_t i = 0; i < b.units.size(); i++) plan->units.list[i] = b.units[i].packed();
+        e = upload(&plan->tasks, b.tasks.data(), b.tasks.size());
+        if (e == cudaSuccess) e = upload(&plan->factor, b.factor.data(), b.factor.size());
+        if (e == cudaSuccess) e = upload(&plan->place, b.place.data(), b.place.size());
+    }
+    if (p->terms <= 8 && (p->terms <= 4 || p->dim <= 16)) {
+        std::vector<uint64_t> index;
+        std::vector<float> factor;
+        basis_table((int)p->dim, (int)p->terms, plan->coefficient, index, factor);
+        plan->count = (int64_t)index.size();
+        if (e == cudaSuccess) e = upload(&plan->step_index, index.data(), index.size());
+        if (e == cudaSuccess) e = upload(&plan->step_factor, factor.data(), factor.size());
+    }
+    return e;
+}
+
+static cudaError_t upload_all(lnt_cuda_plan *plan)
+{
+    const lnt_attn_desc *p = &plan->p;
+    const size_t heads = (size_t)(p->batch * p->kv_heads);
+    cudaError_t e =
+        upload_floats(&plan->decay, p->mechanism == LNT_LINEAR ? p->decay : NULL, p->kv_heads);
+    if (e == cudaSuccess) e = upload_floats(&plan->temperature, p->temperature, p->heads);
+    if (e == cudaSuccess && p->mechanism == LNT_TAYLOR) e = upload_taylor(plan);
+    if (e == cudaSuccess) e = cudaMalloc((void **)&plan->arrived, heads * sizeof(unsigned));
+    if (e == cudaSuccess) e = cudaMemset(plan->arrived, 0, heads * sizeof(unsigned));
+    if (e == cudaSuccess) e = cudaMalloc((void **)&plan->nonpositive, sizeof(unsigned long long));
+    if (e == cudaSuccess) e = cudaMemset(plan->nonpositive, 0, sizeof(unsigned long long));
+    return e;
+}
+
+/* ---- create ---------------------------------------------------------------------------------- */
+
+/* "direct" or "state", as asked for by name. */
+static bool asks_for(const lnt_attn_desc *p, const char *name)
+{
+    if (!p->algorithm) return false;
+    const char *slash = strrchr(p->algorithm, '/');
+    return strcmp(slash ? slash + 1 : p->algorithm, name) == 0;
+}
+
+lnt_status plan_create(lnt_cuda_device *device, const lnt_attn_desc *desc, lnt_cuda_plan **out)
+{
+    *out = NULL;
+    lnt_cuda_plan *plan = new (std::nothrow) lnt_cuda_plan();
+    if (!plan) return fail(device, LNT_ERR_MEMORY, "cuda: no memory for a plan");
+    plan->device = device, plan->p = *desc;
+    resolve(&plan->p);
+    lnt_status status = supported(device, &plan->p);
+    if (!status) {
+        plan->width = width_for((int)plan->p.dim, (int)plan->p.dim_value);
+        plan->dim8 = (int)(plan->p.dim + 7) / 8;
+        coefficients(plan);
+        status = check(device, cudaSetDevice(device->ordinal), "choosing the device");
+    }
+    if (!status) status = check(device, upload_all(plan), "filling the tables of a plan");
+    if (status) {
+        plan_destroy(plan);
+        return status;
+    }
+    if (plan->p.mechanism == LNT_LINEAR) plan->count = plan->p.dim;
+    plan->by_state = plan->p.mechanism == LNT_TAYLOR && plan->p.terms <= 4 &&
+                     !asks_for(&plan->p, "direct") &&
+                     (asks_for(&plan->p, "state") || plan->p.state || !direct_is_cheaper(plan));
+    cut(plan);
+    if (plan->count)
+        plan->splits = step_splits((int)(plan->p.batch * plan->p.kv_heads), plan->count,
+                                   (int)plan->p.dim_value, device->properties.multiProcessorCount);
+    lay_out(plan);
+    plan->p.algorithm = plan->p.mechanism == LNT_SOFTMAX  ? "softmax/tiled"
+                        : plan->p.mechanism == LNT_LINEAR ? "linear/chunked"
+                        : plan->by_state                  ? "taylor/state"
+                                                          : "taylor/direct";
+    *out = plan;
+    return LNT_OK;
+}
+
+void plan_destroy(lnt_cuda_plan *plan)
+{
+    if (!plan) return;
+    for (void *p : { (void *)plan->tasks, (void *)plan->factor, (void *)plan->step_factor,
+                     (void *)plan->decay, (void *)plan->temperature, (void *)plan->place,
+                     (void *)plan->step_index, (void *)plan->arrived, (void *)plan->nonpositive })
+        cudaFree(p);
+    delete plan;
+}
+
+lnt_status plan_describe(const lnt_cuda_plan *plan, lnt_cuda_plan_info *info)
+{
+    info->algorithm = plan->p.algorithm;
+    info->workspace_bytes = plan->at.bytes;
+    info->segment = plan->segment;
+    info->features = plan->count;
+    info->features_padded = plan->tile_count * 16;
+    info->state_bytes = (size_t)plan->p.kv_heads * (size_t)plan->count *
+                        (size_t)(plan->p.dim_value + 1) * sizeof(float);
+    return LNT_OK;
+}
+
+} // namespace lnt

@@ -1,0 +1,67 @@
+/* cuda/plan.h - a device and a plan, inside. */
+#ifndef LNT_CUDA_PLAN_H
+#define LNT_CUDA_PLAN_H
+
+#include <string>
+
+#include "cuda/kernels.cuh"
+#include "cuda/plugin.h"
+
+struct lnt_cuda_device {
+    int ordinal;
+    cudaDeviceProp properties;
+    std::string sentence;
+};
+
+namespace lnt
+{
+
+/* Sets the sentence. */
+lnt_status fail(lnt_cuda_device *device, lnt_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+lnt_status check(lnt_cuda_device *device, cudaError_t error, const char *doing);
+
+lnt_status measure_flops(lnt_cuda_device *device, lnt_dtype dtype, double *gflops);
+lnt_status measure_bandwidth(lnt_cuda_device *device, size_t bytes, double *gbytes_per_second);
+
+lnt_status plan_create(lnt_cuda_device *device, const lnt_attn_desc *desc, lnt_cuda_plan **out);
+void plan_destroy(lnt_cuda_plan *plan);
+lnt_status plan_describe(const lnt_cuda_plan *plan, lnt_cuda_plan_info *info);
+lnt_status plan_forward(lnt_cuda_plan *plan, const lnt_cuda_io *io);
+lnt_status plan_step(lnt_cuda_plan *plan, const lnt_cuda_io *io, const lnt_cuda_states *states,
+                     int what);
+lnt_status state_reset(lnt_cuda_plan *plan, const lnt_cuda_states *states, int64_t slot,
+                       void *stream);
+lnt_status state_fork(lnt_cuda_plan *plan, const lnt_cuda_states *states, int64_t from, int64_t to,
+                      void *stream);
+lnt_status plan_nonpositive(lnt_cuda_plan *plan, void *stream, int64_t *out);
+
+} // namespace lnt
+
+/* Where the parts of a workspace begin, in bytes. */
+struct lnt_cuda_layout {
+    size_t rows, keys, values, sums, state, mean, partial, bytes;
+};
+
+struct lnt_cuda_plan {
+    lnt_cuda_device *device;
+    lnt_attn_desc p; /* resolved; its arrays are gone */
+    int width, dim8;
+    bool by_state; /* taylor: with a state; else the direct form */
+    int64_t segment, blocks;
+    int segments, prefixes; /* most that a run needs */
+    int splits;
+    int64_t count;          /* D */
+    double coefficient[32]; /* a_p scale^p */
+    lnt_cuda_layout at;
+    int tile_count, task_count;
+    lnt::read_units units;
+    /* On the device. */
+    lnt::build_task *tasks;
+    float *factor, *step_factor, *decay, *temperature;
+    int32_t *place;
+    uint64_t *step_index;
+    unsigned *arrived;
+    unsigned long long *nonpositive;
+};
+#endif

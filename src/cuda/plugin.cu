@@ -1,0 +1,142 @@
+/* cuda/plugin.cu - the table, and what needs no kernel: devices, sentences, memory. */
+#include "cuda/plan.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include <new>
+
+namespace lnt
+{
+
+lnt_status fail(lnt_cuda_device *device, lnt_status status, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    device->sentence = text;
+    return status;
+}
+
+lnt_status check(lnt_cuda_device *device, cudaError_t error, const char *doing)
+{
+    if (error == cudaSuccess) return LNT_OK;
+    return fail(device, error == cudaErrorMemoryAllocation ? LNT_ERR_MEMORY : LNT_ERR_UNSUPPORTED,
+                "cuda: %s failed: %s", doing, cudaGetErrorString(error));
+}
+
+/* ---- devices --------------------------------------------------------------------------------- */
+
+static lnt_status cannot(char *sentence, size_t capacity, const char *format, int a, const char *b)
+{
+    snprintf(sentence, capacity, format, a, b);
+    return LNT_ERR_UNSUPPORTED;
+}
+
+static lnt_status open_device(int ordinal, lnt_cuda_device **out, char *sentence, size_t capacity)
+{
+    *out = NULL;
+    int count = 0;
+    const cudaError_t e = cudaGetDeviceCount(&count);
+    if (e != cudaSuccess)
+        return cannot(sentence, capacity, "cuda: device %d cannot be opened: %s", ordinal,
+                      cudaGetErrorString(e));
+    if (ordinal < 0 || ordinal >= count)
+        return cannot(sentence, capacity, "cuda: there is no device %d%s", ordinal, "");
+    lnt_cuda_device *device = new (std::nothrow) lnt_cuda_device();
+    if (!device) return cannot(sentence, capacity, "cuda: no memory for device %d%s", ordinal, "");
+    device->ordinal = ordinal;
+    const cudaError_t asked = cudaGetDeviceProperties(&device->properties, ordinal);
+    const bool old = device->properties.major < 8;
+    if (asked == cudaSuccess && !old && cudaSetDevice(ordinal) == cudaSuccess) {
+        *out = device;
+        return LNT_OK;
+    }
+    delete device;
+    if (old && asked == cudaSuccess)
+        return cannot(sentence, capacity, "cuda: device %d is older than compute capability 8.0%s",
+                      ordinal, "");
+    return cannot(sentence, capacity, "cuda: device %d cannot be used: %s", ordinal,
+                  cudaGetErrorString(asked));
+}
+
+static void close_device(lnt_cuda_device *device) { delete device; }
+
+static const char *error(const lnt_cuda_device *device) { return device->sentence.c_str(); }
+
+static lnt_status describe(lnt_cuda_device *device, lnt_cuda_info *info)
+{
+    const cudaDeviceProp &p = device->properties;
+    snprintf(info->name, sizeof info->name, "%s", p.name);
+    info->major = p.major, info->minor = p.minor, info->multiprocessors = p.multiProcessorCount;
+    info->memory_bytes = p.totalGlobalMem, info->l2_bytes = (size_t)p.l2CacheSize;
+    lnt_status s = check(device, cudaDriverGetVersion(&info->driver), "asking for the driver");
+    if (!s) s = check(device, cudaRuntimeGetVersion(&info->runtime), "asking for the runtime");
+    return s;
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static lnt_status allocate(lnt_cuda_device *device, size_t bytes, void **out)
+{
+    *out = NULL;
+    const cudaError_t e = cudaMalloc(out, bytes ? bytes : 1);
+    if (e == cudaErrorMemoryAllocation) cudaGetLastError();
+    return check(device, e, "allocating");
+}
+
+static void release(lnt_cuda_device *device, void *memory)
+{
+    (void)device;
+    cudaFree(memory);
+}
+
+static lnt_status copy(lnt_cuda_device *device, void *to, const void *from, size_t bytes,
+                       void *stream, cudaMemcpyKind kind)
+{
+    cudaError_t e = cudaMemcpyAsync(to, from, bytes, kind, (cudaStream_t)stream);
+    if (e == cudaSuccess) e = cudaStreamSynchronize((cudaStream_t)stream);
+    return check(device, e, "copying");
+}
+
+static lnt_status copy_in(lnt_cuda_device *device, void *to, const void *from, size_t bytes,
+                          void *stream)
+{
+    return copy(device, to, from, bytes, stream, cudaMemcpyHostToDevice);
+}
+
+static lnt_status copy_out(lnt_cuda_device *device, void *to, const void *from, size_t bytes,
+                           void *stream)
+{
+    return copy(device, to, from, bytes, stream, cudaMemcpyDeviceToHost);
+}
+
+static lnt_status clear(lnt_cuda_device *device, void *memory, size_t bytes, void *stream)
+{
+    return check(device, cudaMemsetAsync(memory, 0, bytes, (cudaStream_t)stream), "clearing");
+}
+
+static lnt_status synchronize(lnt_cuda_device *device, void *stream)
+{
+    return check(device, cudaStreamSynchronize((cudaStream_t)stream), "waiting");
+}
+
+} // namespace lnt
+
+static const lnt_cuda_api table = {
+    LNT_CUDA_ABI,           lnt::open_device,
+    lnt::close_device,      lnt::error,
+    lnt::describe,          lnt::measure_flops,
+    lnt::measure_bandwidth, lnt::allocate,
+    lnt::release,           lnt::copy_in,
+    lnt::copy_out,          lnt::clear,
+    lnt::synchronize,       lnt::plan_create,
+    lnt::plan_destroy,      lnt::plan_describe,
+    lnt::plan_forward,      NULL,
+    lnt::plan_step,         lnt::state_reset,
+    lnt::state_fork,        lnt::plan_nonpositive,
+};
+
+const lnt_cuda_api *lnt_cuda_plugin(int abi) { return abi == LNT_CUDA_ABI ? &table : NULL; }

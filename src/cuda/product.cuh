@@ -1,0 +1,224 @@
+/* cuda/product.cuh - 16 x 16 by 16 x 8 N8 on the tensor cores, A and the sums in registers, B in
+ * shared memory.  On sm_90a by warpgroups (wgmma: 4 warps, each with its own 16 rows of A,
+ * asynchronous and the faster by half); elsewhere by each warp alone (mma.sync).  Both take B as
+ * matrices of 8 columns x 8 rows, 128 bytes each: column by column, 8 bf16 down the column.
+ *
+ *     operand_at(b, down, across)          B at b; bytes from a matrix to the one below, and beside
+ *     product_begin()                      registers written before are seen
+ *     product<N8>(d, a, b)                 d += a b
+ *     product_commit()                     a group is complete
+ *     product_wait<n>()                    all but the last n groups are done
+ *
+ * All warps of a warpgroup must come here together; a and d may be read and written again only
+ * after the wait. */
+#ifndef LNT_CUDA_PRODUCT_CUH
+#define LNT_CUDA_PRODUCT_CUH
+
+#include "cuda/device.cuh"
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define LNT_WARPGROUPS 1
+#else
+#define LNT_WARPGROUPS 0
+#endif
+
+namespace lnt
+{
+
+__device__ __forceinline__ void product_begin()
+{
+#if LNT_WARPGROUPS
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#endif
+}
+
+__device__ __forceinline__ void product_commit()
+{
+#if LNT_WARPGROUPS
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+#endif
+}
+
+template <int left> __device__ __forceinline__ void product_wait()
+{
+#if LNT_WARPGROUPS
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(left) : "memory");
+#endif
+}
+
+/* What this thread copied to shared memory is seen by products after the next barrier. */
+__device__ __forceinline__ void product_publish()
+{
+#if LNT_WARPGROUPS
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#endif
+}
+
+#if LNT_WARPGROUPS
+
+/* Shared memory as wgmma wants it described, without swizzle; the address is in the low word. */
+struct operand {
+    uint32_t low, high;
+};
+
+__device__ __forceinline__ operand operand_plus(const operand &b, uint32_t bytes)
+{
+    return { b.low + (bytes >> 4), b.high };
+}
+
+/* Computed by here: a product under way keeps the compiler from computing it later. */
+__device__ __forceinline__ void operand_pin(operand &b)
+{
+    asm volatile("" : "+r"(b.low), "+r"(b.high));
+}
+
+__device__ __forceinline__ operand operand_at(const char *b, int down, int across)
+{
+    return { (shared_address(b) >> 4 & 0x3fff) | (uint32_t)(down >> 4) << 16,
+             (uint32_t)(across >> 4) };
+}
+
+template <int N8> struct warpgroup_product;
+
+template <> struct warpgroup_product<2> {
+    static __device__ __forceinline__ void add(float (&d)[2][4], const uint32_t (&a)[4], uint64_t b)
+    {
+        asm volatile("wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 {"
+                     "%0, %1, %2, %3, %4, %5, %6, %7 "
+                     "}, {%8, %9, %10, %11}, %12, 1, 1, 1, 0;"
+                     : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]),
+                       "+f"(d[1][1]), "+f"(d[1][2]), "+f"(d[1][3])
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+    }
+};
+
+template <> struct warpgroup_product<3> {
+    static __device__ __forceinline__ void add(float (&d)[3][4], const uint32_t (&a)[4], uint64_t b)
+    {
+        asm volatile("wgmma.mma_async.sync.aligned.m64n24k16.f32.bf16.bf16 {"
+                     "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11 "
+                     "}, {%12, %13, %14, %15}, %16, 1, 1, 1, 0;"
+                     : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]),
+                       "+f"(d[1][1]), "+f"(d[1][2]), "+f"(d[1][3]), "+f"(d[2][0]), "+f"(d[2][1]),
+                       "+f"(d[2][2]), "+f"(d[2][3])
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+    }
+};
+
+template <> struct warpgroup_product<4> {
+    static __device__ __forceinline__ void add(float (&d)[4][4], const uint32_t (&a)[4], uint64_t b)
+    {
+        asm volatile("wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {"
+                     "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15 "
+                     "}, {%16, %17, %18, %19}, %20, 1, 1, 1, 0;"
+                     : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]),
+                       "+f"(d[1][1]), "+f"(d[1][2]), "+f"(d[1][3]), "+f"(d[2][0]), "+f"(d[2][1]),
+                       "+f"(d[2][2]), "+f"(d[2][3]), "+f"(d[3][0]), "+f"(d[3][1]), "+f"(d[3][2]),
+                       "+f"(d[3][3])
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+    }
+};
+
+template <> struct warpgroup_product<5> {
+    static __device__ __forceinline__ void add(float (&d)[5][4], const uint32_t (&a)[4], uint64_t b)
+    {
+        asm volatile("wgmma.mma_async.sync.aligned.m64n40k16.f32.bf16.bf16 {"
+                     "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+                     "%16, %17, %18, %19 "
+                     "}, {%20, %21, %22, %23}, %24, 1, 1, 1, 0;"
+                     : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]),
+                       "+f"(d[1][1]), "+f"(d[1][2]), "+f"(d[1][3]), "+f"(d[2][0]), "+f"(d[2][1]),
+                       "+f"(d[2][2]), "+f"(d[2][3]), "+f"(d[3][0]), "+f"(d[3][1]), "+f"(d[3][2]),
+                       "+f"(d[3][3]), "+f"(d[4][0]), "+f"(d[4][1]), "+f"(d[4][2]), "+f"(d[4][3])
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+    }
+};
+
+template <> struct warpgroup_product<9> {
+    static __device__ __forceinline__ void add(float (&d)[9][4], const uint32_t (&a)[4], uint64_t b)
+    {
+        asm volatile("wgmma.mma_async.sync.aligned.m64n72k16.f32.bf16.bf16 {"
+                     "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+                     "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, "
+                     "%30, %31, %32, %33, %34, %35 "
+                     "}, {%36, %37, %38, %39}, %40, 1, 1, 1, 0;"
+                     : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]),
+                       "+f"(d[1][1]), "+f"(d[1][2]), "+f"(d[1][3]), "+f"(d[2][0]), "+f"(d[2][1]),
+                       "+f"(d[2][2]), "+f"(d[2][3]), "+f"(d[3][0]), "+f"(d[3][1]), "+f"(d[3][2]),
+                       "+f"(d[3][3]), "+f"(d[4][0]), "+f"(d[4][1]), "+f"(d[4][2]), "+f"(d[4][3]),
+                       "+f"(d[5][0]), "+f"(d[5][1]), "+f"(d[5][2]), "+f"(d[5][3]), "+f"(d[6][0]),
+                       "+f"(d[6][1]), "+f"(d[6][2]), "+f"(d[6][3]), "+f"(d[7][0]), "+f"(d[7][1]),
+                       "+f"(d[7][2]), "+f"(d[7][3]), "+f"(d[8][0]), "+f"(d[8][1]), "+f"(d[8][2]),
+                       "+f"(d[8][3])
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+    }
+};
+
+template <> struct warpgroup_product<17> {
+    static __device__ __forceinline__ void add(float (&d)[17][4], const uint32_t (&a)[4],
+                                               uint64_t b)
+    {
+        asm volatile("wgmma.mma_async.sync.aligned.m64n136k16.f32.bf16.bf16 {"
+                     "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+                     "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, "
+                     "%30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, "
+                     "%44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, "
+                     "%58, %59, %60, %61, %62, %63, %64, %65, %66, %67 "
+                     "}, {%68, %69, %70, %71}, %72, 1, 1, 1, 0;"
+                     : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]),
+                       "+f"(d[1][1]), "+f"(d[1][2]), "+f"(d[1][3]), "+f"(d[2][0]), "+f"(d[2][1]),
+                       "+f"(d[2][2]), "+f"(d[2][3]), "+f"(d[3][0]), "+f"(d[3][1]), "+f"(d[3][2]),
+                       "+f"(d[3][3]), "+f"(d[4][0]), "+f"(d[4][1]), "+f"(d[4][2]), "+f"(d[4][3]),
+                       "+f"(d[5][0]), "+f"(d[5][1]), "+f"(d[5][2]), "+f"(d[5][3]), "+f"(d[6][0]),
+                       "+f"(d[6][1]), "+f"(d[6][2]), "+f"(d[6][3]), "+f"(d[7][0]), "+f"(d[7][1]),
+                       "+f"(d[7][2]), "+f"(d[7][3]), "+f"(d[8][0]), "+f"(d[8][1]), "+f"(d[8][2]),
+                       "+f"(d[8][3]), "+f"(d[9][0]), "+f"(d[9][1]), "+f"(d[9][2]), "+f"(d[9][3]),
+                       "+f"(d[10][0]), "+f"(d[10][1]), "+f"(d[10][2]), "+f"(d[10][3]),
+                       "+f"(d[11][0]), "+f"(d[11][1]), "+f"(d[11][2]), "+f"(d[11][3]),
+                       "+f"(d[12][0]), "+f"(d[12][1]), "+f"(d[12][2]), "+f"(d[12][3]),
+                       "+f"(d[13][0]), "+f"(d[13][1]), "+f"(d[13][2]), "+f"(d[13][3]),
+                       "+f"(d[14][0]), "+f"(d[14][1]), "+f"(d[14][2]), "+f"(d[14][3]),
+                       "+f"(d[15][0]), "+f"(d[15][1]), "+f"(d[15][2]), "+f"(d[15][3]),
+                       "+f"(d[16][0]), "+f"(d[16][1]), "+f"(d[16][2]), "+f"(d[16][3])
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+    }
+};
+
+template <int N8>
+__device__ __forceinline__ void product(float (&d)[N8][4], const uint32_t (&a)[4], const operand &b)
+{
+    warpgroup_product<N8>::add(d, a, (uint64_t)b.high << 32 | b.low);
+}
+
+#else
+
+struct operand {
+    const char *own;
+    int down, across;
+};
+
+__device__ __forceinline__ operand operand_at(const char *b, int down, int across)
+{
+    return { b + threadIdx.x % 32 * 4, down, across };
+}
+
+__device__ __forceinline__ operand operand_plus(const operand &b, uint32_t bytes)
+{
+    return { b.own + bytes, b.down, b.across };
+}
+
+__device__ __forceinline__ void operand_pin(operand &) {}
+
+template <int N8>
+__device__ __forceinline__ void product(float (&d)[N8][4], const uint32_t (&a)[4], const operand &b)
+{
+#pragma unroll
+    for (int n = 0; n < N8; n++)
+        mma16(d[n], a, *(const uint32_t *)(b.own + n * b.across),
+              *(const uint32_t *)(b.own + n * b.across + b.down));
+}
+
+#endif
+
+} // namespace lnt
+#endif
