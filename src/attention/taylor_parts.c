@@ -14,7 +14,6 @@
 
 enum {
     PIECES = 16,                 /* parts of all states together, at least, while states are fewer */
-    MOST_PIECES = 2 * PIECES,    /* n states < PIECES in ceil(PIECES / n) parts are fewer */
     LEAST_MONOMIALS = 2 * BLOCK, /* in a part */
 };
 
@@ -25,6 +24,17 @@ static size_t states_at_a_time(const lnt_attn_desc *p)
 {
     const int64_t most = p->batch * p->kv_heads; /* where there are more, threads have one each */
     return most < PIECES && lnt_problem_width(p) >= 2 * LEAST_MONOMIALS ? (size_t)most : 0;
+}
+
+/* Pieces that a team may have: n states in ceil(PIECES / n) parts each, or as many as there are
+ * monomials for. */
+static size_t most_pieces(const lnt_attn_desc *p)
+{
+    const size_t states = states_at_a_time(p);
+    const size_t parts = (size_t)lnt_problem_width(p) / LEAST_MONOMIALS;
+    if (!states) return 0;
+    return parts < PIECES && states * parts < PIECES + states - 1 ? states * parts
+                                                                  : PIECES + states - 1;
 }
 
 static void take_states(lnt_arena *arena, const lnt_attn_desc *p, sums *x)
@@ -45,7 +55,7 @@ static sums take_sums(lnt_arena *arena, const lnt_attn_desc *p)
 {
     const size_t mp = pad((size_t)p->dim_value), d = (size_t)p->dim, states = states_at_a_time(p);
     const size_t group = p->kv_heads ? (size_t)(p->heads / p->kv_heads) : 0;
-    const size_t tokens = states ? MOST_PIECES * group * STRETCH : 0;
+    const size_t tokens = most_pieces(p) * group * STRETCH;
     lnt_arena_take(arena, lnt_taylor_shared(p), 1);
     sums x = { .rows = take(arena, tokens, mp),
                .den = take(arena, tokens, 1),
