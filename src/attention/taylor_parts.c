@@ -12,10 +12,15 @@
 
 #include <string.h>
 
-enum {
-    PIECES = 16,                 /* parts of all states together, at least, while states are fewer */
-    LEAST_MONOMIALS = 2 * BLOCK, /* in a part */
-};
+enum { PIECES = 16 }; /* parts of all states together, at least, while states are fewer */
+
+/* Parts that there are monomials enough for: each loads q and k for itself, so it must have several
+ * times their width to work on. */
+static size_t most_parts(const lnt_attn_desc *p)
+{
+    const int64_t least = 8 * p->dim > 2 * BLOCK ? 8 * p->dim : 2 * BLOCK;
+    return (size_t)(lnt_problem_width(p) / least);
+}
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
@@ -23,15 +28,14 @@ enum {
 static size_t states_at_a_time(const lnt_attn_desc *p)
 {
     const int64_t most = p->batch * p->kv_heads; /* where there are more, threads have one each */
-    return most < PIECES && lnt_problem_width(p) >= 2 * LEAST_MONOMIALS ? (size_t)most : 0;
+    return most < PIECES && most_parts(p) >= 2 ? (size_t)most : 0;
 }
 
 /* Pieces that a team may have: n states in ceil(PIECES / n) parts each, or as many as there are
  * monomials for. */
 static size_t most_pieces(const lnt_attn_desc *p)
 {
-    const size_t states = states_at_a_time(p);
-    const size_t parts = (size_t)lnt_problem_width(p) / LEAST_MONOMIALS;
+    const size_t states = states_at_a_time(p), parts = most_parts(p);
     if (!states) return 0;
     return parts < PIECES && states * parts < PIECES + states - 1 ? states * parts
                                                                   : PIECES + states - 1;
@@ -82,9 +86,8 @@ size_t lnt_taylor_parts(const lnt_run *run)
 {
     const int64_t states = run->sequences * run->p->kv_heads;
     if (states == 0 || states >= PIECES || !states_at_a_time(run->p)) return 1;
-    const int64_t parts = (PIECES + states - 1) / states;
-    const int64_t most = lnt_problem_width(run->p) / LEAST_MONOMIALS;
-    return (size_t)(parts < most ? parts : most);
+    const size_t parts = (size_t)((PIECES + states - 1) / states), most = most_parts(run->p);
+    return parts < most ? parts : most;
 }
 
 chunk_job lnt_team_job(const team *r, size_t state)
