@@ -59,14 +59,17 @@ static void transpose(const lnt_pinv_work *w, double *to, const double *from)
         for (size_t j = 0; j < w->M; j++) to[j * w->ld + i] = from[i * w->ld + j];
 }
 
-/* The upper triangle of c becomes that of its lower one, a block of rows and columns at a time. */
+/* The upper triangle of c becomes that of its lower one: left of a block of rows whole lines of it. */
 static void mirror(const lnt_pinv_work *w, double *c)
 {
     const size_t M = w->M, ld = w->ld;
-    for (size_t i0 = 0; i0 < M; i0 += BLOCK)
-        for (size_t j0 = 0; j0 <= i0; j0 += BLOCK)
-            for (size_t i = i0; i < M && i < i0 + BLOCK; i++)
-                for (size_t j = j0; j < i && j < j0 + BLOCK; j++) c[j * ld + i] = c[i * ld + j];
+    for (size_t i = 0; i < M; i++)
+        for (size_t j = i / BLOCK * BLOCK; j < i; j++) c[j * ld + i] = c[i * ld + j];
+    for (size_t i = BLOCK; i + BLOCK <= M; i += BLOCK)
+        for (size_t j = 0; j < i; j++)
+            for (size_t r = i; r < i + BLOCK; r++) c[j * ld + r] = c[r * ld + j];
+    for (size_t i = M / BLOCK * BLOCK; i < M; i++)
+        for (size_t j = 0; j < M / BLOCK * BLOCK; j++) c[j * ld + i] = c[i * ld + j];
 }
 
 /* c = a^T b where that is symmetric: the lower triangle, in blocks of rows, and its mirror. */
