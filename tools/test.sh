@@ -97,7 +97,7 @@ stage_asan() { # gcc: clang needs minutes for the unrolled kernels under all the
     plain_addresses
     build asan
     # Not those that only measure time: slowed down they say nothing and take minutes.
-    check asan -L '^(unit|property|cli|canary)$' -E '^cli/test_(bench|demo|study)$'
+    check asan -L '^(unit|property|cli|canary)$' -E '^cli/test_(bench|demo)$'
 }
 
 stage_tsan() {
