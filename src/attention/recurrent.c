@@ -243,11 +243,9 @@ static int64_t run_share(const lnt_recurrent *kind, lnt_run *run, int thread, in
     x.rest = arena;
     const token own = x;
     int64_t nonpositive = 0;
-    /* Up on one token, down on the next: the states touched last are still in cache. */
-    const bool down = first < last && lnt_io_sequence(run->io, 0).before % 2;
-    for (int64_t i = 0; i < last - first; i++) {
-        const int64_t unit = down ? last - 1 - i : first + i, next = down ? unit - 1 : unit + 1;
-        if (first <= next && next < last) prefetch_state(run, &x, next / KVH, next % KVH);
+    for (int64_t unit = first; unit < last; unit++) {
+        const int64_t next = unit + 1;
+        if (next < last) prefetch_state(run, &x, next / KVH, next % KVH);
         nonpositive += run_state(run, &x, &own, unit / KVH, unit % KVH);
     }
     return nonpositive;

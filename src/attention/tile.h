@@ -42,8 +42,9 @@ static inline void load_rows(const kernels *ker, real *dst, size_t ld, const lnt
 static inline const real *read_rows(const kernels *ker, real *own, size_t *ld, const lnt_tensor *t,
                                     int64_t b, int64_t h, int64_t n0, size_t n)
 {
-    if ((int)t->dtype == LNT_REAL_DTYPE && t->stride[3] == 1 && t->stride[2] >= 0 &&
-        t->stride[2] <= 4 * t->shape[3] && (size_t)t->shape[3] % ker->lanes == 0) {
+    const bool near = n == 1 || (t->stride[2] >= 0 && t->stride[2] <= 4 * t->shape[3]);
+    if ((int)t->dtype == LNT_REAL_DTYPE && t->stride[3] == 1 && near &&
+        (size_t)t->shape[3] % ker->lanes == 0) {
         *ld = (size_t)t->stride[2];
         return (const real *)lnt_tensor_row(t, b, h, n0);
     }

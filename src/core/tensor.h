@@ -11,11 +11,11 @@ lnt_status lnt_tensor_check(lnt_ctx *ctx, const char *name, const lnt_tensor *te
 lnt_status lnt_tensor_expect(lnt_ctx *ctx, const char *name, const lnt_tensor *tensor,
                              int64_t batch, int64_t heads, int64_t length, int64_t dim);
 
-/* Address of element [b, h, n, 0]. */
+/* Address of element [b, h, n, 0] of a checked view. */
 static inline char *lnt_tensor_row(const lnt_tensor *t, int64_t b, int64_t h, int64_t n)
 {
-    return (char *)t->data + (b * t->stride[0] + h * t->stride[1] + n * t->stride[2]) *
-                                 (int64_t)lnt_dtype_size(t->dtype);
+    const int64_t at = b * t->stride[0] + h * t->stride[1] + n * t->stride[2];
+    return (char *)t->data + at * (t->dtype == LNT_F64 ? 8 : t->dtype == LNT_F32 ? 4 : 2);
 }
 
 #endif
