@@ -195,13 +195,14 @@ static void save_and_load_give_the_same_bits_and_continue_identically(void **sta
         stream_append(ctx, s, &t, 0, 25);
         assert_ok(ctx, lnt_state_reset(s, 0)); /* sequences of different length */
         stream_append(ctx, s, &t, 25, 5);
+        stream_append(ctx, s, &t, 30, 3); /* few: a state may keep them back, a file must not */
         assert_ok(ctx, lnt_state_save(s, path));
         assert_ok(ctx, lnt_state_load(ctx, &c.desc, path, &loaded));
-        assert_int_equal(lnt_state_tokens(loaded, 0), 5);
-        assert_int_equal(lnt_state_tokens(loaded, 1), 30);
+        assert_int_equal(lnt_state_tokens(loaded, 0), 8);
+        assert_int_equal(lnt_state_tokens(loaded, 1), 33);
         expect_same_answers(ctx, &c, s, loaded, &t);
-        stream_append(ctx, s, &t, 30, 10);
-        stream_append(ctx, loaded, &t, 30, 10);
+        stream_append(ctx, s, &t, 33, 7);
+        stream_append(ctx, loaded, &t, 33, 7);
         expect_same_answers(ctx, &c, s, loaded, &t);
         lnt_state_destroy(s);
         lnt_state_destroy(loaded);

@@ -97,7 +97,17 @@ static void run_part(lnt_ctx *ctx, const attn_case *c, lnt_plan *plan, const tri
     case_forward(ctx, c, NULL, plan, &io);
 }
 
-/* Two runs, the state handed from one to the next, in place or not, against one run. */
+/* The same by steps of one token. */
+static void step_part(lnt_ctx *ctx, lnt_state *s, const trial *t, int64_t first, int64_t count)
+{
+    for (int64_t i = first; i < first + count; i++) {
+        const lnt_tensor q = tensor_rows(&t->q.t, i, 1), k = tensor_rows(&t->k.t, i, 1);
+        const lnt_tensor v = tensor_rows(&t->v.t, i, 1), out = tensor_rows(&t->out.t, i, 1);
+        assert_ok(ctx, lnt_state_step(s, &q, &k, &v, &out));
+    }
+}
+
+/* A run, a few steps and another run, the state handed on, in place or not, against one run. */
 static bool continues(lnt_ctx *ctx, const attn_case *c, int algorithm, int64_t cut, bool in_place)
 {
     const char *name = algorithm < 0 ? NULL : lnt_algorithm_name(algorithm);
@@ -108,9 +118,12 @@ static bool continues(lnt_ctx *ctx, const attn_case *c, int algorithm, int64_t c
     if (!plan) return false;
     trial t = trial_new(ctx, c);
     lnt_state *s = stream_state(ctx, c), *end = stream_state(ctx, c), *want = stream_state(ctx, c);
-    run_part(ctx, c, plan, &t, 0, cut, NULL, s);
+    const int64_t steps = cut < 3 ? cut : 3;
+    run_part(ctx, c, plan, &t, 0, cut - steps, NULL, s);
+    step_part(ctx, s, &t, cut - steps, steps);
+    stream_append(ctx, end, &t, 0, 2); /* replaced by what the run leaves */
     run_part(ctx, c, plan, &t, cut, n - cut, s, in_place ? s : end);
-    expect_below(c, name, ctx, "two runs against one",
+    expect_below(c, name, ctx, "runs and steps against one run",
                  oracle_error(ctx, &c->desc, &t.io, budget(2, 8)), 2e-6);
     stream_append(ctx, want, &t, 0, n);
     expect_same_state(c, ctx, "the state at the end", in_place ? s : end, want, 1e-6);
