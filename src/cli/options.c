@@ -217,18 +217,18 @@ const char *option_name(option_id id)
     return text;
 }
 
-_Static_assert(OPTION_COUNT <= 64, "OPTION_BIT has room for 64 options");
-
-option_id options_first_other(const options *o, uint64_t allowed)
+option_id options_first_other(const options *o, const bool allowed[OPTION_COUNT])
 {
     int id = 0;
-    while (id < OPTION_COUNT &&
-           !(table[id].problem && o->value[id].given && !(allowed >> id & 1)))
-        id++;
+    while (id < OPTION_COUNT && !(table[id].problem && o->value[id].given && !allowed[id])) id++;
     return (option_id)id;
 }
 
-option_id options_first_problem(const options *o) { return options_first_other(o, 0); }
+option_id options_first_problem(const options *o)
+{
+    static const bool none[OPTION_COUNT];
+    return options_first_other(o, none);
+}
 
 int options_check_mechanism(const options *o)
 {

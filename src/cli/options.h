@@ -98,8 +98,6 @@ typedef struct options {
     int operand_count;
 } options;
 
-#define OPTION_BIT(id) (UINT64_C(1) << (id))
-
 /* What a command is, for its usage line and for dispatch. */
 typedef struct command {
     const char *name;
@@ -120,8 +118,8 @@ void options_help(const command *cmd, FILE *to);
 const char *option_name(option_id id);
 /* The first given option that describes the problem to compute, or OPTION_COUNT. */
 option_id options_first_problem(const options *o);
-/* The same, those of `allowed` (OPTION_BIT) aside. */
-option_id options_first_other(const options *o, uint64_t allowed);
+/* The same, those that are `allowed` aside. */
+option_id options_first_other(const options *o, const bool allowed[OPTION_COUNT]);
 /* Refuses options that the mechanism does not take. */
 int options_check_mechanism(const options *o);
 

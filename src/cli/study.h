@@ -10,8 +10,8 @@
 typedef struct study {
     const char *name;
     const char *summary; /* a line of the help */
-    uint64_t takes;      /* the options that shape it, as OPTION_BITs */
-    bool draws;          /* takes --svg */
+    bool takes[OPTION_COUNT]; /* the options that shape it */
+    bool draws;               /* takes --svg */
     int (*run)(const options *o, lnt_ctx *ctx);
 } study;
 

@@ -144,7 +144,7 @@ static int run(const options *o, lnt_ctx *ctx)
 const study study_accumulation = {
     .name = "accumulation",
     .summary = "errors of a state up to 10^8 tokens, sums plain and compensated",
-    .takes = OPTION_BIT(OPT_LENGTH),
+    .takes = { [OPT_LENGTH] = true },
     .draws = true,
     .run = run,
 };

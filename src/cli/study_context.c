@@ -155,7 +155,7 @@ static int run(const options *o, lnt_ctx *ctx)
 const study study_context = {
     .name = "context",
     .summary = "memory and time a token over the context, measured (SATA, figure 6)",
-    .takes = OPTION_BIT(OPT_LENGTH) | OPTION_BIT(OPT_TERMS),
+    .takes = { [OPT_LENGTH] = true, [OPT_TERMS] = true },
     .draws = true,
     .run = run,
 };

@@ -120,7 +120,7 @@ static int run(const options *o, lnt_ctx *ctx)
 const study study_costs = {
     .name = "costs",
     .summary = "state and operations a token over the context, by the formulas (SATA, figure 1)",
-    .takes = OPTION_BIT(OPT_TERMS),
+    .takes = { [OPT_TERMS] = true },
     .draws = true,
     .run = run,
 };

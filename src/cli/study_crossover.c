@@ -206,8 +206,7 @@ static int run(const options *o, lnt_ctx *ctx) { return crossover_show(o, ctx, f
 const study study_crossover = {
     .name = "crossover",
     .summary = "time and memory a token over the length, softmax, taylor, linear: what demo shows",
-    .takes = OPTION_BIT(OPT_LENGTH) | OPTION_BIT(OPT_HEADS) | OPTION_BIT(OPT_DIM) |
-             OPTION_BIT(OPT_TERMS),
+    .takes = { [OPT_LENGTH] = true, [OPT_HEADS] = true, [OPT_DIM] = true, [OPT_TERMS] = true },
     .draws = true,
     .run = run,
 };

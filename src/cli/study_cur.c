@@ -157,8 +157,7 @@ static int run(const options *o, lnt_ctx *ctx)
 const study study_cur = {
     .name = "cur",
     .summary = "time and scratch of cur beside softmax over the length (CUR, section 5.3)",
-    .takes = OPTION_BIT(OPT_LENGTH) | OPTION_BIT(OPT_HEADS) | OPTION_BIT(OPT_DIM) |
-             OPTION_BIT(OPT_BATCH),
+    .takes = { [OPT_LENGTH] = true, [OPT_HEADS] = true, [OPT_DIM] = true, [OPT_BATCH] = true },
     .draws = true,
     .run = run,
 };

@@ -138,7 +138,6 @@ static int run(const options *o, lnt_ctx *ctx)
 const study study_memory = {
     .name = "memory",
     .summary = "peak memory of taylor/state over up to a million tokens, as the system sees it",
-    .takes = OPTION_BIT(OPT_LENGTH) | OPTION_BIT(OPT_HEADS) | OPTION_BIT(OPT_DIM) |
-             OPTION_BIT(OPT_TERMS),
+    .takes = { [OPT_LENGTH] = true, [OPT_HEADS] = true, [OPT_DIM] = true, [OPT_TERMS] = true },
     .run = run,
 };

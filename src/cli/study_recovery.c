@@ -304,7 +304,7 @@ static int run(const options *o, lnt_ctx *ctx)
 const study study_recovery = {
     .name = "recovery",
     .summary = "errors of taylor against softmax in decimal orders (SATA, appendices A3 and A4)",
-    .takes = OPTION_BIT(OPT_LENGTH) | OPTION_BIT(OPT_SEED),
+    .takes = { [OPT_LENGTH] = true, [OPT_SEED] = true },
     .draws = true,
     .run = run,
 };

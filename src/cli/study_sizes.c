@@ -266,6 +266,6 @@ static int run(const options *o, lnt_ctx *ctx)
 const study study_sizes = {
     .name = "sizes",
     .summary = "mean sizes of intermediate results on the sphere (TaylorShift, table 1)",
-    .takes = OPTION_BIT(OPT_DIM) | OPTION_BIT(OPT_SEED),
+    .takes = { [OPT_DIM] = true, [OPT_SEED] = true },
     .run = run,
 };

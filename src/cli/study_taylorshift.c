@@ -180,7 +180,7 @@ static int run(const options *o, lnt_ctx *ctx)
 const study study_taylorshift = {
     .name = "taylorshift",
     .summary = "time and memory of one head over the length, crossovers (TaylorShift, figure 2)",
-    .takes = OPTION_BIT(OPT_DIM),
+    .takes = { [OPT_DIM] = true },
     .draws = true,
     .run = run,
 };
