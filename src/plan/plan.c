@@ -1,5 +1,9 @@
 /* plan/plan.c - a problem, the algorithm chosen for it and its scratch, ready to run. */
+#include "plan/plan.h"
+
+#include <assert.h>
 #include <math.h>
+#include <string.h>
 
 #include "attention/cur.h"
 #include "attention/engine.h"
@@ -47,6 +51,13 @@ void lnt_plan_destroy(lnt_plan *plan)
     lnt_ctx *ctx = plan->engine.ctx;
     lnt_engine_close(&plan->engine);
     lnt_release(ctx, plan, sizeof *plan);
+}
+
+void lnt_plan_set_temperature(lnt_plan *plan, const double *temperature)
+{
+    const lnt_attn_desc *p = &plan->engine.p;
+    assert(p->temperature);
+    memcpy((double *)(uintptr_t)p->temperature, temperature, (size_t)p->heads * sizeof *temperature);
 }
 
 /* ---- running --------------------------------------------------------------------------------- */
