@@ -1,14 +1,19 @@
-# The objects of the library, in linnet_objects.  There are three kinds of source:
+# The objects of the library, in linnet_objects.  There are four kinds of source:
 #
 #   src/cpu/body/*.c, src/cpu/<isa>/*.c    once per instruction set and real type
 #   attention algorithms (the list below)  once per real type
+#   layers and networks (the second list)  once in float; linnet_layers_f64, which the tests link,
+#                                          has them in double
 #   everything else                        once
 #
 # A source that is compiled more than once puts LNT_ISA and the real type into the names it defines.
 # LNT_DOUBLE=1 makes the real type double.
 
-set(folders_once core io cpu attention plan)
+set(folders_once core io cpu attention plan nn)
 set(algorithm_pattern "/attention/((softmax|linear|taylor|cur|hybrid)_[a-z0-9_]+|tile|direct|recurrent)\\.c$")
+
+set(layer_pattern "/nn/([a-z0-9_]*[a-z0-9])\\.c$")
+set(layer_once_pattern "/nn/[a-z0-9_]+_shape\\.c$") # no real in them
 
 set(isas scalar)
 if(LINNET_AARCH64)
@@ -48,7 +53,12 @@ endforeach()
 set(sources_algorithm ${sources_once})
 list(FILTER sources_algorithm INCLUDE REGEX ${algorithm_pattern})
 list(FILTER sources_once EXCLUDE REGEX ${algorithm_pattern})
+set(sources_layer ${sources_once})
+list(FILTER sources_layer INCLUDE REGEX ${layer_pattern})
+list(FILTER sources_layer EXCLUDE REGEX ${layer_once_pattern})
+list(REMOVE_ITEM sources_once ${sources_layer})
 add_objects(linnet_once ${sources_once})
+add_objects(linnet_layers ${sources_layer})
 
 file(GLOB body_sources CONFIGURE_DEPENDS src/cpu/body/*.c)
 foreach(real f32 f64)

@@ -10,6 +10,13 @@ if(NOT CMOCKA_INCLUDE_DIR OR NOT CMOCKA_LIBRARY)
     message(FATAL_ERROR "LINNET_TESTS is on, and cmocka (the package libcmocka-dev) is not there")
 endif()
 
+# Gradients are checked in double.
+add_library(linnet_layers_f64 STATIC ${sources_layer})
+target_compile_definitions(linnet_layers_f64 PRIVATE LNT_DOUBLE=1)
+target_include_directories(linnet_layers_f64 PRIVATE include src)
+target_compile_options(linnet_layers_f64 PRIVATE -fopenmp ${linnet_warnings})
+target_link_libraries(linnet_layers_f64 PUBLIC linnet_static)
+
 file(GLOB support_sources CONFIGURE_DEPENDS tests/support/*.c)
 add_library(linnet_support INTERFACE)
 if(support_sources)
@@ -26,7 +33,8 @@ function(add_test_program label source)
     add_executable(${target} ${source})
     target_include_directories(${target} PRIVATE src tests/support tests ${CMOCKA_INCLUDE_DIR})
     target_compile_options(${target} PRIVATE -fopenmp ${linnet_warnings})
-    target_link_libraries(${target} PRIVATE linnet_support linnet_static ${CMOCKA_LIBRARY})
+    target_link_libraries(${target} PRIVATE linnet_support linnet_layers_f64 linnet_static
+                          ${CMOCKA_LIBRARY})
     # test_kernels.c may have parts in kernels/, which are compiled once per real type.
     string(REGEX REPLACE "test_(.*)\\.c$" "\\1" parts ${source})
     file(GLOB part_sources CONFIGURE_DEPENDS ${parts}/*.c)

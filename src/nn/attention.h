@@ -1,0 +1,33 @@
+/* nn/attention.h - attention among tokens whose queries, keys and values stand side by side. */
+#ifndef LNT_NN_ATTENTION_H
+#define LNT_NN_ATTENTION_H
+
+#include "nn/layer.h"
+
+/* The heads of a token are [q of all heads, k of all kv heads, v of all kv heads]. */
+typedef struct lnt_attention {
+    lnt_plan *plan;   /* whole sequences; or */
+    lnt_state *state; /* tokens that follow those remembered */
+    size_t heads, kv_heads, dim;
+    bool learned; /* the temperature is a parameter */
+    double *temperature, *dtemperature; /* [heads] of scratch, with `learned` */
+} lnt_attention;
+
+static inline size_t lnt_attention_width(const lnt_attention *a)
+{
+    return (a->heads + 2 * a->kv_heads) * a->dim;
+}
+
+#define lnt_attention_forward LNT_REAL_NAME(lnt_attention_forward)
+#define lnt_attention_backward LNT_REAL_NAME(lnt_attention_backward)
+
+/* qkv [batch,length,width above], out [batch,length,heads dim]; lengths [batch], NULL: full;
+ * temperature [heads] with `learned`. */
+lnt_status lnt_attention_forward(const lnt_attention *a, const real *qkv, const real *temperature,
+                                 const int64_t *lengths, real *out, size_t batch, size_t length);
+/* dqkv overwritten, dtemperature added to. */
+lnt_status lnt_attention_backward(const lnt_attention *a, const real *qkv, const real *temperature,
+                                  const int64_t *lengths, const real *dout, real *dqkv,
+                                  real *dtemperature, size_t batch, size_t length);
+
+#endif

@@ -1,0 +1,91 @@
+/* nn/block.h - a residual block: attention, then a feed-forward layer. */
+#ifndef LNT_NN_BLOCK_H
+#define LNT_NN_BLOCK_H
+
+#include "core/arena.h"
+#include "core/rng.h"
+#include "nn/activation.h"
+#include "nn/attention.h"
+#include "nn/norm.h"
+#include "nn/param.h"
+
+enum {
+    LNT_BLOCK_NORM1_GAIN,
+    LNT_BLOCK_NORM1_BIAS,
+    LNT_BLOCK_QKV,
+    LNT_BLOCK_QKV_BIAS,
+    LNT_BLOCK_TEMPERATURE,
+    LNT_BLOCK_OUT,
+    LNT_BLOCK_OUT_BIAS,
+    LNT_BLOCK_NORM2_GAIN,
+    LNT_BLOCK_NORM2_BIAS,
+    LNT_BLOCK_UP,
+    LNT_BLOCK_UP_BIAS,
+    LNT_BLOCK_DOWN,
+    LNT_BLOCK_DOWN_BIAS,
+    LNT_BLOCK_PARAMS
+};
+
+typedef struct lnt_block_shape {
+    size_t dim, heads, kv_heads, head_dim, ff;
+    size_t depth; /* blocks in the network: what begins smaller, the deeper it is */
+    lnt_act activation;
+    lnt_norm norm;
+    bool post;        /* norms after the sums, else before the branches */
+    bool rotary;      /* positions turn queries and keys */
+    bool temperature; /* learned, one per head */
+    double dropout, drop_path;
+} lnt_block_shape;
+
+/* Parameter i; its name is NULL where the block has none. */
+lnt_param lnt_block_param(const lnt_block_shape *shape, int i);
+
+#define lnt_pass LNT_REAL_NAME(lnt_pass)
+#define lnt_block_kept LNT_REAL_NAME(lnt_block_kept)
+#define lnt_block_scratch LNT_REAL_NAME(lnt_block_scratch)
+#define lnt_block_keep LNT_REAL_NAME(lnt_block_keep)
+#define lnt_block_room LNT_REAL_NAME(lnt_block_room)
+#define lnt_block_forward LNT_REAL_NAME(lnt_block_forward)
+#define lnt_block_backward LNT_REAL_NAME(lnt_block_backward)
+
+/* What runs through all blocks alike. */
+typedef struct lnt_pass {
+    lnt_ctx *ctx;
+    size_t batch, length;
+    const int64_t *lengths; /* [batch], NULL: full */
+    bool training;          /* dropout applies */
+    lnt_rng rng;            /* for it; another for every block */
+    const real *turn;       /* the rotary table of these positions */
+} lnt_pass;
+
+/* What forward keeps for backward. */
+typedef struct lnt_block_kept {
+    real *first;          /* [n,dim]: norm1(x), or x + the first branch before its norm */
+    real *stat1, *stat2;  /* [n,2] */
+    real *qkv, *mixed;    /* [n,width], [n,heads head_dim]: what attention reads and gives */
+    real *middle;         /* [n,dim]: after the first branch */
+    real *second;         /* as first, of the second branch */
+    real *up, *hidden;    /* [n,ff inputs], [n,ff] */
+    real *out;            /* [n,dim] */
+} lnt_block_kept;
+
+typedef struct lnt_block_scratch {
+    real *dim;         /* [n,dim] */
+    real *wide, *half; /* [n, the widest], [n, the widest that attention and activation give] */
+} lnt_block_scratch;
+
+void lnt_block_keep(lnt_arena *arena, const lnt_block_shape *shape, size_t n, lnt_block_kept *out);
+void lnt_block_room(lnt_arena *arena, const lnt_block_shape *shape, size_t n,
+                    lnt_block_scratch *out);
+
+/* x [n,dim], which may be kept->out where no backward follows; w [LNT_BLOCK_PARAMS]. */
+lnt_status lnt_block_forward(const lnt_block_shape *shape, const lnt_attention *attention,
+                             const lnt_pass *pass, real *const *w, const real *x,
+                             const lnt_block_kept *kept);
+/* grad [n,dim] comes in as that of kept->out and goes out as that of x; g, shaped as w, added to. */
+lnt_status lnt_block_backward(const lnt_block_shape *shape, const lnt_attention *attention,
+                              const lnt_pass *pass, real *const *w, real *const *g, const real *x,
+                              const lnt_block_kept *kept, const lnt_block_scratch *scratch,
+                              real *grad);
+
+#endif

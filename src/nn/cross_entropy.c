@@ -1,0 +1,58 @@
+/* nn/cross_entropy.c - loss = log sum_c e^(x_c) - x_target;  dx = softmax(x) - [c = target].
+ *
+ * O(n classes), an exponential each. */
+#include "nn/cross_entropy.h"
+
+#include <math.h>
+#include <string.h>
+
+/* The sum of e^(x - max); e (NULL: not wanted) [classes] gets the terms, and may be x. */
+static double sum_exp(const kernels *ker, const real *x, real max, real *e, size_t classes)
+{
+    double sum = 0;
+    for (size_t c0 = 0; c0 < classes; c0 += LNT_NN_BLOCK) {
+        real part[LNT_NN_BLOCK] = { 0 };
+        const size_t count = nn_least(classes - c0, LNT_NN_BLOCK);
+        for (size_t c = 0; c < count; c++) part[c] = x[c0 + c] - max;
+        ker->map_exp(part, part, lnt_round_up(count, LNT_PAD));
+        real lane[4] = { 0 };
+        for (size_t c = 0; c < count; c++) lane[c % 4] += part[c];
+        sum += (double)lane[0] + (double)lane[1] + (double)lane[2] + (double)lane[3];
+        if (e) memcpy(e + c0, part, count * sizeof *e);
+    }
+    return sum;
+}
+
+static void row(const kernels *ker, const real *x, int32_t target, double *loss,
+                unsigned char *hit, real *dx, double weight, size_t classes)
+{
+    *loss = 0;
+    if (hit) *hit = 0;
+    if (target < 0) {
+        if (dx) memset(dx, 0, classes * sizeof *dx);
+        return;
+    }
+    size_t best = 0;
+    for (size_t c = 1; c < classes; c++)
+        if (x[c] > x[best]) best = c;
+    const real max = x[best];
+    const double at_target = (double)x[target];
+    const double sum = sum_exp(ker, x, max, dx, classes);
+    *loss = log(sum) + (double)max - at_target;
+    if (hit) *hit = best == (size_t)target;
+    if (!dx) return;
+    const real factor = (real)(weight / sum);
+    for (size_t c = 0; c < classes; c++) dx[c] *= factor;
+    dx[target] -= (real)weight;
+}
+
+void lnt_cross_entropy(const lnt_ctx *ctx, const real *logits, const int32_t *target, double *loss,
+                       unsigned char *hit, real *dlogits, double weight, size_t n, size_t classes)
+{
+    const kernels *ker = nn_kernels(ctx);
+    const int threads = lnt_threads_for(ctx, 20 * (double)n * (double)classes);
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (int64_t i = 0; i < (int64_t)n; i++)
+        row(ker, logits + (size_t)i * classes, target[i], loss + i, hit ? hit + i : NULL,
+            dlogits ? dlogits + (size_t)i * classes : NULL, weight, classes);
+}

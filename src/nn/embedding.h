@@ -1,0 +1,16 @@
+/* nn/embedding.h - a vector for each token. */
+#ifndef LNT_NN_EMBEDDING_H
+#define LNT_NN_EMBEDDING_H
+
+#include "nn/layer.h"
+
+#define lnt_embedding_forward LNT_REAL_NAME(lnt_embedding_forward)
+#define lnt_embedding_backward LNT_REAL_NAME(lnt_embedding_backward)
+
+/* y [n,width] = rows of table [vocabulary,width]; every token is below the vocabulary. */
+void lnt_embedding_forward(const lnt_ctx *ctx, const int32_t *tokens, const real *table, real *y,
+                           size_t n, size_t width);
+void lnt_embedding_backward(const lnt_ctx *ctx, const int32_t *tokens, const real *dy, real *dtable,
+                            size_t n, size_t width);
+
+#endif

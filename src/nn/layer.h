@@ -1,0 +1,44 @@
+/* nn/layer.h - what every layer is compiled with.
+ *
+ * Layers are pairs of functions, forward and backward side by side, on packed row-major matrices
+ * [n, width], n tokens in all.  They own nothing and allocate nothing.  A backward function is given
+ * what forward was given, adds to the gradients of parameters (so that batches accumulate) and
+ * overwrites those of inputs.  Work is cut into pieces that do not depend on the number of threads,
+ * and every sum has one order: the same bits for any number.
+ *
+ * The library has them in float; the tests compile them in double too (LNT_DOUBLE) and hold every
+ * gradient against differences. */
+#ifndef LNT_NN_LAYER_H
+#define LNT_NN_LAYER_H
+
+#include "core/context.h"
+#include "core/threads.h"
+#include "cpu/kernels.h"
+
+typedef LNT_REAL_NAME(lnt_kernels) kernels;
+
+#ifdef LNT_DOUBLE
+#define LNT_NN_DTYPE LNT_F64
+#else
+#define LNT_NN_DTYPE LNT_F32
+#endif
+
+enum {
+    LNT_NN_ROWS = 32, /* tokens a piece of work */
+    LNT_NN_COLUMNS = 64, /* columns a piece, where a sum runs over the tokens */
+    LNT_NN_BLOCK = 256 /* numbers a piece, where each is on its own */
+};
+
+static inline const kernels *nn_kernels(const lnt_ctx *ctx)
+{
+    return LNT_REAL_NAME(lnt_kernels_get)(ctx->isa);
+}
+
+static inline int64_t nn_pieces(size_t count, size_t size)
+{
+    return (int64_t)((count + size - 1) / size);
+}
+
+static inline size_t nn_least(size_t a, size_t b) { return a < b ? a : b; }
+
+#endif

@@ -1,0 +1,109 @@
+/* nn/logistics.c - a pixel v (scaled to -1 .. 1) of 256 values has probability
+ *
+ *     p(v) = sum_k w_k [s((v + h - mu_k) / e^l_k) - s((v - h - mu_k) / e^l_k)],   h = 1/255
+ *
+ * s the logistic function, w = softmax; the lowest value takes all that is below it, the highest all
+ * above, so that p sums to 1.  l is kept above -7.  Per component in double: 30 numbers a pixel are
+ * nothing beside the layers that made them. */
+#include "nn/logistics.h"
+
+#include <math.h>
+
+enum { K = LNT_LOGISTICS_MIXTURES };
+static const double HALF = 1.0 / 255, LOWEST = -7;
+
+/* s(b) - s(a) of one component and its derivatives by mean and by l. */
+typedef struct part {
+    double log_p, dmean, dl;
+} part;
+
+static double logistic(double x) { return 1 / (1 + exp(-x)); }
+/* log of the logistic function, for any x. */
+static double log_logistic(double x) { return x > 0 ? -log1p(exp(-x)) : x - log1p(exp(x)); }
+
+static part component(int pixel, double mean, double l)
+{
+    const bool fixed = l < LOWEST;
+    if (fixed) l = LOWEST;
+    const double value = pixel * 2.0 / 255 - 1, inverse = exp(-l);
+    const double a = (value - HALF - mean) * inverse, b = (value + HALF - mean) * inverse;
+    const double sa = logistic(a), sb = logistic(b);
+    part r = { 0 };
+    double da, db; /* of log_p by a and b */
+    if (pixel == 0) {
+        r.log_p = log_logistic(b);
+        da = 0;
+        db = 1 - sb;
+    } else if (pixel == LNT_LOGISTICS_VALUES - 1) {
+        r.log_p = log_logistic(-a);
+        da = -sa;
+        db = 0;
+    } else { /* s(b) - s(a) = s(b) s(-a) (1 - e^(a-b)), with no cancellation */
+        const double gap = b - a, grow = 1 / expm1(gap);
+        r.log_p = log_logistic(b) + log_logistic(-a) + log(-expm1(-gap));
+        da = -sa - grow;
+        db = 1 - sb + grow;
+    }
+    r.dmean = -inverse * (da + db);
+    r.dl = fixed ? 0 : -(a * da + b * db);
+    return r;
+}
+
+static double largest(const double *x)
+{
+    double max = x[0];
+    for (int k = 1; k < K; k++) max = x[k] > max ? x[k] : max;
+    return max;
+}
+
+static double log_sum_exp(const double *x)
+{
+    const double max = largest(x);
+    double sum = 0;
+    for (int k = 0; k < K; k++) sum += exp(x[k] - max);
+    return max + log(sum);
+}
+
+static void row(const real *x, int32_t pixel, double *loss, real *dx, double weight)
+{
+    double w[K], joint[K];
+    part parts[K];
+    *loss = 0;
+    if (pixel < 0) {
+        for (int i = 0; dx && i < LNT_LOGISTICS_WIDTH; i++) dx[i] = 0;
+        return;
+    }
+    for (int k = 0; k < K; k++) {
+        w[k] = (double)x[k];
+        parts[k] = component(pixel, (double)x[K + k], (double)x[2 * K + k]);
+        joint[k] = w[k] + parts[k].log_p;
+    }
+    const double all = log_sum_exp(w), total = log_sum_exp(joint);
+    *loss = all - total;
+    for (int k = 0; dx && k < K; k++) {
+        const double share = exp(joint[k] - total);
+        dx[k] = (real)(weight * (exp(w[k] - all) - share));
+        dx[K + k] = (real)(-weight * share * parts[k].dmean);
+        dx[2 * K + k] = (real)(-weight * share * parts[k].dl);
+    }
+}
+
+void lnt_logistics_loss(const lnt_ctx *ctx, const real *x, const int32_t *pixel, double *loss,
+                        real *dx, double weight, size_t n)
+{
+    const int threads = lnt_threads_for(ctx, 3000 * (double)n);
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (int64_t i = 0; i < (int64_t)n; i++) {
+        const size_t at = (size_t)i * LNT_LOGISTICS_WIDTH;
+        row(x + at, pixel[i], loss + i, dx ? dx + at : NULL, weight);
+    }
+}
+
+void lnt_logistics_probability(const real *x, double *p)
+{
+    for (int v = 0; v < LNT_LOGISTICS_VALUES; v++) {
+        double loss;
+        row(x, v, &loss, NULL, 1);
+        p[v] = exp(-loss);
+    }
+}

@@ -1,0 +1,101 @@
+/* nn/norm.c - y = (x - mean) / sqrt(variance + eps) gain + bias (LayerNorm), and the same without
+ * mean and bias (RMSNorm), each over the width of a token.
+ *
+ * With u = (x - mean) r, r = 1/sqrt(..), g = dy gain:
+ *
+ *     dx = r (g - mean(g) - u mean(g u)),   dgain += dy u,   dbias += dy
+ *
+ * where RMSNorm has no mean(g).  O(n width); stat keeps mean and r of each token. */
+#include "nn/norm.h"
+
+#include <math.h>
+
+static const double EPS = 1e-5;
+
+static real mean_of(const real *x, size_t width)
+{
+    real part[8] = { 0 }, sum = 0;
+    size_t i = 0;
+    for (; i + 8 <= width; i += 8)
+        for (size_t j = 0; j < 8; j++) part[j] += x[i + j];
+    for (size_t j = 0; j < 8; j++) sum += part[j];
+    for (; i < width; i++) sum += x[i];
+    return sum / (real)width;
+}
+
+static void forward_row(const kernels *ker, lnt_norm kind, const real *x, const real *gain,
+                        const real *bias, real *y, real *stat, size_t width)
+{
+    const real mean = kind == LNT_NORM_LAYER ? mean_of(x, width) : 0;
+    for (size_t i = 0; i < width; i++) y[i] = x[i] - mean;
+    const double square = (double)ker->dot(y, y, width) / (double)width;
+    const real r = (real)(1 / sqrt(square + EPS));
+    stat[0] = mean;
+    stat[1] = r;
+    if (kind == LNT_NORM_LAYER)
+        for (size_t i = 0; i < width; i++) y[i] = y[i] * r * gain[i] + bias[i];
+    else
+        for (size_t i = 0; i < width; i++) y[i] = y[i] * r * gain[i];
+}
+
+void lnt_norm_forward(const lnt_ctx *ctx, lnt_norm kind, const real *x, const real *gain,
+                      const real *bias, real *y, real *stat, size_t n, size_t width)
+{
+    const kernels *ker = nn_kernels(ctx);
+    const int threads = lnt_threads_for(ctx, 8 * (double)n * (double)width);
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (int64_t i = 0; i < (int64_t)n; i++) {
+        const size_t at = (size_t)i * width;
+        forward_row(ker, kind, x + at, gain, bias, y + at, stat + 2 * i, width);
+    }
+}
+
+static void backward_row(lnt_norm kind, const real *x, const real *gain, const real *stat,
+                         const real *dy, real *dx, bool add, size_t width)
+{
+    const real mean = stat[0], r = stat[1];
+    real sum[4] = { 0 }, along[4] = { 0 };
+    for (size_t i = 0; i < width; i++) {
+        const real g = dy[i] * gain[i];
+        sum[i % 4] += g;
+        along[i % 4] += g * (x[i] - mean);
+    }
+    const real over = 1 / (real)width;
+    const real shift = kind == LNT_NORM_LAYER ? (sum[0] + sum[1] + (sum[2] + sum[3])) * over : 0;
+    const real slope = (along[0] + along[1] + (along[2] + along[3])) * r * r * over;
+    for (size_t i = 0; i < width; i++) {
+        const real d = r * (dy[i] * gain[i] - shift - slope * (x[i] - mean));
+        dx[i] = add ? dx[i] + d : d;
+    }
+}
+
+/* The gradients of gain and bias, for `count` columns from c0 on. */
+static void backward_columns(const real *x, const real *stat, const real *dy, real *dgain,
+                             real *dbias, size_t n, size_t width, size_t c0, size_t count)
+{
+    for (size_t i = 0; i < n; i++) {
+        const real mean = stat[2 * i], r = stat[2 * i + 1];
+        const real *row = x + i * width, *grad = dy + i * width;
+        for (size_t c = c0; c < c0 + count; c++) dgain[c] += grad[c] * (row[c] - mean) * r;
+        for (size_t c = c0; dbias && c < c0 + count; c++) dbias[c] += grad[c];
+    }
+}
+
+void lnt_norm_backward(const lnt_ctx *ctx, lnt_norm kind, const real *x, const real *gain,
+                       const real *stat, const real *dy, real *dx, bool add, real *dgain,
+                       real *dbias, size_t n, size_t width)
+{
+    const int threads = lnt_threads_for(ctx, 8 * (double)n * (double)width);
+    const int64_t pieces = nn_pieces(width, LNT_NN_COLUMNS);
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (int64_t p = 0; p < pieces; p++) {
+        const size_t c0 = (size_t)p * LNT_NN_COLUMNS;
+        backward_columns(x, stat, dy, dgain, kind == LNT_NORM_LAYER ? dbias : NULL, n, width, c0,
+                         nn_least(width - c0, LNT_NN_COLUMNS));
+    }
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (int64_t i = 0; i < (int64_t)n; i++) {
+        const size_t at = (size_t)i * width;
+        backward_row(kind, x + at, gain, stat + 2 * i, dy + at, dx + at, add, width);
+    }
+}

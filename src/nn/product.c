@@ -1,0 +1,111 @@
+/* nn/product.c - c[m,n] (+)= a[m,k] b[k,n], either factor as it stands or transposed.
+ *
+ * 2 m n k operations.  c is cut into blocks; a thread packs the parts of a and b that its block
+ * needs, KB of k at a time, a transposed in panels, and calls the tile kernels on them.  The sum over
+ * k of an element is in the same order wherever the block boundaries fall. */
+#include "nn/product.h"
+
+#include <string.h>
+
+enum {
+    MB = 144, /* rows of c in a block */
+    NB = 128, /* columns */
+    KB = 128, /* of k at once */
+    PANEL = 48, /* rows of a in a panel: whole tiles of any kernel */
+    FEW = 4     /* rows of c for which packing does not pay */
+};
+
+typedef struct job {
+    const kernels *ker;
+    real *c;
+    size_t ldc;
+    lnt_matrix a, b;
+    size_t m, n, k;
+    bool accumulate;
+} job;
+
+/* The columns of b from j0 on, of rows k0 .. k0+depth-1, as own [depth, width]. */
+static void pack(const job *t, real *own, size_t k0, size_t depth, size_t j0, size_t columns,
+                 size_t width)
+{
+    const real *from = t->b.at + k0 * t->b.row + j0 * t->b.col;
+    if (t->b.col == 1)
+        t->ker->load_rows(own, width, from, LNT_NN_DTYPE, (int64_t)t->b.row, 1, depth, columns, 1);
+    else
+        t->ker->load_columns(own, width, from, LNT_NN_DTYPE, (int64_t)t->b.col, (int64_t)t->b.row,
+                             columns, depth, 1);
+}
+
+/* Rows i0 .. of a, columns k0 .. k0+depth-1, in panels [depth, PANEL] that stand KB apart. */
+static void pack_panels(const job *t, real *own, size_t i0, size_t rows, size_t k0, size_t depth)
+{
+    const real *from = t->a.at + i0 * t->a.row + k0 * t->a.col;
+    for (size_t i = 0; i < rows; i += PANEL, from += PANEL * t->a.row) {
+        const size_t count = nn_least(rows - i, PANEL);
+        if (t->a.col == 1)
+            t->ker->load_columns(own + i * KB, PANEL, from, LNT_NN_DTYPE, (int64_t)t->a.row, 1,
+                                 count, depth, 1);
+        else
+            t->ker->load_rows(own + i * KB, PANEL, from, LNT_NN_DTYPE, (int64_t)t->a.col, 1, depth,
+                              count, 1);
+    }
+}
+
+/* Rows i0 .. of c [rows, width] (+)= a b over `depth` of k from k0 on. */
+static void multiply(const job *t, real *c, size_t ldc, size_t i0, size_t rows, size_t k0,
+                     size_t depth, const real *b, size_t ldb, size_t width, bool accumulate)
+{
+    _Alignas(LNT_ALIGN) real panels[KB * MB];
+    if (t->m <= FEW && t->a.col == 1) {
+        t->ker->gemm_nn(c, ldc, t->a.at + i0 * t->a.row + k0, t->a.row, b, ldb, rows, width, depth,
+                        accumulate);
+        return;
+    }
+    pack_panels(t, panels, i0, rows, k0, depth);
+    for (size_t i = 0; i < rows; i += PANEL)
+        t->ker->gemm_tn(c + i * ldc, ldc, panels + i * KB, PANEL, b, ldb,
+                        nn_least(rows - i, PANEL), width, depth, accumulate);
+}
+
+/* Columns j0 .. of c that are no whole number of vectors go through a copy. */
+static void copy_back(const job *t, const real *own, size_t width, size_t i0, size_t rows,
+                      size_t j0, size_t columns)
+{
+    for (size_t i = 0; i < rows; i++) {
+        real *c = t->c + (i0 + i) * t->ldc + j0;
+        for (size_t j = 0; j < columns; j++)
+            c[j] = own[i * width + j] + (t->accumulate ? c[j] : 0);
+    }
+}
+
+static void block(const job *t, size_t i0, size_t j0)
+{
+    _Alignas(LNT_ALIGN) real packed[KB * NB], edge[MB * NB];
+    const size_t rows = nn_least(t->m - i0, MB), columns = nn_least(t->n - j0, NB);
+    const bool whole = columns % t->ker->lanes == 0;
+    const size_t width = whole ? columns : lnt_round_up(columns, LNT_PAD);
+    const bool direct = whole && t->b.col == 1 && t->m <= FEW;
+    real *c = whole ? t->c + i0 * t->ldc + j0 : edge;
+    const size_t ldc = whole ? t->ldc : width;
+    size_t k0 = 0;
+    do {
+        const size_t depth = nn_least(t->k - k0, KB);
+        const real *b = direct ? t->b.at + k0 * t->b.row + j0 : packed;
+        if (!direct) pack(t, packed, k0, depth, j0, columns, width);
+        multiply(t, c, ldc, i0, rows, k0, depth, b, direct ? t->b.row : width, width,
+                 k0 > 0 || (whole && t->accumulate));
+        k0 += depth;
+    } while (k0 < t->k);
+    if (!whole) copy_back(t, edge, width, i0, rows, j0, columns);
+}
+
+void lnt_product(const lnt_ctx *ctx, real *c, size_t ldc, lnt_matrix a, lnt_matrix b, size_t m,
+                 size_t n, size_t k, bool accumulate)
+{
+    const job t = { nn_kernels(ctx), c, ldc, a, b, m, n, k, accumulate };
+    const int64_t down = nn_pieces(m, MB), across = nn_pieces(n, NB);
+    const int threads = lnt_threads_for(ctx, 2 * (double)m * (double)n * (double)k);
+#pragma omp parallel for schedule(dynamic) num_threads(threads)
+    for (int64_t unit = 0; unit < down * across; unit++)
+        block(&t, (size_t)(unit / across) * MB, (size_t)(unit % across) * NB);
+}

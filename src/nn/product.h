@@ -1,0 +1,20 @@
+/* nn/product.h - the matrix product that dense layers are made of. */
+#ifndef LNT_NN_PRODUCT_H
+#define LNT_NN_PRODUCT_H
+
+#include "nn/layer.h"
+
+#define lnt_matrix LNT_REAL_NAME(lnt_matrix)
+#define lnt_product LNT_REAL_NAME(lnt_product)
+
+/* Element [i,j] is at[i * row + j * col]; one of the strides is 1. */
+typedef struct lnt_matrix {
+    const real *at;
+    size_t row, col;
+} lnt_matrix;
+
+/* c[m,n], rows ldc apart, = a[m,k] b[k,n], added to c if `accumulate`. */
+void lnt_product(const lnt_ctx *ctx, real *c, size_t ldc, lnt_matrix a, lnt_matrix b, size_t m,
+                 size_t n, size_t k, bool accumulate);
+
+#endif

@@ -1,0 +1,209 @@
+/* test_block.c - residual blocks over every mechanism, in double: every gradient against
+ * differences. */
+#define LNT_DOUBLE 1
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gradient.h"
+#include "nn/block.h"
+#include "nn/position.h"
+#include "support.h"
+
+enum { B = 2, N = 5, TOKENS = B * N };
+
+typedef struct fixture {
+    lnt_ctx *ctx;
+    lnt_block_shape shape;
+    lnt_attention attention;
+    lnt_pass pass;
+    double *w[LNT_BLOCK_PARAMS], *g[LNT_BLOCK_PARAMS];
+    double *x, *grad, *r, *turn;
+    double temperature[8], dtemperature[8];
+    lnt_arena memory;
+    lnt_block_kept kept;
+    lnt_block_scratch scratch;
+} fixture;
+
+static void lay_out(fixture *f, lnt_arena *arena)
+{
+    lnt_block_keep(arena, &f->shape, TOKENS, &f->kept);
+    lnt_block_room(arena, &f->shape, TOKENS, &f->scratch);
+}
+
+static void open_attention(fixture *f, lnt_attn_desc desc)
+{
+    desc.dtype = LNT_F64;
+    desc.batch = B;
+    desc.heads = (int64_t)f->shape.heads;
+    desc.kv_heads = (int64_t)f->shape.kv_heads;
+    desc.dim = (int64_t)f->shape.head_dim;
+    desc.length_q = N;
+    desc.backward = 1;
+    for (int h = 0; h < 8; h++) f->temperature[h] = 1;
+    if (f->shape.temperature) desc.temperature = f->temperature;
+    f->attention = (lnt_attention){ .heads = f->shape.heads, .kv_heads = f->shape.kv_heads,
+                                    .dim = f->shape.head_dim, .learned = f->shape.temperature,
+                                    .temperature = f->temperature,
+                                    .dtemperature = f->dtemperature };
+    assert_ok(f->ctx, lnt_plan_create(f->ctx, &desc, &f->attention.plan));
+}
+
+static void open_fixture(fixture *f, lnt_block_shape shape, const lnt_attn_desc *desc,
+                         const int64_t *lengths)
+{
+    dice d = { 31 };
+    memset(f, 0, sizeof *f);
+    f->ctx = context_new(2, NULL);
+    f->shape = shape;
+    open_attention(f, *desc);
+    for (int i = 0; i < LNT_BLOCK_PARAMS; i++) {
+        const lnt_param p = lnt_block_param(&shape, i);
+        const size_t count = lnt_param_count(&p);
+        if (!count) continue;
+        f->w[i] = random_doubles(&d, count, 0.4);
+        f->g[i] = zero_doubles(count);
+        for (size_t j = 0; j < count; j++) f->w[i][j] += p.constant;
+    }
+    f->x = random_doubles(&d, TOKENS * shape.dim, 1);
+    f->r = random_doubles(&d, TOKENS * shape.dim, 1);
+    f->grad = zero_doubles(TOKENS * shape.dim);
+    f->turn = zero_doubles(N * shape.head_dim);
+    lnt_rotary_table(f->turn, 3, N, shape.head_dim);
+    f->pass = (lnt_pass){ .ctx = f->ctx, .batch = B, .length = N, .lengths = lengths,
+                          .training = true, .rng = lnt_rng_make(1), .turn = f->turn };
+    lnt_arena counting = { 0 };
+    lay_out(f, &counting);
+    assert_ok(f->ctx, lnt_arena_open(f->ctx, &counting, "test", &f->memory));
+    lay_out(f, &f->memory);
+}
+
+static void close_fixture(fixture *f)
+{
+    for (int i = 0; i < LNT_BLOCK_PARAMS; i++) {
+        free(f->w[i]);
+        free(f->g[i]);
+    }
+    free(f->x);
+    free(f->r);
+    free(f->grad);
+    free(f->turn);
+    lnt_arena_close(f->ctx, &f->memory);
+    lnt_plan_destroy(f->attention.plan);
+    lnt_ctx_destroy(f->ctx);
+}
+
+static double loss(void *user)
+{
+    fixture *f = user;
+    assert_ok(f->ctx, lnt_block_forward(&f->shape, &f->attention, &f->pass, f->w, f->x, &f->kept));
+    return inner_product(f->kept.out, f->r, TOKENS * f->shape.dim);
+}
+
+static void check(fixture *f, const char *what)
+{
+    slope slopes[LNT_BLOCK_PARAMS + 1];
+    int count = 0;
+    loss(f);
+    memcpy(f->grad, f->r, TOKENS * f->shape.dim * sizeof *f->r);
+    assert_ok(f->ctx, lnt_block_backward(&f->shape, &f->attention, &f->pass, f->w, f->g, f->x,
+                                         &f->kept, &f->scratch, f->grad));
+    slopes[count++] = (slope){ "x", f->x, f->grad, TOKENS * f->shape.dim };
+    for (int i = 0; i < LNT_BLOCK_PARAMS; i++) {
+        const lnt_param p = lnt_block_param(&f->shape, i);
+        if (p.name) slopes[count++] = (slope){ p.name, f->w[i], f->g[i], lnt_param_count(&p) };
+    }
+    check_slopes(what, loss, f, slopes, count, 1e-7);
+}
+
+static lnt_attn_desc describe(lnt_mechanism mechanism, int causal)
+{
+    lnt_attn_desc desc;
+    assert_int_equal(lnt_attn_desc_init(&desc, sizeof desc), LNT_OK);
+    desc.mechanism = mechanism;
+    desc.causal = causal;
+    return desc;
+}
+
+static lnt_block_shape shape_of(size_t kv_heads)
+{
+    return (lnt_block_shape){ .dim = 12, .heads = 4, .kv_heads = kv_heads, .head_dim = 4, .ff = 10,
+                              .depth = 2, .activation = LNT_ACT_GELU };
+}
+
+static void every_mechanism_has_the_right_gradients_in_a_block(void **state)
+{
+    (void)state;
+    for (int m = 0; lnt_mechanism_name((lnt_mechanism)m); m++)
+        for (int post = 0; post < 2; post++) {
+            fixture f;
+            lnt_block_shape shape = shape_of(post ? 2 : 4);
+            const lnt_attn_desc desc = describe((lnt_mechanism)m, !post);
+            shape.post = post;
+            shape.rotary = !post;
+            open_fixture(&f, shape, &desc, NULL);
+            check(&f, lnt_mechanism_name((lnt_mechanism)m));
+            close_fixture(&f);
+        }
+}
+
+static void a_learned_temperature_has_the_right_gradient(void **state)
+{
+    (void)state;
+    fixture f;
+    lnt_block_shape shape = shape_of(4);
+    lnt_attn_desc desc = describe(LNT_TAYLOR, 1);
+    desc.normalize = LNT_NORMALIZE_TAYLORSHIFT;
+    desc.terms = 3;
+    desc.output_norm = 1;
+    shape.temperature = true;
+    open_fixture(&f, shape, &desc, NULL);
+    check(&f, "taylorshift");
+    close_fixture(&f);
+}
+
+static void every_activation_and_norm_has_the_right_gradients(void **state)
+{
+    (void)state;
+    for (int act = LNT_ACT_RELU; act <= LNT_ACT_SWIGLU; act++)
+        for (int norm = 0; norm < 2; norm++) {
+            fixture f;
+            lnt_block_shape shape = shape_of(1);
+            const lnt_attn_desc desc = describe(LNT_LINEAR, 0);
+            shape.activation = (lnt_act)act;
+            shape.norm = (lnt_norm)norm;
+            open_fixture(&f, shape, &desc, NULL);
+            check(&f, "activation and norm");
+            close_fixture(&f);
+        }
+}
+
+static void dropped_branches_and_padded_batches_have_the_right_gradients(void **state)
+{
+    (void)state;
+    const int64_t lengths[B] = { 3, N };
+    for (int post = 0; post < 2; post++) {
+        fixture f;
+        lnt_block_shape shape = shape_of(2);
+        const lnt_attn_desc desc = describe(LNT_SOFTMAX, 0);
+        shape.post = post;
+        shape.dropout = 0.3;
+        shape.drop_path = 0.2;
+        open_fixture(&f, shape, &desc, lengths);
+        check(&f, "dropout");
+        close_fixture(&f);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_mechanism_has_the_right_gradients_in_a_block),
+        cmocka_unit_test(a_learned_temperature_has_the_right_gradient),
+        cmocka_unit_test(every_activation_and_norm_has_the_right_gradients),
+        cmocka_unit_test(dropped_branches_and_padded_batches_have_the_right_gradients),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

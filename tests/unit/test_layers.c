@@ -1,0 +1,352 @@
+/* test_layers.c - layers in double: what they compute, and every gradient against differences. */
+#define LNT_DOUBLE 1 /* before the headers: these are the layers in double */
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gradient.h"
+#include "nn/activation.h"
+#include "nn/conv.h"
+#include "nn/dense.h"
+#include "nn/dropout.h"
+#include "nn/ema.h"
+#include "nn/embedding.h"
+#include "nn/norm.h"
+#include "nn/position.h"
+#include "support.h"
+
+static const double TOLERANCE = 1e-8;
+
+/* A layer under test: `run` computes y from the arrays, the loss is y.r, so that dy is r. */
+typedef struct bench {
+    lnt_ctx *ctx;
+    size_t batch, length, n, in, out;
+    double *x, *w, *b, *y, *r;
+    double *dx, *dw, *db;
+    size_t xs, ws, bs, ys;
+    int kind;
+    double *extra;
+    void (*run)(struct bench *t);
+} bench;
+
+static bench bench_new(size_t batch, size_t length, size_t in, size_t out, size_t ws, size_t bs)
+{
+    dice d = { 5 };
+    bench t = { .ctx = context_new(2, NULL), .batch = batch, .length = length, .n = batch * length,
+                .in = in, .out = out, .ws = ws, .bs = bs };
+    t.xs = t.n * in;
+    t.ys = t.n * out;
+    t.x = random_doubles(&d, t.xs, 1);
+    t.w = random_doubles(&d, ws, 0.7);
+    t.b = random_doubles(&d, bs, 0.7);
+    t.r = random_doubles(&d, t.ys, 1);
+    t.y = zero_doubles(t.ys);
+    t.dx = zero_doubles(t.xs);
+    t.dw = zero_doubles(ws);
+    t.db = zero_doubles(bs);
+    return t;
+}
+
+static void bench_close(bench *t)
+{
+    double *all[] = { t->x, t->w, t->b, t->r, t->y, t->dx, t->dw, t->db, t->extra };
+    for (int i = 0; i < COUNT_OF(all); i++) free(all[i]);
+    lnt_ctx_destroy(t->ctx);
+}
+
+static double bench_loss(void *user)
+{
+    bench *t = user;
+    t->run(t);
+    return inner_product(t->y, t->r, t->ys);
+}
+
+static void bench_check(bench *t, const char *what)
+{
+    const slope slopes[] = { { "x", t->x, t->dx, t->xs },
+                             { "w", t->w, t->dw, t->ws },
+                             { "b", t->b, t->db, t->bs } };
+    check_slopes(what, bench_loss, t, slopes, 3, TOLERANCE);
+}
+
+static void run_dense(bench *t)
+{
+    lnt_dense_forward(t->ctx, t->x, t->w, t->b, t->y, t->n, t->in, t->out);
+}
+
+static void dense_is_a_product_and_its_gradients_are_right(void **state)
+{
+    (void)state;
+    static const size_t shapes[][3] = { { 1, 1, 1 }, { 3, 7, 5 }, { 2, 16, 32 }, { 150, 130, 129 },
+                                        { 5, 300, 17 } };
+    for (int s = 0; s < COUNT_OF(shapes); s++) {
+        const size_t n = shapes[s][0], in = shapes[s][1], out = shapes[s][2];
+        bench t = bench_new(1, n, in, out, in * out, out);
+        t.run = run_dense;
+        run_dense(&t);
+        for (size_t i = 0; i < n; i++)
+            for (size_t c = 0; c < out; c++) {
+                double want = t.b[c];
+                for (size_t k = 0; k < in; k++) want += t.x[i * in + k] * t.w[k * out + c];
+                assert_true(fabs(t.y[i * out + c] - want) < 1e-10 * (1 + fabs(want)));
+            }
+        lnt_dense_backward(t.ctx, t.x, t.w, t.r, t.dx, t.dw, t.db, n, in, out);
+        bench_check(&t, "dense");
+        bench_close(&t);
+    }
+}
+
+static void run_norm(bench *t)
+{
+    lnt_norm_forward(t->ctx, (lnt_norm)t->kind, t->x, t->w, t->b, t->y, t->extra, t->n, t->in);
+}
+
+static void norms_have_the_right_gradients(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < 2; kind++) {
+        bench t = bench_new(1, 5, 70, 70, 70, kind == LNT_NORM_LAYER ? 70 : 0);
+        t.kind = kind;
+        t.extra = zero_doubles(2 * t.n);
+        t.run = run_norm;
+        run_norm(&t);
+        lnt_norm_backward(t.ctx, (lnt_norm)kind, t.x, t.w, t.extra, t.r, t.dx, false, t.dw, t.db,
+                          t.n, t.in);
+        bench_check(&t, kind ? "RMSNorm" : "LayerNorm");
+        bench_close(&t);
+    }
+}
+
+static void a_normalised_token_has_mean_0_and_square_1(void **state)
+{
+    (void)state;
+    bench t = bench_new(1, 4, 50, 50, 50, 50);
+    t.extra = zero_doubles(2 * t.n);
+    for (size_t i = 0; i < 50; i++) t.w[i] = 1, t.b[i] = 0;
+    run_norm(&t);
+    for (size_t i = 0; i < t.n; i++) {
+        double mean = 0, square = 0;
+        for (size_t c = 0; c < 50; c++) {
+            mean += t.y[i * 50 + c] / 50;
+            square += t.y[i * 50 + c] * t.y[i * 50 + c] / 50;
+        }
+        assert_true(fabs(mean) < 1e-12 && fabs(square - 1) < 1e-4);
+    }
+    bench_close(&t);
+}
+
+static void run_act(bench *t)
+{
+    lnt_act_forward(t->ctx, (lnt_act)t->kind, t->x, t->y, t->n, t->out);
+}
+
+static void activations_have_the_right_gradients(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind <= LNT_ACT_SIGMOID; kind++) {
+        bench t = bench_new(1, 3, 300 * lnt_act_inputs((lnt_act)kind), 300, 0, 0);
+        t.kind = kind;
+        t.run = run_act;
+        lnt_act_backward(t.ctx, (lnt_act)kind, t.x, t.r, t.dx, t.n, t.out);
+        bench_check(&t, "activation");
+        bench_close(&t);
+    }
+}
+
+static void activations_are_their_formulas_and_survive_large_numbers(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(1, NULL);
+    const double x[] = { -1e4, -3, -0.5, 0, 0.5, 3, 1e4 };
+    double y[7], dx[7], one[7];
+    for (int i = 0; i < 7; i++) one[i] = 1;
+    lnt_act_forward(ctx, LNT_ACT_GELU, x, y, 1, 7);
+    for (int i = 1; i < 6; i++)
+        assert_true(fabs(y[i] - x[i] * 0.5 * (1 + erf(x[i] / sqrt(2)))) < 5e-4);
+    assert_true(y[0] == 0 && y[6] == 1e4);
+    lnt_act_backward(ctx, LNT_ACT_GELU, x, one, dx, 1, 7);
+    assert_true(dx[0] == 0 && dx[6] == 1);
+    lnt_act_forward(ctx, LNT_ACT_SILU, x, y, 1, 7);
+    for (int i = 1; i < 6; i++) assert_true(fabs(y[i] - x[i] / (1 + exp(-x[i]))) < 1e-14);
+    lnt_ctx_destroy(ctx);
+}
+
+static void run_conv(bench *t)
+{
+    lnt_conv_forward(t->ctx, t->x, t->w, t->b, t->y, t->kind, t->batch, t->length, t->in, t->out);
+}
+
+static void convolution_has_the_right_gradients(void **state)
+{
+    (void)state;
+    static const size_t lengths[] = { 1, 2, 9 };
+    for (int l = 0; l < 3; l++)
+        for (int causal = 0; causal < 2; causal++) {
+            bench t = bench_new(2, lengths[l], 5, 7, 3 * 5 * 7, 7);
+            t.kind = causal;
+            t.run = run_conv;
+            lnt_conv_backward(t.ctx, t.x, t.w, t.r, t.dx, t.dw, t.db, causal, t.batch, t.length,
+                              t.in, t.out);
+            bench_check(&t, "convolution");
+            bench_close(&t);
+        }
+}
+
+static void a_causal_convolution_sees_no_later_token(void **state)
+{
+    (void)state;
+    bench t = bench_new(1, 6, 3, 3, 27, 3);
+    t.kind = 1;
+    run_conv(&t);
+    double *before = zero_doubles(t.ys);
+    memcpy(before, t.y, t.ys * sizeof *before);
+    for (size_t c = 0; c < 3; c++) t.x[4 * 3 + c] += 1;
+    run_conv(&t);
+    assert_memory_equal(before, t.y, 4 * 3 * sizeof *before);
+    assert_true(before[4 * 3] != t.y[4 * 3] && before[5 * 3] != t.y[5 * 3]);
+    free(before);
+    bench_close(&t);
+}
+
+static lnt_ema_weights ema_weights(const bench *t, const double *w)
+{
+    const size_t size = t->in * (size_t)t->kind;
+    return (lnt_ema_weights){ w, w + size, w + 2 * size, w + 3 * size, t->b };
+}
+
+static void run_ema(bench *t)
+{
+    const lnt_ema_weights w = ema_weights(t, t->w);
+    lnt_ema_forward(t->ctx, &w, t->x, t->y, NULL, t->batch, t->length, t->in, (size_t)t->kind);
+}
+
+static void moving_averages_have_the_right_gradients(void **state)
+{
+    (void)state;
+    const size_t width = 6, hidden = 3, size = width * hidden;
+    bench t = bench_new(2, 9, width, width, 4 * size, width);
+    t.kind = (int)hidden;
+    t.run = run_ema;
+    t.extra = zero_doubles((size_t)lnt_ctx_threads(t.ctx) * t.length * hidden);
+    const lnt_ema_weights w = ema_weights(&t, t.w);
+    const lnt_ema_grads g = { t.dw, t.dw + size, t.dw + 2 * size, t.dw + 3 * size, t.db };
+    lnt_ema_backward(t.ctx, &w, t.x, t.r, t.dx, &g, t.extra, t.batch, t.length, width, hidden);
+    bench_check(&t, "moving average");
+    bench_close(&t);
+}
+
+static void a_moving_average_in_two_parts_is_the_whole(void **state)
+{
+    (void)state;
+    bench t = bench_new(1, 9, 4, 4, 4 * 8, 4);
+    t.kind = 2;
+    run_ema(&t);
+    double *parts = zero_doubles(t.ys), *h = zero_doubles(8);
+    const lnt_ema_weights w = ema_weights(&t, t.w);
+    lnt_ema_forward(t.ctx, &w, t.x, parts, h, 1, 5, 4, 2);
+    lnt_ema_forward(t.ctx, &w, t.x + 20, parts + 20, h, 1, 4, 4, 2);
+    for (size_t i = 0; i < t.ys; i++) assert_true(fabs(parts[i] - t.y[i]) < 1e-14);
+    free(parts);
+    free(h);
+    bench_close(&t);
+}
+
+static void embedding_and_positions_have_the_right_gradients(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(2, NULL);
+    enum { B = 2, N = 3, V = 4, D = 70 };
+    const int32_t tokens[B * N] = { 3, 0, 3, 1, 3, 0 };
+    dice d = { 9 };
+    double *table = random_doubles(&d, V * D, 1), *place = random_doubles(&d, N * D, 1);
+    double *r = random_doubles(&d, B * N * D, 1), *y = zero_doubles(B * N * D);
+    double *dtable = zero_doubles(V * D), *dplace = zero_doubles(N * D);
+    lnt_embedding_forward(ctx, tokens, table, y, B * N, D);
+    lnt_position_add(ctx, y, place, B, N, D);
+    for (int i = 0; i < B * N; i++)
+        for (int c = 0; c < D; c++)
+            assert_true(y[i * D + c] == table[tokens[i] * D + c] + place[i % N * D + c]);
+    lnt_embedding_backward(ctx, tokens, r, dtable, B * N, D);
+    lnt_position_backward(ctx, r, dplace, B, N, D);
+    for (int c = 0; c < D; c++) { /* both are linear: the gradients are sums of r */
+        assert_true(fabs(dtable[3 * D + c] - (r[c] + r[2 * D + c] + r[4 * D + c])) < 1e-12);
+        assert_true(dtable[2 * D + c] == 0);
+        assert_true(fabs(dplace[D + c] - (r[D + c] + r[4 * D + c])) < 1e-12);
+    }
+    double *all[] = { table, place, r, y, dtable, dplace };
+    for (int i = 0; i < COUNT_OF(all); i++) free(all[i]);
+    lnt_ctx_destroy(ctx);
+}
+
+static void a_rotation_depends_on_the_distance_and_turns_back(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(1, NULL);
+    enum { D = 8, N = 6 };
+    dice d = { 11 };
+    double *x = random_doubles(&d, D, 1), *k = random_doubles(&d, D, 1);
+    double q[N * D], turned[N * D], table[N * D];
+    for (int i = 0; i < N * D; i++) q[i] = x[i % D], turned[i] = k[i % D];
+    lnt_rotary_table(table, 1000000, N, D);
+    lnt_rotary_turn(ctx, q, D, table, 1, 1, N, 1, D);
+    lnt_rotary_turn(ctx, turned, D, table, 1, 1, N, 1, D);
+    for (int i = 0; i + 2 < N; i++)
+        assert_true(fabs(inner_product(q + i * D, turned + (i + 2) * D, D) -
+                         inner_product(q, turned + 2 * D, D)) < 1e-8);
+    assert_true(fabs(inner_product(q, turned, D) - inner_product(q, turned + D, D)) > 1e-3);
+    lnt_rotary_turn(ctx, q, D, table, -1, 1, N, 1, D);
+    for (int i = 0; i < N * D; i++) assert_true(fabs(q[i] - x[i % D]) < 1e-12);
+    free(x);
+    free(k);
+    lnt_ctx_destroy(ctx);
+}
+
+static void dropout_keeps_the_mean_and_draws_the_same_again(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(2, NULL);
+    enum { N = 40001 };
+    double *x = zero_doubles(N), *again = zero_doubles(N), sum = 0;
+    for (int i = 0; i < N; i++) x[i] = again[i] = 1;
+    const lnt_rng rng = lnt_rng_make(3);
+    lnt_dropout(ctx, rng, 0.25, x, N);
+    lnt_dropout(ctx, rng, 0.25, again, N);
+    assert_memory_equal(x, again, N * sizeof *x);
+    for (int i = 0; i < N; i++) {
+        assert_true(x[i] == 0 || fabs(x[i] - 4.0 / 3) < 1e-15);
+        sum += x[i];
+    }
+    assert_true(fabs(sum / N - 1) < 0.02);
+    for (int i = 0; i < N; i++) x[i] = 1;
+    lnt_drop_path(ctx, rng, 0.5, x, N / 4, 4);
+    int kept = 0;
+    for (int b = 0; b < N / 4; b++) {
+        for (int i = 1; i < 4; i++) assert_true(x[4 * b + i] == x[4 * b]);
+        kept += x[4 * b] == 2;
+        assert_true(x[4 * b] == 2 || x[4 * b] == 0);
+    }
+    assert_true(abs(kept - N / 8) < 200);
+    free(x);
+    free(again);
+    lnt_ctx_destroy(ctx);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(dense_is_a_product_and_its_gradients_are_right),
+        cmocka_unit_test(norms_have_the_right_gradients),
+        cmocka_unit_test(a_normalised_token_has_mean_0_and_square_1),
+        cmocka_unit_test(activations_have_the_right_gradients),
+        cmocka_unit_test(activations_are_their_formulas_and_survive_large_numbers),
+        cmocka_unit_test(convolution_has_the_right_gradients),
+        cmocka_unit_test(a_causal_convolution_sees_no_later_token),
+        cmocka_unit_test(moving_averages_have_the_right_gradients),
+        cmocka_unit_test(a_moving_average_in_two_parts_is_the_whole),
+        cmocka_unit_test(embedding_and_positions_have_the_right_gradients),
+        cmocka_unit_test(a_rotation_depends_on_the_distance_and_turns_back),
+        cmocka_unit_test(dropout_keeps_the_mean_and_draws_the_same_again),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
