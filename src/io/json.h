@@ -18,7 +18,7 @@ typedef enum lnt_json_type {
     LNT_JSON_FALSE,
     LNT_JSON_TRUE,
     LNT_JSON_INTEGER, /* written without fraction and exponent, and fits int64_t */
-    LNT_JSON_REAL,    /* any other number; its value is not kept, for no header has one */
+    LNT_JSON_REAL,    /* any other number */
     LNT_JSON_STRING,
     LNT_JSON_ARRAY,
     LNT_JSON_OBJECT
@@ -30,6 +30,7 @@ typedef struct lnt_json_node {
     const char *key;  /* of a member of an object, else NULL */
     const char *text; /* string: UTF-8, ends in NUL, has none inside */
     int64_t integer;
+    double real; /* any number's value; exact up to 15 digits, within a few units in the last beyond */
     size_t count; /* of children */
     const struct lnt_json_node *child, *next;
 } lnt_json_node;

@@ -1,0 +1,215 @@
+/* io/fields.c - see fields.h. */
+#include "io/fields.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "io/file.h"
+
+typedef struct place {
+    lnt_ctx *ctx;
+    const char *path, *section;
+} place;
+
+static const lnt_field *find(const lnt_field *table, const char *key)
+{
+    while (table->key && strcmp(table->key, key) != 0) table++;
+    return table->key ? table : NULL;
+}
+
+static void join_keys(const lnt_field *table, char *text, size_t capacity)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (const lnt_field *f = table; f->key && used < capacity; f++)
+        used += (size_t)snprintf(text + used, capacity - used, "%s%s", f == table ? "" : ", ",
+                                 f->key);
+}
+
+static void join_choices(const lnt_field *f, char *text, size_t capacity)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (int i = 0; f->choice(i) && used < capacity; i++)
+        used += (size_t)snprintf(text + used, capacity - used, "%s%s", i ? ", " : "", f->choice(i));
+}
+
+static lnt_status refuse(const place *at, const char *key, const char *problem)
+{
+    return lnt_fail(at->ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": %s.%s %s", at->path, at->section, key,
+                    problem);
+}
+
+static lnt_status read_number(const place *at, const lnt_field *f, const lnt_json_node *node,
+                              char *into)
+{
+    char problem[160];
+    const bool whole = f->kind == LNT_FIELD_WHOLE;
+    if (node->type != LNT_JSON_INTEGER && (whole || node->type != LNT_JSON_REAL))
+        return refuse(at, f->key, whole ? "must be a whole number" : "must be a number");
+    if (!(node->real >= f->least && node->real <= f->most)) {
+        snprintf(problem, sizeof problem, "is %.15g, must be %.15g to %.15g", node->real, f->least,
+                 f->most);
+        return refuse(at, f->key, problem);
+    }
+    if (whole) memcpy(into + f->offset, &node->integer, sizeof node->integer);
+    else memcpy(into + f->offset, &node->real, sizeof node->real);
+    return LNT_OK;
+}
+
+static lnt_status read_choice(const place *at, const lnt_field *f, const lnt_json_node *node,
+                              char *into)
+{
+    char words[160], problem[280];
+    for (int i = 0; node->type == LNT_JSON_STRING && f->choice(i); i++)
+        if (!strcmp(f->choice(i), node->text)) {
+            memcpy(into + f->offset, &i, sizeof i);
+            return LNT_OK;
+        }
+    join_choices(f, words, sizeof words);
+    snprintf(problem, sizeof problem, "is %s%.40s%s, must be one of %s",
+             node->type == LNT_JSON_STRING ? "'" : "",
+             node->type == LNT_JSON_STRING ? node->text : "no string",
+             node->type == LNT_JSON_STRING ? "'" : "", words);
+    return refuse(at, f->key, problem);
+}
+
+static lnt_status read_reals(const place *at, const lnt_field *f, const lnt_json_node *node,
+                             char *into)
+{
+    char problem[80];
+    int64_t count = 0;
+    snprintf(problem, sizeof problem, "must be a list of 1 to %.0f numbers", f->most);
+    if (node->type != LNT_JSON_ARRAY || node->count < 1 || (double)node->count > f->most)
+        return refuse(at, f->key, problem);
+    for (const lnt_json_node *c = node->child; c; c = c->next, count++) {
+        if ((c->type != LNT_JSON_INTEGER && c->type != LNT_JSON_REAL) || !isfinite(c->real))
+            return refuse(at, f->key, problem);
+        memcpy(into + f->offset + (size_t)count * sizeof(double), &c->real, sizeof(double));
+    }
+    memcpy(into + f->count, &count, sizeof count);
+    return LNT_OK;
+}
+
+static lnt_status read_field(const place *at, const lnt_field *f, const lnt_json_node *node,
+                             char *into)
+{
+    const int flag = node->type == LNT_JSON_TRUE;
+    switch (f->kind) {
+    case LNT_FIELD_WHOLE:
+    case LNT_FIELD_REAL: return read_number(at, f, node, into);
+    case LNT_FIELD_CHOICE: return read_choice(at, f, node, into);
+    case LNT_FIELD_REALS: return read_reals(at, f, node, into);
+    case LNT_FIELD_OBJECT:
+        return node->type == LNT_JSON_OBJECT ? LNT_OK : refuse(at, f->key, "must be an object");
+    case LNT_FIELD_FLAG: break;
+    }
+    if (!flag && node->type != LNT_JSON_FALSE) return refuse(at, f->key, "must be true or false");
+    memcpy(into + f->offset, &flag, sizeof flag);
+    return LNT_OK;
+}
+
+lnt_status lnt_fields_read(lnt_ctx *ctx, const char *path, const char *section,
+                           const lnt_json_node *object, const lnt_field *table, void *into)
+{
+    const place at = { ctx, path, section };
+    char keys[300];
+    if (!object) return LNT_OK;
+    if (object->type != LNT_JSON_OBJECT)
+        return lnt_fail(ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": %s must be an object", path, section);
+    for (const lnt_json_node *node = object->child; node; node = node->next) {
+        const lnt_field *f = find(table, node->key);
+        if (!f) {
+            join_keys(table, keys, sizeof keys);
+            return lnt_fail(ctx, LNT_ERR_FORMAT,
+                            "'%.100s': %s has an unknown key '%.40s'; it takes %s", path, section,
+                            node->key, keys);
+        }
+        const lnt_status status = read_field(&at, f, node, into);
+        if (status) return status;
+    }
+    return LNT_OK;
+}
+
+/* ---- writing ------------------------------------------------------------------------------- */
+
+/* With a point, whatever the locale. */
+static void put_real(lnt_json_text *out, double value)
+{
+    char text[40];
+    snprintf(text, sizeof text, "%.15g", value);
+    for (char *c = text; *c; c++)
+        if (*c == ',') *c = '.';
+    lnt_json_put(out, text);
+}
+
+static void put_reals(lnt_json_text *out, const lnt_field *f, const char *from)
+{
+    int64_t count;
+    memcpy(&count, from + f->count, sizeof count);
+    lnt_json_put(out, "[");
+    for (int64_t i = 0; i < count; i++) {
+        double value;
+        memcpy(&value, from + f->offset + (size_t)i * sizeof value, sizeof value);
+        if (i) lnt_json_put(out, ",");
+        put_real(out, value);
+    }
+    lnt_json_put(out, "]");
+}
+
+/* Whether the field has a value that can be written. */
+static bool has_value(const lnt_field *f, const char *from)
+{
+    double real;
+    int64_t count;
+    memcpy(&real, from + f->offset, f->kind == LNT_FIELD_REAL ? sizeof real : 0);
+    memcpy(&count, from + f->count, f->kind == LNT_FIELD_REALS ? sizeof count : 0);
+    return !(f->kind == LNT_FIELD_OBJECT || (f->kind == LNT_FIELD_REAL && isnan(real)) ||
+             (f->kind == LNT_FIELD_REALS && count == 0));
+}
+
+static void put_value(lnt_json_text *out, const lnt_field *f, const char *from)
+{
+    char text[32];
+    int64_t whole;
+    double real;
+    int index;
+    switch (f->kind) {
+    case LNT_FIELD_WHOLE:
+        memcpy(&whole, from + f->offset, sizeof whole);
+        snprintf(text, sizeof text, "%" PRId64, whole);
+        lnt_json_put(out, text);
+        break;
+    case LNT_FIELD_REAL:
+        memcpy(&real, from + f->offset, sizeof real);
+        put_real(out, real);
+        break;
+    case LNT_FIELD_FLAG:
+        memcpy(&index, from + f->offset, sizeof index);
+        lnt_json_put(out, index ? "true" : "false");
+        break;
+    case LNT_FIELD_CHOICE:
+        memcpy(&index, from + f->offset, sizeof index);
+        lnt_json_put_string(out, f->choice(index));
+        break;
+    case LNT_FIELD_REALS: put_reals(out, f, from); break;
+    case LNT_FIELD_OBJECT: break;
+    }
+}
+
+void lnt_fields_write(lnt_json_text *out, const lnt_field *table, const void *from, bool open)
+{
+    bool first = true;
+    lnt_json_put(out, "{");
+    for (const lnt_field *f = table; f->key; f++) {
+        if (!has_value(f, from)) continue;
+        if (!first) lnt_json_put(out, ",");
+        first = false;
+        lnt_json_put_string(out, f->key);
+        lnt_json_put(out, ":");
+        put_value(out, f, from);
+    }
+    if (!open) lnt_json_put(out, "}");
+}

@@ -1,0 +1,37 @@
+/* io/fields.h - a table that reads an object of a JSON document into a struct, and writes it back.
+ *
+ * A key that is not in the table, a value of the wrong kind or out of bounds: LNT_ERR_FORMAT and a
+ * sentence that names the file, the key, the value and what is allowed. */
+#ifndef LNT_IO_FIELDS_H
+#define LNT_IO_FIELDS_H
+
+#include "io/json.h"
+
+typedef enum lnt_field_kind {
+    LNT_FIELD_WHOLE,  /* int64_t, least .. most */
+    LNT_FIELD_REAL,   /* double, least .. most */
+    LNT_FIELD_FLAG,   /* int, from true or false */
+    LNT_FIELD_CHOICE, /* int, the index of a word */
+    LNT_FIELD_REALS,  /* double[], as many as `most` at the most; how many in an int64_t at `count` */
+    LNT_FIELD_OBJECT  /* another table, or somebody else's business: not read here */
+} lnt_field_kind;
+
+typedef struct lnt_field {
+    const char *key; /* NULL ends the table */
+    lnt_field_kind kind;
+    size_t offset;
+    double least, most;
+    const char *(*choice)(int index); /* NULL past the last */
+    size_t count;
+} lnt_field;
+
+/* `section` names the object in sentences: "model".  Keys that are absent leave the struct as it is;
+ * object NULL: all are. */
+lnt_status lnt_fields_read(lnt_ctx *ctx, const char *path, const char *section,
+                           const lnt_json_node *object, const lnt_field *table, void *into);
+
+/* {"key":value,...} of all fields but objects, NaN left out.  `open` leaves the last brace to the
+ * caller. */
+void lnt_fields_write(lnt_json_text *out, const lnt_field *table, const void *from, bool open);
+
+#endif

@@ -1,0 +1,208 @@
+/* model/config.c - see config.h. */
+#include "model/config.h"
+
+#include <math.h>
+
+#include "io/fields.h"
+#include "io/file.h"
+#include "nn/logistics.h"
+
+static const char *word(const char *const *words, int count, int index)
+{
+    return index >= 0 && index < count ? words[index] : NULL;
+}
+
+#define WORDS(name, count, ...)                              \
+    static const char *name(int index)                       \
+    {                                                        \
+        static const char *const words[] = { __VA_ARGS__ };  \
+        return word(words, count, index);                    \
+    }
+
+WORDS(kind_word, 2, "decoder", "encoder")
+WORDS(activation_word, 4, "relu", "gelu", "silu", "swiglu")
+WORDS(norm_word, 2, "layer", "rms")
+WORDS(place_word, 2, "pre", "post")
+WORDS(position_word, 4, "none", "learned", "sinusoidal", "rotary")
+WORDS(embedding_word, 2, "table", "cnn")
+WORDS(input_word, 2, "tokens", "features")
+WORDS(output_word, 4, "tokens", "logistics", "class", "frames")
+
+static const char *mechanism_word(int i) { return lnt_mechanism_name((lnt_mechanism)i); }
+static const char *map_word(int i) { return lnt_feature_map_name((lnt_feature_map)i); }
+static const char *normalize_word(int i) { return lnt_normalize_name((lnt_normalize)i); }
+
+#define WHOLE(k, low, high) \
+    { .key = #k, .kind = LNT_FIELD_WHOLE, .offset = offsetof(lnt_config, k), .least = low, .most = high }
+#define REAL(k, low, high) \
+    { .key = #k, .kind = LNT_FIELD_REAL, .offset = offsetof(lnt_config, k), .least = low, .most = high }
+#define CHOICE(k, member, words) \
+    { .key = k, .kind = LNT_FIELD_CHOICE, .offset = offsetof(lnt_config, member), .choice = words }
+#define FLAG(k, member) { .key = k, .kind = LNT_FIELD_FLAG, .offset = offsetof(lnt_config, member) }
+#define INNER(k) offsetof(lnt_config, attention.k)
+
+static const lnt_field model_fields[] = {
+    CHOICE("kind", kind, kind_word),
+    WHOLE(dim, 1, 1 << 16),
+    WHOLE(layers, 1, 1024),
+    WHOLE(heads, 1, 4096),
+    WHOLE(kv_heads, 0, 4096),
+    WHOLE(head_dim, 0, 4096),
+    WHOLE(ff, 0, 1 << 18),
+    WHOLE(length, 1, 1 << 24),
+    CHOICE("activation", activation, activation_word),
+    CHOICE("norm", norm, norm_word),
+    CHOICE("norm_place", post, place_word),
+    CHOICE("position", position, position_word),
+    CHOICE("embedding", embedding, embedding_word),
+    FLAG("tied", tied),
+    REAL(dropout, 0, 0.95),
+    REAL(drop_path, 0, 0.95),
+    CHOICE("input", input, input_word),
+    CHOICE("output", output, output_word),
+    WHOLE(inputs, 0, 1 << 24),
+    WHOLE(outputs, 0, 1 << 24),
+    { .key = "attention", .kind = LNT_FIELD_OBJECT },
+    { .key = NULL },
+};
+
+static const lnt_field attention_fields[] = {
+    { .key = "mechanism", .kind = LNT_FIELD_CHOICE, .offset = INNER(mechanism),
+      .choice = mechanism_word },
+    { .key = "scale", .kind = LNT_FIELD_REAL, .offset = INNER(scale), .least = -1e6, .most = 1e6 },
+    { .key = "feature_map", .kind = LNT_FIELD_CHOICE, .offset = INNER(feature_map),
+      .choice = map_word },
+    { .key = "features", .kind = LNT_FIELD_WHOLE, .offset = INNER(features), .most = 1 << 16 },
+    { .key = "eps", .kind = LNT_FIELD_REAL, .offset = INNER(eps), .most = 1 },
+    { .key = "terms", .kind = LNT_FIELD_WHOLE, .offset = INNER(terms), .most = LNT_CONFIG_TERMS },
+    { .key = "coefficients", .kind = LNT_FIELD_REALS,
+      .offset = offsetof(lnt_config, coefficients), .most = LNT_CONFIG_TERMS,
+      .count = offsetof(lnt_config, coefficient_count) },
+    { .key = "normalize", .kind = LNT_FIELD_CHOICE, .offset = INNER(normalize),
+      .choice = normalize_word },
+    FLAG("learned_temperature", learned_temperature),
+    FLAG("output_norm", attention.output_norm),
+    FLAG("compensated", attention.compensated),
+    { .key = NULL },
+};
+
+lnt_status lnt_config_default(lnt_ctx *ctx, lnt_config *out)
+{
+    *out = (lnt_config){ .dim = 128, .layers = 4, .heads = 8, .length = 128,
+                         .activation = LNT_ACT_GELU, .position = LNT_POSITION_LEARNED };
+    if (lnt_attn_desc_init(&out->attention, sizeof out->attention))
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "the attention of a model has no defaults");
+    return LNT_OK;
+}
+
+lnt_status lnt_config_read(lnt_ctx *ctx, const char *path, const lnt_json_node *object,
+                           lnt_config *config)
+{
+    lnt_status status = lnt_fields_read(ctx, path, "model", object, model_fields, config);
+    const lnt_json_node *inner = object ? lnt_json_member(object, "attention") : NULL;
+    if (!status)
+        status = lnt_fields_read(ctx, path, "model.attention", inner, attention_fields, config);
+    return status;
+}
+
+/* ---- what cannot be -------------------------------------------------------------------------- */
+
+static lnt_status refuse(lnt_ctx *ctx, const char *path, const char *sentence)
+{
+    return lnt_fail(ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": model: %s", path, sentence);
+}
+
+static lnt_status check_heads(lnt_ctx *ctx, const char *path, lnt_config *c)
+{
+    if (c->kv_heads == 0) c->kv_heads = c->heads;
+    if (c->heads % c->kv_heads)
+        return lnt_fail(ctx, LNT_ERR_FORMAT,
+                        LNT_FILE_FMT ": model.kv_heads is %lld, must divide heads, which is %lld",
+                        path, (long long)c->kv_heads, (long long)c->heads);
+    if (c->head_dim == 0 && c->dim % c->heads)
+        return lnt_fail(ctx, LNT_ERR_FORMAT,
+                        LNT_FILE_FMT ": model.dim is %lld, must be a multiple of heads, which is "
+                                     "%lld, or head_dim must be given",
+                        path, (long long)c->dim, (long long)c->heads);
+    if (c->head_dim == 0) c->head_dim = c->dim / c->heads;
+    if (c->position == LNT_POSITION_ROTARY && c->head_dim % 2)
+        return refuse(ctx, path, "rotary positions turn pairs, and head_dim is odd");
+    return LNT_OK;
+}
+
+static lnt_status check_ends(lnt_ctx *ctx, const char *path, const lnt_config *c)
+{
+    const bool generates = c->output == LNT_OUTPUT_TOKENS || c->output == LNT_OUTPUT_LOGISTICS;
+    if (generates != (c->kind == LNT_DECODER))
+        return refuse(ctx, path, generates ? "this task predicts the next token; kind must be decoder"
+                                           : "this task sees whole sequences; kind must be encoder");
+    if (c->kind == LNT_DECODER && c->embedding == LNT_EMBEDDING_CNN)
+        return refuse(ctx, path, "embedding cnn looks ahead; kind must be encoder");
+    if (c->tied && (c->output != LNT_OUTPUT_TOKENS || c->inputs != c->outputs))
+        return refuse(ctx, path, "tied needs a task whose outputs are its input tokens");
+    if (c->inputs < 1 || c->outputs < 1)
+        return refuse(ctx, path, "inputs and outputs must be at least 1");
+    if (c->output == LNT_OUTPUT_LOGISTICS && c->outputs != LNT_LOGISTICS_WIDTH)
+        return refuse(ctx, path, "a mixture of logistics has 30 outputs");
+    return LNT_OK;
+}
+
+static lnt_status check_attention(lnt_ctx *ctx, const char *path, lnt_config *c)
+{
+    const lnt_attn_desc *a = &c->attention;
+    if (c->learned_temperature &&
+        (a->mechanism != LNT_TAYLOR || a->normalize != LNT_NORMALIZE_TAYLORSHIFT))
+        return refuse(ctx, path, "learned_temperature needs mechanism taylor and normalize "
+                                 "taylorshift");
+    if (a->mechanism == LNT_TAYLOR && a->terms == 0) c->attention.terms = 4;
+    if (c->coefficient_count && c->coefficient_count != c->attention.terms)
+        return lnt_fail(ctx, LNT_ERR_FORMAT,
+                        LNT_FILE_FMT ": model.attention has %lld coefficients for %lld terms", path,
+                        (long long)c->coefficient_count, (long long)c->attention.terms);
+    return LNT_OK;
+}
+
+lnt_status lnt_config_resolve(lnt_ctx *ctx, const char *path, lnt_config *config)
+{
+    lnt_status status = check_heads(ctx, path, config);
+    if (!status) status = check_ends(ctx, path, config);
+    if (!status) status = check_attention(ctx, path, config);
+    if (config->ff == 0) config->ff = 4 * config->dim;
+    config->attention.causal = config->kind == LNT_DECODER;
+    config->attention.heads = config->heads;
+    config->attention.kv_heads = config->kv_heads;
+    config->attention.dim = config->head_dim;
+    return status;
+}
+
+void lnt_config_write(lnt_json_text *out, const lnt_config *config)
+{
+    lnt_fields_write(out, model_fields, config, true);
+    lnt_json_put(out, ",\"attention\":");
+    lnt_fields_write(out, attention_fields, config, false);
+    lnt_json_put(out, "}");
+}
+
+lnt_block_shape lnt_config_block(const lnt_config *c)
+{
+    return (lnt_block_shape){ .dim = (size_t)c->dim,
+                              .heads = (size_t)c->heads,
+                              .kv_heads = (size_t)c->kv_heads,
+                              .head_dim = (size_t)c->head_dim,
+                              .ff = (size_t)c->ff,
+                              .depth = (size_t)c->layers,
+                              .activation = (lnt_act)c->activation,
+                              .norm = (lnt_norm)c->norm,
+                              .post = c->post != 0,
+                              .rotary = c->position == LNT_POSITION_ROTARY,
+                              .temperature = c->learned_temperature != 0,
+                              .dropout = c->dropout,
+                              .drop_path = c->drop_path };
+}
+
+lnt_attn_desc lnt_config_attention(const lnt_config *c)
+{
+    lnt_attn_desc desc = c->attention;
+    if (c->coefficient_count) desc.coefficients = c->coefficients;
+    return desc;
+}

@@ -1,0 +1,62 @@
+/* model/config.h - what a model is made of, from JSON and back. */
+#ifndef LNT_MODEL_CONFIG_H
+#define LNT_MODEL_CONFIG_H
+
+#include "io/json.h"
+#include "nn/block.h"
+
+typedef enum lnt_model_kind {
+    LNT_DECODER = 0, /* causal: every token is predicted from those before it */
+    LNT_ENCODER = 1  /* every token sees all */
+} lnt_model_kind;
+
+typedef enum lnt_position {
+    LNT_POSITION_NONE = 0,
+    LNT_POSITION_LEARNED = 1,
+    LNT_POSITION_SINUSOIDAL = 2,
+    LNT_POSITION_ROTARY = 3
+} lnt_position;
+
+typedef enum lnt_embedding {
+    LNT_EMBEDDING_TABLE = 0, /* a vector for each token, or a dense layer over features */
+    LNT_EMBEDDING_CNN = 1    /* the same, then three convolutions over neighbours */
+} lnt_embedding;
+
+typedef enum lnt_model_input { LNT_INPUT_TOKENS = 0, LNT_INPUT_FEATURES = 1 } lnt_model_input;
+
+typedef enum lnt_model_output {
+    LNT_OUTPUT_TOKENS = 0,   /* the next token, at every token */
+    LNT_OUTPUT_LOGISTICS = 1, /* the next pixel: 30 numbers of a mixture, at every token */
+    LNT_OUTPUT_CLASS = 2,    /* one of `outputs` for the whole sequence */
+    LNT_OUTPUT_FRAMES = 3    /* one of `outputs` at every token, the first a blank */
+} lnt_model_output;
+
+enum { LNT_CONFIG_TERMS = 32, LNT_CONFIG_TEXT = 4096 };
+
+typedef struct lnt_config {
+    int kind;
+    int64_t dim, layers, heads, kv_heads, head_dim, ff;
+    int64_t length; /* tokens of a sequence in training; learned positions end there */
+    int activation, norm, post, position, embedding, tied;
+    double dropout, drop_path;
+    int input, output;       /* these are the task's to set */
+    int64_t inputs, outputs; /* words in and out, or features, or classes */
+    lnt_attn_desc attention; /* mechanism and its options; `coefficients` is set when it is used */
+    double coefficients[LNT_CONFIG_TERMS];
+    int64_t coefficient_count;
+    int learned_temperature;
+} lnt_config;
+
+lnt_status lnt_config_default(lnt_ctx *ctx, lnt_config *out);
+/* Over what is in *config already; section "model" of the file. */
+lnt_status lnt_config_read(lnt_ctx *ctx, const char *path, const lnt_json_node *object,
+                           lnt_config *config);
+/* Fills in what follows from the rest and refuses what cannot be. */
+lnt_status lnt_config_resolve(lnt_ctx *ctx, const char *path, lnt_config *config);
+void lnt_config_write(lnt_json_text *out, const lnt_config *config);
+
+lnt_block_shape lnt_config_block(const lnt_config *config);
+/* The attention of one layer; points into config. */
+lnt_attn_desc lnt_config_attention(const lnt_config *config);
+
+#endif

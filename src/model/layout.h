@@ -1,0 +1,48 @@
+/* model/layout.h - the parameters of a model: their names, shapes, and places in one array. */
+#ifndef LNT_MODEL_LAYOUT_H
+#define LNT_MODEL_LAYOUT_H
+
+#include "model/config.h"
+
+/* Those outside the blocks. */
+enum {
+    LNT_PARAM_EMBED,      /* [inputs,dim] */
+    LNT_PARAM_EMBED_BIAS, /* of features */
+    LNT_PARAM_CONV,       /* three of [3,dim,dim], each followed by its bias */
+    LNT_PARAM_CONV_LAST = LNT_PARAM_CONV + 5,
+    LNT_PARAM_POSITION, /* [length,dim] */
+    LNT_PARAM_NORM_GAIN,
+    LNT_PARAM_NORM_BIAS,
+    LNT_PARAM_HEAD, /* [dim,outputs]; tied: none */
+    LNT_PARAM_HEAD_BIAS,
+    LNT_PARAM_OUTER
+};
+
+enum { LNT_PARAM_NAME = 48 };
+
+typedef struct lnt_layout_entry {
+    char name[LNT_PARAM_NAME]; /* "blocks.3.qkv.weight" */
+    lnt_param param;
+    size_t offset, count; /* in the array; count 0: there is none */
+} lnt_layout_entry;
+
+typedef struct lnt_layout {
+    lnt_layout_entry *entries; /* the outer ones, then LNT_BLOCK_PARAMS for each block */
+    size_t entry_count;
+    size_t size;       /* numbers in the array, padding between parameters included */
+    size_t parameters; /* numbers that are learned */
+} lnt_layout;
+
+lnt_status lnt_layout_open(lnt_ctx *ctx, const lnt_config *config, lnt_layout *out);
+void lnt_layout_close(lnt_ctx *ctx, lnt_layout *layout);
+
+/* Parameter i of a block. */
+static inline size_t lnt_layout_block(size_t layer, int i)
+{
+    return LNT_PARAM_OUTER + layer * LNT_BLOCK_PARAMS + (size_t)i;
+}
+
+/* Fills an array of layout->size numbers as a new model begins. */
+void lnt_layout_begin(const lnt_layout *layout, uint64_t seed, float *weights);
+
+#endif

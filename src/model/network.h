@@ -1,0 +1,72 @@
+/* model/network.h - a model's layers run one after another, forward and back.
+ *
+ * Compiled as the layers are: the library has it in float, the tests in double too. */
+#ifndef LNT_MODEL_NETWORK_H
+#define LNT_MODEL_NETWORK_H
+
+#include "model/layout.h"
+
+#define lnt_batch LNT_REAL_NAME(lnt_batch)
+#define lnt_network LNT_REAL_NAME(lnt_network)
+#define lnt_network_open LNT_REAL_NAME(lnt_network_open)
+#define lnt_network_close LNT_REAL_NAME(lnt_network_close)
+#define lnt_network_forward LNT_REAL_NAME(lnt_network_forward)
+#define lnt_network_backward LNT_REAL_NAME(lnt_network_backward)
+
+/* What goes in: tokens or features. */
+typedef struct lnt_batch {
+    size_t batch, length;
+    const int32_t *tokens;  /* [batch,length]; or */
+    const real *features;   /* [batch,length,inputs] */
+    const int64_t *lengths; /* [batch], NULL: full */
+    int64_t first;          /* position of the first token */
+} lnt_batch;
+
+enum { LNT_CONV_LAYERS = 3, LNT_CONV_KEPT = 2 * LNT_CONV_LAYERS - 1 };
+
+typedef struct lnt_network {
+    lnt_ctx *ctx;
+    const lnt_config *config;
+    const lnt_layout *layout;
+    size_t batch, length; /* at most */
+    bool backward;
+    lnt_block_shape shape;
+    lnt_attention attention; /* one plan for all layers: each run is whole in itself */
+    lnt_state **states;      /* [layers]: tokens follow those remembered; NULL: whole sequences */
+    lnt_arena memory;
+    real *conv[LNT_CONV_KEPT];       /* [n,dim]: what goes in, then before and after activations */
+    real *embedded;                  /* [n,dim]: what the first block sees */
+    lnt_block_kept *kept;            /* [layers]; without backward they share memory */
+    lnt_block_scratch scratch;
+    real *top, *stat;     /* [n,dim], [n,2]: the last norm */
+    real *pooled;         /* [batch,dim]: the mean of a sequence, or its last token */
+    real *logits;         /* [rows,outputs]: what forward gives, and backward is given dlogits in */
+    real *grad, *dpooled; /* [n,dim], [batch,dim] */
+    real *place;          /* [length,dim] or [length,head_dim]: of the positions of the last pass */
+    int64_t place_first;
+    size_t place_count;
+} lnt_network;
+
+/* With states [layers], which stay the caller's, tokens follow those that they remember, and only the
+ * last of each call gets logits.  config and layout must outlive the network. */
+lnt_status lnt_network_open(lnt_ctx *ctx, const lnt_config *config, const lnt_layout *layout,
+                            size_t batch, size_t length, bool backward, lnt_state **states,
+                            lnt_network *out);
+void lnt_network_close(lnt_network *net);
+
+/* Rows of logits that a pass gives. */
+static inline size_t lnt_network_rows(const lnt_network *net, const lnt_batch *in)
+{
+    const bool one = net->states || net->config->output == LNT_OUTPUT_CLASS;
+    return one ? in->batch : in->batch * in->length;
+}
+
+/* weights [layout->size]; training: dropout applies, drawn from rng.  Fills net->logits. */
+lnt_status lnt_network_forward(lnt_network *net, const real *weights, const lnt_batch *in,
+                               bool training, lnt_rng rng);
+/* After forward with the same arguments; net->logits now holds the gradient of the loss by them.
+ * grads, shaped as weights, is added to. */
+lnt_status lnt_network_backward(lnt_network *net, const real *weights, real *grads,
+                                const lnt_batch *in, bool training, lnt_rng rng);
+
+#endif

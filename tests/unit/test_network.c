@@ -1,0 +1,228 @@
+/* test_network.c - whole networks in double: every gradient against differences, and what a config
+ * may say. */
+#define LNT_DOUBLE 1
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gradient.h"
+#include "model/network.h"
+#include "nn/cross_entropy.h"
+#include "support.h"
+
+enum { B = 2, N = 6, V = 7, F = 5 };
+
+typedef struct fixture {
+    lnt_ctx *ctx;
+    lnt_config config;
+    lnt_layout layout;
+    lnt_network net;
+    lnt_batch in;
+    double *weights, *grads, *features;
+    int32_t tokens[B * N], targets[B * N];
+    bool training;
+} fixture;
+
+static lnt_status read_config(lnt_ctx *ctx, const char *text, lnt_config *config)
+{
+    lnt_json json;
+    assert_ok(ctx, lnt_config_default(ctx, config));
+    config->inputs = config->outputs = V;
+    lnt_status status = lnt_json_parse(ctx, "test.json", text, strlen(text), &json);
+    if (!status) status = lnt_config_read(ctx, "test.json", json.root, config);
+    lnt_json_free(ctx, &json);
+    return status ? status : lnt_config_resolve(ctx, "test.json", config);
+}
+
+static void open_fixture(fixture *f, const char *config)
+{
+    dice d = { 17 };
+    memset(f, 0, sizeof *f);
+    f->ctx = context_new(2, NULL);
+    assert_ok(f->ctx, read_config(f->ctx, config, &f->config));
+    assert_ok(f->ctx, lnt_layout_open(f->ctx, &f->config, &f->layout));
+    assert_ok(f->ctx,
+              lnt_network_open(f->ctx, &f->config, &f->layout, B, N, true, NULL, &f->net));
+    float *begin = calloc(f->layout.size, sizeof *begin);
+    assert_non_null(begin);
+    lnt_layout_begin(&f->layout, 3, begin);
+    f->weights = random_doubles(&d, f->layout.size, 0.1); /* biases and gains are moved as well */
+    f->grads = zero_doubles(f->layout.size);
+    f->features = random_doubles(&d, B * N * F, 1);
+    for (size_t i = 0; i < f->layout.size; i++) f->weights[i] += (double)begin[i];
+    free(begin);
+    for (int i = 0; i < B * N; i++) {
+        f->tokens[i] = (int32_t)dice_range(&d, 0, V - 1);
+        f->targets[i] = (int32_t)dice_range(&d, 0, V - 1);
+    }
+    f->in = (lnt_batch){ .batch = B, .length = N, .tokens = f->tokens };
+    if (f->config.input == LNT_INPUT_FEATURES) f->in.features = f->features;
+}
+
+static void close_fixture(fixture *f)
+{
+    free(f->weights);
+    free(f->grads);
+    free(f->features);
+    lnt_network_close(&f->net);
+    lnt_layout_close(f->ctx, &f->layout);
+    lnt_ctx_destroy(f->ctx);
+}
+
+static double run(fixture *f, bool gradient)
+{
+    double losses[B * N], sum = 0;
+    const size_t rows = lnt_network_rows(&f->net, &f->in);
+    const lnt_rng rng = lnt_rng_make(5);
+    assert_ok(f->ctx, lnt_network_forward(&f->net, f->weights, &f->in, f->training, rng));
+    lnt_cross_entropy(f->ctx, f->net.logits, f->targets, losses, NULL,
+                      gradient ? f->net.logits : NULL, 1, rows, V);
+    for (size_t i = 0; i < rows; i++) sum += losses[i];
+    if (gradient)
+        assert_ok(f->ctx, lnt_network_backward(&f->net, f->weights, f->grads, &f->in, f->training,
+                                               rng));
+    return sum;
+}
+
+static double loss(void *user) { return run(user, false); }
+
+static void check(fixture *f, const char *what)
+{
+    slope slopes[256];
+    int count = 0;
+    run(f, true);
+    for (size_t i = 0; i < f->layout.entry_count; i++) {
+        const lnt_layout_entry *e = &f->layout.entries[i];
+        if (e->count)
+            slopes[count++] = (slope){ e->name, f->weights + e->offset, f->grads + e->offset,
+                                       e->count };
+    }
+    check_slopes(what, loss, f, slopes, count, 1e-6);
+}
+
+static void decoders_have_the_right_gradients(void **state)
+{
+    (void)state;
+    static const char *const configs[] = {
+        "{\"dim\":8,\"layers\":2,\"heads\":2,\"length\":6}",
+        "{\"dim\":8,\"layers\":2,\"heads\":4,\"kv_heads\":2,\"position\":\"rotary\",\"tied\":true,"
+        "\"norm\":\"rms\",\"activation\":\"swiglu\",\"ff\":12,"
+        "\"attention\":{\"mechanism\":\"taylor\",\"terms\":3}}",
+        "{\"dim\":8,\"layers\":2,\"heads\":2,\"position\":\"sinusoidal\",\"norm_place\":\"post\","
+        "\"attention\":{\"mechanism\":\"linear\"}}",
+        "{\"dim\":8,\"layers\":1,\"heads\":2,\"attention\":{\"mechanism\":\"taylor\",\"terms\":3,"
+        "\"normalize\":\"taylorshift\",\"learned_temperature\":true,\"output_norm\":true}}",
+    };
+    for (int i = 0; i < COUNT_OF(configs); i++) {
+        fixture f;
+        open_fixture(&f, configs[i]);
+        check(&f, configs[i]);
+        close_fixture(&f);
+    }
+}
+
+static void classifiers_have_the_right_gradients(void **state)
+{
+    (void)state;
+    const int64_t lengths[B] = { 4, N };
+    fixture f;
+    open_fixture(&f, "{\"kind\":\"encoder\",\"output\":\"class\",\"dim\":8,\"layers\":2,\"heads\":2,"
+                     "\"embedding\":\"cnn\",\"length\":6}");
+    check(&f, "classifier");
+    close_fixture(&f);
+    open_fixture(&f, "{\"kind\":\"encoder\",\"output\":\"class\",\"dim\":8,\"layers\":2,\"heads\":2,"
+                     "\"length\":6,\"dropout\":0.2,\"drop_path\":0.2,\"position\":\"rotary\"}");
+    f.in.lengths = lengths;
+    f.training = true;
+    check(&f, "classifier, padded, with dropout");
+    close_fixture(&f);
+}
+
+static void a_network_over_features_has_the_right_gradients(void **state)
+{
+    (void)state;
+    fixture f;
+    open_fixture(&f, "{\"kind\":\"encoder\",\"input\":\"features\",\"output\":\"frames\",\"dim\":8,"
+                     "\"layers\":1,\"heads\":2,\"inputs\":5,\"position\":\"sinusoidal\"}");
+    check(&f, "frames");
+    close_fixture(&f);
+}
+
+static void padding_does_not_reach_the_answer(void **state)
+{
+    (void)state;
+    const int64_t lengths[B] = { 4, 3 };
+    fixture f;
+    open_fixture(&f, "{\"kind\":\"encoder\",\"output\":\"class\",\"dim\":8,\"layers\":2,\"heads\":2,"
+                     "\"length\":6}");
+    f.in.lengths = lengths;
+    const double before = run(&f, false);
+    f.tokens[4] = (f.tokens[4] + 1) % V;
+    f.tokens[N + 3] = (f.tokens[N + 3] + 1) % V;
+    assert_true(run(&f, false) == before);
+    f.tokens[3] = (f.tokens[3] + 1) % V;
+    assert_true(run(&f, false) != before);
+    close_fixture(&f);
+}
+
+static void a_config_reads_back_as_it_was_written(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(1, NULL);
+    lnt_config config, again;
+    char first[LNT_CONFIG_TEXT] = { 0 }, second[LNT_CONFIG_TEXT] = { 0 };
+    assert_ok(ctx, read_config(ctx, "{\"dim\":24,\"heads\":3,\"dropout\":0.125,\"attention\":{"
+                                    "\"mechanism\":\"taylor\",\"terms\":3,\"coefficients\":[1,1e-1,"
+                                    "-0.25]}}", &config));
+    assert_true(config.dropout == 0.125 && config.coefficients[1] == 0.1 && config.ff == 96);
+    lnt_config_write(&(lnt_json_text){ first, sizeof first - 1, 0 }, &config);
+    assert_ok(ctx, read_config(ctx, first, &again));
+    lnt_config_write(&(lnt_json_text){ second, sizeof second - 1, 0 }, &again);
+    assert_string_equal(first, second);
+    lnt_ctx_destroy(ctx);
+}
+
+static void what_cannot_be_is_refused_in_a_sentence(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *config, *word;
+    } cases[] = {
+        { "{\"dmi\":8}", "model has an unknown key 'dmi'; it takes kind, dim" },
+        { "{\"dim\":0}", "model.dim is 0, must be 1 to 65536" },
+        { "{\"dim\":1.5}", "model.dim must be a whole number" },
+        { "{\"dim\":10,\"heads\":3}", "must be a multiple of heads" },
+        { "{\"heads\":8,\"kv_heads\":3}", "must divide heads" },
+        { "{\"activation\":\"tanh\"}", "'tanh', must be one of relu, gelu, silu, swiglu" },
+        { "{\"tied\":1}", "model.tied must be true or false" },
+        { "{\"dropout\":1}", "model.dropout is 1, must be 0 to 0.95" },
+        { "{\"kind\":\"encoder\"}", "kind must be decoder" },
+        { "{\"embedding\":\"cnn\"}", "kind must be encoder" },
+        { "{\"dim\":9,\"heads\":3,\"position\":\"rotary\"}", "head_dim is odd" },
+        { "{\"attention\":[]}", "model.attention must be an object" },
+        { "{\"attention\":{\"terms\":3,\"coefficients\":[1]}}", "1 coefficients for 3 terms" },
+        { "{\"attention\":{\"learned_temperature\":true}}", "needs mechanism taylor" },
+        { "[]", "model must be an object" },
+    };
+    lnt_ctx *ctx = context_new(1, NULL);
+    lnt_config config;
+    for (int i = 0; i < COUNT_OF(cases); i++)
+        assert_refused(ctx, read_config(ctx, cases[i].config, &config), LNT_ERR_FORMAT,
+                       cases[i].word);
+    lnt_ctx_destroy(ctx);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(decoders_have_the_right_gradients),
+        cmocka_unit_test(classifiers_have_the_right_gradients),
+        cmocka_unit_test(a_network_over_features_has_the_right_gradients),
+        cmocka_unit_test(padding_does_not_reach_the_answer),
+        cmocka_unit_test(a_config_reads_back_as_it_was_written),
+        cmocka_unit_test(what_cannot_be_is_refused_in_a_sentence),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
