@@ -8,6 +8,7 @@ install(TARGETS linnet linnet_static EXPORT linnet-targets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS linnet_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(FILES include/linnet.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY include/linnet DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
 install(EXPORT linnet-targets NAMESPACE linnet:: DESTINATION ${package_dir})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/linnet-config-version.cmake

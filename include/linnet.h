@@ -1,8 +1,8 @@
 /* linnet.h - attention at constant cost per token.
  *
- * The one public header.  Everything here is prefixed lnt_ / LNT_.  The library never prints, never
- * exits and keeps no mutable globals; every fallible call returns a status, and the context keeps
- * one sentence about the last failure.
+ * The one public header; linnet/model.h, of transformers, is a part of it.  Everything here is
+ * prefixed lnt_ / LNT_.  The library never prints, never exits and keeps no mutable globals; every
+ * fallible call returns a status, and the context keeps one sentence about the last failure.
  *
  * Shapes are [batch, heads, length, dim].  A context, and the plans and states made from it, may be
  * used by one thread at a time; different contexts are independent. */
@@ -441,4 +441,7 @@ LNT_API void lnt_array_free(lnt_ctx *ctx, lnt_array *array);
 #ifdef __cplusplus
 }
 #endif
+
+#include "linnet/model.h"
+
 #endif

@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
-# The shared library exports exactly the functions that linnet.h declares with LNT_API, and needs
-# nothing but the C library, libm and OpenMP.
+# The shared library exports exactly the functions that linnet.h and its parts in linnet/ declare with
+# LNT_API, and needs nothing but the C library, libm and OpenMP.
 #
 #     tools/check-exports.sh liblinnet.so linnet.h
 set -euo pipefail
 
 library=$1 header=$2
+headers=("$header")
+for part in "${header%.h}"/*.h; do [ ! -e "$part" ] || headers+=("$part"); done
 
 # Without preprocessor lines and comments, a declaration is LNT_API ... name(
-declared=$(sed '/^ *#/d' "$header" | tr '\n' ' ' | sed 's:/\*[^*]*\*\+\([^/*][^*]*\*\+\)*/::g' |
+declared=$(sed '/^ *#/d' "${headers[@]}" | tr '\n' ' ' | sed 's:/\*[^*]*\*\+\([^/*][^*]*\*\+\)*/::g' |
            grep -oE 'LNT_API [^;(]*\(' | sed -E 's/.*[ *]([A-Za-z0-9_]+) *\($/\1/' | sort)
 exported=$(nm -D --defined-only "$library" | awk '{ print $NF }' | sort)
 [ -n "$declared" ] || { echo "$header: no LNT_API function found"; exit 1; }

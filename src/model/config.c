@@ -142,8 +142,13 @@ static lnt_status check_ends(lnt_ctx *ctx, const char *path, const lnt_config *c
         return refuse(ctx, path, "tied needs a task whose outputs are its input tokens");
     if (c->inputs < 1 || c->outputs < 1)
         return refuse(ctx, path, "inputs and outputs must be at least 1");
-    if (c->output == LNT_OUTPUT_LOGISTICS && c->outputs != LNT_LOGISTICS_WIDTH)
-        return refuse(ctx, path, "a mixture of logistics has 30 outputs");
+    if (c->output == LNT_OUTPUT_TOKENS && c->outputs > c->inputs)
+        return refuse(ctx, path, "outputs are tokens that come back in; they exceed inputs");
+    if (c->output == LNT_OUTPUT_LOGISTICS &&
+        (c->outputs != LNT_LOGISTICS_WIDTH || c->inputs < LNT_LOGISTICS_VALUES))
+        return refuse(ctx, path, "a mixture of logistics has 30 outputs and at least 256 inputs");
+    if (generates && c->input != LNT_INPUT_TOKENS)
+        return refuse(ctx, path, "a decoder reads tokens, not features");
     return LNT_OK;
 }
 

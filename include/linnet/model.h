@@ -1,0 +1,88 @@
+/* linnet/model.h - transformers over any mechanism: files, generation at constant cost, training.
+ *
+ * Part of linnet.h.  A model is a causal decoder or a bidirectional encoder, described by a JSON
+ * config and kept in one .safetensors file with its config and tokenizer. */
+#ifndef LINNET_MODEL_H
+#define LINNET_MODEL_H
+
+#include "../linnet.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- models -------------------------------------------------------------------------------- */
+
+typedef struct lnt_model lnt_model;
+
+LNT_API LNT_MUST_CHECK lnt_status lnt_model_load(lnt_ctx *ctx, const char *path, lnt_model **out);
+LNT_API LNT_MUST_CHECK lnt_status lnt_model_save(const lnt_model *model, const char *path);
+LNT_API void lnt_model_destroy(lnt_model *model);
+
+typedef struct lnt_model_info {
+    size_t size;         /* sizeof(lnt_model_info), set by the caller */
+    const char *task;    /* it was trained on; these texts live as long as the model */
+    const char *config;  /* JSON */
+    const char *mechanism;
+    const char *tokenizer; /* "none", "bytes", "bpe" */
+    int generates;         /* 1: a decoder, whose sessions below go on for ever */
+    int64_t parameters, layers, inputs, outputs;
+    int64_t length; /* of the sequences it was trained on */
+} lnt_model_info;
+
+LNT_API LNT_MUST_CHECK lnt_status lnt_model_describe(const lnt_model *model, lnt_model_info *info);
+
+/* tokens [batch,length], each below inputs; lengths [batch], NULL: full.  logits: [batch,length,
+ * outputs] where the model speaks at every token, [batch,outputs] where it classifies. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_model_forward(lnt_model *model, const int32_t *tokens,
+                                                    int64_t batch, int64_t length,
+                                                    const int64_t *lengths, float *logits);
+
+/* Text to tokens [bytes at most], and a token to its bytes, which live as long as the model. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_model_encode(const lnt_model *model, const char *text,
+                                                   size_t bytes, int32_t *tokens, size_t *count);
+LNT_API LNT_MUST_CHECK lnt_status lnt_model_decode(const lnt_model *model, int32_t token,
+                                                   const char **text, size_t *bytes);
+
+/* ---- generating ---------------------------------------------------------------------------- */
+
+/* What a decoder remembers of `batch` sequences that are being written: a state for each layer, of
+ * fixed size unless the mechanism is softmax. */
+typedef struct lnt_session lnt_session;
+
+LNT_API LNT_MUST_CHECK lnt_status lnt_session_create(lnt_model *model, int64_t batch,
+                                                     lnt_session **out);
+LNT_API void lnt_session_destroy(lnt_session *session);
+
+/* tokens [batch,count] follow what came before; long inputs are taken by chunks. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_session_feed(lnt_session *session, const int32_t *tokens,
+                                                   int64_t count);
+/* Of the next token, [batch,outputs]; NULL before the first feed. */
+LNT_API const float *lnt_session_logits(const lnt_session *session);
+
+typedef struct lnt_sampling {
+    size_t size;        /* sizeof(lnt_sampling), set by the caller */
+    double temperature; /* 0: the likeliest */
+    int64_t top_k;      /* draw among the k likeliest; 0: all */
+    double top_p;       /* ... among the likeliest that together have p; 1: all */
+    uint64_t seed;      /* the draw depends on it, the sequence and its length alone */
+} lnt_sampling;
+
+/* Draws the next token of each sequence, tokens [batch]; feed them to go on. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_session_sample(lnt_session *session,
+                                                     const lnt_sampling *sampling, int32_t *tokens);
+
+LNT_API int64_t lnt_session_tokens(const lnt_session *session);
+LNT_API size_t lnt_session_bytes(const lnt_session *session); /* what is remembered */
+/* What a softmax cache of the same model would hold by now. */
+LNT_API double lnt_session_cache_bytes(const lnt_session *session);
+
+/* To go on another day; .safetensors, written whole or not at all. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_session_save(const lnt_session *session, const char *path);
+LNT_API LNT_MUST_CHECK lnt_status lnt_session_load(lnt_model *model, const char *path,
+                                                   lnt_session **out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

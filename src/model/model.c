@@ -1,0 +1,150 @@
+/* model/model.c - a model in memory: making it, running it whole, and its text. */
+#include "model/model.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static lnt_status describe_config(lnt_model *model)
+{
+    lnt_json_text text = { model->text, sizeof model->text - 1, 0 };
+    lnt_config_write(&text, &model->config);
+    if (text.used >= sizeof model->text)
+        return lnt_fail(model->ctx, LNT_ERR_ARGUMENT, "model: its config is longer than %d bytes",
+                        LNT_CONFIG_TEXT - 1);
+    model->text[text.used] = '\0';
+    return LNT_OK;
+}
+
+lnt_status lnt_model_make(lnt_ctx *ctx, const lnt_config *config, const char *task,
+                          lnt_tokenizer *tokenizer, uint64_t seed, lnt_model **out)
+{
+    *out = NULL;
+    lnt_model *model = lnt_allocate(ctx, sizeof *model, "the model");
+    if (!model) {
+        lnt_tokenizer_close(ctx, tokenizer);
+        return LNT_ERR_MEMORY;
+    }
+    *model = (lnt_model){ .ctx = ctx, .config = *config, .tokenizer = *tokenizer };
+    *tokenizer = (lnt_tokenizer){ 0 };
+    snprintf(model->task, sizeof model->task, "%s", task);
+    lnt_status status = describe_config(model);
+    if (!status) status = lnt_layout_open(ctx, &model->config, &model->layout);
+    if (!status) {
+        model->weights = lnt_allocate(ctx, model->layout.size * sizeof(float), "the weights");
+        status = model->weights ? LNT_OK : LNT_ERR_MEMORY;
+    }
+    if (status) {
+        lnt_model_destroy(model);
+        return status;
+    }
+    lnt_layout_begin(&model->layout, seed, model->weights);
+    *out = model;
+    return LNT_OK;
+}
+
+void lnt_model_destroy(lnt_model *model)
+{
+    if (!model) return;
+    lnt_ctx *ctx = model->ctx;
+    lnt_network_close(&model->network);
+    lnt_release(ctx, model->weights, model->layout.size * sizeof(float));
+    if (model->layout.entries) lnt_layout_close(ctx, &model->layout);
+    lnt_tokenizer_close(ctx, &model->tokenizer);
+    lnt_release(ctx, model, sizeof *model);
+}
+
+lnt_status lnt_model_describe(const lnt_model *model, lnt_model_info *info)
+{
+    if (!model) return LNT_ERR_ARGUMENT;
+    if (!info || info->size != sizeof *info)
+        return lnt_fail(model->ctx, LNT_ERR_ARGUMENT, "model info: size must be %zu", sizeof *info);
+    const lnt_config *c = &model->config;
+    *info = (lnt_model_info){ .size = sizeof *info,
+                              .task = model->task,
+                              .config = model->text,
+                              .mechanism = lnt_mechanism_name(c->attention.mechanism),
+                              .tokenizer = lnt_tokenizer_word((int)model->tokenizer.kind),
+                              .generates = c->kind == LNT_DECODER,
+                              .parameters = (int64_t)model->layout.parameters,
+                              .layers = c->layers,
+                              .inputs = c->inputs,
+                              .outputs = c->outputs,
+                              .length = c->length };
+    return LNT_OK;
+}
+
+/* ---- forward ------------------------------------------------------------------------------- */
+
+static lnt_status check_forward(const lnt_model *model, const int32_t *tokens, int64_t batch,
+                                int64_t length, const int64_t *lengths, const float *logits)
+{
+    lnt_ctx *ctx = model->ctx;
+    const lnt_config *c = &model->config;
+    if (c->input != LNT_INPUT_TOKENS)
+        return lnt_fail(ctx, LNT_ERR_UNSUPPORTED, "model: it reads features, not tokens");
+    if (!tokens || !logits || batch < 1 || length < 1)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT,
+                        "tokens and logits must be given, batch and length be at least 1");
+    if (c->position == LNT_POSITION_LEARNED && length > c->length)
+        return lnt_fail(ctx, LNT_ERR_SHAPE, "length is %lld, the model has learned %lld positions",
+                        (long long)length, (long long)c->length);
+    for (int64_t i = 0; i < batch * length; i++)
+        if (tokens[i] < 0 || tokens[i] >= c->inputs)
+            return lnt_fail(ctx, LNT_ERR_ARGUMENT, "token %lld is %d, must be 0 to %lld",
+                            (long long)i, tokens[i], (long long)c->inputs - 1);
+    for (int64_t b = 0; lengths && b < batch; b++)
+        if (lengths[b] < 0 || lengths[b] > length)
+            return lnt_fail(ctx, LNT_ERR_ARGUMENT, "lengths[%lld] is %lld, must be 0 to %lld",
+                            (long long)b, (long long)lengths[b], (long long)length);
+    return LNT_OK;
+}
+
+lnt_status lnt_model_forward(lnt_model *model, const int32_t *tokens, int64_t batch, int64_t length,
+                             const int64_t *lengths, float *logits)
+{
+    if (!model) return LNT_ERR_ARGUMENT;
+    lnt_network *net = &model->network;
+    lnt_status status = check_forward(model, tokens, batch, length, lengths, logits);
+    if (status) return status;
+    if (net->batch < (size_t)batch || net->length < (size_t)length) {
+        lnt_network_close(net);
+        status = lnt_network_open(model->ctx, &model->config, &model->layout, (size_t)batch,
+                                  (size_t)length, false, NULL, net);
+        if (status) return status;
+    }
+    const lnt_batch in = { .batch = (size_t)batch, .length = (size_t)length, .tokens = tokens,
+                           .lengths = lengths };
+    status = lnt_network_forward(net, model->weights, &in, false, lnt_rng_make(0));
+    if (status) return status;
+    memcpy(logits, net->logits,
+           lnt_network_rows(net, &in) * (size_t)model->config.outputs * sizeof *logits);
+    return LNT_OK;
+}
+
+/* ---- text ---------------------------------------------------------------------------------- */
+
+lnt_status lnt_model_encode(const lnt_model *model, const char *text, size_t bytes, int32_t *tokens,
+                            size_t *count)
+{
+    if (!model) return LNT_ERR_ARGUMENT;
+    if (!text || !tokens || !count)
+        return lnt_fail(model->ctx, LNT_ERR_ARGUMENT, "text, tokens and count must not be NULL");
+    if (model->tokenizer.kind == LNT_TOKENS_NONE)
+        return lnt_fail(model->ctx, LNT_ERR_UNSUPPORTED, "model: task %s has no text", model->task);
+    *count = lnt_tokenizer_encode(&model->tokenizer, text, bytes, tokens);
+    return LNT_OK;
+}
+
+lnt_status lnt_model_decode(const lnt_model *model, int32_t token, const char **text, size_t *bytes)
+{
+    if (!model) return LNT_ERR_ARGUMENT;
+    if (!text || !bytes)
+        return lnt_fail(model->ctx, LNT_ERR_ARGUMENT, "text and bytes must not be NULL");
+    if (model->tokenizer.kind == LNT_TOKENS_NONE)
+        return lnt_fail(model->ctx, LNT_ERR_UNSUPPORTED, "model: task %s has no text", model->task);
+    if (token < 0 || (size_t)token >= lnt_tokenizer_count(&model->tokenizer))
+        return lnt_fail(model->ctx, LNT_ERR_ARGUMENT, "token is %d, must be 0 to %zu", token,
+                        lnt_tokenizer_count(&model->tokenizer) - 1);
+    *text = lnt_tokenizer_decode(&model->tokenizer, token, bytes);
+    return LNT_OK;
+}

@@ -1,0 +1,43 @@
+/* model/model.h - the inside of a model. */
+#ifndef LNT_MODEL_MODEL_H
+#define LNT_MODEL_MODEL_H
+
+#include "io/safetensors.h"
+#include "model/network.h"
+#include "model/tokenizer.h"
+
+enum { LNT_TASK_NAME = 32 };
+
+struct lnt_model {
+    lnt_ctx *ctx;
+    lnt_config config; /* resolved */
+    lnt_layout layout;
+    float *weights; /* [layout.size] */
+    lnt_tokenizer tokenizer;
+    char task[LNT_TASK_NAME];
+    char text[LNT_CONFIG_TEXT]; /* the config as JSON */
+    lnt_network network;        /* for lnt_model_forward; as large as was needed so far */
+};
+
+/* A model that begins from seed.  The tokenizer becomes the model's, also on failure. */
+lnt_status lnt_model_make(lnt_ctx *ctx, const lnt_config *config, const char *task,
+                          lnt_tokenizer *tokenizer, uint64_t seed, lnt_model **out);
+
+/* An array beside the weights, of the same layout, under its own prefix. */
+typedef struct lnt_model_array {
+    const char *prefix; /* "adam.m." */
+    float *data;
+} lnt_model_array;
+
+/* The model with arrays and metadata beside it: a checkpoint.  Each at most LNT_MODEL_EXTRA. */
+enum { LNT_MODEL_EXTRA = 4 };
+lnt_status lnt_model_write(const lnt_model *model, const char *path, const lnt_model_array *arrays,
+                           size_t array_count, const lnt_st_meta *meta, size_t meta_count);
+/* From a file in memory; `path` is for sentences. */
+lnt_status lnt_model_read(lnt_ctx *ctx, const char *path, const lnt_safetensors *st,
+                          lnt_model **out);
+/* An array that lnt_model_write wrote, into its data. */
+lnt_status lnt_model_read_array(const lnt_model *model, const char *path, const lnt_safetensors *st,
+                                const lnt_model_array *array);
+
+#endif

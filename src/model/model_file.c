@@ -1,0 +1,207 @@
+/* model/model_file.c - models as .safetensors: a tensor for each parameter under its name, and
+ * config, task and tokenizer in the metadata.  A file is checked whole before memory is taken for
+ * it: its config may claim anything. */
+#include <string.h>
+
+#include "io/file.h"
+#include "model/model.h"
+
+enum { OWN_META = 4 };
+#define FORMAT "linnet model 1"
+
+/* ---- writing ------------------------------------------------------------------------------- */
+
+static size_t add_entries(const lnt_layout *layout, const char *const *names, const float *data,
+                          lnt_st_entry *out)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < layout->entry_count; i++) {
+        const lnt_layout_entry *e = &layout->entries[i];
+        if (!e->count) continue;
+        out[count] = (lnt_st_entry){ .name = names ? names[i] : e->name, .dtype = LNT_ST_F32,
+                                     .rank = e->param.rank, .data = data + e->offset,
+                                     .bytes = e->count * sizeof *data };
+        for (int axis = 0; axis < e->param.rank; axis++)
+            out[count].shape[axis] = (int64_t)e->param.shape[axis];
+        count++;
+    }
+    return count;
+}
+
+enum { FULL_NAME = LNT_PARAM_NAME + 16 };
+
+static void join(char out[FULL_NAME], const char *prefix, const char *name)
+{
+    const size_t length = strlen(prefix), rest = strlen(name);
+    memcpy(out, prefix, length);
+    memcpy(out + length, name, rest + 1);
+}
+
+/* What writing needs beside the model: one block. */
+typedef struct room {
+    size_t bytes, text_bytes;
+    lnt_st_entry *entries;
+    const char **names; /* [arrays,entries] */
+    char (*joined)[FULL_NAME];
+    char *tokenizer;
+} room;
+
+static lnt_status open_room(const lnt_model *model, size_t arrays, room *out)
+{
+    const size_t count = model->layout.entry_count;
+    lnt_json_text text = { 0 };
+    lnt_tokenizer_write(&text, &model->tokenizer);
+    out->text_bytes = text.used + 1;
+    const size_t per = (arrays + 1) * sizeof *out->entries +
+                       arrays * (sizeof *out->names + sizeof *out->joined);
+    out->bytes = count * per + out->text_bytes;
+    char *memory = lnt_allocate(model->ctx, out->bytes, "the names in a file");
+    if (!memory) return LNT_ERR_MEMORY;
+    out->entries = (lnt_st_entry *)(void *)memory;
+    out->names = (const char **)(void *)(out->entries + count * (arrays + 1));
+    out->joined = (char(*)[FULL_NAME])(void *)(out->names + count * arrays);
+    out->tokenizer = (char *)(out->joined + count * arrays);
+    text = (lnt_json_text){ out->tokenizer, out->text_bytes - 1, 0 };
+    lnt_tokenizer_write(&text, &model->tokenizer);
+    out->tokenizer[text.used] = '\0';
+    return LNT_OK;
+}
+
+lnt_status lnt_model_write(const lnt_model *model, const char *path, const lnt_model_array *arrays,
+                           size_t array_count, const lnt_st_meta *meta, size_t meta_count)
+{
+    const size_t names = model->layout.entry_count;
+    room r;
+    lnt_status status = open_room(model, array_count, &r);
+    if (status) return status;
+    size_t count = add_entries(&model->layout, NULL, model->weights, r.entries);
+    for (size_t a = 0; a < array_count; a++) {
+        for (size_t i = 0; i < names; i++) {
+            join(r.joined[a * names + i], arrays[a].prefix, model->layout.entries[i].name);
+            r.names[a * names + i] = r.joined[a * names + i];
+        }
+        count += add_entries(&model->layout, r.names + a * names, arrays[a].data,
+                             r.entries + count);
+    }
+    lnt_st_meta all[OWN_META + LNT_MODEL_EXTRA] = { { "format", FORMAT },
+                                                    { "task", model->task },
+                                                    { "config", model->text },
+                                                    { "tokenizer", r.tokenizer } };
+    for (size_t i = 0; i < meta_count; i++) all[OWN_META + i] = meta[i];
+    status = lnt_safetensors_write(model->ctx, path, r.entries, count, all, OWN_META + meta_count);
+    lnt_release(model->ctx, r.entries, r.bytes);
+    return status;
+}
+
+lnt_status lnt_model_save(const lnt_model *model, const char *path)
+{
+    if (!model) return LNT_ERR_ARGUMENT;
+    if (!path) return lnt_fail(model->ctx, LNT_ERR_ARGUMENT, "path is NULL");
+    return lnt_model_write(model, path, NULL, 0, NULL, 0);
+}
+
+/* ---- reading ------------------------------------------------------------------------------- */
+
+static lnt_status find(lnt_ctx *ctx, const char *path, const lnt_safetensors *st,
+                       const lnt_layout_entry *e, const char *prefix, const lnt_st_entry **out)
+{
+    char name[FULL_NAME];
+    join(name, prefix, e->name);
+    const lnt_st_entry *entry = lnt_safetensors_find(st, name);
+    if (!entry) return lnt_fail(ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": has no tensor '%s'", path, name);
+    bool same = entry->rank == e->param.rank && entry->dtype == LNT_ST_F32;
+    for (int axis = 0; same && axis < entry->rank; axis++)
+        same = entry->shape[axis] == (int64_t)e->param.shape[axis];
+    if (!same)
+        return lnt_fail(ctx, LNT_ERR_FORMAT,
+                        LNT_FILE_FMT ": tensor '%s' has another shape or dtype than the config says",
+                        path, name);
+    *out = entry;
+    return LNT_OK;
+}
+
+static lnt_status check_tensors(lnt_ctx *ctx, const char *path, const lnt_safetensors *st,
+                                const lnt_config *config)
+{
+    lnt_layout layout;
+    const lnt_st_entry *entry;
+    lnt_status status = lnt_layout_open(ctx, config, &layout);
+    if (status) return status;
+    for (size_t i = 0; !status && i < layout.entry_count; i++)
+        if (layout.entries[i].count)
+            status = find(ctx, path, st, &layout.entries[i], "", &entry);
+    lnt_layout_close(ctx, &layout);
+    return status;
+}
+
+lnt_status lnt_model_read_array(const lnt_model *model, const char *path, const lnt_safetensors *st,
+                                const lnt_model_array *array)
+{
+    const lnt_layout *layout = &model->layout;
+    lnt_status status = LNT_OK;
+    memset(array->data, 0, layout->size * sizeof *array->data);
+    for (size_t i = 0; !status && i < layout->entry_count; i++) {
+        const lnt_layout_entry *e = &layout->entries[i];
+        const lnt_st_entry *entry;
+        if (!e->count) continue;
+        status = find(model->ctx, path, st, e, array->prefix, &entry);
+        if (!status) memcpy(array->data + e->offset, entry->data, entry->bytes);
+    }
+    return status;
+}
+
+static lnt_status read_config(lnt_ctx *ctx, const char *path, const char *text, lnt_config *out)
+{
+    lnt_json json;
+    lnt_status status = lnt_config_default(ctx, out);
+    if (!status) status = lnt_json_parse(ctx, path, text, strlen(text), &json);
+    if (status) return status;
+    status = lnt_config_read(ctx, path, json.root, out);
+    lnt_json_free(ctx, &json);
+    return status ? status : lnt_config_resolve(ctx, path, out);
+}
+
+/* A tokenizer that could give or take tokens that the model does not know. */
+static lnt_status check_tokens(lnt_ctx *ctx, const char *path, const lnt_tokenizer *t,
+                               const lnt_config *c)
+{
+    if (t->kind == LNT_TOKENS_NONE || (int64_t)lnt_tokenizer_count(t) == c->inputs) return LNT_OK;
+    return lnt_fail(ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": %zu tokens for a model of %lld", path,
+                    lnt_tokenizer_count(t), (long long)c->inputs);
+}
+
+lnt_status lnt_model_read(lnt_ctx *ctx, const char *path, const lnt_safetensors *st,
+                          lnt_model **out)
+{
+    lnt_config config;
+    lnt_tokenizer tokenizer;
+    const char *format = lnt_safetensors_meta(st, "format");
+    const char *text = lnt_safetensors_meta(st, "config");
+    const char *task = lnt_safetensors_meta(st, "task");
+    const char *tokens = lnt_safetensors_meta(st, "tokenizer");
+    *out = NULL;
+    if (!format || strcmp(format, FORMAT) != 0 || !text || !task || !tokens)
+        return lnt_fail(ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": is not a model of linnet", path);
+    lnt_status status = read_config(ctx, path, text, &config);
+    if (!status) status = check_tensors(ctx, path, st, &config);
+    if (!status) status = lnt_tokenizer_read(ctx, path, tokens, &tokenizer);
+    if (status) return status;
+    status = check_tokens(ctx, path, &tokenizer, &config);
+    if (status) lnt_tokenizer_close(ctx, &tokenizer);
+    else status = lnt_model_make(ctx, &config, task, &tokenizer, 0, out);
+    if (status) return status;
+    return lnt_model_read_array(*out, path, st, &(lnt_model_array){ "", (*out)->weights });
+}
+
+lnt_status lnt_model_load(lnt_ctx *ctx, const char *path, lnt_model **out)
+{
+    if (!ctx || !out) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "ctx and out must not be NULL");
+    *out = NULL;
+    if (!path) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "path is NULL");
+    lnt_safetensors st;
+    lnt_status status = lnt_safetensors_read(ctx, path, &st);
+    if (status) return status;
+    status = lnt_model_read(ctx, path, &st, out);
+    lnt_safetensors_free(ctx, &st);
+    return status;
+}

@@ -1,0 +1,20 @@
+/* model/sampler.h - one token drawn from logits. */
+#ifndef LNT_MODEL_SAMPLER_H
+#define LNT_MODEL_SAMPLER_H
+
+#include "core/context.h"
+
+/* A token and how likely it is. */
+typedef struct lnt_candidate {
+    double weight;
+    int32_t token;
+} lnt_candidate;
+
+/* LNT_ERR_ARGUMENT and a sentence unless the numbers are what they may be. */
+lnt_status lnt_sampling_check(lnt_ctx *ctx, const lnt_sampling *sampling);
+
+/* logits [count]; scratch [count]; u uniform in [0,1). */
+int32_t lnt_sampler_draw(const lnt_sampling *sampling, const double *logits, size_t count, double u,
+                         lnt_candidate *scratch);
+
+#endif

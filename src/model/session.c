@@ -1,0 +1,194 @@
+/* model/session.c - generating: a state for each layer instead of a cache, fed by chunks and then
+ * token by token.  A token costs the same however many came before. */
+#include "model/session.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/rng.h"
+#include "nn/logistics.h"
+
+static size_t choices(const lnt_model *model)
+{
+    return model->config.output == LNT_OUTPUT_LOGISTICS ? LNT_LOGISTICS_VALUES
+                                                        : (size_t)model->config.outputs;
+}
+
+lnt_attn_desc lnt_session_desc(const lnt_session *s, size_t l, double *temperature)
+{
+    const lnt_model *m = s->model;
+    lnt_attn_desc desc = lnt_config_attention(&m->config);
+    const lnt_layout_entry *e =
+        &m->layout.entries[lnt_layout_block(l, LNT_BLOCK_TEMPERATURE)];
+    desc.batch = (int64_t)s->batch;
+    desc.length_q = LNT_SESSION_CHUNK;
+    for (size_t h = 0; h < e->count; h++) temperature[h] = (double)m->weights[e->offset + h];
+    if (e->count) desc.temperature = temperature;
+    return desc;
+}
+
+static lnt_status open_states(lnt_session *s)
+{
+    lnt_ctx *ctx = s->model->ctx;
+    const size_t heads = (size_t)s->model->config.heads;
+    double *temperature = lnt_allocate(ctx, heads * sizeof *temperature, "temperatures");
+    lnt_status status = temperature ? LNT_OK : LNT_ERR_MEMORY;
+    for (size_t l = 0; !status && l < (size_t)s->model->config.layers; l++) {
+        const lnt_attn_desc desc = lnt_session_desc(s, l, temperature);
+        status = lnt_state_create(ctx, &desc, &s->states[l]);
+    }
+    lnt_release(ctx, temperature, heads * sizeof *temperature);
+    return status;
+}
+
+static lnt_status open_memory(lnt_session *s)
+{
+    const lnt_model *m = s->model;
+    const size_t layers = (size_t)m->config.layers, many = choices(m);
+    s->states = lnt_allocate(m->ctx, layers * sizeof *s->states, "the states");
+    if (!s->states) return LNT_ERR_MEMORY;
+    for (size_t l = 0; l < layers; l++) s->states[l] = NULL;
+    s->logits = lnt_allocate(m->ctx, s->batch * (size_t)m->config.outputs * sizeof *s->logits,
+                             "the logits");
+    s->chunk = lnt_allocate(m->ctx, s->batch * LNT_SESSION_CHUNK * sizeof *s->chunk, "a chunk");
+    s->scores = lnt_allocate(m->ctx, many * sizeof *s->scores, "the scores");
+    s->candidates = lnt_allocate(m->ctx, many * sizeof *s->candidates, "the candidates");
+    return s->logits && s->chunk && s->scores && s->candidates ? LNT_OK : LNT_ERR_MEMORY;
+}
+
+lnt_status lnt_session_create(lnt_model *model, int64_t batch, lnt_session **out)
+{
+    if (!model) return LNT_ERR_ARGUMENT;
+    lnt_ctx *ctx = model->ctx;
+    if (!out) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "out is NULL");
+    *out = NULL;
+    if (model->config.kind != LNT_DECODER)
+        return lnt_fail(ctx, LNT_ERR_UNSUPPORTED, "model: task %s has an encoder, which does not "
+                                                  "generate", model->task);
+    if (batch < 1 || batch > 1 << 20)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "batch is %lld, must be 1 to %d", (long long)batch,
+                        1 << 20);
+    lnt_session *s = lnt_allocate(ctx, sizeof *s, "the session");
+    if (!s) return LNT_ERR_MEMORY;
+    *s = (lnt_session){ .model = model, .batch = (size_t)batch };
+    lnt_status status = open_memory(s);
+    if (!status) status = open_states(s);
+    if (!status)
+        status = lnt_network_open(ctx, &model->config, &model->layout, (size_t)batch,
+                                  LNT_SESSION_CHUNK, false, s->states, &s->network);
+    if (status) {
+        lnt_session_destroy(s);
+        return status;
+    }
+    *out = s;
+    return LNT_OK;
+}
+
+void lnt_session_destroy(lnt_session *s)
+{
+    if (!s) return;
+    const lnt_model *m = s->model;
+    const size_t layers = (size_t)m->config.layers, many = choices(m);
+    lnt_network_close(&s->network);
+    for (size_t l = 0; s->states && l < layers; l++) lnt_state_destroy(s->states[l]);
+    lnt_release(m->ctx, s->states, layers * sizeof *s->states);
+    lnt_release(m->ctx, s->logits, s->batch * (size_t)m->config.outputs * sizeof *s->logits);
+    lnt_release(m->ctx, s->chunk, s->batch * LNT_SESSION_CHUNK * sizeof *s->chunk);
+    lnt_release(m->ctx, s->scores, many * sizeof *s->scores);
+    lnt_release(m->ctx, s->candidates, many * sizeof *s->candidates);
+    lnt_release(m->ctx, s, sizeof *s);
+}
+
+/* ---- going on ------------------------------------------------------------------------------ */
+
+static lnt_status check_feed(const lnt_session *s, const int32_t *tokens, int64_t count)
+{
+    const lnt_config *c = &s->model->config;
+    lnt_ctx *ctx = s->model->ctx;
+    if (count < 0 || (count && !tokens))
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "count is %lld, must be 0 or more, with tokens",
+                        (long long)count);
+    if (c->position == LNT_POSITION_LEARNED && s->tokens + count > c->length)
+        return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
+                        "the model has learned %lld positions and cannot go beyond them",
+                        (long long)c->length);
+    for (int64_t i = 0; i < count * (int64_t)s->batch; i++)
+        if (tokens[i] < 0 || tokens[i] >= c->inputs)
+            return lnt_fail(ctx, LNT_ERR_ARGUMENT, "token %lld is %d, must be 0 to %lld",
+                            (long long)i, tokens[i], (long long)c->inputs - 1);
+    return LNT_OK;
+}
+
+lnt_status lnt_session_feed(lnt_session *s, const int32_t *tokens, int64_t count)
+{
+    if (!s) return LNT_ERR_ARGUMENT;
+    lnt_status status = check_feed(s, tokens, count);
+    for (int64_t at = 0; !status && at < count;) {
+        const int64_t left = count - at, n = left < LNT_SESSION_CHUNK ? left : LNT_SESSION_CHUNK;
+        for (size_t b = 0; b < s->batch; b++)
+            memcpy(s->chunk + b * (size_t)n, tokens + (int64_t)b * count + at,
+                   (size_t)n * sizeof *tokens);
+        const lnt_batch in = { .batch = s->batch, .length = (size_t)n, .tokens = s->chunk,
+                               .first = s->tokens };
+        status = lnt_network_forward(&s->network, s->model->weights, &in, false, lnt_rng_make(0));
+        s->tokens += n;
+        at += n;
+    }
+    if (!status && count)
+        memcpy(s->logits, s->network.logits,
+               s->batch * (size_t)s->model->config.outputs * sizeof *s->logits);
+    return status;
+}
+
+const float *lnt_session_logits(const lnt_session *s)
+{
+    return s && s->tokens ? s->logits : NULL;
+}
+
+/* The logits of sequence b, or what stands for them. */
+static void score(const lnt_session *s, size_t b)
+{
+    const size_t outputs = (size_t)s->model->config.outputs;
+    const float *logits = s->logits + b * outputs;
+    if (s->model->config.output != LNT_OUTPUT_LOGISTICS) {
+        for (size_t i = 0; i < outputs; i++) s->scores[i] = (double)logits[i];
+        return;
+    }
+    lnt_logistics_probability(logits, s->scores);
+    for (size_t i = 0; i < LNT_LOGISTICS_VALUES; i++) s->scores[i] = log(s->scores[i]);
+}
+
+lnt_status lnt_session_sample(lnt_session *s, const lnt_sampling *sampling, int32_t *tokens)
+{
+    if (!s) return LNT_ERR_ARGUMENT;
+    lnt_ctx *ctx = s->model->ctx;
+    const lnt_status status = lnt_sampling_check(ctx, sampling);
+    if (status) return status;
+    if (!tokens) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "tokens is NULL");
+    if (!s->tokens)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "session: nothing was fed yet to go on from");
+    const lnt_rng rng = lnt_rng_make(sampling->seed);
+    for (size_t b = 0; b < s->batch; b++) {
+        score(s, b);
+        const double u = lnt_rng_uniform(lnt_rng_split(rng, b), (uint64_t)s->tokens);
+        tokens[b] = lnt_sampler_draw(sampling, s->scores, choices(s->model), u, s->candidates);
+    }
+    return LNT_OK;
+}
+
+int64_t lnt_session_tokens(const lnt_session *s) { return s ? s->tokens : 0; }
+
+size_t lnt_session_bytes(const lnt_session *s)
+{
+    size_t sum = 0;
+    for (int64_t l = 0; s && l < s->model->config.layers; l++) sum += lnt_state_bytes(s->states[l]);
+    return sum;
+}
+
+double lnt_session_cache_bytes(const lnt_session *s)
+{
+    if (!s) return 0;
+    const lnt_config *c = &s->model->config;
+    return 2.0 * sizeof(float) * (double)c->layers * (double)(c->kv_heads * c->head_dim) *
+           (double)s->batch * (double)s->tokens;
+}

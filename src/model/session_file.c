@@ -1,0 +1,192 @@
+/* model/session_file.c - sessions as .safetensors: the tensors of every layer's state, the logits of
+ * the next token, and in the metadata the config of the model they belong to. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "attention/state.h"
+#include "core/tensor.h"
+#include "io/file.h"
+#include "model/session.h"
+
+#define FORMAT "linnet session 1"
+enum { NAME = 48, NUMBER = 24 };
+
+static int64_t rows_of(const lnt_session *s, const lnt_state *state, int i)
+{
+    return state->kind->grows && state->tensor[i].shape[2] ? s->tokens : state->tensor[i].shape[2];
+}
+
+static void entry_name(size_t layer, const lnt_state *state, int i, char out[NAME])
+{
+    snprintf(out, NAME, "layers.%zu.%s", layer, state->kind->names[i]);
+}
+
+/* Copies the rows of tensor i of a state to packed memory, or back. */
+static void copy_rows(const lnt_tensor *t, int64_t rows, char *packed, bool back)
+{
+    const size_t row = (size_t)t->shape[3] * lnt_dtype_size(t->dtype);
+    for (int64_t b = 0; b < t->shape[0]; b++)
+        for (int64_t h = 0; h < t->shape[1]; h++)
+            for (int64_t n = 0; n < rows; n++, packed += row) {
+                char *place = lnt_tensor_row(t, b, h, n);
+                memcpy(back ? place : packed, back ? packed : place, row);
+            }
+}
+
+/* ---- saving -------------------------------------------------------------------------------- */
+
+typedef struct pages {
+    lnt_st_entry *entries;
+    char (*names)[NAME];
+    size_t room, count;
+} pages;
+
+static lnt_status add_tensor(const lnt_session *s, pages *p, size_t l, int i)
+{
+    const lnt_state *state = s->states[l];
+    const lnt_tensor *t = &state->tensor[i];
+    const int64_t rows = rows_of(s, state, i);
+    lnt_st_entry *e = &p->entries[p->count];
+    if (!t->shape[2]) return LNT_OK;
+    entry_name(l, state, i, p->names[p->count]);
+    *e = (lnt_st_entry){ .name = p->names[p->count], .dtype = LNT_ST_F32, .rank = 4,
+                         .shape = { t->shape[0], t->shape[1], rows, t->shape[3] } };
+    e->bytes = (size_t)(t->shape[0] * t->shape[1] * rows * t->shape[3]) * sizeof(float);
+    char *data = lnt_allocate(s->model->ctx, e->bytes, "a state to be saved");
+    if (!data) return LNT_ERR_MEMORY;
+    e->data = data;
+    p->count++;
+    copy_rows(t, rows, data, false);
+    return LNT_OK;
+}
+
+static lnt_status write_pages(const lnt_session *s, const char *path, pages *p)
+{
+    const lnt_model *m = s->model;
+    char tokens[NUMBER];
+    lnt_status status = LNT_OK;
+    for (size_t l = 0; !status && l < (size_t)m->config.layers; l++) {
+        lnt_state_settle(s->states[l]);
+        for (int i = 0; !status && i < LNT_STATE_SAVED; i++) status = add_tensor(s, p, l, i);
+    }
+    if (status) return status;
+    p->entries[p->count] = (lnt_st_entry){
+        .name = "logits", .dtype = LNT_ST_F32, .rank = 2,
+        .shape = { (int64_t)s->batch, m->config.outputs }, .data = s->logits,
+        .bytes = s->batch * (size_t)m->config.outputs * sizeof *s->logits
+    };
+    snprintf(tokens, sizeof tokens, "%" PRId64, s->tokens);
+    const lnt_st_meta meta[] = { { "format", FORMAT }, { "config", m->text }, { "tokens", tokens } };
+    return lnt_safetensors_write(m->ctx, path, p->entries, p->count + 1, meta, 3);
+}
+
+lnt_status lnt_session_save(const lnt_session *s, const char *path)
+{
+    if (!s) return LNT_ERR_ARGUMENT;
+    lnt_ctx *ctx = s->model->ctx;
+    if (!path) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "path is NULL");
+    if (!s->tokens) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "session: nothing was fed yet to save");
+    pages p = { .room = (size_t)s->model->config.layers * LNT_STATE_SAVED + 1 };
+    p.entries = lnt_allocate(ctx, p.room * sizeof *p.entries, "the tensors of a session");
+    p.names = lnt_allocate(ctx, p.room * sizeof *p.names, "their names");
+    const lnt_status status = p.entries && p.names ? write_pages(s, path, &p) : LNT_ERR_MEMORY;
+    for (size_t i = 0; i < p.count; i++)
+        lnt_release(ctx, (void *)(uintptr_t)p.entries[i].data, p.entries[i].bytes);
+    lnt_release(ctx, p.entries, p.room * sizeof *p.entries);
+    lnt_release(ctx, p.names, p.room * sizeof *p.names);
+    return status;
+}
+
+/* ---- loading ------------------------------------------------------------------------------- */
+
+static lnt_status find(const lnt_session *s, const char *path, const lnt_safetensors *st,
+                       const char *name, int rank, const int64_t *shape, const lnt_st_entry **out)
+{
+    const lnt_st_entry *e = lnt_safetensors_find(st, name);
+    bool good = e && e->rank == rank && e->dtype == LNT_ST_F32;
+    for (int axis = 0; good && axis < rank; axis++) good = e->shape[axis] == shape[axis];
+    *out = e;
+    return good ? LNT_OK
+                : lnt_fail(s->model->ctx, LNT_ERR_FORMAT,
+                           LNT_FILE_FMT ": tensor '%s' is missing or has another shape", path, name);
+}
+
+/* Before room is made for what the file claims, it must hold it. */
+static lnt_status find_tensor(const lnt_session *s, const char *path, const lnt_safetensors *st,
+                              size_t l, int i, const lnt_st_entry **out)
+{
+    const lnt_tensor *t = &s->states[l]->tensor[i];
+    char name[NAME];
+    entry_name(l, s->states[l], i, name);
+    return find(s, path, st, name, 4,
+                (int64_t[]){ t->shape[0], t->shape[1], rows_of(s, s->states[l], i), t->shape[3] },
+                out);
+}
+
+static lnt_status fill_layer(lnt_session *s, const char *path, const lnt_safetensors *st, size_t l)
+{
+    lnt_state *state = s->states[l];
+    const lnt_st_entry *e[LNT_STATE_SAVED] = { 0 };
+    lnt_status status = LNT_OK;
+    for (int i = 0; !status && i < LNT_STATE_SAVED; i++)
+        if (state->tensor[i].shape[2]) status = find_tensor(s, path, st, l, i, &e[i]);
+    if (!status) status = lnt_state_reserve(state, s->tokens);
+    for (int i = 0; !status && i < LNT_STATE_SAVED; i++)
+        if (e[i])
+            copy_rows(&state->tensor[i], rows_of(s, state, i), (char *)(uintptr_t)e[i]->data, true);
+    for (size_t b = 0; !status && b < s->batch; b++) state->tokens[b] = s->tokens;
+    return status;
+}
+
+static lnt_status fill(lnt_session *s, const char *path, const lnt_safetensors *st)
+{
+    const lnt_st_entry *logits;
+    lnt_status status = find(s, path, st, "logits", 2,
+                             (int64_t[]){ (int64_t)s->batch, s->model->config.outputs }, &logits);
+    if (!status) memcpy(s->logits, logits->data, logits->bytes);
+    for (size_t l = 0; !status && l < (size_t)s->model->config.layers; l++)
+        status = fill_layer(s, path, st, l);
+    return status;
+}
+
+/* The session's numbers from the metadata, once it belongs to this model. */
+static lnt_status read_meta(const lnt_model *m, const char *path, const lnt_safetensors *st,
+                            int64_t *batch, int64_t *tokens)
+{
+    const char *format = lnt_safetensors_meta(st, "format");
+    const char *config = lnt_safetensors_meta(st, "config");
+    const char *text = lnt_safetensors_meta(st, "tokens");
+    const lnt_st_entry *logits = lnt_safetensors_find(st, "logits");
+    if (!format || strcmp(format, FORMAT) != 0 || !config || !text || !logits || logits->rank != 2 ||
+        sscanf(text, "%" SCNd64, tokens) != 1 || *tokens < 1 || *tokens > INT64_C(1) << 50)
+        return lnt_fail(m->ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": is not a session of linnet", path);
+    if (strcmp(config, m->text) != 0)
+        return lnt_fail(m->ctx, LNT_ERR_FORMAT,
+                        LNT_FILE_FMT ": belongs to a model with another config", path);
+    *batch = logits->shape[0];
+    return LNT_OK;
+}
+
+lnt_status lnt_session_load(lnt_model *model, const char *path, lnt_session **out)
+{
+    if (!model) return LNT_ERR_ARGUMENT;
+    lnt_ctx *ctx = model->ctx;
+    if (!path || !out) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "path and out must not be NULL");
+    *out = NULL;
+    lnt_safetensors st;
+    int64_t batch = 0, tokens = 0;
+    lnt_session *s = NULL;
+    lnt_status status = lnt_safetensors_read(ctx, path, &st);
+    if (status) return status;
+    status = read_meta(model, path, &st, &batch, &tokens);
+    if (!status) status = lnt_session_create(model, batch, &s);
+    if (!status) {
+        s->tokens = tokens;
+        status = fill(s, path, &st);
+    }
+    lnt_safetensors_free(ctx, &st);
+    if (status) lnt_session_destroy(s);
+    else *out = s;
+    return status;
+}

@@ -1,0 +1,328 @@
+/* test_model.c - models over every mechanism: steps equal the whole, later tokens do not reach
+ * earlier ones, files give back what went in, and any number of threads gives the same bits. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/model.h"
+#include "support.h"
+
+enum { VOCABULARY = 19, LENGTH = 150 };
+
+static const char *const configs[] = {
+    "{\"dim\":24,\"layers\":2,\"heads\":3,\"length\":150}",
+    "{\"dim\":32,\"layers\":2,\"heads\":4,\"kv_heads\":2,\"position\":\"rotary\",\"norm\":\"rms\","
+    "\"activation\":\"swiglu\",\"ff\":40,\"tied\":true}",
+    "{\"dim\":16,\"layers\":3,\"heads\":2,\"position\":\"sinusoidal\",\"norm_place\":\"post\"}",
+};
+
+static lnt_model *make(lnt_ctx *ctx, const char *text, lnt_mechanism mechanism, int shift)
+{
+    lnt_config config;
+    lnt_json json;
+    lnt_tokenizer tokenizer = { 0 };
+    lnt_model *model;
+    assert_ok(ctx, lnt_config_default(ctx, &config));
+    config.inputs = config.outputs = VOCABULARY;
+    config.attention.mechanism = mechanism;
+    config.attention.terms = 3;
+    if (shift && mechanism == LNT_TAYLOR) {
+        config.attention.normalize = LNT_NORMALIZE_TAYLORSHIFT;
+        config.learned_temperature = 1;
+    }
+    assert_ok(ctx, lnt_json_parse(ctx, "test", text, strlen(text), &json));
+    assert_ok(ctx, lnt_config_read(ctx, "test", json.root, &config));
+    assert_ok(ctx, lnt_config_resolve(ctx, "test", &config));
+    lnt_json_free(ctx, &json);
+    assert_ok(ctx, lnt_tokenizer_open(ctx, LNT_TOKENS_NONE, NULL, 0, &tokenizer));
+    assert_ok(ctx, lnt_model_make(ctx, &config, "test", &tokenizer, 7, &model));
+    for (size_t i = 0; i < model->layout.entry_count; i++) { /* temperatures that differ */
+        const lnt_layout_entry *e = &model->layout.entries[i];
+        if (strstr(e->name, "temperature"))
+            for (size_t j = 0; j < e->count; j++) model->weights[e->offset + j] = 1 + (float)j / 4;
+    }
+    return model;
+}
+
+static void fill_tokens(int32_t *tokens, int count, uint64_t seed)
+{
+    dice d = { seed };
+    for (int i = 0; i < count; i++) tokens[i] = (int32_t)dice_range(&d, 0, VOCABULARY - 1);
+}
+
+static double difference(const float *a, const float *b, size_t count)
+{
+    error_sum e = { 0 };
+    for (size_t i = 0; i < count; i++) error_add(&e, (double)a[i], (double)b[i]);
+    return error_value(&e);
+}
+
+/* For each mechanism and config. */
+static void walk(void (*check)(lnt_ctx *ctx, lnt_model *model))
+{
+    lnt_ctx *ctx = context_new(2, NULL);
+    for (int m = 0; lnt_mechanism_name((lnt_mechanism)m); m++)
+        for (int i = 0; i < COUNT_OF(configs); i++) {
+            lnt_model *model = make(ctx, configs[i], (lnt_mechanism)m, i == 0);
+            check(ctx, model);
+            lnt_model_destroy(model);
+        }
+    lnt_ctx_destroy(ctx);
+}
+
+static void check_steps(lnt_ctx *ctx, lnt_model *model)
+{
+    static int32_t tokens[2 * LENGTH];
+    static float whole[2 * LENGTH * VOCABULARY];
+    lnt_session *session;
+    fill_tokens(tokens, 2 * LENGTH, 3);
+    assert_ok(ctx, lnt_model_forward(model, tokens, 2, LENGTH, NULL, whole));
+    assert_ok(ctx, lnt_session_create(model, 2, &session));
+    assert_null(lnt_session_logits(session));
+    const int prompt = 140; /* a whole chunk and a part of one */
+    int32_t both[2 * 140];
+    for (int b = 0; b < 2; b++) memcpy(both + b * prompt, tokens + b * LENGTH, sizeof both / 2);
+    assert_ok(ctx, lnt_session_feed(session, both, prompt));
+    for (int t = prompt; t <= LENGTH; t++) {
+        for (int b = 0; b < 2; b++) {
+            const float *want = whole + (b * LENGTH + t - 1) * VOCABULARY;
+            const double off = difference(lnt_session_logits(session) + b * VOCABULARY, want,
+                                          VOCABULARY);
+            if (!(off < 1e-4)) fail_msg("%s: token %d is off by %g", model->text, t, off);
+        }
+        if (t == LENGTH) break;
+        const int32_t next[2] = { tokens[t], tokens[LENGTH + t] };
+        assert_ok(ctx, lnt_session_feed(session, next, 1));
+    }
+    assert_int_equal(lnt_session_tokens(session), LENGTH);
+    lnt_session_destroy(session);
+}
+
+static void a_prompt_and_steps_give_what_the_whole_sequence_gives(void **state)
+{
+    (void)state;
+    walk(check_steps);
+}
+
+static void check_causal(lnt_ctx *ctx, lnt_model *model)
+{
+    enum { N = 70, AT = 40 };
+    int32_t tokens[N];
+    static float before[N * VOCABULARY], after[N * VOCABULARY];
+    fill_tokens(tokens, N, 5);
+    assert_ok(ctx, lnt_model_forward(model, tokens, 1, N, NULL, before));
+    tokens[AT] = (tokens[AT] + 1) % VOCABULARY;
+    assert_ok(ctx, lnt_model_forward(model, tokens, 1, N, NULL, after));
+    assert_true(difference(after, before, AT * VOCABULARY) < 1e-6);
+    assert_true(difference(after + AT * VOCABULARY, before + AT * VOCABULARY, VOCABULARY) > 1e-4);
+}
+
+static void later_tokens_do_not_reach_earlier_ones(void **state)
+{
+    (void)state;
+    walk(check_causal);
+}
+
+static void check_file(lnt_ctx *ctx, lnt_model *model)
+{
+    lnt_model *again;
+    assert_ok(ctx, lnt_model_save(model, "model.safetensors"));
+    assert_ok(ctx, lnt_model_load(ctx, "model.safetensors", &again));
+    assert_string_equal(model->text, again->text);
+    assert_memory_equal(model->weights, again->weights, model->layout.size * sizeof(float));
+    lnt_model_destroy(again);
+}
+
+static void a_saved_model_is_the_same_model(void **state)
+{
+    (void)state;
+    walk(check_file);
+    remove("model.safetensors");
+}
+
+static void check_session_file(lnt_ctx *ctx, lnt_model *model)
+{
+    const lnt_sampling sampling = { sizeof sampling, 1, 5, 0.9, 11 };
+    int32_t tokens[30], next, same;
+    lnt_session *session, *again;
+    fill_tokens(tokens, 30, 8);
+    assert_ok(ctx, lnt_session_create(model, 1, &session));
+    assert_refused(ctx, lnt_session_save(session, "s.safetensors"), LNT_ERR_ARGUMENT, "nothing");
+    assert_ok(ctx, lnt_session_feed(session, tokens, 30));
+    assert_ok(ctx, lnt_session_save(session, "s.safetensors"));
+    assert_ok(ctx, lnt_session_load(model, "s.safetensors", &again));
+    assert_int_equal(lnt_session_tokens(again), 30);
+    for (int i = 0; i < 20; i++) {
+        assert_ok(ctx, lnt_session_sample(session, &sampling, &next));
+        assert_ok(ctx, lnt_session_sample(again, &sampling, &same));
+        assert_int_equal(next, same);
+        assert_ok(ctx, lnt_session_feed(session, &next, 1));
+        assert_ok(ctx, lnt_session_feed(again, &next, 1));
+        assert_true(difference(lnt_session_logits(again), lnt_session_logits(session),
+                               VOCABULARY) < 1e-4);
+    }
+    lnt_session_destroy(session);
+    lnt_session_destroy(again);
+}
+
+static void a_saved_session_goes_on_where_it_was(void **state)
+{
+    (void)state;
+    walk(check_session_file);
+    remove("s.safetensors");
+}
+
+static void a_session_of_another_model_is_refused(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(1, NULL);
+    lnt_model *one = make(ctx, configs[1], LNT_LINEAR, 0), *two = make(ctx, configs[1], LNT_TAYLOR, 0);
+    lnt_model *none;
+    lnt_session *session;
+    const int32_t token = 1;
+    assert_ok(ctx, lnt_session_create(one, 1, &session));
+    assert_ok(ctx, lnt_session_feed(session, &token, 1));
+    assert_ok(ctx, lnt_session_save(session, "other.safetensors"));
+    lnt_session_destroy(session);
+    assert_refused(ctx, lnt_session_load(two, "other.safetensors", &session), LNT_ERR_FORMAT,
+                   "another config");
+    assert_refused(ctx, lnt_model_load(ctx, "other.safetensors", &none), LNT_ERR_FORMAT,
+                   "is not a model");
+    remove("other.safetensors");
+    assert_null(none);
+    lnt_model_destroy(one);
+    lnt_model_destroy(two);
+    lnt_ctx_destroy(ctx);
+}
+
+static void any_number_of_threads_gives_the_same_bits(void **state)
+{
+    (void)state;
+    static int32_t tokens[2 * LENGTH];
+    static float first[2 * LENGTH * VOCABULARY], other[2 * LENGTH * VOCABULARY];
+    fill_tokens(tokens, 2 * LENGTH, 9);
+    for (int m = 0; lnt_mechanism_name((lnt_mechanism)m); m++)
+        for (int threads = 1; threads <= 3; threads++) {
+            lnt_ctx *ctx = context_new(threads, NULL);
+            lnt_model *model = make(ctx, configs[1], (lnt_mechanism)m, 0);
+            assert_ok(ctx, lnt_model_forward(model, tokens, 2, LENGTH, NULL,
+                                             threads == 1 ? first : other));
+            if (threads > 1) assert_memory_equal(first, other, sizeof first);
+            lnt_model_destroy(model);
+            lnt_ctx_destroy(ctx);
+        }
+}
+
+static void the_state_of_a_session_does_not_grow(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(1, NULL);
+    for (int m = LNT_LINEAR; m <= LNT_TAYLOR; m++) {
+        lnt_model *model = make(ctx, configs[1], (lnt_mechanism)m, 0);
+        lnt_session *session;
+        int32_t tokens[1000];
+        fill_tokens(tokens, 1000, 2);
+        assert_ok(ctx, lnt_session_create(model, 1, &session));
+        assert_ok(ctx, lnt_session_feed(session, tokens, 10));
+        const size_t bytes = lnt_session_bytes(session);
+        const double cache = lnt_session_cache_bytes(session);
+        assert_ok(ctx, lnt_session_feed(session, tokens, 990));
+        assert_true(bytes > 0 && lnt_session_bytes(session) == bytes);
+        assert_true(lnt_session_cache_bytes(session) == 100 * cache);
+        assert_true(cache == 2.0 * 4 * 2 * 16 * 10); /* k, v; f32; layers; kv heads * 8; tokens */
+        lnt_session_destroy(session);
+        lnt_model_destroy(model);
+    }
+    lnt_ctx_destroy(ctx);
+}
+
+static void wrong_tokens_and_too_many_positions_are_refused(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(1, NULL);
+    lnt_model *model = make(ctx, configs[0], LNT_LINEAR, 0);
+    lnt_session *session;
+    const int32_t bad = VOCABULARY;
+    int32_t many[LENGTH + 1] = { 0 };
+    float logits[VOCABULARY];
+    assert_ok(ctx, lnt_session_create(model, 1, &session));
+    assert_refused(ctx, lnt_session_feed(session, &bad, 1), LNT_ERR_ARGUMENT, "token 0 is 19");
+    assert_refused(ctx, lnt_model_forward(model, &bad, 1, 1, NULL, logits), LNT_ERR_ARGUMENT,
+                   "token 0 is 19");
+    assert_refused(ctx, lnt_session_feed(session, many, LENGTH + 1), LNT_ERR_UNSUPPORTED,
+                   "learned 150 positions");
+    lnt_session_destroy(session);
+    lnt_model_destroy(model);
+    lnt_ctx_destroy(ctx);
+}
+
+static void every_changed_byte_of_a_model_is_noticed(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(1, NULL);
+    lnt_model *model = make(ctx, configs[2], LNT_LINEAR, 0), *again;
+    assert_ok(ctx, lnt_model_save(model, "flip.safetensors"));
+    FILE *file = fopen("flip.safetensors", "r+b");
+    assert_non_null(file);
+    fseek(file, 0, SEEK_END);
+    const long size = ftell(file), step = size / budget(40, 300) + 1;
+    for (long at = 0; at < size; at += step) {
+        fseek(file, at, SEEK_SET);
+        const int byte = fgetc(file);
+        fseek(file, at, SEEK_SET);
+        fputc(byte ^ 1, file);
+        fflush(file);
+        assert_true(lnt_model_load(ctx, "flip.safetensors", &again) != LNT_OK);
+        assert_null(again);
+        fseek(file, at, SEEK_SET);
+        fputc(byte, file);
+    }
+    fclose(file);
+    assert_ok(ctx, lnt_model_load(ctx, "flip.safetensors", &again));
+    lnt_model_destroy(again);
+    lnt_model_destroy(model);
+    remove("flip.safetensors");
+    lnt_ctx_destroy(ctx);
+}
+
+static void no_allocation_fails_without_a_trace(void **state)
+{
+    (void)state;
+    const int32_t tokens[4] = { 1, 2, 3, 4 };
+    bool done = false;
+    for (int64_t fail_at = 0; !done; fail_at++) {
+        tracker t;
+        lnt_ctx *ctx = context_tracked(&t, 1, NULL);
+        lnt_model *model = make(ctx, configs[2], LNT_TAYLOR, 0);
+        lnt_session *session = NULL;
+        t.fail_at = t.calls + fail_at;
+        lnt_status status = lnt_session_create(model, 1, &session);
+        if (!status) status = lnt_session_feed(session, tokens, 4);
+        if (!status) status = lnt_session_save(session, "memory.safetensors");
+        assert_true(status == LNT_OK || status == LNT_ERR_MEMORY);
+        done = status == LNT_OK;
+        t.fail_at = -1;
+        lnt_session_destroy(session);
+        lnt_model_destroy(model);
+        context_close_tracked(ctx, &t);
+    }
+    remove("memory.safetensors");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_prompt_and_steps_give_what_the_whole_sequence_gives),
+        cmocka_unit_test(later_tokens_do_not_reach_earlier_ones),
+        cmocka_unit_test(a_saved_model_is_the_same_model),
+        cmocka_unit_test(a_saved_session_goes_on_where_it_was),
+        cmocka_unit_test(a_session_of_another_model_is_refused),
+        cmocka_unit_test(any_number_of_threads_gives_the_same_bits),
+        cmocka_unit_test(the_state_of_a_session_does_not_grow),
+        cmocka_unit_test(wrong_tokens_and_too_many_positions_are_refused),
+        cmocka_unit_test(every_changed_byte_of_a_model_is_noticed),
+        cmocka_unit_test(no_allocation_fails_without_a_trace),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
