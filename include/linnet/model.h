@@ -82,6 +82,89 @@ LNT_API LNT_MUST_CHECK lnt_status lnt_session_save(const lnt_session *session, c
 LNT_API LNT_MUST_CHECK lnt_status lnt_session_load(lnt_model *model, const char *path,
                                                    lnt_session **out);
 
+/* ---- training ------------------------------------------------------------------------------ */
+
+/* The tasks: "copy", "text" ...; NULL past the last.  The summary is one line; data is what a task
+ * reads, NULL: nothing. */
+LNT_API const char *lnt_task_name(int index);
+LNT_API const char *lnt_task_summary(int index);
+LNT_API const char *lnt_task_data(int index);
+
+typedef struct lnt_trainer lnt_trainer;
+
+typedef struct lnt_train_request {
+    size_t size; /* sizeof(lnt_train_request) */
+    const char *task;
+    const char *config;    /* path of a JSON file {"model":{},"train":{},"task":{}}; NULL: the task's
+                              own recipe */
+    const char *data;      /* path, for tasks that read some; else NULL */
+    const char *mechanism; /* in place of the config's; NULL: that */
+    int64_t steps;         /* 0: the config's */
+    const uint64_t *seed;  /* NULL: the config's */
+} lnt_train_request;
+
+LNT_API LNT_MUST_CHECK lnt_status lnt_trainer_create(lnt_ctx *ctx, const lnt_train_request *request,
+                                                     lnt_trainer **out);
+/* Goes on from a checkpoint, to the same bits as if nothing had come between; steps 0: as many as were
+ * planned. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_trainer_resume(lnt_ctx *ctx, const char *checkpoint,
+                                                     const char *data, int64_t steps,
+                                                     lnt_trainer **out);
+LNT_API void lnt_trainer_destroy(lnt_trainer *trainer);
+
+/* Everything lnt_trainer_resume needs; .safetensors, written whole or not at all. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_trainer_save(const lnt_trainer *trainer, const char *path);
+/* The model as it is now; it stays the trainer's. */
+LNT_API const lnt_model *lnt_trainer_model(const lnt_trainer *trainer);
+
+typedef struct lnt_trainer_info {
+    size_t size; /* sizeof(lnt_trainer_info), set by the caller */
+    const char *task;
+    int64_t step, steps; /* done, and in all */
+    int64_t eval_every, eval_batches, save_every; /* as the config says; 0: at the end only */
+    int64_t parameters;
+} lnt_trainer_info;
+
+LNT_API LNT_MUST_CHECK lnt_status lnt_trainer_describe(const lnt_trainer *trainer,
+                                                       lnt_trainer_info *info);
+
+/* NaN where it does not apply. */
+typedef struct lnt_score_report {
+    size_t size;       /* sizeof(lnt_score_report), set by the caller */
+    double loss;       /* nats, the mean over targets */
+    double accuracy;   /* how often the likeliest was right, 0 to 1 */
+    double bits;       /* for each unit */
+    double error_rate; /* edits to what was said, for each word of it */
+    int64_t targets;
+    const char *unit; /* "byte", "dim", "token"; lives as long as the library */
+} lnt_score_report;
+
+typedef struct lnt_step_report {
+    size_t size; /* sizeof(lnt_step_report), set by the caller */
+    int64_t step, tokens;
+    double rate;     /* of learning */
+    double gradient; /* its length, before it was cut */
+    lnt_score_report score;
+} lnt_step_report;
+
+LNT_API LNT_MUST_CHECK lnt_status lnt_trainer_step(lnt_trainer *trainer, lnt_step_report *report);
+/* On examples kept from training; batches 0: all there are. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_trainer_evaluate(lnt_trainer *trainer, int64_t batches,
+                                                       lnt_score_report *report);
+
+typedef struct lnt_eval_request {
+    size_t size;      /* sizeof(lnt_eval_request) */
+    const char *data; /* as in training, or other data of the kind */
+    int64_t batch;    /* 0: 16 */
+    int64_t batches;  /* 0: all there are, or 20 where the task makes examples without end */
+    int held_out;     /* text: 1: only the part that training leaves out; 0: all */
+    uint64_t seed;    /* of examples that are made */
+} lnt_eval_request;
+
+LNT_API LNT_MUST_CHECK lnt_status lnt_model_evaluate(lnt_model *model,
+                                                     const lnt_eval_request *request,
+                                                     lnt_score_report *report);
+
 #ifdef __cplusplus
 }
 #endif

@@ -27,6 +27,7 @@ lnt_status lnt_model_make(lnt_ctx *ctx, const lnt_config *config, const char *ta
     *model = (lnt_model){ .ctx = ctx, .config = *config, .tokenizer = *tokenizer };
     *tokenizer = (lnt_tokenizer){ 0 };
     snprintf(model->task, sizeof model->task, "%s", task);
+    snprintf(model->task_options, sizeof model->task_options, "{}");
     lnt_status status = describe_config(model);
     if (!status) status = lnt_layout_open(ctx, &model->config, &model->layout);
     if (!status) {

@@ -6,7 +6,7 @@
 #include "model/network.h"
 #include "model/tokenizer.h"
 
-enum { LNT_TASK_NAME = 32 };
+enum { LNT_TASK_NAME = 32, LNT_TASK_TEXT = 512 };
 
 struct lnt_model {
     lnt_ctx *ctx;
@@ -15,6 +15,7 @@ struct lnt_model {
     float *weights; /* [layout.size] */
     lnt_tokenizer tokenizer;
     char task[LNT_TASK_NAME];
+    char task_options[LNT_TASK_TEXT]; /* JSON, the task's own */
     char text[LNT_CONFIG_TEXT]; /* the config as JSON */
     lnt_network network;        /* for lnt_model_forward; as large as was needed so far */
 };

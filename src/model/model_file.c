@@ -6,7 +6,7 @@
 #include "io/file.h"
 #include "model/model.h"
 
-enum { OWN_META = 4 };
+enum { OWN_META = 5 };
 #define FORMAT "linnet model 1"
 
 /* ---- writing ------------------------------------------------------------------------------- */
@@ -85,6 +85,7 @@ lnt_status lnt_model_write(const lnt_model *model, const char *path, const lnt_m
     }
     lnt_st_meta all[OWN_META + LNT_MODEL_EXTRA] = { { "format", FORMAT },
                                                     { "task", model->task },
+                                                    { "task_options", model->task_options },
                                                     { "config", model->text },
                                                     { "tokenizer", r.tokenizer } };
     for (size_t i = 0; i < meta_count; i++) all[OWN_META + i] = meta[i];
@@ -179,8 +180,10 @@ lnt_status lnt_model_read(lnt_ctx *ctx, const char *path, const lnt_safetensors 
     const char *text = lnt_safetensors_meta(st, "config");
     const char *task = lnt_safetensors_meta(st, "task");
     const char *tokens = lnt_safetensors_meta(st, "tokenizer");
+    const char *options = lnt_safetensors_meta(st, "task_options");
     *out = NULL;
-    if (!format || strcmp(format, FORMAT) != 0 || !text || !task || !tokens)
+    if (!format || strcmp(format, FORMAT) != 0 || !text || !task || !tokens || !options ||
+        strlen(options) >= LNT_TASK_TEXT)
         return lnt_fail(ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": is not a model of linnet", path);
     lnt_status status = read_config(ctx, path, text, &config);
     if (!status) status = check_tensors(ctx, path, st, &config);
@@ -190,6 +193,7 @@ lnt_status lnt_model_read(lnt_ctx *ctx, const char *path, const lnt_safetensors 
     if (status) lnt_tokenizer_close(ctx, &tokenizer);
     else status = lnt_model_make(ctx, &config, task, &tokenizer, 0, out);
     if (status) return status;
+    memcpy((*out)->task_options, options, strlen(options) + 1);
     return lnt_model_read_array(*out, path, st, &(lnt_model_array){ "", (*out)->weights });
 }
 

@@ -34,6 +34,11 @@ const char *lnt_tokenizer_word(int index);
 /* kind bytes or none; or bpe with its merges, which are copied and checked. */
 lnt_status lnt_tokenizer_open(lnt_ctx *ctx, lnt_tokenizer_kind kind, const lnt_merge *merge,
                               size_t merges, lnt_tokenizer *out);
+static inline lnt_status lnt_tokenizer_copy(lnt_ctx *ctx, const lnt_tokenizer *from,
+                                            lnt_tokenizer *out)
+{
+    return lnt_tokenizer_open(ctx, from->kind, from->merge, from->merges, out);
+}
 void lnt_tokenizer_close(lnt_ctx *ctx, lnt_tokenizer *t);
 
 static inline size_t lnt_tokenizer_count(const lnt_tokenizer *t)

@@ -1,0 +1,16 @@
+/* io/content.h - a whole file in memory, unpacked where it is gzipped. */
+#ifndef LNT_IO_CONTENT_H
+#define LNT_IO_CONTENT_H
+
+#include "core/context.h"
+
+typedef struct lnt_content {
+    char *data; /* [bytes], and a NUL behind it */
+    size_t bytes;
+} lnt_content;
+
+/* LNT_ERR_FILE if it cannot be read, LNT_ERR_FORMAT if it is gzipped and broken. */
+lnt_status lnt_content_read(lnt_ctx *ctx, const char *path, lnt_content *out);
+void lnt_content_free(lnt_ctx *ctx, lnt_content *content);
+
+#endif

@@ -1,0 +1,77 @@
+/* task/copy.c - a word of random symbols, a separator, and the word again (Katharopoulos et al. 2020,
+ * section 4.1).  What counts is the second word, which can be known.
+ *
+ *     0 w1 w2 ... wl 0 w1 w2 ... wl        l uniform in 1 .. (length - 1) / 2
+ */
+#include <string.h>
+
+#include "nn/optimiser.h"
+#include "task/tasks.h"
+
+static const lnt_field options[] = {
+    { .key = "symbols", .kind = LNT_FIELD_WHOLE, .offset = offsetof(lnt_task_options, symbols),
+      .least = 1, .most = 65536 },
+    { .key = NULL },
+};
+
+static void recipe(lnt_config *config, lnt_recipe *r, lnt_task_options *o)
+{
+    o->symbols = 10;
+    config->dim = 64;
+    config->layers = 4;
+    config->heads = 8;
+    config->length = 128;
+    *r = (lnt_recipe){ .steps = 6000, .batch = 64, .accumulate = 1, .optimizer = LNT_RADAM,
+                       .schedule = LNT_SCHEDULE_STEP, .rate = 1e-3, .rate_last = 1e-4,
+                       .drop_at = 3000, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .clip = 0,
+                       .seed = 1, .eval_every = 500, .eval_batches = 10, .save_every = 500 };
+}
+
+static lnt_status open_task(lnt_task *task, lnt_config *config)
+{
+    if (config->length < 3)
+        return lnt_fail(task->ctx, LNT_ERR_ARGUMENT,
+                        "task copy: model.length is %lld, must be at least 3",
+                        (long long)config->length);
+    config->input = LNT_INPUT_TOKENS;
+    config->output = LNT_OUTPUT_TOKENS;
+    config->inputs = config->outputs = task->options.symbols + 1;
+    return LNT_OK;
+}
+
+static void fill_one(const lnt_task *task, lnt_rng rng, size_t length, int32_t *tokens,
+                     int32_t *targets)
+{
+    const size_t most = (length - 1) / 2;
+    const size_t word = 1 + (size_t)(lnt_rng_uniform(rng, 0) * (double)most);
+    memset(tokens, 0, length * sizeof *tokens);
+    for (size_t i = 0; i < length; i++) targets[i] = -1;
+    for (size_t i = 0; i < word; i++) {
+        const double u = lnt_rng_uniform(rng, 1 + i);
+        const int32_t symbol = 1 + (int32_t)(u * (double)task->options.symbols);
+        tokens[1 + i] = symbol;
+        targets[word + 1 + i] = symbol; /* after the separator, one ahead of its own place */
+        if (word + 2 + i < length) tokens[word + 2 + i] = symbol;
+    }
+}
+
+static void fill(const lnt_task *task, lnt_split split, uint64_t index, lnt_sample *out)
+{
+    const lnt_rng rng = lnt_rng_split(lnt_rng_split(task->rng, (uint64_t)split), index);
+    out->units = 0;
+    for (size_t b = 0; b < out->batch; b++) {
+        const size_t at = b * out->length;
+        fill_one(task, lnt_rng_split(rng, b), out->length, out->tokens + at, out->targets + at);
+        out->lengths[b] = (int64_t)out->length;
+        for (size_t t = 0; t < out->length; t++) out->units += out->targets[at + t] >= 0;
+    }
+}
+
+const lnt_task_kind lnt_task_copy = {
+    .name = "copy",
+    .summary = "repeat a word of random symbols",
+    .options = options,
+    .recipe = recipe,
+    .open = open_task,
+    .fill = fill,
+};

@@ -1,0 +1,43 @@
+/* task/task.c - the list of tasks. */
+#include "task/task.h"
+
+#include <string.h>
+
+#include "io/file.h"
+#include "task/tasks.h"
+
+static const lnt_task_kind *const kinds[] = { &lnt_task_copy, &lnt_task_text, &lnt_task_listops,
+                                              &lnt_task_mnist, &lnt_task_mnist_class };
+enum { KINDS = sizeof kinds / sizeof kinds[0] };
+
+const lnt_task_kind *lnt_task_kind_at(int index)
+{
+    return index >= 0 && index < KINDS ? kinds[index] : NULL;
+}
+
+const lnt_task_kind *lnt_task_find(const char *name)
+{
+    for (int i = 0; i < KINDS; i++)
+        if (!strcmp(kinds[i]->name, name)) return kinds[i];
+    return NULL;
+}
+
+lnt_status lnt_task_open(lnt_task *task, lnt_config *config)
+{
+    const lnt_task_kind *kind = task->kind;
+    if (kind->data && !task->data)
+        return lnt_fail(task->ctx, LNT_ERR_ARGUMENT, "task %s needs data: %s", kind->name,
+                        kind->data);
+    if (!kind->data && task->data)
+        return lnt_fail(task->ctx, LNT_ERR_ARGUMENT, "task %s makes its own data, " LNT_FILE_FMT
+                                                     " was given", kind->name, task->data);
+    task->test_examples = INT64_MAX;
+    return kind->open(task, config);
+}
+
+void lnt_task_close(lnt_task *task)
+{
+    if (task->kind && task->kind->close) task->kind->close(task);
+    lnt_tokenizer_close(task->ctx, &task->tokenizer);
+    task->kind = NULL;
+}

@@ -1,0 +1,74 @@
+/* task/task.h - what a model learns: batches of examples with their answers, one file per task.
+ *
+ * An example depends on the task's data, its seed, the split and the example's number alone, so that a
+ * run that was interrupted goes on with the same ones, on any number of threads. */
+#ifndef LNT_TASK_TASK_H
+#define LNT_TASK_TASK_H
+
+#include "core/rng.h"
+#include "io/fields.h"
+#include "model/config.h"
+#include "model/tokenizer.h"
+#include "task/recipe.h"
+
+typedef enum lnt_split { LNT_SPLIT_TRAIN = 0, LNT_SPLIT_TEST = 1 } lnt_split;
+
+/* Section "task" of a config; each task has its own of these. */
+typedef struct lnt_task_options {
+    int64_t symbols;              /* copy */
+    int64_t shortest, longest;    /* listops: of an example */
+    int64_t depth;                /* listops */
+    int tokenizer;                /* text */
+    int64_t vocabulary;           /* text, with bpe */
+    double held_out;              /* text: the share at the end of every file that is for testing */
+    int64_t shrink;               /* mnist: pixels averaged to one, each way */
+    int64_t words;                /* speech: at most, in an utterance */
+} lnt_task_options;
+
+/* A batch and its answers. */
+typedef struct lnt_sample {
+    size_t batch, length; /* as planned; all examples are padded to length */
+    int32_t *tokens;      /* [batch,length]; or */
+    float *features;      /* [batch,length,inputs] */
+    int64_t *lengths;     /* [batch] */
+    int32_t *targets;     /* [batch,length]; a class: [batch]; negative: does not count */
+    int64_t *labels;      /* [batch]: how many targets an utterance has, of room for `length` */
+    double units;         /* bytes or pixels that the targets stand for */
+} lnt_sample;
+
+typedef struct lnt_task lnt_task;
+
+typedef struct lnt_task_kind {
+    const char *name, *summary;
+    const char *data;         /* what --data names; NULL: nothing */
+    const char *unit;         /* what bits are counted by: "byte", "dim"; NULL: "token" */
+    const lnt_field *options; /* those it takes */
+    /* The recipe of the paper, before the user's config. */
+    void (*recipe)(lnt_config *config, lnt_recipe *recipe, lnt_task_options *options);
+    /* Reads the data; sets what goes in and out of the model, and its length where that is fixed. */
+    lnt_status (*open)(lnt_task *task, lnt_config *config);
+    void (*close)(lnt_task *task);
+    /* Batch number `index`.  Of LNT_SPLIT_TEST there are test_batches. */
+    void (*fill)(const lnt_task *task, lnt_split split, uint64_t index, lnt_sample *out);
+} lnt_task_kind;
+
+struct lnt_task {
+    lnt_ctx *ctx;
+    const lnt_task_kind *kind;
+    lnt_task_options options;
+    const char *data; /* the caller's */
+    lnt_rng rng;
+    lnt_tokenizer tokenizer; /* given, or made by open */
+    int64_t test_examples;   /* INT64_MAX: as many as are wanted */
+    void *own;
+};
+
+/* NULL past the last, or where there is no such task. */
+const lnt_task_kind *lnt_task_kind_at(int index);
+const lnt_task_kind *lnt_task_find(const char *name);
+
+/* task->kind, ctx, options, data, rng are set; tokenizer where it is known. */
+lnt_status lnt_task_open(lnt_task *task, lnt_config *config);
+void lnt_task_close(lnt_task *task);
+
+#endif

@@ -1,0 +1,102 @@
+/* train/loss.c - see loss.h. */
+#include "train/loss.h"
+
+#include <math.h>
+
+#include "nn/cross_entropy.h"
+#include "nn/ctc.h"
+#include "nn/logistics.h"
+
+void lnt_loss_take(lnt_arena *arena, const lnt_config *config, size_t batch, size_t length,
+                   lnt_loss_room *out)
+{
+    const bool frames = config->output == LNT_OUTPUT_FRAMES;
+    const size_t n = batch * length;
+    out->lattice_size = frames ? lnt_ctc_scratch(length, (size_t)config->outputs, length) : 0;
+    out->loss = lnt_arena_take(arena, n, sizeof *out->loss);
+    out->hit = lnt_arena_take(arena, n, sizeof *out->hit);
+    out->lattice = lnt_arena_take(arena, batch * out->lattice_size, sizeof *out->lattice);
+    out->read = lnt_arena_take(arena, frames ? n : 0, sizeof *out->read);
+}
+
+static size_t edit_distance(const int32_t *a, size_t n, const int32_t *b, size_t m)
+{
+    size_t row[256]; /* utterances are short */
+    if (m >= 256) return n > m ? n : m;
+    for (size_t j = 0; j <= m; j++) row[j] = j;
+    for (size_t i = 1; i <= n; i++) {
+        size_t corner = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= m; j++) {
+            const size_t change = corner + (a[i - 1] != b[j - 1]);
+            const size_t insert = row[j - 1] + 1, remove = row[j] + 1;
+            corner = row[j];
+            row[j] = change < insert ? change : insert;
+            row[j] = row[j] < remove ? row[j] : remove;
+        }
+    }
+    return row[m];
+}
+
+static void read_utterances(const lnt_network *net, const lnt_sample *s, const lnt_loss_room *room,
+                            lnt_score *score)
+{
+    const size_t classes = (size_t)net->config->outputs;
+    for (size_t b = 0; b < s->batch; b++) {
+        int32_t *read = room->read + b * s->length;
+        const size_t count = lnt_ctc_decode(net->logits + b * s->length * classes, read,
+                                            (size_t)s->lengths[b], classes);
+        const size_t said = (size_t)s->labels[b];
+        score->edits += (double)edit_distance(read, count, s->targets + b * s->length, said);
+        score->words += (double)said;
+    }
+}
+
+static void loss_frames(lnt_network *net, const lnt_sample *s, bool gradient, double share,
+                        const lnt_loss_room *room, lnt_score *score)
+{
+    const size_t classes = (size_t)net->config->outputs, length = s->length;
+    read_utterances(net, s, room, score);
+#pragma omp parallel for schedule(dynamic) num_threads(net->ctx->threads)
+    for (int64_t b = 0; b < (int64_t)s->batch; b++) {
+        real *x = net->logits + (size_t)b * length * classes;
+        const size_t frames = (size_t)s->lengths[b];
+        room->loss[b] = lnt_ctc_loss(x, s->targets + (size_t)b * length, gradient ? x : NULL,
+                                     share / (double)s->batch, frames, classes,
+                                     (size_t)s->labels[b],
+                                     room->lattice + (size_t)b * room->lattice_size);
+        for (size_t i = frames * classes; gradient && i < length * classes; i++) x[i] = 0;
+    }
+    for (size_t b = 0; b < s->batch; b++) {
+        const bool possible = isfinite(room->loss[b]);
+        score->loss += possible ? room->loss[b] : 0;
+        score->targets += possible;
+        score->impossible += !possible;
+    }
+}
+
+void lnt_loss(lnt_network *net, const lnt_sample *s, bool gradient, double share,
+              const lnt_loss_room *room, lnt_score *score)
+{
+    const lnt_config *c = net->config;
+    const size_t rows = c->output == LNT_OUTPUT_CLASS ? s->batch : s->batch * s->length;
+    score->units += s->units;
+    if (c->output == LNT_OUTPUT_FRAMES) {
+        loss_frames(net, s, gradient, share, room, score);
+        return;
+    }
+    size_t counted = 0;
+    for (size_t i = 0; i < rows; i++) counted += s->targets[i] >= 0;
+    const double weight = counted ? share / (double)counted : 0;
+    if (c->output == LNT_OUTPUT_LOGISTICS)
+        lnt_logistics_loss(net->ctx, net->logits, s->targets, room->loss,
+                           gradient ? net->logits : NULL, weight, rows);
+    else
+        lnt_cross_entropy(net->ctx, net->logits, s->targets, room->loss, room->hit,
+                          gradient ? net->logits : NULL, weight, rows, (size_t)c->outputs);
+    score->targets += (double)counted;
+    for (size_t i = 0; i < rows; i++) {
+        score->loss += room->loss[i];
+        if (c->output != LNT_OUTPUT_LOGISTICS) score->hits += room->hit[i];
+    }
+}

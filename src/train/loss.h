@@ -1,0 +1,35 @@
+/* train/loss.h - the loss of a batch, of the kind that the model's output has. */
+#ifndef LNT_TRAIN_LOSS_H
+#define LNT_TRAIN_LOSS_H
+
+#include "model/network.h"
+#include "task/task.h"
+
+/* What was found over some batches; sums. */
+typedef struct lnt_score {
+    double loss;    /* nats */
+    double targets; /* that counted */
+    double hits;    /* where the likeliest was right */
+    double units;   /* bytes or pixels the targets stand for */
+    double edits, words; /* frames: to turn what was read into what was said, of so many */
+    double impossible;   /* utterances with too few frames: not in the loss */
+} lnt_score;
+
+/* Scratch of lnt_loss for a batch. */
+typedef struct lnt_loss_room {
+    double *loss;        /* [rows] */
+    unsigned char *hit;  /* [rows] */
+    double *lattice;     /* [batch,lattice_size]: frames */
+    size_t lattice_size;
+    int32_t *read;       /* [batch,length]: frames */
+} lnt_loss_room;
+
+void lnt_loss_take(lnt_arena *arena, const lnt_config *config, size_t batch, size_t length,
+                   lnt_loss_room *out);
+
+/* Adds the batch to score; with `gradient`, net->logits becomes the gradient of share times the mean
+ * loss of its targets. */
+void lnt_loss(lnt_network *net, const lnt_sample *sample, bool gradient, double share,
+              const lnt_loss_room *room, lnt_score *score);
+
+#endif

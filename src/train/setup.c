@@ -1,0 +1,307 @@
+/* train/setup.c - a trainer from a request, from a checkpoint, or for evaluating alone: config, task,
+ * model, in that order, each checked against the one before. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "io/content.h"
+#include "io/file.h"
+#include "train/trainer.h"
+
+enum { NUMBER = 24, RECIPE_TEXT = 1024 };
+
+const char *lnt_task_name(int index)
+{
+    const lnt_task_kind *kind = lnt_task_kind_at(index);
+    return kind ? kind->name : NULL;
+}
+
+const char *lnt_task_summary(int index)
+{
+    const lnt_task_kind *kind = lnt_task_kind_at(index);
+    return kind ? kind->summary : NULL;
+}
+
+const char *lnt_task_data(int index)
+{
+    const lnt_task_kind *kind = lnt_task_kind_at(index);
+    return kind ? kind->data : NULL;
+}
+
+/* All that a config file says. */
+typedef struct settings {
+    lnt_config config;
+    lnt_recipe recipe;
+    lnt_task_options options;
+} settings;
+
+static lnt_status find_kind(lnt_ctx *ctx, const char *name, const lnt_task_kind **out)
+{
+    char names[160] = "";
+    size_t used = 0;
+    *out = lnt_task_find(name);
+    if (*out) return LNT_OK;
+    for (int i = 0; lnt_task_name(i) && used < sizeof names; i++)
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "",
+                                 lnt_task_name(i));
+    return lnt_fail(ctx, LNT_ERR_ARGUMENT, "task '%.40s' is not one of %s", name, names);
+}
+
+static lnt_status read_sections(lnt_ctx *ctx, const char *path, const lnt_task_kind *kind,
+                                const lnt_json_node *root, settings *s)
+{
+    static const lnt_field sections[] = { { .key = "model", .kind = LNT_FIELD_OBJECT },
+                                          { .key = "train", .kind = LNT_FIELD_OBJECT },
+                                          { .key = "task", .kind = LNT_FIELD_OBJECT },
+                                          { .key = NULL } };
+    lnt_status status = lnt_fields_read(ctx, path, "the config", root, sections, s);
+    if (!status) status = lnt_config_read(ctx, path, lnt_json_member(root, "model"), &s->config);
+    if (!status)
+        status = lnt_fields_read(ctx, path, "train", lnt_json_member(root, "train"),
+                                 lnt_recipe_fields, &s->recipe);
+    if (!status)
+        status = lnt_fields_read(ctx, path, "task", lnt_json_member(root, "task"), kind->options,
+                                 &s->options);
+    return status;
+}
+
+static lnt_status read_settings(lnt_ctx *ctx, const char *path, const lnt_task_kind *kind,
+                                settings *s)
+{
+    lnt_content content;
+    lnt_json json;
+    lnt_status status = lnt_content_read(ctx, path, &content);
+    if (status) return status;
+    status = lnt_json_parse(ctx, path, content.data, content.bytes, &json);
+    if (!status) {
+        status = read_sections(ctx, path, kind, json.root, s);
+        lnt_json_free(ctx, &json);
+    }
+    lnt_content_free(ctx, &content);
+    return status;
+}
+
+static lnt_status apply_request(lnt_ctx *ctx, const lnt_train_request *r, settings *s)
+{
+    int m = 0;
+    if (r->steps < 0)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "steps is %lld, must be 0 (the config's) or more",
+                        (long long)r->steps);
+    if (r->steps) s->recipe.steps = r->steps;
+    if (r->seed) s->recipe.seed = (int64_t)(*r->seed & INT64_MAX);
+    if (!r->mechanism) return LNT_OK;
+    while (lnt_mechanism_name((lnt_mechanism)m) &&
+           strcmp(lnt_mechanism_name((lnt_mechanism)m), r->mechanism) != 0)
+        m++;
+    if (!lnt_mechanism_name((lnt_mechanism)m))
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "mechanism '%.40s' is not known", r->mechanism);
+    s->config.attention.mechanism = (lnt_mechanism)m;
+    return LNT_OK;
+}
+
+static lnt_task make_task(lnt_ctx *ctx, const lnt_task_kind *kind, const char *data,
+                          const settings *s)
+{
+    return (lnt_task){ .ctx = ctx, .kind = kind, .options = s->options, .data = data,
+                       .rng = lnt_rng_split(lnt_rng_make((uint64_t)s->recipe.seed), 1) };
+}
+
+static void write_options(const lnt_task_kind *kind, const lnt_task_options *options,
+                          char out[LNT_TASK_TEXT])
+{
+    lnt_json_text text = { out, LNT_TASK_TEXT - 1, 0 };
+    lnt_fields_write(&text, kind->options, options, false);
+    out[text.used < LNT_TASK_TEXT ? text.used : 0] = '\0';
+}
+
+/* ---- a new one ----------------------------------------------------------------------------- */
+
+/* From an open task on. */
+static lnt_status create_model(lnt_ctx *ctx, lnt_task *task, settings *s, const char *path,
+                               lnt_trainer **out)
+{
+    lnt_tokenizer tokenizer;
+    lnt_model *model = NULL;
+    lnt_status status = lnt_config_resolve(ctx, path, &s->config);
+    if (!status) status = lnt_tokenizer_copy(ctx, &task->tokenizer, &tokenizer);
+    if (!status)
+        status = lnt_model_make(ctx, &s->config, task->kind->name, &tokenizer,
+                                (uint64_t)s->recipe.seed, &model);
+    if (status) return status;
+    write_options(task->kind, &s->options, model->task_options);
+    status = lnt_trainer_open(ctx, model, task, &s->recipe, true, out);
+    if (status) lnt_model_destroy(model);
+    return status;
+}
+
+lnt_status lnt_trainer_create(lnt_ctx *ctx, const lnt_train_request *request, lnt_trainer **out)
+{
+    if (!ctx || !out) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "ctx and out must not be NULL");
+    *out = NULL;
+    if (!request || request->size != sizeof *request || !request->task)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "train request: size must be %zu, with a task",
+                        sizeof *request);
+    const lnt_task_kind *kind;
+    settings s = { .recipe = lnt_recipe_default() };
+    lnt_status status = find_kind(ctx, request->task, &kind);
+    if (!status) status = lnt_config_default(ctx, &s.config);
+    if (status) return status;
+    kind->recipe(&s.config, &s.recipe, &s.options);
+    if (request->config) status = read_settings(ctx, request->config, kind, &s);
+    if (!status) status = apply_request(ctx, request, &s);
+    if (status) return status;
+    lnt_task task = make_task(ctx, kind, request->data, &s);
+    status = lnt_task_open(&task, &s.config);
+    if (!status)
+        status = create_model(ctx, &task, &s, request->config ? request->config : kind->name, out);
+    if (status) lnt_task_close(&task);
+    return status;
+}
+
+/* ---- from a model -------------------------------------------------------------------------- */
+
+static lnt_status read_object(lnt_ctx *ctx, const char *path, const char *section, const char *text,
+                              const lnt_field *table, void *into)
+{
+    lnt_json json;
+    lnt_status status = lnt_json_parse(ctx, path, text, strlen(text), &json);
+    if (status) return status;
+    status = lnt_fields_read(ctx, path, section, json.root, table, into);
+    lnt_json_free(ctx, &json);
+    return status;
+}
+
+/* Whether the task, with this data, is what the model was made for. */
+static lnt_status check_fit(lnt_ctx *ctx, const lnt_task *task, const lnt_config *now,
+                            const lnt_config *model)
+{
+    if (now->input == model->input && now->output == model->output &&
+        now->inputs == model->inputs && now->outputs == model->outputs &&
+        now->length == model->length)
+        return LNT_OK;
+    return lnt_fail(ctx, LNT_ERR_FORMAT,
+                    "task %s with " LNT_FILE_FMT " has %lld words in, %lld out and length %lld, the "
+                    "model %lld, %lld and %lld",
+                    task->kind->name, task->data ? task->data : "", (long long)now->inputs,
+                    (long long)now->outputs, (long long)now->length, (long long)model->inputs,
+                    (long long)model->outputs, (long long)model->length);
+}
+
+/* The model's own task over data, open; s->recipe is known. */
+static lnt_status reopen_task(lnt_ctx *ctx, const char *path, const lnt_model *model,
+                              const char *data, bool all, settings *s, lnt_task *out)
+{
+    const lnt_task_kind *kind;
+    lnt_status status = find_kind(ctx, model->task, &kind);
+    if (status) return status;
+    lnt_recipe unused = s->recipe;
+    lnt_config config = model->config;
+    kind->recipe(&s->config, &unused, &s->options);
+    status = read_object(ctx, path, "task", model->task_options, kind->options, &s->options);
+    if (status) return status;
+    if (all) s->options.held_out = 1;
+    *out = make_task(ctx, kind, data, s);
+    status = lnt_tokenizer_copy(ctx, &model->tokenizer, &out->tokenizer);
+    if (!status) status = lnt_task_open(out, &config);
+    if (!status) status = check_fit(ctx, out, &config, &model->config);
+    if (status) lnt_task_close(out);
+    return status;
+}
+
+static lnt_status read_progress(lnt_ctx *ctx, const char *path, const lnt_safetensors *st,
+                                settings *s, int64_t *step)
+{
+    const char *train = lnt_safetensors_meta(st, "train"), *text = lnt_safetensors_meta(st, "step");
+    if (!train || !text || sscanf(text, "%" SCNd64, step) != 1 || *step < 0)
+        return lnt_fail(ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": is not a checkpoint of linnet", path);
+    s->recipe = lnt_recipe_default();
+    return read_object(ctx, path, "train", train, lnt_recipe_fields, &s->recipe);
+}
+
+static lnt_status resume(lnt_ctx *ctx, const char *path, const lnt_safetensors *st, const char *data,
+                         int64_t steps, lnt_trainer **out)
+{
+    settings s = { 0 };
+    lnt_task task = { .ctx = ctx };
+    lnt_model *model = NULL;
+    int64_t step = 0;
+    lnt_status status = read_progress(ctx, path, st, &s, &step);
+    if (!status) status = lnt_model_read(ctx, path, st, &model);
+    if (!status) status = reopen_task(ctx, path, model, data, false, &s, &task);
+    if (steps) s.recipe.steps = steps;
+    if (!status) {
+        status = lnt_trainer_open(ctx, model, &task, &s.recipe, true, out);
+        if (status) lnt_task_close(&task);
+    }
+    if (status) {
+        lnt_model_destroy(model);
+        return status;
+    }
+    lnt_trainer *t = *out;
+    t->step = step;
+    status = lnt_model_read_array(model, path, st, &(lnt_model_array){ "adam.m.", t->mean });
+    if (!status)
+        status = lnt_model_read_array(model, path, st, &(lnt_model_array){ "adam.v.", t->square });
+    if (!status) return LNT_OK;
+    lnt_trainer_destroy(t);
+    *out = NULL;
+    return status;
+}
+
+lnt_status lnt_trainer_resume(lnt_ctx *ctx, const char *checkpoint, const char *data, int64_t steps,
+                              lnt_trainer **out)
+{
+    if (!ctx || !out) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "ctx and out must not be NULL");
+    *out = NULL;
+    if (!checkpoint || steps < 0)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT,
+                        "checkpoint must be given, and steps be 0 (as planned) or more");
+    lnt_safetensors st;
+    lnt_status status = lnt_safetensors_read(ctx, checkpoint, &st);
+    if (status) return status;
+    status = resume(ctx, checkpoint, &st, data, steps, out);
+    lnt_safetensors_free(ctx, &st);
+    return status;
+}
+
+lnt_status lnt_trainer_save(const lnt_trainer *t, const char *path)
+{
+    if (!t) return LNT_ERR_ARGUMENT;
+    if (!path) return lnt_fail(t->ctx, LNT_ERR_ARGUMENT, "path is NULL");
+    char step[NUMBER], train[RECIPE_TEXT];
+    lnt_json_text text = { train, sizeof train - 1, 0 };
+    lnt_fields_write(&text, lnt_recipe_fields, &t->recipe, false);
+    train[text.used] = '\0';
+    snprintf(step, sizeof step, "%" PRId64, t->step);
+    const lnt_model_array arrays[] = { { "adam.m.", t->mean }, { "adam.v.", t->square } };
+    const lnt_st_meta meta[] = { { "step", step }, { "train", train } };
+    return lnt_model_write(t->model, path, arrays, 2, meta, 2);
+}
+
+lnt_status lnt_model_evaluate(lnt_model *model, const lnt_eval_request *request,
+                              lnt_score_report *report)
+{
+    if (!model) return LNT_ERR_ARGUMENT;
+    lnt_ctx *ctx = model->ctx;
+    if (!request || request->size != sizeof *request || request->batch < 0 || request->batches < 0)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT,
+                        "eval request: size must be %zu, batch and batches 0 or more",
+                        sizeof *request);
+    settings s = { .recipe = lnt_recipe_default() };
+    lnt_task task = { .ctx = ctx };
+    lnt_trainer *t = NULL;
+    s.recipe.batch = request->batch ? request->batch : 16;
+    s.recipe.seed = (int64_t)(request->seed & INT64_MAX);
+    lnt_status status =
+        reopen_task(ctx, model->task, model, request->data, !request->held_out, &s, &task);
+    if (status) return status;
+    status = lnt_trainer_open(ctx, model, &task, &s.recipe, false, &t);
+    if (status) {
+        lnt_task_close(&task);
+        return status;
+    }
+    status = lnt_trainer_evaluate(t, request->batches, report);
+    t->model = NULL; /* it is the caller's */
+    lnt_trainer_destroy(t);
+    return status;
+}

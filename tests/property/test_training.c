@@ -1,0 +1,268 @@
+/* test_training.c - training: the same bits for any number of threads and after an interruption, a
+ * loss that falls, checkpoints that notice damage, and sentences about what cannot be. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/model.h"
+#include "support.h"
+
+static void write_text(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static const char small[] =
+    "{\"model\":{\"dim\":32,\"layers\":2,\"heads\":4,\"length\":24,\"dropout\":0.1,\"drop_path\":"
+    "0.1},\"train\":{\"steps\":12,\"batch\":6,\"accumulate\":2,\"rate\":0.003,\"warmup\":3},"
+    "\"task\":{\"symbols\":5}}";
+
+static lnt_train_request request_of(const char *task, const char *config)
+{
+    return (lnt_train_request){ .size = sizeof(lnt_train_request), .task = task, .config = config };
+}
+
+static lnt_trainer *start(lnt_ctx *ctx, const char *mechanism)
+{
+    lnt_trainer *t;
+    lnt_train_request r = request_of("copy", "small.json");
+    r.mechanism = mechanism;
+    assert_ok(ctx, lnt_trainer_create(ctx, &r, &t));
+    return t;
+}
+
+static lnt_step_report run(lnt_ctx *ctx, lnt_trainer *t, int steps)
+{
+    lnt_step_report report = { .size = sizeof report };
+    for (int i = 0; i < steps; i++) assert_ok(ctx, lnt_trainer_step(t, &report));
+    return report;
+}
+
+static void assert_same_weights(const lnt_trainer *a, const lnt_trainer *b)
+{
+    const lnt_model *x = lnt_trainer_model(a), *y = lnt_trainer_model(b);
+    assert_int_equal(x->layout.size, y->layout.size);
+    assert_memory_equal(x->weights, y->weights, x->layout.size * sizeof(float));
+}
+
+static void any_number_of_threads_trains_to_the_same_bits(void **state)
+{
+    (void)state;
+    write_text("small.json", small);
+    for (int m = 0; lnt_mechanism_name((lnt_mechanism)m); m++) {
+        lnt_ctx *one = context_new(1, NULL), *three = context_new(3, NULL);
+        lnt_trainer *a = start(one, lnt_mechanism_name((lnt_mechanism)m));
+        lnt_trainer *b = start(three, lnt_mechanism_name((lnt_mechanism)m));
+        const lnt_step_report x = run(one, a, 5), y = run(three, b, 5);
+        assert_true(x.score.loss == y.score.loss && x.gradient == y.gradient);
+        assert_same_weights(a, b);
+        lnt_trainer_destroy(a);
+        lnt_trainer_destroy(b);
+        lnt_ctx_destroy(one);
+        lnt_ctx_destroy(three);
+    }
+}
+
+static void a_run_that_was_interrupted_ends_with_the_same_bits(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(2, NULL);
+    lnt_trainer *whole = start(ctx, "linear"), *first = start(ctx, "linear"), *second;
+    run(ctx, whole, 9);
+    run(ctx, first, 4);
+    assert_ok(ctx, lnt_trainer_save(first, "checkpoint.safetensors"));
+    run(ctx, first, 2); /* lost when the run is killed */
+    lnt_trainer_destroy(first);
+    assert_ok(ctx, lnt_trainer_resume(ctx, "checkpoint.safetensors", NULL, 0, &second));
+    lnt_trainer_info info = { .size = sizeof info };
+    assert_ok(ctx, lnt_trainer_describe(second, &info));
+    assert_true(info.step == 4 && info.steps == 12);
+    run(ctx, second, 5);
+    assert_same_weights(whole, second);
+    lnt_trainer_destroy(whole);
+    lnt_trainer_destroy(second);
+    lnt_ctx_destroy(ctx);
+}
+
+static void the_loss_falls_and_the_test_shows_it(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(0, NULL);
+    write_text("fall.json", "{\"model\":{\"dim\":32,\"layers\":2,\"heads\":4,\"length\":16},\"train\":"
+                            "{\"steps\":300,\"batch\":32,\"rate\":0.003,\"optimizer\":\"adamw\","
+                            "\"schedule\":\"constant\"},\"task\":{\"symbols\":4}}");
+    lnt_train_request r = request_of("copy", "fall.json");
+    lnt_trainer *t;
+    lnt_score_report before = { .size = sizeof before }, after = before;
+    assert_ok(ctx, lnt_trainer_create(ctx, &r, &t));
+    assert_ok(ctx, lnt_trainer_evaluate(t, 4, &before));
+    assert_true(before.loss > 1.2 && before.accuracy < 0.5); /* log 5 = 1.6 */
+    run(ctx, t, budget(150, 300));
+    assert_ok(ctx, lnt_trainer_evaluate(t, 4, &after));
+    if (!(after.loss < 0.7 * before.loss))
+        fail_msg("the loss went from %g to %g", before.loss, after.loss);
+    assert_string_equal(after.unit, "token");
+    lnt_trainer_destroy(t);
+    remove("fall.json");
+    lnt_ctx_destroy(ctx);
+}
+
+static void every_optimizer_learns(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "adamw", "radam", "lamb" };
+    lnt_ctx *ctx = context_new(0, NULL);
+    for (int i = 0; i < 3; i++) {
+        char config[400];
+        snprintf(config, sizeof config,
+                 "{\"model\":{\"dim\":16,\"layers\":1,\"heads\":2,\"length\":8},\"train\":{\"steps\":"
+                 "60,\"batch\":16,\"rate\":%s,\"optimizer\":\"%s\",\"schedule\":\"constant\"},"
+                 "\"task\":{\"symbols\":2}}", i == 2 ? "0.02" : "0.01", names[i]);
+        write_text("optimizer.json", config);
+        lnt_train_request r = request_of("copy", "optimizer.json");
+        lnt_trainer *t;
+        assert_ok(ctx, lnt_trainer_create(ctx, &r, &t));
+        const double before = run(ctx, t, 1).score.loss, after = run(ctx, t, 59).score.loss;
+        if (!(after < 0.9 * before)) fail_msg("%s: from %g to %g", names[i], before, after);
+        lnt_trainer_destroy(t);
+    }
+    remove("optimizer.json");
+    lnt_ctx_destroy(ctx);
+}
+
+static void a_trained_model_evaluates_as_its_trainer_did(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(1, NULL);
+    FILE *file = fopen("text.txt", "wb");
+    assert_non_null(file);
+    for (int i = 0; i < 3000; i++) fputc("the cat sat. "[i % 13], file);
+    fclose(file);
+    write_text("text.json", "{\"model\":{\"dim\":16,\"layers\":1,\"heads\":2,\"length\":32},\"train\":"
+                            "{\"steps\":5,\"batch\":4},\"task\":{\"tokenizer\":\"bpe\",\"vocabulary\":"
+                            "260,\"held_out\":0.2}}");
+    lnt_train_request r = request_of("text", "text.json");
+    lnt_trainer *t;
+    r.data = "text.txt";
+    assert_ok(ctx, lnt_trainer_create(ctx, &r, &t));
+    run(ctx, t, 5);
+    lnt_score_report one = { .size = sizeof one }, two = one;
+    assert_ok(ctx, lnt_trainer_evaluate(t, 0, &one));
+    assert_ok(ctx, lnt_model_save(lnt_trainer_model(t), "text.safetensors"));
+    lnt_trainer_destroy(t);
+    lnt_model *model;
+    assert_ok(ctx, lnt_model_load(ctx, "text.safetensors", &model));
+    const lnt_eval_request eval = { .size = sizeof eval, .data = "text.txt", .batch = 4,
+                                    .held_out = 1 };
+    assert_ok(ctx, lnt_model_evaluate(model, &eval, &two));
+    assert_true(one.loss == two.loss && one.targets == two.targets && one.bits == two.bits);
+    assert_string_equal(two.unit, "byte");
+    /* merged bytes count as bytes: fewer targets than bytes, so fewer bits a byte than a token */
+    assert_true(two.bits < two.loss / log(2));
+    lnt_model_destroy(model);
+    remove("text.txt");
+    remove("text.json");
+    remove("text.safetensors");
+    lnt_ctx_destroy(ctx);
+}
+
+static void training_allocates_nothing_in_a_step(void **state)
+{
+    (void)state;
+    tracker track;
+    lnt_ctx *ctx = context_tracked(&track, 2, NULL);
+    for (int m = 0; lnt_mechanism_name((lnt_mechanism)m); m++) {
+        lnt_trainer *t = start(ctx, lnt_mechanism_name((lnt_mechanism)m));
+        const int64_t calls = track.calls;
+        run(ctx, t, 2);
+        assert_int_equal(track.calls, calls);
+        lnt_trainer_destroy(t);
+    }
+    context_close_tracked(ctx, &track);
+}
+
+static void no_allocation_fails_without_a_trace(void **state)
+{
+    (void)state;
+    bool done = false;
+    for (int64_t fail_at = 0; !done; fail_at++) {
+        tracker track;
+        lnt_ctx *ctx = context_tracked(&track, 1, NULL);
+        lnt_trainer *t = NULL;
+        const lnt_train_request r = request_of("copy", "small.json");
+        track.fail_at = track.calls + fail_at;
+        lnt_status status = lnt_trainer_create(ctx, &r, &t);
+        if (!status) status = lnt_trainer_save(t, "memory.safetensors");
+        assert_true(status == LNT_OK || status == LNT_ERR_MEMORY);
+        lnt_trainer_destroy(t);
+        t = NULL;
+        if (!status) status = lnt_trainer_resume(ctx, "memory.safetensors", NULL, 0, &t);
+        assert_true(status == LNT_OK || status == LNT_ERR_MEMORY);
+        done = status == LNT_OK;
+        track.fail_at = -1;
+        lnt_trainer_destroy(t);
+        context_close_tracked(ctx, &track);
+    }
+    remove("memory.safetensors");
+}
+
+static void what_cannot_be_is_refused_in_a_sentence(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *config, *word;
+    } cases[] = {
+        { "{\"modle\":{}}", "the config has an unknown key 'modle'; it takes model, train, task" },
+        { "{\"model\":{\"dim\":30,\"heads\":7}}", "must be a multiple of heads" },
+        { "{\"train\":{\"rate\":\"fast\"}}", "train.rate must be a number" },
+        { "{\"train\":{\"optimizer\":\"sgd\"}}", "must be one of adamw, radam, lamb" },
+        { "{\"train\":{\"batch\":0}}", "train.batch is 0, must be 1 to 65536" },
+        { "{\"task\":{\"depth\":3}}", "task has an unknown key 'depth'; it takes symbols" },
+        { "{\"model\":{\"kind\":\"encoder\"}}", "kind must be decoder" },
+        { "{", "JSON" },
+    };
+    lnt_ctx *ctx = context_new(1, NULL);
+    lnt_trainer *t;
+    for (int i = 0; i < COUNT_OF(cases); i++) {
+        const lnt_train_request r = request_of("copy", "bad.json");
+        write_text("bad.json", cases[i].config);
+        assert_refused(ctx, lnt_trainer_create(ctx, &r, &t), LNT_ERR_FORMAT, cases[i].word);
+        assert_null(t);
+    }
+    remove("bad.json");
+    const lnt_train_request unknown = request_of("chess", NULL);
+    assert_refused(ctx, lnt_trainer_create(ctx, &unknown, &t), LNT_ERR_ARGUMENT,
+                   "task 'chess' is not one of copy, text");
+    write_text("huge.json", "{\"model\":{\"dim\":65536,\"layers\":1024,\"heads\":1}}");
+    const lnt_train_request huge = request_of("copy", "huge.json");
+    assert_refused(ctx, lnt_trainer_create(ctx, &huge, &t), LNT_ERR_MEMORY, "memory");
+    remove("huge.json");
+    lnt_ctx_destroy(ctx);
+}
+
+static int clean(void **state)
+{
+    (void)state;
+    remove("small.json");
+    remove("checkpoint.safetensors");
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_number_of_threads_trains_to_the_same_bits),
+        cmocka_unit_test(a_run_that_was_interrupted_ends_with_the_same_bits),
+        cmocka_unit_test(the_loss_falls_and_the_test_shows_it),
+        cmocka_unit_test(every_optimizer_learns),
+        cmocka_unit_test(a_trained_model_evaluates_as_its_trainer_did),
+        cmocka_unit_test(training_allocates_nothing_in_a_step),
+        cmocka_unit_test(no_allocation_fails_without_a_trace),
+        cmocka_unit_test(what_cannot_be_is_refused_in_a_sentence),
+    };
+    return cmocka_run_group_tests(tests, NULL, clean);
+}

@@ -1,0 +1,284 @@
+/* test_tasks.c - what the tasks make of their data, gzip, byte pairs, and the schedules. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "io/content.h"
+#include "support.h"
+#include "task/bpe.h"
+#include "task/task.h"
+
+enum { BATCH = 3, LENGTH = 40 };
+
+typedef struct room {
+    lnt_sample sample;
+    int32_t tokens[BATCH * 1000], targets[BATCH * 1000];
+    int64_t lengths[BATCH], labels[BATCH];
+} room;
+
+static lnt_status open_task(lnt_ctx *ctx, const char *name, const char *data,
+                            void (*change)(lnt_config *, lnt_task_options *), lnt_task *task,
+                            lnt_config *config, room *r)
+{
+    lnt_recipe recipe = lnt_recipe_default();
+    *task = (lnt_task){ .ctx = ctx, .kind = lnt_task_find(name), .data = data,
+                        .rng = lnt_rng_make(4) };
+    assert_non_null(task->kind);
+    assert_ok(ctx, lnt_config_default(ctx, config));
+    task->kind->recipe(config, &recipe, &task->options);
+    config->length = LENGTH;
+    if (change) change(config, &task->options);
+    const lnt_status status = lnt_task_open(task, config);
+    assert_true(config->length <= 1000);
+    r->sample = (lnt_sample){ .batch = BATCH, .length = (size_t)config->length,
+                              .tokens = r->tokens, .targets = r->targets, .lengths = r->lengths,
+                              .labels = r->labels };
+    return status;
+}
+
+static void copy_asks_for_the_word_again(void **state)
+{
+    (void)state;
+    static room r;
+    lnt_ctx *ctx = context_new(1, NULL);
+    lnt_task task;
+    lnt_config config;
+    assert_ok(ctx, open_task(ctx, "copy", NULL, NULL, &task, &config, &r));
+    for (uint64_t index = 0; index < 50; index++) {
+        task.kind->fill(&task, LNT_SPLIT_TRAIN, index, &r.sample);
+        for (int b = 0; b < BATCH; b++) {
+            const int32_t *x = r.tokens + b * LENGTH, *y = r.targets + b * LENGTH;
+            int word = 0;
+            assert_int_equal(x[0], 0);
+            while (x[1 + word]) word++;
+            assert_true(word >= 1 && 2 * word + 1 <= LENGTH);
+            for (int t = 0; t < LENGTH; t++) {
+                const bool asked = t > word && t <= 2 * word;
+                assert_int_equal(y[t], asked ? x[t - word] : -1);
+                if (asked && t + 1 < LENGTH && t < 2 * word) assert_int_equal(x[t + 1], y[t]);
+                assert_true(x[t] >= 0 && x[t] < config.inputs);
+            }
+        }
+    }
+    lnt_task_close(&task);
+    lnt_ctx_destroy(ctx);
+}
+
+static void small_listops(lnt_config *config, lnt_task_options *o)
+{
+    (void)config;
+    o->shortest = 20;
+    o->longest = 200;
+}
+
+/* The value of the expression that begins at *at, by its definition. */
+static int evaluate(const int32_t *words, int *at)
+{
+    int x[10], count = 0;
+    const int32_t word = words[(*at)++];
+    if (word < 10) return word;
+    while (words[*at] != 14) x[count++] = evaluate(words, at);
+    ++*at;
+    for (int i = 0; i < count; i++) /* sorted */
+        for (int j = i + 1; j < count; j++)
+            if (x[j] < x[i]) {
+                const int swap = x[i];
+                x[i] = x[j];
+                x[j] = swap;
+            }
+    int sum = 0;
+    for (int i = 0; i < count; i++) sum += x[i];
+    assert_true(count >= 2 && count <= 10);
+    return word == 10 ? x[0] : word == 11 ? x[count - 1] : word == 13 ? sum % 10
+           : count % 2 ? x[count / 2] : (x[count / 2 - 1] + x[count / 2]) / 2;
+}
+
+static void listops_have_the_value_they_are_said_to_have(void **state)
+{
+    (void)state;
+    static room r;
+    lnt_ctx *ctx = context_new(2, NULL);
+    lnt_task task;
+    lnt_config config;
+    int seen[10] = { 0 };
+    assert_ok(ctx, open_task(ctx, "listops", NULL, small_listops, &task, &config, &r));
+    for (uint64_t index = 0; index < 40; index++) {
+        task.kind->fill(&task, LNT_SPLIT_TRAIN, index, &r.sample);
+        for (int b = 0; b < BATCH; b++) {
+            int at = 0;
+            assert_int_equal(evaluate(r.tokens + b * 200, &at), r.targets[b]);
+            assert_int_equal(at, r.lengths[b]);
+            assert_in_range(at, 20, 200);
+            seen[r.targets[b]]++;
+        }
+    }
+    for (int d = 0; d < 10; d++) assert_true(seen[d] > 0);
+    lnt_task_close(&task);
+    lnt_ctx_destroy(ctx);
+}
+
+static void impossible_listops(lnt_config *config, lnt_task_options *o)
+{
+    (void)config;
+    o->shortest = 500;
+    o->longest = 900;
+    o->depth = 1;
+}
+
+static void listops_that_do_not_exist_are_refused(void **state)
+{
+    (void)state;
+    static room r;
+    lnt_ctx *ctx = context_new(1, NULL);
+    lnt_task task;
+    lnt_config config;
+    assert_refused(ctx, open_task(ctx, "listops", NULL, impossible_listops, &task, &config, &r),
+                   LNT_ERR_ARGUMENT, "no expression of 500 to 900 words and depth 1");
+    lnt_task_close(&task);
+    lnt_ctx_destroy(ctx);
+}
+
+static void write_file(const char *path, const void *data, size_t bytes)
+{
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(data, 1, bytes, file), bytes);
+    fclose(file);
+}
+
+static void halves(lnt_config *config, lnt_task_options *o)
+{
+    (void)config;
+    o->held_out = 0.5;
+}
+
+static void text_is_cut_into_windows_and_its_end_is_held_out(void **state)
+{
+    (void)state;
+    static room r;
+    lnt_ctx *ctx = context_new(1, NULL);
+    lnt_task task;
+    lnt_config config;
+    char text[400];
+    for (int i = 0; i < 400; i++) text[i] = (char)(i < 200 ? 'a' + i % 25 : 'A' + i % 7);
+    mkdir("texts", 0777);
+    write_file("texts/a.txt", text, 400);
+    write_file("texts/b.md", "not read", 8);
+    assert_ok(ctx, open_task(ctx, "text", "texts", halves, &task, &config, &r));
+    for (uint64_t index = 0; index < 20; index++) {
+        task.kind->fill(&task, LNT_SPLIT_TRAIN, index, &r.sample);
+        for (int i = 0; i < BATCH * LENGTH; i++) {
+            assert_true(r.tokens[i] >= 'a');
+            assert_int_equal(r.targets[i], 'a' + (r.tokens[i] - 'a' + 1) % 25);
+        }
+        assert_true(r.sample.units == BATCH * LENGTH);
+    }
+    assert_int_equal(task.test_examples, 5);
+    int counted = 0;
+    for (uint64_t index = 0; index < 2; index++) {
+        task.kind->fill(&task, LNT_SPLIT_TEST, index, &r.sample);
+        for (int i = 0; i < BATCH * LENGTH; i++) {
+            counted += r.targets[i] >= 0;
+            if (r.targets[i] >= 0) assert_true(r.tokens[i] >= 'A' && r.tokens[i] < 'a');
+        }
+    }
+    assert_int_equal(counted, 199); /* every byte but the first, once */
+    lnt_task_close(&task);
+    assert_refused(ctx, open_task(ctx, "text", "nowhere.txt", NULL, &task, &config, &r),
+                   LNT_ERR_FILE, "nowhere.txt");
+    lnt_task_close(&task);
+    assert_refused(ctx, open_task(ctx, "text", NULL, NULL, &task, &config, &r), LNT_ERR_ARGUMENT,
+                   "task text needs data");
+    lnt_task_close(&task);
+    assert_refused(ctx, open_task(ctx, "copy", "x", NULL, &task, &config, &r), LNT_ERR_ARGUMENT,
+                   "makes its own data");
+    lnt_task_close(&task);
+    remove("texts/a.txt");
+    remove("texts/b.md");
+    remove("texts");
+    lnt_ctx_destroy(ctx);
+}
+
+static void byte_pairs_are_learned_by_how_often_they_come(void **state)
+{
+    (void)state;
+    static const char text[] = "low low low low lower lower newest newest newest newest newest";
+    lnt_ctx *ctx = context_new(1, NULL);
+    lnt_merge merge[64];
+    size_t count;
+    assert_ok(ctx, lnt_bpe_learn(ctx, text, sizeof text - 1, 3, merge, &count));
+    assert_int_equal(count, 3);
+    /* "es": 5; "lo" and "ow": 6 and "we": 7 (2 lower + 5 newest) come first */
+    assert_true(merge[0].left == 'w' && merge[0].right == 'e');
+    assert_true(merge[1].left == 'l' && merge[1].right == 'o');
+    assert_ok(ctx, lnt_bpe_learn(ctx, text, sizeof text - 1, 64, merge, &count));
+    assert_true(count < 64); /* once no pair comes twice it ends */
+    assert_ok(ctx, lnt_bpe_learn(ctx, "", 0, 64, merge, &count));
+    assert_int_equal(count, 0);
+    lnt_ctx_destroy(ctx);
+}
+
+/* "hello hello hello hello\n" as gzip writes it: a block with fixed codes. */
+static const unsigned char gzipped[] = { 0x1f, 0x8b, 0x08, 0x00, 0x00, 0x00, 0x00, 0x00, 0x02, 0x03,
+                                         0xcb, 0x48, 0xcd, 0xc9, 0xc9, 0x57, 0xc8, 0x40, 0x27, 0xb9,
+                                         0x00, 0x00, 0x88, 0x59, 0x0b, 0x18, 0x00, 0x00, 0x00 };
+
+static void gzip_is_unpacked_and_any_broken_byte_is_noticed(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(1, NULL);
+    lnt_content content;
+    unsigned char broken[sizeof gzipped];
+    write_file("hello.gz", gzipped, sizeof gzipped);
+    assert_ok(ctx, lnt_content_read(ctx, "hello.gz", &content));
+    assert_string_equal(content.data, "hello hello hello hello\n");
+    lnt_content_free(ctx, &content);
+    for (size_t i = 10; i < sizeof gzipped; i++)
+        for (int bit = 0; bit < 8; bit++) {
+            memcpy(broken, gzipped, sizeof broken);
+            broken[i] = (unsigned char)(broken[i] ^ 1 << bit);
+            write_file("hello.gz", broken, sizeof broken);
+            assert_true(lnt_content_read(ctx, "hello.gz", &content) != LNT_OK);
+            assert_null(content.data);
+        }
+    for (size_t n = 18; n < sizeof gzipped; n++) {
+        write_file("hello.gz", gzipped, n);
+        assert_true(lnt_content_read(ctx, "hello.gz", &content) != LNT_OK);
+    }
+    remove("hello.gz");
+    lnt_ctx_destroy(ctx);
+}
+
+static void rates_rise_and_fall_as_the_schedule_says(void **state)
+{
+    (void)state;
+    lnt_recipe r = lnt_recipe_default();
+    r.rate = 1;
+    r.rate_last = 0.2;
+    r.warmup = 10;
+    r.steps = 110;
+    r.drop_at = 50;
+    assert_true(fabs(lnt_recipe_rate(&r, 1) - 0.1) < 1e-12 && lnt_recipe_rate(&r, 10) == 1);
+    assert_true(fabs(lnt_recipe_rate(&r, 60) - 0.6) < 1e-12);
+    assert_true(fabs(lnt_recipe_rate(&r, 110) - 0.2) < 1e-12);
+    r.schedule = LNT_SCHEDULE_STEP;
+    assert_true(lnt_recipe_rate(&r, 49) == 1 && lnt_recipe_rate(&r, 50) == 0.2);
+    r.schedule = LNT_SCHEDULE_CONSTANT;
+    assert_true(lnt_recipe_rate(&r, 1000) == 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(copy_asks_for_the_word_again),
+        cmocka_unit_test(listops_have_the_value_they_are_said_to_have),
+        cmocka_unit_test(listops_that_do_not_exist_are_refused),
+        cmocka_unit_test(text_is_cut_into_windows_and_its_end_is_held_out),
+        cmocka_unit_test(byte_pairs_are_learned_by_how_often_they_come),
+        cmocka_unit_test(gzip_is_unpacked_and_any_broken_byte_is_noticed),
+        cmocka_unit_test(rates_rise_and_fall_as_the_schedule_says),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
