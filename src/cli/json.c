@@ -5,11 +5,29 @@
 #include <math.h>
 #include <stdlib.h>
 
+/* Bytes of the character at c if it is UTF-8 beyond ASCII, else 0; the text ends in NUL. */
+static int utf8_length(const unsigned char *c)
+{
+    const int n = c[0] >= 0xf0 ? 4 : c[0] >= 0xe0 ? 3 : 2;
+    if (c[0] < 0xc2 || c[0] > 0xf4) return 0;
+    for (int i = 1; i < n; i++)
+        if ((c[i] & 0xc0) != 0x80) return 0;
+    const bool overlong = (c[0] == 0xe0 && c[1] < 0xa0) || (c[0] == 0xf0 && c[1] < 0x90);
+    const bool surrogate = c[0] == 0xed && c[1] > 0x9f, beyond = c[0] == 0xf4 && c[1] > 0x8f;
+    return overlong || surrogate || beyond ? 0 : n;
+}
+
+/* What is not UTF-8, which a model may write, becomes U+FFFD. */
 static void put_string(FILE *to, const char *text)
 {
     fputc('"', to);
     for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
-        if (*c == '"' || *c == '\\') fprintf(to, "\\%c", *c);
+        const int wide = *c >= 0x80 ? utf8_length(c) : 0;
+        if (wide) {
+            fwrite(c, 1, (size_t)wide, to);
+            c += wide - 1;
+        } else if (*c >= 0x80) fputs("\xef\xbf\xbd", to);
+        else if (*c == '"' || *c == '\\') fprintf(to, "\\%c", *c);
         else if (*c < 0x20 || *c == 0x7f) fprintf(to, "\\u%04x", *c);
         else fputc(*c, to);
     }

@@ -34,7 +34,8 @@ enum {
 };
 enum {
     SHAPED = CMD_ATTEND | CMD_PLAN | CMD_BENCH, /* commands that describe a problem */
-    EVERY = SHAPED | CMD_INFO | CMD_DEMO
+    MODELS = CMD_TRAIN | CMD_EVAL | CMD_GENERATE, /* those that have one */
+    EVERY = SHAPED | CMD_INFO | CMD_DEMO | MODELS
 };
 
 typedef struct option_row {
@@ -91,8 +92,9 @@ static const char *compare_choice(int index) /* what is exact */
 }
 
 static const option_row table[OPTION_COUNT] = {
-    [OPT_MECHANISM] = { "mechanism", 0, KIND_CHOICE, NULL, SHAPED, .problem = true,
-                        .choice = mechanism_choice, .help = "what to compute" },
+    [OPT_MECHANISM] = { "mechanism", 0, KIND_CHOICE, NULL, SHAPED | CMD_TRAIN, .problem = true,
+                        .choice = mechanism_choice,
+                        .help = "what to compute; train: in place of the config's" },
     [OPT_CAUSAL] = { "causal", 0, KIND_FLAG, NULL, SHAPED, .problem = true,
                      .help = "query i sees keys j <= i + n_k - n_q only" },
     [OPT_HEADS] = { "heads", 0, KIND_WHOLE, "H", SHAPED, .problem = true, .min = 1,
@@ -106,8 +108,8 @@ static const option_row table[OPTION_COUNT] = {
                         .max = MAX_EXTENT, .help = "width of a value (as --dim)" },
     [OPT_LENGTH] = { "length", 0, KIND_WHOLE, "N", CMD_PLAN | CMD_BENCH, .problem = true,
                      .min = 0, .max = MAX_EXTENT, .help = "tokens in a sequence (4096)" },
-    [OPT_BATCH] = { "batch", 0, KIND_WHOLE, "B", CMD_PLAN | CMD_BENCH, .problem = true, .min = 1,
-                    .max = MAX_EXTENT, .help = "sequences at once (1)" },
+    [OPT_BATCH] = { "batch", 0, KIND_WHOLE, "B", CMD_PLAN | CMD_BENCH | CMD_EVAL, .problem = true,
+                    .min = 1, .max = MAX_EXTENT, .help = "sequences at once (1; eval: 16)" },
     [OPT_SCALE] = { "scale", 0, KIND_REAL, "X", SHAPED, SOFTMAX | TAYLOR | CUR, .problem = true,
                     .least = -HUGE_VAL,
                     .help = "factor of q.k (1/sqrt(dim)); softmax, taylor, cur" },
@@ -169,8 +171,8 @@ static const option_row table[OPTION_COUNT] = {
                          .help = "from scores to weights (softmax); cur" },
     [OPT_INDICES_OUT] = { "indices-out", 0, KIND_TEXT, "FILE", CMD_ATTEND, CUR,
                           .help = "save the tokens that were landmarks (.npy, [B,H,2,M]); cur" },
-    [OPT_SEED] = { "seed", 0, KIND_SEED, "S", SHAPED, .problem = true,
-                   .help = "of random maps and landmarks, and of a benchmark's data (0)" },
+    [OPT_SEED] = { "seed", 0, KIND_SEED, "S", SHAPED | MODELS, .problem = true,
+                   .help = "of everything random (0; train: the config's)" },
     [OPT_DTYPE] = { "dtype", 0, KIND_CHOICE, NULL, SHAPED, .problem = true,
                     .choice = dtype_choice, .help = "to compute in (f32; attend: that of Q)" },
     [OPT_PASS] = { "pass", 0, KIND_CHOICE, NULL, CMD_PLAN | CMD_BENCH, .problem = true,
@@ -193,11 +195,43 @@ static const option_row table[OPTION_COUNT] = {
                         .help = "save what is remembered after the last key (.safetensors)" },
     [OPT_COMPARE] = { "compare", 0, KIND_CHOICE, NULL, CMD_ATTEND, .choice = compare_choice,
                       .help = "tell how far the result is from exact softmax, and if to trust it" },
-    [OPT_OUTPUT] = { "output", 'o', KIND_TEXT, "FILE", CMD_ATTEND,
-                     .help = "where the result goes (.npy)" },
+    [OPT_OUTPUT] = { "output", 'o', KIND_TEXT, "FILE", CMD_ATTEND | CMD_GENERATE,
+                     .help = "where the result goes (.npy; images: .png)" },
     [OPT_SVG] = { "svg", 0, KIND_TEXT, "FILE", CMD_BENCH | CMD_DEMO,
                   .help = "draw a picture too (bench: of a --study); needs gnuplot" },
-    [OPT_JSON] = { "json", 0, KIND_FLAG, NULL, SHAPED | CMD_INFO,
+    [OPT_TASK] = { "task", 0, KIND_TEXT, "NAME", CMD_TRAIN, .help = "what to learn" },
+    [OPT_CONFIG] = { "config", 0, KIND_TEXT, "FILE", CMD_TRAIN,
+                     .help = "model, training and task as JSON (the task's own recipe)" },
+    [OPT_DATA] = { "data", 0, KIND_TEXT, "PATH", CMD_TRAIN | CMD_EVAL,
+                   .help = "what the task reads" },
+    [OPT_OUT] = { "out", 0, KIND_TEXT, "DIR", CMD_TRAIN,
+                  .help = "where the model, its checkpoint, log and curve go" },
+    [OPT_STEPS] = { "steps", 0, KIND_WHOLE, "N", CMD_TRAIN, .min = 1, .max = 1000000000,
+                    .help = "in all (the config's)" },
+    [OPT_RESUME] = { "resume", 0, KIND_FLAG, NULL, CMD_TRAIN,
+                     .help = "go on from the checkpoint in --out" },
+    [OPT_HELD_OUT] = { "held-out", 0, KIND_FLAG, NULL, CMD_EVAL,
+                       .help = "text: only the part that training leaves out" },
+    [OPT_BATCHES] = { "batches", 0, KIND_WHOLE, "N", CMD_EVAL, .min = 1, .max = 1000000000,
+                      .help = "at most (all; 20 where the task makes its examples)" },
+    [OPT_PROMPT] = { "prompt", 0, KIND_TEXT, "TEXT", CMD_GENERATE, .help = "what to go on from" },
+    [OPT_TOKENS] = { "tokens", 0, KIND_WHOLE, "N", CMD_GENERATE, .min = 0, .max = MAX_EXTENT,
+                     .help = "to write (400)" },
+    [OPT_SAMPLE_TEMPERATURE] = { "temperature", 0, KIND_REAL, "T", CMD_GENERATE, .least = 0,
+                                 .help = "below 1: likelier tokens more often; 0: always (1)" },
+    [OPT_TOP_K] = { "top-k", 0, KIND_WHOLE, "K", CMD_GENERATE, .min = 1, .max = MAX_EXTENT,
+                    .help = "draw among the K likeliest tokens (all)" },
+    [OPT_TOP_P] = { "top-p", 0, KIND_REAL, "P", CMD_GENERATE, .least = 0,
+                    .help = "draw among the likeliest that together have P (1)" },
+    [OPT_FOREVER] = { "forever", 0, KIND_FLAG, NULL, CMD_GENERATE,
+                      .help = "until interrupted; the cost of a token does not grow" },
+    [OPT_SAVE_STATE] = { "save-state", 0, KIND_TEXT, "FILE", CMD_GENERATE,
+                         .help = "what is remembered at the end, to go on from (.safetensors)" },
+    [OPT_LOAD_STATE] = { "load-state", 0, KIND_TEXT, "FILE", CMD_GENERATE,
+                         .help = "go on from there" },
+    [OPT_IMAGES] = { "images", 0, KIND_WHOLE, "N", CMD_GENERATE, .min = 1, .max = 4096,
+                     .help = "on the sheet that a model of images draws (16)" },
+    [OPT_JSON] = { "json", 0, KIND_FLAG, NULL, SHAPED | CMD_INFO | MODELS,
                    .help = "one JSON object per line instead of text" },
     [OPT_HELP] = { "help", 'h', KIND_FLAG, NULL, EVERY, .help = "this text" },
 };

@@ -13,7 +13,10 @@ typedef enum command_bit {
     CMD_PLAN = 2,
     CMD_BENCH = 4,
     CMD_INFO = 8,
-    CMD_DEMO = 16
+    CMD_DEMO = 16,
+    CMD_TRAIN = 32,
+    CMD_EVAL = 64,
+    CMD_GENERATE = 128
 } command_bit;
 
 typedef enum option_id {
@@ -64,6 +67,23 @@ typedef enum option_id {
     OPT_COMPARE,
     OPT_OUTPUT,
     OPT_SVG,
+    OPT_TASK,
+    OPT_CONFIG,
+    OPT_DATA,
+    OPT_OUT,
+    OPT_STEPS,
+    OPT_RESUME,
+    OPT_HELD_OUT,
+    OPT_BATCHES,
+    OPT_PROMPT,
+    OPT_TOKENS,
+    OPT_SAMPLE_TEMPERATURE,
+    OPT_TOP_K,
+    OPT_TOP_P,
+    OPT_FOREVER,
+    OPT_SAVE_STATE,
+    OPT_LOAD_STATE,
+    OPT_IMAGES,
     OPT_JSON,
     OPT_HELP,
     OPTION_COUNT

@@ -1,0 +1,77 @@
+/* cli/cmd_eval.c - `linnet eval`: how good a model is on data. */
+#include <math.h>
+#include <stdio.h>
+
+#include "cli/clock.h"
+#include "cli/commands.h"
+#include "cli/json.h"
+#include "cli/report.h"
+#include "cli/request.h"
+#include "cli/table.h"
+
+static void print_json(const lnt_model_info *info, const lnt_score_report *s, double seconds)
+{
+    json line = json_begin(stdout);
+    json_text(&line, "task", info->task);
+    json_text(&line, "mechanism", info->mechanism);
+    json_whole(&line, "parameters", info->parameters);
+    json_whole(&line, "targets", s->targets);
+    json_real(&line, "loss", s->loss);
+    json_real(&line, "bits", s->bits);
+    json_text(&line, "unit", s->unit);
+    json_real(&line, "accuracy", s->accuracy);
+    json_real(&line, "error_rate", s->error_rate);
+    json_real(&line, "seconds", seconds);
+    json_end(&line);
+}
+
+static void print_text(const lnt_model_info *info, const lnt_score_report *s)
+{
+    char text[32];
+    printf("%s, %s, %s parameters, %lld targets\n", info->task, info->mechanism,
+           text_count((double)info->parameters, text, sizeof text), (long long)s->targets);
+    printf("loss        %.4f nats a target\n", s->loss);
+    printf("bits        %.4f per %s\n", s->bits, s->unit);
+    if (!isnan(s->accuracy)) printf("accuracy    %.2f %%\n", 100 * s->accuracy);
+    if (!isnan(s->error_rate)) printf("error rate  %.2f %%\n", 100 * s->error_rate);
+}
+
+static int evaluate(const options *o, lnt_ctx *ctx, lnt_model *model)
+{
+    lnt_model_info info = { .size = sizeof info };
+    lnt_score_report score = { .size = sizeof score };
+    const lnt_eval_request request = { .size = sizeof request,
+                                       .data = opt_text(o, OPT_DATA),
+                                       .batch = opt_whole(o, OPT_BATCH, 0),
+                                       .batches = opt_whole(o, OPT_BATCHES, 0),
+                                       .held_out = opt_given(o, OPT_HELD_OUT),
+                                       .seed = o->value[OPT_SEED].seed };
+    const double before = now_seconds();
+    if (lnt_model_describe(model, &info) || lnt_model_evaluate(model, &request, &score))
+        return fail_ctx(ctx);
+    if (opt_given(o, OPT_JSON)) print_json(&info, &score, now_seconds() - before);
+    else print_text(&info, &score);
+    return EXIT_OK;
+}
+
+static int run(const options *o)
+{
+    lnt_ctx *ctx;
+    lnt_model *model = NULL;
+    int status = request_context(o, 0, &ctx);
+    if (status) return status;
+    status = lnt_model_load(ctx, o->operand[0], &model) ? fail_ctx(ctx) : evaluate(o, ctx, model);
+    lnt_model_destroy(model);
+    lnt_ctx_destroy(ctx);
+    return status;
+}
+
+const command cmd_eval = {
+    .name = "eval",
+    .bit = CMD_EVAL,
+    .usage = "MODEL.safetensors [--data PATH] [options]",
+    .summary = "Tells how good a model is on data of its task",
+    .details = "\nOf a text all is used, unless --held-out; of images those that are for testing.\n",
+    .operands = 1,
+    .run = run,
+};

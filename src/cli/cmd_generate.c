@@ -1,0 +1,210 @@
+/* cli/cmd_generate.c - `linnet generate`: a model writes text, or symbols, or draws images, at the same
+ * cost for every token. */
+#include <limits.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/commands.h"
+#include "cli/png.h"
+#include "cli/report.h"
+#include "cli/writing.h"
+
+enum { DEFAULT_TOKENS = 400, DEFAULT_IMAGES = 16, STATUS_EVERY = 16 };
+
+static volatile sig_atomic_t interrupted = 0;
+
+static void interrupt(int number)
+{
+    (void)number;
+    interrupted = 1;
+}
+
+/* ---- text and symbols ---------------------------------------------------------------------- */
+
+static bool has_text(const writing *w) { return strcmp(w->info.tokenizer, "none") != 0; }
+
+/* "3,0,7" as tokens, for models without text. */
+static int parse_symbols(const char *text, int32_t *tokens, size_t *count)
+{
+    for (const char *at = text;; at++) {
+        char *end;
+        const long value = strtol(at, &end, 10);
+        if (end == at || value < 0 || value > INT32_MAX || (*end && *end != ','))
+            return fail_usage("--prompt: '%s' is not a list of tokens such as 0,3,1", text);
+        tokens[(*count)++] = (int32_t)value;
+        if (!*end) return EXIT_OK;
+        at = end;
+    }
+}
+
+static int feed_prompt(writing *w, const char *text)
+{
+    const size_t bytes = strlen(text);
+    size_t count = 0;
+    int32_t *tokens = malloc((bytes + 1) * sizeof *tokens);
+    if (!tokens) return fail_memory((bytes + 1) * sizeof *tokens);
+    int status = EXIT_OK;
+    if (!has_text(w)) status = parse_symbols(text, tokens, &count);
+    else if (lnt_model_encode(w->model, text, bytes, tokens, &count)) status = fail_ctx(w->ctx);
+    if (!status && lnt_session_feed(w->session, tokens, (int64_t)count)) status = fail_ctx(w->ctx);
+    free(tokens);
+    return status;
+}
+
+/* What is written, when it is not to be streamed. */
+typedef struct page {
+    char *text;
+    size_t used, room;
+} page;
+
+static int add_text(page *p, const char *text, size_t bytes)
+{
+    if (p->used + bytes + 1 > p->room) {
+        const size_t room = 2 * (p->used + bytes + 1);
+        char *grown = realloc(p->text, room);
+        if (!grown) return fail_memory(room);
+        p->text = grown;
+        p->room = room;
+    }
+    memcpy(p->text + p->used, text, bytes);
+    p->used += bytes;
+    p->text[p->used] = '\0';
+    return EXIT_OK;
+}
+
+static int put_token(const writing *w, int32_t token, page *kept)
+{
+    const char *text;
+    char number[16];
+    size_t bytes;
+    if (!has_text(w)) {
+        bytes = (size_t)snprintf(number, sizeof number, "%d ", token);
+        text = number;
+    } else if (lnt_model_decode(w->model, token, &text, &bytes)) {
+        return fail_ctx(w->ctx);
+    }
+    if (opt_given(w->o, OPT_JSON)) return add_text(kept, text, bytes);
+    fwrite(text, 1, bytes, stdout);
+    if (fflush(stdout)) return finish_stdout(EXIT_OK);
+    return EXIT_OK;
+}
+
+static int write_text(writing *w, page *kept)
+{
+    const int64_t wanted = opt_given(w->o, OPT_FOREVER) ? INT64_MAX
+                                                        : opt_whole(w->o, OPT_TOKENS, DEFAULT_TOKENS);
+    int status = EXIT_OK;
+    for (int64_t i = 0; i < wanted && !status && !interrupted; i++) {
+        int32_t token;
+        status = writing_next(w, &token);
+        if (!status) status = put_token(w, token, kept);
+        if (!status && i % STATUS_EVERY == 0) writing_status(w);
+    }
+    writing_status_end();
+    return status;
+}
+
+static int generate_text(writing *w)
+{
+    const char *prompt = opt_text(w->o, OPT_PROMPT);
+    page kept = { 0 };
+    if (opt_given(w->o, OPT_OUTPUT)) return fail_usage("--output is for models that draw images");
+    if (opt_given(w->o, OPT_IMAGES)) return fail_usage("--images is for models that draw images");
+    int status = writing_begin(w, 1);
+    if (!status && !prompt && !opt_given(w->o, OPT_LOAD_STATE)) prompt = has_text(w) ? "\n" : "0";
+    if (!status && prompt) status = feed_prompt(w, prompt);
+    if (!status && opt_given(w->o, OPT_PROMPT) && !opt_given(w->o, OPT_JSON) && has_text(w))
+        fputs(prompt, stdout);
+    if (!status) status = write_text(w, &kept);
+    if (!status) status = writing_end(w);
+    if (!status && opt_given(w->o, OPT_JSON)) writing_json(w, kept.text ? kept.text : "");
+    else if (!status) fputc('\n', stdout);
+    free(kept.text);
+    return status;
+}
+
+/* ---- images -------------------------------------------------------------------------------- */
+
+/* Draws count images at once, pixel by pixel: pixels [count,size]. */
+static int draw(writing *w, int64_t count, int64_t size, unsigned char *pixels, int32_t *tokens)
+{
+    int status = EXIT_OK;
+    for (int64_t i = 0; i < count; i++) tokens[i] = (int32_t)w->info.inputs - 1; /* the start */
+    if (lnt_session_feed(w->session, tokens, 1)) return fail_ctx(w->ctx);
+    for (int64_t p = 0; p < size && !status; p++) {
+        progress("pixels", (int)p, (int)size);
+        if (p + 1 < size) status = writing_next(w, tokens);
+        else if (lnt_session_sample(w->session, &w->sampling, tokens)) status = fail_ctx(w->ctx);
+        for (int64_t i = 0; i < count; i++) pixels[i * size + p] = (unsigned char)tokens[i];
+    }
+    progress_end();
+    return status;
+}
+
+/* Side by side, with a line between. */
+static int write_sheet(const char *path, const unsigned char *pixels, size_t count, size_t side)
+{
+    const size_t across = (size_t)ceil(sqrt((double)count)), down = (count + across - 1) / across;
+    const size_t width = across * (side + 1) + 1, height = down * (side + 1) + 1;
+    unsigned char *sheet = malloc(width * height);
+    if (!sheet) return fail_memory(width * height);
+    memset(sheet, 96, width * height);
+    for (size_t i = 0; i < count; i++)
+        for (size_t y = 0; y < side; y++)
+            memcpy(sheet + (i / across * (side + 1) + 1 + y) * width + i % across * (side + 1) + 1,
+                   pixels + (i * side + y) * side, side);
+    const int status = png_write(path, sheet, width, height);
+    free(sheet);
+    return status;
+}
+
+static int generate_images(writing *w)
+{
+    static const option_id foreign[] = { OPT_PROMPT, OPT_TOKENS, OPT_FOREVER, OPT_LOAD_STATE };
+    const int64_t count = opt_whole(w->o, OPT_IMAGES, DEFAULT_IMAGES), size = w->info.length;
+    const size_t side = (size_t)lround(sqrt((double)size));
+    for (int i = 0; i < 4; i++)
+        if (opt_given(w->o, foreign[i]))
+            return fail_usage("%s is not for models that draw images", option_name(foreign[i]));
+    if (!opt_given(w->o, OPT_OUTPUT)) return fail_usage("-o/--output is missing: a .png");
+    if ((int64_t)(side * side) != size) return fail("the model's images are not square");
+    int status = writing_begin(w, count);
+    if (status) return status;
+    unsigned char *pixels = malloc((size_t)(count * size));
+    int32_t *tokens = malloc((size_t)count * sizeof *tokens);
+    if (!pixels || !tokens) status = fail_memory((size_t)(count * size));
+    if (!status) status = draw(w, count, size, pixels, tokens);
+    if (!status) status = write_sheet(opt_text(w->o, OPT_OUTPUT), pixels, (size_t)count, side);
+    if (!status) status = writing_end(w);
+    if (!status && opt_given(w->o, OPT_JSON)) writing_json(w, NULL);
+    free(pixels);
+    free(tokens);
+    return status;
+}
+
+static int run(const options *o)
+{
+    writing w;
+    int status = writing_open(&w, o);
+    signal(SIGINT, interrupt); /* what was written so far is kept, and the state saved */
+    if (!status)
+        status = strcmp(w.info.task, "mnist") == 0 ? generate_images(&w) : generate_text(&w);
+    writing_close(&w);
+    return status;
+}
+
+const command cmd_generate = {
+    .name = "generate",
+    .bit = CMD_GENERATE,
+    .usage = "MODEL.safetensors [--prompt TEXT] [options]",
+    .summary = "Writes with a model, at the same cost for every token",
+    .details = "\n"
+               "Text is streamed as it comes; a terminal shows the speed, the bytes that are\n"
+               "remembered, and what a KV cache would hold by now.  A model of symbols takes and\n"
+               "gives tokens as numbers; a model of images draws a sheet of them into -o FILE.png.\n",
+    .operands = 1,
+    .run = run,
+};

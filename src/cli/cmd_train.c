@@ -1,0 +1,192 @@
+/* cli/cmd_train.c - `linnet train`: learns a task, and leaves in a directory the model, a checkpoint to
+ * go on from, the log and the curve of the loss. */
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli/clock.h"
+#include "cli/commands.h"
+#include "cli/report.h"
+#include "cli/request.h"
+#include "cli/table.h"
+#include "cli/train_log.h"
+
+enum { NAME = 32 };
+
+typedef struct run {
+    const options *o;
+    lnt_ctx *ctx;
+    lnt_trainer *trainer;
+    lnt_trainer_info info;
+    char checkpoint[PATH_MAX], model[PATH_MAX], log_path[PATH_MAX], curve[PATH_MAX];
+    train_log log;
+    double tokens, seconds; /* trained in this run */
+    lnt_score_report last;  /* on the test; size 0: none yet */
+} run;
+
+static void join(char out[PATH_MAX], const char *directory, const char *name)
+{
+    snprintf(out, PATH_MAX, "%.*s/%s", PATH_MAX - NAME, directory, name);
+}
+
+static int open_directory(run *r)
+{
+    const char *out = opt_text(r->o, OPT_OUT);
+    struct stat st;
+    if (strlen(out) >= PATH_MAX - NAME) return fail("--out: the path is too long");
+    if (mkdir(out, 0777) && errno != EEXIST) return fail("cannot make '%s': %s", out, strerror(errno));
+    if (stat(out, &st) || !S_ISDIR(st.st_mode)) return fail("--out: '%s' is not a directory", out);
+    join(r->checkpoint, out, "checkpoint.safetensors");
+    join(r->model, out, "model.safetensors");
+    join(r->log_path, out, "log.jsonl");
+    join(r->curve, out, "loss.svg");
+    if (!opt_given(r->o, OPT_RESUME) && stat(r->checkpoint, &st) == 0)
+        return fail("'%s' holds a checkpoint; --resume goes on from it, or choose another --out",
+                    out);
+    return EXIT_OK;
+}
+
+static int open_trainer(run *r)
+{
+    const options *o = r->o;
+    const uint64_t seed = o->value[OPT_SEED].seed;
+    const lnt_train_request request = {
+        .size = sizeof request,
+        .task = opt_text(o, OPT_TASK),
+        .config = opt_text(o, OPT_CONFIG),
+        .data = opt_text(o, OPT_DATA),
+        .mechanism = opt_given(o, OPT_MECHANISM)
+                         ? lnt_mechanism_name((lnt_mechanism)opt_whole(o, OPT_MECHANISM, 0))
+                         : NULL,
+        .steps = opt_whole(o, OPT_STEPS, 0),
+        .seed = opt_given(o, OPT_SEED) ? &seed : NULL
+    };
+    const lnt_status status =
+        opt_given(o, OPT_RESUME)
+            ? lnt_trainer_resume(r->ctx, r->checkpoint, request.data, request.steps, &r->trainer)
+            : lnt_trainer_create(r->ctx, &request, &r->trainer);
+    r->info.size = sizeof r->info;
+    if (status || lnt_trainer_describe(r->trainer, &r->info)) return fail_ctx(r->ctx);
+    return EXIT_OK;
+}
+
+static void show_progress(const run *r, const lnt_step_report *report)
+{
+    char what[96], speed[32];
+    const double each = r->seconds / (double)(report->step - r->info.step);
+    const int left = (int)((double)(r->info.steps - report->step) * each);
+    text_count(r->tokens / r->seconds, speed, sizeof speed);
+    snprintf(what, sizeof what, "loss %.4f  %s tokens/s  %d:%02d:%02d left", report->score.loss,
+             speed, left / 3600, left / 60 % 60, left % 60);
+    progress(what, (int)report->step, (int)r->info.steps);
+}
+
+static int test(run *r, int64_t step)
+{
+    r->last.size = sizeof r->last;
+    if (lnt_trainer_evaluate(r->trainer, r->info.eval_batches, &r->last)) return fail_ctx(r->ctx);
+    return log_test(&r->log, step, &r->last);
+}
+
+/* The checkpoint first: a model file without its checkpoint is worth less than the other way. */
+static int save(const run *r)
+{
+    if (lnt_trainer_save(r->trainer, r->checkpoint) ||
+        lnt_model_save(lnt_trainer_model(r->trainer), r->model))
+        return fail_ctx(r->ctx);
+    return log_draw(&r->log, r->curve, r->info.task);
+}
+
+static bool is_due(int64_t every, int64_t step, int64_t steps)
+{
+    return step == steps || (every && step % every == 0);
+}
+
+static int train(run *r)
+{
+    int status = EXIT_OK;
+    for (int64_t step = r->info.step + 1; step <= r->info.steps && !status; step++) {
+        lnt_step_report report = { .size = sizeof report };
+        const double before = now_seconds();
+        if (lnt_trainer_step(r->trainer, &report)) return fail_ctx(r->ctx);
+        const double seconds = now_seconds() - before;
+        r->seconds += seconds;
+        r->tokens += (double)report.tokens;
+        show_progress(r, &report);
+        status = log_step(&r->log, &report, seconds);
+        if (!status && is_due(r->info.eval_every, step, r->info.steps)) status = test(r, step);
+        if (!status && is_due(r->info.save_every, step, r->info.steps)) status = save(r);
+    }
+    progress_end();
+    return status;
+}
+
+static void print_summary(const run *r)
+{
+    char text[32];
+    printf("%s, %s parameters, %lld steps", r->info.task,
+           text_count((double)r->info.parameters, text, sizeof text), (long long)r->info.steps);
+    if (r->seconds > 0)
+        printf(", %s tokens/s", text_count(r->tokens / r->seconds, text, sizeof text));
+    fputc('\n', stdout);
+    if (r->last.size) {
+        printf("test loss %.4f, %.4f bits per %s", r->last.loss, r->last.bits, r->last.unit);
+        if (!isnan(r->last.accuracy)) printf(", accuracy %.2f %%", 100 * r->last.accuracy);
+        if (!isnan(r->last.error_rate)) printf(", error rate %.2f %%", 100 * r->last.error_rate);
+        fputc('\n', stdout);
+    }
+    printf("%s\n", r->model);
+}
+
+static int check(const options *o)
+{
+    if (!opt_given(o, OPT_OUT)) return fail_usage("--out is missing: where the model goes");
+    if (opt_given(o, OPT_RESUME)) {
+        static const option_id fixed[] = { OPT_TASK, OPT_CONFIG, OPT_MECHANISM, OPT_SEED };
+        for (int i = 0; i < 4; i++)
+            if (opt_given(o, fixed[i]))
+                return fail_usage("%s cannot change with --resume: the checkpoint says",
+                                  option_name(fixed[i]));
+        return EXIT_OK;
+    }
+    if (!opt_given(o, OPT_TASK)) return fail_usage("--task is missing: what to learn");
+    return EXIT_OK;
+}
+
+static int run_train(const options *o)
+{
+    run r = { .o = o };
+    int status = check(o);
+    if (!status) status = request_context(o, 0, &r.ctx);
+    if (!status) status = open_directory(&r);
+    if (!status) status = open_trainer(&r);
+    if (!status)
+        status = log_open(&r.log, r.log_path, r.info.step, opt_given(o, OPT_JSON));
+    if (!status) status = train(&r);
+    if (!status && !opt_given(o, OPT_JSON)) print_summary(&r);
+    log_close(&r.log);
+    lnt_trainer_destroy(r.trainer);
+    lnt_ctx_destroy(r.ctx);
+    return status;
+}
+
+const command cmd_train = {
+    .name = "train",
+    .bit = CMD_TRAIN,
+    .usage = "--task NAME --out DIR [--config FILE.json] [--data PATH] [options]",
+    .summary = "Trains a transformer on a task",
+    .details = "\n"
+               "tasks:\n"
+               "  copy         repeat a word of random symbols\n"
+               "  text         predict the next byte or byte pair of a text (--data: file or directory)\n"
+               "  listops      evaluate nested operations on lists of digits\n"
+               "  mnist        draw images pixel by pixel (--data: directory of idx files)\n"
+               "  mnist-class  tell images apart, read pixel by pixel (the same)\n"
+               "\n"
+               "DIR gets model.safetensors, checkpoint.safetensors (--resume goes on from it, to the\n"
+               "same bits), log.jsonl and loss.svg.\n",
+    .run = run_train,
+};

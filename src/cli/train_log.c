@@ -1,0 +1,152 @@
+/* cli/train_log.c - see train_log.h.  A run that goes on from a checkpoint drops the lines of the
+ * steps after it, which it will do again. */
+#include "cli/train_log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/json.h"
+#include "cli/report.h"
+#include "cli/svg.h"
+
+static int add_point(log_curve *c, double step, double loss)
+{
+    if (c->count == c->room) {
+        const int room = c->room ? 2 * c->room : 1024;
+        double *steps = realloc(c->step, (size_t)room * sizeof *steps);
+        if (steps) c->step = steps;
+        double *losses = realloc(c->loss, (size_t)room * sizeof *losses);
+        if (losses) c->loss = losses;
+        if (!steps || !losses) return fail_memory((size_t)room * sizeof *losses);
+        c->room = room;
+    }
+    c->step[c->count] = step;
+    c->loss[c->count++] = loss;
+    return EXIT_OK;
+}
+
+/* The number after "key": in a line of ours. */
+static bool number_of(const char *line, const char *key, double *out)
+{
+    char quoted[32];
+    snprintf(quoted, sizeof quoted, "\"%s\": ", key);
+    const char *at = strstr(line, quoted);
+    char *end;
+    if (!at) return false;
+    at += strlen(quoted);
+    *out = strtod(at, &end);
+    return end != at;
+}
+
+/* Keeps what belongs to steps up to the last. */
+static int copy_lines(train_log *log, FILE *from, FILE *to, int64_t last_step)
+{
+    char line[1024];
+    double step, loss;
+    int status = EXIT_OK;
+    while (!status && fgets(line, sizeof line, from)) {
+        if (!number_of(line, "step", &step) || step > (double)last_step || !strchr(line, '\n'))
+            continue;
+        fputs(line, to);
+        if (number_of(line, "loss", &loss)) status = add_point(&log->train, step, loss);
+        else if (number_of(line, "test_loss", &loss)) status = add_point(&log->test, step, loss);
+    }
+    return status;
+}
+
+static int keep_earlier(train_log *log, int64_t last_step)
+{
+    char temporary[4096];
+    FILE *from = fopen(log->path, "r");
+    if (!from) return EXIT_OK; /* lost, or never written: begin anew */
+    snprintf(temporary, sizeof temporary, "%s.tmp", log->path);
+    FILE *to = fopen(temporary, "w");
+    if (!to) {
+        fclose(from);
+        return fail("cannot write '%s': %s", temporary, strerror(errno));
+    }
+    int status = copy_lines(log, from, to, last_step);
+    fclose(from);
+    if (fclose(to) && !status) status = fail("cannot write '%s': %s", temporary, strerror(errno));
+    if (!status && rename(temporary, log->path))
+        status = fail("cannot write '%s': %s", log->path, strerror(errno));
+    return status;
+}
+
+int log_open(train_log *log, const char *path, int64_t last_step, bool echo)
+{
+    *log = (train_log){ .path = path, .echo = echo };
+    const int status = last_step > 0 ? keep_earlier(log, last_step) : EXIT_OK;
+    if (status) return status;
+    log->file = fopen(path, last_step > 0 ? "a" : "w");
+    return log->file ? EXIT_OK : fail("cannot write '%s': %s", path, strerror(errno));
+}
+
+static void put_step(FILE *to, const lnt_step_report *r, double seconds)
+{
+    json line = json_begin(to);
+    json_whole(&line, "step", r->step);
+    json_real(&line, "loss", r->score.loss);
+    json_real(&line, "bits", r->score.bits);
+    json_real(&line, "accuracy", r->score.accuracy);
+    json_real(&line, "error_rate", r->score.error_rate);
+    json_real(&line, "rate", r->rate);
+    json_real(&line, "gradient", r->gradient);
+    json_whole(&line, "tokens", r->tokens);
+    json_real(&line, "seconds", seconds);
+    json_end(&line);
+}
+
+static void put_test(FILE *to, int64_t step, const lnt_score_report *s)
+{
+    json line = json_begin(to);
+    json_whole(&line, "step", step);
+    json_real(&line, "test_loss", s->loss);
+    json_real(&line, "test_bits", s->bits);
+    json_text(&line, "unit", s->unit);
+    json_real(&line, "test_accuracy", s->accuracy);
+    json_real(&line, "test_error_rate", s->error_rate);
+    json_whole(&line, "test_targets", s->targets);
+    json_end(&line);
+}
+
+static int flushed(const train_log *log)
+{
+    if (fflush(log->file) == 0) return EXIT_OK;
+    return fail("cannot write '%s': %s", log->path, strerror(errno));
+}
+
+int log_step(train_log *log, const lnt_step_report *report, double seconds)
+{
+    put_step(log->file, report, seconds);
+    if (log->echo) put_step(stdout, report, seconds);
+    const int status = flushed(log);
+    return status ? status : add_point(&log->train, (double)report->step, report->score.loss);
+}
+
+int log_test(train_log *log, int64_t step, const lnt_score_report *score)
+{
+    put_test(log->file, step, score);
+    if (log->echo) put_test(stdout, step, score);
+    const int status = flushed(log);
+    return status ? status : add_point(&log->test, (double)step, score->loss);
+}
+
+int log_draw(const train_log *log, const char *path, const char *title)
+{
+    const svg_curve curves[] = {
+        { "training", log->train.step, log->train.loss, log->train.count },
+        { "test", log->test.step, log->test.loss, log->test.count },
+    };
+    return svg_write(path, title, "step", "loss", curves, 2);
+}
+
+void log_close(train_log *log)
+{
+    if (log->file) fclose(log->file);
+    free(log->train.step);
+    free(log->train.loss);
+    free(log->test.step);
+    free(log->test.loss);
+}

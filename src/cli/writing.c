@@ -1,0 +1,105 @@
+/* cli/writing.c - see writing.h. */
+#include "cli/writing.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "cli/clock.h"
+#include "cli/json.h"
+#include "cli/report.h"
+#include "cli/request.h"
+#include "cli/table.h"
+
+int writing_open(writing *w, const options *o)
+{
+    const double top_p = opt_real(o, OPT_TOP_P, 1);
+    *w = (writing){ .o = o, .batch = 1, .info = { .size = sizeof w->info } };
+    if (!(top_p > 0 && top_p <= 1))
+        return fail_usage("--top-p: '%s' is not a number above 0 and at most 1",
+                          opt_text(o, OPT_TOP_P));
+    w->sampling = (lnt_sampling){ .size = sizeof w->sampling,
+                                  .temperature = opt_real(o, OPT_SAMPLE_TEMPERATURE, 1),
+                                  .top_k = opt_whole(o, OPT_TOP_K, 0),
+                                  .top_p = top_p,
+                                  .seed = o->value[OPT_SEED].seed };
+    const int status = request_context(o, 0, &w->ctx);
+    if (status) return status;
+    if (lnt_model_load(w->ctx, o->operand[0], &w->model) ||
+        lnt_model_describe(w->model, &w->info))
+        return fail_ctx(w->ctx);
+    if (!w->info.generates)
+        return fail("'%s': task %s has an encoder, which does not generate", o->operand[0],
+                    w->info.task);
+    return EXIT_OK;
+}
+
+int writing_begin(writing *w, int64_t batch)
+{
+    const char *from = opt_text(w->o, OPT_LOAD_STATE);
+    w->batch = batch;
+    const lnt_status status = from ? lnt_session_load(w->model, from, &w->session)
+                                   : lnt_session_create(w->model, batch, &w->session);
+    return status ? fail_ctx(w->ctx) : EXIT_OK;
+}
+
+int writing_end(writing *w)
+{
+    const char *to = opt_text(w->o, OPT_SAVE_STATE);
+    return to && lnt_session_save(w->session, to) ? fail_ctx(w->ctx) : EXIT_OK;
+}
+
+void writing_close(writing *w)
+{
+    lnt_session_destroy(w->session);
+    lnt_model_destroy(w->model);
+    lnt_ctx_destroy(w->ctx);
+}
+
+int writing_next(writing *w, int32_t *tokens)
+{
+    const double before = now_seconds();
+    if (lnt_session_sample(w->session, &w->sampling, tokens) ||
+        lnt_session_feed(w->session, tokens, 1))
+        return fail_ctx(w->ctx);
+    w->seconds += now_seconds() - before;
+    w->written++;
+    return EXIT_OK;
+}
+
+static double speed(const writing *w)
+{
+    return w->seconds > 0 ? (double)(w->written * w->batch) / w->seconds : 0;
+}
+
+void writing_status(const writing *w)
+{
+    char rate[32], state[32], cache[32];
+    if (!isatty(STDERR_FILENO)) return;
+    text_bytes((double)lnt_session_bytes(w->session), state, sizeof state);
+    text_bytes(lnt_session_cache_bytes(w->session), cache, sizeof cache);
+    text_count(speed(w), rate, sizeof rate);
+    /* Below the text, and back: the cursor stays where the text goes on. */
+    fprintf(stderr, "\0337\n\033[K[%lld tokens, %s tokens/s, state %s, a KV cache would hold %s]\0338",
+            (long long)lnt_session_tokens(w->session), rate, state, cache);
+    fflush(stderr);
+}
+
+void writing_status_end(void)
+{
+    if (isatty(STDERR_FILENO)) fputs("\n", stderr);
+}
+
+void writing_json(const writing *w, const char *text)
+{
+    json line = json_begin(stdout);
+    json_text(&line, "task", w->info.task);
+    json_text(&line, "mechanism", w->info.mechanism);
+    if (text) json_text(&line, "text", text);
+    json_whole(&line, "tokens", lnt_session_tokens(w->session));
+    json_whole(&line, "written", w->written * w->batch);
+    json_real(&line, "seconds", w->seconds);
+    json_real(&line, "tokens_per_second", speed(w));
+    json_whole(&line, "state_bytes", (int64_t)lnt_session_bytes(w->session));
+    json_real(&line, "kv_cache_bytes", lnt_session_cache_bytes(w->session));
+    json_end(&line);
+}

@@ -1,0 +1,36 @@
+/* cli/writing.h - a session that writes: its prompt, its tokens one after another, its speed. */
+#ifndef LNT_CLI_WRITING_H
+#define LNT_CLI_WRITING_H
+
+#include "cli/options.h"
+#include "linnet.h"
+
+typedef struct writing {
+    const options *o;
+    lnt_ctx *ctx;
+    lnt_model *model;
+    lnt_model_info info;
+    lnt_session *session;
+    lnt_sampling sampling;
+    int64_t batch, written;
+    double seconds; /* spent on what was written */
+} writing;
+
+/* Each gives EXIT_OK, or says one sentence and gives another exit status. */
+
+/* Loads the model and the options of sampling; no session yet. */
+int writing_open(writing *w, const options *o);
+int writing_begin(writing *w, int64_t batch); /* a new session, or that of --load-state */
+int writing_end(writing *w);                  /* --save-state */
+void writing_close(writing *w);
+
+/* Draws a token for each sequence, tokens [batch], and feeds it. */
+int writing_next(writing *w, int32_t *tokens);
+
+/* A line on stderr, where that is a terminal, that replaces the one before. */
+void writing_status(const writing *w);
+void writing_status_end(void);
+/* The same figures as one JSON object on stdout. */
+void writing_json(const writing *w, const char *text);
+
+#endif

@@ -1,0 +1,113 @@
+#!/bin/bash
+# Generation: streams text, the same for the same seed; goes on from a saved state; images as .png; bad
+# input.
+. "$(dirname "$0")/support.sh"
+
+for _ in $(seq 60); do echo "the cat sat on the mat and the dog sat on the log."; done >text.txt
+cat >text.json <<'END'
+{"model": {"dim": 32, "layers": 2, "heads": 4, "length": 32, "position": "rotary",
+           "attention": {"mechanism": "linear"}},
+ "train": {"steps": 60, "batch": 8, "rate": 0.01}}
+END
+succeeds "$LINNET" train --task text --config text.json --data text.txt --out text
+model=text/model.safetensors
+generate() { "$LINNET" generate "$model" "$@"; }
+
+succeeds generate --prompt "the cat" --tokens 40 --seed 3
+cp stdout.txt first.txt
+[ "$(head -c 7 first.txt)" = "the cat" ] || wrong "the prompt is not there: $(cat first.txt)"
+[ "$(wc -c <first.txt)" = 48 ] || wrong "not 40 bytes more and a line end"
+succeeds generate --prompt "the cat" --tokens 40 --seed 3 --threads 1
+cmp first.txt stdout.txt || wrong "the same seed writes something else"
+succeeds generate --prompt "the cat" --tokens 40 --seed 4
+! cmp -s first.txt stdout.txt || wrong "the seed changes nothing"
+succeeds generate --prompt "the cat" --tokens 40 --temperature 0
+cp stdout.txt cold.txt
+succeeds generate --prompt "the cat" --tokens 40 --top-k 1 --seed 8
+cmp cold.txt stdout.txt || wrong "one candidate is not the likeliest"
+succeeds generate --prompt "the cat" --tokens 40 --top-p 0.000001 --seed 9
+cmp cold.txt stdout.txt || wrong "the smallest share is not the likeliest"
+grep -q 'the\|sat\|on' cold.txt || wrong "nothing was learned: $(cat cold.txt)"
+
+# In two parts: the same text.
+succeeds generate --prompt "the cat" --tokens 15 --seed 3 --save-state s.safetensors
+head -c -1 stdout.txt >parts.txt
+succeeds generate --tokens 25 --seed 3 --load-state s.safetensors
+cat stdout.txt >>parts.txt
+cmp first.txt parts.txt || wrong "a saved state goes on otherwise"
+
+succeeds generate --tokens 300 --json
+python3 - <<'END'
+import json
+r = json.load(open("stdout.txt"))
+assert r["written"] == 300 and r["tokens"] == 301 and r["state_bytes"] > 0, r
+assert r["kv_cache_bytes"] == 2 * 4 * 2 * 32 * 301, r
+END
+small=$(python3 -c 'import json; print(json.load(open("stdout.txt"))["state_bytes"])')
+succeeds generate --tokens 2000 --json
+python3 -c "import json; assert json.load(open('stdout.txt'))['state_bytes'] == $small" ||
+    wrong "the state grows"
+
+# --forever ends when it is interrupted, and keeps what it had.
+"$LINNET" generate "$model" --forever --save-state forever.safetensors >forever.txt 2>stderr.txt &
+child=$!
+until [ "$(wc -c <forever.txt)" -gt 500 ]; do sleep 0.05; done
+kill -INT "$child"
+wait "$child" || wrong "interrupted: exit $?"
+[ -s forever.safetensors ] || wrong "no state after an interruption"
+
+fails 1 "missing.safetensors" "$LINNET" generate missing.safetensors
+fails 1 "is not a model" "$LINNET" generate s.safetensors
+fails 1 "is not a session" generate --load-state "$model"
+fails 2 "--top-p: '1.5' is not a number above 0 and at most 1" generate --top-p 1.5
+fails 2 "--temperature: '-1' is not a finite number of at least 0" generate --temperature -1
+fails 2 "--top-k: '0' is not a whole number of at least 1" generate --top-k 0
+fails 2 "--images is for models that draw images" generate --images 4
+status=0
+generate --tokens 9 >/dev/full 2>stderr.txt || status=$?
+[ "$status" = 1 ] || wrong "standard output full: exit $status"
+
+# Images: a directory of idx files of our own, 8 x 8.
+python3 - <<'END'
+import gzip, os, struct
+os.mkdir("idx")
+for name, count in (("train", 64), ("t10k", 20)):
+    images = b"".join(bytes(255 if (x + i) % 8 < 4 else 0 for y in range(8) for x in range(8))
+                      for i in range(count))
+    gzip.open(f"idx/{name}-images-idx3-ubyte.gz", "wb").write(
+        struct.pack(">IIII", 0x803, count, 8, 8) + images)
+    open(f"idx/{name}-labels-idx1-ubyte", "wb").write(
+        struct.pack(">II", 0x801, count) + bytes(i % 8 for i in range(count)))
+END
+cat >image.json <<'END'
+{"model": {"dim": 32, "layers": 1, "heads": 2}, "train": {"steps": 3, "batch": 4}}
+END
+succeeds "$LINNET" train --task mnist --config image.json --data idx --out image
+grep -q 'bits per dim' stdout.txt || wrong "no bits per dim: $(cat stdout.txt)"
+succeeds "$LINNET" generate image/model.safetensors --images 5 -o sheet.png
+python3 - <<'END'
+import struct, zlib
+data = open("sheet.png", "rb").read()
+assert data[:8] == b"\x89PNG\r\n\x1a\n"
+at, parts = 8, {}
+while at < len(data):
+    size, name = struct.unpack(">I4s", data[at:at + 8])
+    body = data[at + 8:at + 8 + size]
+    assert struct.unpack(">I", data[at + 8 + size:at + 12 + size])[0] == zlib.crc32(name + body)
+    parts[name] = body
+    at += 12 + size
+width, height = struct.unpack(">II", parts[b"IHDR"][:8])
+assert (width, height) == (28, 19), (width, height)
+assert len(zlib.decompress(parts[b"IDAT"])) == height * (width + 1)
+END
+fails 2 "-o/--output is missing" "$LINNET" generate image/model.safetensors
+fails 2 "--prompt is not for models that draw images" \
+    "$LINNET" generate image/model.safetensors --prompt x -o x.png
+fails 1 "cannot write" "$LINNET" generate image/model.safetensors -o no/such.png
+sed -i 's/"layers": 1/"layers": 1, "length": 9/' image.json
+succeeds "$LINNET" train --task mnist-class --config image.json --data idx --out class
+fails 1 "an encoder, which does not generate" "$LINNET" generate class/model.safetensors
+succeeds "$LINNET" eval class/model.safetensors --data idx
+grep -q '20 targets' stdout.txt || wrong "eval does not see every image once: $(cat stdout.txt)"
+printf 'x' >>idx/t10k-labels-idx1-ubyte
+fails 1 "another size than its header says" "$LINNET" eval class/model.safetensors --data idx
