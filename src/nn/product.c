@@ -8,10 +8,10 @@
 #include <string.h>
 
 enum {
-    MB = 144, /* rows of c in a block */
-    NB = 128, /* columns */
-    KB = 128, /* of k at once */
-    PANEL = 48, /* rows of a in a panel: whole tiles of any kernel */
+    MB = 192, /* rows of c in a block, at most */
+    NB = 192, /* columns; no power of two, which would put the rows of b into few places of the cache */
+    KB = 192, /* of k at once */
+    PANEL = 48, /* rows of a in a panel: whole tiles of any kernel; the smallest block */
     FEW = 4     /* rows of c for which packing does not pay */
 };
 
@@ -22,6 +22,7 @@ typedef struct job {
     lnt_matrix a, b;
     size_t m, n, k;
     bool accumulate;
+    size_t rows, columns; /* of a block */
 } job;
 
 /* The columns of b from j0 on, of rows k0 .. k0+depth-1, as own [depth, width]. */
@@ -67,45 +68,60 @@ static void multiply(const job *t, real *c, size_t ldc, size_t i0, size_t rows, 
                         nn_least(rows - i, PANEL), width, depth, accumulate);
 }
 
-/* Columns j0 .. of c that are no whole number of vectors go through a copy. */
-static void copy_back(const job *t, const real *own, size_t width, size_t i0, size_t rows,
-                      size_t j0, size_t columns)
+/* Columns that are no whole number of vectors go through a copy: into own if `in`, else back. */
+static void copy_edge(const job *t, real *own, size_t width, size_t i0, size_t rows, size_t j0,
+                      size_t columns, bool in)
 {
     for (size_t i = 0; i < rows; i++) {
-        real *c = t->c + (i0 + i) * t->ldc + j0;
-        for (size_t j = 0; j < columns; j++)
-            c[j] = own[i * width + j] + (t->accumulate ? c[j] : 0);
+        real *c = t->c + (i0 + i) * t->ldc + j0, *copy = own + i * width;
+        memcpy(in ? copy : c, in ? c : copy, columns * sizeof *c);
+        if (in) memset(copy + columns, 0, (width - columns) * sizeof *c);
     }
 }
 
 static void block(const job *t, size_t i0, size_t j0)
 {
     _Alignas(LNT_ALIGN) real packed[KB * NB], edge[MB * NB];
-    const size_t rows = nn_least(t->m - i0, MB), columns = nn_least(t->n - j0, NB);
+    const size_t rows = nn_least(t->m - i0, t->rows);
+    const size_t columns = nn_least(t->n - j0, t->columns);
     const bool whole = columns % t->ker->lanes == 0;
     const size_t width = whole ? columns : lnt_round_up(columns, LNT_PAD);
     const bool direct = whole && t->b.col == 1 && t->m <= FEW;
     real *c = whole ? t->c + i0 * t->ldc + j0 : edge;
     const size_t ldc = whole ? t->ldc : width;
     size_t k0 = 0;
+    if (!whole && t->accumulate) copy_edge(t, edge, width, i0, rows, j0, columns, true);
     do {
         const size_t depth = nn_least(t->k - k0, KB);
         const real *b = direct ? t->b.at + k0 * t->b.row + j0 : packed;
         if (!direct) pack(t, packed, k0, depth, j0, columns, width);
         multiply(t, c, ldc, i0, rows, k0, depth, b, direct ? t->b.row : width, width,
-                 k0 > 0 || (whole && t->accumulate));
+                 k0 > 0 || t->accumulate);
         k0 += depth;
     } while (k0 < t->k);
-    if (!whole) copy_back(t, edge, width, i0, rows, j0, columns);
+    if (!whole) copy_edge(t, edge, width, i0, rows, j0, columns, false);
+}
+
+/* Smaller blocks where there would be too few for the threads. */
+static void choose_blocks(job *t, int threads)
+{
+    t->rows = MB;
+    t->columns = NB;
+    while (nn_pieces(t->m, t->rows) * nn_pieces(t->n, t->columns) < 4 * (int64_t)threads &&
+           (t->rows > PANEL || t->columns > PANEL)) {
+        if (t->rows > t->columns) t->rows /= 2;
+        else t->columns /= 2;
+    }
 }
 
 void lnt_product(const lnt_ctx *ctx, real *c, size_t ldc, lnt_matrix a, lnt_matrix b, size_t m,
                  size_t n, size_t k, bool accumulate)
 {
-    const job t = { nn_kernels(ctx), c, ldc, a, b, m, n, k, accumulate };
-    const int64_t down = nn_pieces(m, MB), across = nn_pieces(n, NB);
+    job t = { nn_kernels(ctx), c, ldc, a, b, m, n, k, accumulate, 0, 0 };
     const int threads = lnt_threads_for(ctx, 2 * (double)m * (double)n * (double)k);
+    choose_blocks(&t, threads);
+    const int64_t down = nn_pieces(m, t.rows), across = nn_pieces(n, t.columns);
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
     for (int64_t unit = 0; unit < down * across; unit++)
-        block(&t, (size_t)(unit / across) * MB, (size_t)(unit % across) * NB);
+        block(&t, (size_t)(unit / across) * t.rows, (size_t)(unit % across) * t.columns);
 }

@@ -1,0 +1,86 @@
+/* test_product.c - the product of layers in float: right for any shape and strides, and the same bits
+ * for any number of threads, whatever blocks they work on. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "nn/product.h"
+#include "support.h"
+
+static float *random_floats(dice *d, size_t count)
+{
+    float *x = malloc((count + 1) * sizeof *x);
+    assert_non_null(x);
+    for (size_t i = 0; i < count; i++) x[i] = (float)dice_normal(d);
+    return x;
+}
+
+typedef struct shape {
+    size_t m, n, k;
+    bool a_turned, b_turned, accumulate;
+} shape;
+
+static lnt_matrix matrix(const float *at, size_t rows, size_t columns, bool turned)
+{
+    return turned ? (lnt_matrix){ at, 1, rows } : (lnt_matrix){ at, columns, 1 };
+}
+
+static void check(const shape *s, dice *d)
+{
+    float *a = random_floats(d, s->m * s->k), *b = random_floats(d, s->k * s->n);
+    float *before = random_floats(d, s->m * s->n), *c = random_floats(d, s->m * s->n);
+    float *first = random_floats(d, s->m * s->n);
+    const lnt_matrix x = matrix(a, s->m, s->k, s->a_turned), y = matrix(b, s->k, s->n, s->b_turned);
+    for (int threads = 1; threads <= 40; threads += 13) {
+        lnt_ctx *ctx = context_new(threads, NULL);
+        memcpy(c, before, s->m * s->n * sizeof *c);
+        lnt_product(ctx, c, s->n, x, y, s->m, s->n, s->k, s->accumulate);
+        if (threads == 1) memcpy(first, c, s->m * s->n * sizeof *c);
+        if (memcmp(first, c, s->m * s->n * sizeof *c))
+            fail_msg("%zu x %zu x %zu: %d threads give other bits", s->m, s->n, s->k, threads);
+        lnt_ctx_destroy(ctx);
+    }
+    for (int i = 0; i < 200; i++) {
+        const size_t row = (size_t)dice_range(d, 0, (int64_t)s->m - 1);
+        const size_t column = (size_t)dice_range(d, 0, (int64_t)s->n - 1);
+        double want = s->accumulate ? (double)before[row * s->n + column] : 0, size = fabs(want);
+        for (size_t k = 0; k < s->k; k++) {
+            const double part = (double)x.at[row * x.row + k * x.col] *
+                                (double)y.at[k * y.row + column * y.col];
+            want += part;
+            size += fabs(part);
+        }
+        if (!(fabs((double)first[row * s->n + column] - want) <= 1e-6 * size + 1e-30))
+            fail_msg("%zu x %zu x %zu: element %zu, %zu is wrong", s->m, s->n, s->k, row, column);
+    }
+    free(a);
+    free(b);
+    free(c);
+    free(before);
+    free(first);
+}
+
+static void products_are_right_and_the_same_for_any_number_of_threads(void **state)
+{
+    (void)state;
+    dice d = { 3 };
+    static const shape fixed[] = { { 1, 1, 1, 0, 0, 0 },      { 1, 300, 500, 0, 0, 1 },
+                                   { 4, 256, 64, 0, 1, 0 },   { 200, 100, 400, 0, 0, 1 },
+                                   { 97, 385, 193, 1, 0, 1 }, { 500, 30, 256, 0, 0, 1 },
+                                   { 256, 256, 700, 1, 0, 1 } };
+    for (int i = 0; i < COUNT_OF(fixed); i++) check(&fixed[i], &d);
+    for (int i = 0; i < budget(4, 30); i++) {
+        const shape s = { (size_t)dice_range(&d, 1, 400), (size_t)dice_range(&d, 1, 400),
+                          (size_t)dice_range(&d, 0, 400), dice_range(&d, 0, 1) != 0,
+                          dice_range(&d, 0, 1) != 0, dice_range(&d, 0, 1) != 0 };
+        check(&s, &d);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(products_are_right_and_the_same_for_any_number_of_threads),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
