@@ -185,6 +185,7 @@ const command cmd_train = {
                "  listops      evaluate nested operations on lists of digits\n"
                "  mnist        draw images pixel by pixel (--data: directory of idx files)\n"
                "  mnist-class  tell images apart, read pixel by pixel (the same)\n"
+               "  speech       read spoken digits (--data: directory of {digit}_{speaker}_{i}.wav)\n"
                "\n"
                "DIR gets model.safetensors, checkpoint.safetensors (--resume goes on from it, to the\n"
                "same bits), log.jsonl and loss.svg.\n",

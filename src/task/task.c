@@ -7,7 +7,8 @@
 #include "task/tasks.h"
 
 static const lnt_task_kind *const kinds[] = { &lnt_task_copy, &lnt_task_text, &lnt_task_listops,
-                                              &lnt_task_mnist, &lnt_task_mnist_class };
+                                              &lnt_task_mnist, &lnt_task_mnist_class,
+                                              &lnt_task_speech };
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
 const lnt_task_kind *lnt_task_kind_at(int index)

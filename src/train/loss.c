@@ -68,10 +68,9 @@ static void loss_frames(lnt_network *net, const lnt_sample *s, bool gradient, do
         for (size_t i = frames * classes; gradient && i < length * classes; i++) x[i] = 0;
     }
     for (size_t b = 0; b < s->batch; b++) {
-        const bool possible = isfinite(room->loss[b]);
-        score->loss += possible ? room->loss[b] : 0;
-        score->targets += possible;
-        score->impossible += !possible;
+        const bool counts = s->lengths[b] > 0 && isfinite(room->loss[b]);
+        score->loss += counts ? room->loss[b] : 0;
+        score->targets += counts;
     }
 }
 

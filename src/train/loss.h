@@ -8,11 +8,10 @@
 /* What was found over some batches; sums. */
 typedef struct lnt_score {
     double loss;    /* nats */
-    double targets; /* that counted */
+    double targets; /* that counted; frames: utterances, those with too few frames left out */
     double hits;    /* where the likeliest was right */
     double units;   /* bytes or pixels the targets stand for */
     double edits, words; /* frames: to turn what was read into what was said, of so many */
-    double impossible;   /* utterances with too few frames: not in the loss */
 } lnt_score;
 
 /* Scratch of lnt_loss for a batch. */

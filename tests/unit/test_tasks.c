@@ -8,6 +8,7 @@
 #include "io/content.h"
 #include "support.h"
 #include "task/bpe.h"
+#include "task/mel.h"
 #include "task/task.h"
 
 enum { BATCH = 3, LENGTH = 40 };
@@ -251,6 +252,89 @@ static void gzip_is_unpacked_and_any_broken_byte_is_noticed(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+static void a_tone_is_loud_in_its_own_band(void **state)
+{
+    (void)state;
+    enum { RATE = 8000, COUNT = 4000 };
+    static float samples[COUNT];
+    static float features[60 * LNT_MEL_BANDS];
+    int loudest[2] = { 0, 0 };
+    const size_t frames = lnt_mel_frames(COUNT, RATE);
+    assert_int_equal(frames, 1 + (COUNT - 200) / 80);
+    for (int i = 0; i < COUNT; i++) /* 300 Hz, then 2500 Hz */
+        samples[i] = (float)sin(6.283185307179586 * (i < COUNT / 2 ? 300 : 2500) * i / RATE);
+    lnt_mel_features(samples, COUNT, RATE, features);
+    for (int half = 0; half < 2; half++) {
+        const float *row = features + (half ? frames - 5 : 5) * LNT_MEL_BANDS;
+        for (int b = 0; b < LNT_MEL_BANDS; b++)
+            if (row[b] > row[loudest[half]]) loudest[half] = b;
+    }
+    for (int half = 0; half < 2; half++) { /* the band whose middle is nearest */
+        const double mel = 2595 * log10(1 + (half ? 2500 : 300) / 700.0);
+        const double step = 2595 * log10(1 + 4000 / 700.0) / (LNT_MEL_BANDS + 1);
+        assert_true(fabs(loudest[half] + 1 - mel / step) < 1.5);
+    }
+}
+
+static void put_wav(const char *path, int samples, int bits)
+{
+    unsigned char data[44 + 2 * 1600] = "RIFFxxxxWAVEfmt \x10\0\0\0\x01\0\x01\0\x40\x1f\0\0\x80\x3e\0\0"
+                                        "\x02\0\x10\0" "data";
+    data[34] = (unsigned char)bits;
+    data[40] = (unsigned char)(2 * samples);
+    data[41] = (unsigned char)(2 * samples >> 8);
+    for (int i = 0; i < samples; i++) data[44 + 2 * i] = (unsigned char)(i * 37);
+    write_file(path, data, 44 + 2 * (size_t)samples);
+}
+
+static void utterances_are_recordings_in_a_row(void **state)
+{
+    (void)state;
+    static float features[BATCH * LENGTH * LNT_MEL_BANDS];
+    static room r;
+    lnt_ctx *ctx = context_new(1, NULL);
+    lnt_task task;
+    lnt_config config;
+    char path[64];
+    mkdir("speech", 0777);
+    for (int digit = 0; digit < 10; digit++)
+        for (int i = 4; i < 6; i++) {
+            snprintf(path, sizeof path, "speech/%d_someone_%d.wav", digit, i);
+            put_wav(path, 800 + 80 * digit, 16); /* 8 frames and one more for each */
+        }
+    write_file("speech/notes.txt", "x", 1);
+    assert_ok(ctx, open_task(ctx, "speech", "speech", NULL, &task, &config, &r));
+    r.sample.features = features;
+    assert_int_equal(config.inputs, LNT_MEL_BANDS);
+    assert_int_equal(task.test_examples, 3);
+    for (int split = 0; split < 2; split++) {
+        task.kind->fill(&task, (lnt_split)split, 0, &r.sample);
+        for (int b = 0; b < BATCH; b++) {
+            int64_t frames = 0;
+            assert_in_range(r.labels[b], 1, 3);
+            for (int64_t i = 0; i < r.labels[b]; i++) {
+                assert_in_range(r.targets[b * LENGTH + i], 1, 10);
+                frames += 8 + r.targets[b * LENGTH + i] - 1;
+            }
+            assert_int_equal(frames, r.lengths[b]);
+        }
+    }
+    lnt_task_close(&task);
+    put_wav("speech/3_someone_9.wav", 800, 8);
+    assert_refused(ctx, open_task(ctx, "speech", "speech", NULL, &task, &config, &r),
+                   LNT_ERR_FORMAT, "must be 16-bit PCM");
+    lnt_task_close(&task);
+    write_file("speech/3_someone_9.wav", "RIFF", 4);
+    assert_refused(ctx, open_task(ctx, "speech", "speech", NULL, &task, &config, &r),
+                   LNT_ERR_FORMAT, "is no .wav file");
+    lnt_task_close(&task);
+    assert_refused(ctx, open_task(ctx, "speech", "nowhere", NULL, &task, &config, &r), LNT_ERR_FILE,
+                   "nowhere");
+    lnt_task_close(&task);
+    assert_int_equal(system("rm -r speech"), 0);
+    lnt_ctx_destroy(ctx);
+}
+
 static void rates_rise_and_fall_as_the_schedule_says(void **state)
 {
     (void)state;
@@ -278,6 +362,8 @@ int main(void)
         cmocka_unit_test(text_is_cut_into_windows_and_its_end_is_held_out),
         cmocka_unit_test(byte_pairs_are_learned_by_how_often_they_come),
         cmocka_unit_test(gzip_is_unpacked_and_any_broken_byte_is_noticed),
+        cmocka_unit_test(a_tone_is_loud_in_its_own_band),
+        cmocka_unit_test(utterances_are_recordings_in_a_row),
         cmocka_unit_test(rates_rise_and_fall_as_the_schedule_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

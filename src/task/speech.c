@@ -1,0 +1,222 @@
+/* task/speech.c - spoken digits to be read, without being told when each was said (CTC).
+ *
+ * A directory of recordings {digit}_{speaker}_{i}.wav, those with i < 5 for testing.  An utterance is
+ * one to `words` of them, one after another. */
+#include <dirent.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/file.h"
+#include "nn/optimiser.h"
+#include "task/mel.h"
+#include "task/tasks.h"
+#include "task/wav.h"
+
+enum { DIGITS = 10, TESTED = 5, MOST_WORDS = 16 };
+
+static const lnt_field options[] = {
+    { .key = "words", .kind = LNT_FIELD_WHOLE, .offset = offsetof(lnt_task_options, words),
+      .least = 1, .most = MOST_WORDS },
+    { .key = NULL },
+};
+
+static void recipe(lnt_config *config, lnt_recipe *r, lnt_task_options *o)
+{
+    o->words = 3;
+    config->kind = LNT_ENCODER;
+    config->dim = 96;
+    config->layers = 4;
+    config->heads = 6;
+    config->length = 256;
+    config->position = LNT_POSITION_SINUSOIDAL;
+    config->dropout = 0.1;
+    *r = lnt_recipe_default();
+    r->steps = 2000;
+    r->optimizer = LNT_RADAM;
+}
+
+typedef struct recording {
+    int digit;
+    bool test;
+    char name[64];
+    size_t frames;
+    float *features; /* [frames,LNT_MEL_BANDS] */
+} recording;
+
+typedef struct library {
+    recording *recordings; /* those for testing first, in a random order */
+    size_t count, room, tested;
+} library;
+
+/* ---- reading ------------------------------------------------------------------------------- */
+
+/* Whether a name is one of ours. */
+static bool parse_name(const char *name, recording *out)
+{
+    const char *last = strrchr(name, '_'), *dot = strrchr(name, '.');
+    const size_t length = strlen(name);
+    if (length >= sizeof out->name || name[0] < '0' || name[0] > '9' || name[1] != '_' || !last ||
+        last == name + 1 || !dot || dot < last || strcmp(dot, ".wav") != 0)
+        return false;
+    char *end;
+    const long number = strtol(last + 1, &end, 10);
+    if (end != dot || end == last + 1 || number < 0) return false;
+    *out = (recording){ .digit = name[0] - '0', .test = number < TESTED };
+    memcpy(out->name, name, length + 1);
+    return true;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const recording *)a)->name, ((const recording *)b)->name);
+}
+
+static int tests_first(const void *a, const void *b)
+{
+    const recording *x = a, *y = b;
+    if (x->test != y->test) return x->test ? -1 : 1;
+    return x->frames < y->frames ? -1 : x->frames > y->frames; /* a key, see `shuffle` */
+}
+
+static lnt_status list(lnt_task *task, library *l, DIR *dir)
+{
+    recording found;
+    for (struct dirent *e; (e = readdir(dir));) {
+        if (!parse_name(e->d_name, &found)) continue;
+        if (l->count == l->room) {
+            const size_t room = l->room ? 2 * l->room : 1024;
+            recording *grown = lnt_allocate(task->ctx, room * sizeof *grown, "the recordings");
+            if (!grown) return LNT_ERR_MEMORY;
+            if (l->count) memcpy(grown, l->recordings, l->count * sizeof *grown);
+            lnt_release(task->ctx, l->recordings, l->room * sizeof *grown);
+            l->recordings = grown;
+            l->room = room;
+        }
+        l->recordings[l->count++] = found;
+    }
+    return LNT_OK;
+}
+
+/* One order for every machine: by name first, then by random keys, the tests in front. */
+static void shuffle(library *l)
+{
+    const lnt_rng rng = lnt_rng_make(0);
+    qsort(l->recordings, l->count, sizeof *l->recordings, by_name);
+    for (size_t i = 0; i < l->count; i++) {
+        uint32_t words[4];
+        lnt_rng_words(rng, i, words);
+        l->recordings[i].frames = (size_t)words[0] << 20 | i;
+    }
+    qsort(l->recordings, l->count, sizeof *l->recordings, tests_first);
+    l->tested = 0;
+    for (size_t i = 0; i < l->count; i++) {
+        l->recordings[i].frames = 0;
+        l->tested += l->recordings[i].test;
+    }
+}
+
+static lnt_status load(lnt_task *task, recording *r)
+{
+    char path[PATH_MAX];
+    lnt_wav wav;
+    snprintf(path, sizeof path, "%s/%s", task->data, r->name);
+    lnt_status status = lnt_wav_read(task->ctx, path, &wav);
+    if (status) {
+        lnt_wav_free(task->ctx, &wav);
+        return status;
+    }
+    r->frames = lnt_mel_frames(wav.count, wav.rate);
+    r->features = lnt_allocate(task->ctx, r->frames * LNT_MEL_BANDS * sizeof *r->features,
+                               "the features of a recording");
+    if (!r->features) status = LNT_ERR_MEMORY;
+    else lnt_mel_features(wav.samples, wav.count, wav.rate, r->features);
+    lnt_wav_free(task->ctx, &wav);
+    return status;
+}
+
+static void close_task(lnt_task *task)
+{
+    library *l = task->own;
+    for (size_t i = 0; l && i < l->count; i++)
+        lnt_release(task->ctx, l->recordings[i].features,
+                    l->recordings[i].frames * LNT_MEL_BANDS * sizeof(float));
+    if (l) lnt_release(task->ctx, l->recordings, l->room * sizeof *l->recordings);
+    lnt_release(task->ctx, l, sizeof *l);
+    task->own = NULL;
+}
+
+static lnt_status open_task(lnt_task *task, lnt_config *config)
+{
+    library *l = lnt_allocate(task->ctx, sizeof *l, "the recordings");
+    if (!l) return LNT_ERR_MEMORY;
+    *l = (library){ 0 };
+    task->own = l;
+    DIR *dir = opendir(task->data);
+    if (!dir)
+        return lnt_fail(task->ctx, LNT_ERR_FILE, "cannot read " LNT_FILE_FMT ": it is no directory "
+                                                 "that can be opened", task->data);
+    lnt_status status = list(task, l, dir);
+    closedir(dir);
+    shuffle(l);
+    if (!status && (l->tested == 0 || l->tested == l->count))
+        return lnt_fail(task->ctx, LNT_ERR_FORMAT,
+                        LNT_FILE_FMT ": has no recordings {digit}_{speaker}_{i}.wav both with i < 5 "
+                                     "and above", task->data);
+    for (size_t i = 0; i < l->count && !status; i++) status = load(task, &l->recordings[i]);
+    config->input = LNT_INPUT_FEATURES;
+    config->inputs = LNT_MEL_BANDS;
+    config->output = LNT_OUTPUT_FRAMES;
+    config->outputs = DIGITS + 1;
+    task->test_examples = (int64_t)(l->tested / (size_t)task->options.words);
+    return status;
+}
+
+/* ---- examples ------------------------------------------------------------------------------ */
+
+/* Adds a recording to example b, if there is room; the first is cut to fit. */
+static void add_word(const recording *r, lnt_sample *out, size_t b)
+{
+    const size_t at = (size_t)out->lengths[b], left = out->length - at;
+    const size_t frames = r->frames < left ? r->frames : left;
+    if (r->frames > left && at > 0) return;
+    memcpy(out->features + (b * out->length + at) * LNT_MEL_BANDS, r->features,
+           frames * LNT_MEL_BANDS * sizeof *r->features);
+    out->lengths[b] += (int64_t)frames;
+    out->targets[b * out->length + (size_t)out->labels[b]++] = r->digit + 1;
+}
+
+static void fill(const lnt_task *task, lnt_split split, uint64_t index, lnt_sample *out)
+{
+    const library *l = task->own;
+    const size_t words = (size_t)task->options.words, trained = l->count - l->tested;
+    const lnt_rng rng = lnt_rng_split(task->rng, index);
+    memset(out->features, 0, out->batch * out->length * LNT_MEL_BANDS * sizeof *out->features);
+    out->units = 0;
+    for (size_t b = 0; b < out->batch; b++) {
+        const lnt_rng own = lnt_rng_split(rng, b);
+        const size_t first = ((size_t)index * out->batch + b) * words;
+        const bool test = split == LNT_SPLIT_TEST;
+        const size_t count = test ? words : 1 + (size_t)(lnt_rng_uniform(own, 0) * (double)words);
+        out->lengths[b] = out->labels[b] = 0;
+        for (size_t i = 0; i < count; i++) {
+            const size_t drawn = (size_t)(lnt_rng_uniform(own, 1 + i) * (double)trained);
+            const size_t which = test ? first + i : l->tested + drawn;
+            if (which < (test ? l->tested : l->count)) add_word(&l->recordings[which], out, b);
+        }
+        out->units += (double)out->labels[b];
+    }
+}
+
+const lnt_task_kind lnt_task_speech = {
+    .name = "speech",
+    .summary = "read spoken digits",
+    .data = "a directory of recordings {digit}_{speaker}_{i}.wav",
+    .unit = "word",
+    .options = options,
+    .recipe = recipe,
+    .open = open_task,
+    .close = close_task,
+    .fill = fill,
+};
