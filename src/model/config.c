@@ -5,6 +5,7 @@
 
 #include "io/fields.h"
 #include "io/file.h"
+#include "nn/ema.h"
 #include "nn/logistics.h"
 
 static const char *word(const char *const *words, int count, int index)
@@ -56,6 +57,8 @@ static const lnt_field model_fields[] = {
     CHOICE("position", position, position_word),
     CHOICE("embedding", embedding, embedding_word),
     FLAG("tied", tied),
+    WHOLE(averages, 0, LNT_EMA_HIDDEN),
+    WHOLE(values, 0, 1 << 18),
     REAL(dropout, 0, 0.95),
     REAL(drop_path, 0, 0.95),
     CHOICE("input", input, input_word),
@@ -167,9 +170,27 @@ static lnt_status check_attention(lnt_ctx *ctx, const char *path, lnt_config *c)
     return LNT_OK;
 }
 
+static lnt_status check_mega(lnt_ctx *ctx, const char *path, lnt_config *c)
+{
+    if (!c->averages && !c->values) return LNT_OK;
+    if (!c->averages) return refuse(ctx, path, "values is for blocks with averages");
+    if (c->values == 0) c->values = 2 * c->dim;
+    if (c->values % c->heads)
+        return lnt_fail(ctx, LNT_ERR_FORMAT,
+                        LNT_FILE_FMT ": model.values is %lld, must be a multiple of heads, which is "
+                                     "%lld", path, (long long)c->values, (long long)c->heads);
+    if (c->kind == LNT_DECODER || c->post || c->position == LNT_POSITION_ROTARY ||
+        c->kv_heads != c->heads || c->norm != LNT_NORM_LAYER || c->learned_temperature)
+        return refuse(ctx, path, "averages need an encoder with norm layer, norm_place pre, as many "
+                                 "kv_heads as heads, no rotary positions, no learned_temperature");
+    c->attention.dim_value = c->values / c->heads;
+    return LNT_OK;
+}
+
 lnt_status lnt_config_resolve(lnt_ctx *ctx, const char *path, lnt_config *config)
 {
     lnt_status status = check_heads(ctx, path, config);
+    if (!status) status = check_mega(ctx, path, config);
     if (!status) status = check_ends(ctx, path, config);
     if (!status) status = check_attention(ctx, path, config);
     if (config->ff == 0) config->ff = 4 * config->dim;
@@ -201,6 +222,8 @@ lnt_block_shape lnt_config_block(const lnt_config *c)
                               .post = c->post != 0,
                               .rotary = c->position == LNT_POSITION_ROTARY,
                               .temperature = c->learned_temperature != 0,
+                              .averages = (size_t)c->averages,
+                              .values = (size_t)c->values,
                               .dropout = c->dropout,
                               .drop_path = c->drop_path };
 }

@@ -38,6 +38,8 @@ typedef struct lnt_config {
     int64_t dim, layers, heads, kv_heads, head_dim, ff;
     int64_t length; /* tokens of a sequence in training; learned positions end there */
     int activation, norm, post, position, embedding, tied;
+    int64_t averages; /* MEGA: moving averages in a channel; 0: a plain transformer */
+    int64_t values;   /* MEGA: width of the values of all heads; 0: twice dim */
     double dropout, drop_path;
     int input, output;       /* these are the task's to set */
     int64_t inputs, outputs; /* words in and out, or features, or classes */

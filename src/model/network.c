@@ -32,7 +32,9 @@ static void lay_out_blocks(lnt_network *net, lnt_arena *arena, size_t n)
         if (l == 0 || net->backward) lnt_block_keep(arena, &net->shape, n, &kept);
         if (net->kept) net->kept[l] = kept;
     }
-    if (net->backward) lnt_block_room(arena, &net->shape, n, &net->scratch);
+    if (net->backward)
+        lnt_block_room(arena, &net->shape, net->batch, net->length, (size_t)net->ctx->threads,
+                       &net->scratch);
 }
 
 static void lay_out(lnt_network *net, lnt_arena *arena)

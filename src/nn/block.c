@@ -4,6 +4,7 @@
  *     post   m = norm1(x + attend(x)),    out = norm2(m + feed(m))
  *
  * attend = out-projection of attention, feed = down(act(up .)), each under dropout and drop path.
+ * With moving averages m is what MEGA's gated attention gives (mega.c), its norm before it.
  * Dense products are 2 n (width + heads head_dim + (inputs + 1) ff) dim operations forward. */
 #include "nn/block.h"
 
@@ -41,10 +42,16 @@ void lnt_block_keep(lnt_arena *arena, const lnt_block_shape *s, size_t n, lnt_bl
     out->up = take(arena, n, up_width(s));
     out->hidden = take(arena, n, s->ff);
     out->out = take(arena, n, s->dim);
+    const lnt_mega_shape mega = lnt_block_mega(s);
+    if (s->averages) lnt_mega_keep(arena, &mega, n, &out->mega);
 }
 
-void lnt_block_room(lnt_arena *arena, const lnt_block_shape *s, size_t n, lnt_block_scratch *out)
+void lnt_block_room(lnt_arena *arena, const lnt_block_shape *s, size_t batch, size_t length,
+                    size_t threads, lnt_block_scratch *out)
 {
+    const size_t n = batch * length;
+    const lnt_mega_shape mega = lnt_block_mega(s);
+    if (s->averages) lnt_mega_room(arena, &mega, n, length, threads, &out->mega);
     out->dim = take(arena, n, s->dim);
     out->wide = take(arena, n, larger(qkv_width(s), up_width(s)));
     out->half = take(arena, n, larger(s->heads * s->head_dim, s->ff));
@@ -116,10 +123,28 @@ static void feed(const lnt_block_shape *s, const lnt_pass *pass, real *const *w,
     drop(s, pass, 1, y);
 }
 
+/* With moving averages: norm1, gated attention, then the second branch as ever. */
+static lnt_status forward_mega(const lnt_block_shape *s, const lnt_attention *attention,
+                               const lnt_pass *pass, real *const *w, const real *x,
+                               const lnt_block_kept *kept)
+{
+    const lnt_mega_shape mega = lnt_block_mega(s);
+    norm(s, pass, w, LNT_BLOCK_NORM1_GAIN, x, kept->first, kept->stat1);
+    const lnt_status status =
+        lnt_mega_forward(pass->ctx, &mega, attention->plan, pass->lengths, w + LNT_BLOCK_MEGA, x,
+                         kept->first, &kept->mega, kept->middle, pass->batch, pass->length);
+    if (status) return status;
+    norm(s, pass, w, LNT_BLOCK_NORM2_GAIN, kept->middle, kept->second, kept->stat2);
+    feed(s, pass, w, kept->second, kept, kept->out);
+    add(pass->ctx, kept->out, kept->middle, pass->batch * pass->length * s->dim);
+    return LNT_OK;
+}
+
 lnt_status lnt_block_forward(const lnt_block_shape *s, const lnt_attention *attention,
                              const lnt_pass *pass, real *const *w, const real *x,
                              const lnt_block_kept *kept)
 {
+    if (s->averages) return forward_mega(s, attention, pass, w, x, kept);
     const size_t count = pass->batch * pass->length * s->dim;
     real *sum1 = s->post ? kept->first : kept->middle, *sum2 = s->post ? kept->second : kept->out;
     if (!s->post) norm(s, pass, w, LNT_BLOCK_NORM1_GAIN, x, kept->first, kept->stat1);
@@ -217,9 +242,27 @@ static lnt_status backward_post(const lnt_block_shape *s, const lnt_attention *a
     return LNT_OK;
 }
 
+static lnt_status backward_mega(const lnt_block_shape *s, const lnt_attention *attention,
+                                const lnt_pass *pass, real *const *w, real *const *g,
+                                const real *x, const lnt_block_kept *kept,
+                                const lnt_block_scratch *room, real *grad)
+{
+    const lnt_mega_shape mega = lnt_block_mega(s);
+    feed_back(s, pass, w, g, kept->second, kept, room, branch_grad(s, pass, 1, grad, room->dim));
+    norm_back(s, pass, w, g, LNT_BLOCK_NORM2_GAIN, kept->middle, kept->stat2, room->dim, grad, true);
+    const lnt_status status =
+        lnt_mega_backward(pass->ctx, &mega, attention->plan, pass->lengths, w + LNT_BLOCK_MEGA,
+                          g + LNT_BLOCK_MEGA, x, kept->first, &kept->mega, &room->mega, grad,
+                          room->dim, pass->batch, pass->length);
+    if (status) return status;
+    norm_back(s, pass, w, g, LNT_BLOCK_NORM1_GAIN, x, kept->stat1, room->dim, grad, true);
+    return LNT_OK;
+}
+
 lnt_status lnt_block_backward(const lnt_block_shape *s, const lnt_attention *attention,
                               const lnt_pass *pass, real *const *w, real *const *g, const real *x,
                               const lnt_block_kept *kept, const lnt_block_scratch *room, real *grad)
 {
+    if (s->averages) return backward_mega(s, attention, pass, w, g, x, kept, room, grad);
     return (s->post ? backward_post : backward_pre)(s, attention, pass, w, g, x, kept, room, grad);
 }

@@ -6,6 +6,7 @@
 #include "core/rng.h"
 #include "nn/activation.h"
 #include "nn/attention.h"
+#include "nn/mega.h"
 #include "nn/norm.h"
 #include "nn/param.h"
 
@@ -23,7 +24,8 @@ enum {
     LNT_BLOCK_UP_BIAS,
     LNT_BLOCK_DOWN,
     LNT_BLOCK_DOWN_BIAS,
-    LNT_BLOCK_PARAMS
+    LNT_BLOCK_MEGA, /* the first of them */
+    LNT_BLOCK_PARAMS = LNT_BLOCK_MEGA + LNT_MEGA_PARAMS
 };
 
 typedef struct lnt_block_shape {
@@ -35,7 +37,11 @@ typedef struct lnt_block_shape {
     bool rotary;      /* positions turn queries and keys */
     bool temperature; /* learned, one per head */
     double dropout, drop_path;
+    size_t averages; /* in a channel: gated attention of MEGA is the first branch; 0: it is not */
+    size_t values;   /* of all heads, with averages */
 } lnt_block_shape;
+
+lnt_mega_shape lnt_block_mega(const lnt_block_shape *shape);
 
 /* Parameter i; its name is NULL where the block has none. */
 lnt_param lnt_block_param(const lnt_block_shape *shape, int i);
@@ -67,16 +73,18 @@ typedef struct lnt_block_kept {
     real *second;         /* as first, of the second branch */
     real *up, *hidden;    /* [n,ff inputs], [n,ff] */
     real *out;            /* [n,dim] */
+    lnt_mega_kept mega;
 } lnt_block_kept;
 
 typedef struct lnt_block_scratch {
     real *dim;         /* [n,dim] */
     real *wide, *half; /* [n, the widest], [n, the widest that attention and activation give] */
+    lnt_mega_scratch mega;
 } lnt_block_scratch;
 
 void lnt_block_keep(lnt_arena *arena, const lnt_block_shape *shape, size_t n, lnt_block_kept *out);
-void lnt_block_room(lnt_arena *arena, const lnt_block_shape *shape, size_t n,
-                    lnt_block_scratch *out);
+void lnt_block_room(lnt_arena *arena, const lnt_block_shape *shape, size_t batch, size_t length,
+                    size_t threads, lnt_block_scratch *out);
 
 /* x [n,dim], which may be kept->out where no backward follows; w [LNT_BLOCK_PARAMS]. */
 lnt_status lnt_block_forward(const lnt_block_shape *shape, const lnt_attention *attention,

@@ -14,8 +14,22 @@ static lnt_param matrix(const char *name, size_t in, size_t out, double gain)
                         .deviation = gain / sqrt((double)in) };
 }
 
+lnt_mega_shape lnt_block_mega(const lnt_block_shape *s)
+{
+    return (lnt_mega_shape){ .dim = s->dim, .heads = s->heads, .head_dim = s->head_dim,
+                             .values = s->values, .hidden = s->averages };
+}
+
+/* Parameters of attention, which MEGA has in its own way. */
+static bool of_attention(int i) { return i >= LNT_BLOCK_QKV && i <= LNT_BLOCK_OUT_BIAS; }
+
 lnt_param lnt_block_param(const lnt_block_shape *s, int i)
 {
+    if (s->averages && i >= LNT_BLOCK_MEGA) {
+        const lnt_mega_shape mega = lnt_block_mega(s);
+        return lnt_mega_param(&mega, i - LNT_BLOCK_MEGA);
+    }
+    if (s->averages && of_attention(i)) return (lnt_param){ 0 };
     const size_t mixed = s->heads * s->head_dim;
     const size_t width = mixed + 2 * s->kv_heads * s->head_dim;
     const size_t up = s->ff * lnt_act_inputs(s->activation);

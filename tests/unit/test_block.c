@@ -30,7 +30,7 @@ typedef struct fixture {
 static void lay_out(fixture *f, lnt_arena *arena)
 {
     lnt_block_keep(arena, &f->shape, TOKENS, &f->kept);
-    lnt_block_room(arena, &f->shape, TOKENS, &f->scratch);
+    lnt_block_room(arena, &f->shape, B, N, 2, &f->scratch);
 }
 
 static void open_attention(fixture *f, lnt_attn_desc desc)
@@ -40,6 +40,7 @@ static void open_attention(fixture *f, lnt_attn_desc desc)
     desc.heads = (int64_t)f->shape.heads;
     desc.kv_heads = (int64_t)f->shape.kv_heads;
     desc.dim = (int64_t)f->shape.head_dim;
+    desc.dim_value = f->shape.averages ? (int64_t)(f->shape.values / f->shape.heads) : 0;
     desc.length_q = N;
     desc.backward = 1;
     for (int h = 0; h < 8; h++) f->temperature[h] = 1;
@@ -197,10 +198,28 @@ static void dropped_branches_and_padded_batches_have_the_right_gradients(void **
     }
 }
 
+static void gated_attention_has_the_right_gradients_over_every_mechanism(void **state)
+{
+    (void)state;
+    const int64_t lengths[B] = { 3, N };
+    for (int m = 0; lnt_mechanism_name((lnt_mechanism)m); m++) {
+        fixture f;
+        lnt_block_shape shape = shape_of(4);
+        const lnt_attn_desc desc = describe((lnt_mechanism)m, 0);
+        shape.averages = 3;
+        shape.values = 20;
+        shape.activation = LNT_ACT_SILU;
+        open_fixture(&f, shape, &desc, lengths);
+        check(&f, lnt_mechanism_name((lnt_mechanism)m));
+        close_fixture(&f);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_mechanism_has_the_right_gradients_in_a_block),
+        cmocka_unit_test(gated_attention_has_the_right_gradients_over_every_mechanism),
         cmocka_unit_test(a_learned_temperature_has_the_right_gradient),
         cmocka_unit_test(every_activation_and_norm_has_the_right_gradients),
         cmocka_unit_test(dropped_branches_and_padded_batches_have_the_right_gradients),

@@ -138,6 +138,10 @@ static void classifiers_have_the_right_gradients(void **state)
     f.training = true;
     check(&f, "classifier, padded, with dropout");
     close_fixture(&f);
+    open_fixture(&f, "{\"kind\":\"encoder\",\"output\":\"class\",\"dim\":8,\"layers\":2,\"heads\":2,"
+                     "\"length\":6,\"averages\":2,\"position\":\"none\"}");
+    check(&f, "classifier with moving averages");
+    close_fixture(&f);
 }
 
 static void a_network_over_features_has_the_right_gradients(void **state)
@@ -204,6 +208,8 @@ static void what_cannot_be_is_refused_in_a_sentence(void **state)
         { "{\"attention\":[]}", "model.attention must be an object" },
         { "{\"attention\":{\"terms\":3,\"coefficients\":[1]}}", "1 coefficients for 3 terms" },
         { "{\"attention\":{\"learned_temperature\":true}}", "needs mechanism taylor" },
+        { "{\"averages\":2}", "averages need an encoder" },
+        { "{\"values\":16}", "values is for blocks with averages" },
         { "[]", "model must be an object" },
     };
     lnt_ctx *ctx = context_new(1, NULL);

@@ -1,0 +1,264 @@
+/* nn/mega.c - MEGA (Ma et al. 2023): with x' = norm(x), s the logistic function,
+ *
+ *     v = silu(x' W_v),  m = silu(EMA(x')),  u = s(m W_u),  z = silu(m W_z),  r = silu(m W_r)
+ *     q, k = z gain_i + bias_i,   h = silu(m W_h + (attend(q, k, v) r) W_a),   y = x + u (h - x)
+ *
+ * over any mechanism; without MEGA's bias by distance, which no mechanism takes: the moving average
+ * tells what is near.  Dense products are 2 n dim (2 values + 2 dim + heads head_dim + values)
+ * operations forward. */
+#include "nn/mega.h"
+
+#include "nn/activation.h"
+#include "nn/dense.h"
+#include "nn/ema.h"
+
+static real *take(lnt_arena *arena, size_t n, size_t width)
+{
+    size_t count;
+    if (!lnt_size_product(n, width, 1, &count)) count = SIZE_MAX;
+    return lnt_arena_take(arena, count, sizeof(real));
+}
+
+void lnt_mega_keep(lnt_arena *arena, const lnt_mega_shape *s, size_t n, lnt_mega_kept *out)
+{
+    const size_t shared = s->heads * s->head_dim;
+    real **const values[] = { &out->value_in, &out->value,    &out->reset_in,
+                              &out->reset,    &out->attended, &out->passed };
+    real **const dims[] = { &out->average, &out->smooth,       &out->gate_in,
+                            &out->gate,    &out->candidate_in, &out->candidate };
+    for (int i = 0; i < 6; i++) *values[i] = take(arena, n, s->values);
+    for (int i = 0; i < 6; i++) *dims[i] = take(arena, n, s->dim);
+    out->shared_in = take(arena, n, shared);
+    out->shared = take(arena, n, shared);
+    out->qk = take(arena, n, 2 * shared);
+}
+
+void lnt_mega_room(lnt_arena *arena, const lnt_mega_shape *s, size_t n, size_t length,
+                   size_t threads, lnt_mega_scratch *out)
+{
+    const size_t shared = s->heads * s->head_dim;
+    for (int i = 0; i < 3; i++) out->dim[i] = take(arena, n, s->dim);
+    for (int i = 0; i < 3; i++) out->values[i] = take(arena, n, s->values);
+    out->qk = take(arena, n, 2 * shared);
+    out->shared = take(arena, n, shared);
+    out->past = take(arena, threads, length * s->hidden);
+}
+
+static lnt_ema_weights ema_of(real *const *w)
+{
+    return (lnt_ema_weights){ w[LNT_MEGA_DELTA], w[LNT_MEGA_ALPHA], w[LNT_MEGA_BETA],
+                              w[LNT_MEGA_GAMMA], w[LNT_MEGA_OMEGA] };
+}
+
+/* `heads` heads of width `dim` from column `first` of rows of `width`. */
+static lnt_tensor view(const real *x, size_t width, size_t first, size_t heads, size_t dim,
+                       size_t batch, size_t length)
+{
+    return (lnt_tensor){ .data = (real *)(uintptr_t)(x + first),
+                         .dtype = LNT_NN_DTYPE,
+                         .shape = { (int64_t)batch, (int64_t)heads, (int64_t)length, (int64_t)dim },
+                         .stride = { (int64_t)(length * width), (int64_t)dim, (int64_t)width, 1 } };
+}
+
+static lnt_attn_io make_io(const lnt_mega_shape *s, const lnt_mega_kept *k, const int64_t *lengths,
+                           size_t batch, size_t length)
+{
+    const size_t shared = s->heads * s->head_dim, each = s->values / s->heads;
+    return (lnt_attn_io){
+        .size = sizeof(lnt_attn_io), .lengths_q = lengths, .lengths_k = lengths,
+        .q = view(k->qk, 2 * shared, 0, s->heads, s->head_dim, batch, length),
+        .k = view(k->qk, 2 * shared, shared, s->heads, s->head_dim, batch, length),
+        .v = view(k->value, s->values, 0, s->heads, each, batch, length),
+        .out = view(k->attended, s->values, 0, s->heads, each, batch, length)
+    };
+}
+
+/* ---- elementwise --------------------------------------------------------------------------- */
+
+/* qk [n,2,width] = shared [n,width] gain + bias, twice. */
+static void make_qk(const lnt_ctx *ctx, const real *shared, const real *gain, const real *bias,
+                    real *qk, size_t n, size_t width)
+{
+    const int threads = lnt_threads_for(ctx, 4 * (double)n * (double)width);
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (int64_t row = 0; row < 2 * (int64_t)n; row++) {
+        const real *x = shared + (size_t)(row / 2) * width;
+        const size_t which = (size_t)(row % 2) * width;
+        real *y = qk + (size_t)row * width;
+        for (size_t i = 0; i < width; i++) y[i] = x[i] * gain[which + i] + bias[which + i];
+    }
+}
+
+/* dshared overwritten, dgain and dbias added to; a piece is some columns. */
+static void qk_back(const lnt_ctx *ctx, const real *shared, const real *gain, const real *dqk,
+                    real *dshared, real *dgain, real *dbias, size_t n, size_t width)
+{
+    const int threads = lnt_threads_for(ctx, 8 * (double)n * (double)width);
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (int64_t piece = 0; piece < nn_pieces(width, LNT_NN_COLUMNS); piece++) {
+        const size_t c0 = (size_t)piece * LNT_NN_COLUMNS;
+        const size_t end = c0 + nn_least(width - c0, LNT_NN_COLUMNS);
+        for (size_t i = 0; i < n; i++) {
+            const real *dq = dqk + 2 * i * width, *dk = dq + width, *x = shared + i * width;
+            for (size_t c = c0; c < end; c++) {
+                dshared[i * width + c] = dq[c] * gain[c] + dk[c] * gain[width + c];
+                dgain[c] += dq[c] * x[c];
+                dgain[width + c] += dk[c] * x[c];
+                dbias[c] += dq[c];
+                dbias[width + c] += dk[c];
+            }
+        }
+    }
+}
+
+static void multiply(const lnt_ctx *ctx, real *y, const real *a, const real *b, size_t count)
+{
+    const int threads = lnt_threads_for(ctx, (double)count);
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (int64_t i = 0; i < (int64_t)count; i++) y[i] = a[i] * b[i];
+}
+
+static void add(const lnt_ctx *ctx, real *y, const real *x, size_t count)
+{
+    const int threads = lnt_threads_for(ctx, (double)count);
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (int64_t i = 0; i < (int64_t)count; i++) y[i] += x[i];
+}
+
+static void mix(const lnt_ctx *ctx, real *y, const real *x, const real *u, const real *h,
+                size_t count)
+{
+    const int threads = lnt_threads_for(ctx, 3 * (double)count);
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (int64_t i = 0; i < (int64_t)count; i++) y[i] = x[i] + u[i] * (h[i] - x[i]);
+}
+
+/* du, dh overwritten; grad becomes that of x. */
+static void mix_back(const lnt_ctx *ctx, const real *x, const real *u, const real *h, real *grad,
+                     real *du, real *dh, size_t count)
+{
+    const int threads = lnt_threads_for(ctx, 5 * (double)count);
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (int64_t i = 0; i < (int64_t)count; i++) {
+        const real g = grad[i];
+        du[i] = g * (h[i] - x[i]);
+        dh[i] = g * u[i];
+        grad[i] = g - dh[i];
+    }
+}
+
+/* ---- forward ------------------------------------------------------------------------------- */
+
+/* Layer `param` of x and its activation. */
+static void branch(const lnt_ctx *ctx, lnt_act kind, real *const *w, int param,
+                   const real *x, real *before, real *after, size_t n, size_t in, size_t out)
+{
+    lnt_dense_forward(ctx, x, w[param], w[param + 1], before, n, in, out);
+    lnt_act_forward(ctx, kind, before, after, n, out);
+}
+
+lnt_status lnt_mega_forward(lnt_ctx *ctx, const lnt_mega_shape *s, lnt_plan *plan,
+                            const int64_t *lengths, real *const *w, const real *x,
+                            const real *normed, const lnt_mega_kept *k, real *y, size_t batch,
+                            size_t length)
+{
+    const size_t n = batch * length, dim = s->dim, values = s->values;
+    const size_t shared = s->heads * s->head_dim;
+    const lnt_ema_weights ema = ema_of(w);
+    branch(ctx, LNT_ACT_SILU, w, LNT_MEGA_VALUE, normed, k->value_in, k->value, n, dim, values);
+    lnt_ema_forward(ctx, &ema, normed, k->average, NULL, batch, length, dim, s->hidden);
+    lnt_act_forward(ctx, LNT_ACT_SILU, k->average, k->smooth, n, dim);
+    branch(ctx, LNT_ACT_SIGMOID, w, LNT_MEGA_GATE, k->smooth, k->gate_in, k->gate, n, dim, dim);
+    branch(ctx, LNT_ACT_SILU, w, LNT_MEGA_SHARED, k->smooth, k->shared_in, k->shared, n, dim,
+           shared);
+    branch(ctx, LNT_ACT_SILU, w, LNT_MEGA_RESET, k->smooth, k->reset_in, k->reset, n, dim, values);
+    make_qk(ctx, k->shared, w[LNT_MEGA_QK_GAIN], w[LNT_MEGA_QK_BIAS], k->qk, n, shared);
+    const lnt_attn_io io = make_io(s, k, lengths, batch, length);
+    const lnt_status status = lnt_plan_forward(plan, &io);
+    if (status) return status;
+    multiply(ctx, k->passed, k->attended, k->reset, n * values);
+    lnt_dense_forward(ctx, k->smooth, w[LNT_MEGA_CANDIDATE], w[LNT_MEGA_CANDIDATE_BIAS],
+                      k->candidate_in, n, dim, dim);
+    lnt_product(ctx, k->candidate_in, dim, (lnt_matrix){ k->passed, values, 1 },
+                (lnt_matrix){ w[LNT_MEGA_ATTENDED], dim, 1 }, n, dim, values, true);
+    lnt_act_forward(ctx, LNT_ACT_SILU, k->candidate_in, k->candidate, n, dim);
+    mix(ctx, y, x, k->gate, k->candidate, n * dim);
+    return LNT_OK;
+}
+
+/* ---- backward ------------------------------------------------------------------------------ */
+
+/* What goes through a backward pass unchanged. */
+typedef struct back {
+    lnt_ctx *ctx;
+    real *const *w, *const *g;
+    size_t n;
+} back;
+
+/* dy, of an activation's values, becomes that of what went into it; then dx of the layer before:
+ * overwritten, or added to dx through own. */
+static void branch_back(const back *b, lnt_act kind, int param, const real *x,
+                        const real *before, real *dy, real *dx, real *own, size_t in, size_t out)
+{
+    lnt_act_backward(b->ctx, kind, before, dy, dy, b->n, out);
+    lnt_dense_backward(b->ctx, x, b->w[param], dy, own ? own : dx, b->g[param], b->g[param + 1],
+                       b->n, in, out);
+    if (own) add(b->ctx, dx, own, b->n * in);
+}
+
+static lnt_status attend_back(const lnt_mega_shape *s, lnt_plan *plan, const int64_t *lengths,
+                              const lnt_mega_kept *k, const real *dout, real *dqk, real *dv,
+                              size_t batch, size_t length)
+{
+    const lnt_attn_io io = make_io(s, k, lengths, batch, length);
+    const size_t shared = s->heads * s->head_dim, each = s->values / s->heads;
+    const lnt_attn_grads grads = {
+        .size = sizeof grads,
+        .dout = view(dout, s->values, 0, s->heads, each, batch, length),
+        .dq = view(dqk, 2 * shared, 0, s->heads, s->head_dim, batch, length),
+        .dk = view(dqk, 2 * shared, shared, s->heads, s->head_dim, batch, length),
+        .dv = view(dv, s->values, 0, s->heads, each, batch, length)
+    };
+    return lnt_plan_backward(plan, &io, &grads);
+}
+
+lnt_status lnt_mega_backward(lnt_ctx *ctx, const lnt_mega_shape *s, lnt_plan *plan,
+                             const int64_t *lengths, real *const *w, real *const *g, const real *x,
+                             const real *normed, const lnt_mega_kept *k,
+                             const lnt_mega_scratch *room, real *grad, real *dnormed, size_t batch,
+                             size_t length)
+{
+    const size_t n = batch * length, dim = s->dim, values = s->values;
+    const size_t shared = s->heads * s->head_dim;
+    const back b = { ctx, w, g, n };
+    real *dgate = room->dim[0], *dh = room->dim[1], *dsmooth = room->dim[2];
+    real *dpassed = room->values[0], *dattended = room->values[1], *dvalue = room->values[2];
+    const lnt_ema_weights ema = ema_of(w);
+    const lnt_ema_grads dema = { g[LNT_MEGA_DELTA], g[LNT_MEGA_ALPHA], g[LNT_MEGA_BETA],
+                                 g[LNT_MEGA_GAMMA], g[LNT_MEGA_OMEGA] };
+    mix_back(ctx, x, k->gate, k->candidate, grad, dgate, dh, n * dim);
+    branch_back(&b, LNT_ACT_SILU, LNT_MEGA_CANDIDATE, k->smooth, k->candidate_in, dh, dsmooth, NULL,
+                dim, dim);
+    lnt_dense_backward(ctx, k->passed, w[LNT_MEGA_ATTENDED], dh, dpassed, g[LNT_MEGA_ATTENDED], NULL,
+                       n, values, dim);
+    multiply(ctx, dattended, dpassed, k->reset, n * values);
+    multiply(ctx, dpassed, dpassed, k->attended, n * values); /* now that of the reset */
+    const lnt_status status =
+        attend_back(s, plan, lengths, k, dattended, room->qk, dvalue, batch, length);
+    if (status) return status;
+    qk_back(ctx, k->shared, w[LNT_MEGA_QK_GAIN], room->qk, room->shared, g[LNT_MEGA_QK_GAIN],
+            g[LNT_MEGA_QK_BIAS], n, shared);
+    real *own = dh; /* free by now */
+    branch_back(&b, LNT_ACT_SILU, LNT_MEGA_RESET, k->smooth, k->reset_in, dpassed, dsmooth, own, dim,
+                values);
+    branch_back(&b, LNT_ACT_SILU, LNT_MEGA_SHARED, k->smooth, k->shared_in, room->shared, dsmooth,
+                own, dim, shared);
+    branch_back(&b, LNT_ACT_SIGMOID, LNT_MEGA_GATE, k->smooth, k->gate_in, dgate, dsmooth, own, dim,
+                dim);
+    lnt_act_backward(ctx, LNT_ACT_SILU, k->average, dsmooth, dsmooth, n, dim);
+    lnt_ema_backward(ctx, &ema, normed, dsmooth, dnormed, &dema, room->past, batch, length, dim,
+                     s->hidden);
+    branch_back(&b, LNT_ACT_SILU, LNT_MEGA_VALUE, normed, k->value_in, dvalue, dnormed, own, dim,
+                values);
+    return LNT_OK;
+}

@@ -1,0 +1,80 @@
+/* nn/mega.h - MEGA's gated attention over a moving average, in place of a block's first branch. */
+#ifndef LNT_NN_MEGA_H
+#define LNT_NN_MEGA_H
+
+#include "core/arena.h"
+#include "nn/attention.h"
+#include "nn/param.h"
+
+enum {
+    LNT_MEGA_VALUE,
+    LNT_MEGA_VALUE_BIAS,
+    LNT_MEGA_DELTA, /* of the moving average, as in nn/ema.h */
+    LNT_MEGA_ALPHA,
+    LNT_MEGA_BETA,
+    LNT_MEGA_GAMMA,
+    LNT_MEGA_OMEGA,
+    LNT_MEGA_GATE, /* u */
+    LNT_MEGA_GATE_BIAS,
+    LNT_MEGA_SHARED, /* z, that queries and keys are made of */
+    LNT_MEGA_SHARED_BIAS,
+    LNT_MEGA_RESET, /* r */
+    LNT_MEGA_RESET_BIAS,
+    LNT_MEGA_CANDIDATE, /* of the token itself; and of what it attends to */
+    LNT_MEGA_CANDIDATE_BIAS,
+    LNT_MEGA_ATTENDED,
+    LNT_MEGA_QK_GAIN, /* [2,heads dim] */
+    LNT_MEGA_QK_BIAS,
+    LNT_MEGA_PARAMS
+};
+
+typedef struct lnt_mega_shape {
+    size_t dim, heads, head_dim, values; /* values: of all heads */
+    size_t hidden;                       /* averages in a channel */
+} lnt_mega_shape;
+
+lnt_param lnt_mega_param(const lnt_mega_shape *shape, int i);
+
+#define lnt_mega_kept LNT_REAL_NAME(lnt_mega_kept)
+#define lnt_mega_scratch LNT_REAL_NAME(lnt_mega_scratch)
+#define lnt_mega_keep LNT_REAL_NAME(lnt_mega_keep)
+#define lnt_mega_room LNT_REAL_NAME(lnt_mega_room)
+#define lnt_mega_forward LNT_REAL_NAME(lnt_mega_forward)
+#define lnt_mega_backward LNT_REAL_NAME(lnt_mega_backward)
+
+typedef struct lnt_mega_kept {
+    real *value_in, *value;         /* [n,values]: before and after the activation */
+    real *average, *smooth;         /* [n,dim]: the same of the moving average */
+    real *gate_in, *gate;           /* [n,dim] */
+    real *shared_in, *shared;       /* [n,heads head_dim] */
+    real *reset_in, *reset;         /* [n,values] */
+    real *qk;                       /* [n,2,heads head_dim] */
+    real *attended, *passed;        /* [n,values]: before and after the reset */
+    real *candidate_in, *candidate; /* [n,dim] */
+} lnt_mega_kept;
+
+typedef struct lnt_mega_scratch {
+    real *dim[3];    /* [n,dim] */
+    real *values[3]; /* [n,values] */
+    real *qk;        /* [n,2,heads head_dim] */
+    real *shared;    /* [n,heads head_dim] */
+    real *past;      /* [threads,length,hidden] */
+} lnt_mega_scratch;
+
+void lnt_mega_keep(lnt_arena *arena, const lnt_mega_shape *shape, size_t n, lnt_mega_kept *out);
+void lnt_mega_room(lnt_arena *arena, const lnt_mega_shape *shape, size_t n, size_t length,
+                   size_t threads, lnt_mega_scratch *out);
+
+/* normed = norm(x), y [n,dim]; w [LNT_MEGA_PARAMS].  y = x + u (h - x). */
+lnt_status lnt_mega_forward(lnt_ctx *ctx, const lnt_mega_shape *shape, lnt_plan *plan,
+                            const int64_t *lengths, real *const *w, const real *x,
+                            const real *normed, const lnt_mega_kept *kept, real *y, size_t batch,
+                            size_t length);
+/* grad comes in as that of y and goes out as that of x; dnormed [n,dim] is overwritten; g added to. */
+lnt_status lnt_mega_backward(lnt_ctx *ctx, const lnt_mega_shape *shape, lnt_plan *plan,
+                             const int64_t *lengths, real *const *w, real *const *g, const real *x,
+                             const real *normed, const lnt_mega_kept *kept,
+                             const lnt_mega_scratch *scratch, real *grad, real *dnormed,
+                             size_t batch, size_t length);
+
+#endif
