@@ -49,6 +49,7 @@ python3 -c "import json; assert json.load(open('stdout.txt'))['state_bytes'] == 
     wrong "the state grows"
 
 # --forever ends when it is interrupted, and keeps what it had.
+: >forever.txt
 "$LINNET" generate "$model" --forever --save-state forever.safetensors >forever.txt 2>stderr.txt &
 child=$!
 until [ "$(wc -c <forever.txt)" -gt 500 ]; do sleep 0.05; done

@@ -296,14 +296,14 @@ static void utterances_are_recordings_in_a_row(void **state)
     lnt_task task;
     lnt_config config;
     char path[64];
-    mkdir("speech", 0777);
+    mkdir("recorded", 0777);
     for (int digit = 0; digit < 10; digit++)
         for (int i = 4; i < 6; i++) {
-            snprintf(path, sizeof path, "speech/%d_someone_%d.wav", digit, i);
+            snprintf(path, sizeof path, "recorded/%d_someone_%d.wav", digit, i);
             put_wav(path, 800 + 80 * digit, 16); /* 8 frames and one more for each */
         }
-    write_file("speech/notes.txt", "x", 1);
-    assert_ok(ctx, open_task(ctx, "speech", "speech", NULL, &task, &config, &r));
+    write_file("recorded/notes.txt", "x", 1);
+    assert_ok(ctx, open_task(ctx, "speech", "recorded", NULL, &task, &config, &r));
     r.sample.features = features;
     assert_int_equal(config.inputs, LNT_MEL_BANDS);
     assert_int_equal(task.test_examples, 3);
@@ -320,18 +320,25 @@ static void utterances_are_recordings_in_a_row(void **state)
         }
     }
     lnt_task_close(&task);
-    put_wav("speech/3_someone_9.wav", 800, 8);
-    assert_refused(ctx, open_task(ctx, "speech", "speech", NULL, &task, &config, &r),
+    put_wav("recorded/3_someone_9.wav", 800, 8);
+    assert_refused(ctx, open_task(ctx, "speech", "recorded", NULL, &task, &config, &r),
                    LNT_ERR_FORMAT, "must be 16-bit PCM");
     lnt_task_close(&task);
-    write_file("speech/3_someone_9.wav", "RIFF", 4);
-    assert_refused(ctx, open_task(ctx, "speech", "speech", NULL, &task, &config, &r),
+    write_file("recorded/3_someone_9.wav", "RIFF", 4);
+    assert_refused(ctx, open_task(ctx, "speech", "recorded", NULL, &task, &config, &r),
                    LNT_ERR_FORMAT, "is no .wav file");
     lnt_task_close(&task);
     assert_refused(ctx, open_task(ctx, "speech", "nowhere", NULL, &task, &config, &r), LNT_ERR_FILE,
                    "nowhere");
     lnt_task_close(&task);
-    assert_int_equal(system("rm -r speech"), 0);
+    for (int digit = 0; digit < 10; digit++)
+        for (int i = 4; i < 6; i++) {
+            snprintf(path, sizeof path, "recorded/%d_someone_%d.wav", digit, i);
+            remove(path);
+        }
+    remove("recorded/3_someone_9.wav");
+    remove("recorded/notes.txt");
+    remove("recorded");
     lnt_ctx_destroy(ctx);
 }
 
