@@ -28,3 +28,18 @@ endif()
 # Asked of the compiler, not of CMAKE_SYSTEM_PROCESSOR, because src/core/isa.c asks it too.
 check_symbol_exists(__x86_64__ stddef.h LINNET_X86_64)
 check_symbol_exists(__aarch64__ stddef.h LINNET_AARCH64)
+
+# Not taken by itself: our own product gives the same bits for any number of threads, needs no other
+# library, and is faster than the reference BLAS that many machines have.
+set(linnet_cblas)
+if(LINNET_CBLAS)
+    find_path(CBLAS_INCLUDE_DIR cblas.h PATH_SUFFIXES openblas)
+    find_library(CBLAS_LIBRARY NAMES openblas cblas blas)
+    if(NOT CBLAS_INCLUDE_DIR OR NOT CBLAS_LIBRARY)
+        message(FATAL_ERROR "LINNET_CBLAS is on, and no cblas.h with its library was found; install "
+                            "libopenblas-dev, or leave it off")
+    endif()
+    set(linnet_cblas ${CBLAS_LIBRARY})
+    add_compile_definitions(LNT_CBLAS=1)
+    include_directories(SYSTEM ${CBLAS_INCLUDE_DIR})
+endif()

@@ -5,7 +5,12 @@
  * k of an element is in the same order wherever the block boundaries fall. */
 #include "nn/product.h"
 
+#include <limits.h>
 #include <string.h>
+
+#ifdef LNT_CBLAS
+#include <cblas.h>
+#endif
 
 enum {
     MB = 192, /* rows of c in a block, at most */
@@ -114,10 +119,40 @@ static void choose_blocks(job *t, int threads)
     }
 }
 
+#ifdef LNT_CBLAS
+/* By the library that was chosen when this was built, on the threads it has. */
+static void multiply_by_blas(const job *t)
+{
+    const CBLAS_TRANSPOSE a = t->a.col == 1 ? CblasNoTrans : CblasTrans;
+    const CBLAS_TRANSPOSE b = t->b.col == 1 ? CblasNoTrans : CblasTrans;
+    const int lda = (int)(t->a.col == 1 ? t->a.row : t->a.col);
+    const int ldb = (int)(t->b.col == 1 ? t->b.row : t->b.col);
+#ifdef LNT_DOUBLE
+    cblas_dgemm(
+#else
+    cblas_sgemm(
+#endif
+        CblasRowMajor, a, b, (int)t->m, (int)t->n, (int)t->k, 1, t->a.at, lda, t->b.at, ldb,
+        t->accumulate, t->c, (int)t->ldc);
+}
+
+static bool fits_blas(const job *t)
+{
+    return t->m > FEW && t->k > 0 && t->m < INT_MAX && t->n < INT_MAX && t->k < INT_MAX &&
+           t->ldc < INT_MAX && t->a.row < INT_MAX && t->b.row < INT_MAX;
+}
+#endif
+
 void lnt_product(const lnt_ctx *ctx, real *c, size_t ldc, lnt_matrix a, lnt_matrix b, size_t m,
                  size_t n, size_t k, bool accumulate)
 {
     job t = { nn_kernels(ctx), c, ldc, a, b, m, n, k, accumulate, 0, 0 };
+#ifdef LNT_CBLAS
+    if (fits_blas(&t)) {
+        multiply_by_blas(&t);
+        return;
+    }
+#endif
     const int threads = lnt_threads_for(ctx, 2 * (double)m * (double)n * (double)k);
     choose_blocks(&t, threads);
     const int64_t down = nn_pieces(m, t.rows), across = nn_pieces(n, t.columns);
