@@ -2,7 +2,8 @@
  *
  * 2 m n k operations.  c is cut into blocks; a thread packs the parts of a and b that its block
  * needs, KB of k at a time, a transposed in panels, and calls the tile kernels on them.  The sum over
- * k of an element is in the same order wherever the block boundaries fall. */
+ * k of an element is in the same order wherever the block boundaries fall.  Few rows, as when one
+ * token is generated, are bound by reading b, which is then not packed. */
 #include "nn/product.h"
 
 #include <limits.h>
@@ -17,7 +18,8 @@ enum {
     NB = 192, /* columns; no power of two, which would put the rows of b into few places of the cache */
     KB = 192, /* of k at once */
     PANEL = 48, /* rows of a in a panel: whole tiles of any kernel; the smallest block */
-    FEW = 4     /* rows of c for which packing does not pay */
+    FEW = 4,    /* rows of c that are bound by reading b, once and in its own order */
+    STRIP = 64  /* columns of c at the least, where there are few rows */
 };
 
 typedef struct job {
@@ -59,17 +61,12 @@ static void pack_panels(const job *t, real *own, size_t i0, size_t rows, size_t 
 
 /* Rows i0 .. of c [rows, width] (+)= a b over `depth` of k from k0 on. */
 static void multiply(const job *t, real *c, size_t ldc, size_t i0, size_t rows, size_t k0,
-                     size_t depth, const real *b, size_t ldb, size_t width, bool accumulate)
+                     size_t depth, const real *b, size_t width, bool accumulate)
 {
     _Alignas(LNT_ALIGN) real panels[KB * MB];
-    if (t->m <= FEW && t->a.col == 1) {
-        t->ker->gemm_nn(c, ldc, t->a.at + i0 * t->a.row + k0, t->a.row, b, ldb, rows, width, depth,
-                        accumulate);
-        return;
-    }
     pack_panels(t, panels, i0, rows, k0, depth);
     for (size_t i = 0; i < rows; i += PANEL)
-        t->ker->gemm_tn(c + i * ldc, ldc, panels + i * KB, PANEL, b, ldb,
+        t->ker->gemm_tn(c + i * ldc, ldc, panels + i * KB, PANEL, b, width,
                         nn_least(rows - i, PANEL), width, depth, accumulate);
 }
 
@@ -91,20 +88,56 @@ static void block(const job *t, size_t i0, size_t j0)
     const size_t columns = nn_least(t->n - j0, t->columns);
     const bool whole = columns % t->ker->lanes == 0;
     const size_t width = whole ? columns : lnt_round_up(columns, LNT_PAD);
-    const bool direct = whole && t->b.col == 1 && t->m <= FEW;
     real *c = whole ? t->c + i0 * t->ldc + j0 : edge;
     const size_t ldc = whole ? t->ldc : width;
     size_t k0 = 0;
     if (!whole && t->accumulate) copy_edge(t, edge, width, i0, rows, j0, columns, true);
     do {
         const size_t depth = nn_least(t->k - k0, KB);
-        const real *b = direct ? t->b.at + k0 * t->b.row + j0 : packed;
-        if (!direct) pack(t, packed, k0, depth, j0, columns, width);
-        multiply(t, c, ldc, i0, rows, k0, depth, b, direct ? t->b.row : width, width,
-                 k0 > 0 || t->accumulate);
+        pack(t, packed, k0, depth, j0, columns, width);
+        multiply(t, c, ldc, i0, rows, k0, depth, packed, width, k0 > 0 || t->accumulate);
         k0 += depth;
     } while (k0 < t->k);
     if (!whole) copy_edge(t, edge, width, i0, rows, j0, columns, false);
+}
+
+/* ---- few rows ------------------------------------------------------------------------------ */
+
+/* Columns j0 .. of c, b row by row: every row of it is read from its start to its end. */
+static void strip_by_rows(const job *t, size_t j0, size_t columns)
+{
+    for (size_t i = 0; i < t->m && !t->accumulate; i++)
+        memset(t->c + i * t->ldc + j0, 0, columns * sizeof *t->c);
+    for (size_t k = 0; k < t->k; k++)
+        for (size_t i = 0; i < t->m; i++)
+            t->ker->axpy(t->c + i * t->ldc + j0, t->a.at[i * t->a.row + k],
+                         t->b.at + k * t->b.row + j0, columns);
+}
+
+/* The same where the columns of b are contiguous: dot products. */
+static void strip_by_columns(const job *t, size_t j0, size_t columns)
+{
+    real y[STRIP];
+    for (size_t j = j0; j < j0 + columns; j += STRIP) {
+        const size_t count = nn_least(j0 + columns - j, STRIP);
+        for (size_t i = 0; i < t->m; i++) {
+            real *c = t->c + i * t->ldc + j;
+            t->ker->gemv(y, t->b.at + j * t->b.col, t->b.col, t->a.at + i * t->a.row, count, t->k);
+            for (size_t x = 0; x < count; x++) c[x] = y[x] + (t->accumulate ? c[x] : 0);
+        }
+    }
+}
+
+static void multiply_few(const job *t, int threads)
+{
+    const size_t share = (t->n + (size_t)threads - 1) / (size_t)threads;
+    const size_t size = lnt_round_up(share ? share : 1, STRIP);
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (int64_t unit = 0; unit < nn_pieces(t->n, size); unit++) {
+        const size_t j0 = (size_t)unit * size, columns = nn_least(t->n - j0, size);
+        if (t->b.col == 1) strip_by_rows(t, j0, columns);
+        else strip_by_columns(t, j0, columns);
+    }
 }
 
 /* Smaller blocks where there would be too few for the threads. */
@@ -154,6 +187,10 @@ void lnt_product(const lnt_ctx *ctx, real *c, size_t ldc, lnt_matrix a, lnt_matr
     }
 #endif
     const int threads = lnt_threads_for(ctx, 2 * (double)m * (double)n * (double)k);
+    if (m <= FEW && a.col == 1) {
+        multiply_few(&t, threads);
+        return;
+    }
     choose_blocks(&t, threads);
     const int64_t down = nn_pieces(m, t.rows), across = nn_pieces(n, t.columns);
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
