@@ -82,6 +82,11 @@ LNT_API LNT_MUST_CHECK lnt_status lnt_session_save(const lnt_session *session, c
 LNT_API LNT_MUST_CHECK lnt_status lnt_session_load(lnt_model *model, const char *path,
                                                    lnt_session **out);
 
+/* What a decoder should have written: the targets of `count` test examples of its task from example
+ * `first` on, over data; tokens [count,length], -1 where nothing is asked. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_model_examples(lnt_model *model, const char *data,
+                                                     int64_t first, int64_t count, int32_t *tokens);
+
 /* ---- training ------------------------------------------------------------------------------ */
 
 /* The tasks: "copy", "text" ...; NULL past the last.  The summary is one line; data is what a task

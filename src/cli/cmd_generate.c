@@ -1,18 +1,17 @@
 /* cli/cmd_generate.c - `linnet generate`: a model writes text, or symbols, or draws images, at the same
  * cost for every token. */
 #include <limits.h>
-#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/commands.h"
-#include "cli/png.h"
+#include "cli/drawing.h"
 #include "cli/report.h"
 #include "cli/writing.h"
 
-enum { DEFAULT_TOKENS = 400, DEFAULT_IMAGES = 16, STATUS_EVERY = 16 };
+enum { DEFAULT_TOKENS = 400, STATUS_EVERY = 16 };
 
 static volatile sig_atomic_t interrupted = 0;
 
@@ -111,8 +110,10 @@ static int generate_text(writing *w)
 {
     const char *prompt = opt_text(w->o, OPT_PROMPT);
     page kept = { 0 };
-    if (opt_given(w->o, OPT_OUTPUT)) return fail_usage("--output is for models that draw images");
-    if (opt_given(w->o, OPT_IMAGES)) return fail_usage("--images is for models that draw images");
+    static const option_id foreign[] = { OPT_OUTPUT, OPT_IMAGES, OPT_DATA, OPT_KEEP };
+    for (int i = 0; i < 4; i++)
+        if (opt_given(w->o, foreign[i]))
+            return fail_usage("%s is for models that draw images", option_name(foreign[i]));
     int status = writing_begin(w, 1);
     if (!status && !prompt && !opt_given(w->o, OPT_LOAD_STATE)) prompt = has_text(w) ? "\n" : "0";
     if (!status && prompt) status = feed_prompt(w, prompt);
@@ -126,72 +127,13 @@ static int generate_text(writing *w)
     return status;
 }
 
-/* ---- images -------------------------------------------------------------------------------- */
-
-/* Draws count images at once, pixel by pixel: pixels [count,size]. */
-static int draw(writing *w, int64_t count, int64_t size, unsigned char *pixels, int32_t *tokens)
-{
-    int status = EXIT_OK;
-    for (int64_t i = 0; i < count; i++) tokens[i] = (int32_t)w->info.inputs - 1; /* the start */
-    if (lnt_session_feed(w->session, tokens, 1)) return fail_ctx(w->ctx);
-    for (int64_t p = 0; p < size && !status; p++) {
-        progress("pixels", (int)p, (int)size);
-        if (p + 1 < size) status = writing_next(w, tokens);
-        else if (lnt_session_sample(w->session, &w->sampling, tokens)) status = fail_ctx(w->ctx);
-        for (int64_t i = 0; i < count; i++) pixels[i * size + p] = (unsigned char)tokens[i];
-    }
-    progress_end();
-    return status;
-}
-
-/* Side by side, with a line between. */
-static int write_sheet(const char *path, const unsigned char *pixels, size_t count, size_t side)
-{
-    const size_t across = (size_t)ceil(sqrt((double)count)), down = (count + across - 1) / across;
-    const size_t width = across * (side + 1) + 1, height = down * (side + 1) + 1;
-    unsigned char *sheet = malloc(width * height);
-    if (!sheet) return fail_memory(width * height);
-    memset(sheet, 96, width * height);
-    for (size_t i = 0; i < count; i++)
-        for (size_t y = 0; y < side; y++)
-            memcpy(sheet + (i / across * (side + 1) + 1 + y) * width + i % across * (side + 1) + 1,
-                   pixels + (i * side + y) * side, side);
-    const int status = png_write(path, sheet, width, height);
-    free(sheet);
-    return status;
-}
-
-static int generate_images(writing *w)
-{
-    static const option_id foreign[] = { OPT_PROMPT, OPT_TOKENS, OPT_FOREVER, OPT_LOAD_STATE };
-    const int64_t count = opt_whole(w->o, OPT_IMAGES, DEFAULT_IMAGES), size = w->info.length;
-    const size_t side = (size_t)lround(sqrt((double)size));
-    for (int i = 0; i < 4; i++)
-        if (opt_given(w->o, foreign[i]))
-            return fail_usage("%s is not for models that draw images", option_name(foreign[i]));
-    if (!opt_given(w->o, OPT_OUTPUT)) return fail_usage("-o/--output is missing: a .png");
-    if ((int64_t)(side * side) != size) return fail("the model's images are not square");
-    int status = writing_begin(w, count);
-    if (status) return status;
-    unsigned char *pixels = malloc((size_t)(count * size));
-    int32_t *tokens = malloc((size_t)count * sizeof *tokens);
-    if (!pixels || !tokens) status = fail_memory((size_t)(count * size));
-    if (!status) status = draw(w, count, size, pixels, tokens);
-    if (!status) status = write_sheet(opt_text(w->o, OPT_OUTPUT), pixels, (size_t)count, side);
-    if (!status) status = writing_end(w);
-    if (!status && opt_given(w->o, OPT_JSON)) writing_json(w, NULL);
-    free(pixels);
-    free(tokens);
-    return status;
-}
-
 static int run(const options *o)
 {
     writing w;
     int status = writing_open(&w, o);
     signal(SIGINT, interrupt); /* what was written so far is kept, and the state saved */
     if (!status)
-        status = strcmp(w.info.task, "mnist") == 0 ? generate_images(&w) : generate_text(&w);
+        status = strcmp(w.info.task, "mnist") == 0 ? drawing_write(&w) : generate_text(&w);
     writing_close(&w);
     return status;
 }
@@ -204,7 +146,9 @@ const command cmd_generate = {
     .details = "\n"
                "Text is streamed as it comes; a terminal shows the speed, the bytes that are\n"
                "remembered, and what a KV cache would hold by now.  A model of symbols takes and\n"
-               "gives tokens as numbers; a model of images draws a sheet of them into -o FILE.png.\n",
+               "gives tokens as numbers; a model of images draws a sheet of them into -o FILE.png, or\n"
+               "with --data completes those that are for testing: each as it is, as it is given, and\n"
+               "as the model goes on from there.\n",
     .operands = 1,
     .run = run,
 };

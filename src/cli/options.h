@@ -84,6 +84,7 @@ typedef enum option_id {
     OPT_SAVE_STATE,
     OPT_LOAD_STATE,
     OPT_IMAGES,
+    OPT_KEEP,
     OPT_JSON,
     OPT_HELP,
     OPTION_COUNT

@@ -305,3 +305,35 @@ lnt_status lnt_model_evaluate(lnt_model *model, const lnt_eval_request *request,
     lnt_trainer_destroy(t);
     return status;
 }
+
+lnt_status lnt_model_examples(lnt_model *model, const char *data, int64_t first, int64_t count,
+                              int32_t *tokens)
+{
+    if (!model) return LNT_ERR_ARGUMENT;
+    lnt_ctx *ctx = model->ctx;
+    if (model->config.kind != LNT_DECODER || !tokens || first < 0 || count < 1)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT,
+                        "examples: the model must be a decoder, first 0 or more, count 1 or more");
+    settings s = { .recipe = lnt_recipe_default() };
+    lnt_task task = { .ctx = ctx };
+    lnt_trainer *t = NULL;
+    s.recipe.batch = 1;
+    lnt_status status = reopen_task(ctx, model->task, model, data, false, &s, &task);
+    if (status) return status;
+    if (first > task.test_examples - count)
+        status = lnt_fail(ctx, LNT_ERR_ARGUMENT, "examples: there are %lld for testing",
+                          (long long)task.test_examples);
+    if (!status) status = lnt_trainer_open(ctx, model, &task, &s.recipe, false, &t);
+    if (status) {
+        lnt_task_close(&task);
+        return status;
+    }
+    const size_t length = (size_t)model->config.length;
+    for (int64_t i = 0; i < count; i++) {
+        t->task.kind->fill(&t->task, LNT_SPLIT_TEST, (uint64_t)(first + i), &t->sample);
+        memcpy(tokens + (size_t)i * length, t->sample.targets, length * sizeof *tokens);
+    }
+    t->model = NULL; /* it is the caller's */
+    lnt_trainer_destroy(t);
+    return LNT_OK;
+}

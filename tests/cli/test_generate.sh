@@ -101,6 +101,27 @@ width, height = struct.unpack(">II", parts[b"IHDR"][:8])
 assert (width, height) == (28, 19), (width, height)
 assert len(zlib.decompress(parts[b"IDAT"])) == height * (width + 1)
 END
+succeeds "$LINNET" generate image/model.safetensors --images 4 -o complete.png --data idx --keep 0.25
+python3 - <<'END'
+import struct, zlib
+data = open("complete.png", "rb").read()
+width, height = struct.unpack(">II", data[16:24])
+at = data.index(b"IDAT")
+rows = zlib.decompress(data[at + 4:at + 4 + struct.unpack(">I", data[at - 4:at])[0]])
+assert (width, height) == (28, 37), (width, height)
+pixel = lambda x, y: rows[y * (width + 1) + 1 + x]
+for i in range(4):  # the image, its first quarter, and that quarter again with more below
+    for y in range(2):
+        for x in range(8):
+            true = 255 if (x + i) % 8 < 4 else 0
+            assert [pixel(1 + 9 * c + x, 1 + 9 * i + y) for c in range(3)] == [true] * 3
+    assert all(pixel(10 + x, 1 + 9 * i + y) == 128 for y in range(2, 8) for x in range(8))
+END
+fails 2 "--keep: '1.5' is not a number from 0 to 1" \
+    "$LINNET" generate image/model.safetensors -o x.png --data idx --keep 1.5
+fails 2 "--keep needs --data" "$LINNET" generate image/model.safetensors -o x.png --keep 0.5
+fails 1 "there are 20 for testing" \
+    "$LINNET" generate image/model.safetensors --images 21 -o x.png --data idx
 fails 2 "-o/--output is missing" "$LINNET" generate image/model.safetensors
 fails 2 "--prompt is not for models that draw images" \
     "$LINNET" generate image/model.safetensors --prompt x -o x.png

@@ -1,0 +1,11 @@
+/* cli/drawing.h - a model of images draws a sheet of them. */
+#ifndef LNT_CLI_DRAWING_H
+#define LNT_CLI_DRAWING_H
+
+#include "cli/writing.h"
+
+/* Into --output: --images new ones, or with --data those of the data, completed.  EXIT_OK, or says one
+ * sentence. */
+int drawing_write(writing *w);
+
+#endif
