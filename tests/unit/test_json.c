@@ -1,4 +1,7 @@
 /* test_json.c - io/json: what RFC 8259 allows is read as it means, everything else is refused. */
+#include <math.h>
+#include <stdlib.h>
+
 #include "io/json.h"
 
 #include "io_support.h"
@@ -96,6 +99,28 @@ static void number_that_is_no_64_bit_integer_is_not_taken_for_one(void **state)
     for (int i = 0; i < COUNT_OF(cases); i++) {
         lnt_json json = parse_ok(ctx, cases[i]);
         assert_int_equal(json.root->type, LNT_JSON_REAL);
+        lnt_json_free(ctx, &json);
+    }
+    lnt_ctx_destroy(ctx);
+}
+
+static void number_has_its_value_to_a_few_units_in_the_last_place(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(1, NULL);
+    static const char *const exact[] = { "0",      "-0.0",   "42",    "0.001",  "1e-4",   "3e-4",
+                                         "-2.5E+3", "0.95",  "1e22",  "6.25e-2", "123.456", "0e999" };
+    static const char *const near[] = { "3.14159265358979323846", "1e-300",
+                                        "123456789012345678901234567890", "4.9406564584124654e-5" };
+    for (int i = 0; i < COUNT_OF(exact); i++) {
+        lnt_json json = parse_ok(ctx, exact[i]);
+        assert_true(json.root->real == strtod(exact[i], NULL));
+        lnt_json_free(ctx, &json);
+    }
+    for (int i = 0; i < COUNT_OF(near); i++) {
+        lnt_json json = parse_ok(ctx, near[i]);
+        const double want = strtod(near[i], NULL);
+        assert_true(fabs(json.root->real - want) <= 1e-15 * want);
         lnt_json_free(ctx, &json);
     }
     lnt_ctx_destroy(ctx);
@@ -396,6 +421,7 @@ int main(void)
         cmocka_unit_test(document_becomes_a_tree_in_order),
         cmocka_unit_test(scalar_is_a_document),
         cmocka_unit_test(number_that_is_no_64_bit_integer_is_not_taken_for_one),
+        cmocka_unit_test(number_has_its_value_to_a_few_units_in_the_last_place),
         cmocka_unit_test(string_is_decoded_to_utf8),
         cmocka_unit_test(what_is_not_json_is_refused),
         cmocka_unit_test(nul_byte_is_refused_wherever_it_stands),
