@@ -12,8 +12,8 @@ enum { VOCABULARY = 19, LENGTH = 150 };
 
 static const char *const configs[] = {
     "{\"dim\":24,\"layers\":2,\"heads\":3,\"length\":150}",
-    "{\"dim\":32,\"layers\":2,\"heads\":4,\"kv_heads\":2,\"position\":\"rotary\",\"norm\":\"rms\","
-    "\"activation\":\"swiglu\",\"ff\":40,\"tied\":true}",
+    ("{\"dim\":32,\"layers\":2,\"heads\":4,\"kv_heads\":2,\"position\":\"rotary\",\"norm\":\"rms\","
+     "\"activation\":\"swiglu\",\"ff\":40,\"tied\":true}"),
     "{\"dim\":16,\"layers\":3,\"heads\":2,\"position\":\"sinusoidal\",\"norm_place\":\"post\"}",
 };
 
