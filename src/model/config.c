@@ -162,7 +162,8 @@ static lnt_status check_attention(lnt_ctx *ctx, const char *path, lnt_config *c)
         (a->mechanism != LNT_TAYLOR || a->normalize != LNT_NORMALIZE_TAYLORSHIFT))
         return refuse(ctx, path, "learned_temperature needs mechanism taylor and normalize "
                                  "taylorshift");
-    if (a->mechanism == LNT_TAYLOR && a->terms == 0) c->attention.terms = 4;
+    if (a->mechanism == LNT_TAYLOR && a->terms == 0)
+        c->attention.terms = 3; /* 1 + x + x^2/2 is above 0: no denominator vanishes in training */
     if (c->coefficient_count && c->coefficient_count != c->attention.terms)
         return lnt_fail(ctx, LNT_ERR_FORMAT,
                         LNT_FILE_FMT ": model.attention has %lld coefficients for %lld terms", path,
