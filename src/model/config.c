@@ -32,6 +32,10 @@ WORDS(output_word, 4, "tokens", "logistics", "class", "frames")
 static const char *mechanism_word(int i) { return lnt_mechanism_name((lnt_mechanism)i); }
 static const char *map_word(int i) { return lnt_feature_map_name((lnt_feature_map)i); }
 static const char *normalize_word(int i) { return lnt_normalize_name((lnt_normalize)i); }
+static const char *select_word(int i) { return lnt_select_name((lnt_select)i); }
+static const char *pinv_word(int i) { return lnt_pinv_name((lnt_pinv)i); }
+static const char *init_word(int i) { return lnt_pinv_init_name((lnt_pinv_init)i); }
+static const char *weights_word(int i) { return lnt_activation_name((lnt_activation)i); }
 
 #define WHOLE(k, low, high) \
     { .key = #k, .kind = LNT_FIELD_WHOLE, .offset = offsetof(lnt_config, k), .least = low, .most = high }
@@ -86,6 +90,18 @@ static const lnt_field attention_fields[] = {
     FLAG("learned_temperature", learned_temperature),
     FLAG("output_norm", attention.output_norm),
     FLAG("compensated", attention.compensated),
+    { .key = "landmarks", .kind = LNT_FIELD_WHOLE, .offset = INNER(landmarks), .most = 1 << 20 },
+    CHOICE("select", attention.select, select_word),
+    { .key = "embed_column", .kind = LNT_FIELD_WHOLE, .offset = INNER(embed_column),
+      .most = 1 << 16 },
+    FLAG("separate_indices", attention.separate_indices),
+    FLAG("no_row_copy", attention.no_row_copy),
+    CHOICE("pinv", attention.pinv, pinv_word),
+    { .key = "pinv_iterations", .kind = LNT_FIELD_WHOLE, .offset = INNER(pinv_iterations),
+      .most = 64 },
+    CHOICE("pinv_init", attention.pinv_init, init_word),
+    { .key = "ridge", .kind = LNT_FIELD_REAL, .offset = INNER(ridge), .least = 1e-12, .most = 1 },
+    CHOICE("activation", attention.activation, weights_word),
     { .key = NULL },
 };
 
@@ -158,6 +174,8 @@ static lnt_status check_ends(lnt_ctx *ctx, const char *path, const lnt_config *c
 static lnt_status check_attention(lnt_ctx *ctx, const char *path, lnt_config *c)
 {
     const lnt_attn_desc *a = &c->attention;
+    if (a->mechanism == LNT_CUR && c->kind == LNT_DECODER)
+        return refuse(ctx, path, "mechanism cur sees whole sequences; kind must be encoder");
     if (c->learned_temperature &&
         (a->mechanism != LNT_TAYLOR || a->normalize != LNT_NORMALIZE_TAYLORSHIFT))
         return refuse(ctx, path, "learned_temperature needs mechanism taylor and normalize "

@@ -21,6 +21,13 @@ static const char small[] =
     "0.1},\"train\":{\"steps\":12,\"batch\":6,\"accumulate\":2,\"rate\":0.003,\"warmup\":3},"
     "\"task\":{\"symbols\":5}}";
 
+/* For cur, which sees whole sequences. */
+static const char lists[] =
+    "{\"model\":{\"dim\":32,\"layers\":2,\"heads\":4,\"dropout\":0.1,\"attention\":{"
+    "\"landmarks\":6,\"select\":\"abs\",\"pinv\":\"ridge\"}},\"train\":{\"steps\":12,"
+    "\"batch\":6,\"accumulate\":2,\"warmup\":3},"
+    "\"task\":{\"shortest\":8,\"longest\":24,\"depth\":3}}";
+
 static lnt_train_request request_of(const char *task, const char *config)
 {
     return (lnt_train_request){ .size = sizeof(lnt_train_request), .task = task, .config = config };
@@ -29,7 +36,8 @@ static lnt_train_request request_of(const char *task, const char *config)
 static lnt_trainer *start(lnt_ctx *ctx, const char *mechanism)
 {
     lnt_trainer *t;
-    lnt_train_request r = request_of("copy", "small.json");
+    const bool whole = !strcmp(mechanism, lnt_mechanism_name(LNT_CUR));
+    lnt_train_request r = request_of(whole ? "listops" : "copy", whole ? "lists.json" : "small.json");
     r.mechanism = mechanism;
     assert_ok(ctx, lnt_trainer_create(ctx, &r, &t));
     return t;
@@ -53,6 +61,7 @@ static void any_number_of_threads_trains_to_the_same_bits(void **state)
 {
     (void)state;
     write_text("small.json", small);
+    write_text("lists.json", lists);
     for (int m = 0; lnt_mechanism_name((lnt_mechanism)m); m++) {
         lnt_ctx *one = context_new(1, NULL), *three = context_new(3, NULL);
         lnt_trainer *a = start(one, lnt_mechanism_name((lnt_mechanism)m));
@@ -223,6 +232,7 @@ static void what_cannot_be_is_refused_in_a_sentence(void **state)
         { "{\"train\":{\"batch\":0}}", "train.batch is 0, must be 1 to 65536" },
         { "{\"task\":{\"depth\":3}}", "task has an unknown key 'depth'; it takes symbols" },
         { "{\"model\":{\"kind\":\"encoder\"}}", "kind must be decoder" },
+        { "{\"model\":{\"attention\":{\"mechanism\":\"cur\"}}}", "mechanism cur sees whole sequences" },
         { "{", "JSON" },
     };
     lnt_ctx *ctx = context_new(1, NULL);
@@ -248,6 +258,7 @@ static int clean(void **state)
 {
     (void)state;
     remove("small.json");
+    remove("lists.json");
     remove("checkpoint.safetensors");
     return 0;
 }

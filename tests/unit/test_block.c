@@ -124,7 +124,8 @@ static lnt_attn_desc describe(lnt_mechanism mechanism, int causal)
     lnt_attn_desc desc;
     assert_int_equal(lnt_attn_desc_init(&desc, sizeof desc), LNT_OK);
     desc.mechanism = mechanism;
-    desc.causal = causal;
+    desc.causal = causal && mechanism != LNT_CUR; /* which sees whole sequences only */
+    desc.landmarks = 3;                           /* fewer than tokens: not exact softmax */
     return desc;
 }
 
