@@ -1,22 +1,22 @@
 /* cli/figure.c - a picture, drawn by gnuplot into an SVG file.
  *
- * gnuplot reads the script from a temporary file and writes to another one beside the target, which
- * takes the target's place once gnuplot has ended well: no shell, no quoting, no half of a file. */
+ * gnuplot reads the script from a temporary file and writes to one beside the target, which takes the
+ * target's place once gnuplot has ended well: no shell, no quoting, no half of a file. */
 #include "cli/figure.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <math.h>
 #include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "cli/place.h"
 
 enum { PANEL_WIDTH = 460, PANEL_HEIGHT = 300, LEGEND_HEIGHT = 12, TITLE_HEIGHT = 40 };
 enum { PALETTE = 7, MOST_MARKERS = 24 };
@@ -25,6 +25,8 @@ enum { PALETTE = 7, MOST_MARKERS = 24 };
 static const char *const palette[PALETTE] = { "#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                               "#e69f00", "#56b4e9", "#000000" };
 static const int shapes[PALETTE] = { 7, 5, 9, 13, 11, 6, 4 };
+
+const char *figure_color(int index) { return palette[index % PALETTE]; }
 
 /* ---- what to draw --------------------------------------------------------------------------- */
 
@@ -121,7 +123,7 @@ static int put_points(FILE *to, const figure_panel *p, int number)
 
 static void put_style(FILE *to, const figure_curve *c, int number)
 {
-    const char *color = palette[c->color];
+    const char *color = figure_color(c->color);
     switch (c->style) {
     case FIGURE_LINE:
         if (c->count > MOST_MARKERS) fprintf(to, "using 1:2 with lines lw 2 lc rgb '%s'", color);
@@ -198,66 +200,6 @@ static void put_script(FILE *to, const figure *f)
     fputs("unset multiplot\n", to);
 }
 
-/* ---- the file ------------------------------------------------------------------------------- */
-
-typedef struct place {
-    char target[PATH_MAX]; /* links followed */
-    char temporary[PATH_MAX];
-    int fd;
-} place;
-
-static int cannot_write(const char *path, int error)
-{
-    return fail("cannot write '%s': %s", path, strerror(error));
-}
-
-/* Makes the temporary beside the target. */
-static int open_place(const char *path, place *out)
-{
-    struct stat st;
-    if (!realpath(path, out->target)) {
-        if (errno != ENOENT) return cannot_write(path, errno);
-        if (strlen(path) >= sizeof out->target) return cannot_write(path, ENAMETOOLONG);
-        strcpy(out->target, path);
-    } else if (!stat(out->target, &st) && !S_ISREG(st.st_mode)) {
-        return fail("cannot write '%s': it is not a regular file", path);
-    } else if (access(out->target, W_OK)) { /* rename would replace it all the same */
-        return cannot_write(path, errno);
-    }
-    const int length = snprintf(out->temporary, sizeof out->temporary, "%s.%ld.tmp", out->target,
-                                (long)getpid());
-    if ((size_t)length >= sizeof out->temporary) return cannot_write(path, ENAMETOOLONG);
-    out->fd = open(out->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    return out->fd < 0 ? cannot_write(path, errno) : EXIT_OK;
-}
-
-static int close_place(place *at)
-{
-    const int fd = at->fd;
-    at->fd = -1; /* close gives the descriptor back even where it fails */
-    return fd < 0 ? 0 : close(fd);
-}
-
-static void abandon(place *at)
-{
-    close_place(at);
-    unlink(at->temporary);
-}
-
-/* The temporary takes the place of the target. */
-static int commit(place *at)
-{
-    return fsync(at->fd) || close_place(at) || rename(at->temporary, at->target) ? errno : 0;
-}
-
-int figure_check(const char *path)
-{
-    place at;
-    const int status = open_place(path, &at);
-    if (!status) abandon(&at);
-    return status;
-}
-
 /* ---- gnuplot -------------------------------------------------------------------------------- */
 
 /* 0 if it ended well, ENOENT if there is none, else another number. */
@@ -295,21 +237,26 @@ static int draw(const figure *f, int out)
     return error;
 }
 
+int figure_check(const char *path)
+{
+    place at;
+    const int status = place_open(path, &at);
+    if (!status) place_abandon(&at);
+    return status;
+}
+
 int figure_write(const figure *f, const char *path)
 {
     place at;
-    const int status = open_place(path, &at);
+    const int status = place_open(path, &at);
     if (status) return status;
-    const int failure = draw(f, at.fd);
-    const int error = failure ? failure : commit(&at);
-    if (!error) return EXIT_OK;
-    abandon(&at);
+    const int failure = draw(f, fileno(at.file));
+    if (!failure) return place_commit(&at);
+    place_abandon(&at);
     if (failure == ENOENT) {
         note("'%s' is not drawn: gnuplot is not installed (the package gnuplot-nox)", path);
         return EXIT_OK;
     }
-    if (failure)
-        return fail("'%s' is not drawn: gnuplot failed: %s", path,
-                    failure == EIO ? "it ended with an error" : strerror(failure));
-    return cannot_write(path, error);
+    return fail("'%s' is not drawn: gnuplot failed: %s", path,
+                failure == EIO ? "it ended with an error" : strerror(failure));
 }

@@ -39,7 +39,7 @@ typedef enum figure_style {
 typedef struct figure_curve {
     char name[FIGURE_TEXT];
     figure_style style;
-    int color; /* 0, 1, 2 ...: of a palette that colour-blind people tell apart */
+    int color; /* of figure_color */
     const double *x, *y;
     int count;
 } figure_curve;
@@ -68,6 +68,9 @@ figure_panel *figure_add(figure *f, const char *format, ...) PRINTF_LIKE(2, 3);
 void figure_series(figure_panel *p, figure_style style, int color, const double *x, const double *y,
                    int count, const char *format, ...) PRINTF_LIKE(7, 8);
 void figure_mark(figure_panel *p, double x, const char *format, ...) PRINTF_LIKE(3, 4);
+
+/* "#rrggbb" of a palette that colour-blind people tell apart; index 0, 1, 2 ... */
+const char *figure_color(int index);
 
 /* Whether a file can appear at path: EXIT_OK, or one sentence and EXIT_FAILED.  Asked before a long
  * measurement. */

@@ -1,13 +1,12 @@
 /* cli/png.c - a grey .png, its rows stored without compression: a sheet of samples is small. */
 #include "cli/png.h"
 
-#include <errno.h>
-#include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/place.h"
 #include "cli/report.h"
 
 enum { STORED = 65535 }; /* bytes a block of DEFLATE holds as they are */
@@ -90,22 +89,14 @@ static void put_image(FILE *to, const unsigned char *pixels, size_t width, size_
 int png_write(const char *path, const unsigned char *pixels, size_t width, size_t height)
 {
     const size_t bytes = height * (width + 1), most = bytes + 5 * (bytes / STORED + 1) + 6;
-    char temporary[PATH_MAX];
     unsigned char *raw = malloc(bytes + 1), *packed = malloc(most);
-    snprintf(temporary, sizeof temporary, "%s.tmp", path);
-    FILE *file = raw && packed ? fopen(temporary, "wb") : NULL;
-    bool failed = !file;
-    if (file) {
-        put_image(file, pixels, width, height, raw, packed);
-        failed = fflush(file) != 0 || ferror(file);
-        failed = fclose(file) != 0 || failed;
-        failed = failed || rename(temporary, path) != 0;
+    place at;
+    int status = raw && packed ? place_open(path, &at) : fail_memory(most);
+    if (!status) {
+        put_image(at.file, pixels, width, height, raw, packed);
+        status = place_commit(&at);
     }
-    const int error = errno;
-    const bool memory = !raw || !packed;
     free(raw);
     free(packed);
-    if (!failed) return EXIT_OK;
-    if (file) remove(temporary);
-    return memory ? fail_memory(most) : fail("cannot write '%s': %s", path, strerror(error));
+    return status;
 }

@@ -1,18 +1,16 @@
-/* cli/svg.c - curves with axes and ticks as .svg, linear both ways. */
+/* cli/svg.c - curves with axes and ticks as .svg, linear both ways.
+ *
+ * Studies, which we run, are drawn by gnuplot (figure.c).  Training is what users run, where gnuplot may
+ * be missing, and its curve must be there all the same: that is all this is for. */
 #include "cli/svg.h"
 
-#include <errno.h>
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
-#include "cli/report.h"
+#include "cli/figure.h"
+#include "cli/place.h"
 
 enum { WIDTH = 720, HEIGHT = 440, LEFT = 70, RIGHT = 20, TOP = 40, BOTTOM = 50, TICKS = 5 };
-
-static const char *const colors[SVG_CURVES] = { "#1b6ca8", "#d1495b", "#2e8b57",
-                                                "#8e5ea2", "#e08e0b", "#555555" };
 
 typedef struct range {
     double least, most;
@@ -63,11 +61,11 @@ static void put_axes(FILE *to, range x, range y, const char *x_title, const char
 static void put_curve(FILE *to, const svg_curve *c, int index, range x, range y)
 {
     fprintf(to, "<polyline fill='none' stroke-width='1.5' stroke='%s' points='",
-            colors[index % SVG_CURVES]);
+            figure_color(index));
     for (int i = 0; i < c->points; i++)
         if (isfinite(c->y[i])) fprintf(to, "%.1f,%.1f ", place_x(x, c->x[i]), place_y(y, c->y[i]));
     fprintf(to, "'/>\n<text x='%d' y='%d' fill='%s' text-anchor='end'>%s</text>\n",
-            WIDTH - RIGHT - 8, TOP + 16 + 18 * index, colors[index % SVG_CURVES], c->name);
+            WIDTH - RIGHT - 8, TOP + 16 + 18 * index, figure_color(index), c->name);
 }
 
 static void put_all(FILE *to, const char *title, const char *x_title, const char *y_title,
@@ -96,15 +94,9 @@ static void put_all(FILE *to, const char *title, const char *x_title, const char
 int svg_write(const char *path, const char *title, const char *x_title, const char *y_title,
               const svg_curve *curves, int count)
 {
-    char temporary[PATH_MAX];
-    snprintf(temporary, sizeof temporary, "%s.tmp", path);
-    FILE *file = fopen(temporary, "w");
-    if (!file) return fail("cannot write '%s': %s", path, strerror(errno));
-    put_all(file, title, x_title, y_title, curves, count);
-    const bool failed = fflush(file) != 0 || ferror(file);
-    const int error = errno;
-    fclose(file);
-    if (!failed && rename(temporary, path) == 0) return EXIT_OK;
-    remove(temporary);
-    return fail("cannot write '%s': %s", path, strerror(failed ? error : errno));
+    place at;
+    const int status = place_open(path, &at);
+    if (status) return status;
+    put_all(at.file, title, x_title, y_title, curves, count);
+    return place_commit(&at);
 }

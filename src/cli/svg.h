@@ -1,4 +1,4 @@
-/* cli/svg.h - curves as a picture. */
+/* cli/svg.h - curves as a picture, by nothing but us. */
 #ifndef LNT_CLI_SVG_H
 #define LNT_CLI_SVG_H
 
@@ -7,8 +7,6 @@ typedef struct svg_curve {
     const double *x, *y; /* [points], x ascending */
     int points;
 } svg_curve;
-
-enum { SVG_CURVES = 6 };
 
 /* Written whole or not at all; EXIT_OK, or says one sentence. */
 int svg_write(const char *path, const char *title, const char *x_title, const char *y_title,

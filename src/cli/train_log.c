@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli/json.h"
+#include "cli/place.h"
 #include "cli/report.h"
 #include "cli/svg.h"
 
@@ -57,20 +58,16 @@ static int copy_lines(train_log *log, FILE *from, FILE *to, int64_t last_step)
 
 static int keep_earlier(train_log *log, int64_t last_step)
 {
-    char temporary[4096];
+    place at;
     FILE *from = fopen(log->path, "r");
     if (!from) return EXIT_OK; /* lost, or never written: begin anew */
-    snprintf(temporary, sizeof temporary, "%s.tmp", log->path);
-    FILE *to = fopen(temporary, "w");
-    if (!to) {
-        fclose(from);
-        return fail("cannot write '%s': %s", temporary, strerror(errno));
+    int status = place_open(log->path, &at);
+    if (!status) {
+        status = copy_lines(log, from, at.file, last_step);
+        if (status) place_abandon(&at);
+        else status = place_commit(&at);
     }
-    int status = copy_lines(log, from, to, last_step);
     fclose(from);
-    if (fclose(to) && !status) status = fail("cannot write '%s': %s", temporary, strerror(errno));
-    if (!status && rename(temporary, log->path))
-        status = fail("cannot write '%s': %s", log->path, strerror(errno));
     return status;
 }
 
