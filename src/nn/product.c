@@ -1,12 +1,14 @@
 /* nn/product.c - c[m,n] (+)= a[m,k] b[k,n], either factor as it stands or transposed.
  *
- * 2 m n k operations.  c is cut into blocks; a thread packs the parts of a and b that its block
- * needs, KB of k at a time, a transposed in panels, and calls the tile kernels on them.  The sum over
- * k of an element is in the same order wherever the block boundaries fall.  Few rows, as when one
- * token is generated, are bound by reading b, which is then not packed. */
+ * 2 m n k operations.  c is cut into blocks.  A thread packs what its block needs of b, DEPTH of k at
+ * a time, into stripes that the kernels read from end to end; then of a, PANEL rows at a time and
+ * turned, which stay in the nearest cache while all stripes pass by.  The sum over k of an element is in
+ * the same order wherever the block boundaries fall.  Few rows, as when one token is generated, are
+ * bound by reading b, which is then not packed. */
 #include "nn/product.h"
 
 #include <limits.h>
+#include <math.h>
 #include <string.h>
 
 #ifdef LNT_CBLAS
@@ -14,12 +16,12 @@
 #endif
 
 enum {
-    MB = 192, /* rows of c in a block, at most */
-    NB = 192, /* columns; no power of two, which would put the rows of b into few places of the cache */
-    KB = 192, /* of k at once */
-    PANEL = 48, /* rows of a in a panel: whole tiles of any kernel; the smallest block */
-    FEW = 4,    /* rows of c that are bound by reading b, once and in its own order */
-    STRIP = 64  /* columns of c at the least, where there are few rows */
+    COLUMNS = 256, /* of c in a block, at most: with DEPTH, what the second cache holds of b */
+    DEPTH = 256,   /* of k at once, at most */
+    PANEL = 24,    /* rows of a: whole tiles of any kernel */
+    STRIPE = 32,   /* columns of b: the same */
+    FEW = 4,       /* rows of c that are bound by reading b, once and in its own order */
+    STRIP = 64     /* columns of c at the least, where there are few rows */
 };
 
 typedef struct job {
@@ -32,73 +34,97 @@ typedef struct job {
     size_t rows, columns; /* of a block */
 } job;
 
-/* The columns of b from j0 on, of rows k0 .. k0+depth-1, as own [depth, width]. */
-static void pack(const job *t, real *own, size_t k0, size_t depth, size_t j0, size_t columns,
-                 size_t width)
-{
-    const real *from = t->b.at + k0 * t->b.row + j0 * t->b.col;
-    if (t->b.col == 1)
-        t->ker->load_rows(own, width, from, LNT_NN_DTYPE, (int64_t)t->b.row, 1, depth, columns, 1);
-    else
-        t->ker->load_columns(own, width, from, LNT_NN_DTYPE, (int64_t)t->b.col, (int64_t)t->b.row,
-                             columns, depth, 1);
-}
+static size_t divided_up(size_t count, size_t by) { return (count + by - 1) / by; }
 
-/* Rows i0 .. of a, columns k0 .. k0+depth-1, in panels [depth, PANEL] that stand KB apart. */
-static void pack_panels(const job *t, real *own, size_t i0, size_t rows, size_t k0, size_t depth)
+/* own [depth, width] from rows that stand `step` apart, which no cache foresees; inlined for a width
+ * that the compiler knows, so that a row is a few loads and stores. */
+static inline void copy_rows(real *own, const real *from, size_t step, size_t depth, size_t width)
 {
-    const real *from = t->a.at + i0 * t->a.row + k0 * t->a.col;
-    for (size_t i = 0; i < rows; i += PANEL, from += PANEL * t->a.row) {
-        const size_t count = nn_least(rows - i, PANEL);
-        if (t->a.col == 1)
-            t->ker->load_columns(own + i * KB, PANEL, from, LNT_NN_DTYPE, (int64_t)t->a.row, 1,
-                                 count, depth, 1);
-        else
-            t->ker->load_rows(own + i * KB, PANEL, from, LNT_NN_DTYPE, (int64_t)t->a.col, 1, depth,
-                              count, 1);
+    enum { AHEAD = 4, LINE = 64 / sizeof(real) };
+    for (size_t p = 0; p < depth; p++) {
+        const real *next = from + nn_least(p + AHEAD, depth - 1) * step;
+        for (size_t at = 0; at < width; at += LINE) __builtin_prefetch(next + at);
+        memcpy(own + p * width, from + p * step, width * sizeof *own);
     }
 }
 
-/* Rows i0 .. of c [rows, width] (+)= a b over `depth` of k from k0 on. */
-static void multiply(const job *t, real *c, size_t ldc, size_t i0, size_t rows, size_t k0,
-                     size_t depth, const real *b, size_t width, bool accumulate)
+/* [depth, columns] of a matrix whose rows are contiguous, as own [depth, ld]. */
+static void pack_rows(const kernels *ker, real *own, size_t ld, const real *from, size_t step,
+                      size_t depth, size_t columns)
 {
-    _Alignas(LNT_ALIGN) real panels[KB * MB];
-    pack_panels(t, panels, i0, rows, k0, depth);
-    for (size_t i = 0; i < rows; i += PANEL)
-        t->ker->gemm_tn(c + i * ldc, ldc, panels + i * KB, PANEL, b, width,
-                        nn_least(rows - i, PANEL), width, depth, accumulate);
+    if (columns == STRIPE && ld == STRIPE) copy_rows(own, from, step, depth, STRIPE);
+    else if (columns == PANEL && ld == PANEL) copy_rows(own, from, step, depth, PANEL);
+    else ker->load_rows(own, ld, from, LNT_NN_DTYPE, (int64_t)step, 1, depth, columns, 1);
 }
 
-/* Columns that are no whole number of vectors go through a copy: into own if `in`, else back. */
-static void copy_edge(const job *t, real *own, size_t width, size_t i0, size_t rows, size_t j0,
-                      size_t columns, bool in)
+/* The columns of b from j0 on, of rows k0 .. k0+depth-1, in stripes [depth, STRIPE]. */
+static void pack_stripes(const job *t, real *own, size_t k0, size_t depth, size_t j0,
+                         size_t columns)
 {
-    for (size_t i = 0; i < rows; i++) {
-        real *c = t->c + (i0 + i) * t->ldc + j0, *copy = own + i * width;
-        memcpy(in ? copy : c, in ? c : copy, columns * sizeof *c);
-        if (in) memset(copy + columns, 0, (width - columns) * sizeof *c);
+    const real *from = t->b.at + k0 * t->b.row + j0 * t->b.col;
+    for (size_t j = 0; j < columns; j += STRIPE, from += STRIPE * t->b.col) {
+        const size_t count = nn_least(columns - j, STRIPE);
+        if (t->b.col == 1)
+            pack_rows(t->ker, own + j * depth, STRIPE, from, t->b.row, depth, count);
+        else
+            t->ker->load_columns(own + j * depth, STRIPE, from, LNT_NN_DTYPE, (int64_t)t->b.col, 1,
+                                 count, depth, 1);
+    }
+}
+
+/* Rows i0 .. i0+rows-1 of a, columns k0 .. k0+depth-1, as own [depth, PANEL]. */
+static void pack_panel(const job *t, real *own, size_t i0, size_t rows, size_t k0, size_t depth)
+{
+    const real *from = t->a.at + i0 * t->a.row + k0 * t->a.col;
+    if (t->a.col == 1)
+        t->ker->load_columns(own, PANEL, from, LNT_NN_DTYPE, (int64_t)t->a.row, 1, rows, depth, 1);
+    else
+        pack_rows(t->ker, own, PANEL, from, t->a.col, depth, rows);
+}
+
+/* c [rows, columns] (+)= panel stripe, by way of a copy: the kernels write whole vectors only. */
+static void multiply_edge(const job *t, real *c, const real *panel, const real *stripe,
+                          size_t rows, size_t columns, size_t depth, bool accumulate)
+{
+    _Alignas(LNT_ALIGN) real own[PANEL * STRIPE];
+    t->ker->gemm_tn(own, STRIPE, panel, PANEL, stripe, STRIPE, rows, STRIPE, depth, 0);
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < columns; j++)
+            c[i * t->ldc + j] = own[i * STRIPE + j] + (accumulate ? c[i * t->ldc + j] : 0);
+}
+
+/* c [rows, columns] (+)= panel stripes. */
+static void multiply_panel(const job *t, real *c, const real *panel, const real *stripes,
+                           size_t rows, size_t columns, size_t depth, bool accumulate)
+{
+    for (size_t j = 0; j < columns; j += STRIPE) {
+        const size_t width = nn_least(columns - j, STRIPE);
+        if (width % t->ker->lanes == 0)
+            t->ker->gemm_tn(c + j, t->ldc, panel, PANEL, stripes + j * depth, STRIPE, rows, width,
+                            depth, accumulate);
+        else
+            multiply_edge(t, c + j, panel, stripes + j * depth, rows, width, depth, accumulate);
     }
 }
 
 static void block(const job *t, size_t i0, size_t j0)
 {
-    _Alignas(LNT_ALIGN) real packed[KB * NB], edge[MB * NB];
+    _Alignas(LNT_ALIGN) real stripes[DEPTH * COLUMNS], panel[DEPTH * PANEL];
     const size_t rows = nn_least(t->m - i0, t->rows);
     const size_t columns = nn_least(t->n - j0, t->columns);
-    const bool whole = columns % t->ker->lanes == 0;
-    const size_t width = whole ? columns : lnt_round_up(columns, LNT_PAD);
-    real *c = whole ? t->c + i0 * t->ldc + j0 : edge;
-    const size_t ldc = whole ? t->ldc : width;
+    const size_t share = t->k ? divided_up(t->k, divided_up(t->k, DEPTH)) : 0; /* even parts */
     size_t k0 = 0;
-    if (!whole && t->accumulate) copy_edge(t, edge, width, i0, rows, j0, columns, true);
     do {
-        const size_t depth = nn_least(t->k - k0, KB);
-        pack(t, packed, k0, depth, j0, columns, width);
-        multiply(t, c, ldc, i0, rows, k0, depth, packed, width, k0 > 0 || t->accumulate);
+        const size_t depth = nn_least(t->k - k0, share);
+        pack_stripes(t, stripes, k0, depth, j0, columns);
+        for (size_t i = i0; i < i0 + rows; i += PANEL) {
+            const size_t count = nn_least(i0 + rows - i, PANEL);
+            pack_panel(t, panel, i, count, k0, depth);
+            multiply_panel(t, t->c + i * t->ldc + j0, panel, stripes, count, columns, depth,
+                           k0 > 0 || t->accumulate);
+        }
         k0 += depth;
     } while (k0 < t->k);
-    if (!whole) copy_edge(t, edge, width, i0, rows, j0, columns, false);
 }
 
 /* ---- few rows ------------------------------------------------------------------------------ */
@@ -140,16 +166,26 @@ static void multiply_few(const job *t, int threads)
     }
 }
 
-/* Smaller blocks where there would be too few for the threads. */
+/* Of blocks that give each thread 1 to TURNS of them, tall to wide, those with which the thread that has
+ * most to do is done first.  Counted in multiply-adds; packing a number costs about PACK of them. */
 static void choose_blocks(job *t, int threads)
 {
-    t->rows = MB;
-    t->columns = NB;
-    while (nn_pieces(t->m, t->rows) * nn_pieces(t->n, t->columns) < 4 * (int64_t)threads &&
-           (t->rows > PANEL || t->columns > PANEL)) {
-        if (t->rows > t->columns) t->rows /= 2;
-        else t->columns /= 2;
-    }
+    enum { PACK = 6, TURNS = 4 };
+    double least = HUGE_VAL;
+    for (size_t units = (size_t)threads; units <= TURNS * (size_t)threads; units += (size_t)threads)
+        for (size_t across = divided_up(t->n, COLUMNS), last = across * units; across <= last;
+             across *= 2) {
+            const size_t down = divided_up(units, across);
+            const size_t rows = lnt_round_up(divided_up(t->m, down), PANEL);
+            const size_t columns = lnt_round_up(divided_up(t->n, across), STRIPE);
+            const size_t blocks = divided_up(t->m, rows) * divided_up(t->n, columns);
+            const double cost = (double)divided_up(blocks, (size_t)threads) *
+                                ((double)(rows * columns) + PACK * (double)(rows + columns));
+            if (!(cost < least)) continue;
+            least = cost;
+            t->rows = rows;
+            t->columns = columns;
+        }
 }
 
 #ifdef LNT_CBLAS
@@ -179,6 +215,7 @@ static bool fits_blas(const job *t)
 void lnt_product(const lnt_ctx *ctx, real *c, size_t ldc, lnt_matrix a, lnt_matrix b, size_t m,
                  size_t n, size_t k, bool accumulate)
 {
+    if (m == 0 || n == 0) return;
     job t = { nn_kernels(ctx), c, ldc, a, b, m, n, k, accumulate, 0, 0 };
 #ifdef LNT_CBLAS
     if (fits_blas(&t)) {
