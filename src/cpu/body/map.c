@@ -34,14 +34,29 @@ void KERNEL(map_exp)(real *y, const real *x, size_t padded)
     }
 }
 
+/* Horner's rule on `count` vectors side by side: one alone would wait for itself at every term. */
+INLINE void polynomial_of(int count, real *y, const real *x, const real *a, size_t terms)
+{
+    vec v[AT_ONCE], sum[AT_ONCE];
+    UNROLL_FULL
+    for (int j = 0; j < count; j++) {
+        v[j] = vload(x + (size_t)(j * LANES));
+        sum[j] = vsplat(terms ? a[terms - 1] : 0);
+    }
+    for (size_t t = terms; t > 1; t--) {
+        UNROLL_FULL
+        for (int j = 0; j < count; j++) sum[j] = sum[j] * v[j] + a[t - 2];
+    }
+    UNROLL_FULL
+    for (int j = 0; j < count; j++) vstore(y + (size_t)(j * LANES), sum[j]);
+}
+
 void KERNEL(polynomial)(real *y, const real *x, const real *a, size_t terms, size_t padded)
 {
-    for (size_t i = 0; i < padded; i += LANES) {
-        const vec v = vload(x + i);
-        vec sum = vsplat(terms ? a[terms - 1] : 0);
-        for (size_t t = terms; t > 1; t--) sum = sum * v + a[t - 2];
-        vstore(y + i, sum);
-    }
+    size_t i = 0;
+    for (; i + AT_ONCE * LANES <= padded; i += AT_ONCE * LANES)
+        polynomial_of(AT_ONCE, y + i, x + i, a, terms);
+    for (; i < padded; i += LANES) polynomial_of(1, y + i, x + i, a, terms);
 }
 
 /* One stripe of AT_ONCE or one vectors; the factor stays in registers. */
