@@ -1,7 +1,7 @@
 /* cli/svg.c - curves with axes and ticks as .svg, linear both ways.
  *
- * Studies, which we run, are drawn by gnuplot (figure.c).  Training is what users run, where gnuplot may
- * be missing, and its curve must be there all the same: that is all this is for. */
+ * Studies, which we run, are drawn by gnuplot (figure.c).  Training is what users run, where gnuplot
+ * may be missing, and its curve must be there all the same: that is all this is for. */
 #include "cli/svg.h"
 
 #include <math.h>

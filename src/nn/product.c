@@ -1,10 +1,10 @@
 /* nn/product.c - c[m,n] (+)= a[m,k] b[k,n], either factor as it stands or transposed.
  *
- * 2 m n k operations.  c is cut into blocks.  A thread packs what its block needs of b, DEPTH of k at
- * a time, into stripes that the kernels read from end to end; then of a, PANEL rows at a time and
- * turned, which stay in the nearest cache while all stripes pass by.  The sum over k of an element is in
- * the same order wherever the block boundaries fall.  Few rows, as when one token is generated, are
- * bound by reading b, which is then not packed. */
+ * 2 m n k operations.  c is cut into blocks.  A thread packs what its block needs of b, DEPTH of k
+ * at a time, into stripes that the kernels read from end to end; then of a, PANEL rows at a time and
+ * turned, which stay in the nearest cache while all stripes pass by.  The sum over k of an element is
+ * in the same order wherever the block boundaries fall.  Few rows, as when one token is generated,
+ * are bound by reading b, which is then not packed. */
 #include "nn/product.h"
 
 #include <limits.h>
@@ -36,8 +36,8 @@ typedef struct job {
 
 static size_t divided_up(size_t count, size_t by) { return (count + by - 1) / by; }
 
-/* own [depth, width] from rows that stand `step` apart, which no cache foresees; inlined for a width
- * that the compiler knows, so that a row is a few loads and stores. */
+/* own [depth, width] from rows that stand `step` apart, which no cache foresees; inlined for a
+ * width that the compiler knows, so that a row is a few loads and stores. */
 static inline void copy_rows(real *own, const real *from, size_t step, size_t depth, size_t width)
 {
     enum { AHEAD = 4, LINE = 64 / sizeof(real) };
@@ -166,8 +166,8 @@ static void multiply_few(const job *t, int threads)
     }
 }
 
-/* Of blocks that give each thread 1 to TURNS of them, tall to wide, those with which the thread that has
- * most to do is done first.  Counted in multiply-adds; packing a number costs about PACK of them. */
+/* Of blocks that give each thread 1 to TURNS of them, tall to wide, those with which the thread that
+ * has most to do is done first.  Counted in multiply-adds; packing a number costs about PACK. */
 static void choose_blocks(job *t, int threads)
 {
     enum { PACK = 6, TURNS = 4 };
