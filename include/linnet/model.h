@@ -16,7 +16,9 @@ extern "C" {
 typedef struct lnt_model lnt_model;
 
 LNT_API LNT_MUST_CHECK lnt_status lnt_model_load(lnt_ctx *ctx, const char *path, lnt_model **out);
-LNT_API LNT_MUST_CHECK lnt_status lnt_model_save(const lnt_model *model, const char *path);
+/* dtype: of the weights in the file, LNT_F32 or LNT_BF16, which halves it and rounds them. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_model_save(const lnt_model *model, const char *path,
+                                                 lnt_dtype dtype);
 LNT_API void lnt_model_destroy(lnt_model *model);
 
 typedef struct lnt_model_info {

@@ -95,7 +95,8 @@ static int test(run *r, int64_t step)
 static int save(const run *r)
 {
     if (lnt_trainer_save(r->trainer, r->checkpoint) ||
-        lnt_model_save(lnt_trainer_model(r->trainer), r->model))
+        lnt_model_save(lnt_trainer_model(r->trainer), r->model,
+                       (lnt_dtype)opt_whole(r->o, OPT_DTYPE, LNT_F32)))
         return fail_ctx(r->ctx);
     return log_draw(&r->log, r->curve, r->info.task);
 }
@@ -143,7 +144,10 @@ static void print_summary(const run *r)
 
 static int check(const options *o)
 {
+    const lnt_dtype dtype = (lnt_dtype)opt_whole(o, OPT_DTYPE, LNT_F32);
     if (!opt_given(o, OPT_OUT)) return fail_usage("--out is missing: where the model goes");
+    if (dtype != LNT_F32 && dtype != LNT_BF16)
+        return fail_usage("--dtype is %s: a model's file has f32 or bf16", lnt_dtype_name(dtype));
     if (opt_given(o, OPT_RESUME)) {
         static const option_id fixed[] = { OPT_TASK, OPT_CONFIG, OPT_MECHANISM, OPT_SEED };
         for (int i = 0; i < 4; i++)

@@ -32,8 +32,9 @@ typedef struct lnt_model_array {
 
 /* The model with arrays and metadata beside it: a checkpoint.  Each at most LNT_MODEL_EXTRA. */
 enum { LNT_MODEL_EXTRA = 4 };
-lnt_status lnt_model_write(const lnt_model *model, const char *path, const lnt_model_array *arrays,
-                           size_t array_count, const lnt_st_meta *meta, size_t meta_count);
+lnt_status lnt_model_write(const lnt_model *model, const char *path, lnt_dtype dtype,
+                           const lnt_model_array *arrays, size_t array_count,
+                           const lnt_st_meta *meta, size_t meta_count);
 /* From a file in memory; `path` is for sentences. */
 lnt_status lnt_model_read(lnt_ctx *ctx, const char *path, const lnt_safetensors *st,
                           lnt_model **out);

@@ -3,6 +3,7 @@
  * it: its config may claim anything. */
 #include <string.h>
 
+#include "core/dtype.h"
 #include "io/file.h"
 #include "model/model.h"
 
@@ -67,14 +68,31 @@ static lnt_status open_room(const lnt_model *model, size_t arrays, room *out)
     return LNT_OK;
 }
 
-lnt_status lnt_model_write(const lnt_model *model, const char *path, const lnt_model_array *arrays,
-                           size_t array_count, const lnt_st_meta *meta, size_t meta_count)
+/* The first `count` entries, which are floats, as bf16 in half [layout.size]. */
+static void round_entries(const lnt_model *model, lnt_st_entry *entries, size_t count,
+                          uint16_t *half)
+{
+    for (size_t i = 0; i < model->layout.size; i++) half[i] = lnt_float_to_bf16(model->weights[i]);
+    for (size_t i = 0; i < count; i++) {
+        entries[i].data = half + ((const float *)entries[i].data - model->weights);
+        entries[i].dtype = LNT_ST_BF16;
+        entries[i].bytes /= 2;
+    }
+}
+
+lnt_status lnt_model_write(const lnt_model *model, const char *path, lnt_dtype dtype,
+                           const lnt_model_array *arrays, size_t array_count,
+                           const lnt_st_meta *meta, size_t meta_count)
 {
     const size_t names = model->layout.entry_count;
     room r;
     lnt_status status = open_room(model, array_count, &r);
     if (status) return status;
     size_t count = add_entries(&model->layout, NULL, model->weights, r.entries);
+    const size_t bytes = dtype == LNT_BF16 ? model->layout.size * sizeof(uint16_t) : 0;
+    uint16_t *half = bytes ? lnt_allocate(model->ctx, bytes, "the rounded weights") : NULL;
+    if (bytes && !half) status = LNT_ERR_MEMORY;
+    if (half) round_entries(model, r.entries, count, half);
     for (size_t a = 0; a < array_count; a++) {
         for (size_t i = 0; i < names; i++) {
             join(r.joined[a * names + i], arrays[a].prefix, model->layout.entries[i].name);
@@ -89,16 +107,22 @@ lnt_status lnt_model_write(const lnt_model *model, const char *path, const lnt_m
                                                     { "config", model->text },
                                                     { "tokenizer", r.tokenizer } };
     for (size_t i = 0; i < meta_count; i++) all[OWN_META + i] = meta[i];
-    status = lnt_safetensors_write(model->ctx, path, r.entries, count, all, OWN_META + meta_count);
+    if (!status)
+        status = lnt_safetensors_write(model->ctx, path, r.entries, count, all,
+                                       OWN_META + meta_count);
+    if (half) lnt_release(model->ctx, half, bytes);
     lnt_release(model->ctx, r.entries, r.bytes);
     return status;
 }
 
-lnt_status lnt_model_save(const lnt_model *model, const char *path)
+lnt_status lnt_model_save(const lnt_model *model, const char *path, lnt_dtype dtype)
 {
     if (!model) return LNT_ERR_ARGUMENT;
     if (!path) return lnt_fail(model->ctx, LNT_ERR_ARGUMENT, "path is NULL");
-    return lnt_model_write(model, path, NULL, 0, NULL, 0);
+    if (dtype != LNT_F32 && dtype != LNT_BF16)
+        return lnt_fail(model->ctx, LNT_ERR_DTYPE, "dtype of a model's file is %s, must be f32 or bf16",
+                        lnt_dtype_name(dtype));
+    return lnt_model_write(model, path, dtype, NULL, 0, NULL, 0);
 }
 
 /* ---- reading ------------------------------------------------------------------------------- */
@@ -110,7 +134,8 @@ static lnt_status find(lnt_ctx *ctx, const char *path, const lnt_safetensors *st
     join(name, prefix, e->name);
     const lnt_st_entry *entry = lnt_safetensors_find(st, name);
     if (!entry) return lnt_fail(ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": has no tensor '%s'", path, name);
-    bool same = entry->rank == e->param.rank && entry->dtype == LNT_ST_F32;
+    bool same = entry->rank == e->param.rank &&
+                (entry->dtype == LNT_ST_F32 || entry->dtype == LNT_ST_BF16);
     for (int axis = 0; same && axis < entry->rank; axis++)
         same = entry->shape[axis] == (int64_t)e->param.shape[axis];
     if (!same)
@@ -135,6 +160,15 @@ static lnt_status check_tensors(lnt_ctx *ctx, const char *path, const lnt_safete
     return status;
 }
 
+static void read_tensor(const lnt_st_entry *entry, float *to, size_t count)
+{
+    const uint16_t *half = entry->data;
+    if (entry->dtype == LNT_ST_F32)
+        memcpy(to, entry->data, count * sizeof *to);
+    else
+        for (size_t i = 0; i < count; i++) to[i] = lnt_bf16_to_float(half[i]);
+}
+
 lnt_status lnt_model_read_array(const lnt_model *model, const char *path, const lnt_safetensors *st,
                                 const lnt_model_array *array)
 {
@@ -146,7 +180,7 @@ lnt_status lnt_model_read_array(const lnt_model *model, const char *path, const 
         const lnt_st_entry *entry;
         if (!e->count) continue;
         status = find(model->ctx, path, st, e, array->prefix, &entry);
-        if (!status) memcpy(array->data + e->offset, entry->data, entry->bytes);
+        if (!status) read_tensor(entry, array->data + e->offset, e->count);
     }
     return status;
 }

@@ -275,7 +275,7 @@ lnt_status lnt_trainer_save(const lnt_trainer *t, const char *path)
     snprintf(step, sizeof step, "%" PRId64, t->step);
     const lnt_model_array arrays[] = { { "adam.m.", t->mean }, { "adam.v.", t->square } };
     const lnt_st_meta meta[] = { { "step", step }, { "train", train } };
-    return lnt_model_write(t->model, path, arrays, 2, meta, 2);
+    return lnt_model_write(t->model, path, LNT_F32, arrays, 2, meta, 2);
 }
 
 lnt_status lnt_model_evaluate(lnt_model *model, const lnt_eval_request *request,

@@ -130,7 +130,7 @@ static void later_tokens_do_not_reach_earlier_ones(void **state)
 static void check_file(lnt_ctx *ctx, lnt_model *model)
 {
     lnt_model *again;
-    assert_ok(ctx, lnt_model_save(model, "model.safetensors"));
+    assert_ok(ctx, lnt_model_save(model, "model.safetensors", LNT_F32));
     assert_ok(ctx, lnt_model_load(ctx, "model.safetensors", &again));
     assert_string_equal(model->text, again->text);
     assert_memory_equal(model->weights, again->weights, model->layout.size * sizeof(float));
@@ -141,6 +141,29 @@ static void a_saved_model_is_the_same_model(void **state)
 {
     (void)state;
     walk(check_file);
+    remove("model.safetensors");
+}
+
+static void check_rounded_file(lnt_ctx *ctx, lnt_model *model)
+{
+    lnt_model *again, *twice;
+    assert_ok(ctx, lnt_model_save(model, "model.safetensors", LNT_BF16));
+    assert_ok(ctx, lnt_model_load(ctx, "model.safetensors", &again));
+    for (size_t i = 0; i < model->layout.size; i++)
+        assert_true(fabsf(again->weights[i] - model->weights[i]) <=
+                    fabsf(model->weights[i]) / 256);
+    assert_ok(ctx, lnt_model_save(again, "model.safetensors", LNT_BF16));
+    assert_ok(ctx, lnt_model_load(ctx, "model.safetensors", &twice));
+    assert_memory_equal(again->weights, twice->weights, model->layout.size * sizeof(float));
+    assert_refused(ctx, lnt_model_save(model, "model.safetensors", LNT_F64), LNT_ERR_DTYPE, "f64");
+    lnt_model_destroy(twice);
+    lnt_model_destroy(again);
+}
+
+static void a_model_saved_as_bf16_is_rounded_once(void **state)
+{
+    (void)state;
+    walk(check_rounded_file);
     remove("model.safetensors");
 }
 
@@ -265,7 +288,7 @@ static void every_changed_byte_of_a_model_is_noticed(void **state)
     (void)state;
     lnt_ctx *ctx = context_new(1, NULL);
     lnt_model *model = make(ctx, configs[2], LNT_LINEAR, 0), *again;
-    assert_ok(ctx, lnt_model_save(model, "flip.safetensors"));
+    assert_ok(ctx, lnt_model_save(model, "flip.safetensors", LNT_F32));
     FILE *file = fopen("flip.safetensors", "r+b");
     assert_non_null(file);
     fseek(file, 0, SEEK_END);
@@ -319,6 +342,7 @@ int main(void)
         cmocka_unit_test(a_prompt_and_steps_give_what_the_whole_sequence_gives),
         cmocka_unit_test(later_tokens_do_not_reach_earlier_ones),
         cmocka_unit_test(a_saved_model_is_the_same_model),
+        cmocka_unit_test(a_model_saved_as_bf16_is_rounded_once),
         cmocka_unit_test(a_saved_session_goes_on_where_it_was),
         cmocka_unit_test(a_session_of_another_model_is_refused),
         cmocka_unit_test(any_number_of_threads_gives_the_same_bits),

@@ -161,7 +161,7 @@ static void a_trained_model_evaluates_as_its_trainer_did(void **state)
     run(ctx, t, 5);
     lnt_score_report one = { .size = sizeof one }, two = one;
     assert_ok(ctx, lnt_trainer_evaluate(t, 0, &one));
-    assert_ok(ctx, lnt_model_save(lnt_trainer_model(t), "text.safetensors"));
+    assert_ok(ctx, lnt_model_save(lnt_trainer_model(t), "text.safetensors", LNT_F32));
     lnt_trainer_destroy(t);
     lnt_model *model;
     assert_ok(ctx, lnt_model_load(ctx, "text.safetensors", &model));
