@@ -126,7 +126,8 @@ typedef enum lnt_mechanism {
     LNT_SOFTMAX = 0,
     LNT_LINEAR = 1,
     LNT_TAYLOR = 2,
-    LNT_CUR = 3 /* softmax of low rank through landmarks; not causal, no state */
+    LNT_CUR = 3,   /* softmax of low rank through landmarks; not causal, no state */
+    LNT_HYBRID = 4 /* softmax over the last tokens, linear or taylor over those before; causal */
 } lnt_mechanism;
 
 LNT_API const char *lnt_mechanism_name(lnt_mechanism mechanism); /* NULL past the last */
@@ -208,11 +209,12 @@ typedef struct lnt_attn_desc {
     int64_t dim_value;     /* 0: as dim */
     int causal;            /* query i sees keys j <= i + n_k - n_q */
     int backward;          /* 1: plan the backward pass too */
-    int state;             /* 1: runs will be given a state before or after; linear, taylor */
+    int state;             /* 1: runs will be given a state before or after; linear, taylor,
+                              hybrid, which then has no backward */
     int compensated;       /* 1: sums keep what rounding loses, so that the error does not grow with
                               the number of tokens; a state takes twice the memory; linear, taylor */
     const char *algorithm; /* NULL: the planner chooses; else "direct" or "linear/direct" */
-    double scale;          /* softmax, taylor, cur: NaN: 1/sqrt(dim) */
+    double scale;          /* all but linear: NaN: 1/sqrt(dim) */
     /* linear */
     lnt_feature_map feature_map;
     int64_t features;      /* random maps: number of features, 0: 2 * dim */
@@ -243,6 +245,12 @@ typedef struct lnt_attn_desc {
     lnt_pinv_init pinv_init;
     double ridge;             /* 1e-5, at least 1e-12 */
     lnt_activation activation;
+    /* hybrid: e^x for keys that are near, the weights of `far` for all others, one denominator.  The
+     * options of `far` are those above: terms (0: 3), coefficients, center; feature_map, features, seed.
+     * eps, decay, normalize, output_norm, center_mean and compensated are not offered. */
+    int64_t window;    /* the last so many keys are near, the query's own included; 0: 128 */
+    int64_t sink;      /* and so are the first so many of a sequence; 0: none */
+    lnt_mechanism far; /* LNT_TAYLOR or LNT_LINEAR */
 } lnt_attn_desc;
 
 LNT_API LNT_MUST_CHECK lnt_status lnt_attn_desc_init(lnt_attn_desc *desc, size_t size);

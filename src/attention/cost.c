@@ -20,6 +20,24 @@ double lnt_direct_flops_backward(const lnt_attn_desc *p)
     return lnt_pairs(p) * (6 * (double)lnt_score_width(p) + 4 * (double)p->dim_value + 4);
 }
 
+/* hybrid: pairs of a query and one of the last W keys or the first S; and how many of a sequence's keys
+ * go into S, and of its queries read it. */
+static double near_pairs(const lnt_attn_desc *p)
+{
+    const double heads = (double)p->batch * (double)p->heads, near = (double)(p->window + p->sink);
+    const double first = (double)(p->length_k - p->length_q), last = (double)p->length_k;
+    /* Query at position t sees min(t + 1, near) of them: the sum over t from first to last - 1. */
+    const double full = last > near ? last - (first > near ? first : near) : 0;
+    const double growing = last - first - full, end = first + growing;
+    return heads * (full * near + (growing > 0 ? (end * (end + 1) - first * (first + 1)) / 2 : 0));
+}
+
+static int64_t far_tokens(const lnt_attn_desc *p, int64_t most)
+{
+    const int64_t far = p->length_k - p->window - p->sink;
+    return far < 0 ? 0 : far < most ? far : most;
+}
+
 /* For each key adding to S and z, for each query reading them.  linear: 2Dm + D and 2Dm + 2D.
  * taylor: (4m + 2(Pd + 1)/(d + 1) + 2) F for both together, which includes making the monomials. */
 double lnt_state_flops(const lnt_attn_desc *p)
@@ -27,16 +45,27 @@ double lnt_state_flops(const lnt_attn_desc *p)
     const double m = (double)p->dim_value, D = (double)lnt_problem_width(p);
     double add = 2 * D * m + D, read = 2 * D * m + 2 * D;
     if (p->mechanism == LNT_SOFTMAX || p->mechanism == LNT_CUR) return 0;
-    if (p->mechanism == LNT_TAYLOR) {
+    if (lnt_problem_sums(p) == LNT_TAYLOR) {
         const double d = (double)p->dim, P = (double)p->terms;
         add = read = D * (2 * m + 1) + D * (P * d + 1) / (d + 1); /* a half of a whole number */
     }
-    return (double)p->batch * ((double)p->kv_heads * (double)p->length_k * add +
-                               (double)p->heads * (double)p->length_q * read);
+    const bool hybrid = p->mechanism == LNT_HYBRID;
+    const int64_t keys = hybrid ? far_tokens(p, p->length_k) : p->length_k;
+    const int64_t queries = hybrid ? far_tokens(p, p->length_q) : p->length_q;
+    const double each = 2 * (double)(p->dim + p->dim_value) + 3;
+    return (double)p->batch * ((double)p->kv_heads * (double)keys * add +
+                               (double)p->heads * (double)queries * read) +
+           (hybrid ? near_pairs(p) * each : 0);
 }
 
-/* S again, reading it for y and for dq, adding to R, reading it for dk and for dv: three times. */
-double lnt_state_flops_backward(const lnt_attn_desc *p) { return 3 * lnt_state_flops(p); }
+/* S again, reading it for y and for dq, adding to R, reading it for dk and for dv: three times.  hybrid:
+ * and what is near as the direct form does. */
+double lnt_state_flops_backward(const lnt_attn_desc *p)
+{
+    if (p->mechanism != LNT_HYBRID) return 3 * lnt_state_flops(p);
+    const double d = (double)p->dim, m = (double)p->dim_value, pairs = near_pairs(p);
+    return 3 * (lnt_state_flops(p) - pairs * (2 * (d + m) + 3)) + pairs * (6 * d + 4 * m + 4);
+}
 
 /* Operations of U, its inverse (an iteration is four products of symmetric matrices) and U^+ RV, for
  * one head. */

@@ -107,7 +107,7 @@ lnt_status lnt_engine_open(lnt_ctx *ctx, const lnt_attn_desc *resolved,
     lnt_arena counting = { 0 };
     const size_t threads = (size_t)ctx->threads;
     lay_out(&counting, resolved, algos, count, threads, out);
-    const bool taylor = resolved->mechanism == LNT_TAYLOR;
+    const bool taylor = lnt_problem_sums(resolved) == LNT_TAYLOR;
     if (taylor && finds_no_room(resolved)) return refuse_taylor(ctx, resolved);
     lnt_status status = lnt_arena_open(ctx, &counting, "workspace", &out->memory);
     if (status && taylor) return refuse_taylor(ctx, resolved);

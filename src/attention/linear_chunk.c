@@ -90,6 +90,7 @@ chunk_job lnt_chunk_job(lnt_run *run, int64_t sequence, int64_t kvh)
     return (chunk_job){ .run = run,
                         .ker = run_kernels(run),
                         .seq = lnt_io_sequence(run->io, sequence),
+                        .sequence = sequence,
                         .kvh = kvh,
                         .decay = run->p->decay ? (real)run->p->decay[kvh] : 1 };
 }

@@ -40,12 +40,12 @@ typedef struct chunk_scratch {
     real *dphi;      /* [D, Cp] */
 } chunk_scratch;
 
-/* One kv head of one sequence. */
+/* One kv head of one sequence, whose number in a state is `sequence`. */
 typedef struct chunk_job {
     lnt_run *run;
     const kernels *ker;
     lnt_sequence seq;
-    int64_t kvh;
+    int64_t sequence, kvh;
     real decay;
 } chunk_job;
 

@@ -26,7 +26,7 @@ static const real *weights_columns(const lnt_run *run)
 size_t LNT_REAL_NAME(lnt_feature_bytes)(const lnt_attn_desc *p)
 {
     size_t bytes;
-    if (p->mechanism != LNT_LINEAR || !lnt_feature_is_random(p->feature_map)) return 0;
+    if (lnt_problem_sums(p) != LNT_LINEAR || !lnt_feature_is_random(p->feature_map)) return 0;
     return lnt_size_product((size_t)lnt_feature_rows(p), (size_t)p->dim, 2 * sizeof(real), &bytes)
                ? bytes
                : SIZE_MAX;
@@ -43,8 +43,9 @@ void LNT_REAL_NAME(lnt_feature_pack)(const lnt_attn_desc *p, const double *w, vo
 
 lnt_feature_tile lnt_feature_tile_take(lnt_arena *arena, const lnt_attn_desc *p, size_t tokens)
 {
-    const bool random = p->mechanism == LNT_LINEAR && lnt_feature_is_random(p->feature_map);
-    const size_t ld = pad(tokens), D = (size_t)lnt_score_width(p), d = (size_t)p->dim;
+    const bool linear = lnt_problem_sums(p) == LNT_LINEAR;
+    const bool random = linear && lnt_feature_is_random(p->feature_map);
+    const size_t d = (size_t)p->dim, D = linear ? (size_t)lnt_problem_width(p) : d, ld = pad(tokens);
     return (lnt_feature_tile){ .x = take(arena, random ? d : 0, ld),
                                .phi = take(arena, D > d ? D : d, ld), /* random_grad: d rows */
                                .sum = take(arena, 1, ld),

@@ -1,5 +1,5 @@
-/* attention/memory.c - the state of linear and Taylor attention: S [D,m] and z [D] per kv head, of
- * fixed size.
+/* attention/memory.c - the state of linear, Taylor and hybrid attention: S [D,m] and z [D] per kv head,
+ * of fixed size; hybrid keeps the last tokens, and the first, beside them.
  *
  * Every operation is a run of an algorithm with the state before and after it: appending is a run
  * without queries, querying one without keys.  Single tokens may be kept back for a while (see
@@ -14,6 +14,7 @@ extern const lnt_algo lnt_algo_linear_recurrent_f32, lnt_algo_linear_recurrent_f
 extern const lnt_algo lnt_algo_linear_chunked_f32, lnt_algo_linear_chunked_f64;
 extern const lnt_algo lnt_algo_taylor_recurrent_f32, lnt_algo_taylor_recurrent_f64;
 extern const lnt_algo lnt_algo_taylor_state_f32, lnt_algo_taylor_state_f64;
+extern const lnt_algo lnt_algo_hybrid_chunked_f32, lnt_algo_hybrid_chunked_f64;
 
 enum { FEW_TOKENS = 4 }; /* up to here the recurrent form is faster than a chunk */
 
@@ -29,11 +30,15 @@ static void shape(const lnt_attn_desc *p, int64_t room, int i, int64_t out[3], i
 {
     (void)room;
     const int64_t D = lnt_problem_width(p), m = p->dim_value, W = lnt_score_width(p);
-    const int64_t low = p->compensated ? 1 : 0, recent = lnt_recent_room(p);
+    const bool hybrid = p->mechanism == LNT_HYBRID;
+    const int64_t low = p->compensated ? 1 : 0, recent = hybrid ? 0 : lnt_recent_room(p);
+    const int64_t window = hybrid ? p->sink + lnt_window_room(p) : 0;
     const struct {
         int64_t rows, columns;
     } of[LNT_STATE_TENSORS] = { [LNT_STATE_S] = { D, m },         [LNT_STATE_Z] = { 1, D },
                                 [LNT_STATE_LOW_S] = { low * D, m }, [LNT_STATE_LOW_Z] = { low, D },
+                                [LNT_STATE_WINDOW_K] = { window, p->dim },
+                                [LNT_STATE_WINDOW_V] = { window, m },
                                 [LNT_STATE_RECENT_K] = { recent, W },
                                 [LNT_STATE_RECENT_V] = { recent, m } };
     out[0] = p->kv_heads;
@@ -50,6 +55,10 @@ static int algorithms(const lnt_attn_desc *p, const lnt_algo *algos[2])
     if (p->mechanism == LNT_TAYLOR) {
         algos[0] = wide ? &lnt_algo_taylor_recurrent_f64 : &lnt_algo_taylor_recurrent_f32;
         algos[1] = wide ? &lnt_algo_taylor_state_f64 : &lnt_algo_taylor_state_f32;
+        return 2;
+    }
+    if (p->mechanism == LNT_HYBRID) {
+        algos[0] = algos[1] = wide ? &lnt_algo_hybrid_chunked_f64 : &lnt_algo_hybrid_chunked_f32;
         return 2;
     }
     algos[0] = wide ? &lnt_algo_linear_recurrent_f64 : &lnt_algo_linear_recurrent_f32;
@@ -188,7 +197,7 @@ static void merge(lnt_state *dst, const lnt_state *src)
         }
 }
 
-const lnt_state_kind lnt_state_memory = { .names = { "s", "z", "s_low", "z_low" },
+const lnt_state_kind lnt_state_memory = { .names = { "s", "z", "s_low", "z_low", "k", "v" },
                                           .grows = false,
                                           .shape = shape,
                                           .dtype = dtype,

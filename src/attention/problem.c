@@ -19,6 +19,7 @@ const char *lnt_mechanism_name(lnt_mechanism mechanism)
     case LNT_LINEAR: return "linear";
     case LNT_TAYLOR: return "taylor";
     case LNT_CUR: return "cur";
+    case LNT_HYBRID: return "hybrid";
     }
     return NULL;
 }
@@ -48,7 +49,8 @@ lnt_status lnt_attn_desc_init(lnt_attn_desc *desc, size_t size)
                              .scale = NAN,
                              .eps = 1e-6,
                              .select = LNT_SELECT_STEP,
-                             .ridge = 1e-5 };
+                             .ridge = 1e-5,
+                             .far = LNT_TAYLOR };
     return LNT_OK;
 }
 
@@ -152,6 +154,48 @@ static lnt_status check_taylor(lnt_ctx *ctx, lnt_attn_desc *p)
     return check_center(ctx, p);
 }
 
+const char lnt_hybrid_needs_causal[] =
+    "hybrid: which keys are the last ones needs an order; set causal";
+
+static lnt_status refuse_options(lnt_ctx *ctx, const lnt_attn_desc *p)
+{
+    const struct {
+        bool given;
+        const char *name, *why;
+    } options[] = {
+        { p->decay, "decay", "its far keys do not age" },
+        { p->normalize != LNT_NORMALIZE_NONE, "normalize", "its near keys are not normalised" },
+        { p->output_norm, "output_norm", "its near keys are softmax, whose output has no such norm" },
+        { p->center_mean, "center_mean", "the mean key is known when all keys are; give center" }
+    };
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
+        if (options[i].given)
+            return lnt_fail(ctx, LNT_ERR_UNSUPPORTED, "hybrid has no %s: %s", options[i].name,
+                            options[i].why);
+    return LNT_OK;
+}
+
+static lnt_status check_hybrid(lnt_ctx *ctx, lnt_attn_desc *p)
+{
+    if (p->far != LNT_LINEAR && p->far != LNT_TAYLOR)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "far is %d (%s), must be linear or taylor",
+                        (int)p->far,
+                        lnt_mechanism_name(p->far) ? lnt_mechanism_name(p->far) : "no mechanism");
+    if (p->window == 0) p->window = 128;
+    lnt_status status = check_extent(ctx, "window", p->window, 1);
+    if (!status) status = check_extent(ctx, "sink", p->sink, 0);
+    if (!status) status = refuse_options(ctx, p);
+    if (status) return status;
+    if (p->far == LNT_LINEAR) {
+        p->terms = 1; /* the constant: nothing of it is used */
+        p->coefficients = p->center = NULL;
+        return check_linear(ctx, p);
+    }
+    /* An even number of terms has a last power that is odd: its weights are not all positive. */
+    if (p->terms == 0) p->terms = 3;
+    return check_taylor(ctx, p);
+}
+
 double lnt_problem_coefficient(const lnt_attn_desc *p, int64_t term)
 {
     return p->coefficients ? p->coefficients[term] : 1 / tgamma((double)term + 1);
@@ -171,7 +215,7 @@ lnt_status lnt_problem_resolve(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_attn
     *out = *desc;
     if (!lnt_mechanism_name(out->mechanism))
         return lnt_fail(ctx, LNT_ERR_ARGUMENT,
-                        "mechanism is %d, must be softmax, linear, taylor or cur",
+                        "mechanism is %d, must be softmax, linear, taylor, cur or hybrid",
                         (int)out->mechanism);
     if (!lnt_dtype_size(out->dtype))
         return lnt_fail(ctx, LNT_ERR_DTYPE, "dtype is %d, must be f32, f16, bf16 or f64",
@@ -185,11 +229,12 @@ lnt_status lnt_problem_resolve(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_attn
     if (isnan(out->scale)) out->scale = unit ? 1 : 1 / sqrt((double)out->dim);
     if (isinf(out->scale))
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "scale is infinite, must be finite");
-    if (out->mechanism != LNT_LINEAR) out->decay = NULL;
+    const bool hybrid = out->mechanism == LNT_HYBRID;
+    if (out->mechanism != LNT_LINEAR && !hybrid) out->decay = NULL;
     out->state = out->state != 0;
     out->compensated = out->compensated &&
                        (out->mechanism == LNT_LINEAR || out->mechanism == LNT_TAYLOR);
-    if (out->mechanism != LNT_TAYLOR) {
+    if (out->mechanism != LNT_TAYLOR && !hybrid) {
         out->coefficients = out->temperature = out->center = NULL;
         out->center_mean = 0;
     }
@@ -198,20 +243,27 @@ lnt_status lnt_problem_resolve(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_attn
     case LNT_LINEAR: return check_linear(ctx, out);
     case LNT_TAYLOR: return check_taylor(ctx, out);
     case LNT_CUR: return lnt_cur_resolve(ctx, out);
+    case LNT_HYBRID: return check_hybrid(ctx, out);
     case LNT_SOFTMAX: break;
     }
     return LNT_OK;
 }
 
+/* Of phi of linear attention. */
+static int64_t feature_width(const lnt_attn_desc *p)
+{
+    return lnt_feature_is_random(p->feature_map) ? p->features : p->dim;
+}
+
 int64_t lnt_score_width(const lnt_attn_desc *p)
 {
-    return p->mechanism == LNT_LINEAR && lnt_feature_is_random(p->feature_map) ? p->features
-                                                                               : p->dim;
+    return p->mechanism == LNT_LINEAR ? feature_width(p) : p->dim;
 }
 
 int64_t lnt_problem_width(const lnt_attn_desc *p)
 {
-    if (p->mechanism != LNT_TAYLOR) return lnt_score_width(p);
+    const lnt_mechanism sums = lnt_problem_sums(p);
+    if (sums != LNT_TAYLOR) return sums == LNT_LINEAR ? feature_width(p) : p->dim;
     const int64_t size = lnt_basis_size(p->dim, p->terms);
     return size < 0 ? INT64_MAX : size; /* no memory holds that: refused when it is asked for */
 }

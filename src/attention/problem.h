@@ -12,6 +12,15 @@ enum { LNT_STATE_ALWAYS = 2 };
  * sentence that says which field is wrong.  out->decay still points at the caller's array. */
 lnt_status lnt_problem_resolve(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_attn_desc *out);
 
+/* The mechanism whose sums a state of p holds: that of the keys far away in hybrid. */
+static inline lnt_mechanism lnt_problem_sums(const lnt_attn_desc *p)
+{
+    return p->mechanism == LNT_HYBRID ? p->far : p->mechanism;
+}
+
+/* Why hybrid is refused where the order of the keys does not count. */
+extern const char lnt_hybrid_needs_causal[];
+
 /* a_term of taylor. */
 double lnt_problem_coefficient(const lnt_attn_desc *p, int64_t term);
 

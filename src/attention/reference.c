@@ -4,6 +4,8 @@
  *     linear:   y = sum_j w_j v_j / (sum_j w_j + eps),  w_j = g^{t-j} phi(q).phi(k_j)
  *     taylor:   y = sum_j w_j v_j / sum_j w_j,  w_j = sum_p a_p (s q.(k_j - mu))^p
  *     cur:      see attention/reference_cur.c
+ *     hybrid:   y = sum_j w_j v_j / sum_j w_j,  w_j = e^{s q.(k_j - mu)} where t - j < W or j < S, else
+ *               as linear or taylor (mu is 0 for linear)
  *
  * over the keys j that the query, itself at key position t = i + n_k - n_q, may see.  O(n (d + m))
  * a row for softmax; linear maps every key again for every row.  Slow on purpose: nothing here is
@@ -29,15 +31,26 @@ typedef struct row {
     double *x;             /* [d] */
     double *center;        /* [d]: what is taken from every key; 0 but for taylor */
     double *phi_q, *phi_k; /* [D] */
+    lnt_tensor window_k, window_v; /* hybrid: the tokens that state_in holds as they were */
 } row;
+
+/* Token j of the sequence; hybrid: before the first key, one that state_in holds as it was. */
+static double held(const row *r, const lnt_tensor *window, int64_t j, int64_t c)
+{
+    const int64_t token = r->seq.before + j, sink = r->p->sink;
+    const int64_t at = token < sink ? token : sink + (token - sink) % (window->shape[2] - sink);
+    return lnt_tensor_get(window, r->s, r->kv, at, c);
+}
 
 static double key(const row *r, int64_t j, int64_t c)
 {
+    if (j < 0) return held(r, &r->window_k, j, c);
     return lnt_tensor_get(&r->io->k, r->seq.b, r->kv, r->seq.k0 + j, c);
 }
 
 static double value(const row *r, int64_t j, int64_t c)
 {
+    if (j < 0) return held(r, &r->window_v, j, c);
     return lnt_tensor_get(&r->io->v, r->seq.b, r->kv, r->seq.k0 + j, c);
 }
 
@@ -143,21 +156,32 @@ static double add_state(const row *r, double gamma, double *num)
     return den;
 }
 
+static void map_query(const row *r)
+{
+    for (int64_t c = 0; c < r->p->dim; c++)
+        r->x[c] = lnt_tensor_get(&r->io->q, r->seq.b, r->h, r->i, c);
+    feature(r->p, r->w, r->x, r->phi_q);
+}
+
+/* phi(q).phi(k_j), the query mapped. */
+static double linear_weight(const row *r, int64_t j)
+{
+    double weight = 0;
+    for (int64_t c = 0; c < r->p->dim; c++) r->x[c] = key(r, j, c);
+    feature(r->p, r->w, r->x, r->phi_k);
+    for (int64_t f = 0; f < lnt_problem_width(r->p); f++) weight += r->phi_q[f] * r->phi_k[f];
+    return weight;
+}
+
 static void linear_row(const row *r, double *out)
 {
     const lnt_attn_desc *p = r->p;
     const double gamma = p->decay ? p->decay[r->kv] : 1;
-    for (int64_t c = 0; c < p->dim; c++)
-        r->x[c] = lnt_tensor_get(&r->io->q, r->seq.b, r->h, r->i, c);
-    feature(p, r->w, r->x, r->phi_q);
+    map_query(r);
 
     double den = r->io->state_in ? add_state(r, gamma, out) : 0;
     for (int64_t j = 0; j < r->end; j++) {
-        double weight = 0;
-        for (int64_t c = 0; c < p->dim; c++) r->x[c] = key(r, j, c);
-        feature(p, r->w, r->x, r->phi_k);
-        for (int64_t f = 0; f < lnt_problem_width(p); f++) weight += r->phi_q[f] * r->phi_k[f];
-        weight *= pow(gamma, (double)(r->position - j));
+        const double weight = linear_weight(r, j) * pow(gamma, (double)(r->position - j));
         den += weight;
         for (int64_t c = 0; c < p->dim_value; c++) out[c] += weight * value(r, j, c);
     }
@@ -215,14 +239,20 @@ static double add_taylor_state(const row *r, double *num)
     return x.den;
 }
 
+static double taylor_weight(const row *r, int64_t j)
+{
+    const double x = logit(r, j);
+    double weight = 0, power = 1;
+    for (int64_t t = 0; t < r->p->terms; t++, power *= x)
+        weight += lnt_problem_coefficient(r->p, t) * power;
+    return weight;
+}
+
 static void taylor_row(const row *r, double *out)
 {
     double den = r->io->state_in ? add_taylor_state(r, out) : 0;
     for (int64_t j = 0; j < r->end; j++) {
-        const double x = logit(r, j);
-        double weight = 0, power = 1;
-        for (int64_t t = 0; t < r->p->terms; t++, power *= x)
-            weight += lnt_problem_coefficient(r->p, t) * power;
+        const double weight = taylor_weight(r, j);
         den += weight;
         for (int64_t c = 0; c < r->p->dim_value; c++) out[c] += weight * value(r, j, c);
     }
@@ -230,6 +260,52 @@ static void taylor_row(const row *r, double *out)
     const double keys = (double)(r->seq.before + r->end);
     for (int64_t c = 0; c < r->p->dim_value && r->p->output_norm; c++)
         out[c] *= sqrt(keys / (double)r->p->dim);
+}
+
+static bool is_near(const row *r, int64_t j)
+{
+    return r->position - j < r->p->window || r->seq.before + j < r->p->sink;
+}
+
+/* Whether a token before the first key is in the sums of state_in, which its window has left. */
+static bool is_summed(const row *r, int64_t j)
+{
+    return j < -r->p->window && r->seq.before + j >= r->p->sink;
+}
+
+static lnt_status open_window(row *r)
+{
+    const char *name;
+    lnt_state *state = (lnt_state *)(uintptr_t)r->io->state_in; /* only read */
+    if (!state) return LNT_OK;
+    const lnt_status status = lnt_state_tensor(state, 2, &name, &r->window_k);
+    return status ? status : lnt_state_tensor(state, 3, &name, &r->window_v);
+}
+
+static void hybrid_row(const row *r, double *out)
+{
+    const lnt_attn_desc *p = r->p;
+    const bool linear = p->far == LNT_LINEAR;
+    double max = -INFINITY, den = 0;
+    bool far = false;
+    for (int64_t j = -r->seq.before; j < r->end; j++) {
+        if (is_near(r, j) && !is_summed(r, j)) max = fmax(max, logit(r, j));
+        else far = true;
+    }
+    if (far) max = fmax(max, 0); /* relative to it, as e^x is */
+    if (linear) map_query(r);
+    if (r->io->state_in) den = linear ? add_state(r, 1, out) : add_taylor_state(r, out);
+    const double shrink = far ? exp(-max) : 0;
+    den *= shrink;
+    for (int64_t c = 0; c < p->dim_value; c++) out[c] *= shrink;
+    for (int64_t j = -r->seq.before; j < r->end; j++) {
+        if (is_summed(r, j)) continue;
+        const double weight = is_near(r, j) ? exp(logit(r, j) - max)
+                              : shrink * (linear ? linear_weight(r, j) : taylor_weight(r, j));
+        den += weight;
+        for (int64_t c = 0; c < p->dim_value; c++) out[c] += weight * value(r, j, c);
+    }
+    divide(out, p->dim_value, den);
 }
 
 /* The sequence that row i at batch index b belongs to; false: none, so the row is zeros. */
@@ -250,7 +326,7 @@ static bool find_sequence(row *r, int64_t sequences, int64_t b)
 static lnt_status open_scratch(lnt_ctx *ctx, row *r, size_t *bytes)
 {
     const lnt_attn_desc *p = r->p;
-    const bool linear = p->mechanism == LNT_LINEAR;
+    const bool linear = lnt_problem_sums(p) == LNT_LINEAR;
     const bool random = linear && lnt_feature_is_random(p->feature_map);
     const size_t d = (size_t)p->dim, width = linear ? (size_t)lnt_problem_width(p) : 0;
     size_t weights;
@@ -288,6 +364,8 @@ lnt_status lnt_reference_row(lnt_ctx *ctx, const lnt_attn_desc *desc, const lnt_
     if (!status) status = check_index(ctx, "b", b, io->q.shape[0]);
     if (!status) status = check_index(ctx, "h", h, p.heads);
     if (!status) status = check_index(ctx, "i", i, io->q.shape[2]);
+    if (!status && p.mechanism == LNT_HYBRID && !p.causal)
+        status = lnt_fail(ctx, LNT_ERR_UNSUPPORTED, "%s", lnt_hybrid_needs_causal);
     if (status) return status;
 
     memset(out, 0, (size_t)p.dim_value * sizeof *out);
@@ -296,12 +374,14 @@ lnt_status lnt_reference_row(lnt_ctx *ctx, const lnt_attn_desc *desc, const lnt_
     if (p.mechanism == LNT_CUR)
         return lnt_reference_cur_row(ctx, &p, io, &r.seq, h, i - r.seq.q0, out);
     size_t bytes;
-    status = open_scratch(ctx, &r, &bytes);
+    if (p.mechanism == LNT_HYBRID) status = open_window(&r);
+    if (!status) status = open_scratch(ctx, &r, &bytes);
     if (status) return status;
     switch (p.mechanism) {
     case LNT_SOFTMAX: softmax_row(&r, out); break;
     case LNT_LINEAR: linear_row(&r, out); break;
     case LNT_TAYLOR: taylor_row(&r, out); break;
+    case LNT_HYBRID: hybrid_row(&r, out); break;
     case LNT_CUR: break; /* went above */
     }
     lnt_release(ctx, r.x, bytes);

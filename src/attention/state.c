@@ -50,8 +50,9 @@ double lnt_state_elements(const lnt_attn_desc *p, int64_t room)
 {
     double total = 0;
     if (p->mechanism == LNT_CUR) return 0;
-    for (int i = 0; i < LNT_STATE_PUBLIC; i++) {
+    for (int i = 0; i < LNT_STATE_SAVED; i++) {
         int64_t shape[3], ld;
+        if (i == LNT_STATE_LOW_S || i == LNT_STATE_LOW_Z) continue;
         kind_of(p->mechanism)->shape(p, room, i, shape, &ld);
         total += (double)shape[0] * (double)shape[1] * (double)shape[2];
     }
@@ -291,6 +292,10 @@ lnt_status lnt_state_remove(lnt_state *state, const lnt_tensor *k, const lnt_ten
         return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
                         "remove: a softmax cache keeps tokens as they are; only a state that is a "
                         "sum can give tokens back");
+    if (p->mechanism == LNT_HYBRID)
+        return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
+                        "remove: the tokens that would come back into the window of a hybrid state "
+                        "are not known any more");
     for (int64_t h = 0; p->decay && h < p->kv_heads; h++)
         if (p->decay[h] < 1)
             return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
@@ -314,6 +319,10 @@ lnt_status lnt_state_merge(lnt_state *dst, const lnt_state *src)
     if (!dst || !src) return LNT_ERR_ARGUMENT;
     lnt_ctx *ctx = dst->engine.ctx;
     if (dst == src) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "merge: dst and src are the same state");
+    if (dst->engine.p.mechanism == LNT_HYBRID)
+        return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
+                        "merge: in a hybrid state every token is near or far by where it stands; "
+                        "append the tokens instead");
     lnt_status status =
         lnt_state_fits(ctx, "merge: src", src, &dst->engine.p, dst->engine.p.batch);
     if (!status) status = make_room(dst, most_tokens(src));
@@ -352,13 +361,17 @@ static lnt_status check_meaning(lnt_ctx *ctx, const char *name, const lnt_attn_d
     if (own->compensated != p->compensated)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "%s: compensated is %d, expected %d", name,
                         own->compensated, p->compensated);
-    if (p->mechanism == LNT_TAYLOR && own->terms != p->terms)
+    if (p->mechanism == LNT_HYBRID && own->far != p->far)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "%s: far is %s, expected %s", name,
+                        lnt_mechanism_name(own->far), lnt_mechanism_name(p->far));
+    const bool taylor = lnt_problem_sums(p) == LNT_TAYLOR;
+    if (taylor && own->terms != p->terms)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "%s: terms is %lld, expected %lld", name,
                         (long long)own->terms, (long long)p->terms);
-    if (p->mechanism == LNT_TAYLOR && own->normalize != p->normalize)
+    if (taylor && own->normalize != p->normalize)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "%s: normalize is %s, expected %s", name,
                         lnt_normalize_name(own->normalize), lnt_normalize_name(p->normalize));
-    if (p->mechanism == LNT_TAYLOR) return check_center(ctx, name, own, p); /* the rest is q's */
+    if (taylor) return check_center(ctx, name, own, p); /* the rest is q's */
     if (own->feature_map != p->feature_map)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "%s: feature_map is %s, expected %s", name,
                         lnt_feature_map_name(own->feature_map),
@@ -386,6 +399,10 @@ lnt_status lnt_state_fits(lnt_ctx *ctx, const char *name, const lnt_state *state
         const char *what;
         int64_t found, expected;
     } fields[] = { { "batch", own->batch, sequences },
+                   { "window", own->mechanism == LNT_HYBRID ? own->window : 0,
+                     p->mechanism == LNT_HYBRID ? p->window : 0 },
+                   { "sink", own->mechanism == LNT_HYBRID ? own->sink : 0,
+                     p->mechanism == LNT_HYBRID ? p->sink : 0 },
                    { "kv_heads", own->kv_heads, p->kv_heads },
                    { "dim", own->dim, p->dim },
                    { "dim_value", own->dim_value, p->dim_value },
@@ -428,11 +445,13 @@ const char *lnt_state_algorithm(const lnt_state *state) { return state ? state->
 lnt_status lnt_state_tensor(lnt_state *state, int index, const char **name, lnt_tensor *view)
 {
     if (!state) return LNT_ERR_ARGUMENT;
-    if (index < 0 || index >= LNT_STATE_PUBLIC)
+    const int shown = state->engine.p.mechanism == LNT_HYBRID ? 4 : LNT_STATE_PUBLIC;
+    if (index < 0 || index >= shown)
         return lnt_fail(state->engine.ctx, LNT_ERR_ARGUMENT, "index is %d, must be 0 to %d", index,
-                        LNT_STATE_PUBLIC - 1);
+                        shown - 1);
+    const int i = index < LNT_STATE_PUBLIC ? index : LNT_STATE_WINDOW_K + index - LNT_STATE_PUBLIC;
     lnt_state_settle(state);
-    if (name) *name = state->kind->names[index];
-    if (view) *view = state->tensor[index];
+    if (name) *name = state->kind->names[i];
+    if (view) *view = state->tensor[i];
     return LNT_OK;
 }

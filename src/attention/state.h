@@ -5,13 +5,16 @@
 #include "attention/engine.h"
 
 /* What a state is made of.  The first two are what it remembers, for all to see; then, for sums, what
- * their rounding lost, and the tokens that are not yet in them. */
+ * their rounding lost, the tokens that hybrid holds as they were, for all to see too, and those that
+ * are not yet in the sums. */
 enum {
     LNT_STATE_S, /* softmax: k */
     LNT_STATE_Z, /* softmax: v */
     LNT_STATE_PUBLIC,
     LNT_STATE_LOW_S = LNT_STATE_PUBLIC,
     LNT_STATE_LOW_Z,
+    LNT_STATE_WINDOW_K,
+    LNT_STATE_WINDOW_V,
     LNT_STATE_SAVED,
     LNT_STATE_RECENT_K = LNT_STATE_SAVED,
     LNT_STATE_RECENT_V,
@@ -37,7 +40,7 @@ typedef struct lnt_state_kind {
     void (*settle)(lnt_state *state); /* every token into the first two tensors; NULL: they are */
 } lnt_state_kind;
 
-extern const lnt_state_kind lnt_state_memory;   /* memory.c: linear's s and z */
+extern const lnt_state_kind lnt_state_memory;   /* memory.c: s and z, hybrid's window too */
 extern const lnt_state_kind lnt_state_kv_cache; /* kv_cache.c: softmax's k and v */
 
 struct lnt_state {
@@ -47,7 +50,9 @@ struct lnt_state {
     size_t bytes[LNT_STATE_TENSORS];
     int64_t room;    /* tokens, where the state grows */
     int64_t *tokens; /* [batch] */
-    int64_t recent;  /* tokens of every sequence in RECENT_K, RECENT_V and not yet in the sums */
+    /* Tokens of every sequence that are not yet in the sums: in RECENT_K and RECENT_V, or among those
+     * that have left hybrid's window. */
+    int64_t recent;
     int64_t nonpositive;
     const char *algorithm; /* that ran last; NULL: none */
 };
@@ -60,6 +65,18 @@ double lnt_state_elements(const lnt_attn_desc *p, int64_t room);
 
 /* Tokens a state keeps back before they go into its sums together; 0: none. */
 int64_t lnt_recent_room(const lnt_attn_desc *p);
+
+/* hybrid: rows of WINDOW_K and WINDOW_V behind those of the sinks, and the row of a token: the first
+ * tokens stay, the others go round. */
+static inline int64_t lnt_window_room(const lnt_attn_desc *p)
+{
+    return p->window + lnt_recent_room(p);
+}
+
+static inline int64_t lnt_window_row(const lnt_attn_desc *p, int64_t token)
+{
+    return token < p->sink ? token : p->sink + (token - p->sink) % lnt_window_room(p);
+}
 
 /* Before anybody but a step looks at its first two tensors.  What it remembers does not change. */
 void lnt_state_settle(const lnt_state *state);

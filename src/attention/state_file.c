@@ -64,12 +64,17 @@ static lnt_status describe(lnt_ctx *ctx, const lnt_attn_desc *p, metadata *meta)
     add_number(meta, "dim", p->dim);
     add_number(meta, "dim_value", p->dim_value);
     if (p->compensated) add(meta, "compensated", "1");
-    if (p->mechanism == LNT_TAYLOR) {
+    if (p->mechanism == LNT_HYBRID) {
+        add(meta, "far", lnt_mechanism_name(p->far));
+        add_number(meta, "window", p->window);
+        add_number(meta, "sink", p->sink);
+    }
+    if (lnt_problem_sums(p) == LNT_TAYLOR) {
         add_number(meta, "terms", p->terms);
         add(meta, "normalize", lnt_normalize_name(p->normalize));
         return add_list(ctx, meta, "center", p->center, p->kv_heads * p->dim);
     }
-    if (p->mechanism != LNT_LINEAR) return LNT_OK;
+    if (lnt_problem_sums(p) != LNT_LINEAR) return LNT_OK;
     add(meta, "feature_map", lnt_feature_map_name(p->feature_map));
     if (lnt_feature_is_random(p->feature_map)) {
         add_number(meta, "features", p->features);

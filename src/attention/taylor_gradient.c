@@ -17,7 +17,7 @@ static bool does_within(const chunk_job *job, const taylor_scratch *s)
     return job->run->causal && s->first.feature == 0;
 }
 
-static void turn_dn(const kernels *ker, taylor_scratch *s, size_t g, size_t n)
+void lnt_taylor_turn_dn(const kernels *ker, taylor_scratch *s, size_t g, size_t n)
 {
     ker->load_columns(s->dnt + g * s->m * TOKENS, TOKENS, s->dn + g * TOKENS * s->mp,
                       LNT_REAL_DTYPE, (int64_t)s->mp, 1, n, s->m, 1);
@@ -93,8 +93,7 @@ static void add_queries(const chunk_job *job, taylor_scratch *s, size_t g, curso
     ker->axpy(s->grad.z + at, 1, s->sums, made);
 }
 
-/* dt += the gradient of q through the state before this chunk. */
-static void walk_queries(const chunk_job *job, taylor_scratch *s, size_t n)
+void lnt_taylor_walk_queries(const chunk_job *job, taylor_scratch *s, size_t n)
 {
     const kernels *ker = job->ker;
     const size_t lanes = lnt_round_up(n, ker->lanes);
@@ -119,13 +118,13 @@ void lnt_taylor_grad_queries(const chunk_job *job, taylor_scratch *s, size_t n)
     const kernels *ker = job->ker;
     memset(s->dt, 0, s->heads * s->d * TOKENS * sizeof(real));
     for (size_t g = 0; g < s->heads; g++) {
-        turn_dn(ker, s, g, n);
+        lnt_taylor_turn_dn(ker, s, g, n);
         if (!does_within(job, s)) continue;
         scores_and_gradient(job, s, g, n);
         ker->gemm_tn(s->dt + g * s->d * TOKENS, TOKENS, s->k, s->ldk, s->dx, TOKENS, s->d,
                      lnt_round_up(n, ker->lanes), n, 1);
     }
-    walk_queries(job, s, n);
+    lnt_taylor_walk_queries(job, s, n);
     if (job->run->causal) lnt_taylor_walk(job, s, 0, n);
 }
 
@@ -160,7 +159,7 @@ static void grad_keys_within(const chunk_job *job, taylor_scratch *s, size_t n)
     const kernels *ker = job->ker;
     memset(s->dk, 0, n * s->dp * sizeof(real));
     for (size_t g = 0; g < s->heads; g++) {
-        turn_dn(ker, s, g, n);
+        lnt_taylor_turn_dn(ker, s, g, n);
         scores_and_gradient(job, s, g, n);
         ker->gemm_nn(s->dv, s->mp, s->x, TOKENS, s->dn + g * TOKENS * s->mp, s->mp, n,
                      lnt_round_up(s->m, ker->lanes), n, 1);
@@ -171,18 +170,20 @@ static void grad_keys_within(const chunk_job *job, taylor_scratch *s, size_t n)
     ker->load_columns(s->dt, TOKENS, s->dk, LNT_REAL_DTYPE, (int64_t)s->dp, 1, n, s->d, 1);
 }
 
-/* Through the gradient of the state after this chunk, to which its queries are then added. */
-static void walk_keys(const chunk_job *job, taylor_scratch *s, size_t keys, size_t queries)
+void lnt_taylor_walk_keys(const chunk_job *job, taylor_scratch *s, size_t keys, size_t queries)
 {
     const kernels *ker = job->ker;
     const size_t lanes = lnt_round_up(keys, ker->lanes), wide = lnt_round_up(s->m, ker->lanes);
     for (cursor c = s->first, next = c; !lnt_taylor_at_end(s, &c); c = next) {
         const real *rows = s->grad.s + c.feature * s->mp, *z = s->grad.z + c.feature;
-        const size_t made = lnt_taylor_block(ker, s, &next, s->kt, lanes, false);
-        ker->gemm_tn(s->dv, s->mp, s->phi, TOKENS, rows, s->mp, keys, wide, made, 1);
-        ker->gemm_nn(s->phi, TOKENS, rows, s->mp, s->vt, TOKENS, made, lanes, s->m, 0);
-        for (size_t f = 0; f < made; f++) ker->axpy(s->phi + f * TOKENS, z[f], s->ones, lanes);
-        lnt_taylor_block_grad(ker, s, c, made, s->kt, s->dt, lanes, false);
+        const size_t made = keys ? lnt_taylor_block(ker, s, &next, s->kt, lanes, false)
+                                 : lnt_taylor_skip(s, &next);
+        if (keys) {
+            ker->gemm_tn(s->dv, s->mp, s->phi, TOKENS, rows, s->mp, keys, wide, made, 1);
+            ker->gemm_nn(s->phi, TOKENS, rows, s->mp, s->vt, TOKENS, made, lanes, s->m, 0);
+            for (size_t f = 0; f < made; f++) ker->axpy(s->phi + f * TOKENS, z[f], s->ones, lanes);
+            lnt_taylor_block_grad(ker, s, c, made, s->kt, s->dt, lanes, false);
+        }
         for (size_t g = 0; queries && g < s->heads; g++) add_queries(job, s, g, c, made, queries);
     }
 }
@@ -199,7 +200,7 @@ void lnt_taylor_grad_keys(const chunk_job *job, taylor_scratch *s, const key_chu
     memset(s->dv, 0, c->n * s->mp * sizeof(real));
     memset(s->dt, 0, s->d * TOKENS * sizeof(real));
     if (paired && does_within(job, s)) grad_keys_within(job, s, c->n);
-    walk_keys(job, s, c->n, paired ? c->n : 0);
+    lnt_taylor_walk_keys(job, s, c->n, paired ? c->n : 0);
 }
 
 void lnt_taylor_store_keys(const chunk_job *job, taylor_scratch *s, const key_chunk *c)

@@ -20,6 +20,16 @@ typedef struct key_chunk {
 #define lnt_taylor_key_chunk LNT_REAL_NAME(lnt_taylor_key_chunk)
 #define lnt_taylor_grad_keys LNT_REAL_NAME(lnt_taylor_grad_keys)
 #define lnt_taylor_store_keys LNT_REAL_NAME(lnt_taylor_store_keys)
+#define lnt_taylor_walk_queries LNT_REAL_NAME(lnt_taylor_walk_queries)
+#define lnt_taylor_walk_keys LNT_REAL_NAME(lnt_taylor_walk_keys)
+#define lnt_taylor_turn_dn LNT_REAL_NAME(lnt_taylor_turn_dn)
+
+/* Steps of those below.  dnt of head g from dn; dt += the gradient of n queries through S and z; dt and
+ * dv += that of the keys loaded (columns, values and their columns) through the gradient of S and z, to
+ * which queries are then added; either may be 0. */
+void lnt_taylor_turn_dn(const kernels *ker, taylor_scratch *s, size_t g, size_t n);
+void lnt_taylor_walk_queries(const chunk_job *job, taylor_scratch *s, size_t n);
+void lnt_taylor_walk_keys(const chunk_job *job, taylor_scratch *s, size_t keys, size_t queries);
 
 /* Forward over the sequence, n queries from query t on.  o and den are summed; */
 void lnt_taylor_read_chunk(const chunk_job *job, taylor_scratch *s, int64_t t, size_t n);

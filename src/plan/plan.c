@@ -107,6 +107,9 @@ static lnt_status check_partial(lnt_plan *plan, const lnt_attn_io *io, const lnt
     if (p->mechanism == LNT_CUR)
         return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
                         "partial: answers of cur over some of the keys cannot be added");
+    if (p->mechanism == LNT_HYBRID)
+        return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
+                        "partial: which keys are near in hybrid depends on how many come after them");
     lnt_status status = lnt_partial_check(ctx, "partial", partial);
     if (!status)
         status = lnt_tensor_expect(ctx, "partial num", &partial->num, io->q.shape[0], p->heads,
@@ -252,6 +255,7 @@ static double step_flops(const lnt_attn_desc *p)
     one.length_q = 1;
     if (p->mechanism == LNT_CUR) return 0;
     one.length_k = p->mechanism == LNT_SOFTMAX && p->length_k > 0 ? p->length_k : 1;
+    if (p->mechanism == LNT_HYBRID) one.length_k = p->window + p->sink + 1; /* one of them far */
     return p->mechanism == LNT_SOFTMAX ? lnt_direct_flops(&one) : lnt_state_flops(&one);
 }
 

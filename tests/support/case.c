@@ -39,6 +39,12 @@ attn_case case_make(lnt_mechanism mechanism, int64_t heads, int64_t kv_heads, in
     c.desc.dim_value = dim_value;
     if (mechanism == LNT_TAYLOR) c.desc.terms = fewer_terms(dim, 4);
     if (mechanism == LNT_CUR) c.desc.landmarks = 8; /* short sequences are exact */
+    if (mechanism == LNT_HYBRID) { /* short sequences have far keys, sinks are among them */
+        c.desc.terms = fewer_terms(dim, 3);
+        c.desc.window = 11;
+        c.desc.sink = 2;
+        c.desc.causal = 1;
+    }
     return c;
 }
 
@@ -154,13 +160,38 @@ static void random_cur(dice *d, attn_case *c)
     a->pins = 2;
 }
 
+/* Windows from one token to more than there are, sinks none to more than there are. */
+static void random_hybrid(dice *d, attn_case *c)
+{
+    static const int64_t windows[] = { 1, 2, 7, 13, 32, 61, 64, 65, 128, 300 };
+    static const int64_t sinks[] = { 0, 0, 0, 1, 3, 31, 64, 70, 300 };
+    lnt_attn_desc *a = &c->desc;
+    a->window = DICE_PICK(d, windows);
+    a->sink = DICE_PICK(d, sinks);
+    a->far = dice_range(d, 0, 1) ? LNT_LINEAR : LNT_TAYLOR;
+    a->terms = fewer_terms(a->dim, 2 * dice_range(d, 0, 2) + 1);
+    a->feature_map = (lnt_feature_map)dice_range(d, 0, a->dim > 33 ? LNT_MAP_IDENTITY : LNT_MAP_POSITIVE);
+    a->features = 2 * dice_range(d, 8, 40);
+    a->seed = dice_next(d);
+    if (dice_range(d, 0, 2) == 0) a->scale = (dice_uniform(d) - 0.3) / (double)a->dim;
+    if (dice_range(d, 0, 4) == 0) c->state_tokens = dice_range(d, 1, 200);
+    if (dice_range(d, 0, 2) == 0) {
+        for (int i = 0; i < MAX_HEADS * 128; i++) c->center[i] = 0.3 * dice_normal(d);
+        a->center = c->center;
+    }
+    if (dice_range(d, 0, 3)) return;
+    for (int t = 0; t < 8; t++) c->coefficients[t] = t ? 0.4 * dice_uniform(d) / t : 1;
+    a->coefficients = c->coefficients;
+}
+
 void case_random(dice *d, lnt_mechanism mechanism, lnt_dtype dtype, attn_case *c)
 {
     static const int64_t heads[][2] = { { 1, 1 }, { 4, 2 }, { 6, 1 }, { 2, 0 }, { 3, 3 } };
     static const int64_t batches[] = { 0, 1, 1, 1, 2, 2, 3 };
     const int64_t *h = DICE_PICK(d, heads);
     const int64_t a = DICE_PICK(d, lengths), b = DICE_PICK(d, lengths), dim = DICE_PICK(d, dims);
-    const bool causal = dice_range(d, 0, 1) && mechanism != LNT_CUR;
+    const bool causal =
+        (dice_range(d, 0, 1) && mechanism != LNT_CUR) || mechanism == LNT_HYBRID;
     const bool same = dice_range(d, 0, 2) == 0;
     *c = case_make(mechanism, h[0], h[1], causal && b < a ? b : a,
                    same ? -1 : causal && b < a ? a : b, dim,
@@ -190,6 +221,7 @@ void case_random(dice *d, lnt_mechanism mechanism, lnt_dtype dtype, attn_case *c
     }
     if (mechanism == LNT_TAYLOR) random_taylor(d, c);
     if (mechanism == LNT_CUR) random_cur(d, c);
+    if (mechanism == LNT_HYBRID) random_hybrid(d, c);
     c->desc.compensated = mechanism != LNT_SOFTMAX && dice_range(d, 0, 3) == 0;
     const int64_t form = dice_range(d, 0, 7);
     if (form == 0 || form == 1) case_random_lengths(d, c);
@@ -225,6 +257,14 @@ void case_print(const attn_case *c, const char *algorithm, lnt_ctx *ctx)
                     (long long)a->pins, !a->no_row_copy, lnt_pinv_name(a->pinv),
                     (long long)a->pinv_iterations, lnt_pinv_init_name(a->pinv_init), a->ridge,
                     lnt_activation_name(a->activation), (unsigned long long)a->seed);
+    if (a->mechanism == LNT_HYBRID)
+        print_error("      window=%lld sink=%lld far=%s terms=%lld coefficients=%s center=%s map=%s "
+                    "features=%lld map seed=%llu state=%lld\n",
+                    (long long)a->window, (long long)a->sink, lnt_mechanism_name(a->far),
+                    (long long)a->terms, a->coefficients ? "given" : "1/p!",
+                    a->center ? "given" : "none", lnt_feature_map_name(a->feature_map),
+                    (long long)a->features, (unsigned long long)a->seed,
+                    (long long)c->state_tokens);
     print_error("      layouts q,k,v,out=%d,%d,%d,%d data seed=%llu\n", (int)c->lay_q,
                 (int)c->lay_k, (int)c->lay_v, (int)c->lay_out, (unsigned long long)c->seed);
     for (int64_t b = 0; b < a->batch && c->with_lengths; b++)
@@ -241,11 +281,12 @@ void case_print(const attn_case *c, const char *algorithm, lnt_ctx *ctx)
 void draw_vectors(dice *d, const lnt_attn_desc *desc, const lnt_tensor *t)
 {
     const lnt_feature_map map = desc->feature_map;
-    const bool linear = desc->mechanism == LNT_LINEAR;
+    const bool hybrid = desc->mechanism == LNT_HYBRID;
+    const bool linear = desc->mechanism == LNT_LINEAR || (hybrid && desc->far == LNT_LINEAR);
     double sigma = 1;
     if (linear && map == LNT_MAP_FOURIER) sigma = 0.25 / sqrt((double)desc->dim);
     if (linear && map == LNT_MAP_POSITIVE) sigma = pow((double)desc->dim, -0.25);
-    if (desc->mechanism == LNT_TAYLOR) sigma = 0.5; /* x within 1: no polynomial is near 0 there */
+    if (desc->mechanism == LNT_TAYLOR || (hybrid && !linear)) sigma = 0.5; /* x within 1: no polynomial is near 0 there */
     for (int64_t i = 0; i < tensor_elements(t); i++) {
         const double x = sigma * dice_normal(d);
         tensor_put(t, i, linear && map == LNT_MAP_IDENTITY ? fabs(x) + 0.125 : x);
@@ -374,7 +415,8 @@ double oracle_error(lnt_ctx *ctx, const lnt_attn_desc *desc, const lnt_attn_io *
 
 double forward_bound(const lnt_attn_desc *desc)
 {
-    const double more = desc->mechanism == LNT_TAYLOR ? 2.5 : 1; /* sums over the monomials too */
+    const bool taylor = desc->mechanism == LNT_TAYLOR || desc->mechanism == LNT_HYBRID;
+    const double more = taylor ? 2.5 : 1; /* sums over the monomials too */
     switch (desc->dtype) {
     case LNT_F32: return 2e-6 * more;
     case LNT_F16: return 0x1p-10; /* twice the largest rounding error of one output */

@@ -1,0 +1,140 @@
+/* attention/hybrid.h - one head of hybrid attention in chunks of queries: the scratch and the steps that
+ * forward (hybrid_chunked.c) and backward (hybrid_backward.c) share.
+ *
+ * Tokens are counted from the first of the sequence, those of a state included.  A chunk whose first
+ * query stands at token p meets the keys from its frontier on directly, and the sinks; those before the
+ * frontier are in S. */
+#ifndef LNT_ATTENTION_HYBRID_H
+#define LNT_ATTENTION_HYBRID_H
+
+#include "attention/taylor_gradient.h"
+
+typedef struct lnt_far lnt_far;
+
+typedef struct hybrid_scratch {
+    taylor_scratch t;    /* queries, keys, sums, gradients; monomials where taylor is far */
+    const lnt_far *far;
+    bool summed;         /* keys before the frontier are in S; else there is no frontier */
+    real *max, *shrink;  /* [heads][TOKENS]: of the scores so far, and e^-max */
+    real *rescale;       /* [TOKENS] */
+    real *y;             /* far weights of a tile, or their gradient [keys, TOKENS] */
+    /* where linear is far */
+    lnt_feature_tile feature;
+    size_t Dp;
+    real *phi_q, *dphi_q; /* [heads][D, TOKENS] */
+    real *phi_k, *rows;   /* [TOKENS, Dp]: of keys, and of the queries of one head */
+    real *dphi_k;         /* [TOKENS, Dp] */
+    real *back;           /* [d, TOKENS] */
+} hybrid_scratch;
+
+/* Some keys against the queries of a chunk, those from column `from` on, a whole number of vectors. */
+typedef struct hybrid_tile {
+    int64_t key;   /* the first, as a token */
+    int64_t query; /* token of column 0 */
+    size_t keys, queries, from;
+    bool still;    /* every query stands at the same token, after all keys */
+} hybrid_tile;
+
+/* What differs between the mechanisms that may be far. */
+struct lnt_far {
+    void (*take)(lnt_arena *arena, const lnt_attn_desc *p, hybrid_scratch *s); /* NULL: nothing */
+    /* The queries of every head, the keys, that were loaded are mapped; NULL: as they are. */
+    void (*queries)(const chunk_job *job, hybrid_scratch *s, int64_t t, size_t n);
+    void (*keys)(const chunk_job *job, hybrid_scratch *s, size_t n);
+    /* Queries read S and z into o and den, then the keys loaded are added to them. */
+    void (*walk)(const chunk_job *job, hybrid_scratch *s, size_t queries, size_t keys);
+    /* y = the weights of a tile of head g, given its scores in x; only where they are far. */
+    void (*weights)(const chunk_job *job, hybrid_scratch *s, size_t g, const hybrid_tile *c);
+    /* Where they are far, dx holds the gradient of the weights and becomes that of the scores, which
+     * are in x; or it becomes 0, and y is the gradient of phi(q).phi(k), 0 where they are near.  Of
+     * these two each mechanism has one. */
+    void (*slope)(const chunk_job *job, hybrid_scratch *s, const hybrid_tile *c);
+    void (*split)(const chunk_job *job, hybrid_scratch *s, const hybrid_tile *c);
+    /* What y gives to the gradients of phi(q), phi(k); NULL: there are none. */
+    void (*grad_queries)(const chunk_job *job, hybrid_scratch *s, size_t g, const hybrid_tile *c);
+    void (*grad_keys)(const chunk_job *job, hybrid_scratch *s, size_t g, const hybrid_tile *c);
+    /* As those of Taylor attention (taylor_gradient.h). */
+    void (*walk_queries)(const chunk_job *job, hybrid_scratch *s, size_t n);
+    void (*walk_keys)(const chunk_job *job, hybrid_scratch *s, size_t keys, size_t queries);
+    /* dt of head g, or of the keys, += the gradients of phi, back through it; NULL: nothing. */
+    void (*finish_queries)(const chunk_job *job, hybrid_scratch *s, size_t g, int64_t t, size_t n);
+    void (*finish_keys)(const chunk_job *job, hybrid_scratch *s, size_t n);
+};
+
+#define lnt_far_taylor LNT_REAL_NAME(lnt_far_taylor)
+#define lnt_far_linear LNT_REAL_NAME(lnt_far_linear)
+#define lnt_hybrid_open LNT_REAL_NAME(lnt_hybrid_open)
+#define lnt_hybrid_scratch LNT_REAL_NAME(lnt_hybrid_scratch)
+#define lnt_hybrid_shared LNT_REAL_NAME(lnt_hybrid_shared)
+#define lnt_hybrid_threads LNT_REAL_NAME(lnt_hybrid_threads)
+#define lnt_hybrid_frontier LNT_REAL_NAME(lnt_hybrid_frontier)
+#define lnt_hybrid_load_keys LNT_REAL_NAME(lnt_hybrid_load_keys)
+#define lnt_hybrid_turn_keys LNT_REAL_NAME(lnt_hybrid_turn_keys)
+#define lnt_hybrid_load_queries LNT_REAL_NAME(lnt_hybrid_load_queries)
+#define lnt_hybrid_tile_of LNT_REAL_NAME(lnt_hybrid_tile_of)
+#define lnt_hybrid_next_tile LNT_REAL_NAME(lnt_hybrid_next_tile)
+#define lnt_hybrid_far_from LNT_REAL_NAME(lnt_hybrid_far_from)
+#define lnt_hybrid_scores LNT_REAL_NAME(lnt_hybrid_scores)
+#define lnt_hybrid_mask LNT_REAL_NAME(lnt_hybrid_mask)
+#define lnt_hybrid_attend LNT_REAL_NAME(lnt_hybrid_attend)
+#define lnt_hybrid_absorb LNT_REAL_NAME(lnt_hybrid_absorb)
+#define lnt_hybrid_backward LNT_REAL_NAME(lnt_hybrid_backward)
+
+extern const lnt_far lnt_far_taylor, lnt_far_linear;
+
+/* This thread's scratch; memory that is asked for by forward and by backward, for each thread and once
+ * a run; the threads a run is worth. */
+hybrid_scratch lnt_hybrid_open(const chunk_job *job, bool summed);
+size_t lnt_hybrid_scratch(const lnt_attn_desc *p);
+size_t lnt_hybrid_shared(const lnt_attn_desc *p);
+int lnt_hybrid_threads(const lnt_run *run);
+
+/* Where the maxima of head h from row n0 on are kept for backward. */
+static inline real *kept_max(const lnt_run *run, int64_t b, int64_t h, int64_t n0)
+{
+    const lnt_tensor *q = &run->io->q;
+    real *all = (real *)run->shared + 2 * q->shape[0] * run->p->heads * q->shape[2];
+    return all + (b * run->p->heads + h) * q->shape[2] + n0;
+}
+
+/* Token of query t of the sequence. */
+static inline int64_t token_of(const chunk_job *job, int64_t t)
+{
+    return job->seq.before + keys_alone(job) + t;
+}
+
+/* Keys before it that are no sinks are in S for the chunk that begins at token p. */
+int64_t lnt_hybrid_frontier(const chunk_job *job, const hybrid_scratch *s, int64_t p);
+
+/* Keys from token `key` on, of the state or of the run, as rows: k and v; their columns in kt. */
+void lnt_hybrid_load_keys(const chunk_job *job, hybrid_scratch *s, int64_t key, size_t n);
+void lnt_hybrid_turn_keys(const chunk_job *job, hybrid_scratch *s, size_t n);
+void lnt_hybrid_load_queries(const chunk_job *job, hybrid_scratch *s, int64_t t, size_t n);
+
+/* Tile of `keys` keys from token `key` on, against n queries from token `query` on. */
+hybrid_tile lnt_hybrid_tile_of(const chunk_job *job, int64_t key, size_t keys, int64_t query,
+                               size_t n);
+/* The next tile that the chunk of c meets, the first where c->keys is 0; false past the last. */
+bool lnt_hybrid_next_tile(const chunk_job *job, const hybrid_scratch *s, hybrid_tile *c);
+/* First column for which key j of the tile is far; at least c->from, and queries: none. */
+size_t lnt_hybrid_far_from(const lnt_attn_desc *p, const hybrid_tile *c, size_t j);
+/* x = the scores of head g; then -inf where a key is not near, or not seen. */
+void lnt_hybrid_scores(const chunk_job *job, hybrid_scratch *s, size_t g, const hybrid_tile *c);
+void lnt_hybrid_mask(const chunk_job *job, hybrid_scratch *s, const hybrid_tile *c);
+/* Whether any pair of the tile is far. */
+static inline bool has_far(const lnt_attn_desc *p, const hybrid_tile *c)
+{
+    for (size_t j = 0; j < c->keys; j++)
+        if (lnt_hybrid_far_from(p, c, j) < c->queries) return true;
+    return false;
+}
+
+/* o, den and max of n queries from query t on, over every key they see; then S takes in what the chunk
+ * that comes after them needs, up to token `next`. */
+void lnt_hybrid_attend(const chunk_job *job, hybrid_scratch *s, int64_t t, size_t n, int64_t next);
+/* Keys from token `from` up to `to` go into S, the sinks not. */
+void lnt_hybrid_absorb(const chunk_job *job, hybrid_scratch *s, int64_t from, int64_t to);
+
+void lnt_hybrid_backward(lnt_run *run, bool summed);
+
+#endif

@@ -1,0 +1,280 @@
+/* attention/hybrid_backward.c - gradients of hybrid attention.  With dn = dy / den and
+ * dden = -(dy.y) / den, all relative to e^max of the query as forward left them:
+ *
+ *     near   p = e^{x - max}      dx = p (dn.v + dden)
+ *     far    p = e^-max w(x)      dx = e^-max w'(x) (dn.v + dden)
+ *     dv = sum p dn,  dq = scale sum dx k,  dk = scale sum dx q
+ *
+ * and through S as Taylor and linear attention do, with e^-max dn and e^-max dden: forward over the
+ * sequence for dq, backward for dk and dv.  The keys of a chunk begin and end where frontiers stand,
+ * so that a chunk of queries meets all of them directly or none.  See docs/math/hybrid.md */
+#include <string.h>
+
+#include "attention/hybrid.h"
+
+static int64_t head_of(const chunk_job *job, const hybrid_scratch *s, size_t g)
+{
+    return job->kvh * (int64_t)s->t.heads + (int64_t)g;
+}
+
+/* shrink = e^-max of head g; where a query has no far key it is not used. */
+static void find_shrink(const chunk_job *job, hybrid_scratch *s, size_t g, size_t lanes)
+{
+    real *shrink = s->shrink + g * TOKENS;
+    for (size_t i = 0; i < lanes; i++) shrink[i] = -s->max[g * TOKENS + i];
+    job->ker->map_exp(shrink, shrink, lanes);
+}
+
+/* Near: x, a score or -inf, becomes p, and dx takes its factor; far: both have theirs. */
+static void weigh_row(hybrid_scratch *s, size_t g, const hybrid_tile *c, size_t j, size_t far)
+{
+    const real *shrink = s->shrink + g * TOKENS, *y = s->y + j * TOKENS;
+    real *x = s->t.x + j * TOKENS, *dx = s->t.dx + j * TOKENS;
+    for (size_t i = c->from; i < far; i++) dx[i] *= x[i];
+    for (size_t i = far; i < c->queries; i++) x[i] = y[i] * shrink[i];
+}
+
+/* x becomes p of head g over a tile, dx the gradient of the scores. */
+static void weigh(const chunk_job *job, hybrid_scratch *s, size_t g, const hybrid_tile *c, bool far)
+{
+    const kernels *ker = job->ker;
+    const lnt_attn_desc *p = job->run->p;
+    taylor_scratch *t = &s->t;
+    const size_t lanes = lnt_round_up(c->queries, ker->lanes), from = c->from;
+    lnt_hybrid_scores(job, s, g, c);
+    ker->gemm_nn(t->dx + from, TOKENS, t->v, t->ldv, t->dnt + g * t->m * TOKENS + from, TOKENS,
+                 c->keys, lanes - from, t->m, 0);
+    for (size_t j = 0; j < c->keys; j++)
+        ker->axpy(t->dx + j * TOKENS + from, 1, t->dden + g * TOKENS + from, lanes - from);
+    if (far) {
+        s->far->weights(job, s, g, c);
+        for (size_t j = 0; j < c->keys; j++)
+            for (size_t i = lnt_hybrid_far_from(p, c, j); i < c->queries; i++)
+                t->dx[j * TOKENS + i] *= s->shrink[g * TOKENS + i];
+        if (s->far->slope) s->far->slope(job, s, c);
+    }
+    lnt_hybrid_mask(job, s, c);
+    ker->softmax_weights(t->x + from, TOKENS, c->keys, lanes - from, s->max + g * TOKENS + from);
+    for (size_t j = 0; j < c->keys; j++)
+        weigh_row(s, g, c, j, far ? lnt_hybrid_far_from(p, c, j) : c->queries);
+    if (far && s->far->split) s->far->split(job, s, c);
+}
+
+/* dn and dden of every head are multiplied by e^-max, as far keys want them. */
+static void shrink_quotients(const chunk_job *job, hybrid_scratch *s, size_t n)
+{
+    taylor_scratch *t = &s->t;
+    for (size_t g = 0; g < t->heads; g++)
+        for (size_t i = 0; i < n; i++) {
+            const real shrink = s->shrink[g * TOKENS + i];
+            job->ker->scale(t->dn + (g * TOKENS + i) * t->mp, shrink, t->m);
+            t->dden[g * TOKENS + i] *= shrink;
+        }
+}
+
+/* ---- forward over the sequence: dq ------------------------------------------------------------ */
+
+/* dn, dden and e^-max of every head, kept with max for the way back. */
+static void find_quotients(const chunk_job *job, hybrid_scratch *s, int64_t t, size_t n)
+{
+    for (size_t g = 0; g < s->t.heads; g++) {
+        lnt_taylor_quotient(job, &s->t, g, t, n);
+        lnt_taylor_turn_dn(job->ker, &s->t, g, n);
+        find_shrink(job, s, g, lnt_round_up(n, job->ker->lanes));
+        memcpy(kept_max(job->run, job->seq.b, head_of(job, s, g), job->seq.q0 + t),
+               s->max + g * TOKENS, n * sizeof(real));
+    }
+}
+
+static void store_dq(const chunk_job *job, hybrid_scratch *s, int64_t t, size_t n)
+{
+    const lnt_run *run = job->run;
+    for (size_t g = 0; g < s->t.heads; g++) {
+        real *dt = s->t.dt + g * s->t.d * TOKENS;
+        job->ker->scale(dt, (real)run->p->scale, s->t.d * TOKENS);
+        if (s->far->finish_queries) s->far->finish_queries(job, s, g, t, n);
+        store_columns(job->ker, &run->grads->dq, job->seq.b, head_of(job, s, g), job->seq.q0 + t, n,
+                      dt, TOKENS);
+    }
+}
+
+/* What a tile, whose keys are loaded, gives to dt of every head. */
+static void add_tile(const chunk_job *job, hybrid_scratch *s, const hybrid_tile *c)
+{
+    taylor_scratch *t = &s->t;
+    const size_t lanes = lnt_round_up(c->queries, job->ker->lanes);
+    const bool far = has_far(job->run->p, c);
+    if (far && s->far->keys) s->far->keys(job, s, c->keys);
+    for (size_t g = 0; g < t->heads; g++) {
+        weigh(job, s, g, c, far);
+        job->ker->gemm_tn(t->dt + g * t->d * TOKENS + c->from, TOKENS, t->k, t->ldk, t->dx + c->from,
+                          TOKENS, t->d, lanes - c->from, c->keys, 1);
+        if (far && s->far->grad_queries) s->far->grad_queries(job, s, g, c);
+    }
+}
+
+/* dq of n queries from query t on.  S holds what is before their frontier, and takes in what is before
+ * the next. */
+static void grad_queries(const chunk_job *job, hybrid_scratch *s, int64_t t, size_t n, int64_t next)
+{
+    const int64_t query = token_of(job, t), frontier = lnt_hybrid_frontier(job, s, query);
+    hybrid_tile c = lnt_hybrid_tile_of(job, 0, 0, query, n);
+    lnt_hybrid_attend(job, s, t, n, frontier);
+    find_quotients(job, s, t, n);
+    memset(s->t.dt, 0, s->t.heads * s->t.d * TOKENS * sizeof(real));
+    while (lnt_hybrid_next_tile(job, s, &c)) {
+        lnt_hybrid_load_keys(job, s, c.key, c.keys);
+        add_tile(job, s, &c);
+    }
+    if (frontier > job->run->p->sink) {
+        shrink_quotients(job, s, n);
+        for (size_t g = 0; g < s->t.heads; g++) lnt_taylor_turn_dn(job->ker, &s->t, g, n);
+        s->far->walk_queries(job, s, n);
+    }
+    store_dq(job, s, t, n);
+    if (s->summed) lnt_hybrid_absorb(job, s, frontier, next);
+}
+
+static void pass_over_queries(const chunk_job *job, hybrid_scratch *s)
+{
+    const int64_t nq = job->seq.nq;
+    if (nq) lnt_hybrid_absorb(job, s, 0, lnt_hybrid_frontier(job, s, token_of(job, 0)));
+    for (int64_t t = 0; t < nq; t += TOKENS)
+        grad_queries(job, s, t, chunk_tokens(nq - t),
+                     lnt_hybrid_frontier(job, s, token_of(job, t + TOKENS)));
+}
+
+/* ---- backward over the sequence: dk, dv ------------------------------------------------------- */
+
+/* Queries from query t on of every head, and what was kept of them. */
+static void reload_queries(const chunk_job *job, hybrid_scratch *s, int64_t t, size_t n)
+{
+    memset(s->max, 0, s->t.heads * TOKENS * sizeof(real));
+    memset(s->t.dden, 0, s->t.heads * TOKENS * sizeof(real));
+    lnt_hybrid_load_queries(job, s, t, n);
+    for (size_t g = 0; g < s->t.heads; g++) {
+        const int64_t h = head_of(job, s, g);
+        lnt_quotient_reload(job->run, job->ker, &job->seq, h, t, n, s->t.dn + g * TOKENS * s->t.mp,
+                            s->t.mp, s->t.dden + g * TOKENS);
+        lnt_taylor_turn_dn(job->ker, &s->t, g, n);
+        memcpy(s->max + g * TOKENS, kept_max(job->run, job->seq.b, h, job->seq.q0 + t),
+               n * sizeof(real));
+        find_shrink(job, s, g, lnt_round_up(n, job->ker->lanes));
+    }
+}
+
+/* What the queries loaded, from token `query` on, give to dk, dv of the keys loaded. */
+static void add_queries(const chunk_job *job, hybrid_scratch *s, int64_t key, size_t keys,
+                        int64_t query, size_t n)
+{
+    const kernels *ker = job->ker;
+    taylor_scratch *t = &s->t;
+    const hybrid_tile c = lnt_hybrid_tile_of(job, key, keys, query, n);
+    const bool far = has_far(job->run->p, &c);
+    for (size_t g = 0; g < t->heads; g++) {
+        const real *dn = t->dn + (g * TOKENS + c.from) * t->mp;
+        weigh(job, s, g, &c, far);
+        ker->gemm_nn(t->dv, t->mp, t->x + c.from, TOKENS, dn, t->mp, keys,
+                     lnt_round_up(t->m, ker->lanes), n - c.from, 1);
+        transpose(ker, t->q, t->dp, t->qt + g * t->d * TOKENS, TOKENS, n, t->d);
+        ker->gemm_nn(t->dk, t->dp, t->dx + c.from, TOKENS, t->q + c.from * t->dp, t->dp, keys,
+                     lnt_round_up(t->d, ker->lanes), n - c.from, 1);
+        if (far && s->far->grad_keys) s->far->grad_keys(job, s, g, &c);
+    }
+}
+
+/* Chunks of queries, [first, last), that meet keys from token `key` on directly; and the chunk whose
+ * frontier stands at `key`, -1 if there is none. */
+static void chunks_meeting(const chunk_job *job, const hybrid_scratch *s, int64_t key,
+                           int64_t *first, int64_t *last, int64_t *leaving)
+{
+    const lnt_attn_desc *p = job->run->p;
+    const int64_t alone = keys_alone(job), behind = key + p->window - alone;
+    *first = key > alone ? (key - alone) / TOKENS : 0;
+    *last = (job->seq.nq + TOKENS - 1) / TOKENS;
+    *leaving = -1;
+    if (!s->summed || key < p->sink) return;
+    if (behind >= 0 && behind % TOKENS == 0 && behind / TOKENS < *last && key > p->sink)
+        *leaving = behind / TOKENS;
+    const int64_t met = behind < 0 ? 0 : behind / TOKENS + 1;
+    if (met < *last) *last = met;
+}
+
+static void store_keys(const chunk_job *job, hybrid_scratch *s, int64_t key, size_t n)
+{
+    const lnt_attn_grads *g = job->run->grads;
+    const int64_t row = job->seq.k0 + key;
+    if (s->far->finish_keys) s->far->finish_keys(job, s, n);
+    store_columns(job->ker, &g->dk, job->seq.b, job->kvh, row, n, s->t.dt, TOKENS);
+    store_rows(job->ker, &g->dv, job->seq.b, job->kvh, row, n, s->t.dv, s->t.mp, NULL);
+}
+
+/* dk, dv of n keys from token `key` on; `later`: chunks are in the gradient of S.  Whether they are
+ * then. */
+static bool grad_keys(const chunk_job *job, hybrid_scratch *s, int64_t key, size_t n, bool later)
+{
+    const kernels *ker = job->ker;
+    taylor_scratch *t = &s->t;
+    int64_t first, last, leaving;
+    size_t queries = 0;
+    chunks_meeting(job, s, key, &first, &last, &leaving);
+    lnt_hybrid_load_keys(job, s, key, n);
+    ker->load_columns(t->vt, TOKENS, t->v, LNT_REAL_DTYPE, (int64_t)t->ldv, 1, n, t->m, 1);
+    if (s->far->keys) s->far->keys(job, s, n);
+    memset(t->dv, 0, n * t->mp * sizeof(real));
+    memset(t->dk, 0, n * t->dp * sizeof(real));
+    if (s->dphi_k) memset(s->dphi_k, 0, n * s->Dp * sizeof(real));
+    for (int64_t c = first; c < last; c++) {
+        queries = chunk_tokens(job->seq.nq - c * TOKENS);
+        reload_queries(job, s, c * TOKENS, queries);
+        add_queries(job, s, key, n, token_of(job, c * TOKENS), queries);
+    }
+    ker->load_columns(t->dt, TOKENS, t->dk, LNT_REAL_DTYPE, (int64_t)t->dp, 1, n, t->d, 1);
+    later = later && key >= job->run->p->sink;
+    if (leaving >= 0) shrink_quotients(job, s, queries); /* the last of them, still loaded */
+    if (later || leaving >= 0)
+        s->far->walk_keys(job, s, later ? n : 0, leaving >= 0 ? queries : 0);
+    store_keys(job, s, key, n);
+    return later || leaving >= 0;
+}
+
+/* Where the chunk of keys begins that ends at `end`. */
+static int64_t chunk_begin(const chunk_job *job, int64_t end)
+{
+    const int64_t sink = job->run->p->sink;
+    const int64_t phase = end > sink ? keys_alone(job) - job->run->p->window : 0;
+    const int64_t past = (end - 1 - phase) % TOKENS, begin = end - 1 - (past < 0 ? past + TOKENS : past);
+    const int64_t least = end > sink ? sink : 0;
+    return begin > least ? begin : least;
+}
+
+static void pass_over_keys(const chunk_job *job, hybrid_scratch *s)
+{
+    bool later = false;
+    for (int64_t end = job->seq.nk, begin; end > 0; end = begin) {
+        begin = chunk_begin(job, end);
+        later = grad_keys(job, s, begin, (size_t)(end - begin), later);
+    }
+}
+
+void lnt_hybrid_backward(lnt_run *run, bool summed)
+{
+    const lnt_attn_grads *g = run->grads;
+    const int64_t KVH = run->p->kv_heads;
+    const int threads = lnt_hybrid_threads(run);
+    lnt_clear_gaps(run, &g->dq, false);
+    lnt_clear_gaps(run, &g->dk, true);
+    lnt_clear_gaps(run, &g->dv, true);
+#pragma omp parallel for schedule(dynamic) num_threads(threads)
+    for (int64_t unit = 0; unit < run->sequences * KVH; unit++) {
+        const chunk_job job = lnt_chunk_job(run, unit / KVH, unit % KVH);
+        hybrid_scratch s = lnt_hybrid_open(&job, summed);
+        const memory none = { .s = NULL };
+        if (summed) {
+            lnt_memory_copy(s.t.mem, none, s.t.F * s.t.mp, pad(s.t.F));
+            lnt_memory_copy(s.t.grad, none, s.t.F * s.t.mp, pad(s.t.F));
+        }
+        pass_over_queries(&job, &s);
+        pass_over_keys(&job, &s);
+    }
+}
