@@ -209,6 +209,7 @@ static void all_algorithms_of_one_mechanism_agree(void **state)
             attn_case c = case_make((lnt_mechanism)mechanism, 2, 1, 1100, 1203, 40, 24);
             c.desc.causal = causal;
             if (causal && c.desc.mechanism == LNT_CUR) continue; /* refused by all */
+            if (!causal && c.desc.mechanism == LNT_HYBRID) continue;
             trial t = trial_new(ctx, &c);
             block first = block_new(LNT_F32, LAYOUT_BHND, 1, 2, 1100, 24);
             int ran = 0;
