@@ -63,7 +63,11 @@ struct lnt_far {
 
 #define lnt_far_taylor LNT_REAL_NAME(lnt_far_taylor)
 #define lnt_far_linear LNT_REAL_NAME(lnt_far_linear)
+#define lnt_hybrid_open_in LNT_REAL_NAME(lnt_hybrid_open_in)
 #define lnt_hybrid_open LNT_REAL_NAME(lnt_hybrid_open)
+#define lnt_hybrid_refuses LNT_REAL_NAME(lnt_hybrid_refuses)
+#define lnt_hybrid_rows LNT_REAL_NAME(lnt_hybrid_rows)
+#define lnt_hybrid_keep_window LNT_REAL_NAME(lnt_hybrid_keep_window)
 #define lnt_hybrid_scratch LNT_REAL_NAME(lnt_hybrid_scratch)
 #define lnt_hybrid_shared LNT_REAL_NAME(lnt_hybrid_shared)
 #define lnt_hybrid_threads LNT_REAL_NAME(lnt_hybrid_threads)
@@ -82,8 +86,11 @@ struct lnt_far {
 
 extern const lnt_far lnt_far_taylor, lnt_far_linear;
 
-/* This thread's scratch; memory that is asked for by forward and by backward, for each thread and once
- * a run; the threads a run is worth. */
+/* Why an algorithm with S cannot do p, or NULL. */
+const char *lnt_hybrid_refuses(const lnt_attn_desc *p);
+/* What is left of an arena, and this thread's scratch; bytes of scratch, for each thread and once a run;
+ * the threads a run is worth. */
+hybrid_scratch lnt_hybrid_open_in(lnt_arena *arena, const chunk_job *job, bool summed);
 hybrid_scratch lnt_hybrid_open(const chunk_job *job, bool summed);
 size_t lnt_hybrid_scratch(const lnt_attn_desc *p);
 size_t lnt_hybrid_shared(const lnt_attn_desc *p);
@@ -106,7 +113,14 @@ static inline int64_t token_of(const chunk_job *job, int64_t t)
 /* Keys before it that are no sinks are in S for the chunk that begins at token p. */
 int64_t lnt_hybrid_frontier(const chunk_job *job, const hybrid_scratch *s, int64_t p);
 
-/* Keys from token `key` on, of the state or of the run, as rows: k and v; their columns in kt. */
+/* Tokens from `key` on of the state or of the run, keys (LNT_STATE_WINDOW_K) or values as they are: rows
+ * [n, *ld] in own or, unless a copy is wanted, where they lie if that is in one piece. */
+const real *lnt_hybrid_rows(const chunk_job *job, int i, int64_t key, size_t n, real *own, size_t *ld,
+                            bool copy);
+/* The sinks, and the tokens from `first` on, into the state that comes out. */
+void lnt_hybrid_keep_window(const chunk_job *job, int64_t first);
+
+/* Keys from token `key` on as rows, centred: k and v; their columns in kt. */
 void lnt_hybrid_load_keys(const chunk_job *job, hybrid_scratch *s, int64_t key, size_t n);
 void lnt_hybrid_turn_keys(const chunk_job *job, hybrid_scratch *s, size_t n);
 void lnt_hybrid_load_queries(const chunk_job *job, hybrid_scratch *s, int64_t t, size_t n);

@@ -40,12 +40,10 @@ size_t lnt_hybrid_shared(const lnt_attn_desc *p)
     return two > SIZE_MAX / 2 ? SIZE_MAX : two / 2 * 3;
 }
 
-hybrid_scratch lnt_hybrid_open(const chunk_job *job, bool summed)
+hybrid_scratch lnt_hybrid_open_in(lnt_arena *arena, const chunk_job *job, bool summed)
 {
     const lnt_run *run = job->run;
-    lnt_arena arena = { .base = run->scratch + (size_t)omp_get_thread_num() * run->scratch_stride,
-                        .capacity = run->scratch_stride };
-    hybrid_scratch s = take_scratch(&arena, run->p);
+    hybrid_scratch s = take_scratch(arena, run->p);
     lnt_taylor_coefficients(run->p, s.t.a);
     for (size_t i = 0; i < TOKENS; i++) s.t.ones[i] = 1;
     s.t.first = lnt_taylor_part(&s.t, 0, 1);
@@ -53,6 +51,14 @@ hybrid_scratch lnt_hybrid_open(const chunk_job *job, bool summed)
     s.t.center = run->p->center ? run->p->center + job->kvh * run->p->dim : NULL;
     s.summed = summed;
     return s;
+}
+
+hybrid_scratch lnt_hybrid_open(const chunk_job *job, bool summed)
+{
+    const lnt_run *run = job->run;
+    lnt_arena arena = { .base = run->scratch + (size_t)omp_get_thread_num() * run->scratch_stride,
+                        .capacity = run->scratch_stride };
+    return lnt_hybrid_open_in(&arena, job, summed);
 }
 
 int lnt_hybrid_threads(const lnt_run *run)
@@ -91,9 +97,8 @@ static size_t stretch(const chunk_job *job, int i, int64_t key, size_t n, const 
     return (size_t)(end - *row < most ? end - *row : most);
 }
 
-/* Rows [n, *ld] in own, or as they lie where that is one stretch and `own` is not wanted. */
-static const real *rows_of(const chunk_job *job, int i, int64_t key, size_t n, real *own, size_t *ld,
-                           bool copy)
+const real *lnt_hybrid_rows(const chunk_job *job, int i, int64_t key, size_t n, real *own, size_t *ld,
+                            bool copy)
 {
     const lnt_tensor *t;
     int64_t b, row;
@@ -111,8 +116,8 @@ void lnt_hybrid_load_keys(const chunk_job *job, hybrid_scratch *s, int64_t key, 
     taylor_scratch *t = &s->t;
     t->ldk = t->dp;
     t->ldv = t->mp;
-    t->k = rows_of(job, LNT_STATE_WINDOW_K, key, n, t->k_own, &t->ldk, t->center != NULL);
-    t->v = rows_of(job, LNT_STATE_WINDOW_V, key, n, t->v_own, &t->ldv, false);
+    t->k = lnt_hybrid_rows(job, LNT_STATE_WINDOW_K, key, n, t->k_own, &t->ldk, t->center);
+    t->v = lnt_hybrid_rows(job, LNT_STATE_WINDOW_V, key, n, t->v_own, &t->ldv, false);
     for (size_t j = 0; t->center && j < n; j++)
         for (size_t c = 0; c < t->d; c++) t->k_own[j * t->dp + c] -= (real)t->center[c];
 }
@@ -136,6 +141,39 @@ void lnt_hybrid_absorb(const chunk_job *job, hybrid_scratch *s, int64_t from, in
         const size_t n = chunk_tokens(to - from);
         lnt_hybrid_load_keys(job, s, from, n);
         s->far->walk(job, s, 0, n);
+    }
+}
+
+/* One token of the window from state to state, or from the run. */
+static void keep_token(const chunk_job *job, int i, int64_t token)
+{
+    const lnt_run *run = job->run;
+    const int64_t before = job->seq.before, row = lnt_window_row(run->p, token);
+    const lnt_tensor *to = &run->io->state_out->tensor[i];
+    real *at = (real *)(void *)lnt_tensor_row(to, job->sequence, job->kvh, row);
+    if (token >= before) {
+        load_rows(job->ker, at, (size_t)to->stride[2],
+                  i == LNT_STATE_WINDOW_K ? &run->io->k : &run->io->v, job->seq.b, job->kvh,
+                  job->seq.k0 + token - before, 1, 1);
+    } else {
+        const lnt_tensor *from = &run->io->state_in->tensor[i];
+        memcpy(at, lnt_tensor_row(from, job->sequence, job->kvh, row),
+               (size_t)to->stride[2] * sizeof(real));
+    }
+}
+
+void lnt_hybrid_keep_window(const chunk_job *job, int64_t first)
+{
+    const lnt_attn_desc *p = job->run->p;
+    const int64_t before = job->seq.before, tokens = before + job->seq.nk;
+    const bool in_place = job->run->io->state_in == job->run->io->state_out;
+    const int64_t kept = in_place ? before : 0; /* tokens that are there already */
+    const int64_t sinks = p->sink < tokens ? p->sink : tokens;
+    if (first < sinks) first = sinks;
+    if (first < kept) first = kept;
+    for (int i = LNT_STATE_WINDOW_K; i <= LNT_STATE_WINDOW_V; i++) {
+        for (int64_t t = kept; t < sinks; t++) keep_token(job, i, t);
+        for (int64_t t = first; t < tokens; t++) keep_token(job, i, t);
     }
 }
 

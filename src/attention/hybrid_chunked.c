@@ -8,38 +8,6 @@
  * scratch per thread, whatever n.  See docs/math/hybrid.md */
 #include "attention/hybrid.h"
 
-#include <string.h>
-
-/* One token of the window from state to state, or from the run. */
-static void keep_token(const chunk_job *job, int i, int64_t token)
-{
-    const lnt_run *run = job->run;
-    const int64_t before = job->seq.before, row = lnt_window_row(run->p, token);
-    const lnt_tensor *to = &run->io->state_out->tensor[i];
-    real *at = (real *)(void *)lnt_tensor_row(to, job->sequence, job->kvh, row);
-    if (token >= before) {
-        load_rows(job->ker, at, (size_t)to->stride[2],
-                  i == LNT_STATE_WINDOW_K ? &run->io->k : &run->io->v, job->seq.b, job->kvh,
-                  job->seq.k0 + token - before, 1, 1);
-    } else if (run->io->state_in != run->io->state_out) {
-        const lnt_tensor *from = &run->io->state_in->tensor[i];
-        memcpy(at, lnt_tensor_row(from, job->sequence, job->kvh, row),
-               (size_t)to->stride[2] * sizeof(real));
-    }
-}
-
-/* The sinks and the last W of `tokens` tokens into the state that comes out. */
-static void keep_window(const chunk_job *job, int64_t tokens)
-{
-    const lnt_attn_desc *p = job->run->p;
-    const int64_t sinks = p->sink < tokens ? p->sink : tokens;
-    const int64_t first = tokens - p->window > sinks ? tokens - p->window : sinks;
-    for (int i = LNT_STATE_WINDOW_K; i <= LNT_STATE_WINDOW_V; i++) {
-        for (int64_t t = 0; t < sinks; t++) keep_token(job, i, t);
-        for (int64_t t = first; t < tokens; t++) keep_token(job, i, t);
-    }
-}
-
 static int64_t run_sequence(const chunk_job *job, hybrid_scratch *s)
 {
     const lnt_run *run = job->run;
@@ -62,7 +30,7 @@ static int64_t run_sequence(const chunk_job *job, hybrid_scratch *s)
     }
     if (!run->io->state_out) return nonpositive;
     lnt_hybrid_absorb(job, s, summed > 0 ? summed : 0, tokens - window);
-    keep_window(job, tokens);
+    lnt_hybrid_keep_window(job, tokens - window);
     return nonpositive;
 }
 
@@ -87,7 +55,7 @@ static void forward(lnt_run *run)
 
 static void backward(lnt_run *run) { lnt_hybrid_backward(run, true); }
 
-static const char *refuses(const lnt_attn_desc *p)
+const char *lnt_hybrid_refuses(const lnt_attn_desc *p)
 {
     if (!p->causal) return lnt_hybrid_needs_causal;
     return p->backward && p->state ? "has no backward through a state" : NULL;
@@ -110,7 +78,7 @@ const lnt_algo LNT_REAL_NAME(lnt_algo_hybrid_chunked) = { .mechanism = LNT_HYBRI
                                                           .name = "hybrid/chunked",
                                                           .rate = 5e-11,
                                                           .cost = cost,
-                                                          .refuses = refuses,
+                                                          .refuses = lnt_hybrid_refuses,
                                                           .chunk = chunk,
                                                           .takes_state = true,
                                                           .shared = lnt_hybrid_shared,

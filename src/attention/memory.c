@@ -14,6 +14,7 @@ extern const lnt_algo lnt_algo_linear_recurrent_f32, lnt_algo_linear_recurrent_f
 extern const lnt_algo lnt_algo_linear_chunked_f32, lnt_algo_linear_chunked_f64;
 extern const lnt_algo lnt_algo_taylor_recurrent_f32, lnt_algo_taylor_recurrent_f64;
 extern const lnt_algo lnt_algo_taylor_state_f32, lnt_algo_taylor_state_f64;
+extern const lnt_algo lnt_algo_hybrid_recurrent_f32, lnt_algo_hybrid_recurrent_f64;
 extern const lnt_algo lnt_algo_hybrid_chunked_f32, lnt_algo_hybrid_chunked_f64;
 
 enum { FEW_TOKENS = 4 }; /* up to here the recurrent form is faster than a chunk */
@@ -23,7 +24,7 @@ enum { FEW_TOKENS = 4 }; /* up to here the recurrent form is faster than a chunk
  * attending to the tokens kept back would cost as much as it saves. */
 int64_t lnt_recent_room(const lnt_attn_desc *p)
 {
-    return p->mechanism == LNT_TAYLOR || p->compensated ? 16 : 0;
+    return lnt_problem_sums(p) == LNT_TAYLOR || p->compensated ? 16 : 0;
 }
 
 static void shape(const lnt_attn_desc *p, int64_t room, int i, int64_t out[3], int64_t *ld)
@@ -58,7 +59,8 @@ static int algorithms(const lnt_attn_desc *p, const lnt_algo *algos[2])
         return 2;
     }
     if (p->mechanism == LNT_HYBRID) {
-        algos[0] = algos[1] = wide ? &lnt_algo_hybrid_chunked_f64 : &lnt_algo_hybrid_chunked_f32;
+        algos[0] = wide ? &lnt_algo_hybrid_recurrent_f64 : &lnt_algo_hybrid_recurrent_f32;
+        algos[1] = wide ? &lnt_algo_hybrid_chunked_f64 : &lnt_algo_hybrid_chunked_f32;
         return 2;
     }
     algos[0] = wide ? &lnt_algo_linear_recurrent_f64 : &lnt_algo_linear_recurrent_f32;

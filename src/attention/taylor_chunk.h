@@ -62,6 +62,7 @@ typedef struct taylor_scratch {
 #define lnt_taylor_walk LNT_REAL_NAME(lnt_taylor_walk)
 #define lnt_taylor_add_alone LNT_REAL_NAME(lnt_taylor_add_alone)
 #define lnt_taylor_finish LNT_REAL_NAME(lnt_taylor_finish)
+#define lnt_taylor_monomials LNT_REAL_NAME(lnt_taylor_monomials)
 #define lnt_taylor_parts LNT_REAL_NAME(lnt_taylor_parts)
 #define lnt_taylor_parts_shared LNT_REAL_NAME(lnt_taylor_parts_shared)
 #define lnt_taylor_parts_forward LNT_REAL_NAME(lnt_taylor_parts_forward)
@@ -116,6 +117,9 @@ void lnt_taylor_add_alone(const chunk_job *job, taylor_scratch *s);
 
 /* n queries of every head of the group from query t on are summed: divided and stored. */
 int64_t lnt_taylor_finish(const chunk_job *job, taylor_scratch *s, int64_t t, size_t n);
+
+/* All monomials of one vector x [d], of a query times coefficients a and orderings: out [F]. */
+void lnt_taylor_monomials(const lnt_attn_desc *p, const real *a, const real *x, bool query, real *out);
 
 /* The parts that each state of a run is cut into, 1: none; the bytes of lnt_run.shared with what that
  * takes; and the runs. */

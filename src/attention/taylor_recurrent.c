@@ -37,21 +37,26 @@ static void score(const lnt_run *run, lnt_feature_tile *feature, int64_t b, int6
     lnt_taylor_row(run, query, b, h, n, out);
 }
 
+void lnt_taylor_monomials(const lnt_attn_desc *p, const real *a, const real *x, bool query, real *out)
+{
+    for (int t = 0; t < p->terms; t++) {
+        real prefix[LNT_MAX_TERMS];
+        prefix[0] = query ? a[t] : 1;
+        lnt_basis_run r = lnt_basis_begin(p->dim, t);
+        do {
+            update_prefix(&r, x, query, prefix);
+            out = make_run(&r, x, prefix, query, out);
+        } while (lnt_basis_next(&r));
+    }
+}
+
 static void phi(const lnt_run *run, lnt_feature_tile *feature, int64_t b, int64_t h, int64_t n,
                 bool query, real *out)
 {
     real *x = feature->phi /* [d] */, a[LNT_MAX_TERMS] = { 0 };
     lnt_taylor_coefficients(run->p, a);
     lnt_taylor_row(run, query, b, h, n, x);
-    for (int p = 0; p < run->p->terms; p++) {
-        real prefix[LNT_MAX_TERMS];
-        prefix[0] = query ? a[p] : 1;
-        lnt_basis_run r = lnt_basis_begin(run->p->dim, p);
-        do {
-            update_prefix(&r, x, query, prefix);
-            out = make_run(&r, x, prefix, query, out);
-        } while (lnt_basis_next(&r));
-    }
+    lnt_taylor_monomials(run->p, a, x, query, out);
 }
 
 static void weights(const lnt_run *run, const kernels *ker, real *x, size_t padded)

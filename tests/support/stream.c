@@ -1,11 +1,28 @@
 /* stream.c - see stream.h. */
 #include "stream.h"
 
+/* Sinks, fewer and more than a state may hold back, and either mechanism for the far keys. */
+static void stream_hybrid(attn_case *c, int form)
+{
+    static const int64_t window[] = { 13, 7, 1, 64, 40 }, sink[] = { 2, 0, 3, 0, 21 };
+    const int k = form - STREAM_HYBRID;
+    c->desc.window = window[k];
+    c->desc.sink = sink[k];
+    c->desc.terms = 3;
+    c->desc.far = k == 1 || k == 4 ? LNT_LINEAR : LNT_TAYLOR;
+    c->desc.feature_map = k == 1 ? LNT_MAP_ELU1 : LNT_MAP_POSITIVE;
+    c->desc.features = 24;
+    if (k) return;
+    for (int i = 0; i < STREAM_KV_HEADS * STREAM_DIM; i++) c->center[i] = 0.02 * i - 0.2;
+    c->desc.center = c->center;
+}
+
 void stream_form(attn_case *c, int form, int64_t tokens, lnt_dtype dtype)
 {
     const lnt_mechanism mechanism = form < STREAM_LINEAR   ? LNT_SOFTMAX
                                     : form < STREAM_TAYLOR ? LNT_LINEAR
-                                                           : LNT_TAYLOR;
+                                    : form < STREAM_HYBRID ? LNT_TAYLOR
+                                                           : LNT_HYBRID;
     *c = case_make(mechanism, STREAM_HEADS, STREAM_KV_HEADS, tokens, tokens, STREAM_DIM,
                    STREAM_VALUE);
     c->desc.batch = STREAM_BATCH;
@@ -22,6 +39,7 @@ void stream_form(attn_case *c, int form, int64_t tokens, lnt_dtype dtype)
         for (int i = 0; i < STREAM_KV_HEADS * STREAM_DIM; i++) c->center[i] = 0.02 * i - 0.2;
         c->desc.center = c->center;
     }
+    if (mechanism == LNT_HYBRID) stream_hybrid(c, form);
     if (mechanism != LNT_LINEAR) return;
     c->desc.compensated = form % 3 == 0;
     c->desc.feature_map = (lnt_feature_map)((form - 1) / 2);
@@ -48,7 +66,7 @@ void expect_same_state(const attn_case *c, lnt_ctx *ctx, const char *what, lnt_s
 {
     for (int64_t s = 0; s < c->desc.batch; s++)
         expect_true(c, NULL, ctx, what, lnt_state_tokens(a, s) == lnt_state_tokens(b, s));
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++) { /* s and z; which rows of a window count, only answers tell */
         lnt_tensor x, y;
         const char *name;
         assert_ok(ctx, lnt_state_tensor(a, i, &name, &x));
