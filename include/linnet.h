@@ -264,8 +264,8 @@ LNT_API LNT_MUST_CHECK lnt_status lnt_taylor_fit(lnt_ctx *ctx, int64_t terms, do
 /* ---- state --------------------------------------------------------------------------------- */
 
 /* Everything a causal mechanism remembers of the tokens so far, for `batch` sequences at once.
- * linear and taylor: S [D,m] and z [D] per kv head, of fixed size.  softmax: the keys and values,
- * growing. */
+ * linear and taylor: S [D,m] and z [D] per kv head, of fixed size.  hybrid: those of its far keys, and
+ * the tokens that are near, of fixed size too.  softmax: the keys and values, growing. */
 typedef struct lnt_state lnt_state;
 
 /* From desc: mechanism, dtype, batch, heads, kv_heads, dim, dim_value and the mechanism's options.
@@ -279,17 +279,17 @@ LNT_API void lnt_state_destroy(lnt_state *state);
 /* Adds n tokens to every sequence. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_state_append(lnt_state *state, const lnt_tensor *k,
                                                    const lnt_tensor *v);
-/* Reads with each query, over all tokens so far; changes nothing. */
+/* Reads with each query, over all tokens so far, standing at the last; changes nothing. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_state_query(lnt_state *state, const lnt_tensor *q,
                                                   const lnt_tensor *out);
 /* Adds n tokens and reads, token by token: query i sees the tokens up to its own. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_state_step(lnt_state *state, const lnt_tensor *q,
                                                  const lnt_tensor *k, const lnt_tensor *v,
                                                  const lnt_tensor *out);
-/* Takes tokens that were appended out again; not from a cache, nor where they decay. */
+/* Takes tokens that were appended out again; not from a cache, nor hybrid, nor where they decay. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_state_remove(lnt_state *state, const lnt_tensor *k,
                                                    const lnt_tensor *v);
-/* dst becomes the state of dst's tokens followed by src's. */
+/* dst becomes the state of dst's tokens followed by src's; not of hybrid. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_state_merge(lnt_state *dst, const lnt_state *src);
 LNT_API LNT_MUST_CHECK lnt_status lnt_state_fork(const lnt_state *state, lnt_state **out);
 /* Forgets the tokens of one sequence; -1: of all. */
@@ -313,7 +313,9 @@ LNT_API int64_t lnt_state_nonpositive(const lnt_state *state);
 LNT_API const char *lnt_state_algorithm(const lnt_state *state);
 
 /* The tensors a state is made of.  linear, taylor: "s" [B,KVH,D,m], "z" [B,KVH,1,D]; softmax: "k",
- * "v" [B,KVH,room,d or m].  LNT_ERR_ARGUMENT past the last.  The view is into the state itself. */
+ * "v" [B,KVH,room,d or m]; hybrid: "s", "z", and "k", "v" [B,KVH,rows,d or m], where token t is in row
+ * t if t < sink, else sink + (t - sink) mod (rows - sink).  LNT_ERR_ARGUMENT past the last.  The view is
+ * into the state itself. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_state_tensor(lnt_state *state, int index, const char **name,
                                                    lnt_tensor *view);
 
@@ -383,8 +385,8 @@ LNT_API LNT_MUST_CHECK lnt_status lnt_plan_describe(const lnt_plan *plan, lnt_pl
 LNT_API LNT_MUST_CHECK lnt_status lnt_plan_forward(lnt_plan *plan, const lnt_attn_io *io);
 LNT_API LNT_MUST_CHECK lnt_status lnt_plan_backward(lnt_plan *plan, const lnt_attn_io *io,
                                                     const lnt_attn_grads *grads);
-/* As forward, stopping before the division; io->out is not used.  Not with decay, output_norm,
- * center_mean, lengths_q or packed sequences. */
+/* As forward, stopping before the division; io->out is not used.  Not hybrid, nor with decay,
+ * output_norm, center_mean, lengths_q or packed sequences. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_plan_partial(lnt_plan *plan, const lnt_attn_io *io,
                                                    const lnt_partial *partial);
 /* into = into + other, for partials of the same queries over disjoint keys. */

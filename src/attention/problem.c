@@ -188,7 +188,7 @@ static lnt_status check_hybrid(lnt_ctx *ctx, lnt_attn_desc *p)
     if (status) return status;
     if (p->far == LNT_LINEAR) {
         p->terms = 1; /* the constant: nothing of it is used */
-        p->coefficients = p->center = NULL;
+        p->coefficients = p->temperature = p->center = NULL;
         return check_linear(ctx, p);
     }
     /* An even number of terms has a last power that is odd: its weights are not all positive. */

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "cli/commands.h"
+#include "cli/describe.h"
 #include "cli/json.h"
 #include "cli/measure.h"
 #include "cli/report.h"
@@ -32,6 +33,9 @@ static const struct {
     { LNT_TAYLOR, PASS_STEP, 1, 16, 32, 4096, NULL, false },
     { LNT_CUR, PASS_FORWARD, 1, 8, 64, 4096, "cur/flash", false },
     { LNT_CUR, PASS_BACKWARD, 1, 8, 64, 4096, "cur/flash", false },
+    { LNT_HYBRID, PASS_FORWARD, 1, 8, 32, 8192, "hybrid/chunked", false },
+    { LNT_HYBRID, PASS_BACKWARD, 1, 8, 32, 8192, "hybrid/chunked", false },
+    { LNT_HYBRID, PASS_STEP, 1, 8, 32, 8192, NULL, false },
 };
 enum { SUITE_SIZE = sizeof suite / sizeof suite[0] };
 
@@ -50,8 +54,7 @@ static void print_json(const measurement *m)
     json_whole(&line, "kv_heads", d->kv_heads);
     json_whole(&line, "dim", d->dim);
     json_whole(&line, "dim_value", d->dim_value);
-    if (d->mechanism == LNT_TAYLOR) json_whole(&line, "terms", d->terms);
-    if (d->mechanism == LNT_CUR) json_whole(&line, "landmarks", d->landmarks);
+    json_mechanism(&line, d);
     json_whole(&line, "length", d->length_q);
     json_flag(&line, "causal", d->causal != 0);
     json_text(&line, "pass", option_choice(OPT_PASS, (int)m->pass));
@@ -83,15 +86,11 @@ static void add_row(table *t, const measurement *m)
     table_row(t);
     table_cell(t, "%s", m->algorithm);
     table_cell(t, "%s", option_choice(OPT_PASS, (int)m->pass));
-    char batch[32] = "", terms[32] = "";
+    char batch[32] = "", kind[64] = "";
     if (d->batch != 1) snprintf(batch, sizeof batch, "%lld x ", (long long)d->batch);
-    if (d->mechanism == LNT_TAYLOR)
-        snprintf(terms, sizeof terms, ", %lld term%s", (long long)d->terms,
-                 d->terms == 1 ? "" : "s");
-    if (d->mechanism == LNT_CUR)
-        snprintf(terms, sizeof terms, ", %lld landmarks", (long long)d->landmarks);
+    text_mechanism(d, ", ", kind, sizeof kind);
     table_cell(t, "%s%s%lld x %lld%s, %lld tokens, %s", d->causal ? "causal " : "", batch,
-               (long long)d->heads, (long long)d->dim, terms, (long long)d->length_q,
+               (long long)d->heads, (long long)d->dim, kind, (long long)d->length_q,
                lnt_dtype_name(d->dtype));
     table_cell(t, "%d", m->threads);
     table_cell(t, "%s", text_seconds(m->seconds, text, sizeof text));
@@ -155,7 +154,9 @@ static int measure_suite(lnt_ctx *const *ctx, int contexts, bool as_json,
             desc.length_q = desc.length_k = suite[i].length;
             desc.causal = !suite[i].shift && desc.mechanism != LNT_CUR;
             desc.landmarks = DEFAULT_LANDMARKS;
+            desc.window = DEFAULT_WINDOW;
             desc.terms = suite[i].shift ? 3 : DEFAULT_TERMS;
+            if (desc.mechanism == LNT_HYBRID) desc.terms = DEFAULT_FAR_TERMS;
             if (suite[i].shift) desc.normalize = LNT_NORMALIZE_TAYLORSHIFT;
             desc.algorithm = suite[i].algorithm;
             snprintf(what, sizeof what, "%s %s", lnt_mechanism_name(desc.mechanism),

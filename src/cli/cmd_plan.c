@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "cli/commands.h"
+#include "cli/describe.h"
 #include "cli/heads.h"
 #include "cli/json.h"
 #include "cli/paper.h"
@@ -95,8 +96,7 @@ static void print_json(const lnt_ctx *ctx, const lnt_attn_desc *d, const lnt_pla
     json_whole(&line, "kv_heads", d->kv_heads);
     json_whole(&line, "dim", d->dim);
     json_whole(&line, "dim_value", d->dim_value);
-    if (d->mechanism == LNT_TAYLOR) json_whole(&line, "terms", d->terms);
-    if (d->mechanism == LNT_CUR) json_whole(&line, "landmarks", d->landmarks);
+    json_mechanism(&line, d);
     json_whole(&line, "length", d->length_q);
     json_flag(&line, "causal", d->causal != 0);
     for (int i = 0; i < FIGURES; i++)
@@ -111,15 +111,10 @@ static void print_text(const lnt_ctx *ctx, const lnt_attn_desc *d, const lnt_pla
     const char *const headings[] = { info->algorithm, "", NULL };
     table t;
     char text[TABLE_CELL];
-    char terms[32] = "";
-    if (d->mechanism == LNT_TAYLOR)
-        snprintf(terms, sizeof terms, " of %lld term%s", (long long)d->terms,
-                 d->terms == 1 ? "" : "s");
-    if (d->mechanism == LNT_CUR)
-        snprintf(terms, sizeof terms, " of %lld landmark%s", (long long)d->landmarks,
-                 d->landmarks == 1 ? "" : "s");
+    char kind[64];
+    text_mechanism(d, " of ", kind, sizeof kind);
     printf("%s%s%s, %s, %lld x %lld heads (%lld of keys), %lld tokens, widths %lld and %lld\n",
-           lnt_mechanism_name(d->mechanism), terms, d->causal ? ", causal" : "",
+           lnt_mechanism_name(d->mechanism), kind, d->causal ? ", causal" : "",
            lnt_dtype_name(d->dtype),
            (long long)d->batch, (long long)d->heads, (long long)d->kv_heads,
            (long long)d->length_q, (long long)d->dim, (long long)d->dim_value);

@@ -36,11 +36,14 @@ static bool grows(const trial *t) { return t->desc.mechanism == LNT_SOFTMAX; }
 
 /* ---- making a trial ------------------------------------------------------------------------ */
 
+/* Whether what a step costs depends on how many tokens there were. */
+static bool counts(const trial *t) { return grows(t) || t->desc.mechanism == LNT_HYBRID; }
+
 /* A state that remembers `length` tokens, where that changes what a step costs. */
 static lnt_status fill_state(trial *t)
 {
     lnt_status status = lnt_state_create(t->ctx, &t->desc, &t->state);
-    for (int64_t at = 0; at < t->desc.length_k && grows(t) && !status; at += STEP_ROWS) {
+    for (int64_t at = 0; at < t->desc.length_k && counts(t) && !status; at += STEP_ROWS) {
         const int64_t left = t->desc.length_k - at, n = left < STEP_ROWS ? left : STEP_ROWS;
         const lnt_tensor k = tensor_rows(&t->data.k, 0, n), v = tensor_rows(&t->data.v, 0, n);
         status = lnt_state_append(t->state, &k, &v);
@@ -191,6 +194,17 @@ static double state_bytes(const trial *t)
            (double)lnt_dtype_size(t->desc.dtype);
 }
 
+/* ... and to write: all but the tokens that it holds as they are. */
+static double written_bytes(const trial *t)
+{
+    const lnt_attn_desc *d = &t->desc;
+    if (grows(t)) return 0;
+    if (d->mechanism != LNT_HYBRID) return state_bytes(t);
+    const double tokens = (double)(d->window + d->sink) * (double)(d->dim + d->dim_value);
+    return state_bytes(t) - tokens * (double)d->batch * (double)d->kv_heads *
+                                (d->dtype == LNT_F64 ? 8 : 4);
+}
+
 static double moved_bytes(const trial *t)
 {
     const workload *w = &t->data;
@@ -201,7 +215,7 @@ static double moved_bytes(const trial *t)
     case PASS_BACKWARD:
         return vectors + tensor_bytes(&w->dout) + tensor_bytes(&w->dq) + tensor_bytes(&w->dk) +
                tensor_bytes(&w->dv);
-    case PASS_STEP: return (grows(t) ? 1 : 2) * state_bytes(t) + vectors / STEP_ROWS;
+    case PASS_STEP: return state_bytes(t) + written_bytes(t) + vectors / STEP_ROWS;
     }
     return 0;
 }

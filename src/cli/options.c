@@ -30,7 +30,8 @@ enum {
     SOFTMAX = 1 << LNT_SOFTMAX,
     LINEAR = 1 << LNT_LINEAR,
     TAYLOR = 1 << LNT_TAYLOR,
-    CUR = 1 << LNT_CUR
+    CUR = 1 << LNT_CUR,
+    HYBRID = 1 << LNT_HYBRID
 };
 enum {
     SHAPED = CMD_ATTEND | CMD_PLAN | CMD_BENCH, /* commands that describe a problem */
@@ -86,6 +87,11 @@ static const char *device_choice(int index)
     return names[index];
 }
 
+static const char *far_choice(int index) /* linear is the first */
+{
+    return index < 2 ? lnt_mechanism_name((lnt_mechanism)(LNT_LINEAR + index)) : NULL;
+}
+
 static const char *compare_choice(int index) /* what is exact */
 {
     return index == 0 ? lnt_mechanism_name(LNT_SOFTMAX) : NULL;
@@ -110,13 +116,13 @@ static const option_row table[OPTION_COUNT] = {
                      .min = 0, .max = MAX_EXTENT, .help = "tokens in a sequence (4096)" },
     [OPT_BATCH] = { "batch", 0, KIND_WHOLE, "B", CMD_PLAN | CMD_BENCH | CMD_EVAL, .problem = true,
                     .min = 1, .max = MAX_EXTENT, .help = "sequences at once (1; eval: 16)" },
-    [OPT_SCALE] = { "scale", 0, KIND_REAL, "X", SHAPED, SOFTMAX | TAYLOR | CUR, .problem = true,
-                    .least = -HUGE_VAL,
-                    .help = "factor of q.k (1/sqrt(dim)); softmax, taylor, cur" },
-    [OPT_FEATURE_MAP] = { "feature-map", 0, KIND_CHOICE, NULL, SHAPED, LINEAR,
+    [OPT_SCALE] = { "scale", 0, KIND_REAL, "X", SHAPED, SOFTMAX | TAYLOR | CUR | HYBRID,
+                    .problem = true, .least = -HUGE_VAL,
+                    .help = "factor of q.k (1/sqrt(dim)); all but linear" },
+    [OPT_FEATURE_MAP] = { "feature-map", 0, KIND_CHOICE, NULL, SHAPED, LINEAR | HYBRID,
                           .problem = true, .choice = map_choice,
                           .help = "applied to q and k (elu1); linear" },
-    [OPT_FEATURES] = { "features", 0, KIND_WHOLE, "R", SHAPED, LINEAR, .problem = true,
+    [OPT_FEATURES] = { "features", 0, KIND_WHOLE, "R", SHAPED, LINEAR | HYBRID, .problem = true,
                        .min = 1, .max = MAX_EXTENT,
                        .help = "width of the random maps fourier, positive (2 D); linear" },
     [OPT_EPS] = { "eps", 0, KIND_REAL, "X", SHAPED, LINEAR, .problem = true, .least = 0,
@@ -126,13 +132,14 @@ static const option_row table[OPTION_COUNT] = {
     [OPT_COMPENSATED] = { "compensated", 0, KIND_FLAG, NULL, SHAPED, LINEAR | TAYLOR,
                           .problem = true,
                           .help = "sums lose nothing, however many tokens; linear, taylor" },
-    [OPT_TERMS] = { "terms", 0, KIND_WHOLE, "P", SHAPED, TAYLOR, .problem = true, .min = 1,
+    [OPT_TERMS] = { "terms", 0, KIND_WHOLE, "P", SHAPED, TAYLOR | HYBRID, .problem = true, .min = 1,
                     .max = MAX_TERMS,
-                    .help = "of a0 + a1 x + ... in place of e^x, 1 to 32 (4); taylor" },
+                    .help = "of a0 + a1 x + ... in place of e^x, 1 to 32 (4; hybrid: 3); taylor" },
     [OPT_COEFFICIENTS] = { "coefficients", 0, KIND_COEFFICIENTS, "taylor|fit|a0,a1,...", SHAPED,
-                           TAYLOR, .problem = true,
+                           TAYLOR | HYBRID, .problem = true,
                            .help = "1/p! (taylor), nearest to e^x (fit), or given; taylor" },
-    [OPT_SIGMA] = { "sigma", 0, KIND_REAL, "X", SHAPED, TAYLOR, .problem = true, .least = 0,
+    [OPT_SIGMA] = { "sigma", 0, KIND_REAL, "X", SHAPED, TAYLOR | HYBRID, .problem = true,
+                    .least = 0,
                     .help = "deviation of the scores for fit (attend: measured; else 1)" },
     [OPT_NORMALIZE] = { "normalize", 0, KIND_CHOICE, NULL, SHAPED, TAYLOR, .problem = true,
                         .choice = normalize_choice,
@@ -140,7 +147,8 @@ static const option_row table[OPTION_COUNT] = {
     [OPT_TEMPERATURE] = { "temperature", 0, KIND_TEMPERATURES, "T[,T...]", SHAPED, TAYLOR,
                           .problem = true,
                           .help = "factor of the normalised q (1); one per head; taylor" },
-    [OPT_CENTER] = { "center", 0, KIND_TEXT, "none|mean|FILE.npy", SHAPED, TAYLOR, .problem = true,
+    [OPT_CENTER] = { "center", 0, KIND_TEXT, "none|mean|FILE.npy", SHAPED, TAYLOR | HYBRID,
+                     .problem = true,
                      .help = "taken from every key: its mean, or [kv heads, dim] (none); taylor" },
     [OPT_OUTPUT_NORM] = { "output-norm", 0, KIND_FLAG, NULL, SHAPED, TAYLOR, .problem = true,
                           .help = "multiply by sqrt(keys seen / dim); taylor" },
@@ -171,6 +179,14 @@ static const option_row table[OPTION_COUNT] = {
                          .help = "from scores to weights (softmax); cur" },
     [OPT_INDICES_OUT] = { "indices-out", 0, KIND_TEXT, "FILE", CMD_ATTEND, CUR,
                           .help = "save the tokens that were landmarks (.npy, [B,H,2,M]); cur" },
+    [OPT_WINDOW] = { "window", 0, KIND_WHOLE, "W", SHAPED, HYBRID, .problem = true, .min = 1,
+                     .max = MAX_EXTENT,
+                     .help = "the last keys that are softmax, its own included (128); hybrid" },
+    [OPT_SINK] = { "sink", 0, KIND_WHOLE, "S", SHAPED, HYBRID, .problem = true, .max = MAX_EXTENT,
+                   .help = "and the first keys (0); hybrid" },
+    [OPT_FAR] = { "far", 0, KIND_CHOICE, NULL, SHAPED, HYBRID, .problem = true,
+                  .choice = far_choice,
+                  .help = "for all other keys (taylor), with its options; hybrid" },
     [OPT_SEED] = { "seed", 0, KIND_SEED, "S", SHAPED | MODELS, .problem = true,
                    .help = "of everything random (0; train: the config's)" },
     [OPT_DTYPE] = { "dtype", 0, KIND_CHOICE, NULL, SHAPED | CMD_TRAIN, .problem = true,

@@ -95,6 +95,23 @@ static int check_cur(const options *o)
     return EXIT_OK;
 }
 
+/* ... of hybrid. */
+static int check_hybrid(const options *o)
+{
+    const bool linear = opt_given(o, OPT_FAR) && o->value[OPT_FAR].whole == 0;
+    static const option_id of_taylor[] = { OPT_TERMS, OPT_COEFFICIENTS, OPT_SIGMA, OPT_CENTER };
+    static const option_id of_linear[] = { OPT_FEATURE_MAP, OPT_FEATURES };
+    if (!opt_given(o, OPT_CAUSAL) && opt_whole(o, OPT_PASS, PASS_FORWARD) != PASS_STEP)
+        return fail_usage("hybrid needs --causal: which keys are the last ones needs an order");
+    for (size_t i = 0; i < sizeof of_taylor / sizeof of_taylor[0]; i++)
+        if (linear && opt_given(o, of_taylor[i]))
+            return fail_usage("%s needs --far taylor", option_name(of_taylor[i]));
+    for (size_t i = 0; i < sizeof of_linear / sizeof of_linear[0]; i++)
+        if (!linear && opt_given(o, of_linear[i]))
+            return fail_usage("%s needs --far linear", option_name(of_linear[i]));
+    return EXIT_OK;
+}
+
 static void request_cur(const options *o, lnt_attn_desc *desc)
 {
     desc->landmarks = opt_whole(o, OPT_LANDMARKS, DEFAULT_LANDMARKS);
@@ -118,6 +135,8 @@ int request_mechanism(const options *o, lnt_attn_desc *desc)
     int status = options_check_mechanism(o);
     if (!status) status = check_combinations(o);
     if (!status && o->value[OPT_MECHANISM].whole == LNT_CUR) status = check_cur(o);
+    const bool hybrid = o->value[OPT_MECHANISM].whole == LNT_HYBRID;
+    if (!status && hybrid) status = check_hybrid(o);
     if (status) return status;
     if (lnt_attn_desc_init(desc, sizeof *desc))
         return fail("the library does not match this tool: it is version %s", lnt_version());
@@ -130,12 +149,16 @@ int request_mechanism(const options *o, lnt_attn_desc *desc)
     desc->features = opt_whole(o, OPT_FEATURES, desc->features);
     desc->eps = opt_real(o, OPT_EPS, desc->eps);
     const int listed = o->coefficient_count;
-    desc->terms = opt_whole(o, OPT_TERMS, listed ? listed : DEFAULT_TERMS);
+    const int otherwise = hybrid ? DEFAULT_FAR_TERMS : DEFAULT_TERMS;
+    desc->terms = opt_whole(o, OPT_TERMS, listed ? listed : otherwise);
     if (listed) desc->coefficients = o->coefficients;
     desc->normalize = (lnt_normalize)opt_whole(o, OPT_NORMALIZE, LNT_NORMALIZE_NONE);
     desc->output_norm = opt_given(o, OPT_OUTPUT_NORM);
     desc->compensated = opt_given(o, OPT_COMPENSATED);
     request_cur(o, desc);
+    desc->window = opt_whole(o, OPT_WINDOW, DEFAULT_WINDOW);
+    desc->sink = opt_whole(o, OPT_SINK, 0);
+    if (opt_given(o, OPT_FAR)) desc->far = (lnt_mechanism)(LNT_LINEAR + o->value[OPT_FAR].whole);
     if (opt_given(o, OPT_SEED)) desc->seed = o->value[OPT_SEED].seed;
     return desc->algorithm ? check_algorithm(desc->algorithm, desc->mechanism) : EXIT_OK;
 }

@@ -239,6 +239,8 @@ static int backward_deviation(lnt_ctx *ctx, const lnt_attn_desc *desc, const wor
 static int64_t verified_length(const lnt_attn_desc *desc, pass_kind pass)
 {
     const int64_t n = desc->length_q;
+    if (pass == PASS_STEP && desc->mechanism == LNT_HYBRID) /* some leave the window */
+        return desc->window + desc->sink + 3 * STEP_TOKENS;
     if (pass == PASS_STEP) return STEP_TOKENS;
     return pass == PASS_BACKWARD && n > BACKWARD_LENGTH ? BACKWARD_LENGTH : n;
 }

@@ -22,7 +22,8 @@ static void make_positive(const lnt_tensor *t)
  * enough negative scores, want scores of one sign. */
 static lnt_status fill(lnt_ctx *ctx, const lnt_attn_desc *desc, const workload *w)
 {
-    const bool linear = desc->mechanism == LNT_LINEAR, taylor = desc->mechanism == LNT_TAYLOR;
+    const lnt_mechanism far = desc->mechanism == LNT_HYBRID ? desc->far : desc->mechanism;
+    const bool linear = far == LNT_LINEAR, taylor = far == LNT_TAYLOR;
     const bool random = linear && (desc->feature_map == LNT_MAP_FOURIER ||
                                    desc->feature_map == LNT_MAP_POSITIVE);
     const double sigma = random ? 0.5 / sqrt((double)desc->dim) : 1;

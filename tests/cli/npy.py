@@ -111,6 +111,8 @@ def unit(x):
 
 def weights(mechanism, q, keys, position, option):
     """One weight per key that the query sees, before the division."""
+    if mechanism == "hybrid":
+        return hybrid_weights(q, keys, position, option)
     if mechanism in ("softmax", "taylor"):
         scale = float(option.get("scale", 1 / math.sqrt(len(q))))
         if "taylorshift" in option:
@@ -128,6 +130,16 @@ def weights(mechanism, q, keys, position, option):
     decay = option["decay_of_head"]
     return [decay ** (position - j) * sum(a * phi(b) for a, b in zip(fq, k))
             for j, k in enumerate(keys)]
+
+
+def hybrid_weights(q, keys, position, option):
+    """e^x for the last keys and the first, the weights of another mechanism for the others."""
+    window, sink = int(option.get("window", 128)), int(option.get("sink", 0))
+    scale = float(option.get("scale", 1 / math.sqrt(len(q))))
+    center = option.get("center_of_head", [0.0] * len(q))
+    far = weights(option.get("far", "taylor"), q, keys, position, dict({"terms": 3}, **option))
+    return [math.exp(scale * sum(a * (b - c) for a, b, c in zip(q, k, center)))
+            if position - j < window or j < sink else far[j] for j, k in enumerate(keys)]
 
 
 def matrix_product(a, b):

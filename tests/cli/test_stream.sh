@@ -55,6 +55,10 @@ streams taylor
 streams taylor --terms 3 --scale 0.2
 streams taylor --coefficients 1,0.9,0.6
 streams taylor --terms 2 --scale 0.1 --algorithm state
+streams hybrid --window 4
+streams hybrid --window 1 --sink 2 --terms 1 --scale 0.3
+streams hybrid --window 11 --sink 30
+streams hybrid --window 3 --far linear --feature-map positive --seed 3
 
 # Without --causal every query sees the tokens of the state and all of K: over all the keys that is
 # what the later queries see of the whole.

@@ -297,6 +297,24 @@ static void merge_and_remove_are_refused_in_a_sentence(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+static void partial_answers_are_refused_in_a_sentence(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(1, NULL);
+    attn_case c = case_make(LNT_HYBRID, 1, 1, 4, 4, 5, 5);
+    trial t = trial_new(ctx, &c);
+    lnt_plan *plan = case_plan(ctx, &c, -1);
+    block num = block_new(LNT_F32, LAYOUT_BHND, 1, 1, 4, 5);
+    block den = block_new(LNT_F32, LAYOUT_BHND, 1, 1, 4, 1);
+    const lnt_partial partial = { .num = num.t, .den = den.t };
+    assert_refused(ctx, lnt_plan_partial(plan, &t.io, &partial), LNT_ERR_UNSUPPORTED, "hybrid");
+    block_free(&num);
+    block_free(&den);
+    lnt_plan_destroy(plan);
+    trial_free(&t);
+    lnt_ctx_destroy(ctx);
+}
+
 static void what_hybrid_does_not_offer_is_refused_by_name(void **state)
 {
     (void)state;
@@ -337,6 +355,7 @@ int main(void)
         cmocka_unit_test(a_state_does_not_grow_and_a_plan_predicts_its_size),
         cmocka_unit_test(states_that_differ_in_window_sink_or_far_do_not_fit),
         cmocka_unit_test(merge_and_remove_are_refused_in_a_sentence),
+        cmocka_unit_test(partial_answers_are_refused_in_a_sentence),
         cmocka_unit_test(what_hybrid_does_not_offer_is_refused_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,23 +8,25 @@
 #include "../support/case.h"
 
 /* Form f: mechanisms, a plain and a random map, causal or not, f32 and f64. */
-enum { KINDS = 5, FORMS = KINDS * 2 * 2 };
+enum { KINDS = 6, FORMS = KINDS * 2 * 2 };
 
 static void form(attn_case *c, int f, int64_t n)
 {
     static const lnt_mechanism mechanisms[] = { LNT_SOFTMAX, LNT_LINEAR, LNT_LINEAR, LNT_TAYLOR,
-                                                  LNT_CUR };
+                                                  LNT_CUR, LNT_HYBRID };
     *c = case_make(mechanisms[f % KINDS], 4, 2, n, n, 20, 12);
     c->desc.batch = 2;
     if (f % KINDS == 2) c->desc.feature_map = LNT_MAP_POSITIVE;
-    c->desc.causal = f / KINDS % 2 && f % KINDS != 4;
+    c->desc.causal = (f / KINDS % 2 && f % KINDS != 4) || f % KINDS == 5;
+    if (f % KINDS == 5 && f / KINDS % 2) c->desc.far = LNT_LINEAR;
     c->desc.dtype = f / (2 * KINDS) ? LNT_F64 : LNT_F32;
     c->desc.backward = 1;
     c->desc.compensated = f % 4 != 0 && f % 3 == 0;
 }
 
-/* cur has neither states nor partial answers. */
-static bool adds_up(int f) { return f % KINDS != 4; }
+/* cur has neither states nor partial answers, hybrid no partial answers. */
+static bool has_state(int f) { return f % KINDS != 4; }
+static bool adds_up(int f) { return f % KINDS < 4; }
 
 /* The first half of the batch stays in `first`, `second` is the other. */
 static void split_batch(lnt_tensor *first, lnt_tensor *second)
@@ -86,7 +88,7 @@ static void a_state_allocates_nothing_once_it_has_room(void **state)
     lnt_ctx *ctx = context_tracked(&mem, 2, NULL);
     for (int f = 0; f < FORMS; f++) {
         attn_case c;
-        if (!adds_up(f)) continue;
+        if (!has_state(f)) continue;
         form(&c, f, 50);
         c.desc.causal = 1;
         trial t = trial_new(ctx, &c);
@@ -163,7 +165,7 @@ static size_t peak_of(attn_case *c, int a, int64_t n)
 static void the_peak_of_a_state_form_does_not_grow_with_the_length(void **state)
 {
     (void)state;
-    int seen[LNT_TAYLOR + 1] = { 0 };
+    int seen[LNT_HYBRID + 1] = { 0 };
     for (int a = 0; lnt_algorithm_name(a); a++)
         for (int f = 0; f < FORMS; f++) {
             attn_case c;
@@ -177,7 +179,7 @@ static void the_peak_of_a_state_form_does_not_grow_with_the_length(void **state)
             expect_true(&c, lnt_algorithm_name(a), NULL, "ten times the tokens need more memory",
                         peak_of(&c, a, 1000) == peak);
         }
-    assert_true(!seen[LNT_SOFTMAX] && seen[LNT_LINEAR] && seen[LNT_TAYLOR]);
+    assert_true(!seen[LNT_SOFTMAX] && seen[LNT_LINEAR] && seen[LNT_TAYLOR] && seen[LNT_HYBRID]);
 }
 
 static void the_bytes_of_a_state_are_what_the_plan_says(void **state)
@@ -187,7 +189,7 @@ static void the_bytes_of_a_state_are_what_the_plan_says(void **state)
     lnt_ctx *ctx = context_tracked(&mem, 2, NULL);
     for (int f = 0; f < FORMS; f++) {
         attn_case c;
-        if (!adds_up(f)) continue;
+        if (!has_state(f)) continue;
         form(&c, f, 70);
         c.desc.causal = 1;
         lnt_plan *plan = case_plan(ctx, &c, -1);
@@ -198,7 +200,8 @@ static void the_bytes_of_a_state_are_what_the_plan_says(void **state)
         assert_int_equal(lnt_state_bytes(s), info.state_bytes);
         assert_true(mem.live_bytes - before >= info.state_bytes);
         double elements = 0;
-        for (int i = 0; i < 2; i++) {
+        const int tensors = c.desc.mechanism == LNT_HYBRID ? 4 : 2;
+        for (int i = 0; i < tensors; i++) {
             lnt_tensor x;
             const char *name;
             assert_ok(ctx, lnt_state_tensor(s, i, &name, &x));
@@ -306,11 +309,11 @@ static void every_allocation_that_fails_says_so_and_leaks_nothing(void **state)
     for (int f = 0; f < FORMS; f++) {
         attn_case c;
         form(&c, f, 20);
-        c.desc.causal = adds_up(f);
+        c.desc.causal = has_state(f);
         attempt x = { .ctx = ctx, .c = &c, .t = trial_new(ctx, &c), .path = path };
         assert_true(fail_in_turn(&x, &mem, "plan_create", try_plan) > 0);
         assert_int_equal(fail_in_turn(&x, &mem, "reference_row", try_reference), 1);
-        if (adds_up(f)) fail_states_in_turn(&x, &mem);
+        if (has_state(f)) fail_states_in_turn(&x, &mem);
         trial_free(&x.t);
     }
     unlink(path);
