@@ -143,6 +143,12 @@ static inline bool has_far(const lnt_attn_desc *p, const hybrid_tile *c)
     return false;
 }
 
+/* Whether every pair is. */
+static inline bool all_far(const lnt_attn_desc *p, const hybrid_tile *c)
+{
+    return c->key >= p->sink && lnt_hybrid_far_from(p, c, c->keys - 1) == c->from;
+}
+
 /* o, den and max of n queries from query t on, over every key they see; then S takes in what the chunk
  * that comes after them needs, up to token `next`. */
 void lnt_hybrid_attend(const chunk_job *job, hybrid_scratch *s, int64_t t, size_t n, int64_t next);

@@ -53,8 +53,10 @@ static void weigh(const chunk_job *job, hybrid_scratch *s, size_t g, const hybri
                 t->dx[j * TOKENS + i] *= s->shrink[g * TOKENS + i];
         if (s->far->slope) s->far->slope(job, s, c);
     }
-    lnt_hybrid_mask(job, s, c);
-    ker->softmax_weights(t->x + from, TOKENS, c->keys, lanes - from, s->max + g * TOKENS + from);
+    if (!far || !all_far(p, c)) {
+        lnt_hybrid_mask(job, s, c);
+        ker->softmax_weights(t->x + from, TOKENS, c->keys, lanes - from, s->max + g * TOKENS + from);
+    }
     for (size_t j = 0; j < c->keys; j++)
         weigh_row(s, g, c, j, far ? lnt_hybrid_far_from(p, c, j) : c->queries);
     if (far && s->far->split) s->far->split(job, s, c);

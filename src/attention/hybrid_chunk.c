@@ -266,11 +266,13 @@ static void fold(const chunk_job *job, hybrid_scratch *s, size_t g, const hybrid
     real *o = t->o + g * TOKENS * t->mp, *at = t->x + from;
     lnt_hybrid_scores(job, s, g, c);
     if (far) s->far->weights(job, s, g, c);
-    lnt_hybrid_mask(job, s, c);
-    ker->softmax_fold(at, TOKENS, c->keys, lanes - from, s->max + g * TOKENS + from,
-                      t->den + g * TOKENS + from, s->rescale + from);
-    for (size_t i = from; i < c->queries; i++)
-        if (s->rescale[i] != 1) ker->scale(o + i * t->mp, s->rescale[i], t->mp);
+    if (!far || !all_far(job->run->p, c)) {
+        lnt_hybrid_mask(job, s, c);
+        ker->softmax_fold(at, TOKENS, c->keys, lanes - from, s->max + g * TOKENS + from,
+                          t->den + g * TOKENS + from, s->rescale + from);
+        for (size_t i = from; i < c->queries; i++)
+            if (s->rescale[i] != 1) ker->scale(o + i * t->mp, s->rescale[i], t->mp);
+    }
     if (far) add_far(job, s, g, c);
     ker->gemm_tn(o + from * t->mp, t->mp, at, TOKENS, t->v, t->ldv, c->queries - from,
                  lnt_round_up(t->m, ker->lanes), c->keys, 1);

@@ -76,7 +76,7 @@ static int64_t chunk(const lnt_attn_desc *p)
 
 const lnt_algo LNT_REAL_NAME(lnt_algo_hybrid_chunked) = { .mechanism = LNT_HYBRID,
                                                           .name = "hybrid/chunked",
-                                                          .rate = 5e-11,
+                                                          .rate = 4e-11,
                                                           .cost = cost,
                                                           .refuses = lnt_hybrid_refuses,
                                                           .chunk = chunk,

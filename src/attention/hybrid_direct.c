@@ -51,7 +51,7 @@ static int64_t chunk(const lnt_attn_desc *p)
 
 const lnt_algo LNT_REAL_NAME(lnt_algo_hybrid_direct) = { .mechanism = LNT_HYBRID,
                                                          .name = "hybrid/direct",
-                                                         .rate = 5e-11,
+                                                         .rate = 6e-11,
                                                          .cost = cost,
                                                          .refuses = refuses,
                                                          .chunk = chunk,
