@@ -115,8 +115,8 @@ int64_t lnt_hybrid_frontier(const chunk_job *job, const hybrid_scratch *s, int64
 
 /* Tokens from `key` on of the state or of the run, keys (LNT_STATE_WINDOW_K) or values as they are: rows
  * [n, *ld] in own or, unless a copy is wanted, where they lie if that is in one piece. */
-const real *lnt_hybrid_rows(const chunk_job *job, int i, int64_t key, size_t n, real *own, size_t *ld,
-                            bool copy);
+const real *lnt_hybrid_rows(const chunk_job *job, int i, int64_t key, size_t n, real *own,
+                            size_t *ld, bool copy);
 /* The sinks, and the tokens from `first` on, into the state that comes out. */
 void lnt_hybrid_keep_window(const chunk_job *job, int64_t first);
 

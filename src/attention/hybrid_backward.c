@@ -55,7 +55,8 @@ static void weigh(const chunk_job *job, hybrid_scratch *s, size_t g, const hybri
     }
     if (!far || !all_far(p, c)) {
         lnt_hybrid_mask(job, s, c);
-        ker->softmax_weights(t->x + from, TOKENS, c->keys, lanes - from, s->max + g * TOKENS + from);
+        ker->softmax_weights(t->x + from, TOKENS, c->keys, lanes - from,
+                             s->max + g * TOKENS + from);
     }
     for (size_t j = 0; j < c->keys; j++)
         weigh_row(s, g, c, j, far ? lnt_hybrid_far_from(p, c, j) : c->queries);
@@ -109,8 +110,8 @@ static void add_tile(const chunk_job *job, hybrid_scratch *s, const hybrid_tile 
     if (far && s->far->keys) s->far->keys(job, s, c->keys);
     for (size_t g = 0; g < t->heads; g++) {
         weigh(job, s, g, c, far);
-        job->ker->gemm_tn(t->dt + g * t->d * TOKENS + c->from, TOKENS, t->k, t->ldk, t->dx + c->from,
-                          TOKENS, t->d, lanes - c->from, c->keys, 1);
+        job->ker->gemm_tn(t->dt + g * t->d * TOKENS + c->from, TOKENS, t->k, t->ldk,
+                          t->dx + c->from, TOKENS, t->d, lanes - c->from, c->keys, 1);
         if (far && s->far->grad_queries) s->far->grad_queries(job, s, g, c);
     }
 }
@@ -245,7 +246,8 @@ static int64_t chunk_begin(const chunk_job *job, int64_t end)
 {
     const int64_t sink = job->run->p->sink;
     const int64_t phase = end > sink ? keys_alone(job) - job->run->p->window : 0;
-    const int64_t past = (end - 1 - phase) % TOKENS, begin = end - 1 - (past < 0 ? past + TOKENS : past);
+    const int64_t past = (end - 1 - phase) % TOKENS;
+    const int64_t begin = end - 1 - (past < 0 ? past + TOKENS : past);
     const int64_t least = end > sink ? sink : 0;
     return begin > least ? begin : least;
 }

@@ -93,12 +93,13 @@ static size_t stretch(const chunk_job *job, int i, int64_t key, size_t n, const 
     *t = &run->io->state_in->tensor[i];
     *b = job->sequence;
     *row = lnt_window_row(run->p, key);
-    const int64_t end = key < sink ? sink : (*t)->shape[2], most = left < (int64_t)n ? left : (int64_t)n;
+    const int64_t end = key < sink ? sink : (*t)->shape[2];
+    const int64_t most = left < (int64_t)n ? left : (int64_t)n;
     return (size_t)(end - *row < most ? end - *row : most);
 }
 
-const real *lnt_hybrid_rows(const chunk_job *job, int i, int64_t key, size_t n, real *own, size_t *ld,
-                            bool copy)
+const real *lnt_hybrid_rows(const chunk_job *job, int i, int64_t key, size_t n, real *own,
+                            size_t *ld, bool copy)
 {
     const lnt_tensor *t;
     int64_t b, row;
@@ -286,7 +287,8 @@ static void begin_max(const chunk_job *job, hybrid_scratch *s, const hybrid_tile
         const int64_t query = c->still ? c->query : c->query + (int64_t)i;
         s->max[i] = i >= c->queries || query >= first ? 0 : -(real)INFINITY;
     }
-    for (size_t g = 1; g < s->t.heads; g++) memcpy(s->max + g * TOKENS, s->max, TOKENS * sizeof(real));
+    for (size_t g = 1; g < s->t.heads; g++)
+        memcpy(s->max + g * TOKENS, s->max, TOKENS * sizeof(real));
 }
 
 void lnt_hybrid_attend(const chunk_job *job, hybrid_scratch *s, int64_t t, size_t n, int64_t next)

@@ -98,8 +98,8 @@ static void grad_keys(const chunk_job *job, hybrid_scratch *s, size_t g, const h
 {
     const kernels *ker = job->ker;
     transpose(ker, s->rows, s->Dp, s->phi_q + g * s->t.F * TOKENS, TOKENS, c->queries, s->t.F);
-    ker->gemm_nn(s->dphi_k, s->Dp, s->y + c->from, TOKENS, s->rows + c->from * s->Dp, s->Dp, c->keys,
-                 lnt_round_up(s->t.F, ker->lanes), c->queries - c->from, 1);
+    ker->gemm_nn(s->dphi_k, s->Dp, s->y + c->from, TOKENS, s->rows + c->from * s->Dp, s->Dp,
+                 c->keys, lnt_round_up(s->t.F, ker->lanes), c->queries - c->from, 1);
 }
 
 static void walk_queries(const chunk_job *job, hybrid_scratch *s, size_t n)
@@ -167,7 +167,8 @@ static void finish_keys(const chunk_job *job, hybrid_scratch *s, size_t n)
 {
     const lnt_tensor k = loaded_keys(&s->t, n);
     real *dphi = s->dphi_q; /* those of queries are done with */
-    job->ker->load_columns(dphi, TOKENS, s->dphi_k, LNT_REAL_DTYPE, (int64_t)s->Dp, 1, n, s->t.F, 1);
+    job->ker->load_columns(dphi, TOKENS, s->dphi_k, LNT_REAL_DTYPE, (int64_t)s->Dp, 1, n, s->t.F,
+                           1);
     back_through(job, s, &k, n, dphi, s->t.dt);
 }
 

@@ -165,7 +165,7 @@ static lnt_status refuse_options(lnt_ctx *ctx, const lnt_attn_desc *p)
     } options[] = {
         { p->decay, "decay", "its far keys do not age" },
         { p->normalize != LNT_NORMALIZE_NONE, "normalize", "its near keys are not normalised" },
-        { p->output_norm, "output_norm", "its near keys are softmax, whose output has no such norm" },
+        { p->output_norm, "output_norm", "the output of softmax is not multiplied" },
         { p->center_mean, "center_mean", "the mean key is known when all keys are; give center" }
     };
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)

@@ -119,7 +119,8 @@ void lnt_taylor_add_alone(const chunk_job *job, taylor_scratch *s);
 int64_t lnt_taylor_finish(const chunk_job *job, taylor_scratch *s, int64_t t, size_t n);
 
 /* All monomials of one vector x [d], of a query times coefficients a and orderings: out [F]. */
-void lnt_taylor_monomials(const lnt_attn_desc *p, const real *a, const real *x, bool query, real *out);
+void lnt_taylor_monomials(const lnt_attn_desc *p, const real *a, const real *x, bool query,
+                          real *out);
 
 /* The parts that each state of a run is cut into, 1: none; the bytes of lnt_run.shared with what that
  * takes; and the runs. */

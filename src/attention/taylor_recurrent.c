@@ -37,7 +37,8 @@ static void score(const lnt_run *run, lnt_feature_tile *feature, int64_t b, int6
     lnt_taylor_row(run, query, b, h, n, out);
 }
 
-void lnt_taylor_monomials(const lnt_attn_desc *p, const real *a, const real *x, bool query, real *out)
+void lnt_taylor_monomials(const lnt_attn_desc *p, const real *a, const real *x, bool query,
+                          real *out)
 {
     for (int t = 0; t < p->terms; t++) {
         real prefix[LNT_MAX_TERMS];

@@ -29,5 +29,6 @@ void text_mechanism(const lnt_attn_desc *d, const char *before, char *text, size
         snprintf(text, capacity, "%s%lld landmark%s", before, (long long)d->landmarks,
                  plural(d->landmarks));
     if (d->mechanism == LNT_HYBRID)
-        snprintf(text, capacity, "%s%lld near, %s", before, (long long)(d->window + d->sink), terms);
+        snprintf(text, capacity, "%s%lld near, %s", before,
+                 (long long)(d->window + d->sink), terms);
 }

@@ -170,7 +170,8 @@ static void random_hybrid(dice *d, attn_case *c)
     a->sink = DICE_PICK(d, sinks);
     a->far = dice_range(d, 0, 1) ? LNT_LINEAR : LNT_TAYLOR;
     a->terms = fewer_terms(a->dim, 2 * dice_range(d, 0, 2) + 1);
-    a->feature_map = (lnt_feature_map)dice_range(d, 0, a->dim > 33 ? LNT_MAP_IDENTITY : LNT_MAP_POSITIVE);
+    const int most = a->dim > 33 ? LNT_MAP_IDENTITY : LNT_MAP_POSITIVE;
+    a->feature_map = (lnt_feature_map)dice_range(d, 0, most);
     a->features = 2 * dice_range(d, 8, 40);
     a->seed = dice_next(d);
     if (dice_range(d, 0, 2) == 0) a->scale = (dice_uniform(d) - 0.3) / (double)a->dim;
