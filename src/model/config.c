@@ -102,6 +102,9 @@ static const lnt_field attention_fields[] = {
     CHOICE("pinv_init", attention.pinv_init, init_word),
     { .key = "ridge", .kind = LNT_FIELD_REAL, .offset = INNER(ridge), .least = 1e-12, .most = 1 },
     CHOICE("activation", attention.activation, weights_word),
+    { .key = "window", .kind = LNT_FIELD_WHOLE, .offset = INNER(window), .most = 1 << 20 },
+    { .key = "sink", .kind = LNT_FIELD_WHOLE, .offset = INNER(sink), .most = 1 << 20 },
+    CHOICE("far", attention.far, mechanism_word),
     { .key = NULL },
 };
 
@@ -180,6 +183,8 @@ static lnt_status check_attention(lnt_ctx *ctx, const char *path, lnt_config *c)
         (a->mechanism != LNT_TAYLOR || a->normalize != LNT_NORMALIZE_TAYLORSHIFT))
         return refuse(ctx, path, "learned_temperature needs mechanism taylor and normalize "
                                  "taylorshift");
+    if (a->mechanism == LNT_HYBRID && c->kind == LNT_ENCODER)
+        return refuse(ctx, path, "mechanism hybrid is causal; kind must be decoder");
     if (a->mechanism == LNT_TAYLOR && a->terms == 0)
         c->attention.terms = 3; /* 1 + x + x^2/2 is above 0: no denominator vanishes in training */
     if (c->coefficient_count && c->coefficient_count != c->attention.terms)
