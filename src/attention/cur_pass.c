@@ -10,6 +10,8 @@
 #include <omp.h>
 #include <string.h>
 
+#include "attention/laplace.h"
+
 enum { TQ = LNT_CUR_TILE_QUERIES, TK = LNT_CUR_TILE_KEYS };
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -207,7 +209,7 @@ static void activate(const lnt_run *run, const cur_scratch *s, double *u)
         double *row = u + i * s->Mp, max = -INFINITY, sum = 0;
         if (cur_is_laplace(run->p)) {
             for (size_t j = 0; j < s->M; j++)
-                row[j] = erfc((sqrt(0.5) - row[j]) * sqrt(2 * M_PI)) / 2;
+                row[j] = laplace(row[j]);
             continue;
         }
         for (size_t j = 0; j < s->M; j++) max = row[j] > max ? row[j] : max;
@@ -272,9 +274,9 @@ void lnt_cur_laplace(real *x, real *slope, size_t ld, size_t rows, size_t width)
 {
     for (size_t r = 0; r < rows; r++)
         for (size_t c = 0; c < width; c++) {
-            const double z = ((double)x[r * ld + c] - sqrt(0.5)) * sqrt(2 * M_PI);
-            x[r * ld + c] = (real)(erfc(-z) / 2);
-            if (slope) slope[r * ld + c] = (real)(sqrt(2) * exp(-z * z));
+            const double score = (double)x[r * ld + c];
+            x[r * ld + c] = (real)laplace(score);
+            if (slope) slope[r * ld + c] = (real)laplace_slope(score);
         }
 }
 

@@ -63,6 +63,7 @@ static const lnt_field model_fields[] = {
     FLAG("tied", tied),
     WHOLE(averages, 0, LNT_EMA_HIDDEN),
     WHOLE(values, 0, 1 << 18),
+    FLAG("distance_bias", distance_bias),
     REAL(dropout, 0, 0.95),
     REAL(drop_path, 0, 0.95),
     CHOICE("input", input, input_word),
@@ -194,10 +195,36 @@ static lnt_status check_attention(lnt_ctx *ctx, const char *path, lnt_config *c)
     return LNT_OK;
 }
 
+/* Exact attention of MEGA, where the library's softmax is not it. */
+static bool is_full(const lnt_config *c)
+{
+    return c->averages && c->attention.mechanism == LNT_SOFTMAX &&
+           (c->distance_bias || c->attention.activation == LNT_ACTIVATION_LAPLACE);
+}
+
+static lnt_status check_scores(lnt_ctx *ctx, const char *path, lnt_config *c)
+{
+    const bool laplace = c->attention.activation == LNT_ACTIVATION_LAPLACE;
+    const lnt_mechanism mechanism = c->attention.mechanism;
+    if (laplace && mechanism != LNT_CUR && !is_full(c))
+        return refuse(ctx, path, "attention.activation laplace is for mechanism cur, or for softmax "
+                                 "in blocks with averages");
+    if (c->distance_bias && mechanism != LNT_SOFTMAX)
+        return lnt_fail(ctx, LNT_ERR_FORMAT,
+                        LNT_FILE_FMT ": model: distance_bias needs mechanism softmax; %s never has "
+                                     "all scores, so none can be added to",
+                        path, lnt_mechanism_name(mechanism));
+    if (laplace && c->averages && isnan(c->attention.scale))
+        c->attention.scale = 1 / (double)c->length; /* as MEGA has it: weights have no sum */
+    return LNT_OK;
+}
+
 static lnt_status check_mega(lnt_ctx *ctx, const char *path, lnt_config *c)
 {
-    if (!c->averages && !c->values) return LNT_OK;
-    if (!c->averages) return refuse(ctx, path, "values is for blocks with averages");
+    if (!c->averages && c->values) return refuse(ctx, path, "values is for blocks with averages");
+    if (!c->averages && c->distance_bias)
+        return refuse(ctx, path, "distance_bias is for blocks with averages");
+    if (!c->averages) return LNT_OK;
     if (c->values == 0) c->values = 2 * c->dim;
     if (c->values % c->heads)
         return lnt_fail(ctx, LNT_ERR_FORMAT,
@@ -215,6 +242,7 @@ lnt_status lnt_config_resolve(lnt_ctx *ctx, const char *path, lnt_config *config
 {
     lnt_status status = check_heads(ctx, path, config);
     if (!status) status = check_mega(ctx, path, config);
+    if (!status) status = check_scores(ctx, path, config);
     if (!status) status = check_ends(ctx, path, config);
     if (!status) status = check_attention(ctx, path, config);
     if (config->ff == 0) config->ff = 4 * config->dim;
@@ -233,6 +261,15 @@ void lnt_config_write(lnt_json_text *out, const lnt_config *config)
     lnt_json_put(out, "}");
 }
 
+static lnt_full_shape full_shape(const lnt_config *c)
+{
+    const double scale = c->attention.scale;
+    return (lnt_full_shape){ .used = is_full(c),
+                             .laplace = c->attention.activation == LNT_ACTIVATION_LAPLACE,
+                             .reach = c->distance_bias ? (size_t)c->length : 0,
+                             .scale = isnan(scale) ? 1 / sqrt((double)c->head_dim) : scale };
+}
+
 lnt_block_shape lnt_config_block(const lnt_config *c)
 {
     return (lnt_block_shape){ .dim = (size_t)c->dim,
@@ -248,6 +285,7 @@ lnt_block_shape lnt_config_block(const lnt_config *c)
                               .temperature = c->learned_temperature != 0,
                               .averages = (size_t)c->averages,
                               .values = (size_t)c->values,
+                              .full = full_shape(c),
                               .dropout = c->dropout,
                               .drop_path = c->drop_path };
 }

@@ -40,6 +40,7 @@ typedef struct lnt_config {
     int activation, norm, post, position, embedding, tied;
     int64_t averages; /* MEGA: moving averages in a channel; 0: a plain transformer */
     int64_t values;   /* MEGA: width of the values of all heads; 0: twice dim */
+    int distance_bias; /* MEGA: a learned bias of scores by distance, up to length */
     double dropout, drop_path;
     int input, output;       /* these are the task's to set */
     int64_t inputs, outputs; /* words in and out, or features, or classes */

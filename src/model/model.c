@@ -86,7 +86,7 @@ static lnt_status check_forward(const lnt_model *model, const int32_t *tokens, i
     if (!tokens || !logits || batch < 1 || length < 1)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT,
                         "tokens and logits must be given, batch and length be at least 1");
-    if (c->position == LNT_POSITION_LEARNED && length > c->length)
+    if ((c->position == LNT_POSITION_LEARNED || c->distance_bias) && length > c->length)
         return lnt_fail(ctx, LNT_ERR_SHAPE, "length is %lld, the model has learned %lld positions",
                         (long long)length, (long long)c->length);
     for (int64_t i = 0; i < batch * length; i++)

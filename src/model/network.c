@@ -56,6 +56,9 @@ static void lay_out(lnt_network *net, lnt_arena *arena)
     if (c->position == LNT_POSITION_SINUSOIDAL) net->place = take(arena, net->length, dim);
     net->attention.temperature = lnt_arena_take(arena, heads, sizeof(double));
     net->attention.dtemperature = lnt_arena_take(arena, heads, sizeof(double));
+    if (net->shape.full.used)
+        net->attention.scores = take(arena, net->backward ? 2 * net->length : net->length,
+                                     lnt_full_row(net->length));
 }
 
 static lnt_status open_plan(lnt_network *net)
@@ -86,7 +89,7 @@ lnt_status lnt_network_open(lnt_ctx *ctx, const lnt_config *config, const lnt_la
     lnt_status status = lnt_arena_open(ctx, &counting, "a model's activations", &out->memory);
     if (status) return status;
     lay_out(out, &out->memory);
-    if (!states) status = open_plan(out);
+    if (!states && !out->shape.full.used) status = open_plan(out);
     if (status) lnt_network_close(out);
     return status;
 }

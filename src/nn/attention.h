@@ -4,6 +4,8 @@
 
 #include "nn/layer.h"
 
+#define lnt_attention LNT_REAL_NAME(lnt_attention)
+
 /* The heads of a token are [q of all heads, k of all kv heads, v of all kv heads]. */
 typedef struct lnt_attention {
     lnt_plan *plan;   /* whole sequences; or */
@@ -11,6 +13,7 @@ typedef struct lnt_attention {
     size_t heads, kv_heads, dim;
     bool learned; /* the temperature is a parameter */
     double *temperature, *dtemperature; /* [heads] of scratch, with `learned` */
+    real *scores;                       /* scratch of nn/full.h, where that attends */
 } lnt_attention;
 
 static inline size_t lnt_attention_width(const lnt_attention *a)

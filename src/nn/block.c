@@ -131,7 +131,7 @@ static lnt_status forward_mega(const lnt_block_shape *s, const lnt_attention *at
     const lnt_mega_shape mega = lnt_block_mega(s);
     norm(s, pass, w, LNT_BLOCK_NORM1_GAIN, x, kept->first, kept->stat1);
     const lnt_status status =
-        lnt_mega_forward(pass->ctx, &mega, attention->plan, pass->lengths, w + LNT_BLOCK_MEGA, x,
+        lnt_mega_forward(pass->ctx, &mega, attention, pass->lengths, w + LNT_BLOCK_MEGA, x,
                          kept->first, &kept->mega, kept->middle, pass->batch, pass->length);
     if (status) return status;
     norm(s, pass, w, LNT_BLOCK_NORM2_GAIN, kept->middle, kept->second, kept->stat2);
@@ -251,7 +251,7 @@ static lnt_status backward_mega(const lnt_block_shape *s, const lnt_attention *a
     feed_back(s, pass, w, g, kept->second, kept, room, branch_grad(s, pass, 1, grad, room->dim));
     norm_back(s, pass, w, g, LNT_BLOCK_NORM2_GAIN, kept->middle, kept->stat2, room->dim, grad, true);
     const lnt_status status =
-        lnt_mega_backward(pass->ctx, &mega, attention->plan, pass->lengths, w + LNT_BLOCK_MEGA,
+        lnt_mega_backward(pass->ctx, &mega, attention, pass->lengths, w + LNT_BLOCK_MEGA,
                           g + LNT_BLOCK_MEGA, x, kept->first, &kept->mega, &room->mega, grad,
                           room->dim, pass->batch, pass->length);
     if (status) return status;

@@ -39,6 +39,7 @@ typedef struct lnt_block_shape {
     double dropout, drop_path;
     size_t averages; /* in a channel: gated attention of MEGA is the first branch; 0: it is not */
     size_t values;   /* of all heads, with averages */
+    lnt_full_shape full; /* with averages; heads and widths follow from the rest */
 } lnt_block_shape;
 
 lnt_mega_shape lnt_block_mega(const lnt_block_shape *shape);

@@ -16,8 +16,12 @@ static lnt_param matrix(const char *name, size_t in, size_t out, double gain)
 
 lnt_mega_shape lnt_block_mega(const lnt_block_shape *s)
 {
+    lnt_full_shape full = s->full;
+    full.heads = s->heads;
+    full.dim = s->head_dim;
+    full.values = s->values / s->heads;
     return (lnt_mega_shape){ .dim = s->dim, .heads = s->heads, .head_dim = s->head_dim,
-                             .values = s->values, .hidden = s->averages };
+                             .values = s->values, .hidden = s->averages, .full = full };
 }
 
 /* Parameters of attention, which MEGA has in its own way. */

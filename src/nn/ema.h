@@ -1,4 +1,4 @@
-/* nn/ema.h - the damped moving average of MEGA, several in every channel. */
+/* nn/ema.h - the damped moving average of MEGA, several in every channel, both ways. */
 #ifndef LNT_NN_EMA_H
 #define LNT_NN_EMA_H
 
@@ -10,7 +10,7 @@
 #define lnt_ema_backward LNT_REAL_NAME(lnt_ema_backward)
 
 typedef struct lnt_ema_weights {
-    const real *delta, *alpha, *beta, *gamma; /* [width,hidden] */
+    const real *delta, *alpha, *beta, *gamma; /* [2,width,hidden]: of the past, of the future */
     const real *omega;                        /* [width] */
 } lnt_ema_weights;
 
@@ -20,13 +20,13 @@ typedef struct lnt_ema_grads {
 
 enum { LNT_EMA_HIDDEN = 64 }; /* at most */
 
-/* x, y [batch,length,width].  h [batch,width,hidden] is what is remembered: read before the first
- * token and written after the last; NULL: start from 0. */
-void lnt_ema_forward(const lnt_ctx *ctx, const lnt_ema_weights *w, const real *x, real *y, real *h,
-                     size_t batch, size_t length, size_t width, size_t hidden);
-/* From 0.  dx overwritten; scratch [threads of ctx, length, hidden]. */
-void lnt_ema_backward(const lnt_ctx *ctx, const lnt_ema_weights *w, const real *x, const real *dy,
-                      real *dx, const lnt_ema_grads *g, real *scratch, size_t batch, size_t length,
-                      size_t width, size_t hidden);
+/* x, y [batch,length,width]; lengths [batch], NULL: full.  No average sees padding, whose y is 0. */
+void lnt_ema_forward(const lnt_ctx *ctx, const lnt_ema_weights *w, const real *x,
+                     const int64_t *lengths, real *y, size_t batch, size_t length, size_t width,
+                     size_t hidden);
+/* dx overwritten; scratch [threads of ctx, length, hidden]. */
+void lnt_ema_backward(const lnt_ctx *ctx, const lnt_ema_weights *w, const real *x,
+                      const int64_t *lengths, const real *dy, real *dx, const lnt_ema_grads *g,
+                      real *scratch, size_t batch, size_t length, size_t width, size_t hidden);
 
 #endif

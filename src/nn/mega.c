@@ -3,9 +3,9 @@
  *     v = silu(x' W_v),  m = silu(EMA(x')),  u = s(m W_u),  z = silu(m W_z),  r = silu(m W_r)
  *     q, k = z gain_i + bias_i,   h = silu(m W_h + (attend(q, k, v) r) W_a),   y = x + u (h - x)
  *
- * over any mechanism; without MEGA's bias by distance, which no mechanism takes: the moving average
- * tells what is near.  Dense products are 2 n dim (2 values + 2 dim + heads head_dim + values)
- * operations forward. */
+ * over any mechanism; or over nn/full.c, which has MEGA's bias by distance.  With the mechanisms the
+ * moving average alone tells what is near.  Dense products are 2 n dim (2 values + 2 dim +
+ * heads head_dim + values) operations forward. */
 #include "nn/mega.h"
 
 #include "nn/activation.h"
@@ -157,24 +157,34 @@ static void branch(const lnt_ctx *ctx, lnt_act kind, real *const *w, int param,
     lnt_act_forward(ctx, kind, before, after, n, out);
 }
 
-lnt_status lnt_mega_forward(lnt_ctx *ctx, const lnt_mega_shape *s, lnt_plan *plan,
-                            const int64_t *lengths, real *const *w, const real *x,
-                            const real *normed, const lnt_mega_kept *k, real *y, size_t batch,
-                            size_t length)
+static lnt_status attend(const lnt_ctx *ctx, const lnt_mega_shape *s,
+                         const lnt_attention *attention, const int64_t *lengths, real *const *w,
+                         const lnt_mega_kept *k, size_t batch, size_t length)
+{
+    const lnt_attn_io io = make_io(s, k, lengths, batch, length);
+    if (!s->full.used) return lnt_plan_forward(attention->plan, &io);
+    lnt_full_forward(ctx, &s->full, k->qk, k->value, w[LNT_MEGA_DISTANCE], lengths,
+                     attention->scores, k->attended, batch, length);
+    return LNT_OK;
+}
+
+lnt_status lnt_mega_forward(lnt_ctx *ctx, const lnt_mega_shape *s,
+                            const lnt_attention *attention, const int64_t *lengths,
+                            real *const *w, const real *x, const real *normed,
+                            const lnt_mega_kept *k, real *y, size_t batch, size_t length)
 {
     const size_t n = batch * length, dim = s->dim, values = s->values;
     const size_t shared = s->heads * s->head_dim;
     const lnt_ema_weights ema = ema_of(w);
     branch(ctx, LNT_ACT_SILU, w, LNT_MEGA_VALUE, normed, k->value_in, k->value, n, dim, values);
-    lnt_ema_forward(ctx, &ema, normed, k->average, NULL, batch, length, dim, s->hidden);
+    lnt_ema_forward(ctx, &ema, normed, lengths, k->average, batch, length, dim, s->hidden);
     lnt_act_forward(ctx, LNT_ACT_SILU, k->average, k->smooth, n, dim);
     branch(ctx, LNT_ACT_SIGMOID, w, LNT_MEGA_GATE, k->smooth, k->gate_in, k->gate, n, dim, dim);
     branch(ctx, LNT_ACT_SILU, w, LNT_MEGA_SHARED, k->smooth, k->shared_in, k->shared, n, dim,
            shared);
     branch(ctx, LNT_ACT_SILU, w, LNT_MEGA_RESET, k->smooth, k->reset_in, k->reset, n, dim, values);
     make_qk(ctx, k->shared, w[LNT_MEGA_QK_GAIN], w[LNT_MEGA_QK_BIAS], k->qk, n, shared);
-    const lnt_attn_io io = make_io(s, k, lengths, batch, length);
-    const lnt_status status = lnt_plan_forward(plan, &io);
+    const lnt_status status = attend(ctx, s, attention, lengths, w, k, batch, length);
     if (status) return status;
     multiply(ctx, k->passed, k->attended, k->reset, n * values);
     lnt_dense_forward(ctx, k->smooth, w[LNT_MEGA_CANDIDATE], w[LNT_MEGA_CANDIDATE_BIAS],
@@ -206,10 +216,16 @@ static void branch_back(const back *b, lnt_act kind, int param, const real *x,
     if (own) add(b->ctx, dx, own, b->n * in);
 }
 
-static lnt_status attend_back(const lnt_mega_shape *s, lnt_plan *plan, const int64_t *lengths,
+static lnt_status attend_back(const back *b, const lnt_mega_shape *s,
+                              const lnt_attention *attention, const int64_t *lengths,
                               const lnt_mega_kept *k, const real *dout, real *dqk, real *dv,
                               size_t batch, size_t length)
 {
+    if (s->full.used) {
+        lnt_full_backward(b->ctx, &s->full, k->qk, k->value, b->w[LNT_MEGA_DISTANCE], lengths, dout,
+                          attention->scores, dqk, dv, b->g[LNT_MEGA_DISTANCE], batch, length);
+        return LNT_OK;
+    }
     const lnt_attn_io io = make_io(s, k, lengths, batch, length);
     const size_t shared = s->heads * s->head_dim, each = s->values / s->heads;
     const lnt_attn_grads grads = {
@@ -219,14 +235,14 @@ static lnt_status attend_back(const lnt_mega_shape *s, lnt_plan *plan, const int
         .dk = view(dqk, 2 * shared, shared, s->heads, s->head_dim, batch, length),
         .dv = view(dv, s->values, 0, s->heads, each, batch, length)
     };
-    return lnt_plan_backward(plan, &io, &grads);
+    return lnt_plan_backward(attention->plan, &io, &grads);
 }
 
-lnt_status lnt_mega_backward(lnt_ctx *ctx, const lnt_mega_shape *s, lnt_plan *plan,
-                             const int64_t *lengths, real *const *w, real *const *g, const real *x,
-                             const real *normed, const lnt_mega_kept *k,
-                             const lnt_mega_scratch *room, real *grad, real *dnormed, size_t batch,
-                             size_t length)
+lnt_status lnt_mega_backward(lnt_ctx *ctx, const lnt_mega_shape *s,
+                             const lnt_attention *attention, const int64_t *lengths,
+                             real *const *w, real *const *g, const real *x, const real *normed,
+                             const lnt_mega_kept *k, const lnt_mega_scratch *room, real *grad,
+                             real *dnormed, size_t batch, size_t length)
 {
     const size_t n = batch * length, dim = s->dim, values = s->values;
     const size_t shared = s->heads * s->head_dim;
@@ -244,7 +260,7 @@ lnt_status lnt_mega_backward(lnt_ctx *ctx, const lnt_mega_shape *s, lnt_plan *pl
     multiply(ctx, dattended, dpassed, k->reset, n * values);
     multiply(ctx, dpassed, dpassed, k->attended, n * values); /* now that of the reset */
     const lnt_status status =
-        attend_back(s, plan, lengths, k, dattended, room->qk, dvalue, batch, length);
+        attend_back(&b, s, attention, lengths, k, dattended, room->qk, dvalue, batch, length);
     if (status) return status;
     qk_back(ctx, k->shared, w[LNT_MEGA_QK_GAIN], room->qk, room->shared, g[LNT_MEGA_QK_GAIN],
             g[LNT_MEGA_QK_BIAS], n, shared);
@@ -256,8 +272,8 @@ lnt_status lnt_mega_backward(lnt_ctx *ctx, const lnt_mega_shape *s, lnt_plan *pl
     branch_back(&b, LNT_ACT_SIGMOID, LNT_MEGA_GATE, k->smooth, k->gate_in, dgate, dsmooth, own, dim,
                 dim);
     lnt_act_backward(ctx, LNT_ACT_SILU, k->average, dsmooth, dsmooth, n, dim);
-    lnt_ema_backward(ctx, &ema, normed, dsmooth, dnormed, &dema, room->past, batch, length, dim,
-                     s->hidden);
+    lnt_ema_backward(ctx, &ema, normed, lengths, dsmooth, dnormed, &dema, room->past, batch, length,
+                     dim, s->hidden);
     branch_back(&b, LNT_ACT_SILU, LNT_MEGA_VALUE, normed, k->value_in, dvalue, dnormed, own, dim,
                 values);
     return LNT_OK;

@@ -4,12 +4,13 @@
 
 #include "core/arena.h"
 #include "nn/attention.h"
+#include "nn/full.h"
 #include "nn/param.h"
 
 enum {
     LNT_MEGA_VALUE,
     LNT_MEGA_VALUE_BIAS,
-    LNT_MEGA_DELTA, /* of the moving average, as in nn/ema.h */
+    LNT_MEGA_DELTA, /* of the moving averages, as in nn/ema.h */
     LNT_MEGA_ALPHA,
     LNT_MEGA_BETA,
     LNT_MEGA_GAMMA,
@@ -25,12 +26,14 @@ enum {
     LNT_MEGA_ATTENDED,
     LNT_MEGA_QK_GAIN, /* [2,heads dim] */
     LNT_MEGA_QK_BIAS,
+    LNT_MEGA_DISTANCE, /* [heads,2 reach - 1] */
     LNT_MEGA_PARAMS
 };
 
 typedef struct lnt_mega_shape {
     size_t dim, heads, head_dim, values; /* values: of all heads */
-    size_t hidden;                       /* averages in a channel */
+    size_t hidden;                       /* averages in a channel, of past and future each */
+    lnt_full_shape full;
 } lnt_mega_shape;
 
 lnt_param lnt_mega_param(const lnt_mega_shape *shape, int i);
@@ -66,14 +69,16 @@ void lnt_mega_room(lnt_arena *arena, const lnt_mega_shape *shape, size_t n, size
                    size_t threads, lnt_mega_scratch *out);
 
 /* normed = norm(x), y [n,dim]; w [LNT_MEGA_PARAMS].  y = x + u (h - x). */
-lnt_status lnt_mega_forward(lnt_ctx *ctx, const lnt_mega_shape *shape, lnt_plan *plan,
-                            const int64_t *lengths, real *const *w, const real *x,
-                            const real *normed, const lnt_mega_kept *kept, real *y, size_t batch,
+lnt_status lnt_mega_forward(lnt_ctx *ctx, const lnt_mega_shape *shape,
+                            const lnt_attention *attention, const int64_t *lengths,
+                            real *const *w, const real *x, const real *normed,
+                            const lnt_mega_kept *kept, real *y, size_t batch,
                             size_t length);
 /* grad comes in as that of y and goes out as that of x; dnormed [n,dim] is overwritten; g added to. */
-lnt_status lnt_mega_backward(lnt_ctx *ctx, const lnt_mega_shape *shape, lnt_plan *plan,
-                             const int64_t *lengths, real *const *w, real *const *g, const real *x,
-                             const real *normed, const lnt_mega_kept *kept,
+lnt_status lnt_mega_backward(lnt_ctx *ctx, const lnt_mega_shape *shape,
+                             const lnt_attention *attention, const int64_t *lengths,
+                             real *const *w, real *const *g, const real *x, const real *normed,
+                             const lnt_mega_kept *kept,
                              const lnt_mega_scratch *scratch, real *grad, real *dnormed,
                              size_t batch, size_t length);
 

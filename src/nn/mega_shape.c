@@ -14,6 +14,19 @@ static lnt_param matrix(const char *name, size_t in, size_t out, double deviatio
                         .deviation = deviation };
 }
 
+/* Of the past, and of the future. */
+static lnt_param averages(const char *name, const lnt_mega_shape *s, double deviation)
+{
+    return (lnt_param){ .name = name, .rank = 3, .shape = { 2, s->dim, s->hidden },
+                        .deviation = deviation };
+}
+
+static lnt_param distance(const lnt_mega_shape *s)
+{
+    if (!s->full.reach) return (lnt_param){ 0 };
+    return matrix("distance.bias", s->heads, lnt_full_distances(&s->full), 0.02, false);
+}
+
 static lnt_param dense(const char *name, size_t in, size_t out)
 {
     return matrix(name, in, out, 1 / sqrt((double)in), true);
@@ -27,10 +40,10 @@ lnt_param lnt_mega_param(const lnt_mega_shape *s, int i)
     switch (i) {
     case LNT_MEGA_VALUE: return dense("value.weight", s->dim, s->values);
     case LNT_MEGA_VALUE_BIAS: return vector("value.bias", s->values, 0);
-    case LNT_MEGA_DELTA: return matrix("ema.delta", s->dim, s->hidden, 0.2, false);
-    case LNT_MEGA_ALPHA: return matrix("ema.alpha", s->dim, s->hidden, 0.2, false);
-    case LNT_MEGA_BETA: return matrix("ema.beta", s->dim, s->hidden, 1, false);
-    case LNT_MEGA_GAMMA: return matrix("ema.gamma", s->dim, s->hidden, 1, false);
+    case LNT_MEGA_DELTA: return averages("ema.delta", s, 0.2);
+    case LNT_MEGA_ALPHA: return averages("ema.alpha", s, 0.2);
+    case LNT_MEGA_BETA: return averages("ema.beta", s, 1);
+    case LNT_MEGA_GAMMA: return averages("ema.gamma", s, 1);
     case LNT_MEGA_OMEGA: return vector("ema.omega", s->dim, 1);
     case LNT_MEGA_GATE: return dense("gate.weight", s->dim, s->dim);
     case LNT_MEGA_GATE_BIAS: return vector("gate.bias", s->dim, 0);
@@ -43,6 +56,7 @@ lnt_param lnt_mega_param(const lnt_mega_shape *s, int i)
     case LNT_MEGA_ATTENDED: return dense("attended.weight", s->values, s->dim);
     case LNT_MEGA_QK_GAIN: return gain;
     case LNT_MEGA_QK_BIAS: return matrix("qk.bias", 2, shared, 0, false);
+    case LNT_MEGA_DISTANCE: return distance(s);
     default: return (lnt_param){ 0 };
     }
 }

@@ -22,6 +22,7 @@ typedef struct fixture {
     double *w[LNT_BLOCK_PARAMS], *g[LNT_BLOCK_PARAMS];
     double *x, *grad, *r, *turn;
     double temperature[8], dtemperature[8];
+    double scores[2 * N * LNT_PAD];
     lnt_arena memory;
     lnt_block_kept kept;
     lnt_block_scratch scratch;
@@ -48,7 +49,7 @@ static void open_attention(fixture *f, lnt_attn_desc desc)
     f->attention = (lnt_attention){ .heads = f->shape.heads, .kv_heads = f->shape.kv_heads,
                                     .dim = f->shape.head_dim, .learned = f->shape.temperature,
                                     .temperature = f->temperature,
-                                    .dtemperature = f->dtemperature };
+                                    .dtemperature = f->dtemperature, .scores = f->scores };
     assert_ok(f->ctx, lnt_plan_create(f->ctx, &desc, &f->attention.plan));
 }
 
@@ -216,11 +217,48 @@ static void gated_attention_has_the_right_gradients_over_every_mechanism(void **
     }
 }
 
+static void gated_attention_with_a_bias_by_distance_has_the_right_gradients(void **state)
+{
+    (void)state;
+    const int64_t lengths[B] = { 3, N };
+    for (int laplace = 0; laplace < 2; laplace++) {
+        fixture f;
+        lnt_block_shape shape = shape_of(4);
+        const lnt_attn_desc desc = describe(LNT_SOFTMAX, 0);
+        shape.averages = 3;
+        shape.values = 20;
+        shape.full = (lnt_full_shape){ .used = true, .laplace = laplace, .reach = N, .scale = 0.5 };
+        open_fixture(&f, shape, &desc, lengths);
+        check(&f, laplace ? "laplace" : "softmax");
+        close_fixture(&f);
+    }
+}
+
+/* A plan attends through q and k of the same numbers: without a bias the two roads agree. */
+static void gated_attention_without_a_bias_is_that_of_the_library(void **state)
+{
+    (void)state;
+    const int64_t lengths[B] = { 3, N };
+    fixture plan, full;
+    lnt_block_shape shape = shape_of(4);
+    const lnt_attn_desc desc = describe(LNT_SOFTMAX, 0);
+    shape.averages = 3;
+    shape.values = 20;
+    open_fixture(&plan, shape, &desc, lengths);
+    shape.full = (lnt_full_shape){ .used = true, .scale = 0.5 }; /* 1 / sqrt(head_dim) */
+    open_fixture(&full, shape, &desc, lengths);
+    assert_true(fabs(loss(&plan) - loss(&full)) < 1e-12);
+    close_fixture(&plan);
+    close_fixture(&full);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_mechanism_has_the_right_gradients_in_a_block),
         cmocka_unit_test(gated_attention_has_the_right_gradients_over_every_mechanism),
+        cmocka_unit_test(gated_attention_with_a_bias_by_distance_has_the_right_gradients),
+        cmocka_unit_test(gated_attention_without_a_bias_is_that_of_the_library),
         cmocka_unit_test(a_learned_temperature_has_the_right_gradient),
         cmocka_unit_test(every_activation_and_norm_has_the_right_gradients),
         cmocka_unit_test(dropped_branches_and_padded_batches_have_the_right_gradients),

@@ -10,7 +10,6 @@
 #include "nn/conv.h"
 #include "nn/dense.h"
 #include "nn/dropout.h"
-#include "nn/ema.h"
 #include "nn/embedding.h"
 #include "nn/norm.h"
 #include "nn/position.h"
@@ -209,49 +208,6 @@ static void a_causal_convolution_sees_no_later_token(void **state)
     bench_close(&t);
 }
 
-static lnt_ema_weights ema_weights(const bench *t, const double *w)
-{
-    const size_t size = t->in * (size_t)t->kind;
-    return (lnt_ema_weights){ w, w + size, w + 2 * size, w + 3 * size, t->b };
-}
-
-static void run_ema(bench *t)
-{
-    const lnt_ema_weights w = ema_weights(t, t->w);
-    lnt_ema_forward(t->ctx, &w, t->x, t->y, NULL, t->batch, t->length, t->in, (size_t)t->kind);
-}
-
-static void moving_averages_have_the_right_gradients(void **state)
-{
-    (void)state;
-    const size_t width = 6, hidden = 3, size = width * hidden;
-    bench t = bench_new(2, 9, width, width, 4 * size, width);
-    t.kind = (int)hidden;
-    t.run = run_ema;
-    t.extra = zero_doubles((size_t)lnt_ctx_threads(t.ctx) * t.length * hidden);
-    const lnt_ema_weights w = ema_weights(&t, t.w);
-    const lnt_ema_grads g = { t.dw, t.dw + size, t.dw + 2 * size, t.dw + 3 * size, t.db };
-    lnt_ema_backward(t.ctx, &w, t.x, t.r, t.dx, &g, t.extra, t.batch, t.length, width, hidden);
-    bench_check(&t, "moving average");
-    bench_close(&t);
-}
-
-static void a_moving_average_in_two_parts_is_the_whole(void **state)
-{
-    (void)state;
-    bench t = bench_new(1, 9, 4, 4, 4 * 8, 4);
-    t.kind = 2;
-    run_ema(&t);
-    double *parts = zero_doubles(t.ys), *h = zero_doubles(8);
-    const lnt_ema_weights w = ema_weights(&t, t.w);
-    lnt_ema_forward(t.ctx, &w, t.x, parts, h, 1, 5, 4, 2);
-    lnt_ema_forward(t.ctx, &w, t.x + 20, parts + 20, h, 1, 4, 4, 2);
-    for (size_t i = 0; i < t.ys; i++) assert_true(fabs(parts[i] - t.y[i]) < 1e-14);
-    free(parts);
-    free(h);
-    bench_close(&t);
-}
-
 static void embedding_and_positions_have_the_right_gradients(void **state)
 {
     (void)state;
@@ -342,8 +298,6 @@ int main(void)
         cmocka_unit_test(activations_are_their_formulas_and_survive_large_numbers),
         cmocka_unit_test(convolution_has_the_right_gradients),
         cmocka_unit_test(a_causal_convolution_sees_no_later_token),
-        cmocka_unit_test(moving_averages_have_the_right_gradients),
-        cmocka_unit_test(a_moving_average_in_two_parts_is_the_whole),
         cmocka_unit_test(embedding_and_positions_have_the_right_gradients),
         cmocka_unit_test(a_rotation_depends_on_the_distance_and_turns_back),
         cmocka_unit_test(dropout_keeps_the_mean_and_draws_the_same_again),

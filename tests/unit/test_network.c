@@ -144,6 +144,44 @@ static void classifiers_have_the_right_gradients(void **state)
     close_fixture(&f);
 }
 
+#define MEGA "{\"kind\":\"encoder\",\"output\":\"class\",\"dim\":8,\"layers\":2,\"heads\":2," \
+             "\"length\":6,\"averages\":2,\"position\":\"none\","
+
+static void mega_is_a_configuration_and_so_is_mega_over_cur(void **state)
+{
+    (void)state;
+    static const char *const configs[] = {
+        MEGA "\"distance_bias\":true}",
+        MEGA "\"distance_bias\":true,\"attention\":{\"activation\":\"laplace\"}}",
+        MEGA "\"attention\":{\"mechanism\":\"cur\",\"landmarks\":3}}",
+        MEGA "\"attention\":{\"mechanism\":\"cur\",\"landmarks\":3,\"activation\":\"laplace\"}}",
+    };
+    const int64_t lengths[B] = { 4, N };
+    for (int i = 0; i < COUNT_OF(configs); i++) {
+        fixture f;
+        open_fixture(&f, configs[i]);
+        f.in.lengths = lengths;
+        check(&f, configs[i]);
+        close_fixture(&f);
+    }
+}
+
+/* With as many landmarks as tokens CUR is exact: both roads take the scores by 1 / length. */
+static void mega_over_all_landmarks_is_mega_with_laplace(void **state)
+{
+    (void)state;
+    fixture cur, full;
+    open_fixture(&cur, MEGA "\"attention\":{\"mechanism\":\"cur\",\"landmarks\":6,"
+                            "\"activation\":\"laplace\"}}");
+    open_fixture(&full, MEGA "\"attention\":{\"activation\":\"laplace\"}}");
+    assert_int_equal(cur.layout.size, full.layout.size);
+    memcpy(full.weights, cur.weights, cur.layout.size * sizeof *cur.weights);
+    assert_true(full.config.attention.scale == 1.0 / 6);
+    assert_true(fabs(run(&cur, false) - run(&full, false)) < 1e-9);
+    close_fixture(&cur);
+    close_fixture(&full);
+}
+
 static void a_network_over_features_has_the_right_gradients(void **state)
 {
     (void)state;
@@ -158,17 +196,23 @@ static void padding_does_not_reach_the_answer(void **state)
 {
     (void)state;
     const int64_t lengths[B] = { 4, 3 };
-    fixture f;
-    open_fixture(&f, "{\"kind\":\"encoder\",\"output\":\"class\",\"dim\":8,\"layers\":2,\"heads\":2,"
-                     "\"length\":6}");
-    f.in.lengths = lengths;
-    const double before = run(&f, false);
-    f.tokens[4] = (f.tokens[4] + 1) % V;
-    f.tokens[N + 3] = (f.tokens[N + 3] + 1) % V;
-    assert_true(run(&f, false) == before);
-    f.tokens[3] = (f.tokens[3] + 1) % V;
-    assert_true(run(&f, false) != before);
-    close_fixture(&f);
+    static const char *const configs[] = {
+        "{\"kind\":\"encoder\",\"output\":\"class\",\"dim\":8,\"layers\":2,\"heads\":2,\"length\":6}",
+        MEGA "\"distance_bias\":true}",
+        MEGA "\"attention\":{\"mechanism\":\"cur\",\"landmarks\":3}}",
+    };
+    for (int i = 0; i < COUNT_OF(configs); i++) {
+        fixture f;
+        open_fixture(&f, configs[i]);
+        f.in.lengths = lengths;
+        const double before = run(&f, false);
+        f.tokens[4] = (f.tokens[4] + 1) % V;
+        f.tokens[N + 3] = (f.tokens[N + 3] + 1) % V;
+        assert_true(run(&f, false) == before);
+        f.tokens[3] = (f.tokens[3] + 1) % V;
+        assert_true(run(&f, false) != before);
+        close_fixture(&f);
+    }
 }
 
 static void a_config_reads_back_as_it_was_written(void **state)
@@ -210,6 +254,10 @@ static void what_cannot_be_is_refused_in_a_sentence(void **state)
         { "{\"attention\":{\"learned_temperature\":true}}", "needs mechanism taylor" },
         { "{\"averages\":2}", "averages need an encoder" },
         { "{\"values\":16}", "values is for blocks with averages" },
+        { "{\"distance_bias\":true}", "distance_bias is for blocks with averages" },
+        { MEGA "\"distance_bias\":true,\"attention\":{\"mechanism\":\"cur\"}}",
+          "distance_bias needs mechanism softmax; cur never has all scores" },
+        { "{\"attention\":{\"activation\":\"laplace\"}}", "laplace is for mechanism cur, or for" },
         { "[]", "model must be an object" },
     };
     lnt_ctx *ctx = context_new(1, NULL);
@@ -225,6 +273,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(decoders_have_the_right_gradients),
         cmocka_unit_test(classifiers_have_the_right_gradients),
+        cmocka_unit_test(mega_is_a_configuration_and_so_is_mega_over_cur),
+        cmocka_unit_test(mega_over_all_landmarks_is_mega_with_laplace),
         cmocka_unit_test(a_network_over_features_has_the_right_gradients),
         cmocka_unit_test(padding_does_not_reach_the_answer),
         cmocka_unit_test(a_config_reads_back_as_it_was_written),
