@@ -155,6 +155,9 @@ typedef struct lnt_step_report {
 } lnt_step_report;
 
 LNT_API LNT_MUST_CHECK lnt_status lnt_trainer_step(lnt_trainer *trainer, lnt_step_report *report);
+/* How long the products of dense layers in one step take without the rest of it, by the same routine:
+ * the bound that the time of a step is held against.  Changes nothing that a step reads. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_trainer_time_products(lnt_trainer *trainer, double *seconds);
 /* On examples kept from training; batches 0: all there are. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_trainer_evaluate(lnt_trainer *trainer, int64_t batches,
                                                        lnt_score_report *report);

@@ -204,6 +204,10 @@ static int run(const options *o)
     if (opt_given(o, OPT_STUDY)) return study_run(o);
     if (opt_given(o, OPT_SVG))
         return fail_usage("--svg needs --study; see 'linnet bench --help' for those there are");
+    static const option_id trained[] = { OPT_TASK, OPT_CONFIG, OPT_DATA };
+    for (int i = 0; i < 3; i++)
+        if (opt_given(o, trained[i]))
+            return fail_usage("%s needs --study training", option_name(trained[i]));
     if (opt_given(o, OPT_MECHANISM)) return bench_one(o);
     const option_id problem = options_first_problem(o);
     if (problem != OPTION_COUNT)

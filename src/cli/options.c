@@ -43,7 +43,7 @@ typedef struct option_row {
     const char *name; /* without the dashes */
     char letter;      /* the short form, 0: none */
     option_kind kind;
-    const char *argument; /* its name in the help; choices name themselves */
+    const char *argument; /* its name in the help; NULL: the choices themselves */
     int commands;
     int mechanisms; /* bits; those that take it */
     bool problem;   /* describes what is computed, not how or where to */
@@ -194,7 +194,7 @@ static const option_row table[OPTION_COUNT] = {
                     .help = "to compute in (f32; attend: that of Q); train: of the file (f32)" },
     [OPT_PASS] = { "pass", 0, KIND_CHOICE, NULL, CMD_PLAN | CMD_BENCH, .problem = true,
                    .choice = pass_choice, .help = "which pass (forward)" },
-    [OPT_STUDY] = { "study", 0, KIND_CHOICE, NULL, CMD_BENCH, .choice = study_name,
+    [OPT_STUDY] = { "study", 0, KIND_CHOICE, "NAME", CMD_BENCH, .choice = study_name,
                     .help = "an experiment of the papers; see above" },
     [OPT_ALGORITHM] = { "algorithm", 0, KIND_TEXT, "NAME", SHAPED, .problem = true,
                         .help = "use this one instead of the planner's choice" },
@@ -216,10 +216,11 @@ static const option_row table[OPTION_COUNT] = {
                      .help = "where the result goes (.npy; images: .png)" },
     [OPT_SVG] = { "svg", 0, KIND_TEXT, "FILE", CMD_BENCH | CMD_DEMO,
                   .help = "draw a picture too (bench: of a --study); needs gnuplot" },
-    [OPT_TASK] = { "task", 0, KIND_TEXT, "NAME", CMD_TRAIN, .help = "what to learn" },
-    [OPT_CONFIG] = { "config", 0, KIND_TEXT, "FILE", CMD_TRAIN,
+    [OPT_TASK] = { "task", 0, KIND_TEXT, "NAME", CMD_TRAIN | CMD_BENCH, .problem = true,
+                   .help = "what to learn; bench: --study training (copy)" },
+    [OPT_CONFIG] = { "config", 0, KIND_TEXT, "FILE", CMD_TRAIN | CMD_BENCH, .problem = true,
                      .help = "model, training and task as JSON (the task's own recipe)" },
-    [OPT_DATA] = { "data", 0, KIND_TEXT, "PATH", MODELS,
+    [OPT_DATA] = { "data", 0, KIND_TEXT, "PATH", MODELS | CMD_BENCH, .problem = true,
                    .help = "what the task reads; generate: images to complete" },
     [OPT_OUT] = { "out", 0, KIND_TEXT, "DIR", CMD_TRAIN,
                   .help = "where the model, its checkpoint, log and curve go" },
@@ -555,8 +556,8 @@ void options_help(const command *cmd, FILE *to)
         const option_row *row = &table[id];
         char left[160], words[128] = "";
         if (!(row->commands & cmd->bit)) continue;
-        if (row->choice) join_choices(row, "|", words, sizeof words);
-        else if (row->argument) snprintf(words, sizeof words, "%s", row->argument);
+        if (row->argument) snprintf(words, sizeof words, "%s", row->argument);
+        else if (row->choice) join_choices(row, "|", words, sizeof words);
         const int width = snprintf(left, sizeof left, "  %s%.1s%s--%s%s%s", row->letter ? "-" : "",
                                    row->letter ? &row->letter : "", row->letter ? ", " : "",
                                    row->name, *words ? " " : "", words);

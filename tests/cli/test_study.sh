@@ -9,7 +9,7 @@ expect() { npy expect stdout.txt "${1//$'\n'/ }"; }
 
 # The help knows them all.
 succeeds "$LINNET" bench --help
-names="recovery sizes taylorshift costs packing heads context memory accumulation crossover cur"
+names="recovery sizes taylorshift costs packing heads context memory accumulation crossover cur training"
 for name in $names; do grep -q "^  $name " stdout.txt || wrong "$name is not in the help"; done
 awk 'length > 100 { exit 1 }' stdout.txt || wrong "the help is wider than 100 columns"
 
@@ -140,6 +140,24 @@ expect 'len(lines) == 28 and all(m["relative_error"] < 2e-6 for m in lines)'
 expect '[m["length"] for m in lines[::7]] == [160, 320, 480, 640]'
 expect 'all(lines[k]["workspace_bytes"] == lines[k + 21]["workspace_bytes"] for k in (1, 2, 3))'
 expect 'all(lines[k]["workspace_bytes"] < lines[k + 21]["workspace_bytes"] for k in (4, 5, 6))'
+
+# A step of training beside its products, for what a model of that kind can have.
+cat >tiny.json <<'END'
+{"model": {"dim": 16, "layers": 1, "heads": 2, "length": 8}, "train": {"batch": 2}}
+END
+succeeds study training --config tiny.json --mechanism linear --json
+npy json stdout.txt study=text mechanism=text parameters=whole tokens=whole seconds=number \
+    products_seconds=number tokens_per_second=number products_tokens_per_second=number ratio=number
+expect 'len(lines) == 1 and m["mechanism"] == "linear" and m["tokens"] == 16'
+expect '0 < m["products_seconds"] < m["seconds"]'
+expect 'abs(m["ratio"] * m["products_seconds"] / m["seconds"] - 1) < 1e-9'
+study training --config tiny.json --json >stdout.txt 2>stderr.txt || wrong "$(cat stderr.txt)"
+grep -q 'cur: .* kind must be encoder' stderr.txt || wrong "cur: $(cat stderr.txt)"
+expect '{m["mechanism"] for m in lines} >= {"softmax", "linear", "taylor"}'
+fails 1 "kind must be encoder" study training --config tiny.json --mechanism cur
+fails 1 "missing.json" study training --config missing.json
+fails 2 "--config does not apply to --study costs" study costs --config tiny.json
+fails 2 "--config needs --study training" "$LINNET" bench --config tiny.json
 
 # Wrong usage.
 fails 2 "--study: 'speed' is not one of recovery, sizes" study speed

@@ -97,6 +97,31 @@ static void a_run_that_was_interrupted_ends_with_the_same_bits(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+static void timing_the_products_changes_nothing_that_a_step_reads(void **state)
+{
+    (void)state;
+    write_text("small.json", small);
+    write_text("lists.json", lists);
+    static const lnt_mechanism mechanisms[] = { LNT_SOFTMAX, LNT_CUR };
+    for (int m = 0; m < COUNT_OF(mechanisms); m++) {
+        lnt_ctx *ctx = context_new(2, NULL);
+        lnt_trainer *a = start(ctx, lnt_mechanism_name(mechanisms[m]));
+        lnt_trainer *b = start(ctx, lnt_mechanism_name(mechanisms[m]));
+        for (int i = 0; i < 3; i++) {
+            double seconds = -1;
+            assert_ok(ctx, lnt_trainer_time_products(a, &seconds));
+            assert_true(seconds > 0);
+            run(ctx, a, 1);
+            run(ctx, b, 1);
+        }
+        assert_same_weights(a, b);
+        assert_refused(ctx, lnt_trainer_time_products(a, NULL), LNT_ERR_ARGUMENT, "seconds");
+        lnt_trainer_destroy(a);
+        lnt_trainer_destroy(b);
+        lnt_ctx_destroy(ctx);
+    }
+}
+
 static void the_loss_falls_and_the_test_shows_it(void **state)
 {
     (void)state;
@@ -268,6 +293,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_number_of_threads_trains_to_the_same_bits),
         cmocka_unit_test(a_run_that_was_interrupted_ends_with_the_same_bits),
+        cmocka_unit_test(timing_the_products_changes_nothing_that_a_step_reads),
         cmocka_unit_test(the_loss_falls_and_the_test_shows_it),
         cmocka_unit_test(every_optimizer_learns),
         cmocka_unit_test(a_trained_model_evaluates_as_its_trainer_did),

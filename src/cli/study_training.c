@@ -1,0 +1,146 @@
+/* cli/study_training.c - a step of training beside the dense products it cannot do without: with a
+ * product that is as fast as it gets, the rest of the step is what there is left to save. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "cli/clock.h"
+#include "cli/json.h"
+#include "cli/report.h"
+#include "cli/study.h"
+#include "cli/table.h"
+
+enum { ROUNDS = 9, MECHANISMS = 8 };
+static const double BUDGET = 5; /* seconds a mechanism, or three rounds */
+
+typedef struct speed {
+    const char *mechanism;
+    int64_t parameters, tokens; /* tokens: of a step */
+    double step, products;      /* seconds, medians */
+} speed;
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *values, int count)
+{
+    qsort(values, (size_t)count, sizeof *values, by_value);
+    return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
+}
+
+/* Steps and products by turns, so that whatever else the machine does meets both. */
+static int time_trainer(lnt_ctx *ctx, lnt_trainer *trainer, speed *out)
+{
+    double step[ROUNDS], products[ROUNDS];
+    lnt_trainer_info info = { .size = sizeof info };
+    lnt_step_report report = { .size = sizeof report };
+    if (lnt_trainer_describe(trainer, &info) || lnt_trainer_step(trainer, &report))
+        return fail_ctx(ctx);
+    const double begin = now_seconds();
+    int done = 0;
+    while (done < ROUNDS && (done < 3 || now_seconds() - begin < BUDGET)) {
+        const double start = now_seconds();
+        if (lnt_trainer_step(trainer, &report)) return fail_ctx(ctx);
+        step[done] = now_seconds() - start;
+        if (lnt_trainer_time_products(trainer, &products[done])) return fail_ctx(ctx);
+        progress(out->mechanism, ++done, ROUNDS);
+    }
+    progress_end();
+    out->parameters = info.parameters;
+    out->tokens = report.tokens;
+    out->step = median(step, done);
+    out->products = median(products, done);
+    return EXIT_OK;
+}
+
+static int measure_one(const options *o, lnt_ctx *ctx, const char *mechanism, bool asked,
+                       speed *out)
+{
+    const uint64_t seed = o->value[OPT_SEED].seed;
+    const lnt_train_request request = { .size = sizeof request,
+                                        .task = opt_given(o, OPT_TASK) ? opt_text(o, OPT_TASK)
+                                                                       : "copy",
+                                        .config = opt_text(o, OPT_CONFIG),
+                                        .data = opt_text(o, OPT_DATA),
+                                        .mechanism = mechanism,
+                                        .seed = opt_given(o, OPT_SEED) ? &seed : NULL };
+    lnt_trainer *trainer;
+    *out = (speed){ .mechanism = mechanism, .step = NAN, .products = NAN };
+    if (lnt_trainer_create(ctx, &request, &trainer)) {
+        if (asked) return fail_ctx(ctx);
+        note("%s: %s", mechanism, lnt_ctx_error(ctx));
+        return EXIT_OK;
+    }
+    const int status = time_trainer(ctx, trainer, out);
+    lnt_trainer_destroy(trainer);
+    return status;
+}
+
+static void print_json(const speed *found, int count)
+{
+    for (int i = 0; i < count; i++) {
+        const speed *s = &found[i];
+        json line = json_begin(stdout);
+        json_text(&line, "study", "training");
+        json_text(&line, "mechanism", s->mechanism);
+        json_whole(&line, "parameters", s->parameters);
+        json_whole(&line, "tokens", s->tokens);
+        json_real(&line, "seconds", s->step);
+        json_real(&line, "products_seconds", s->products);
+        json_real(&line, "tokens_per_second", (double)s->tokens / s->step);
+        json_real(&line, "products_tokens_per_second", (double)s->tokens / s->products);
+        json_real(&line, "ratio", s->step / s->products);
+        json_end(&line);
+    }
+}
+
+static void print_table(const speed *found, int count)
+{
+    static const char *const headings[] = { "mechanism", "parameters", "tokens/s",
+                                            "products alone", "step / products", NULL };
+    table t;
+    char text[TABLE_CELL];
+    table_begin(&t, 1, headings);
+    for (int i = 0; i < count; i++) {
+        const speed *s = &found[i];
+        table_row(&t);
+        table_cell(&t, "%s", s->mechanism);
+        table_cell(&t, "%s", text_count((double)s->parameters, text, sizeof text));
+        table_cell(&t, "%s", text_count((double)s->tokens / s->step, text, sizeof text));
+        table_cell(&t, "%s", text_count((double)s->tokens / s->products, text, sizeof text));
+        table_cell(&t, "%.2f", s->step / s->products);
+    }
+    table_print(&t, stdout);
+    printf("\nA step is forward, backward and the optimiser; the products are those of its dense\n"
+           "layers, by the same routine, without attention or anything else.\n");
+}
+
+static int run(const options *o, lnt_ctx *ctx)
+{
+    speed found[MECHANISMS];
+    int count = 0, status = EXIT_OK;
+    if (opt_given(o, OPT_MECHANISM)) {
+        const lnt_mechanism asked = (lnt_mechanism)opt_whole(o, OPT_MECHANISM, 0);
+        status = measure_one(o, ctx, lnt_mechanism_name(asked), true, &found[count++]);
+    }
+    for (int m = 0; !opt_given(o, OPT_MECHANISM) && !status && count < MECHANISMS; m++) {
+        const char *name = lnt_mechanism_name((lnt_mechanism)m);
+        if (!name) break;
+        status = measure_one(o, ctx, name, m == 0, &found[count]);
+        if (isfinite(found[count].step)) count++;
+    }
+    if (status) return status;
+    if (opt_given(o, OPT_JSON)) print_json(found, count);
+    else print_table(found, count);
+    return EXIT_OK;
+}
+
+const study study_training = {
+    .name = "training",
+    .summary = "tokens/s of a training step beside those of its dense products alone",
+    .takes = { [OPT_TASK] = true, [OPT_CONFIG] = true, [OPT_DATA] = true, [OPT_MECHANISM] = true,
+               [OPT_SEED] = true },
+    .run = run,
+};
