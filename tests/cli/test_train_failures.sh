@@ -1,0 +1,180 @@
+#!/bin/bash
+# Training with bad input, damaged files and a full disk: exit 1, one sentence that names what is
+# wrong, and what was there before still there.
+. "$(dirname "$0")/support.sh"
+
+cat >copy.json <<'END'
+{"model": {"dim": 16, "layers": 1, "heads": 4, "length": 16},
+ "train": {"steps": 10, "batch": 4, "save_every": 5, "eval_batches": 1}}
+END
+train() { "$LINNET" train --task copy --config copy.json "$@"; }
+succeeds train --out one
+
+# ---- tasks, data and places ---------------------------------------------------------------------
+
+mkdir empty
+: >file
+echo 'x' >tiny.txt
+fails 1 "task 'chess' is not one of copy, text, listops" "$LINNET" train --task chess --out new
+fails 1 "holds a checkpoint; --resume goes on from it" train --out one
+fails 1 "makes its own data" train --data copy.json --out new
+fails 1 "task text needs data" "$LINNET" train --task text --out new
+fails 1 "missing.txt" "$LINNET" train --task text --data missing.txt --out new
+fails 1 "'empty': has no .txt file" "$LINNET" train --task text --data empty --out new
+fails 1 "too few for sequences" "$LINNET" train --task text --data tiny.txt --out new
+fails 1 "cannot read 'missing/" "$LINNET" train --task mnist --data missing --out new
+fails 1 "cannot read './" "$LINNET" train --task mnist-class --data . --out new
+fails 1 "cannot read 'missing'" "$LINNET" train --task speech --data missing --out new
+fails 1 "'empty': has no recordings" "$LINNET" train --task speech --data empty --out new
+fails 1 "cannot make" train --out no/such/place
+fails 1 "'file' is not a directory" train --out file
+fails 1 "checkpoint.safetensors" "$LINNET" train --out new --resume
+fails 1 "missing.safetensors" "$LINNET" eval missing.safetensors
+fails 1 "copy.json" "$LINNET" eval copy.json
+
+# ---- configs ------------------------------------------------------------------------------------
+
+# refused TASK CONFIG SENTENCE [OPTION...]
+refused() {
+    local task=$1 sentence=$3
+    printf '%s\n' "$2" >bad.json
+    shift 3
+    fails 1 "$sentence" "$LINNET" train --task "$task" --config bad.json --out new "$@"
+}
+
+fails 1 "missing.json" "$LINNET" train --task copy --config missing.json --out new
+refused copy '' "expected a value"
+refused copy '{"model": {"dim": 8}' "expected ',' or '}'"
+refused copy '[]' "must be an object"
+refused copy '{"model": []}' "must be an object"
+refused copy '{"modle": {}}' "an unknown key 'modle'; it takes model, train, task"
+refused copy '{"model": {"dmi": 8}}' "model has an unknown key 'dmi'"
+refused copy '{"train": {"stesp": 5}}' "train has an unknown key 'stesp'"
+refused copy '{"task": {"words": 3}}' "task has an unknown key 'words'; it takes symbols"
+refused copy '{"model": {"attention": {"term": 3}}}' "model.attention has an unknown key 'term'"
+refused copy '{"model": {"dim": 8, "dim": 16}}' "same key twice"
+
+refused copy '{"model": {"dim": "wide"}}' "model.dim must be a whole number"
+refused copy '{"model": {"dim": 1.5}}' "model.dim must be a whole number"
+refused copy '{"model": {"tied": 1}}' "model.tied must be true or false"
+refused copy '{"train": {"rate": "fast"}}' "train.rate must be a number"
+refused copy '{"train": {"rate": 1e999}}' "train.rate is inf, must be 0 to 10"
+refused copy '{"train": {"optimizer": "sgd"}}' "'sgd', must be one of adamw, radam, lamb"
+refused copy '{"model": {"attention": {"mechanism": "magic"}}}' "'magic', must be one of softmax"
+
+refused copy '{"model": {"dim": 10, "heads": 3}}' "must be a multiple of heads"
+refused copy '{"model": {"heads": 0}}' "model.heads is 0, must be 1 to"
+refused copy '{"model": {"heads": 8, "kv_heads": 3}}' "must divide heads"
+refused copy '{"model": {"length": 0}}' "model.length is 0, must be 1 to"
+refused copy '{"model": {"length": 2}}' "model.length is 2, must be at least 3"
+refused copy '{"model": {"layers": -1}}' "model.layers is -1, must be 1 to"
+refused copy '{"model": {"dim": 65536, "layers": 1024, "heads": 1}}' "memory"
+refused copy '{"model": {"kind": "encoder"}}' "kind must be decoder"
+refused copy '{"model": {"attention": {"mechanism": "cur"}}}' "kind must be encoder"
+refused copy '{"model": {"averages": 4}}' "averages need an encoder"
+refused copy '{"train": {"steps": 0}}' "train.steps is 0, must be 1 to"
+refused copy '{"train": {"batch": 0}}' "train.batch is 0, must be 1 to"
+refused copy '{"task": {"symbols": 0}}' "task.symbols is 0, must be 1 to"
+refused listops '{"task": {"shortest": 50, "longest": 20}}' "shortest is 50, must be at most longest"
+refused listops '{"model": {"kind": "decoder"}}' "kind must be encoder"
+refused text '{"task": {"tokenizer": "bpe", "vocabulary": 200}}' \
+    "task.vocabulary is 200, must be 257 to" --data tiny.txt
+refused text '{"task": {"held_out": 1.5}}' "task.held_out is 1.5, must be 0 to 1" --data tiny.txt
+absent new/checkpoint.safetensors new/model.safetensors
+
+# ---- damage -------------------------------------------------------------------------------------
+
+# A flipped bit in the length, along the header, at the ends and in the middle of every array, and in
+# the last byte: noticed, and the damaged file left as it is.
+cat >flip.py <<'END'
+import json, os, struct, sys
+data = open(sys.argv[1], "rb").read()
+start = 8 + struct.unpack("<Q", data[:8])[0]
+header = json.loads(data[8:start])
+arrays = [e["data_offsets"] for name, e in header.items() if name != "__metadata__"]
+places = {0, 3, 7, len(data) - 1} | set(range(8, start, int(sys.argv[2])))
+for first, last in arrays: places |= {start + first, start + (first + last) // 2, start + last - 1}
+for at in places:
+    flipped = bytearray(data)
+    flipped[at] ^= 1 << at % 8
+    open(os.path.join("flips", str(at)), "wb").write(flipped)
+END
+# damaged FILE STRIDE COMMAND...: which reads bad/FILE.
+damaged() {
+    local file=$1 at
+    rm -rf flips
+    mkdir flips
+    python3 flip.py "one/$file" "$2"
+    shift 2
+    for at in flips/*; do
+        cp "$at" "bad/$file"
+        fails 1 "bad/$file" "$@"
+        cmp -s "$at" "bad/$file" || wrong "$file, $at: the damaged file was changed"
+    done
+}
+mkdir bad
+damaged model.safetensors 151 "$LINNET" eval bad/model.safetensors --batches 1
+damaged checkpoint.safetensors 307 "$LINNET" train --out bad --resume --steps 11
+
+# Files cut short, made longer, or put in each other's place.
+for file in model checkpoint; do
+    size=$(wc -c <one/$file.safetensors)
+    for left in 0 5 8 100 $((size / 2)) $((size - 1)); do
+        head -c "$left" one/$file.safetensors >bad/$file.safetensors
+        if [ $file = model ]; then
+            fails 1 "bad/model.safetensors" "$LINNET" eval bad/model.safetensors
+        else
+            fails 1 "bad/checkpoint.safetensors" "$LINNET" train --out bad --resume --steps 11
+        fi
+    done
+done
+{ cat one/model.safetensors; echo more; } >bad/model.safetensors
+fails 1 "bad/model.safetensors" "$LINNET" eval bad/model.safetensors
+cp one/model.safetensors bad/checkpoint.safetensors
+fails 1 "is not a checkpoint of linnet" "$LINNET" train --out bad --resume --steps 11
+
+# ---- a full disk --------------------------------------------------------------------------------
+
+# full STEPS LIMIT SENTENCE: a limit on the size of files in kB plays the full disk.  The checkpoint
+# before is still there, and training goes on from it to the bits of a run that met no full disk.
+succeeds train --out whole --steps 20
+full() {
+    rm -rf full
+    cp -r one full
+    (
+        trap '' XFSZ
+        ulimit -f "$2"
+        status=0
+        "$LINNET" train --out full --resume --steps "$1" >stdout.txt 2>stderr.txt || status=$?
+        [ "$status" = 1 ] && [ "$(wc -l <stderr.txt)" = 1 ] && grep -q "$3" stderr.txt
+    ) || wrong "a full disk: $(cat stderr.txt)"
+    cmp one/checkpoint.safetensors full/checkpoint.safetensors || wrong "the checkpoint is damaged"
+    cmp one/model.safetensors full/model.safetensors || wrong "the model is damaged"
+    [ -z "$(find full -name '*.tmp*')" ] || wrong "temporary files: $(find full -name '*.tmp*')"
+    succeeds "$LINNET" train --out full --resume --steps 20
+    cmp whole/model.safetensors full/model.safetensors || wrong "not the same bits after a full disk"
+}
+size=$(wc -c <one/checkpoint.safetensors)
+full 20 $((size / 1024 - 1)) "checkpoint.safetensors" # all else would fit
+full 200 3 "log.jsonl"              # not even the log
+
+# A disk that is really full, where one may be mounted.
+mkdir disk
+if mount -t tmpfs -o size=200k tmpfs disk 2>/dev/null; then
+    # shellcheck disable=SC2154 # support.sh sets it
+    trap 'umount "$work/disk"; rm -rf "$work"' EXIT
+    cp -r one disk/run
+    dd if=/dev/zero of=disk/filler bs=4k count=1000 2>/dev/null || true
+    fails 1 "disk/run/" "$LINNET" train --out disk/run --resume --steps 200
+    cmp one/checkpoint.safetensors disk/run/checkpoint.safetensors || wrong "a full disk: damage"
+    rm disk/filler
+    succeeds "$LINNET" train --out disk/run --resume --steps 20
+    cmp whole/model.safetensors disk/run/model.safetensors || wrong "not the same bits"
+fi
+
+# Nowhere to say what was learned: the files are there, and the failure is told.
+cp -r one mute
+status=0
+"$LINNET" train --out mute --resume --steps 20 >/dev/full 2>stderr.txt || status=$?
+[ "$status" = 1 ] && [ "$(wc -l <stderr.txt)" = 1 ] || wrong "/dev/full: $(cat stderr.txt)"
+cmp whole/model.safetensors mute/model.safetensors || wrong "the model is not what was learned"
