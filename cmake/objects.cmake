@@ -9,7 +9,7 @@
 # A source that is compiled more than once puts LNT_ISA and the real type into the names it defines.
 # LNT_DOUBLE=1 makes the real type double.
 
-set(folders_once core io cpu attention plan nn model task train)
+set(folders_once core io cpu cuda attention plan nn model task train)
 set(algorithm_pattern "/attention/((softmax|linear|taylor|cur|hybrid)_[a-z0-9_]+|tile|direct|recurrent)\\.c$")
 
 set(layer_pattern "/(nn/[a-z0-9_]+|model/network)\\.c$")

@@ -88,6 +88,27 @@ LNT_API const char *lnt_isa_name(int index);
 /* 1 if this CPU can run it. */
 LNT_API int lnt_isa_available(int index);
 
+/* ---- devices ------------------------------------------------------------------------------- */
+
+/* Where plans made from this context run from now on: "cpu", "cuda", or "cuda:1" for the second GPU.
+ * A GPU needs the plug-in library liblinnet-cuda.so, beside liblinnet or where the system looks for
+ * libraries (or the file that LINNET_CUDA_LIBRARY names).  Before the first plan. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_ctx_set_device(lnt_ctx *ctx, const char *device);
+/* "cpu", or "cuda:0 (NVIDIA H200)". */
+LNT_API const char *lnt_ctx_device(const lnt_ctx *ctx);
+
+/* On a GPU, tensors of a run are views of its memory, runs go to a stream (a cudaStream_t; NULL: the
+ * default one) and return before they are done.  On the CPU these are plain memory and do nothing. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_ctx_set_stream(lnt_ctx *ctx, void *stream);
+LNT_API LNT_MUST_CHECK lnt_status lnt_ctx_synchronize(lnt_ctx *ctx);
+LNT_API LNT_MUST_CHECK lnt_status lnt_device_allocate(lnt_ctx *ctx, size_t bytes, void **out);
+LNT_API void lnt_device_release(lnt_ctx *ctx, void *memory, size_t bytes);
+/* to is the device's and from the host's, or the other way round; the first returns before it is done. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_device_write(lnt_ctx *ctx, void *to, const void *from,
+                                                   size_t bytes);
+LNT_API LNT_MUST_CHECK lnt_status lnt_device_read(lnt_ctx *ctx, void *to, const void *from,
+                                                  size_t bytes);
+
 /* ---- tensors ------------------------------------------------------------------------------- */
 
 typedef enum lnt_dtype { LNT_F32 = 0, LNT_F16 = 1, LNT_BF16 = 2, LNT_F64 = 3 } lnt_dtype;

@@ -115,6 +115,8 @@ lnt_status lnt_state_create(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_state *
 {
     if (!ctx || !out) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "ctx and out must not be NULL");
     *out = NULL;
+    if (ctx->device)
+        return lnt_fail(ctx, LNT_ERR_UNSUPPORTED, "states are on the cpu only, not on a GPU yet");
     lnt_attn_desc p;
     const lnt_status status = lnt_problem_resolve(ctx, desc, &p);
     return status ? status : lnt_state_make(ctx, &p, p.length_k, out);

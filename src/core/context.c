@@ -88,6 +88,7 @@ void lnt_ctx_create_error(const lnt_ctx_options *options, lnt_status status, cha
 void lnt_ctx_destroy(lnt_ctx *ctx)
 {
     if (!ctx) return;
+    if (ctx->device) ctx->device_close(ctx);
     const lnt_allocator allocator = ctx->allocator;
     allocator.release(allocator.user, ctx, sizeof *ctx);
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cpu/kernels.h"
+#include "cuda/device.h"
 #include "plan/clock.h"
 
 enum { ROUNDS = 100000, REPEATS = 20 };
@@ -26,6 +27,8 @@ static double fma_seconds(const lnt_ctx *ctx, lnt_dtype dtype, double *flops)
 lnt_status lnt_measure_flops(lnt_ctx *ctx, lnt_dtype dtype, double *gflops)
 {
     if (!ctx || !gflops) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "ctx and gflops must not be NULL");
+    const lnt_device *d = ctx->device;
+    if (d) return lnt_device_told(ctx, d->api->measure_flops(d->handle, dtype, gflops));
     double total = 0;
 #pragma omp parallel num_threads(ctx->threads) reduction(+ : total)
     {
@@ -55,6 +58,9 @@ lnt_status lnt_measure_bandwidth(lnt_ctx *ctx, size_t bytes, double *gbytes_per_
 {
     if (!ctx || !gbytes_per_second)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "ctx and gbytes_per_second must not be NULL");
+    const lnt_device *d = ctx->device;
+    if (d)
+        return lnt_device_told(ctx, d->api->measure_bandwidth(d->handle, bytes, gbytes_per_second));
     const lnt_kernels_f32 *ker = lnt_kernels_get_f32(ctx->isa);
     const size_t share = lnt_round_up(bytes / sizeof(float) / (size_t)ctx->threads + 1, LNT_PAD);
     size_t total;

@@ -10,6 +10,7 @@
 #include "attention/partial.h"
 #include "attention/state.h"
 #include "core/tensor.h"
+#include "plan/device_plan.h"
 #include "plan/planner.h"
 #include "plan/registry.h"
 
@@ -17,6 +18,7 @@ struct lnt_plan {
     lnt_engine engine;
     int index; /* in the registry */
     const lnt_algo *algo;
+    lnt_device_plan device; /* of a context with a GPU; the engine is empty then */
     int64_t nonpositive, divergent;
     double rank;
 };
@@ -36,7 +38,10 @@ lnt_status lnt_plan_create(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_plan **o
     lnt_plan *plan = lnt_allocate(ctx, sizeof *plan, "the plan");
     if (!plan) return LNT_ERR_MEMORY;
     *plan = (lnt_plan){ .index = index, .algo = lnt_registry_get(index, p.dtype) };
-    status = lnt_engine_open(ctx, &p, &plan->algo, 1, &plan->engine);
+    plan->engine.ctx = ctx;
+    plan->engine.p = p;
+    status = ctx->device ? lnt_device_plan_open(ctx, &p, &plan->device)
+                         : lnt_engine_open(ctx, &p, &plan->algo, 1, &plan->engine);
     if (status) {
         lnt_release(ctx, plan, sizeof *plan);
         return status;
@@ -49,7 +54,8 @@ void lnt_plan_destroy(lnt_plan *plan)
 {
     if (!plan) return;
     lnt_ctx *ctx = plan->engine.ctx;
-    lnt_engine_close(&plan->engine);
+    lnt_device_plan_close(ctx, &plan->device);
+    if (plan->engine.memory.base) lnt_engine_close(&plan->engine);
     lnt_release(ctx, plan, sizeof *plan);
 }
 
@@ -93,11 +99,20 @@ lnt_status lnt_plan_forward(lnt_plan *plan, const lnt_attn_io *io)
     int64_t sequences;
     const lnt_status status = check_io(plan, io, true, &sequences);
     if (status) return status;
+    if (plan->device.plan) return lnt_device_plan_forward(plan->engine.ctx, &plan->device, io);
     lnt_run run = lnt_engine_run(&plan->engine, io, sequences);
     plan->algo->forward(&run);
     lnt_state_advance(io, sequences);
     keep_reports(plan, &run);
     return LNT_OK;
+}
+
+/* What a GPU does not do yet. */
+static lnt_status check_host(const lnt_plan *plan, const char *what)
+{
+    if (!plan->device.plan) return LNT_OK;
+    return lnt_fail(plan->engine.ctx, LNT_ERR_UNSUPPORTED, "%s: not on %s yet, only on the cpu", what,
+                    plan->engine.ctx->device->name);
 }
 
 static lnt_status check_partial(lnt_plan *plan, const lnt_attn_io *io, const lnt_partial *partial)
@@ -140,7 +155,8 @@ lnt_status lnt_plan_partial(lnt_plan *plan, const lnt_attn_io *io, const lnt_par
 {
     if (!plan) return LNT_ERR_ARGUMENT;
     int64_t sequences;
-    lnt_status status = check_io(plan, io, false, &sequences);
+    lnt_status status = check_host(plan, "partial");
+    if (!status) status = check_io(plan, io, false, &sequences);
     if (!status) status = check_partial(plan, io, partial);
     if (status) return status;
     lnt_run run = lnt_engine_run(&plan->engine, io, sequences);
@@ -195,7 +211,8 @@ lnt_status lnt_plan_backward(lnt_plan *plan, const lnt_attn_io *io, const lnt_at
 {
     if (!plan) return LNT_ERR_ARGUMENT;
     int64_t sequences;
-    lnt_status status = check_io(plan, io, false, &sequences);
+    lnt_status status = check_host(plan, "backward");
+    if (!status) status = check_io(plan, io, false, &sequences);
     if (!status) status = check_grads(plan, io, grads, sequences);
     if (status) return status;
     lnt_run run = lnt_engine_run(&plan->engine, io, sequences);
@@ -205,7 +222,14 @@ lnt_status lnt_plan_backward(lnt_plan *plan, const lnt_attn_io *io, const lnt_at
     return LNT_OK;
 }
 
-int64_t lnt_plan_nonpositive(const lnt_plan *plan) { return plan ? plan->nonpositive : 0; }
+int64_t lnt_plan_nonpositive(const lnt_plan *plan)
+{
+    int64_t counted = 0;
+    if (!plan) return 0;
+    if (!plan->device.plan) return plan->nonpositive;
+    return lnt_device_plan_nonpositive(plan->engine.ctx, &plan->device, &counted) ? -1 : counted;
+}
+
 int64_t lnt_plan_divergent(const lnt_plan *plan) { return plan ? plan->divergent : 0; }
 double lnt_plan_rank(const lnt_plan *plan) { return plan ? plan->rank : 0; }
 

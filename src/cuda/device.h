@@ -1,0 +1,18 @@
+/* cuda/device.h - a GPU as the core sees it: the plug-in that was opened, and a device of it. */
+#ifndef LNT_CUDA_DEVICE_H
+#define LNT_CUDA_DEVICE_H
+
+#include "core/context.h"
+#include "cuda/plugin.h"
+
+typedef struct lnt_device {
+    void *library; /* as dlopen gave it */
+    const lnt_cuda_api *api;
+    lnt_cuda_device *handle;
+    char name[300]; /* "cuda:0 (NVIDIA H200)" */
+} lnt_device;
+
+/* LNT_OK, or the status with the plug-in's sentence as the context's. */
+lnt_status lnt_device_told(lnt_ctx *ctx, lnt_status status);
+
+#endif
