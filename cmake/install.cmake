@@ -6,6 +6,9 @@ set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/linnet)
 install(TARGETS linnet linnet_static EXPORT linnet-targets
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+if(linnet_cuda_built)
+    install(TARGETS linnet_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
 install(TARGETS linnet_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(FILES include/linnet.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY include/linnet DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The shared library exports exactly the functions that linnet.h and its parts in linnet/ declare with
-# LNT_API, and needs nothing but the C library, libm and OpenMP.
+# LNT_API, and needs nothing but the C library, libm, libdl and OpenMP.
 #
 #     tools/check-exports.sh liblinnet.so linnet.h
 set -euo pipefail
@@ -25,7 +25,7 @@ done < <(comm -13 <(echo "$declared") <(echo "$exported"))
 
 # The dynamic loader and the compiler's run-time library (libgcc_s) come with the C library.
 while read -r needed; do
-    [[ $needed =~ ^(libc|libm|libgomp|libomp|libgcc_s|ld-linux[-a-z0-9_]*)\.so ]] ||
+    [[ $needed =~ ^(libc|libm|libdl|libgomp|libomp|libgcc_s|ld-linux[-a-z0-9_]*)\.so ]] ||
         { bad=1; echo "$library needs $needed"; }
 done < <(readelf -d "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p')
 

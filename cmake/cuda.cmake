@@ -1,0 +1,43 @@
+# The plug-in for NVIDIA GPUs, liblinnet-cuda.so: built where there is nvcc, opened at run time by a
+# library that needs neither.  LINNET_CUDA=ON makes a missing nvcc an error, OFF leaves it out.
+#
+# Machine code for two targets: 9.0a, whose tensor-core instructions nothing else has, and 8.0, which
+# all GPUs of the 8 series run; others that are newer compile its PTX when they load it.
+set(LINNET_CUDA AUTO CACHE STRING "Build the GPU plug-in: AUTO (where nvcc is found), ON or OFF")
+set_property(CACHE LINNET_CUDA PROPERTY STRINGS AUTO ON OFF)
+if(NOT LINNET_CUDA MATCHES "^(AUTO|ON|OFF)$")
+    message(FATAL_ERROR "LINNET_CUDA is '${LINNET_CUDA}', must be AUTO, ON or OFF")
+endif()
+
+set(linnet_cuda_built FALSE)
+if(LINNET_CUDA STREQUAL "OFF" OR (LINNET_CUDA STREQUAL "AUTO" AND
+                                  (CMAKE_CROSSCOMPILING OR LINNET_SANITIZE)))
+    return()
+endif()
+
+find_program(LINNET_NVCC nvcc PATHS /usr/local/cuda/bin)
+if(NOT LINNET_NVCC)
+    if(LINNET_CUDA STREQUAL "ON")
+        message(FATAL_ERROR "LINNET_CUDA is ON, and nvcc is neither in PATH nor in /usr/local/cuda/bin")
+    endif()
+    return()
+endif()
+
+set(CMAKE_CUDA_COMPILER ${LINNET_NVCC})
+if(NOT CMAKE_CUDA_ARCHITECTURES)
+    set(CMAKE_CUDA_ARCHITECTURES 80 90a-real)
+endif()
+set(CMAKE_CUDA_RUNTIME_LIBRARY Static) # no CUDA library to find, but the driver
+enable_language(CXX)
+enable_language(CUDA)
+
+file(GLOB cuda_sources CONFIGURE_DEPENDS src/cuda/*.cu src/cuda/*.cc)
+add_library(linnet_cuda MODULE ${cuda_sources})
+set_target_properties(linnet_cuda PROPERTIES OUTPUT_NAME linnet-cuda
+                      CXX_STANDARD 17 CUDA_STANDARD 17 CUDA_STANDARD_REQUIRED ON
+                      CXX_VISIBILITY_PRESET hidden CUDA_VISIBILITY_PRESET hidden)
+target_include_directories(linnet_cuda PRIVATE include src)
+target_compile_options(linnet_cuda PRIVATE
+    $<$<COMPILE_LANGUAGE:CUDA>:-O3 -Xcompiler=-Wall,-Wextra>
+    $<$<COMPILE_LANGUAGE:CXX>:-O3 -Wall -Wextra>)
+set(linnet_cuda_built TRUE)
