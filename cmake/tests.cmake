@@ -62,6 +62,31 @@ foreach(label unit property)
     endforeach()
 endforeach()
 
+# Plug-ins for a machine without a GPU: one that computes on the CPU, and three that must be refused.
+add_library(linnet_plugin_fake MODULE tests/plugin/fake.c)
+target_link_libraries(linnet_plugin_fake PRIVATE linnet_static)
+foreach(fault REFUSES OTHER NONE)
+    add_library(linnet_plugin_${fault} MODULE tests/plugin/wrong.c)
+    target_compile_definitions(linnet_plugin_${fault} PRIVATE ${fault})
+    target_include_directories(linnet_plugin_${fault} PRIVATE include)
+endforeach()
+foreach(kind fake REFUSES OTHER NONE)
+    target_include_directories(linnet_plugin_${kind} PRIVATE src)
+    target_compile_options(linnet_plugin_${kind} PRIVATE -fopenmp ${linnet_warnings})
+    string(TOUPPER ${kind} upper)
+    target_compile_definitions(unit_test_plugin PRIVATE
+                               PLUGIN_${upper}="$<TARGET_FILE:linnet_plugin_${kind}>")
+    add_dependencies(unit_test_plugin linnet_plugin_${kind})
+endforeach()
+# The same test twice: on a GPU, which says SKIP where there is none, and on the fake one.
+set_tests_properties(property/test_device PROPERTIES SKIP_RETURN_CODE 77)
+set(scratch ${PROJECT_BINARY_DIR}/scratch/property_test_device_fake)
+file(MAKE_DIRECTORY ${scratch})
+add_test(NAME property/test_device_on_the_fake_plugin COMMAND property_test_device
+         WORKING_DIRECTORY ${scratch})
+set_tests_properties(property/test_device_on_the_fake_plugin PROPERTIES LABELS property TIMEOUT 900
+                     ENVIRONMENT "LINNET_CUDA_PLUGIN=$<TARGET_FILE:linnet_plugin_fake>")
+
 add_executable(linnet_isas tools/isas.c)
 target_link_libraries(linnet_isas PRIVATE linnet_static)
 

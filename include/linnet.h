@@ -90,24 +90,41 @@ LNT_API int lnt_isa_available(int index);
 
 /* ---- devices ------------------------------------------------------------------------------- */
 
-/* Where plans made from this context run from now on: "cpu", "cuda", or "cuda:1" for the second GPU.
- * A GPU needs the plug-in library liblinnet-cuda.so, beside liblinnet or where the system looks for
- * libraries (or the file that LINNET_CUDA_LIBRARY names).  Before the first plan. */
+/* Where the plans and states of a context are and run: "cpu", as every context begins, "cuda", or
+ * "cuda:1" for the second GPU.  While the context has none of them.  A GPU needs the plug-in library
+ * liblinnet-cuda.so: the file that LINNET_CUDA_PLUGIN names; else the one beside this library; else
+ * where the system looks for libraries. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_ctx_set_device(lnt_ctx *ctx, const char *device);
-/* "cpu", or "cuda:0 (NVIDIA H200)". */
-LNT_API const char *lnt_ctx_device(const lnt_ctx *ctx);
+LNT_API const char *lnt_ctx_device(const lnt_ctx *ctx); /* "cpu" or "cuda:0" */
 
-/* On a GPU, tensors of a run are views of its memory, runs go to a stream (a cudaStream_t; NULL: the
- * default one) and return before they are done.  On the CPU these are plain memory and do nothing. */
+/* On a GPU the tensors of a run, and the arrays of lengths, are in its memory; a run goes to the
+ * context's stream (a cudaStream_t; NULL: the default one) and returns before it is done.  It
+ * allocates nothing, waits for nothing and may be captured into a graph; a plan or state runs on one
+ * stream at a time. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_ctx_set_stream(lnt_ctx *ctx, void *stream);
+/* Waits for what is on the stream. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_ctx_synchronize(lnt_ctx *ctx);
+
+/* Memory of the context's device, for those who have no CUDA of their own; on "cpu", plain memory. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_device_allocate(lnt_ctx *ctx, size_t bytes, void **out);
 LNT_API void lnt_device_release(lnt_ctx *ctx, void *memory, size_t bytes);
-/* to is the device's and from the host's, or the other way round; the first returns before it is done. */
+/* Copies to the device, and from it; both wait until it is done. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_device_write(lnt_ctx *ctx, void *to, const void *from,
                                                    size_t bytes);
 LNT_API LNT_MUST_CHECK lnt_status lnt_device_read(lnt_ctx *ctx, void *to, const void *from,
                                                   size_t bytes);
+
+/* Of a GPU; on "cpu" only `name` is set, to the instruction set. */
+typedef struct lnt_device_info {
+    size_t size;              /* sizeof(lnt_device_info), set by the caller */
+    char name[256];           /* "NVIDIA H200" */
+    int major, minor;         /* compute capability */
+    int multiprocessors;
+    size_t memory_bytes, cache_bytes;
+    int driver, runtime;      /* CUDA versions, 1000 major + 10 minor */
+} lnt_device_info;
+
+LNT_API LNT_MUST_CHECK lnt_status lnt_device_describe(lnt_ctx *ctx, lnt_device_info *info);
 
 /* ---- tensors ------------------------------------------------------------------------------- */
 
@@ -313,6 +330,15 @@ LNT_API LNT_MUST_CHECK lnt_status lnt_state_remove(lnt_state *state, const lnt_t
 /* dst becomes the state of dst's tokens followed by src's; not of hybrid. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_state_merge(lnt_state *dst, const lnt_state *src);
 LNT_API LNT_MUST_CHECK lnt_status lnt_state_fork(const lnt_state *state, lnt_state **out);
+/* One sequence of `to` becomes one of `from`: another state of the same kind on the same device, or
+ * the same.  Not of a cache. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_state_copy(lnt_state *to, int64_t to_sequence,
+                                                 const lnt_state *from, int64_t from_sequence);
+/* On a GPU a state can be a pool: from now on sequence b of the tensors given is its sequence
+ * index[b].  index [count] is in the device's memory, stays the caller's and may be written between
+ * runs; its entries must differ.  NULL: 0, 1, 2 ... again. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_state_select(lnt_state *state, const int64_t *index,
+                                                   int64_t count);
 /* Forgets the tokens of one sequence; -1: of all. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_state_reset(lnt_state *state, int64_t sequence);
 /* Makes room, so that the next appends up to `tokens` in all allocate nothing. */
@@ -323,6 +349,7 @@ LNT_API LNT_MUST_CHECK lnt_status lnt_state_save(const lnt_state *state, const c
 LNT_API LNT_MUST_CHECK lnt_status lnt_state_load(lnt_ctx *ctx, const lnt_attn_desc *desc,
                                                  const char *path, lnt_state **out);
 
+/* Of a state on a GPU this and lnt_state_nonpositive wait for the stream; -1 if that fails. */
 LNT_API int64_t lnt_state_tokens(const lnt_state *state, int64_t sequence);
 /* Bytes of what is remembered, room for growth included, scratch not. */
 LNT_API size_t lnt_state_bytes(const lnt_state *state);
@@ -348,7 +375,8 @@ typedef struct lnt_plan lnt_plan;
 typedef struct lnt_attn_io {
     size_t size; /* sizeof(lnt_attn_io) */
     lnt_tensor q, k, v, out;
-    /* Padded batches: [batch] each, NULL: full.  Output rows past the length become 0. */
+    /* Padded batches: [batch] each, NULL: full.  Output rows past the length become 0.  On a GPU they
+     * are not checked. */
     const int64_t *lengths_q, *lengths_k;
     /* Packed sequences: batch is 1, sequence s is rows cu[s] .. cu[s+1]-1; [sequences + 1] each. */
     int64_t sequences;
@@ -417,7 +445,8 @@ LNT_API LNT_MUST_CHECK lnt_status lnt_partial_merge(lnt_ctx *ctx, const lnt_part
 LNT_API LNT_MUST_CHECK lnt_status lnt_partial_finish(lnt_ctx *ctx, const lnt_partial *partial,
                                                      double eps, const lnt_tensor *out);
 
-/* Rows of the last run whose denominator was not above zero, rows without any key aside. */
+/* Rows of the last run whose denominator was not above zero, rows without any key aside.  On a GPU:
+ * of all runs of the plan; waits for the stream, and is -1 if that fails. */
 LNT_API int64_t lnt_plan_nonpositive(const lnt_plan *plan);
 
 /* cur, of the last run: heads of sequences whose iterations diverged, so that they were done again
@@ -445,9 +474,11 @@ LNT_API LNT_MUST_CHECK lnt_status lnt_reference_row(lnt_ctx *ctx, const lnt_attn
                                                     const lnt_attn_io *io, int64_t b, int64_t h,
                                                     int64_t i, double *out);
 
-/* This machine, with the context's threads and ISA: fused multiply-adds in GFLOP/s on registers. */
+/* This machine, with the context's threads and ISA: fused multiply-adds in GFLOP/s on registers; on a
+ * GPU products of its tensor cores for bf16 and f16. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_measure_flops(lnt_ctx *ctx, lnt_dtype dtype, double *gflops);
-/* ... and GB/s, read + written, of updating `bytes` of memory in place over and over. */
+/* ... and GB/s, read + written, of updating `bytes` of memory in place over and over; on a GPU, of
+ * copying half of them to the other half. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_measure_bandwidth(lnt_ctx *ctx, size_t bytes,
                                                         double *gbytes_per_second);
 

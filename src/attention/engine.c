@@ -120,12 +120,17 @@ lnt_status lnt_engine_open(lnt_ctx *ctx, const lnt_attn_desc *resolved,
     if (resolved->pin)
         memcpy((int64_t *)(uintptr_t)out->p.pin, resolved->pin,
                (size_t)resolved->pins * sizeof *resolved->pin);
+    ctx->engines++;
     if (out->weights) status = draw_weights(out);
     if (status) lnt_engine_close(out);
     return status;
 }
 
-void lnt_engine_close(lnt_engine *engine) { lnt_arena_close(engine->ctx, &engine->memory); }
+void lnt_engine_close(lnt_engine *engine)
+{
+    engine->ctx->engines--;
+    lnt_arena_close(engine->ctx, &engine->memory);
+}
 
 lnt_run lnt_engine_run(const lnt_engine *engine, const lnt_attn_io *io, int64_t sequences)
 {

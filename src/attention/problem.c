@@ -274,7 +274,7 @@ bool lnt_problem_countable(const lnt_attn_desc *p) { return lnt_problem_width(p)
 
 lnt_sequence lnt_io_sequence(const lnt_attn_io *io, int64_t s)
 {
-    const int64_t before = io->state_in ? lnt_state_tokens(io->state_in, s) : 0;
+    const int64_t before = io->state_in ? lnt_state_before(io->state_in, s) : 0;
     if (io->sequences)
         return (lnt_sequence){ .b = 0,
                                .before = before,

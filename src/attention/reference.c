@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "attention/basis.h"
+#include "attention/device_state.h"
 #include "attention/feature.h"
 #include "attention/problem.h"
 #include "attention/reference_cur.h"
@@ -361,6 +362,8 @@ lnt_status lnt_reference_row(lnt_ctx *ctx, const lnt_attn_desc *desc, const lnt_
     if (!out) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "the reference: out is NULL");
     lnt_status status = lnt_problem_resolve(ctx, desc, &p);
     if (!status) status = lnt_io_check(ctx, &p, io, false, &sequences);
+    if (!status && io->state_in && lnt_state_on_device(io->state_in))
+        status = lnt_fail(ctx, LNT_ERR_ARGUMENT, "the reference: state_in is on a GPU");
     if (!status) status = check_index(ctx, "b", b, io->q.shape[0]);
     if (!status) status = check_index(ctx, "h", h, p.heads);
     if (!status) status = check_index(ctx, "i", i, io->q.shape[2]);

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "attention/device_state.h"
 #include "attention/feature.h"
 #include "core/tensor.h"
 
@@ -115,26 +116,41 @@ lnt_status lnt_state_create(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_state *
 {
     if (!ctx || !out) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "ctx and out must not be NULL");
     *out = NULL;
-    if (ctx->device)
-        return lnt_fail(ctx, LNT_ERR_UNSUPPORTED, "states are on the cpu only, not on a GPU yet");
     lnt_attn_desc p;
     const lnt_status status = lnt_problem_resolve(ctx, desc, &p);
-    return status ? status : lnt_state_make(ctx, &p, p.length_k, out);
+    if (status) return status;
+    return ctx->device ? lnt_device_state_make(ctx, &p, out)
+                       : lnt_state_make(ctx, &p, p.length_k, out);
 }
 
 void lnt_state_destroy(lnt_state *state)
 {
     if (!state) return;
     lnt_ctx *ctx = state->engine.ctx;
-    release_tensors(ctx, state->tensor, state->bytes);
-    lnt_release(ctx, state->tokens, (size_t)state->engine.p.batch * sizeof *state->tokens);
-    if (state->engine.memory.base) lnt_engine_close(&state->engine);
+    if (lnt_state_on_device(state)) {
+        lnt_device_state_close(state);
+    } else {
+        release_tensors(ctx, state->tensor, state->bytes);
+        lnt_release(ctx, state->tokens, (size_t)state->engine.p.batch * sizeof *state->tokens);
+        if (state->engine.memory.base) lnt_engine_close(&state->engine);
+    }
     lnt_release(ctx, state, sizeof *state);
+}
+
+static lnt_status fork_on_device(const lnt_state *state, lnt_state **out)
+{
+    lnt_status status = lnt_device_state_make(state->engine.ctx, &state->engine.p, out);
+    if (!status) status = lnt_device_state_fork(state, *out);
+    if (!status) return LNT_OK;
+    lnt_state_destroy(*out);
+    *out = NULL;
+    return status;
 }
 
 lnt_status lnt_state_fork(const lnt_state *state, lnt_state **out)
 {
     if (!state || !out) return LNT_ERR_ARGUMENT;
+    if (lnt_state_on_device(state)) return fork_on_device(state, out);
     const lnt_status status =
         lnt_state_make(state->engine.ctx, &state->engine.p, state->room, out);
     if (status) return status;
@@ -145,6 +161,56 @@ lnt_status lnt_state_fork(const lnt_state *state, lnt_state **out)
     memcpy((*out)->tokens, state->tokens,
            (size_t)state->engine.p.batch * sizeof *state->tokens);
     (*out)->nonpositive = state->nonpositive;
+    return LNT_OK;
+}
+
+static lnt_status check_sequence(const lnt_state *state, const char *name, int64_t sequence)
+{
+    if (sequence >= 0 && sequence < state->engine.p.batch) return LNT_OK;
+    return lnt_fail(state->engine.ctx, LNT_ERR_ARGUMENT, "%s is %lld, must be 0 to %lld", name,
+                    (long long)sequence, (long long)(state->engine.p.batch - 1));
+}
+
+lnt_status lnt_state_copy(lnt_state *to, int64_t to_sequence, const lnt_state *from,
+                          int64_t from_sequence)
+{
+    if (!to || !from) return LNT_ERR_ARGUMENT;
+    lnt_ctx *ctx = to->engine.ctx;
+    if (to->kind->grows)
+        return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
+                        "copy: the sequences of a softmax cache share their room; fork it");
+    lnt_status status = check_sequence(to, "to_sequence", to_sequence);
+    if (!status) status = check_sequence(from, "from_sequence", from_sequence);
+    if (!status) status = lnt_state_fits(ctx, "from", from, &to->engine.p, from->engine.p.batch);
+    if (!status && lnt_state_on_device(to) != lnt_state_on_device(from))
+        status = lnt_fail(ctx, LNT_ERR_ARGUMENT, "copy: one state is on a GPU and the other is not");
+    if (status) return status;
+    if (lnt_state_on_device(to))
+        return lnt_device_state_copy(to, to_sequence, from, from_sequence);
+    lnt_state_settle(to);
+    lnt_state_settle(from);
+    to->tokens[to_sequence] = from->tokens[from_sequence];
+    for (int i = 0; i < LNT_STATE_TENSORS; i++) {
+        const size_t share = to->bytes[i] / (size_t)to->engine.p.batch;
+        if (share) memmove((char *)to->tensor[i].data + (size_t)to_sequence * share,
+                           (char *)from->tensor[i].data + (size_t)from_sequence * share, share);
+    }
+    return LNT_OK;
+}
+
+lnt_status lnt_state_select(lnt_state *state, const int64_t *index, int64_t count)
+{
+    if (!state) return LNT_ERR_ARGUMENT;
+    lnt_ctx *ctx = state->engine.ctx;
+    const int64_t batch = state->engine.p.batch;
+    if (!lnt_state_on_device(state))
+        return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
+                        "select: on the cpu a state runs all its sequences, in their order");
+    if (index && (count < 0 || count > batch))
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "count is %lld, must be 0 to %lld", (long long)count,
+                        (long long)batch);
+    state->index = index;
+    state->selected = index ? count : batch;
     return LNT_OK;
 }
 
@@ -203,6 +269,7 @@ lnt_status lnt_state_reset(lnt_state *state, int64_t sequence)
         return lnt_fail(state->engine.ctx, LNT_ERR_ARGUMENT,
                         "sequence is %lld, must be 0 to %lld, or -1 for all", (long long)sequence,
                         (long long)(batch - 1));
+    if (lnt_state_on_device(state)) return lnt_device_state_reset(state, sequence);
     lnt_state_settle(state);
     for (int64_t b = 0; b < batch; b++) {
         if (sequence != -1 && b != sequence) continue;
@@ -222,7 +289,8 @@ static lnt_status check_tensor(const lnt_state *state, const char *name, const l
 {
     lnt_ctx *ctx = state->engine.ctx;
     const lnt_attn_desc *p = &state->engine.p;
-    const lnt_status status = lnt_tensor_expect(ctx, name, t, p->batch, heads, length, dim);
+    const int64_t batch = lnt_state_on_device(state) ? state->selected : p->batch;
+    const lnt_status status = lnt_tensor_expect(ctx, name, t, batch, heads, length, dim);
     if (status) return status;
     if (t->dtype != p->dtype)
         return lnt_fail(ctx, LNT_ERR_DTYPE, "%s: dtype is %s, the state's is %s", name,
@@ -254,6 +322,8 @@ lnt_status lnt_state_append(lnt_state *state, const lnt_tensor *k, const lnt_ten
 {
     if (!state) return LNT_ERR_ARGUMENT;
     lnt_status status = check_keys(state, k, v);
+    if (!status && lnt_state_on_device(state))
+        return lnt_device_state_run(state, NULL, k, v, NULL);
     if (!status) status = make_room(state, k->shape[2]);
     if (status) return status;
     state->kind->append(state, k, v, 1);
@@ -265,8 +335,10 @@ lnt_status lnt_state_query(lnt_state *state, const lnt_tensor *q, const lnt_tens
 {
     if (!state) return LNT_ERR_ARGUMENT;
     const lnt_status status = check_queries(state, q, out);
-    if (!status) state->kind->query(state, q, out);
-    return status;
+    if (status) return status;
+    if (lnt_state_on_device(state)) return lnt_device_state_run(state, q, NULL, NULL, out);
+    state->kind->query(state, q, out);
+    return LNT_OK;
 }
 
 lnt_status lnt_state_step(lnt_state *state, const lnt_tensor *q, const lnt_tensor *k,
@@ -278,6 +350,7 @@ lnt_status lnt_state_step(lnt_state *state, const lnt_tensor *q, const lnt_tenso
     if (!status && q->shape[2] != k->shape[2])
         status = lnt_fail(state->engine.ctx, LNT_ERR_SHAPE, "q: length is %lld, that of k is %lld",
                           (long long)q->shape[2], (long long)k->shape[2]);
+    if (!status && lnt_state_on_device(state)) return lnt_device_state_run(state, q, k, v, out);
     if (!status) status = make_room(state, k->shape[2]);
     if (status) return status;
     state->kind->step(state, q, k, v, out);
@@ -298,6 +371,9 @@ lnt_status lnt_state_remove(lnt_state *state, const lnt_tensor *k, const lnt_ten
         return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
                         "remove: the tokens that would come back into the window of a hybrid state "
                         "are not known any more");
+    if (lnt_state_on_device(state))
+        return lnt_fail(ctx, LNT_ERR_UNSUPPORTED, "remove: on the cpu only, not on %s",
+                        ctx->device->name);
     for (int64_t h = 0; p->decay && h < p->kv_heads; h++)
         if (p->decay[h] < 1)
             return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
@@ -316,6 +392,19 @@ lnt_status lnt_state_remove(lnt_state *state, const lnt_tensor *k, const lnt_ten
     return LNT_OK;
 }
 
+/* By way of the CPU: seldom done, and the device has nothing to do it with. */
+static lnt_status merge_on_device(lnt_state *dst, const lnt_state *src)
+{
+    lnt_state *a = NULL, *b = NULL;
+    lnt_status status = lnt_device_state_to_host(dst, &a);
+    if (!status) status = lnt_device_state_to_host(src, &b);
+    if (!status) status = lnt_state_merge(a, b);
+    if (!status) status = lnt_device_state_from_host(dst, a);
+    lnt_state_destroy(a);
+    lnt_state_destroy(b);
+    return status;
+}
+
 lnt_status lnt_state_merge(lnt_state *dst, const lnt_state *src)
 {
     if (!dst || !src) return LNT_ERR_ARGUMENT;
@@ -327,6 +416,9 @@ lnt_status lnt_state_merge(lnt_state *dst, const lnt_state *src)
                         "append the tokens instead");
     lnt_status status =
         lnt_state_fits(ctx, "merge: src", src, &dst->engine.p, dst->engine.p.batch);
+    if (!status && lnt_state_on_device(dst) != lnt_state_on_device(src))
+        status = lnt_fail(ctx, LNT_ERR_ARGUMENT, "merge: one state is on a GPU and the other is not");
+    if (!status && lnt_state_on_device(dst)) return merge_on_device(dst, src);
     if (!status) status = make_room(dst, most_tokens(src));
     if (status) return status;
     lnt_state_settle(dst);
@@ -428,9 +520,16 @@ void lnt_state_advance(const lnt_attn_io *io, int64_t sequences)
             (io->state_in ? io->state_in->tokens[s] : 0) + lnt_io_sequence(io, s).nk;
 }
 
+int64_t lnt_state_before(const lnt_state *state, int64_t sequence)
+{
+    return lnt_state_on_device(state) ? 0 : lnt_state_tokens(state, sequence);
+}
+
 int64_t lnt_state_tokens(const lnt_state *state, int64_t sequence)
 {
-    return state && sequence >= 0 && sequence < state->engine.p.batch ? state->tokens[sequence] : 0;
+    if (!state || sequence < 0 || sequence >= state->engine.p.batch) return 0;
+    return lnt_state_on_device(state) ? lnt_device_state_tokens(state, sequence)
+                                      : state->tokens[sequence];
 }
 
 size_t lnt_state_bytes(const lnt_state *state)
@@ -440,7 +539,13 @@ size_t lnt_state_bytes(const lnt_state *state)
     return total;
 }
 
-int64_t lnt_state_nonpositive(const lnt_state *state) { return state ? state->nonpositive : 0; }
+int64_t lnt_state_nonpositive(const lnt_state *state)
+{
+    if (!state) return 0;
+    return lnt_state_on_device(state)
+               ? lnt_device_plan_nonpositive(state->engine.ctx, &state->device)
+               : state->nonpositive;
+}
 
 const char *lnt_state_algorithm(const lnt_state *state) { return state ? state->algorithm : NULL; }
 

@@ -3,6 +3,7 @@
 #define LNT_ATTENTION_STATE_H
 
 #include "attention/engine.h"
+#include "cuda/device_plan.h"
 
 /* What a state is made of.  The first two are what it remembers, for all to see; then, for sums, what
  * their rounding lost, the tokens that hybrid holds as they were, for all to see too, and those that
@@ -55,6 +56,11 @@ struct lnt_state {
     int64_t recent;
     int64_t nonpositive;
     const char *algorithm; /* that ran last; NULL: none */
+    /* On a GPU: tensor[0] and [1] are in its memory and without gaps, tokens is NULL. */
+    lnt_device_plan device;
+    int64_t *seen;        /* [batch] on the device: tokens */
+    const int64_t *index; /* [selected] on the device; NULL: each sequence is its own */
+    int64_t selected;     /* sequences that the tensors of a run have */
 };
 
 /* Bytes lnt_state_create would allocate for the tensors of p with so much room; 0: too many. */
@@ -85,10 +91,13 @@ void lnt_state_settle(const lnt_state *state);
 lnt_status lnt_state_fits(lnt_ctx *ctx, const char *name, const lnt_state *state,
                           const lnt_attn_desc *p, int64_t sequences);
 
+/* lnt_state_tokens, without waiting: 0 on a GPU, which looks for itself. */
+int64_t lnt_state_before(const lnt_state *state, int64_t sequence);
+
 /* After a run of io: state_out has seen state_in's tokens and the run's keys. */
 void lnt_state_advance(const lnt_attn_io *io, int64_t sequences);
 
-/* lnt_state_create from a problem that is resolved. */
+/* lnt_state_create from a problem that is resolved; on the CPU. */
 lnt_status lnt_state_make(lnt_ctx *ctx, const lnt_attn_desc *resolved, int64_t room,
                           lnt_state **out);
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "attention/device_state.h"
 #include "attention/feature.h"
 #include "attention/state.h"
 #include "core/tensor.h"
@@ -126,11 +127,22 @@ static lnt_status pack(const lnt_state *state, int i, lnt_st_entry *entry)
     return LNT_OK;
 }
 
+static lnt_status save_from_device(const lnt_state *state, const char *path)
+{
+    lnt_state *host;
+    lnt_status status = lnt_device_state_to_host(state, &host);
+    if (status) return status;
+    status = lnt_state_save(host, path);
+    lnt_state_destroy(host);
+    return status;
+}
+
 lnt_status lnt_state_save(const lnt_state *state, const char *path)
 {
     if (!state) return LNT_ERR_ARGUMENT;
     lnt_ctx *ctx = state->engine.ctx;
     if (!path) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "path is NULL");
+    if (lnt_state_on_device(state)) return save_from_device(state, path);
     const int64_t batch = state->engine.p.batch;
     metadata meta;
     lnt_st_entry entries[LNT_STATE_SAVED + 1] = { 0 };
@@ -260,6 +272,17 @@ static lnt_status fill(lnt_ctx *ctx, const char *path, const lnt_safetensors *st
     return status;
 }
 
+/* *state is one of the CPU; it goes, and one on the device comes. */
+static lnt_status move_to_device(lnt_ctx *ctx, const lnt_attn_desc *p, lnt_state **state)
+{
+    lnt_state *moved = NULL;
+    lnt_status status = lnt_device_state_make(ctx, p, &moved);
+    if (!status) status = lnt_device_state_from_host(moved, *state);
+    lnt_state_destroy(*state);
+    *state = moved;
+    return status;
+}
+
 lnt_status lnt_state_load(lnt_ctx *ctx, const lnt_attn_desc *desc, const char *path,
                           lnt_state **out)
 {
@@ -278,6 +301,7 @@ lnt_status lnt_state_load(lnt_ctx *ctx, const lnt_attn_desc *desc, const char *p
     if (!status) status = check_metadata(ctx, path, &st, &want);
     if (!status) status = lnt_state_make(ctx, &p, p.length_k, &state);
     if (!status) status = fill(ctx, path, &st, state);
+    if (!status && ctx->device) status = move_to_device(ctx, &p, &state);
     lnt_release(ctx, want.list, want.list_bytes);
     lnt_safetensors_free(ctx, &st);
     if (status) {

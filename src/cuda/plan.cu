@@ -24,6 +24,11 @@ static void resolve(lnt_attn_desc *p)
 
 static lnt_status supported(lnt_cuda_device *d, const lnt_attn_desc *p)
 {
+    if (p->mechanism == LNT_CUR) return fail(d, LNT_ERR_UNSUPPORTED, "cuda: cur is not offered");
+    if (p->compensated)
+        return fail(d, LNT_ERR_UNSUPPORTED, "cuda: compensated sums are not offered");
+    if (p->mechanism == LNT_TAYLOR && (p->center || p->center_mean))
+        return fail(d, LNT_ERR_UNSUPPORTED, "cuda: centred keys are not offered");
     if (p->dim > 128 || p->dim_value > 128)
         return fail(d, LNT_ERR_UNSUPPORTED,
                     "cuda: dim %lld and dim_value %lld, each may be up to 128", (long long)p->dim,
@@ -37,6 +42,10 @@ static lnt_status supported(lnt_cuda_device *d, const lnt_attn_desc *p)
     if (p->dtype != LNT_BF16 && p->length_q > 0)
         return fail(d, LNT_ERR_UNSUPPORTED,
                     "cuda: forward is offered for bf16; other types can only step");
+    if (p->state && p->length_k > 0 &&
+        (p->mechanism == LNT_SOFTMAX || (p->mechanism == LNT_TAYLOR && p->terms > 4)))
+        return fail(d, LNT_ERR_UNSUPPORTED,
+                    "cuda: forward takes a state for linear, and for taylor with up to 4 terms");
     if (p->backward) return fail(d, LNT_ERR_UNSUPPORTED, "cuda: the backward pass is not offered");
     if (p->batch > 65535 || p->heads > 65535 || p->batch * p->kv_heads > 65535)
         return fail(d, LNT_ERR_UNSUPPORTED,

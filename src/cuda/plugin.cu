@@ -40,13 +40,20 @@ static lnt_status open_device(int ordinal, lnt_cuda_device **out, char *sentence
     *out = NULL;
     int count = 0;
     const cudaError_t e = cudaGetDeviceCount(&count);
+    if (e == cudaErrorInsufficientDriver)
+        return cannot(sentence, capacity,
+                      "there is no NVIDIA driver here, or one older than CUDA %d%s",
+                      CUDART_VERSION / 1000, " needs");
+    if (e == cudaErrorNoDevice || (e == cudaSuccess && !count))
+        return cannot(sentence, capacity, "there is no NVIDIA GPU here: %d were found%s", 0, "");
     if (e != cudaSuccess)
-        return cannot(sentence, capacity, "cuda: device %d cannot be opened: %s", ordinal,
+        return cannot(sentence, capacity, "device %d cannot be opened: %s", ordinal,
                       cudaGetErrorString(e));
     if (ordinal < 0 || ordinal >= count)
-        return cannot(sentence, capacity, "cuda: there is no device %d%s", ordinal, "");
+        return cannot(sentence, capacity, "there is no device %d%s", ordinal,
+                      ": they are counted from 0");
     lnt_cuda_device *device = new (std::nothrow) lnt_cuda_device();
-    if (!device) return cannot(sentence, capacity, "cuda: no memory for device %d%s", ordinal, "");
+    if (!device) return cannot(sentence, capacity, "no memory for device %d%s", ordinal, "");
     device->ordinal = ordinal;
     const cudaError_t asked = cudaGetDeviceProperties(&device->properties, ordinal);
     const bool old = device->properties.major < 8;
@@ -56,9 +63,9 @@ static lnt_status open_device(int ordinal, lnt_cuda_device **out, char *sentence
     }
     delete device;
     if (old && asked == cudaSuccess)
-        return cannot(sentence, capacity, "cuda: device %d is older than compute capability 8.0%s",
+        return cannot(sentence, capacity, "device %d is older than compute capability 8.0%s",
                       ordinal, "");
-    return cannot(sentence, capacity, "cuda: device %d cannot be used: %s", ordinal,
+    return cannot(sentence, capacity, "device %d cannot be used: %s", ordinal,
                   cudaGetErrorString(asked));
 }
 
@@ -113,6 +120,14 @@ static lnt_status copy_out(lnt_cuda_device *device, void *to, const void *from, 
     return copy(device, to, from, bytes, stream, cudaMemcpyDeviceToHost);
 }
 
+static lnt_status copy_within(lnt_cuda_device *device, void *to, const void *from, size_t bytes,
+                              void *stream)
+{
+    return check(device,
+                 cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, (cudaStream_t)stream),
+                 "copying");
+}
+
 static lnt_status clear(lnt_cuda_device *device, void *memory, size_t bytes, void *stream)
 {
     return check(device, cudaMemsetAsync(memory, 0, bytes, (cudaStream_t)stream), "clearing");
@@ -137,6 +152,7 @@ static const lnt_cuda_api table = {
     lnt::plan_forward,      NULL,
     lnt::plan_step,         lnt::state_reset,
     lnt::state_fork,        lnt::plan_nonpositive,
+    lnt::copy_within,
 };
 
 const lnt_cuda_api *lnt_cuda_plugin(int abi) { return abi == LNT_CUDA_ABI ? &table : NULL; }

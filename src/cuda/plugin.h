@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-#define LNT_CUDA_ABI 1
+#define LNT_CUDA_ABI 2
 #define LNT_CUDA_LIBRARY "liblinnet-cuda.so"
 #define LNT_CUDA_SYMBOL "lnt_cuda_plugin"
 
@@ -111,6 +111,9 @@ typedef struct lnt_cuda_api {
                              int64_t to, void *stream);
     /* Rows since the plan was made whose denominator was not above zero.  Waits for the stream. */
     lnt_status (*nonpositive)(lnt_cuda_plan *plan, void *stream, int64_t *out);
+    /* From the device to the device; does not wait. */
+    lnt_status (*copy)(lnt_cuda_device *device, void *to, const void *from, size_t bytes,
+                       void *stream);
 } lnt_cuda_api;
 
 /* The table, or NULL where this library speaks another version. */

@@ -6,11 +6,10 @@
 #include <string.h>
 
 #include "attention/cur.h"
-#include "attention/engine.h"
+#include "attention/device_state.h"
 #include "attention/partial.h"
-#include "attention/state.h"
 #include "core/tensor.h"
-#include "plan/device_plan.h"
+#include "plan/device_run.h"
 #include "plan/planner.h"
 #include "plan/registry.h"
 
@@ -18,30 +17,54 @@ struct lnt_plan {
     lnt_engine engine;
     int index; /* in the registry */
     const lnt_algo *algo;
-    lnt_device_plan device; /* of a context with a GPU; the engine is empty then */
+    lnt_device_plan device; /* of a context with a GPU; the engine has no scratch then */
     int64_t nonpositive, divergent;
     double rank;
 };
+
+/* A plan on the GPU.  *index is the algorithm to take, -1: the plug-in's choice; and becomes it. */
+static lnt_status open_on_device(lnt_ctx *ctx, const lnt_attn_desc *p, lnt_plan *plan, int *index)
+{
+    lnt_attn_desc wanted = *p;
+    wanted.algorithm = *index < 0 ? NULL : lnt_algorithm_name(*index);
+    lnt_status status = lnt_device_plan_open(ctx, &wanted, &plan->device);
+    if (status) return status;
+    const char *name = plan->device.info.algorithm;
+    if (*index < 0) *index = lnt_registry_find(name);
+    if (*index < 0 || strcmp(name, lnt_algorithm_name(*index)) != 0)
+        status = lnt_fail(ctx, LNT_ERR_UNSUPPORTED, "%s: %s has %s for this problem",
+                          wanted.algorithm ? wanted.algorithm : lnt_mechanism_name(p->mechanism),
+                          ctx->device->name, name);
+    if (!status) status = lnt_engine_open(ctx, p, NULL, 0, &plan->engine);
+    if (status) lnt_device_plan_close(ctx, &plan->device);
+    return status;
+}
+
+static lnt_status open_plan(lnt_ctx *ctx, const lnt_attn_desc *p, lnt_plan *plan)
+{
+    int index = 0;
+    lnt_status status = lnt_planner_choose(ctx, p, &index);
+    if (!status && ctx->device) status = open_on_device(ctx, p, plan, &index);
+    if (status) return status;
+    plan->index = index;
+    plan->algo = lnt_registry_get(index, p->dtype);
+    return ctx->device ? LNT_OK : lnt_engine_open(ctx, p, &plan->algo, 1, &plan->engine);
+}
 
 lnt_status lnt_plan_create(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_plan **out)
 {
     if (!ctx || !out) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "ctx and out must not be NULL");
     *out = NULL;
     lnt_attn_desc p;
-    int index = 0;
     lnt_status status = lnt_problem_resolve(ctx, desc, &p);
     if (!status && p.mechanism == LNT_LINEAR && p.decay && !p.causal)
         status = lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
                           "decay: weights by age need an order; set causal, or leave decay out");
-    if (!status) status = lnt_planner_choose(ctx, &p, &index);
     if (status) return status;
     lnt_plan *plan = lnt_allocate(ctx, sizeof *plan, "the plan");
     if (!plan) return LNT_ERR_MEMORY;
-    *plan = (lnt_plan){ .index = index, .algo = lnt_registry_get(index, p.dtype) };
-    plan->engine.ctx = ctx;
-    plan->engine.p = p;
-    status = ctx->device ? lnt_device_plan_open(ctx, &p, &plan->device)
-                         : lnt_engine_open(ctx, &p, &plan->algo, 1, &plan->engine);
+    *plan = (lnt_plan){ .index = 0 };
+    status = open_plan(ctx, &p, plan);
     if (status) {
         lnt_release(ctx, plan, sizeof *plan);
         return status;
@@ -55,7 +78,7 @@ void lnt_plan_destroy(lnt_plan *plan)
     if (!plan) return;
     lnt_ctx *ctx = plan->engine.ctx;
     lnt_device_plan_close(ctx, &plan->device);
-    if (plan->engine.memory.base) lnt_engine_close(&plan->engine);
+    lnt_engine_close(&plan->engine);
     lnt_release(ctx, plan, sizeof *plan);
 }
 
@@ -70,14 +93,27 @@ void lnt_plan_set_temperature(lnt_plan *plan, const double *temperature)
 
 static lnt_status check_state(const lnt_plan *plan, const char *name, const lnt_state *state)
 {
-    if (!state || plan->engine.p.state) return LNT_OK;
-    return lnt_fail(plan->engine.ctx, LNT_ERR_ARGUMENT, "%s: the plan was made with state 0", name);
+    lnt_ctx *ctx = plan->engine.ctx;
+    if (!state) return LNT_OK;
+    if (!plan->engine.p.state)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "%s: the plan was made with state 0", name);
+    if (lnt_state_on_device(state) != (plan->device.plan != NULL))
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "%s: is %s a GPU, the plan is %s", name,
+                        lnt_state_on_device(state) ? "on" : "not on",
+                        plan->device.plan ? "on one" : "not");
+    if (state->index)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT,
+                        "%s: an index is selected, and a plan takes sequences in their order", name);
+    return LNT_OK;
 }
 
 static lnt_status check_io(const lnt_plan *plan, const lnt_attn_io *io, bool with_out,
                            int64_t *sequences)
 {
-    lnt_status status = lnt_io_check(plan->engine.ctx, &plan->engine.p, io, with_out, sequences);
+    lnt_attn_io known = io ? *io : (lnt_attn_io){ .size = 0 };
+    if (plan->device.plan) known.lengths_q = known.lengths_k = NULL; /* they are on the device */
+    lnt_status status = lnt_io_check(plan->engine.ctx, &plan->engine.p, io ? &known : NULL,
+                                     with_out, sequences);
     if (!status) status = check_state(plan, "state_in", io->state_in);
     if (!status) status = check_state(plan, "state_out", io->state_out);
     if (status) return status;
@@ -99,7 +135,7 @@ lnt_status lnt_plan_forward(lnt_plan *plan, const lnt_attn_io *io)
     int64_t sequences;
     const lnt_status status = check_io(plan, io, true, &sequences);
     if (status) return status;
-    if (plan->device.plan) return lnt_device_plan_forward(plan->engine.ctx, &plan->device, io);
+    if (plan->device.plan) return lnt_device_forward(plan->engine.ctx, &plan->device, io);
     lnt_run run = lnt_engine_run(&plan->engine, io, sequences);
     plan->algo->forward(&run);
     lnt_state_advance(io, sequences);
@@ -107,11 +143,10 @@ lnt_status lnt_plan_forward(lnt_plan *plan, const lnt_attn_io *io)
     return LNT_OK;
 }
 
-/* What a GPU does not do yet. */
 static lnt_status check_host(const lnt_plan *plan, const char *what)
 {
     if (!plan->device.plan) return LNT_OK;
-    return lnt_fail(plan->engine.ctx, LNT_ERR_UNSUPPORTED, "%s: not on %s yet, only on the cpu", what,
+    return lnt_fail(plan->engine.ctx, LNT_ERR_UNSUPPORTED, "%s: on the cpu only, not on %s", what,
                     plan->engine.ctx->device->name);
 }
 
@@ -211,10 +246,10 @@ lnt_status lnt_plan_backward(lnt_plan *plan, const lnt_attn_io *io, const lnt_at
 {
     if (!plan) return LNT_ERR_ARGUMENT;
     int64_t sequences;
-    lnt_status status = check_host(plan, "backward");
-    if (!status) status = check_io(plan, io, false, &sequences);
+    lnt_status status = check_io(plan, io, false, &sequences);
     if (!status) status = check_grads(plan, io, grads, sequences);
     if (status) return status;
+    if (plan->device.plan) return lnt_device_backward(plan->engine.ctx, &plan->device, io, grads);
     lnt_run run = lnt_engine_run(&plan->engine, io, sequences);
     run.grads = grads;
     plan->algo->backward(&run);
@@ -224,10 +259,9 @@ lnt_status lnt_plan_backward(lnt_plan *plan, const lnt_attn_io *io, const lnt_at
 
 int64_t lnt_plan_nonpositive(const lnt_plan *plan)
 {
-    int64_t counted = 0;
     if (!plan) return 0;
-    if (!plan->device.plan) return plan->nonpositive;
-    return lnt_device_plan_nonpositive(plan->engine.ctx, &plan->device, &counted) ? -1 : counted;
+    return plan->device.plan ? lnt_device_plan_nonpositive(plan->engine.ctx, &plan->device)
+                             : plan->nonpositive;
 }
 
 int64_t lnt_plan_divergent(const lnt_plan *plan) { return plan ? plan->divergent : 0; }
@@ -244,7 +278,8 @@ lnt_status lnt_plan_landmarks(lnt_plan *plan, const lnt_attn_io *io, int64_t s, 
     if (p->mechanism != LNT_CUR)
         return lnt_fail(ctx, LNT_ERR_UNSUPPORTED, "landmarks: %s has none; cur has",
                         lnt_mechanism_name(p->mechanism));
-    const lnt_status status = check_io(plan, io, false, &sequences);
+    lnt_status status = check_host(plan, "landmarks");
+    if (!status) status = check_io(plan, io, false, &sequences);
     if (status) return status;
     if (s < 0 || s >= sequences || h < 0 || h >= p->heads)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT,
@@ -298,10 +333,11 @@ lnt_status lnt_plan_describe(const lnt_plan *plan, lnt_plan_info *info)
     const bool direct_only = cur || p->mechanism == LNT_SOFTMAX;
     lnt_attn_desc softmax = *p;
     softmax.mechanism = LNT_SOFTMAX;
+    const lnt_cuda_plan_info *device = plan->device.plan ? &plan->device.info : NULL;
     *info = (lnt_plan_info){
         .size = sizeof *info,
         .algorithm = plan->algo->name,
-        .chunk = plan->algo->chunk ? plan->algo->chunk(p) : 1,
+        .chunk = device ? device->segment : plan->algo->chunk ? plan->algo->chunk(p) : 1,
         .flops = cur ? lnt_cur_flops(p) : state ? counted(p, lnt_state_flops(p))
                                                  : lnt_direct_flops(p),
         .flops_backward = cur     ? lnt_cur_flops_backward(p)
@@ -313,9 +349,10 @@ lnt_status lnt_plan_describe(const lnt_plan *plan, lnt_plan_info *info)
         .entries_state = direct_only ? 0 : counted(p, D * m + D + nk * (width + m) + nq * m),
         .seconds = lnt_planner_seconds(ctx, plan->index, p),
         .crossover_speed = lnt_planner_crossover(ctx, p),
-        .workspace_bytes = plan->engine.memory.capacity,
+        .workspace_bytes = device ? device->workspace_bytes : plan->engine.memory.capacity,
         .state_elements = counted(p, lnt_state_elements(p, p->length_k)),
-        .state_bytes = lnt_state_predict(p, p->length_k),
+        .state_bytes = device ? (size_t)p->batch * device->state_bytes
+                              : lnt_state_predict(p, p->length_k),
         .flops_per_token = counted(p, step_flops(p)),
         .kv_cache_elements = lnt_state_elements(&softmax, p->length_k)
     };

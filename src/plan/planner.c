@@ -15,7 +15,14 @@ double lnt_planner_seconds(const lnt_ctx *ctx, int index, const lnt_attn_desc *p
 {
     const lnt_algo *algo = lnt_registry_get(index, p->dtype);
     const double measured = ctx->seconds_per_flop[index];
+    if (ctx->device && !(measured > 0)) return 0; /* the rates built in are those of a CPU */
     return algo->cost(p) * (measured > 0 ? measured : algo->rate);
+}
+
+/* Whether this context can say how long an algorithm takes: on a GPU only what was measured. */
+static bool is_known(const lnt_ctx *ctx, int index)
+{
+    return !ctx->device || ctx->seconds_per_flop[index] > 0;
 }
 
 /* Why an algorithm cannot do p, or NULL. */
@@ -59,9 +66,10 @@ lnt_status lnt_planner_choose(lnt_ctx *ctx, const lnt_attn_desc *p, int *index)
     if (p->algorithm) return choose_named(ctx, p, index);
     const char *why = "no algorithm is built in";
     double best = -1;
+    *index = -1;
     for (int i = 0; i < lnt_registry_count(); i++) {
         const lnt_algo *algo = lnt_registry_get(i, p->dtype);
-        if (algo->mechanism != p->mechanism) continue;
+        if (algo->mechanism != p->mechanism || !is_known(ctx, i)) continue;
         const char *refusal = refusal_of(algo, p);
         if (refusal) {
             why = refusal;
@@ -72,7 +80,7 @@ lnt_status lnt_planner_choose(lnt_ctx *ctx, const lnt_attn_desc *p, int *index)
         best = seconds;
         *index = i;
     }
-    if (best < 0)
+    if (best < 0 && !ctx->device)
         return lnt_fail(ctx, LNT_ERR_UNSUPPORTED, "%s: %s", lnt_mechanism_name(p->mechanism), why);
     return LNT_OK;
 }
@@ -85,7 +93,8 @@ static double best_seconds(const lnt_ctx *ctx, const lnt_attn_desc *p, bool stat
     double best = -1;
     for (int i = 0; i < lnt_registry_count(); i++) {
         const lnt_algo *algo = lnt_registry_get(i, p->dtype);
-        if (algo->mechanism != p->mechanism || algo->takes_state != state || refusal_of(algo, p))
+        if (algo->mechanism != p->mechanism || algo->takes_state != state || !is_known(ctx, i) ||
+            refusal_of(algo, p))
             continue;
         const double seconds = lnt_planner_seconds(ctx, i, p);
         if (best < 0 || seconds < best) best = seconds;
@@ -135,15 +144,30 @@ double lnt_planner_crossover(const lnt_ctx *ctx, const lnt_attn_desc *p)
 
 /* ---- calibration ----------------------------------------------------------------------------- */
 
-enum { CALIBRATION_TOKENS = 512, CALIBRATION_DIM = 64 };
+/* What is timed: on a GPU enough to fill it, in the type that its tensor cores take. */
+typedef struct calibration {
+    lnt_dtype dtype;
+    int64_t heads, tokens, dim;
+} calibration;
 
-static lnt_status time_plan(lnt_plan *plan, const lnt_attn_io *io, double *seconds)
+static lnt_status calibration_of(lnt_ctx *ctx, calibration *out)
+{
+    lnt_device_info info = { .size = sizeof info };
+    *out = (calibration){ LNT_F32, ctx->threads, 512, 64 }; /* a head for every thread */
+    if (!ctx->device) return LNT_OK;
+    const lnt_status status = lnt_device_describe(ctx, &info);
+    *out = (calibration){ LNT_BF16, 16, 256 + 64 * (int64_t)info.multiprocessors, 32 };
+    return status;
+}
+
+static lnt_status time_plan(lnt_ctx *ctx, lnt_plan *plan, const lnt_attn_io *io, double *seconds)
 {
     *seconds = -1;
     const double start = lnt_clock();
     for (int repeat = 0; repeat < 3 || (lnt_clock() - start < 0.05 && repeat < 50); repeat++) {
         const double before = lnt_clock();
-        const lnt_status status = lnt_plan_forward(plan, io);
+        lnt_status status = lnt_plan_forward(plan, io);
+        if (!status) status = lnt_ctx_synchronize(ctx);
         const double took = lnt_clock() - before;
         if (status) return status;
         if (*seconds < 0 || took < *seconds) *seconds = took;
@@ -151,44 +175,63 @@ static lnt_status time_plan(lnt_plan *plan, const lnt_attn_io *io, double *secon
     return LNT_OK;
 }
 
-static lnt_status calibrate_one(lnt_ctx *ctx, int index, const lnt_attn_io *io)
+static lnt_status calibrate_one(lnt_ctx *ctx, int index, const calibration *c,
+                                const lnt_attn_io *io)
 {
-    const lnt_algo *algo = lnt_registry_get(index, LNT_F32);
+    const lnt_algo *algo = lnt_registry_get(index, c->dtype);
     lnt_attn_desc desc, p;
     lnt_plan *plan;
     lnt_status status = lnt_attn_desc_init(&desc, sizeof desc);
     desc.mechanism = algo->mechanism;
     desc.algorithm = algo->name;
-    desc.heads = io->q.shape[1];
-    desc.length_q = CALIBRATION_TOKENS;
-    desc.dim = CALIBRATION_DIM;
+    desc.dtype = c->dtype;
+    desc.heads = c->heads;
+    desc.length_q = c->tokens;
+    desc.dim = c->dim;
     desc.causal = algo->mechanism != LNT_CUR;
     if (!status) status = lnt_problem_resolve(ctx, &desc, &p);
     if (!status) status = lnt_plan_create(ctx, &desc, &plan);
+    if (status == LNT_ERR_UNSUPPORTED && ctx->device) return LNT_OK; /* it stays unknown */
     if (status) return status;
     double seconds;
-    status = time_plan(plan, io, &seconds);
+    status = time_plan(ctx, plan, io, &seconds);
     if (!status) ctx->seconds_per_flop[index] = seconds / algo->cost(&p);
     lnt_plan_destroy(plan);
+    return status;
+}
+
+/* Random q, k, v and room for out, one after the other in `memory` of the device. */
+static lnt_status fill_calibration(lnt_ctx *ctx, const calibration *c, void *memory, size_t each,
+                                   lnt_attn_io *io)
+{
+    lnt_tensor *const tensors[] = { &io->q, &io->k, &io->v, &io->out };
+    lnt_status status = LNT_OK;
+    void *drawn = lnt_allocate(ctx, each, "calibration");
+    if (!drawn) return LNT_ERR_MEMORY;
+    for (size_t i = 0; i < 4 && !status; i++) {
+        lnt_tensor *t = tensors[i];
+        *t = lnt_tensor_bhnd(drawn, c->dtype, 1, c->heads, c->tokens, c->dim);
+        status = lnt_tensor_fill_normal(ctx, t, i, 1);
+        t->data = (char *)memory + i * each;
+        if (!status) status = lnt_device_write(ctx, t->data, drawn, each);
+    }
+    lnt_release(ctx, drawn, each);
     return status;
 }
 
 lnt_status lnt_ctx_calibrate(lnt_ctx *ctx)
 {
     if (!ctx) return LNT_ERR_ARGUMENT;
-    const int64_t heads = ctx->threads; /* every thread has one */
-    const size_t count = (size_t)heads * CALIBRATION_TOKENS * CALIBRATION_DIM;
-    float *data = lnt_allocate(ctx, 4 * count * sizeof *data, "calibration");
-    if (!data) return LNT_ERR_MEMORY;
+    calibration c;
     lnt_attn_io io = { .size = sizeof io };
-    lnt_tensor *const tensors[] = { &io.q, &io.k, &io.v, &io.out };
-    lnt_status status = LNT_OK;
-    for (size_t i = 0; i < 4 && !status; i++) {
-        *tensors[i] = lnt_tensor_bhnd(data + i * count, LNT_F32, 1, heads, CALIBRATION_TOKENS,
-                                      CALIBRATION_DIM);
-        status = lnt_tensor_fill_normal(ctx, tensors[i], i, 1);
-    }
-    for (int i = 0; i < lnt_registry_count() && !status; i++) status = calibrate_one(ctx, i, &io);
-    lnt_release(ctx, data, 4 * count * sizeof *data);
+    void *memory;
+    lnt_status status = calibration_of(ctx, &c);
+    const size_t each = (size_t)(c.heads * c.tokens * c.dim) * lnt_dtype_size(c.dtype);
+    if (!status) status = lnt_device_allocate(ctx, 4 * each, &memory);
+    if (status) return status;
+    status = fill_calibration(ctx, &c, memory, each, &io);
+    for (int i = 0; i < lnt_registry_count() && !status; i++)
+        status = calibrate_one(ctx, i, &c, &io);
+    lnt_device_release(ctx, memory, 4 * each);
     return status;
 }

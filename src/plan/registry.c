@@ -2,6 +2,7 @@
 #include "plan/registry.h"
 
 #include <assert.h>
+#include <string.h>
 
 #define ALGORITHM(name) extern const lnt_algo lnt_algo_##name##_f32, lnt_algo_##name##_f64;
 #include "plan/algorithms.def"
@@ -23,6 +24,13 @@ const lnt_algo *lnt_registry_get(int index, lnt_dtype dtype)
 {
     assert(index >= 0 && index < COUNT);
     return dtype == LNT_F64 ? algorithms[index].f64 : algorithms[index].f32;
+}
+
+int lnt_registry_find(const char *name)
+{
+    for (int i = 0; i < COUNT; i++)
+        if (!strcmp(algorithms[i].f32->name, name)) return i;
+    return -1;
 }
 
 const char *lnt_algorithm_name(int index)

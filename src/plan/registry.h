@@ -6,6 +6,7 @@
 
 int lnt_registry_count(void);
 /* The table for a problem of this dtype. */
+int lnt_registry_find(const char *name); /* "taylor/state"; -1: there is none */
 const lnt_algo *lnt_registry_get(int index, lnt_dtype dtype);
 
 #endif

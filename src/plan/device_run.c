@@ -1,0 +1,55 @@
+/* plan/device_run.c - what the plug-in is given of a run. */
+#include "plan/device_run.h"
+
+#include "attention/device_state.h"
+
+/* io for the plug-in; its states point into `states`, before and after. */
+static lnt_status translate(lnt_ctx *ctx, const lnt_device_plan *plan, const lnt_attn_io *io,
+                            lnt_cuda_states states[2], lnt_cuda_io *out)
+{
+    if (io->sequences)
+        return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
+                        "packed sequences: on the cpu only, not on %s; pad them and give lengths",
+                        ctx->device->name);
+    *out = lnt_device_plan_io(ctx, plan);
+    out->q = io->q;
+    out->k = io->k;
+    out->v = io->v;
+    out->out = io->out;
+    out->lengths_q = io->lengths_q;
+    out->lengths_k = io->lengths_k;
+    const lnt_state *const given[2] = { io->state_in, io->state_out };
+    for (int i = 0; i < 2; i++)
+        if (given[i]) states[i] = lnt_device_state_view(given[i]);
+    if (io->state_in) out->state_in = &states[0];
+    if (io->state_out) out->state_out = &states[1];
+    return LNT_OK;
+}
+
+static bool has_work(const lnt_attn_io *io) { return io->q.shape[0] > 0 && io->q.shape[1] > 0; }
+
+lnt_status lnt_device_forward(lnt_ctx *ctx, const lnt_device_plan *plan, const lnt_attn_io *io)
+{
+    lnt_cuda_states states[2];
+    lnt_cuda_io run;
+    const lnt_status status = translate(ctx, plan, io, states, &run);
+    if (status || !has_work(io)) return status;
+    return lnt_device_told(ctx, ctx->device->api->forward(plan->plan, &run));
+}
+
+lnt_status lnt_device_backward(lnt_ctx *ctx, const lnt_device_plan *plan, const lnt_attn_io *io,
+                               const lnt_attn_grads *grads)
+{
+    lnt_cuda_states states[2];
+    lnt_cuda_io run;
+    lnt_status status = translate(ctx, plan, io, states, &run);
+    if (!status && !ctx->device->api->backward)
+        status = lnt_fail(ctx, LNT_ERR_UNSUPPORTED, "backward: on the cpu only, not on %s",
+                          ctx->device->name);
+    if (!status && (grads->dstate_in || grads->dstate_out))
+        status = lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
+                          "backward: gradients of states are on the cpu only, not on %s",
+                          ctx->device->name);
+    if (status || !has_work(io)) return status;
+    return lnt_device_told(ctx, ctx->device->api->backward(plan->plan, &run, grads));
+}

@@ -1,0 +1,337 @@
+/* fake.c - a plug-in without a GPU: the table of cuda/plugin.h over the library's own CPU plans and
+ * states, so that all that stands between a caller and a plug-in is tested where there is no device.
+ *
+ * Its memory is at addresses that fault when the host follows them, as a GPU's would. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attention/state.h"
+#include "core/tensor.h"
+#include "cuda/plugin.h"
+
+struct lnt_cuda_device {
+    lnt_ctx *ctx;
+    char sentence[600];
+};
+
+struct lnt_cuda_plan {
+    lnt_cuda_device *device;
+    lnt_attn_desc p;
+    lnt_plan *plan;
+    lnt_state *own; /* one sequence, for its problem; NULL: the mechanism has none */
+    int64_t nonpositive;
+    const char *algorithm;
+};
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static const uintptr_t away = (uintptr_t)1 << 50; /* past what a process can address */
+
+static void *to_device(void *p) { return (void *)((uintptr_t)p + away); }
+static void *to_host(const void *p) { return p ? (void *)((uintptr_t)p - away) : NULL; }
+
+static lnt_status told(lnt_cuda_device *d, lnt_status status)
+{
+    if (status) snprintf(d->sentence, sizeof d->sentence, "fake: %s", lnt_ctx_error(d->ctx));
+    return status;
+}
+
+static lnt_status refuse(lnt_cuda_device *d, const char *sentence)
+{
+    snprintf(d->sentence, sizeof d->sentence, "fake: %s", sentence);
+    return LNT_ERR_UNSUPPORTED;
+}
+
+static lnt_status allocate(lnt_cuda_device *d, size_t bytes, void **out)
+{
+    (void)d;
+    void *memory = malloc(bytes ? bytes : 1);
+    if (!memory) return LNT_ERR_MEMORY;
+    memset(memory, 0xff, bytes); /* NaN */
+    *out = to_device(memory);
+    return LNT_OK;
+}
+
+static void release(lnt_cuda_device *d, void *memory)
+{
+    (void)d;
+    free(to_host(memory));
+}
+
+static lnt_status copy_in(lnt_cuda_device *d, void *to, const void *from, size_t bytes, void *stream)
+{
+    (void)d, (void)stream;
+    memcpy(to_host(to), from, bytes);
+    return LNT_OK;
+}
+
+static lnt_status copy_out(lnt_cuda_device *d, void *to, const void *from, size_t bytes,
+                           void *stream)
+{
+    (void)d, (void)stream;
+    memcpy(to, to_host(from), bytes);
+    return LNT_OK;
+}
+
+static lnt_status copy(lnt_cuda_device *d, void *to, const void *from, size_t bytes, void *stream)
+{
+    (void)d, (void)stream;
+    memmove(to_host(to), to_host(from), bytes);
+    return LNT_OK;
+}
+
+static lnt_status clear(lnt_cuda_device *d, void *memory, size_t bytes, void *stream)
+{
+    (void)d, (void)stream;
+    memset(to_host(memory), 0, bytes);
+    return LNT_OK;
+}
+
+static lnt_status synchronize(lnt_cuda_device *d, void *stream)
+{
+    (void)d, (void)stream;
+    return LNT_OK;
+}
+
+/* ---- device ---------------------------------------------------------------------------------- */
+
+static lnt_status open_fake(int ordinal, lnt_cuda_device **out, char *sentence, size_t capacity)
+{
+    *out = NULL;
+    if (ordinal != 0) {
+        snprintf(sentence, capacity, "there is no device %d", ordinal);
+        return LNT_ERR_UNSUPPORTED;
+    }
+    lnt_cuda_device *d = calloc(1, sizeof *d);
+    const lnt_ctx_options options = { .size = sizeof options, .threads = 2 };
+    if (!d || lnt_ctx_create(&options, &d->ctx)) {
+        free(d);
+        return LNT_ERR_MEMORY;
+    }
+    *out = d;
+    return LNT_OK;
+}
+
+static void close_fake(lnt_cuda_device *d)
+{
+    lnt_ctx_destroy(d->ctx);
+    free(d);
+}
+
+static const char *error(const lnt_cuda_device *d) { return d->sentence; }
+
+static lnt_status describe(lnt_cuda_device *d, lnt_cuda_info *info)
+{
+    (void)d;
+    *info = (lnt_cuda_info){ .size = sizeof *info, .name = "no GPU at all", .major = 8 };
+    return LNT_OK;
+}
+
+static lnt_status measure_flops(lnt_cuda_device *d, lnt_dtype dtype, double *gflops)
+{
+    return told(d, lnt_measure_flops(d->ctx, dtype, gflops));
+}
+
+static lnt_status measure_bandwidth(lnt_cuda_device *d, size_t bytes, double *gbytes)
+{
+    return told(d, lnt_measure_bandwidth(d->ctx, bytes, gbytes));
+}
+
+/* ---- plans ----------------------------------------------------------------------------------- */
+
+static const char *algorithm_for(const lnt_attn_desc *p)
+{
+    if (p->mechanism == LNT_SOFTMAX) return "softmax/tiled";
+    if (p->mechanism == LNT_LINEAR) return "linear/chunked";
+    return p->algorithm && strstr(p->algorithm, "direct") ? "taylor/direct" : "taylor/state";
+}
+
+static void plan_destroy(lnt_cuda_plan *plan)
+{
+    lnt_plan_destroy(plan->plan);
+    lnt_state_destroy(plan->own);
+    free(plan);
+}
+
+static lnt_status plan_create(lnt_cuda_device *d, const lnt_attn_desc *desc, lnt_cuda_plan **out)
+{
+    *out = NULL;
+    if (desc->mechanism == LNT_CUR) return refuse(d, "cur is not offered");
+    if (desc->center || desc->center_mean) return refuse(d, "centred keys are not offered");
+    if (desc->compensated) return refuse(d, "compensated sums are not offered");
+    if (desc->backward) return refuse(d, "the backward pass is not offered");
+    if (desc->dtype == LNT_F64) return refuse(d, "f64 is not offered");
+    if (desc->mechanism == LNT_LINEAR && desc->feature_map > LNT_MAP_IDENTITY)
+        return refuse(d, "random maps are not offered");
+    lnt_cuda_plan *plan = calloc(1, sizeof *plan);
+    if (!plan) return LNT_ERR_MEMORY;
+    plan->device = d;
+    plan->p = *desc;
+    plan->algorithm = algorithm_for(desc);
+    lnt_attn_desc p = *desc;
+    p.algorithm = plan->algorithm;
+    lnt_status status = told(d, lnt_plan_create(d->ctx, &p, &plan->plan));
+    p.batch = 1;
+    if (!status && desc->mechanism != LNT_SOFTMAX)
+        status = told(d, lnt_state_make(d->ctx, &p, 0, &plan->own));
+    if (status) {
+        plan_destroy(plan);
+        return status;
+    }
+    *out = plan;
+    return LNT_OK;
+}
+
+static int64_t features(const lnt_cuda_plan *plan)
+{
+    return plan->own ? lnt_problem_width(&plan->own->engine.p) : 0;
+}
+
+static lnt_status plan_describe(const lnt_cuda_plan *plan, lnt_cuda_plan_info *info)
+{
+    const size_t numbers = (size_t)(plan->p.kv_heads * features(plan) * (plan->p.dim_value + 1));
+    *info = (lnt_cuda_plan_info){ .size = sizeof *info,
+                                  .algorithm = plan->algorithm,
+                                  .workspace_bytes = 640,
+                                  .segment = 128,
+                                  .features = features(plan),
+                                  .features_padded = features(plan),
+                                  .state_bytes = numbers * sizeof(float) };
+    return LNT_OK;
+}
+
+static lnt_status nonpositive(lnt_cuda_plan *plan, void *stream, int64_t *out)
+{
+    (void)stream;
+    *out = plan->nonpositive;
+    return LNT_OK;
+}
+
+/* ---- states ---------------------------------------------------------------------------------- */
+
+static int64_t slot_of(const lnt_cuda_states *states, int64_t b)
+{
+    const int64_t *index = to_host(states->index);
+    return index ? index[b] : b;
+}
+
+/* Rows of tensor i between a state of the library and slots of the plug-in. */
+static void exchange(lnt_cuda_plan *plan, lnt_state *state, const lnt_cuda_states *slots, bool in)
+{
+    const int64_t K = plan->p.kv_heads, D = features(plan), m = plan->p.dim_value;
+    float *s = to_host(slots->s), *z = to_host(slots->z);
+    int64_t *tokens = to_host(slots->tokens);
+    if (!in) lnt_state_settle(state);
+    for (int64_t b = 0; b < state->engine.p.batch; b++) {
+        const int64_t slot = slot_of(slots, b);
+        if (in) state->tokens[b] = tokens[slot];
+        else tokens[slot] = state->tokens[b];
+        for (int64_t h = 0; h < K; h++) {
+            float *to_z = (void *)lnt_tensor_row(&state->tensor[LNT_STATE_Z], b, h, 0);
+            float *from_z = z + (slot * K + h) * D;
+            memcpy(in ? to_z : from_z, in ? from_z : to_z, (size_t)D * sizeof *z);
+            for (int64_t f = 0; f < D; f++) {
+                float *to_s = (void *)lnt_tensor_row(&state->tensor[LNT_STATE_S], b, h, f);
+                float *from_s = s + ((slot * K + h) * D + f) * m;
+                memcpy(in ? to_s : from_s, in ? from_s : to_s, (size_t)m * sizeof *s);
+            }
+        }
+    }
+}
+
+static lnt_status make_state(lnt_cuda_plan *plan, int64_t batch, lnt_state **out)
+{
+    lnt_attn_desc p = plan->own->engine.p;
+    p.batch = batch;
+    return told(plan->device, lnt_state_make(plan->device->ctx, &p, 0, out));
+}
+
+static lnt_tensor host_view(lnt_tensor t)
+{
+    t.data = to_host(t.data);
+    return t;
+}
+
+static lnt_status forward(lnt_cuda_plan *plan, const lnt_cuda_io *io)
+{
+    if (io->workspace_bytes < 640) return refuse(plan->device, "the workspace is too small");
+    memset(to_host(io->workspace), 0x7f, io->workspace_bytes);
+    lnt_attn_io run = { .size = sizeof run,
+                        .q = host_view(io->q),
+                        .k = host_view(io->k),
+                        .v = host_view(io->v),
+                        .out = host_view(io->out),
+                        .lengths_q = to_host(io->lengths_q),
+                        .lengths_k = to_host(io->lengths_k) };
+    lnt_state *in = NULL, *out = NULL;
+    lnt_status status = LNT_OK;
+    if (io->state_in) status = make_state(plan, io->k.shape[0], &in);
+    if (io->state_in && !status) exchange(plan, in, io->state_in, true);
+    if (io->state_out && !status) status = make_state(plan, io->k.shape[0], &out);
+    run.state_in = in;
+    run.state_out = out;
+    if (!status) status = told(plan->device, lnt_plan_forward(plan->plan, &run));
+    if (!status && out) exchange(plan, out, io->state_out, false);
+    plan->nonpositive += lnt_plan_nonpositive(plan->plan);
+    lnt_state_destroy(in);
+    lnt_state_destroy(out);
+    return status;
+}
+
+static lnt_status step(lnt_cuda_plan *plan, const lnt_cuda_io *io, const lnt_cuda_states *slots,
+                       int what)
+{
+    const bool adds = what & LNT_CUDA_APPEND, reads = what & LNT_CUDA_QUERY;
+    const lnt_tensor q = host_view(io->q), k = host_view(io->k), v = host_view(io->v),
+                     out = host_view(io->out);
+    lnt_state *state;
+    lnt_status status = make_state(plan, adds ? k.shape[0] : q.shape[0], &state);
+    if (status) return status;
+    exchange(plan, state, slots, true);
+    if (adds && reads) status = lnt_state_step(state, &q, &k, &v, &out);
+    else if (adds) status = lnt_state_append(state, &k, &v);
+    else status = lnt_state_query(state, &q, &out);
+    status = told(plan->device, status);
+    if (!status && adds) exchange(plan, state, slots, false);
+    plan->nonpositive += lnt_state_nonpositive(state);
+    lnt_state_destroy(state);
+    return status;
+}
+
+static lnt_status state_reset(lnt_cuda_plan *plan, const lnt_cuda_states *slots, int64_t slot,
+                              void *stream)
+{
+    (void)stream;
+    const size_t rows = (size_t)(plan->p.kv_heads * features(plan)), m = (size_t)plan->p.dim_value;
+    memset((float *)to_host(slots->s) + (size_t)slot * rows * m, 0, rows * m * sizeof(float));
+    memset((float *)to_host(slots->z) + (size_t)slot * rows, 0, rows * sizeof(float));
+    ((int64_t *)to_host(slots->tokens))[slot] = 0;
+    return LNT_OK;
+}
+
+static const lnt_cuda_api table = {
+    .abi = LNT_CUDA_ABI,
+    .open = open_fake,
+    .close = close_fake,
+    .error = error,
+    .describe = describe,
+    .measure_flops = measure_flops,
+    .measure_bandwidth = measure_bandwidth,
+    .allocate = allocate,
+    .release = release,
+    .copy_in = copy_in,
+    .copy_out = copy_out,
+    .clear = clear,
+    .synchronize = synchronize,
+    .plan_create = plan_create,
+    .plan_destroy = plan_destroy,
+    .plan_describe = plan_describe,
+    .forward = forward,
+    .step = step,
+    .state_reset = state_reset,
+    .nonpositive = nonpositive,
+    .copy = copy,
+};
+
+const lnt_cuda_api *lnt_cuda_plugin(int abi) { return abi == LNT_CUDA_ABI ? &table : NULL; }

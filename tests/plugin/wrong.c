@@ -1,0 +1,23 @@
+/* wrong.c - what a plug-in must not be: with REFUSES, one that does not know the version asked for;
+ * with OTHER, one that gives the table of another; without either, no plug-in at all. */
+#include <stddef.h>
+
+#include "cuda/plugin.h"
+
+#if defined(REFUSES)
+const lnt_cuda_api *lnt_cuda_plugin(int abi)
+{
+    (void)abi;
+    return NULL;
+}
+#elif defined(OTHER)
+const lnt_cuda_api *lnt_cuda_plugin(int abi)
+{
+    static lnt_cuda_api table;
+    table.abi = abi + 1;
+    return &table;
+}
+#else
+LNT_API int nothing_of_ours(void);
+int nothing_of_ours(void) { return 0; }
+#endif

@@ -1,0 +1,68 @@
+/* mirror.c - see mirror.h. */
+#include "mirror.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+mirror mirror_new(lnt_ctx *device, block *host)
+{
+    mirror m = { .host = host, .t = host->t };
+    assert_ok(device, lnt_device_allocate(device, host->bytes, &m.memory));
+    assert_ok(device, lnt_device_write(device, m.memory, host->memory, host->bytes));
+    if (host->t.data)
+        m.t.data = (char *)m.memory + ((char *)host->t.data - (char *)host->memory);
+    return m;
+}
+
+void mirror_read(lnt_ctx *device, const mirror *m)
+{
+    assert_ok(device, lnt_device_read(device, m->host->memory, m->memory, m->host->bytes));
+}
+
+void mirror_free(lnt_ctx *device, mirror *m)
+{
+    lnt_device_release(device, m->memory, m->host->bytes);
+    m->memory = NULL;
+}
+
+device_trial device_trial_new(lnt_ctx *device, trial *t)
+{
+    device_trial d = { .q = mirror_new(device, &t->q),
+                       .k = mirror_new(device, &t->k),
+                       .v = mirror_new(device, &t->v),
+                       .out = mirror_new(device, &t->out) };
+    d.io = (lnt_attn_io){ .size = sizeof d.io, .q = d.q.t, .k = d.k.t, .v = d.v.t, .out = d.out.t };
+    if (!t->io.lengths_q) return d;
+    const size_t each = (size_t)t->io.q.shape[0] * sizeof *d.lengths;
+    void *memory;
+    d.lengths_bytes = 2 * each;
+    assert_ok(device, lnt_device_allocate(device, d.lengths_bytes, &memory));
+    d.lengths = memory;
+    d.io.lengths_q = d.lengths;
+    d.io.lengths_k = d.lengths + t->io.q.shape[0];
+    assert_ok(device, lnt_device_write(device, memory, t->io.lengths_q, each));
+    assert_ok(device, lnt_device_write(device, (char *)memory + each, t->io.lengths_k, each));
+    return d;
+}
+
+void device_trial_free(lnt_ctx *device, device_trial *t)
+{
+    mirror_free(device, &t->q);
+    mirror_free(device, &t->k);
+    mirror_free(device, &t->v);
+    mirror_free(device, &t->out);
+    lnt_device_release(device, t->lengths, t->lengths_bytes);
+}
+
+lnt_ctx *device_context(const char **sentence)
+{
+    static char why[512];
+    const char *name = getenv("LINNET_TEST_DEVICE");
+    lnt_ctx *ctx = context_new(2, NULL);
+    if (lnt_ctx_set_device(ctx, name && *name ? name : "cuda") == LNT_OK) return ctx;
+    snprintf(why, sizeof why, "%s", lnt_ctx_error(ctx));
+    *sentence = why;
+    lnt_ctx_destroy(ctx);
+    return NULL;
+}
