@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# The property tests of the device, and the tool on it, on a machine with nvcc and a GPU: builds the
+# library and the plug-in for that GPU alone, runs the tests, then info, plan, attend and bench.
+#
+#     bench/gpu_tests.sh [BUILD_FOLDER]
+#
+# LNT_CUDA_ARCH=90a (or 80, 86, 89 ...) is the target; the default is that of the first GPU.  Where
+# cmocka is not installed, a header that does as much of it as these tests use stands in.
+set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+build=${1:-$root/build/gpu-tests}
+arch=${LNT_CUDA_ARCH:-$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -1 | tr -d .)}
+[ "$arch" = 90 ] && arch=90a
+mkdir -p "$(dirname "$build")"
+generator=()
+command -v ninja > /dev/null && generator=(-G Ninja)
+
+cmake -S "$root" -B "$build" "${generator[@]}" -DCMAKE_BUILD_TYPE=Release -DLINNET_CUDA=ON \
+    -DCMAKE_CUDA_ARCHITECTURES="$arch-real" > "$build.log" 2>&1 || { cat "$build.log"; exit 1; }
+cmake --build "$build" -j "$(nproc)" > "$build.log" 2>&1 || { tail -n 50 "$build.log"; exit 1; }
+echo "built for $arch in ${SECONDS} s"
+
+includes=(-I"$root/include" -I"$root/src" -I"$root/tests/support" -I"$root/tests")
+libraries=("$build/liblinnet.a" -lm -ldl)
+if echo '#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>' | cc -E -x c - > /dev/null 2>&1; then
+    libraries+=(-lcmocka)
+else
+    includes+=(-I"$root/tests/standin")
+fi
+cc -std=c11 -D_GNU_SOURCE -O2 -fopenmp "${includes[@]}" "$root/tests/property/test_device.c" \
+    "$root"/tests/support/*.c "${libraries[@]}" -o "$build/test_device"
+
+status=0
+cd "$build"
+export LINNET_CUDA_PLUGIN=$build/liblinnet-cuda.so
+./test_device || status=$?
+[ "$status" != 77 ] || { echo "there is no GPU here"; exit 77; }
+echo "tests: exit $status, ${SECONDS} s"
+
+tool=$build/linnet
+run() { echo "+ linnet $*"; "$tool" "$@" || status=1; }
+run info
+run plan --mechanism taylor --dtype bf16 --heads 32 --dim 32 --length 65536 --causal --device cuda
+for name in q k v; do python3 "$root/tools/random-npy.py" "$name.npy" 4 1500 32; done
+run attend q.npy k.npy v.npy -o gpu.npy --mechanism taylor --causal --dtype bf16 --device cuda
+run attend q.npy k.npy v.npy -o cpu.npy --mechanism taylor --causal --dtype bf16
+run attend q.npy k.npy v.npy -o gpu.npy --mechanism taylor --causal --dtype bf16 --device cuda \
+    --compare softmax
+run attend q.npy k.npy v.npy -o chunks.npy --mechanism taylor --causal --dtype bf16 --device cuda \
+    --chunk 300 --state-out state.safetensors
+run attend q.npy k.npy v.npy -o after.npy --mechanism taylor --causal --dtype bf16 \
+    --state-in state.safetensors
+run bench --mechanism taylor --heads 32 --dim 32 --length 65536 --causal --dtype bf16 --device cuda
+run bench --mechanism linear --heads 16 --dim 64 --length 65536 --causal --dtype bf16 --device cuda
+run bench --mechanism softmax --heads 16 --dim 64 --length 16384 --causal --dtype bf16 --device cuda
+run bench --mechanism taylor --heads 32 --dim 32 --length 65536 --pass step --dtype bf16 --device cuda
+run bench --mechanism linear --heads 16 --dim 64 --length 65536 --pass step --dtype f32 --device cuda
+echo "all: exit $status, ${SECONDS} s"
+exit "$status"
