@@ -139,7 +139,7 @@ foreach(script ${scripts})
     # A leak check takes seconds at each exit on some CPUs, and a script runs the tool many times;
     # the unit and property tests do look for leaks.
     set_tests_properties(cli/${name} PROPERTIES LABELS cli TIMEOUT 300
-        ENVIRONMENT "LINNET=$<TARGET_FILE:linnet_tool>;TMPDIR=${scratch};ASAN_OPTIONS=detect_leaks=0")
+        ENVIRONMENT "LINNET=$<TARGET_FILE:linnet_tool>;LINNET_FAKE_PLUGIN=$<TARGET_FILE:linnet_plugin_fake>;TMPDIR=${scratch};ASAN_OPTIONS=detect_leaks=0")
 endforeach()
 
 add_test(NAME lint/exports COMMAND ${PROJECT_SOURCE_DIR}/tools/check-exports.sh

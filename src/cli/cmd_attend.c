@@ -14,6 +14,7 @@
 #include "cli/clock.h"
 #include "cli/commands.h"
 #include "cli/compare.h"
+#include "cli/device.h"
 #include "cli/indices.h"
 #include "cli/json.h"
 #include "cli/operands.h"
@@ -28,6 +29,7 @@ typedef struct job {
     double *per_head, *center, fitted[MAX_TERMS];
     operands in;
     lnt_tensor out, result; /* in the dtype computed in; in that of Q, if another */
+    lnt_tensor q, k, v, y;  /* in.q, in.k, in.v and out, where they are computed */
     lnt_state *state;       /* NULL: none is needed */
     lnt_plan_info info;
     char algorithm[96];
@@ -99,16 +101,16 @@ static lnt_status forward_pieces(job *j, lnt_plan *plan, int64_t piece)
     do {
         const int64_t left = j->desc.length_q - at, n = left < piece ? left : piece;
         lnt_attn_io io = { .size = sizeof io, .state_in = j->state, .state_out = j->state };
-        io.q = tensor_rows(&j->in.q.view, at, n);
-        io.k = whole ? j->in.k.view : tensor_rows(&j->in.k.view, at, n);
-        io.v = whole ? j->in.v.view : tensor_rows(&j->in.v.view, at, n);
-        io.out = tensor_rows(&j->out, at, n);
+        io.q = tensor_rows(&j->q, at, n);
+        io.k = whole ? j->k : tensor_rows(&j->k, at, n);
+        io.v = whole ? j->v : tensor_rows(&j->v, at, n);
+        io.out = tensor_rows(&j->y, at, n);
         const lnt_status status = lnt_plan_forward(plan, &io);
         if (status) return status;
-        j->nonpositive += lnt_plan_nonpositive(plan);
+        if (!device_is_gpu(j->ctx)) j->nonpositive += lnt_plan_nonpositive(plan);
         at += n;
     } while (at < j->desc.length_q);
-    return LNT_OK;
+    return lnt_ctx_synchronize(j->ctx);
 }
 
 static int run_plan(job *j)
@@ -122,6 +124,7 @@ static int run_plan(job *j)
     const double start = now_seconds();
     lnt_status status = forward_pieces(j, plan, piece);
     j->seconds = now_seconds() - start;
+    if (device_is_gpu(j->ctx)) j->nonpositive = lnt_plan_nonpositive(plan); /* of all runs */
     lnt_plan_info info = { .size = sizeof info };
     if (!status) status = lnt_plan_describe(plan, &info);
     if (!status) snprintf(j->algorithm, sizeof j->algorithm, "%s", info.algorithm);
@@ -146,7 +149,7 @@ static void note_algorithm(job *j)
 /* Causal: keys before the first query are only remembered, the rest goes token by token. */
 static lnt_status stream_causal(job *j)
 {
-    const lnt_tensor *q = &j->in.q.view, *k = &j->in.k.view, *v = &j->in.v.view;
+    const lnt_tensor *q = &j->q, *k = &j->k, *v = &j->v;
     const int64_t n_q = j->desc.length_q, before = j->desc.length_k - n_q;
     const int64_t piece = opt_whole(j->o, OPT_CHUNK, n_q);
     const lnt_tensor first_k = tensor_rows(k, 0, before), first_v = tensor_rows(v, 0, before);
@@ -155,7 +158,7 @@ static lnt_status stream_causal(job *j)
     do { /* once even where there is nothing to read */
         const int64_t n = n_q - at < piece ? n_q - at : piece;
         const lnt_tensor qs = tensor_rows(q, at, n), ks = tensor_rows(k, before + at, n);
-        const lnt_tensor vs = tensor_rows(v, before + at, n), outs = tensor_rows(&j->out, at, n);
+        const lnt_tensor vs = tensor_rows(v, before + at, n), outs = tensor_rows(&j->y, at, n);
         if (!status) status = lnt_state_step(j->state, &qs, &ks, &vs, &outs);
         note_algorithm(j);
         at += n;
@@ -172,21 +175,47 @@ static int run_state(job *j)
     if (j->desc.causal) {
         status = stream_causal(j);
     } else { /* no order among these tokens: every query sees them all, and those before */
-        status = lnt_state_append(j->state, &j->in.k.view, &j->in.v.view);
-        if (!status) status = lnt_state_query(j->state, &j->in.q.view, &j->out);
+        status = lnt_state_append(j->state, &j->k, &j->v);
+        if (!status) status = lnt_state_query(j->state, &j->q, &j->y);
         note_algorithm(j);
     }
+    if (!status) status = lnt_ctx_synchronize(j->ctx);
     j->seconds = now_seconds() - start;
     j->nonpositive = lnt_state_nonpositive(j->state) - rows;
     return status ? fail_ctx(j->ctx) : EXIT_OK;
 }
 
-static int run_job(job *j)
+static int compute(job *j)
 {
     if (!j->state) return run_plan(j);
     const bool plannable = j->desc.mechanism != LNT_SOFTMAX;
     const bool streamed = opt_given(j->o, OPT_CHUNK) && !j->desc.algorithm;
     return plannable && !streamed ? run_plan(j) : run_state(j);
+}
+
+/* There and back, where that is another memory. */
+static int run_job(job *j)
+{
+    lnt_status placing = device_place(j->ctx, &j->in.q.view, &j->q);
+    if (!placing) placing = device_place(j->ctx, &j->in.k.view, &j->k);
+    if (!placing) placing = device_place(j->ctx, &j->in.v.view, &j->v);
+    if (!placing) placing = device_place(j->ctx, &j->out, &j->y);
+    int status = placing ? fail_ctx(j->ctx) : compute(j);
+    if (!status && device_fetch(j->ctx, &j->y, &j->out)) status = fail_ctx(j->ctx);
+    lnt_tensor *const placed[] = { &j->q, &j->k, &j->v, &j->y };
+    for (int i = 0; i < 4; i++) device_leave(j->ctx, placed[i]);
+    return status;
+}
+
+/* Exact softmax is computed on the CPU, in double. */
+static int run_comparison(job *j)
+{
+    lnt_ctx *ctx;
+    int status = request_host(j->o, 0, &ctx);
+    if (status) return status;
+    status = compare_softmax(ctx, &j->desc, &j->in, &j->out, j->nonpositive, &j->against);
+    lnt_ctx_destroy(ctx);
+    return status;
 }
 
 /* ---- results ------------------------------------------------------------------------------- */
@@ -265,9 +294,9 @@ static double state_bytes(const job *j)
 static void print_text(const job *j)
 {
     const lnt_attn_desc *d = &j->desc;
-    printf("%s%s, %s, on cpu (%s, %d thread%s)\n", j->algorithm, d->causal ? ", causal" : "",
-           lnt_dtype_name(d->dtype), lnt_ctx_isa(j->ctx), lnt_ctx_threads(j->ctx),
-           lnt_ctx_threads(j->ctx) == 1 ? "" : "s");
+    char where[320];
+    printf("%s%s, %s, on %s\n", j->algorithm, d->causal ? ", causal" : "",
+           lnt_dtype_name(d->dtype), device_text(j->ctx, where, sizeof where));
     printf("%lld x %lld heads (%lld of keys), %lld queries, %lld keys, widths %lld and %lld\n",
            (long long)d->batch, (long long)d->heads, (long long)d->kv_heads,
            (long long)d->length_q, (long long)d->length_k, (long long)d->dim,
@@ -298,7 +327,7 @@ static void print_results(const job *j)
     json line = json_begin(stdout);
     json_text(&line, "mechanism", lnt_mechanism_name(j->desc.mechanism));
     json_text(&line, "algorithm", j->algorithm);
-    json_text(&line, "device", "cpu");
+    json_text(&line, "device", device_word(j->ctx));
     json_text(&line, "isa", lnt_ctx_isa(j->ctx));
     json_whole(&line, "threads", lnt_ctx_threads(j->ctx));
     json_real(&line, "seconds", j->seconds);
@@ -340,8 +369,7 @@ static int attend(job *j)
     if (!status) status = open_state(j);
     if (!status) status = describe(j);
     if (!status) status = run_job(j);
-    if (!status && opt_given(j->o, OPT_COMPARE))
-        status = compare_softmax(j->ctx, d, &j->in, &j->out, j->nonpositive, &j->against);
+    if (!status && opt_given(j->o, OPT_COMPARE)) status = run_comparison(j);
     if (!status) status = write_results(j);
     if (!status) print_results(j);
     return status;

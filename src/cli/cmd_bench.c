@@ -1,8 +1,10 @@
 /* cli/cmd_bench.c - `linnet bench`: verifies, then times; one measurement, or the suite. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "cli/commands.h"
 #include "cli/describe.h"
+#include "cli/device.h"
 #include "cli/json.h"
 #include "cli/measure.h"
 #include "cli/report.h"
@@ -10,34 +12,59 @@
 #include "cli/study.h"
 #include "cli/table.h"
 
-/* The figures this project promises; each is measured with all threads and then with one. */
-static const struct {
+typedef struct suite_line {
     lnt_mechanism mechanism;
     pass_kind pass;
     int64_t batch, heads, dim, length;
     const char *algorithm; /* NULL: the planner's choice */
     bool shift;            /* TaylorShift, which is not causal, as cur; all others are */
-} suite[] = {
-    { LNT_SOFTMAX, PASS_FORWARD, 1, 4, 64, 4096, NULL, false },
-    { LNT_SOFTMAX, PASS_BACKWARD, 1, 4, 64, 4096, NULL, false },
-    { LNT_SOFTMAX, PASS_STEP, 1, 4, 64, 4096, NULL, false },
-    { LNT_LINEAR, PASS_FORWARD, 1, 8, 64, 16384, NULL, false },
-    { LNT_LINEAR, PASS_BACKWARD, 1, 8, 64, 16384, NULL, false },
-    { LNT_LINEAR, PASS_STEP, 16, 8, 64, 16384, NULL, false },
-    { LNT_LINEAR, PASS_STEP, 1, 8, 64, 16384, NULL, false },
-    { LNT_TAYLOR, PASS_FORWARD, 1, 8, 16, 16384, "taylor/state", false },
-    { LNT_TAYLOR, PASS_BACKWARD, 1, 8, 16, 16384, "taylor/state", false },
-    { LNT_TAYLOR, PASS_FORWARD, 1, 4, 32, 8192, "taylor/state", false },
-    { LNT_TAYLOR, PASS_BACKWARD, 1, 4, 32, 8192, "taylor/state", false },
-    { LNT_TAYLOR, PASS_FORWARD, 1, 4, 32, 16384, "taylor/state", true },
-    { LNT_TAYLOR, PASS_STEP, 1, 16, 32, 4096, NULL, false },
-    { LNT_CUR, PASS_FORWARD, 1, 8, 64, 4096, "cur/flash", false },
-    { LNT_CUR, PASS_BACKWARD, 1, 8, 64, 4096, "cur/flash", false },
-    { LNT_HYBRID, PASS_FORWARD, 1, 8, 32, 8192, "hybrid/chunked", false },
-    { LNT_HYBRID, PASS_BACKWARD, 1, 8, 32, 8192, "hybrid/chunked", false },
-    { LNT_HYBRID, PASS_STEP, 1, 8, 32, 8192, NULL, false },
+    int64_t terms;         /* of taylor without shift; 0: the default */
+} suite_line;
+
+/* The figures this project promises; each is measured with all threads and then with one. */
+static const suite_line cpu_suite[] = {
+    { LNT_SOFTMAX, PASS_FORWARD, 1, 4, 64, 4096, NULL, false, 0 },
+    { LNT_SOFTMAX, PASS_BACKWARD, 1, 4, 64, 4096, NULL, false, 0 },
+    { LNT_SOFTMAX, PASS_STEP, 1, 4, 64, 4096, NULL, false, 0 },
+    { LNT_LINEAR, PASS_FORWARD, 1, 8, 64, 16384, NULL, false, 0 },
+    { LNT_LINEAR, PASS_BACKWARD, 1, 8, 64, 16384, NULL, false, 0 },
+    { LNT_LINEAR, PASS_STEP, 16, 8, 64, 16384, NULL, false, 0 },
+    { LNT_LINEAR, PASS_STEP, 1, 8, 64, 16384, NULL, false, 0 },
+    { LNT_TAYLOR, PASS_FORWARD, 1, 8, 16, 16384, "taylor/state", false, 0 },
+    { LNT_TAYLOR, PASS_BACKWARD, 1, 8, 16, 16384, "taylor/state", false, 0 },
+    { LNT_TAYLOR, PASS_FORWARD, 1, 4, 32, 8192, "taylor/state", false, 0 },
+    { LNT_TAYLOR, PASS_BACKWARD, 1, 4, 32, 8192, "taylor/state", false, 0 },
+    { LNT_TAYLOR, PASS_FORWARD, 1, 4, 32, 16384, "taylor/state", true, 0 },
+    { LNT_TAYLOR, PASS_STEP, 1, 16, 32, 4096, NULL, false, 0 },
+    { LNT_CUR, PASS_FORWARD, 1, 8, 64, 4096, "cur/flash", false, 0 },
+    { LNT_CUR, PASS_BACKWARD, 1, 8, 64, 4096, "cur/flash", false, 0 },
+    { LNT_HYBRID, PASS_FORWARD, 1, 8, 32, 8192, "hybrid/chunked", false, 0 },
+    { LNT_HYBRID, PASS_BACKWARD, 1, 8, 32, 8192, "hybrid/chunked", false, 0 },
+    { LNT_HYBRID, PASS_STEP, 1, 8, 32, 8192, NULL, false, 0 },
 };
-enum { SUITE_SIZE = sizeof suite / sizeof suite[0] };
+
+/* Those it promises for a GPU, in bf16. */
+static const suite_line gpu_suite[] = {
+    { LNT_TAYLOR, PASS_STEP, 1, 1024, 8, 4096, NULL, false, 8 },
+    { LNT_TAYLOR, PASS_STEP, 1, 16, 64, 4096, NULL, false, 4 },
+    { LNT_TAYLOR, PASS_STEP, 1, 32, 32, 4096, NULL, false, 4 },
+    { LNT_TAYLOR, PASS_STEP, 1, 64, 16, 4096, NULL, false, 4 },
+    { LNT_TAYLOR, PASS_FORWARD, 1, 64, 16, 65536, "taylor/state", true, 0 },
+    { LNT_TAYLOR, PASS_FORWARD, 1, 32, 32, 65536, "taylor/state", true, 0 },
+    { LNT_TAYLOR, PASS_FORWARD, 1, 16, 64, 65536, "taylor/state", true, 0 },
+    { LNT_TAYLOR, PASS_FORWARD, 1, 128, 8, 65536, "taylor/state", false, 4 },
+    { LNT_TAYLOR, PASS_FORWARD, 1, 64, 16, 65536, "taylor/state", false, 4 },
+    { LNT_TAYLOR, PASS_FORWARD, 1, 32, 32, 65536, "taylor/state", false, 4 },
+    { LNT_TAYLOR, PASS_FORWARD, 1, 16, 64, 262144, "taylor/state", false, 4 },
+    { LNT_LINEAR, PASS_FORWARD, 1, 16, 64, 1048576, NULL, false, 0 },
+    { LNT_SOFTMAX, PASS_FORWARD, 1, 16, 64, 65536, NULL, false, 0 },
+};
+
+enum {
+    CPU_SUITE = sizeof cpu_suite / sizeof cpu_suite[0],
+    GPU_SUITE = sizeof gpu_suite / sizeof gpu_suite[0],
+    SUITE_SIZE = (int)CPU_SUITE > (int)GPU_SUITE ? (int)CPU_SUITE : (int)GPU_SUITE
+};
 
 static void print_json(const measurement *m)
 {
@@ -45,7 +72,7 @@ static void print_json(const measurement *m)
     json line = json_begin(stdout);
     json_text(&line, "mechanism", lnt_mechanism_name(d->mechanism));
     json_text(&line, "algorithm", m->algorithm);
-    json_text(&line, "device", "cpu");
+    json_text(&line, "device", m->device);
     json_text(&line, "isa", m->isa);
     json_whole(&line, "threads", m->threads);
     json_text(&line, "dtype", lnt_dtype_name(d->dtype));
@@ -92,7 +119,8 @@ static void add_row(table *t, const measurement *m)
     table_cell(t, "%s%s%lld x %lld%s, %lld tokens, %s", d->causal ? "causal " : "", batch,
                (long long)d->heads, (long long)d->dim, kind, (long long)d->length_q,
                lnt_dtype_name(d->dtype));
-    table_cell(t, "%d", m->threads);
+    if (strcmp(m->device, "cpu") == 0) table_cell(t, "%d", m->threads);
+    else table_cell(t, "%s", m->device);
     table_cell(t, "%s", text_seconds(m->seconds, text, sizeof text));
     table_cell(t, "%s", text_seconds(1e-9 * m->ns_per_token, text, sizeof text));
     table_cell(t, "%.1f", m->gflops);
@@ -138,31 +166,40 @@ static int bench_one(const options *o)
     return status;
 }
 
+static void suite_problem(const suite_line *line, bool gpu, lnt_attn_desc *desc)
+{
+    desc->mechanism = line->mechanism;
+    desc->dtype = gpu ? LNT_BF16 : LNT_F32;
+    desc->batch = line->batch;
+    desc->heads = desc->kv_heads = line->heads;
+    desc->dim = desc->dim_value = line->dim;
+    desc->length_q = desc->length_k = line->length;
+    desc->causal = !line->shift && desc->mechanism != LNT_CUR;
+    desc->landmarks = DEFAULT_LANDMARKS;
+    desc->window = DEFAULT_WINDOW;
+    desc->terms = line->shift ? 3 : line->terms ? line->terms : DEFAULT_TERMS;
+    if (desc->mechanism == LNT_HYBRID) desc->terms = DEFAULT_FAR_TERMS;
+    if (line->shift) desc->normalize = LNT_NORMALIZE_TAYLORSHIFT;
+    desc->algorithm = line->algorithm;
+}
+
 static int measure_suite(lnt_ctx *const *ctx, int contexts, bool as_json,
                          measurement out[SUITE_SIZE][2])
 {
+    const bool gpu = device_is_gpu(ctx[0]);
+    const int size = gpu ? GPU_SUITE : CPU_SUITE;
     int status = EXIT_OK;
-    for (int i = 0; i < SUITE_SIZE && !status; i++) {
+    for (int i = 0; i < size && !status; i++) {
+        const suite_line *line = gpu ? &gpu_suite[i] : &cpu_suite[i];
         for (int c = 0; c < contexts && !status; c++) {
             lnt_attn_desc desc;
             char what[64];
             if (lnt_attn_desc_init(&desc, sizeof desc)) return fail("the library does not match");
-            desc.mechanism = suite[i].mechanism;
-            desc.batch = suite[i].batch;
-            desc.heads = desc.kv_heads = suite[i].heads;
-            desc.dim = desc.dim_value = suite[i].dim;
-            desc.length_q = desc.length_k = suite[i].length;
-            desc.causal = !suite[i].shift && desc.mechanism != LNT_CUR;
-            desc.landmarks = DEFAULT_LANDMARKS;
-            desc.window = DEFAULT_WINDOW;
-            desc.terms = suite[i].shift ? 3 : DEFAULT_TERMS;
-            if (desc.mechanism == LNT_HYBRID) desc.terms = DEFAULT_FAR_TERMS;
-            if (suite[i].shift) desc.normalize = LNT_NORMALIZE_TAYLORSHIFT;
-            desc.algorithm = suite[i].algorithm;
+            suite_problem(line, gpu, &desc);
             snprintf(what, sizeof what, "%s %s", lnt_mechanism_name(desc.mechanism),
-                     option_choice(OPT_PASS, (int)suite[i].pass));
-            progress(what, i * contexts + c, SUITE_SIZE * contexts);
-            status = measure(ctx[c], &desc, suite[i].pass, &out[i][c]);
+                     option_choice(OPT_PASS, (int)line->pass));
+            progress(what, i * contexts + c, size * contexts);
+            status = measure(ctx[c], &desc, line->pass, &out[i][c]);
             progress_end();
             if (!status && as_json) print_json(&out[i][c]);
         }
@@ -170,12 +207,12 @@ static int measure_suite(lnt_ctx *const *ctx, int contexts, bool as_json,
     return status;
 }
 
-static void print_suite(measurement found[SUITE_SIZE][2], int contexts)
+static void print_suite(measurement found[SUITE_SIZE][2], int size, int contexts)
 {
     table t;
     begin_table(&t);
     if (contexts > 1) table_cell(&t, "vs 1 thread");
-    for (int i = 0; i < SUITE_SIZE; i++) {
+    for (int i = 0; i < size; i++) {
         add_row(&t, &found[i][0]);
         if (contexts < 2) continue;
         table_cell(&t, "%.2f x", found[i][1].seconds / found[i][0].seconds);
@@ -190,10 +227,13 @@ static int bench_suite(const options *o)
     lnt_ctx *ctx[2] = { NULL, NULL };
     measurement found[SUITE_SIZE][2];
     int status = request_context(o, 0, &ctx[0]);
-    const int contexts = lnt_ctx_threads(ctx[0]) > 1 ? 2 : 1;
-    if (!status && contexts > 1) status = request_context(o, 1, &ctx[1]);
+    if (status) return status;
+    const bool gpu = device_is_gpu(ctx[0]);
+    const int contexts = !gpu && lnt_ctx_threads(ctx[0]) > 1 ? 2 : 1;
+    if (contexts > 1) status = request_context(o, 1, &ctx[1]);
     if (!status) status = measure_suite(ctx, contexts, opt_given(o, OPT_JSON), found);
-    if (!status && !opt_given(o, OPT_JSON)) print_suite(found, contexts);
+    if (!status && !opt_given(o, OPT_JSON))
+        print_suite(found, gpu ? GPU_SUITE : CPU_SUITE, contexts);
     lnt_ctx_destroy(ctx[0]);
     lnt_ctx_destroy(ctx[1]);
     return status;

@@ -39,6 +39,8 @@ static void add(names *list, const char *name)
 
 typedef struct facts {
     char cpu[128];
+    char gpu[400]; /* what it is, or why there is none */
+    bool has_gpu;
     names built, available, mechanisms, algorithms, maps, dtypes;
 } facts;
 
@@ -98,9 +100,28 @@ static void find_cpu(char *text, size_t capacity)
     fclose(file);
 }
 
+/* By a context of its own, so that one on the CPU can be told about all the same. */
+static void find_gpu(facts *f)
+{
+    lnt_ctx *ctx;
+    lnt_device_info i = { .size = sizeof i };
+    if (lnt_ctx_create(NULL, &ctx)) return;
+    f->has_gpu = !lnt_ctx_set_device(ctx, option_choice(OPT_DEVICE, DEVICE_CUDA)) &&
+                 !lnt_device_describe(ctx, &i);
+    if (f->has_gpu)
+        snprintf(f->gpu, sizeof f->gpu,
+                 "%s, compute capability %d.%d, %d multiprocessors, %.1f GB, driver for CUDA %d.%d",
+                 i.name, i.major, i.minor, i.multiprocessors, 1e-9 * (double)i.memory_bytes,
+                 i.driver / 1000, i.driver % 1000 / 10);
+    else
+        snprintf(f->gpu, sizeof f->gpu, "%.390s", lnt_ctx_error(ctx));
+    lnt_ctx_destroy(ctx);
+}
+
 static void collect(facts *f)
 {
     *f = (facts){ .cpu = "" };
+    find_gpu(f);
     find_cpu(f->cpu, sizeof f->cpu);
     for (int i = 0; lnt_isa_name(i); i++) {
         add(&f->built, lnt_isa_name(i));
@@ -116,7 +137,7 @@ static void collect(facts *f)
 
 static void print_json(const lnt_ctx *ctx, const facts *f)
 {
-    static const char *const devices[] = { "cpu" };
+    static const char *const devices[] = { "cpu", "cuda" };
     json line = json_begin(stdout);
     json_text(&line, "version", lnt_version());
     json_text(&line, "cpu", f->cpu);
@@ -124,7 +145,8 @@ static void print_json(const lnt_ctx *ctx, const facts *f)
     json_texts(&line, "isas_built", f->built.name, f->built.count);
     json_texts(&line, "isas_available", f->available.name, f->available.count);
     json_whole(&line, "threads", lnt_ctx_threads(ctx));
-    json_texts(&line, "devices", devices, 1);
+    json_texts(&line, "devices", devices, f->has_gpu ? 2 : 1);
+    json_text(&line, f->has_gpu ? "gpu" : "no_gpu", f->gpu);
     json_texts(&line, "mechanisms", f->mechanisms.name, f->mechanisms.count);
     json_texts(&line, "algorithms", f->algorithms.name, f->algorithms.count);
     json_texts(&line, "feature_maps", f->maps.name, f->maps.count);
@@ -149,7 +171,8 @@ static void print_text(const lnt_ctx *ctx, const facts *f)
     print_names("  built", &f->built);
     print_names("  available", &f->available);
     printf("%-14s%d\n", "threads", lnt_ctx_threads(ctx));
-    printf("%-14s%s\n", "devices", "cpu");
+    printf("%-14s%s\n", "devices", f->has_gpu ? "cpu, cuda" : "cpu");
+    printf("%-14s%s\n", f->has_gpu ? "  cuda" : "  no cuda", f->gpu);
     print_names("mechanisms", &f->mechanisms);
     print_names("algorithms", &f->algorithms);
     print_names("feature maps", &f->maps);

@@ -4,6 +4,7 @@
 
 #include "cli/commands.h"
 #include "cli/describe.h"
+#include "cli/device.h"
 #include "cli/heads.h"
 #include "cli/json.h"
 #include "cli/paper.h"
@@ -87,7 +88,7 @@ static void print_json(const lnt_ctx *ctx, const lnt_attn_desc *d, const lnt_pla
     json line = json_begin(stdout);
     json_text(&line, "mechanism", lnt_mechanism_name(d->mechanism));
     json_text(&line, "algorithm", info->algorithm);
-    json_text(&line, "device", "cpu");
+    json_text(&line, "device", device_word(ctx));
     json_text(&line, "isa", lnt_ctx_isa(ctx));
     json_whole(&line, "threads", lnt_ctx_threads(ctx));
     json_text(&line, "dtype", lnt_dtype_name(d->dtype));
@@ -105,7 +106,7 @@ static void print_json(const lnt_ctx *ctx, const lnt_attn_desc *d, const lnt_pla
     json_end(&line);
 }
 
-static void print_text(const lnt_ctx *ctx, const lnt_attn_desc *d, const lnt_plan_info *info,
+static void print_text(lnt_ctx *ctx, const lnt_attn_desc *d, const lnt_plan_info *info,
                        const figure *figures)
 {
     const char *const headings[] = { info->algorithm, "", NULL };
@@ -118,8 +119,8 @@ static void print_text(const lnt_ctx *ctx, const lnt_attn_desc *d, const lnt_pla
            lnt_dtype_name(d->dtype),
            (long long)d->batch, (long long)d->heads, (long long)d->kv_heads,
            (long long)d->length_q, (long long)d->dim, (long long)d->dim_value);
-    printf("on cpu (%s, %d thread%s) the choice is\n\n", lnt_ctx_isa(ctx), lnt_ctx_threads(ctx),
-           lnt_ctx_threads(ctx) == 1 ? "" : "s");
+    char where[320];
+    printf("on %s the choice is\n\n", device_text(ctx, where, sizeof where));
     table_begin(&t, 1, headings);
     for (int i = 0; i < FIGURES; i++) {
         const figure *f = &figures[i];

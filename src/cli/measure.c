@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "cli/clock.h"
+#include "cli/device.h"
 #include "cli/report.h"
 #include "cli/tensors.h"
 #include "cli/workload.h"
@@ -23,11 +24,11 @@ typedef struct trial {
     lnt_ctx *ctx;
     lnt_attn_desc desc;
     pass_kind pass;
-    workload data;
+    workload host, data; /* as it was made; where it is computed */
     lnt_plan *plan;
     lnt_plan_info info;
     lnt_state *state;
-    int64_t steps; /* per sample */
+    int64_t runs;  /* per sample; of a step, steps */
     int64_t row;   /* next token of data */
     const char *stepped; /* the algorithm that a step ran */
 } trial;
@@ -73,8 +74,10 @@ static int fill_trial(trial *t)
 {
     const bool step = t->pass == PASS_STEP;
     const int status = workload_make(t->ctx, &t->desc, step ? STEP_ROWS : t->desc.length_q,
-                                     t->pass == PASS_BACKWARD, &t->data);
-    if (status || !step) return status;
+                                     t->pass == PASS_BACKWARD, &t->host);
+    if (status) return status;
+    if (workload_place(t->ctx, &t->host, &t->data)) return fail_ctx(t->ctx);
+    if (!step) return EXIT_OK;
     lnt_tensor *tokens[] = { &t->data.q, &t->data.k, &t->data.v, &t->data.out };
     for (int i = 0; i < 4; i++) lay_by_token(tokens[i]);
     return fill_state(t) ? fail_ctx(t->ctx) : EXIT_OK;
@@ -84,7 +87,8 @@ static void close_trial(trial *t)
 {
     lnt_state_destroy(t->state);
     lnt_plan_destroy(t->plan);
-    workload_free(&t->data);
+    workload_leave(t->ctx, &t->data);
+    workload_free(&t->host);
 }
 
 /* ---- timing -------------------------------------------------------------------------------- */
@@ -105,10 +109,11 @@ static lnt_status sample_steps(trial *t, double *seconds)
     lnt_state *state = t->state;
     lnt_status status = grows(t) ? lnt_state_fork(t->state, &state) : LNT_OK;
     if (status) return status;
-    if (grows(t)) status = lnt_state_reserve(state, t->desc.length_k + t->steps);
+    if (grows(t)) status = lnt_state_reserve(state, t->desc.length_k + t->runs);
     const double start = now_seconds();
-    for (int64_t i = 0; i < t->steps && !status; i++) status = one_step(t, state);
-    *seconds = (now_seconds() - start) / (double)t->steps;
+    for (int64_t i = 0; i < t->runs && !status; i++) status = one_step(t, state);
+    if (!status) status = lnt_ctx_synchronize(t->ctx);
+    *seconds = (now_seconds() - start) / (double)t->runs;
     t->stepped = lnt_state_algorithm(state);
     if (state != t->state) lnt_state_destroy(state);
     return status;
@@ -119,26 +124,31 @@ static lnt_status sample(trial *t, double *seconds)
     const lnt_attn_io io = workload_io(&t->data);
     const lnt_attn_grads grads = workload_grads(&t->data);
     if (t->pass == PASS_STEP) return sample_steps(t, seconds);
+    lnt_status status = LNT_OK;
     const double start = now_seconds();
-    const lnt_status status = t->pass == PASS_FORWARD ? lnt_plan_forward(t->plan, &io)
-                                                      : lnt_plan_backward(t->plan, &io, &grads);
-    *seconds = now_seconds() - start;
+    for (int64_t i = 0; i < t->runs && !status; i++)
+        status = t->pass == PASS_FORWARD ? lnt_plan_forward(t->plan, &io)
+                                         : lnt_plan_backward(t->plan, &io, &grads);
+    if (!status) status = lnt_ctx_synchronize(t->ctx);
+    *seconds = (now_seconds() - start) / (double)t->runs;
     return status;
 }
 
 /* First runs: caches and clocks warm, the output that backward reads computed, and as many steps
- * to a sample as a clock can measure (for a growing state few, so that it stays about its size). */
+ * to a sample as a clock can measure (for a growing state few, so that it stays about its size).  A
+ * GPU starts work later than it is told to, so there any run takes part in such a sample. */
 static lnt_status warm_up(trial *t)
 {
     const int64_t most = grows(t) ? t->desc.length_k / 16 + 1 : INT64_C(1) << 20;
     const lnt_attn_io io = workload_io(&t->data);
     double seconds = 0;
-    t->steps = 1;
+    t->runs = 1;
     lnt_status status = t->pass == PASS_BACKWARD ? lnt_plan_forward(t->plan, &io) : LNT_OK;
     if (!status) status = sample(t, &seconds);
-    while (t->pass == PASS_STEP && !status && t->steps < most &&
-           seconds * (double)t->steps < STEP_SAMPLE_SECONDS) {
-        t->steps = 2 * t->steps < most ? 2 * t->steps : most;
+    const bool several = t->pass == PASS_STEP || device_is_gpu(t->ctx);
+    while (several && !status && t->runs < most &&
+           seconds * (double)t->runs < STEP_SAMPLE_SECONDS) {
+        t->runs = 2 * t->runs < most ? 2 * t->runs : most;
         status = sample(t, &seconds);
     }
     return status;
@@ -224,7 +234,8 @@ static double moved_bytes(const trial *t)
  * that a slow moment does not flatter us. */
 static lnt_status measure_peaks(const trial *t, measurement *out)
 {
-    const double least = 4096, most = 256e6; /* a larger footprint is in main memory all the same */
+    const double most = 256e6; /* a larger footprint is in main memory all the same */
+    const double least = device_is_gpu(t->ctx) ? most : 4096; /* a GPU is not filled by less */
     const double footprint = t->pass == PASS_STEP ? state_bytes(t) : moved_bytes(t);
     double gflops = 0, gbytes = 0;
     lnt_status status = lnt_measure_flops(t->ctx, t->desc.dtype, &gflops);
@@ -264,7 +275,10 @@ static int verify_trial(const trial *t, measurement *out)
 int measure(lnt_ctx *ctx, const lnt_attn_desc *desc, pass_kind pass, measurement *out)
 {
     trial t = { .ctx = ctx, .desc = *desc, .pass = pass };
-    *out = (measurement){ .pass = pass, .isa = lnt_ctx_isa(ctx), .threads = lnt_ctx_threads(ctx) };
+    *out = (measurement){ .pass = pass,
+                          .device = device_word(ctx),
+                          .isa = lnt_ctx_isa(ctx),
+                          .threads = lnt_ctx_threads(ctx) };
     int status = plan_trial(&t);
     if (!status) status = verify_trial(&t, out);
     if (!status) status = fill_trial(&t); /* after: both at once would need twice the memory */

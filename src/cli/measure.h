@@ -9,6 +9,7 @@ typedef struct measurement {
     lnt_attn_desc desc; /* as measured: step is causal */
     pass_kind pass;
     char algorithm[64];
+    const char *device; /* "cpu", "cuda" */
     const char *isa;
     int threads;
     double seconds; /* median of a run; of one step of the whole batch */

@@ -200,7 +200,7 @@ static const option_row table[OPTION_COUNT] = {
                         .help = "use this one instead of the planner's choice" },
     [OPT_CHUNK] = { "chunk", 0, KIND_WHOLE, "C", CMD_ATTEND, .min = 1, .max = MAX_EXTENT,
                     .help = "stream the input through the state C tokens at a time; causal" },
-    [OPT_DEVICE] = { "device", 0, KIND_CHOICE, NULL, SHAPED, .choice = device_choice,
+    [OPT_DEVICE] = { "device", 0, KIND_CHOICE, NULL, SHAPED | CMD_INFO, .choice = device_choice,
                      .help = "where to compute (cpu)" },
     [OPT_THREADS] = { "threads", 0, KIND_WHOLE, "T", EVERY, .min = 1, .max = 4096,
                       .help = "how many (all there are, or OMP_NUM_THREADS)" },

@@ -7,18 +7,28 @@
 
 #include "cli/report.h"
 
-int request_context(const options *o, int threads, lnt_ctx **out)
+int request_host(const options *o, int threads, lnt_ctx **out)
 {
     char sentence[512];
     *out = NULL;
-    if (opt_whole(o, OPT_DEVICE, DEVICE_CPU) == DEVICE_CUDA)
-        return fail("--device: 'cuda' is not available: this build has no CUDA device, only cpu");
     lnt_ctx_options with = { .size = sizeof with };
     with.threads = threads ? threads : (int)opt_whole(o, OPT_THREADS, 0);
     const lnt_status status = lnt_ctx_create(&with, out);
     if (!status) return EXIT_OK;
     lnt_ctx_create_error(&with, status, sentence, sizeof sentence);
     return fail("%s", sentence);
+}
+
+int request_context(const options *o, int threads, lnt_ctx **out)
+{
+    const int64_t device = opt_whole(o, OPT_DEVICE, DEVICE_CPU);
+    int status = request_host(o, threads, out);
+    if (status || device == DEVICE_CPU) return status;
+    if (!lnt_ctx_set_device(*out, option_choice(OPT_DEVICE, (int)device))) return EXIT_OK;
+    status = fail_ctx(*out);
+    lnt_ctx_destroy(*out);
+    *out = NULL;
+    return status;
 }
 
 /* "direct" or "linear/direct", of the mechanism asked for. */

@@ -7,7 +7,9 @@
 
 /* Each gives EXIT_OK, or says one sentence and gives another exit status. */
 
-/* A context with that many threads; 0: those of --threads, or all. */
+/* A context with that many threads; 0: those of --threads, or all.  The first is on the CPU, the
+ * second where --device says. */
+int request_host(const options *o, int threads, lnt_ctx **out);
 int request_context(const options *o, int threads, lnt_ctx **out);
 
 /* The mechanism with its options, the dtype (f32) and the algorithm.  Shapes stay at their

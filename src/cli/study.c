@@ -30,6 +30,9 @@ int study_run(const options *o)
         return fail_usage("%s does not apply to --study %s", option_name(other), s->name);
     if (opt_given(o, OPT_SVG) && !s->draws)
         return fail_usage("--svg does not apply to --study %s, which is a table", s->name);
+    if (opt_whole(o, OPT_DEVICE, DEVICE_CPU) != DEVICE_CPU)
+        return fail_usage("--device %s does not apply to --study, which runs on the cpu",
+                          opt_text(o, OPT_DEVICE));
     int status = opt_given(o, OPT_SVG) ? figure_check(opt_text(o, OPT_SVG)) : EXIT_OK;
     if (!status) status = request_context(o, 0, &ctx);
     if (!status) status = s->run(o, ctx);

@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "cli/device.h"
 #include "cli/report.h"
 #include "cli/tensors.h"
 #include "cli/workload.h"
@@ -84,11 +85,16 @@ static lnt_status forward_deviation(lnt_ctx *ctx, const lnt_attn_desc *desc, con
                                     double *row, double *error)
 {
     lnt_plan *plan;
+    workload there;
     deviation sum = { 0, 0 };
     const lnt_attn_io io = workload_io(w);
     lnt_status status = lnt_plan_create(ctx, desc, &plan);
     if (status) return status;
-    status = lnt_plan_forward(plan, &io);
+    status = workload_place(ctx, w, &there);
+    const lnt_attn_io run = workload_io(&there);
+    if (!status) status = lnt_plan_forward(plan, &run);
+    if (!status) status = device_fetch(ctx, &there.out, &w->out);
+    workload_leave(ctx, &there);
     lnt_plan_destroy(plan);
     const int64_t rows = desc->mechanism == LNT_CUR ? LANDMARK_ROWS : SAMPLED_ROWS;
     if (!status) status = compare_sample(ctx, desc, &io, rows, row, &sum);
@@ -100,15 +106,19 @@ static lnt_status step_deviation(lnt_ctx *ctx, const lnt_attn_desc *desc, const 
                                  double *row, double *error)
 {
     lnt_state *state;
+    workload there;
     deviation sum = { 0, 0 };
     const lnt_attn_io io = workload_io(w);
     lnt_status status = lnt_state_create(ctx, desc, &state);
     if (status) return status;
+    status = workload_place(ctx, w, &there);
     for (int64_t i = 0; i < w->q.shape[2] && !status; i++) {
-        const lnt_tensor q = tensor_rows(&w->q, i, 1), k = tensor_rows(&w->k, i, 1);
-        const lnt_tensor v = tensor_rows(&w->v, i, 1), out = tensor_rows(&w->out, i, 1);
+        const lnt_tensor q = tensor_rows(&there.q, i, 1), k = tensor_rows(&there.k, i, 1);
+        const lnt_tensor v = tensor_rows(&there.v, i, 1), out = tensor_rows(&there.out, i, 1);
         status = lnt_state_step(state, &q, &k, &v, &out);
     }
+    if (!status) status = device_fetch(ctx, &there.out, &w->out);
+    workload_leave(ctx, &there);
     lnt_state_destroy(state);
     if (!status) status = compare_sample(ctx, desc, &io, STEP_TOKENS, row, &sum);
     *error = relative(sum);
@@ -204,12 +214,18 @@ static lnt_status gradient_deviation(lnt_ctx *ctx, const lnt_attn_desc *desc, co
 static lnt_status run_backward(lnt_ctx *ctx, const lnt_attn_desc *desc, const workload *w)
 {
     lnt_plan *plan;
-    const lnt_attn_io io = workload_io(w);
-    const lnt_attn_grads grads = workload_grads(w);
+    workload there;
     lnt_status status = lnt_plan_create(ctx, desc, &plan);
     if (status) return status;
-    status = lnt_plan_forward(plan, &io);
+    status = workload_place(ctx, w, &there);
+    const lnt_attn_io io = workload_io(&there);
+    const lnt_attn_grads grads = workload_grads(&there);
+    if (!status) status = lnt_plan_forward(plan, &io);
     if (!status) status = lnt_plan_backward(plan, &io, &grads);
+    if (!status) status = device_fetch(ctx, &there.dq, &w->dq);
+    if (!status) status = device_fetch(ctx, &there.dk, &w->dk);
+    if (!status) status = device_fetch(ctx, &there.dv, &w->dv);
+    workload_leave(ctx, &there);
     lnt_plan_destroy(plan);
     return status;
 }

@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "cli/device.h"
 #include "cli/report.h"
 #include "cli/tensors.h"
 
@@ -63,6 +64,25 @@ void workload_free(workload *w)
 {
     lnt_tensor *all[] = { &w->q, &w->k, &w->v, &w->out, &w->dout, &w->dq, &w->dk, &w->dv };
     for (int i = 0; i < 8; i++) tensor_free(all[i]);
+}
+
+lnt_status workload_place(lnt_ctx *ctx, const workload *host, workload *there)
+{
+    const lnt_tensor *from[] = { &host->q,    &host->k,  &host->v,  &host->out,
+                                 &host->dout, &host->dq, &host->dk, &host->dv };
+    lnt_tensor *to[] = { &there->q,    &there->k,  &there->v,  &there->out,
+                         &there->dout, &there->dq, &there->dk, &there->dv };
+    lnt_status status = LNT_OK;
+    *there = (workload){ .q.data = NULL };
+    for (int i = 0; i < 8 && !status; i++) status = device_place(ctx, from[i], to[i]);
+    return status;
+}
+
+void workload_leave(lnt_ctx *ctx, workload *there)
+{
+    lnt_tensor *all[] = { &there->q,    &there->k,  &there->v,  &there->out,
+                          &there->dout, &there->dq, &there->dk, &there->dv };
+    for (int i = 0; i < 8; i++) device_leave(ctx, all[i]);
 }
 
 lnt_attn_io workload_io(const workload *w)

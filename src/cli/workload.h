@@ -15,6 +15,9 @@ typedef struct workload {
 int workload_make(lnt_ctx *ctx, const lnt_attn_desc *desc, int64_t length, bool gradients,
                   workload *out);
 void workload_free(workload *w); /* a zeroed one is fine */
+/* The same where the context computes: on a GPU copies, else the host's own. */
+lnt_status workload_place(lnt_ctx *ctx, const workload *host, workload *there);
+void workload_leave(lnt_ctx *ctx, workload *there); /* a zeroed one is fine */
 lnt_attn_io workload_io(const workload *w);
 lnt_attn_grads workload_grads(const workload *w);
 

@@ -59,7 +59,7 @@ refused "--dim-value is 4, but 'v.npy' has 5" q.npy k.npy v.npy --dim-value 4
 npy make shorter.npy 2x3x4
 refused "--chunk needs as many queries as keys" shorter.npy k.npy v.npy --causal --chunk 2
 
-refused "this build has no CUDA device" q.npy k.npy v.npy --device cuda
+LINNET_CUDA_PLUGIN=/nowhere refused "could not be opened" q.npy k.npy v.npy --device cuda
 status=0
 LINNET_ISA=abacus "$LINNET" info >stdout.txt 2>stderr.txt || status=$?
 [ "$status" = 1 ] && grep -q "abacus" stderr.txt || wrong "a wrong LINNET_ISA: exit $status"
