@@ -363,7 +363,8 @@ LNT_API const char *lnt_state_algorithm(const lnt_state *state);
 /* The tensors a state is made of.  linear, taylor: "s" [B,KVH,D,m], "z" [B,KVH,1,D]; softmax: "k",
  * "v" [B,KVH,room,d or m]; hybrid: "s", "z", and "k", "v" [B,KVH,rows,d or m], where token t is in row
  * t if t < sink, else sink + (t - sink) mod (rows - sink).  LNT_ERR_ARGUMENT past the last.  The view is
- * into the state itself. */
+ * into the state itself; on a GPU, into its memory, where the sums of taylorshift are over keys of
+ * length 1, elsewhere over keys times dim^(1/4). */
 LNT_API LNT_MUST_CHECK lnt_status lnt_state_tensor(lnt_state *state, int index, const char **name,
                                                    lnt_tensor *view);
 
@@ -395,7 +396,8 @@ typedef struct lnt_attn_grads {
     lnt_tensor dout, dq, dk, dv;
     const lnt_state *dstate_out;
     lnt_state *dstate_in;
-    double *dtemperature; /* [heads], overwritten; taylorshift only; NULL: not wanted */
+    /* [heads], overwritten; taylorshift only; NULL: not wanted.  On a GPU backward waits for it. */
+    double *dtemperature;
 } lnt_attn_grads;
 
 /* An answer before the division, so that answers over disjoint keys can be added:

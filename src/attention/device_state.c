@@ -4,8 +4,10 @@
  * pool a run adds to may be known on the device alone. */
 #include "attention/device_state.h"
 
+#include <math.h>
 #include <string.h>
 
+#include "attention/basis.h"
 #include "core/tensor.h"
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -177,15 +179,38 @@ static void move_rows(const lnt_tensor *host, char *packed, bool to_host)
             }
 }
 
+/* With taylorshift the library's sums are over keys times r = d^(1/4), the plug-in's over keys of length
+ * 1: rows of degree t differ by r^t.  packed: `each` numbers for a monomial. */
+static void rescale(const lnt_attn_desc *p, float *packed, int64_t each, bool to_host)
+{
+    if (p->mechanism != LNT_TAYLOR || p->normalize != LNT_NORMALIZE_TAYLORSHIFT) return;
+    const double r = sqrt(lnt_problem_score_factor(p));
+    for (int64_t head = 0; head < p->batch * p->kv_heads; head++)
+        for (int64_t t = 0, first = 0; t < p->terms; t++) {
+            const int64_t end = lnt_basis_size(p->dim, t + 1);
+            const float factor = (float)pow(r, (double)(to_host ? t : -t));
+            for (int64_t i = (end - first) * each; i > 0; i--) *packed++ *= factor;
+            first = end;
+        }
+}
+
 static lnt_status move_tensor(const lnt_state *state, const lnt_state *host, int i, bool to_host)
 {
+    const int64_t each = i == LNT_STATE_S ? state->engine.p.dim_value : 1;
     lnt_ctx *ctx = state->engine.ctx;
-    char *packed = lnt_allocate(ctx, state->bytes[i], "a copy of the state");
+    void *packed = lnt_allocate(ctx, state->bytes[i], "a copy of the state");
     if (!packed) return LNT_ERR_MEMORY;
     lnt_status status = LNT_OK;
-    if (to_host) status = lnt_device_read(ctx, packed, state->tensor[i].data, state->bytes[i]);
-    if (!status) move_rows(&host->tensor[i], packed, to_host);
-    if (!to_host) status = lnt_device_write(ctx, state->tensor[i].data, packed, state->bytes[i]);
+    if (to_host) {
+        status = lnt_device_read(ctx, packed, state->tensor[i].data, state->bytes[i]);
+        if (!status) rescale(&state->engine.p, packed, each, to_host);
+        if (!status) move_rows(&host->tensor[i], packed, to_host);
+    } else {
+        lnt_state_settle(host);
+        move_rows(&host->tensor[i], packed, to_host);
+        rescale(&state->engine.p, packed, each, to_host);
+        status = lnt_device_write(ctx, state->tensor[i].data, packed, state->bytes[i]);
+    }
     lnt_release(ctx, packed, state->bytes[i]);
     return status;
 }

@@ -11,7 +11,15 @@ lnt_status lnt_device_plan_open(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_dev
     *out = (lnt_device_plan){ .info.size = sizeof out->info };
     lnt_status status = lnt_device_told(ctx, d->api->plan_create(d->handle, &p, &out->plan));
     if (!status) status = lnt_device_told(ctx, d->api->plan_describe(out->plan, &out->info));
-    if (!status) status = lnt_device_allocate(ctx, out->info.workspace_bytes, &out->workspace);
+    const size_t forward = out->info.workspace_bytes, backward = out->info.backward_bytes;
+    out->workspace_bytes = forward > backward ? forward : backward;
+    if (!status) status = lnt_device_allocate(ctx, out->workspace_bytes, &out->workspace);
+    if (!status && p.backward && p.normalize == LNT_NORMALIZE_TAYLORSHIFT) {
+        void *memory;
+        out->dtemperature_bytes = (size_t)p.heads * sizeof(float);
+        status = lnt_device_allocate(ctx, out->dtemperature_bytes, &memory);
+        if (!status) out->dtemperature = memory;
+    }
     if (status) lnt_device_plan_close(ctx, out);
     return status;
 }
@@ -19,7 +27,8 @@ lnt_status lnt_device_plan_open(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_dev
 void lnt_device_plan_close(lnt_ctx *ctx, lnt_device_plan *plan)
 {
     if (!plan->plan) return;
-    lnt_device_release(ctx, plan->workspace, plan->info.workspace_bytes);
+    lnt_device_release(ctx, plan->workspace, plan->workspace_bytes);
+    lnt_device_release(ctx, plan->dtemperature, plan->dtemperature_bytes);
     ctx->device->api->plan_destroy(plan->plan);
     plan->plan = NULL;
 }
@@ -28,7 +37,7 @@ lnt_cuda_io lnt_device_plan_io(const lnt_ctx *ctx, const lnt_device_plan *plan)
 {
     return (lnt_cuda_io){ .size = sizeof(lnt_cuda_io),
                           .workspace = plan->workspace,
-                          .workspace_bytes = plan->info.workspace_bytes,
+                          .workspace_bytes = plan->workspace_bytes,
                           .stream = ctx->stream };
 }
 

@@ -7,7 +7,10 @@
 typedef struct lnt_device_plan {
     lnt_cuda_plan *plan; /* NULL: there is none, all is on the CPU */
     lnt_cuda_plan_info info;
-    void *workspace;
+    void *workspace; /* for the larger of the two passes */
+    size_t workspace_bytes;
+    float *dtemperature; /* [heads] on the device, where backward may be asked for it; else NULL */
+    size_t dtemperature_bytes;
 } lnt_device_plan;
 
 /* desc is resolved; its algorithm is asked for. */

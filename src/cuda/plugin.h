@@ -40,10 +40,12 @@ typedef struct lnt_cuda_plan_info {
     int64_t features;        /* D: rows of a state; 0: the mechanism keeps none of fixed size */
     int64_t features_padded; /* what the tensor cores multiply, 16 at a time */
     size_t state_bytes;      /* of one sequence, all kv heads: 4 K D (m + 1) */
+    size_t backward_bytes;   /* workspace for backward; 0: the plan has no backward pass */
 } lnt_cuda_plan_info;
 
 /* States of fixed size on the device, f32, in the order of the library: s [slots][K][D][m],
- * z [slots][K][D].  A sequence of a batch may use any slot. */
+ * z [slots][K][D].  A sequence of a batch may use any slot.  With taylorshift the sums are over keys
+ * of length 1, where the library's are over those times d^(1/4). */
 typedef struct lnt_cuda_states {
     float *s, *z;
     int64_t slots;
@@ -64,6 +66,16 @@ typedef struct lnt_cuda_io {
     size_t workspace_bytes;
     void *stream;
 } lnt_cuda_io;
+
+/* dout in; dq, dk, dv out, overwritten.  Backward does not use io->out and io->state_out; the
+ * gradient of the loss with respect to that state comes in, that with respect to io->state_in goes
+ * out, slot b for sequence b (linear only; NULL: none). */
+typedef struct lnt_cuda_grads {
+    size_t size; /* sizeof(lnt_cuda_grads) */
+    lnt_tensor dout, dq, dk, dv;
+    const lnt_cuda_states *dstate_out, *dstate_in;
+    float *dtemperature; /* [heads] on the device, overwritten; taylorshift only; NULL: not wanted */
+} lnt_cuda_grads;
 
 /* What a step does with its tokens. */
 enum { LNT_CUDA_APPEND = 1, LNT_CUDA_QUERY = 2 };
@@ -98,8 +110,8 @@ typedef struct lnt_cuda_api {
     void (*plan_destroy)(lnt_cuda_plan *plan);
     lnt_status (*plan_describe)(const lnt_cuda_plan *plan, lnt_cuda_plan_info *info);
     lnt_status (*forward)(lnt_cuda_plan *plan, const lnt_cuda_io *io);
-    /* Not offered yet: NULL. */
-    lnt_status (*backward)(lnt_cuda_plan *plan, const lnt_cuda_io *io, const lnt_attn_grads *grads);
+    /* desc.backward must have been 1; io's workspace is of backward_bytes.  NULL: not offered. */
+    lnt_status (*backward)(lnt_cuda_plan *plan, const lnt_cuda_io *io, const lnt_cuda_grads *grads);
     /* Each sequence's tokens, one after the other: appended, then read with q; `what` of the two.
      */
     lnt_status (*step)(lnt_cuda_plan *plan, const lnt_cuda_io *io, const lnt_cuda_states *states,

@@ -349,7 +349,7 @@ lnt_status lnt_plan_describe(const lnt_plan *plan, lnt_plan_info *info)
         .entries_state = direct_only ? 0 : counted(p, D * m + D + nk * (width + m) + nq * m),
         .seconds = lnt_planner_seconds(ctx, plan->index, p),
         .crossover_speed = lnt_planner_crossover(ctx, p),
-        .workspace_bytes = device ? device->workspace_bytes : plan->engine.memory.capacity,
+        .workspace_bytes = device ? plan->device.workspace_bytes : plan->engine.memory.capacity,
         .state_elements = counted(p, lnt_state_elements(p, p->length_k)),
         .state_bytes = device ? (size_t)p->batch * device->state_bytes
                               : lnt_state_predict(p, p->length_k),

@@ -2,10 +2,12 @@
  * states, so that all that stands between a caller and a plug-in is tested where there is no device.
  *
  * Its memory is at addresses that fault when the host follows them, as a GPU's would. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "attention/basis.h"
 #include "attention/state.h"
 #include "core/tensor.h"
 #include "cuda/plugin.h"
@@ -216,13 +218,23 @@ static int64_t slot_of(const lnt_cuda_states *states, int64_t b)
     return index ? index[b] : b;
 }
 
-/* Rows of tensor i between a state of the library and slots of the plug-in. */
+/* Of monomial f; 0 where features are none. */
+static double degree_of(const lnt_cuda_plan *plan, int64_t f)
+{
+    const lnt_attn_desc *p = &plan->own->engine.p;
+    int64_t degree = 0;
+    while (p->mechanism == LNT_TAYLOR && f >= lnt_basis_size(p->dim, degree + 1)) degree++;
+    return (double)degree;
+}
+
+/* Numbers between a state of the library and slots of the plug-in. */
 static void exchange(lnt_cuda_plan *plan, lnt_state *state, const lnt_cuda_states *slots, bool in)
 {
     const int64_t K = plan->p.kv_heads, D = features(plan), m = plan->p.dim_value;
     float *s = to_host(slots->s), *z = to_host(slots->z);
     int64_t *tokens = to_host(slots->tokens);
     if (!in) lnt_state_settle(state);
+    const double root = sqrt(lnt_problem_score_factor(&state->engine.p));
     for (int64_t b = 0; b < state->engine.p.batch; b++) {
         const int64_t slot = slot_of(slots, b);
         if (in) state->tokens[b] = tokens[slot];
@@ -230,11 +242,17 @@ static void exchange(lnt_cuda_plan *plan, lnt_state *state, const lnt_cuda_state
         for (int64_t h = 0; h < K; h++) {
             float *to_z = (void *)lnt_tensor_row(&state->tensor[LNT_STATE_Z], b, h, 0);
             float *from_z = z + (slot * K + h) * D;
-            memcpy(in ? to_z : from_z, in ? from_z : to_z, (size_t)D * sizeof *z);
             for (int64_t f = 0; f < D; f++) {
+                /* keys of length 1 there, those times d^(1/4) here */
+                const float up = (float)pow(root, degree_of(plan, f));
+                if (in) to_z[f] = from_z[f] * up;
+                else from_z[f] = to_z[f] / up;
                 float *to_s = (void *)lnt_tensor_row(&state->tensor[LNT_STATE_S], b, h, f);
                 float *from_s = s + ((slot * K + h) * D + f) * m;
-                memcpy(in ? to_s : from_s, in ? from_s : to_s, (size_t)m * sizeof *s);
+                for (int64_t c = 0; c < m; c++) {
+                    if (in) to_s[c] = from_s[c] * up;
+                    else from_s[c] = to_s[c] / up;
+                }
             }
         }
     }
