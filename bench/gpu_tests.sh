@@ -55,7 +55,7 @@ run attend q.npy k.npy v.npy -o chunks.npy --mechanism taylor --causal --dtype b
 run attend q.npy k.npy v.npy -o after.npy --mechanism taylor --causal --dtype bf16 \
     --state-in state.safetensors
 run bench --mechanism taylor --heads 32 --dim 32 --length 65536 --causal --dtype bf16 --device cuda
-run bench --mechanism linear --heads 16 --dim 64 --length 65536 --causal --dtype bf16 --device cuda
+run bench --mechanism linear --heads 16 --dim 64 --length 16384 --causal --dtype bf16 --device cuda
 run bench --mechanism softmax --heads 16 --dim 64 --length 16384 --causal --dtype bf16 --device cuda
 run bench --mechanism taylor --heads 32 --dim 32 --length 65536 --pass step --dtype bf16 --device cuda
 run bench --mechanism linear --heads 16 --dim 64 --length 65536 --pass step --dtype f32 --device cuda

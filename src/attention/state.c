@@ -1,11 +1,10 @@
-/* attention/state.c - states: making, checking and calling them.  What a state remembers and how it
+/* attention/state.c - states: making and calling them.  What a state remembers and how it
  * is added to is its kind's business: memory.c (linear) and kv_cache.c (softmax). */
 #include "attention/state.h"
 
 #include <string.h>
 
 #include "attention/device_state.h"
-#include "attention/feature.h"
 #include "core/tensor.h"
 
 static const lnt_state_kind *kind_of(lnt_mechanism mechanism)
@@ -434,84 +433,6 @@ void lnt_state_settle(const lnt_state *state)
 }
 
 /* ---- looking in ------------------------------------------------------------------------------ */
-
-/* What the numbers in a state of sums mean: the map they were made with, and how they age. */
-static lnt_status check_center(lnt_ctx *ctx, const char *name, const lnt_attn_desc *own,
-                               const lnt_attn_desc *p)
-{
-    for (int64_t i = 0; i < p->kv_heads * p->dim; i++) {
-        const double found = own->center ? own->center[i] : 0, expected = p->center ? p->center[i] : 0;
-        if (found != expected)
-            return lnt_fail(ctx, LNT_ERR_ARGUMENT,
-                            "%s: number %lld of the center of kv head %lld is %g, expected %g", name,
-                            (long long)(i % p->dim), (long long)(i / p->dim), found, expected);
-    }
-    return LNT_OK;
-}
-
-static lnt_status check_meaning(lnt_ctx *ctx, const char *name, const lnt_attn_desc *own,
-                                const lnt_attn_desc *p)
-{
-    if (own->compensated != p->compensated)
-        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "%s: compensated is %d, expected %d", name,
-                        own->compensated, p->compensated);
-    if (p->mechanism == LNT_HYBRID && own->far != p->far)
-        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "%s: far is %s, expected %s", name,
-                        lnt_mechanism_name(own->far), lnt_mechanism_name(p->far));
-    const bool taylor = lnt_problem_sums(p) == LNT_TAYLOR;
-    if (taylor && own->terms != p->terms)
-        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "%s: terms is %lld, expected %lld", name,
-                        (long long)own->terms, (long long)p->terms);
-    if (taylor && own->normalize != p->normalize)
-        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "%s: normalize is %s, expected %s", name,
-                        lnt_normalize_name(own->normalize), lnt_normalize_name(p->normalize));
-    if (taylor) return check_center(ctx, name, own, p); /* the rest is q's */
-    if (own->feature_map != p->feature_map)
-        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "%s: feature_map is %s, expected %s", name,
-                        lnt_feature_map_name(own->feature_map),
-                        lnt_feature_map_name(p->feature_map));
-    if (lnt_feature_is_random(p->feature_map) && own->seed != p->seed)
-        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "%s: seed is %llu, expected %llu", name,
-                        (unsigned long long)own->seed, (unsigned long long)p->seed);
-    for (int64_t h = 0; h < p->kv_heads; h++) {
-        const double found = own->decay ? own->decay[h] : 1, expected = p->decay ? p->decay[h] : 1;
-        if (found != expected)
-            return lnt_fail(ctx, LNT_ERR_ARGUMENT, "%s: decay of kv head %lld is %g, expected %g",
-                            name, (long long)h, found, expected);
-    }
-    return LNT_OK;
-}
-
-lnt_status lnt_state_fits(lnt_ctx *ctx, const char *name, const lnt_state *state,
-                          const lnt_attn_desc *p, int64_t sequences)
-{
-    const lnt_attn_desc *own = &state->engine.p;
-    if (own->mechanism != p->mechanism)
-        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "%s is a %s state, expected %s", name,
-                        lnt_mechanism_name(own->mechanism), lnt_mechanism_name(p->mechanism));
-    const struct {
-        const char *what;
-        int64_t found, expected;
-    } fields[] = { { "batch", own->batch, sequences },
-                   { "window", own->mechanism == LNT_HYBRID ? own->window : 0,
-                     p->mechanism == LNT_HYBRID ? p->window : 0 },
-                   { "sink", own->mechanism == LNT_HYBRID ? own->sink : 0,
-                     p->mechanism == LNT_HYBRID ? p->sink : 0 },
-                   { "kv_heads", own->kv_heads, p->kv_heads },
-                   { "dim", own->dim, p->dim },
-                   { "dim_value", own->dim_value, p->dim_value },
-                   { "feature width", lnt_problem_width(own), lnt_problem_width(p) } };
-    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
-        if (fields[i].found != fields[i].expected)
-            return lnt_fail(ctx, LNT_ERR_SHAPE, "%s: %s is %lld, expected %lld", name,
-                            fields[i].what, (long long)fields[i].found,
-                            (long long)fields[i].expected);
-    if (state->kind->dtype(own) != state->kind->dtype(p))
-        return lnt_fail(ctx, LNT_ERR_DTYPE, "%s: dtype is %s, expected %s", name,
-                        lnt_dtype_name(state->kind->dtype(own)),
-                        lnt_dtype_name(state->kind->dtype(p)));
-    return own->mechanism == LNT_SOFTMAX ? LNT_OK : check_meaning(ctx, name, own, p);
-}
 
 void lnt_state_advance(const lnt_attn_io *io, int64_t sequences)
 {
