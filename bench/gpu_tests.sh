@@ -46,14 +46,16 @@ run() { echo "+ linnet $*"; "$tool" "$@" || status=1; }
 run info
 run plan --mechanism taylor --dtype bf16 --heads 32 --dim 32 --length 65536 --causal --device cuda
 for name in q k v; do python3 "$root/tools/random-npy.py" "$name.npy" 4 1500 32; done
-run attend q.npy k.npy v.npy -o gpu.npy --mechanism taylor --causal --dtype bf16 --device cuda
-run attend q.npy k.npy v.npy -o cpu.npy --mechanism taylor --causal --dtype bf16
-run attend q.npy k.npy v.npy -o gpu.npy --mechanism taylor --causal --dtype bf16 --device cuda \
-    --compare softmax
-run attend q.npy k.npy v.npy -o chunks.npy --mechanism taylor --causal --dtype bf16 --device cuda \
-    --chunk 300 --state-out state.safetensors
-run attend q.npy k.npy v.npy -o after.npy --mechanism taylor --causal --dtype bf16 \
-    --state-in state.safetensors
+same() { python3 "$root/tests/cli/npy.py" same "$1" "$2" 0.01 && echo "$1 is $2" || status=1; }
+attend=(attend q.npy k.npy v.npy --mechanism taylor --terms 3 --causal --dtype bf16)
+run "${attend[@]}" -o cpu.npy
+run "${attend[@]}" -o gpu.npy --device cuda --compare softmax
+same gpu.npy cpu.npy
+run "${attend[@]}" -o chunks.npy --device cuda --chunk 300 --state-out state.safetensors
+same chunks.npy cpu.npy
+run "${attend[@]}" -o after_cpu.npy --state-in state.safetensors
+run "${attend[@]}" -o after_gpu.npy --state-in state.safetensors --device cuda
+same after_gpu.npy after_cpu.npy
 run bench --mechanism taylor --heads 32 --dim 32 --length 65536 --causal --dtype bf16 --device cuda
 run bench --mechanism linear --heads 16 --dim 64 --length 16384 --causal --dtype bf16 --device cuda
 run bench --mechanism softmax --heads 16 --dim 64 --length 16384 --causal --dtype bf16 --device cuda
