@@ -32,7 +32,7 @@ else
     includes+=(-I"$root/tests/standin")
 fi
 cc -std=c11 -D_GNU_SOURCE -O2 -fopenmp "${includes[@]}" "$root/tests/property/test_device.c" \
-    "$root"/tests/support/*.c "${libraries[@]}" -o "$build/test_device"
+    "$root"/tests/support/{support,case,stream,mirror}.c "${libraries[@]}" -o "$build/test_device"
 
 status=0
 cd "$build"
