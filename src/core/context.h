@@ -17,7 +17,7 @@ struct lnt_ctx {
     int isa; /* index for lnt_isa_name */
     /* Seconds per FLOP by algorithm, f32 and the registry's order; 0: use the rate built in. */
     double seconds_per_flop[LNT_MAX_ALGORITHMS];
-    int64_t engines;           /* of plans and states that are there */
+    int64_t engines;           /* plans, states and models that are there */
     struct lnt_device *device; /* NULL: the CPU; cuda/device.h */
     void (*device_close)(lnt_ctx *ctx);
     void *stream; /* of the device */

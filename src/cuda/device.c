@@ -54,7 +54,7 @@ lnt_status lnt_ctx_set_device(lnt_ctx *ctx, const char *device)
                         device);
     if (ctx->engines)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT,
-                        "device: the context has %lld plans and states, which must go first",
+                        "device: the context has %lld plans, states and models, which must go first",
                         (long long)ctx->engines);
     if (ctx->device) close_device(ctx);
     memset(ctx->seconds_per_flop, 0, sizeof ctx->seconds_per_flop); /* measured elsewhere */

@@ -19,16 +19,21 @@ lnt_status lnt_model_make(lnt_ctx *ctx, const lnt_config *config, const char *ta
                           lnt_tokenizer *tokenizer, uint64_t seed, lnt_model **out)
 {
     *out = NULL;
-    lnt_model *model = lnt_allocate(ctx, sizeof *model, "the model");
+    lnt_status status = LNT_OK;
+    if (ctx->device)
+        status = lnt_fail(ctx, LNT_ERR_UNSUPPORTED, "model: on the cpu only, the context is on %s",
+                          lnt_ctx_device(ctx));
+    lnt_model *model = status ? NULL : lnt_allocate(ctx, sizeof *model, "the model");
     if (!model) {
         lnt_tokenizer_close(ctx, tokenizer);
-        return LNT_ERR_MEMORY;
+        return status ? status : LNT_ERR_MEMORY;
     }
+    ctx->engines++; /* it makes plans as it goes */
     *model = (lnt_model){ .ctx = ctx, .config = *config, .tokenizer = *tokenizer };
     *tokenizer = (lnt_tokenizer){ 0 };
     snprintf(model->task, sizeof model->task, "%s", task);
     snprintf(model->task_options, sizeof model->task_options, "{}");
-    lnt_status status = describe_config(model);
+    status = describe_config(model);
     if (!status) status = lnt_layout_open(ctx, &model->config, &model->layout);
     if (!status) {
         model->weights = lnt_allocate(ctx, model->layout.size * sizeof(float), "the weights");
@@ -47,6 +52,7 @@ void lnt_model_destroy(lnt_model *model)
 {
     if (!model) return;
     lnt_ctx *ctx = model->ctx;
+    ctx->engines--;
     lnt_network_close(&model->network);
     lnt_release(ctx, model->weights, model->layout.size * sizeof(float));
     if (model->layout.entries) lnt_layout_close(ctx, &model->layout);

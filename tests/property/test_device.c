@@ -480,7 +480,7 @@ static void what_a_device_cannot_do_is_said(void **state)
     device_trial d = device_trial_new(device, &tr);
     lnt_plan *plan = case_plan(device, &c, -1), *other;
     lnt_state *s = device_state(&c), *on_cpu = stream_state(host, &c);
-    assert_refused(device, lnt_ctx_set_device(device, "cpu"), LNT_ERR_ARGUMENT, "2 plans and states");
+    assert_refused(device, lnt_ctx_set_device(device, "cpu"), LNT_ERR_ARGUMENT, "2 plans, states and models");
     d.io.state_in = on_cpu;
     assert_refused(device, lnt_plan_forward(plan, &d.io), LNT_ERR_ARGUMENT, "not on a GPU");
     const int64_t cu[] = { 0, 10 };
