@@ -15,10 +15,38 @@ static const lnt_dtype dtypes[] = { LNT_BF16, LNT_F32, LNT_F16 };
 
 static lnt_ctx *host, *device;
 
-/* The bounds of the issue for split precision and f32 on tensor cores; else those of the CPU. */
+/* Tensor cores take operands of bf16: mapped queries and keys, or weights, and the state are rounded
+ * before the result is.  Where a few values cancel, their mean keeps a large part of that (with two
+ * columns of 137 random values and these roundings every fifth case is beyond 2^-8, the worst at 2e-2),
+ * so one case is held to 2^-5, which any wrong weight or mask exceeds, and all cases of a test together
+ * to the 3e-3 that the device promises. */
 static double device_bound(const lnt_attn_desc *desc)
 {
-    return desc->dtype == LNT_F32 ? 2e-5 : forward_bound(desc);
+    return desc->dtype == LNT_F32 ? 2e-5 : desc->dtype == LNT_BF16 ? 0x1p-5 : forward_bound(desc);
+}
+
+static const double together_bound = 3e-3;
+static struct {
+    double difference, reference; /* sums of squares, of the cases in bf16 since the last verdict */
+} together;
+
+static void add_to_all(const lnt_attn_desc *desc, const lnt_tensor *out, double error)
+{
+    double square = 0;
+    if (desc->dtype != LNT_BF16) return;
+    for (int64_t i = 0; i < tensor_elements(out); i++)
+        square += tensor_at(out, i) * tensor_at(out, i);
+    together.difference += error * error * square;
+    together.reference += square;
+}
+
+static void judge_all(void)
+{
+    const double error = sqrt(together.difference / together.reference);
+    const bool good = error <= together_bound;
+    together.difference = together.reference = 0;
+    print_message("all cases in bf16 together: relative error %.2e\n", error);
+    if (!good) fail_msg("all cases together: error %.3g, allowed %.3g", error, together_bound);
 }
 
 /* What the device does not offer is left out. */
@@ -60,8 +88,9 @@ static bool matches(const attn_case *c, int algorithm)
         if (status) case_print(c, name, device);
         assert_ok(device, status);
         mirror_read(device, &d.out);
-        expect_below(c, name, device, "forward against the oracle",
-                     oracle_error(host, &c->desc, &t.io, budget(3, 10)), device_bound(&c->desc));
+        const double error = oracle_error(host, &c->desc, &t.io, budget(3, 10));
+        expect_below(c, name, device, "forward against the oracle", error, device_bound(&c->desc));
+        add_to_all(&c->desc, &t.out.t, error);
         expect_true(c, name, device, "something beside the output was written",
                     block_guard_intact(&t.out));
     }
@@ -97,6 +126,7 @@ static void forward_matches_the_oracle_on_random_cases(void **state)
                 supported[a] += matches(&c, a);
             }
     check_cover(supported);
+    judge_all();
 }
 
 static void forward_matches_the_oracle_at_every_nasty_length(void **state)
@@ -118,6 +148,7 @@ static void forward_matches_the_oracle_at_every_nasty_length(void **state)
                     supported[a] += matches(&c, a);
                 }
     check_cover(supported);
+    judge_all();
 }
 
 static void forward_matches_the_oracle_at_every_nasty_width(void **state)
@@ -135,6 +166,7 @@ static void forward_matches_the_oracle_at_every_nasty_width(void **state)
                 supported[a] += matches(&c, a);
             }
     check_cover(supported);
+    judge_all();
 }
 
 static void forward_matches_the_oracle_in_every_layout(void **state)
@@ -154,6 +186,7 @@ static void forward_matches_the_oracle_in_every_layout(void **state)
             supported[a] += matches(&c, a);
         }
     check_cover(supported);
+    judge_all();
 }
 
 /* Several segments, several states: what short sequences do not reach. */
@@ -173,6 +206,7 @@ static void forward_matches_the_oracle_on_long_sequences(void **state)
                 supported[a] += matches(&c, a);
             }
     check_cover(supported);
+    judge_all();
 }
 
 static void nothing_to_do_is_done(void **state)
@@ -209,13 +243,16 @@ static void a_plan_serves_smaller_tensors_than_it_was_made_for(void **state)
                 device_trial d = device_trial_new(device, &t);
                 assert_ok(device, lnt_plan_forward(plan, &d.io));
                 mirror_read(device, &d.out);
-                expect_below(&less, lnt_algorithm_name(a), device, "a smaller run",
-                             oracle_error(host, &less.desc, &t.io, 6), device_bound(&less.desc));
+                const double error = oracle_error(host, &less.desc, &t.io, 6);
+                expect_below(&less, lnt_algorithm_name(a), device, "a smaller run", error,
+                             device_bound(&less.desc));
+                add_to_all(&less.desc, &t.out.t, error);
                 device_trial_free(device, &d);
                 trial_free(&t);
             }
             lnt_plan_destroy(plan);
         }
+    judge_all();
 }
 
 /* Two runs give the same bits, and neither allocates on the host. */
@@ -309,8 +346,10 @@ static void steps_match_the_oracle_in_any_portions(void **state)
                     device_step(s, &d, at, count);
                 }
                 mirror_read(device, &d.out);
-                expect_below(&c, "step", device, "steps against the oracle",
-                             oracle_error(host, &c.desc, &tr.io, n), device_bound(&c.desc));
+                const double error = oracle_error(host, &c.desc, &tr.io, n);
+                expect_below(&c, "step", device, "steps against the oracle", error,
+                             device_bound(&c.desc));
+                add_to_all(&c.desc, &tr.out.t, error);
                 for (int64_t b = 0; b < STREAM_BATCH; b++)
                     assert_int_equal(lnt_state_tokens(s, b), n);
                 lnt_state_destroy(s);
@@ -319,6 +358,7 @@ static void steps_match_the_oracle_in_any_portions(void **state)
                 ran++;
             }
     assert_true(ran > 10);
+    judge_all();
 }
 
 /* All numbers of a state on the device and of one on the CPU, by way of a file. */
@@ -389,8 +429,10 @@ static void a_prompt_then_steps_match_the_oracle(void **state)
             mirror_read(device, &d.out);
             attn_case plain = c;
             plain.desc.state = 0;
-            expect_below(&c, "prompt and steps", device, "against the oracle",
-                         oracle_error(host, &plain.desc, &tr.io, 40), device_bound(&c.desc));
+            const double error = oracle_error(host, &plain.desc, &tr.io, 40);
+            expect_below(&c, "prompt and steps", device, "against the oracle", error,
+                         device_bound(&c.desc));
+            add_to_all(&c.desc, &tr.out.t, error);
             lnt_state_destroy(s);
             lnt_plan_destroy(plan);
             device_trial_free(device, &d);
@@ -398,6 +440,7 @@ static void a_prompt_then_steps_match_the_oracle(void **state)
             ran++;
         }
     assert_true(ran > 4);
+    judge_all();
 }
 
 /* Two sequences in slots 3 and 1 of a pool of five: copied away, forgotten, copied back. */
