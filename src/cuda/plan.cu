@@ -25,6 +25,8 @@ static void resolve(lnt_attn_desc *p)
 static lnt_status supported(lnt_cuda_device *d, const lnt_attn_desc *p)
 {
     if (p->mechanism == LNT_CUR) return fail(d, LNT_ERR_UNSUPPORTED, "cuda: cur is not offered");
+    if (p->mechanism == LNT_HYBRID)
+        return fail(d, LNT_ERR_UNSUPPORTED, "cuda: hybrid is not offered");
     if (p->compensated)
         return fail(d, LNT_ERR_UNSUPPORTED, "cuda: compensated sums are not offered");
     if (p->mechanism == LNT_TAYLOR && (p->center || p->center_mean))
