@@ -15,7 +15,7 @@ info = json.loads(open("stdout.txt").read())
 assert info["threads"] == 1, info
 assert info["isa"] in info["isas_available"], info
 assert set(info["isas_available"]) <= set(info["isas_built"]), info
-assert info["mechanisms"] == ["softmax", "linear", "taylor", "cur"], info
+assert info["mechanisms"] == ["softmax", "linear", "taylor", "cur", "hybrid"], info
 assert {name.split("/")[0] for name in info["algorithms"]} == set(info["mechanisms"]), info
 assert len(info["feature_maps"]) == 6 and info["devices"][0] == "cpu", info
 END
