@@ -48,6 +48,8 @@ succeeds "$LINNET" attend q.npy k.npy v.npy --mechanism taylor --compare softmax
 npy expect stdout.txt '0 < m["error_relative"] < 1'
 fails 1 "backward" "$LINNET" bench --mechanism linear --pass backward --length 64 --device cuda
 fails 1 "cur" "$LINNET" attend q.npy k.npy v.npy -o y.npy --mechanism cur --device cuda
+fails 1 "hybrid is not offered" "$LINNET" attend q.npy k.npy v.npy -o y.npy --mechanism hybrid \
+    --causal --device cuda
 fails 1 "softmax has one on the cpu only" "$LINNET" attend q.npy k.npy v.npy -o y.npy \
     --mechanism softmax --causal --chunk 10 --device cuda
 absent y.npy

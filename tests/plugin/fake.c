@@ -160,6 +160,7 @@ static lnt_status plan_create(lnt_cuda_device *d, const lnt_attn_desc *desc, lnt
 {
     *out = NULL;
     if (desc->mechanism == LNT_CUR) return refuse(d, "cur is not offered");
+    if (desc->mechanism == LNT_HYBRID) return refuse(d, "hybrid is not offered");
     if (desc->center || desc->center_mean) return refuse(d, "centred keys are not offered");
     if (desc->compensated) return refuse(d, "compensated sums are not offered");
     if (desc->backward) return refuse(d, "the backward pass is not offered");

@@ -49,6 +49,11 @@ static void judge_all(void)
     if (!good) fail_msg("all cases together: error %.3g, allowed %.3g", error, together_bound);
 }
 
+static bool is_offered(lnt_mechanism mechanism)
+{
+    return mechanism != LNT_CUR && mechanism != LNT_HYBRID;
+}
+
 /* What the device does not offer is left out. */
 static void simplify(attn_case *c)
 {
@@ -73,11 +78,20 @@ static lnt_state *to_device(const attn_case *c, const lnt_state *state)
     return moved;
 }
 
+/* A mechanism that the device has not is refused by a sentence that names it. */
+static void expect_refusal(const attn_case *c, const char *algorithm, const lnt_plan *plan)
+{
+    expect_true(c, algorithm, device, "a mechanism that is not offered was planned", !plan);
+    expect_true(c, algorithm, device, "the refusal does not name the mechanism",
+                strstr(lnt_ctx_error(device), lnt_mechanism_name(c->desc.mechanism)) != NULL);
+}
+
 /* Runs one case on the device and holds it against the oracle; false if it is not offered. */
 static bool matches(const attn_case *c, int algorithm)
 {
     const char *name = lnt_algorithm_name(algorithm);
     lnt_plan *plan = case_plan(device, c, algorithm);
+    if (!is_offered(c->desc.mechanism)) expect_refusal(c, name, plan);
     if (!plan) return false;
     trial t = trial_new(host, c);
     device_trial d = device_trial_new(device, &t);
@@ -322,7 +336,8 @@ static bool device_form(attn_case *c, int form, int64_t tokens, lnt_dtype dtype)
     stream_form(c, form, tokens, dtype);
     c->desc.causal = 1;
     const bool random = c->desc.mechanism == LNT_LINEAR && c->desc.feature_map > LNT_MAP_IDENTITY;
-    return c->desc.mechanism != LNT_SOFTMAX && !c->desc.compensated && !random;
+    return is_offered(c->desc.mechanism) && c->desc.mechanism != LNT_SOFTMAX &&
+           !c->desc.compensated && !random;
 }
 
 static void steps_match_the_oracle_in_any_portions(void **state)
@@ -542,10 +557,15 @@ static void what_a_device_cannot_do_is_said(void **state)
     named.desc.algorithm = "linear/recurrent";
     assert_refused(device, lnt_plan_create(device, &named.desc, &other), LNT_ERR_UNSUPPORTED,
                    "linear/recurrent: cuda:0 has linear/chunked");
-    named.desc.mechanism = LNT_CUR;
-    named.desc.causal = named.desc.state = 0;
-    named.desc.algorithm = NULL;
-    assert_refused(device, lnt_plan_create(device, &named.desc, &other), LNT_ERR_UNSUPPORTED, "cur");
+    for (int m = LNT_SOFTMAX; m <= LNT_HYBRID; m++) {
+        if (is_offered((lnt_mechanism)m)) continue;
+        lnt_state *no_state;
+        attn_case none = case_make((lnt_mechanism)m, 2, 1, 10, 10, 4, 4);
+        assert_refused(device, lnt_plan_create(device, &none.desc, &other), LNT_ERR_UNSUPPORTED,
+                       lnt_mechanism_name((lnt_mechanism)m));
+        assert_refused(device, lnt_state_create(device, &none.desc, &no_state), LNT_ERR_UNSUPPORTED,
+                       lnt_mechanism_name((lnt_mechanism)m));
+    }
     lnt_state_destroy(on_cpu);
     lnt_state_destroy(s);
     lnt_plan_destroy(plan);
