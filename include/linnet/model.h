@@ -34,6 +34,22 @@ typedef struct lnt_model_info {
 
 LNT_API LNT_MUST_CHECK lnt_status lnt_model_describe(const lnt_model *model, lnt_model_info *info);
 
+typedef struct lnt_model_request {
+    size_t size;        /* sizeof(lnt_model_request) */
+    const char *task;   /* what goes in and out */
+    const char *text;   /* {"model":{},"task":{}} in place of what the task's recipe says; NULL: that */
+    const char *config; /* path of a JSON file that goes over it, as for training; NULL: none */
+    uint64_t seed;
+} lnt_model_request;
+
+/* A model as training begins with it, its weights at random, without data: images are taken to have
+ * 28 x 28 pixels and text as many tokens as its tokenizer may have. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_model_create(lnt_ctx *ctx, const lnt_model_request *request,
+                                                   lnt_model **out);
+/* The same weights under another mechanism, which has its default options; under its own a copy. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_model_convert(const lnt_model *model, const char *mechanism,
+                                                    lnt_model **out);
+
 /* tokens [batch,length], each below inputs; lengths [batch], NULL: full.  logits: [batch,length,
  * outputs] where the model speaks at every token, [batch,outputs] where it classifies. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_model_forward(lnt_model *model, const int32_t *tokens,
@@ -73,6 +89,11 @@ typedef struct lnt_sampling {
 /* Draws the next token of each sequence, tokens [batch]; feed them to go on. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_session_sample(lnt_session *session,
                                                      const lnt_sampling *sampling, int32_t *tokens);
+
+/* The same draw from logits [batch,outputs] of lnt_model_forward, as of sequences of `length` tokens. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_model_sample(const lnt_model *model, const float *logits,
+                                                   int64_t batch, int64_t length,
+                                                   const lnt_sampling *sampling, int32_t *tokens);
 
 LNT_API int64_t lnt_session_tokens(const lnt_session *session);
 LNT_API size_t lnt_session_bytes(const lnt_session *session); /* what is remembered */

@@ -2,6 +2,7 @@
 #include "model/config.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "io/fields.h"
 #include "io/file.h"
@@ -251,6 +252,16 @@ lnt_status lnt_config_resolve(lnt_ctx *ctx, const char *path, lnt_config *config
     config->attention.kv_heads = config->kv_heads;
     config->attention.dim = config->head_dim;
     return status;
+}
+
+lnt_status lnt_config_mechanism(lnt_ctx *ctx, const char *name, lnt_mechanism *out)
+{
+    for (int i = 0; mechanism_word(i); i++)
+        if (!strcmp(mechanism_word(i), name)) {
+            *out = (lnt_mechanism)i;
+            return LNT_OK;
+        }
+    return lnt_fail(ctx, LNT_ERR_ARGUMENT, "mechanism '%.40s' is not known", name);
 }
 
 void lnt_config_write(lnt_json_text *out, const lnt_config *config)

@@ -60,6 +60,44 @@ void lnt_model_destroy(lnt_model *model)
     lnt_release(ctx, model, sizeof *model);
 }
 
+/* Over weights that began as those of a new model: what only the new one has stays as it began. */
+static void copy_weights(const lnt_model *from, lnt_model *to)
+{
+    for (size_t i = 0; i < to->layout.entry_count; i++) {
+        const lnt_layout_entry *a = &from->layout.entries[i], *b = &to->layout.entries[i];
+        if (a->count == b->count)
+            memcpy(to->weights + b->offset, from->weights + a->offset, a->count * sizeof(float));
+    }
+}
+
+lnt_status lnt_model_convert(const lnt_model *model, const char *mechanism, lnt_model **out)
+{
+    if (!model) return LNT_ERR_ARGUMENT;
+    lnt_ctx *ctx = model->ctx;
+    if (!out || !mechanism)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "mechanism and out must not be NULL");
+    *out = NULL;
+    lnt_config config = model->config, plain;
+    lnt_tokenizer tokenizer;
+    lnt_mechanism named;
+    lnt_status status = lnt_config_mechanism(ctx, mechanism, &named);
+    if (!status) status = lnt_config_default(ctx, &plain);
+    if (status) return status;
+    if (named != config.attention.mechanism) {
+        config.attention = plain.attention;
+        config.attention.mechanism = named;
+        config.coefficient_count = 0;
+        config.learned_temperature = 0;
+    }
+    status = lnt_config_resolve(ctx, model->task, &config);
+    if (!status) status = lnt_tokenizer_copy(ctx, &model->tokenizer, &tokenizer);
+    if (!status) status = lnt_model_make(ctx, &config, model->task, &tokenizer, 0, out);
+    if (status) return status;
+    memcpy((*out)->task_options, model->task_options, sizeof model->task_options);
+    copy_weights(model, *out);
+    return LNT_OK;
+}
+
 lnt_status lnt_model_describe(const lnt_model *model, lnt_model_info *info)
 {
     if (!model) return LNT_ERR_ARGUMENT;

@@ -145,17 +145,28 @@ const float *lnt_session_logits(const lnt_session *s)
     return s && s->tokens ? s->logits : NULL;
 }
 
-/* The logits of sequence b, or what stands for them. */
-static void score(const lnt_session *s, size_t b)
+/* The logits of one sequence, or what stands for them. */
+static void score(const lnt_model *model, const float *logits, double *scores)
 {
-    const size_t outputs = (size_t)s->model->config.outputs;
-    const float *logits = s->logits + b * outputs;
-    if (s->model->config.output != LNT_OUTPUT_LOGISTICS) {
-        for (size_t i = 0; i < outputs; i++) s->scores[i] = (double)logits[i];
+    if (model->config.output != LNT_OUTPUT_LOGISTICS) {
+        for (int64_t i = 0; i < model->config.outputs; i++) scores[i] = (double)logits[i];
         return;
     }
-    lnt_logistics_probability(logits, s->scores);
-    for (size_t i = 0; i < LNT_LOGISTICS_VALUES; i++) s->scores[i] = log(s->scores[i]);
+    lnt_logistics_probability(logits, scores);
+    for (size_t i = 0; i < LNT_LOGISTICS_VALUES; i++) scores[i] = log(scores[i]);
+}
+
+/* logits [batch,outputs], scores and candidates [choices]. */
+static void draw(const lnt_model *model, const float *logits, size_t batch, int64_t length,
+                 const lnt_sampling *sampling, double *scores, lnt_candidate *candidates,
+                 int32_t *tokens)
+{
+    const lnt_rng rng = lnt_rng_make(sampling->seed);
+    for (size_t b = 0; b < batch; b++) {
+        score(model, logits + b * (size_t)model->config.outputs, scores);
+        const double u = lnt_rng_uniform(lnt_rng_split(rng, b), (uint64_t)length);
+        tokens[b] = lnt_sampler_draw(sampling, scores, choices(model), u, candidates);
+    }
 }
 
 lnt_status lnt_session_sample(lnt_session *s, const lnt_sampling *sampling, int32_t *tokens)
@@ -167,13 +178,33 @@ lnt_status lnt_session_sample(lnt_session *s, const lnt_sampling *sampling, int3
     if (!tokens) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "tokens is NULL");
     if (!s->tokens)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "session: nothing was fed yet to go on from");
-    const lnt_rng rng = lnt_rng_make(sampling->seed);
-    for (size_t b = 0; b < s->batch; b++) {
-        score(s, b);
-        const double u = lnt_rng_uniform(lnt_rng_split(rng, b), (uint64_t)s->tokens);
-        tokens[b] = lnt_sampler_draw(sampling, s->scores, choices(s->model), u, s->candidates);
-    }
+    draw(s->model, s->logits, s->batch, s->tokens, sampling, s->scores, s->candidates, tokens);
     return LNT_OK;
+}
+
+lnt_status lnt_model_sample(const lnt_model *model, const float *logits, int64_t batch,
+                            int64_t length, const lnt_sampling *sampling, int32_t *tokens)
+{
+    if (!model) return LNT_ERR_ARGUMENT;
+    lnt_ctx *ctx = model->ctx;
+    lnt_status status = lnt_sampling_check(ctx, sampling);
+    if (status) return status;
+    if (model->config.kind != LNT_DECODER)
+        return lnt_fail(ctx, LNT_ERR_UNSUPPORTED, "model: task %s has an encoder, which does not "
+                                                  "generate", model->task);
+    if (!logits || !tokens || batch < 1 || length < 1)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT,
+                        "logits and tokens must be given, batch and length be at least 1");
+    const size_t many = choices(model);
+    double *scores = lnt_allocate(ctx, many * sizeof *scores, "the scores");
+    lnt_candidate *candidates = lnt_allocate(ctx, many * sizeof *candidates, "the candidates");
+    if (scores && candidates)
+        draw(model, logits, (size_t)batch, length, sampling, scores, candidates, tokens);
+    else
+        status = LNT_ERR_MEMORY;
+    lnt_release(ctx, scores, many * sizeof *scores);
+    lnt_release(ctx, candidates, many * sizeof *candidates);
+    return status;
 }
 
 int64_t lnt_session_tokens(const lnt_session *s) { return s ? s->tokens : 0; }

@@ -14,7 +14,8 @@
 #include "nn/optimiser.h"
 #include "task/tasks.h"
 
-enum { START = 256, CLASSES = 10, IMAGES_MAGIC = 0x803, LABELS_MAGIC = 0x801 };
+enum { START = 256, CLASSES = 10, SIDE = 28, /* of MNIST's own */
+       IMAGES_MAGIC = 0x803, LABELS_MAGIC = 0x801 };
 
 static const lnt_field options[] = {
     { .key = "shrink", .kind = LNT_FIELD_WHOLE, .offset = offsetof(lnt_task_options, shrink),
@@ -109,6 +110,25 @@ static lnt_status read_split(lnt_task *task, album *a, int split)
     return LNT_OK;
 }
 
+static void set_ends(lnt_config *config, bool classify, size_t side)
+{
+    config->length = (int64_t)(side * side);
+    config->input = LNT_INPUT_TOKENS;
+    config->inputs = classify ? START : START + 1;
+    config->output = classify ? LNT_OUTPUT_CLASS : LNT_OUTPUT_LOGISTICS;
+    config->outputs = classify ? CLASSES : LNT_LOGISTICS_WIDTH;
+}
+
+static void shape_draw(const lnt_task_options *o, lnt_config *config)
+{
+    set_ends(config, false, SIDE / (size_t)o->shrink);
+}
+
+static void shape_class(const lnt_task_options *o, lnt_config *config)
+{
+    set_ends(config, true, SIDE / (size_t)o->shrink);
+}
+
 static lnt_status open_album(lnt_task *task, lnt_config *config, bool classify)
 {
     album *a = lnt_allocate(task->ctx, sizeof *a, "the images");
@@ -123,11 +143,7 @@ static lnt_status open_album(lnt_task *task, lnt_config *config, bool classify)
                           task->kind->name, a->shrink, a->side);
     if (status) return status;
     a->shrunk = a->side / a->shrink;
-    config->length = (int64_t)(a->shrunk * a->shrunk);
-    config->input = LNT_INPUT_TOKENS;
-    config->inputs = classify ? START : START + 1;
-    config->output = classify ? LNT_OUTPUT_CLASS : LNT_OUTPUT_LOGISTICS;
-    config->outputs = classify ? CLASSES : LNT_LOGISTICS_WIDTH;
+    set_ends(config, classify, a->shrunk);
     task->test_examples = (int64_t)a->split[1].count;
     return LNT_OK;
 }
@@ -211,6 +227,7 @@ const lnt_task_kind lnt_task_mnist = {
     .unit = "dim",
     .options = options,
     .recipe = recipe_draw,
+    .shape = shape_draw,
     .open = open_draw,
     .close = close_task,
     .fill = fill,
@@ -222,6 +239,7 @@ const lnt_task_kind lnt_task_mnist_class = {
     .data = "a directory with the idx files of MNIST",
     .options = options,
     .recipe = recipe_class,
+    .shape = shape_class,
     .open = open_class,
     .close = close_task,
     .fill = fill,

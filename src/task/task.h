@@ -45,6 +45,8 @@ typedef struct lnt_task_kind {
     const lnt_field *options; /* those it takes */
     /* The recipe of the paper, before the user's config. */
     void (*recipe)(lnt_config *config, lnt_recipe *recipe, lnt_task_options *options);
+    /* What goes in and out, and the length, where no data is read; NULL: open says it. */
+    void (*shape)(const lnt_task_options *options, lnt_config *config);
     /* Reads the data; sets what goes in and out of the model, and its length where that is fixed. */
     lnt_status (*open)(lnt_task *task, lnt_config *config);
     void (*close)(lnt_task *task);

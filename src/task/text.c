@@ -173,6 +173,19 @@ static void close_task(lnt_task *task)
     task->own = NULL;
 }
 
+static void set_tokens(lnt_config *config, size_t count)
+{
+    config->input = LNT_INPUT_TOKENS;
+    config->output = LNT_OUTPUT_TOKENS;
+    config->inputs = config->outputs = (int64_t)count;
+}
+
+static void shape(const lnt_task_options *o, lnt_config *config)
+{
+    const bool pairs = o->tokenizer == LNT_TOKENS_BPE;
+    set_tokens(config, pairs ? (size_t)o->vocabulary : LNT_BYTE_TOKENS);
+}
+
 static lnt_status open_task(lnt_task *task, lnt_config *config)
 {
     lnt_ctx *ctx = task->ctx;
@@ -185,9 +198,7 @@ static lnt_status open_task(lnt_task *task, lnt_config *config)
     for (int split = 0; split < 2; split++) lnt_release(ctx, c->text[split], c->room[split]);
     if (!status) status = check_length(task, c, config);
     if (status) return status;
-    config->input = LNT_INPUT_TOKENS;
-    config->output = LNT_OUTPUT_TOKENS;
-    config->inputs = config->outputs = (int64_t)lnt_tokenizer_count(&task->tokenizer);
+    set_tokens(config, lnt_tokenizer_count(&task->tokenizer));
     const size_t tested = c->part[1].count, length = (size_t)config->length;
     task->test_examples = tested > 1 ? (int64_t)((tested - 1 + length - 1) / length) : 0;
     return LNT_OK;
@@ -235,6 +246,7 @@ const lnt_task_kind lnt_task_text = {
     .unit = "byte",
     .options = options,
     .recipe = recipe,
+    .shape = shape,
     .open = open_task,
     .close = close_task,
     .fill = fill,

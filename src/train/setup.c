@@ -65,38 +65,37 @@ static lnt_status read_sections(lnt_ctx *ctx, const char *path, const lnt_task_k
     return status;
 }
 
+static lnt_status parse_settings(lnt_ctx *ctx, const char *path, const char *text, size_t bytes,
+                                 const lnt_task_kind *kind, settings *s)
+{
+    lnt_json json;
+    lnt_status status = lnt_json_parse(ctx, path, text, bytes, &json);
+    if (status) return status;
+    status = read_sections(ctx, path, kind, json.root, s);
+    lnt_json_free(ctx, &json);
+    return status;
+}
+
 static lnt_status read_settings(lnt_ctx *ctx, const char *path, const lnt_task_kind *kind,
                                 settings *s)
 {
     lnt_content content;
-    lnt_json json;
     lnt_status status = lnt_content_read(ctx, path, &content);
     if (status) return status;
-    status = lnt_json_parse(ctx, path, content.data, content.bytes, &json);
-    if (!status) {
-        status = read_sections(ctx, path, kind, json.root, s);
-        lnt_json_free(ctx, &json);
-    }
+    status = parse_settings(ctx, path, content.data, content.bytes, kind, s);
     lnt_content_free(ctx, &content);
     return status;
 }
 
 static lnt_status apply_request(lnt_ctx *ctx, const lnt_train_request *r, settings *s)
 {
-    int m = 0;
     if (r->steps < 0)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "steps is %lld, must be 0 (the config's) or more",
                         (long long)r->steps);
     if (r->steps) s->recipe.steps = r->steps;
     if (r->seed) s->recipe.seed = (int64_t)(*r->seed & INT64_MAX);
     if (!r->mechanism) return LNT_OK;
-    while (lnt_mechanism_name((lnt_mechanism)m) &&
-           strcmp(lnt_mechanism_name((lnt_mechanism)m), r->mechanism) != 0)
-        m++;
-    if (!lnt_mechanism_name((lnt_mechanism)m))
-        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "mechanism '%.40s' is not known", r->mechanism);
-    s->config.attention.mechanism = (lnt_mechanism)m;
-    return LNT_OK;
+    return lnt_config_mechanism(ctx, r->mechanism, &s->config.attention.mechanism);
 }
 
 static lnt_task make_task(lnt_ctx *ctx, const lnt_task_kind *kind, const char *data,
@@ -155,6 +154,43 @@ lnt_status lnt_trainer_create(lnt_ctx *ctx, const lnt_train_request *request, ln
     if (!status)
         status = create_model(ctx, &task, &s, request->config ? request->config : kind->name, out);
     if (status) lnt_task_close(&task);
+    return status;
+}
+
+/* What goes in and out of a model whose task has read nothing. */
+static lnt_status shape_blank(lnt_ctx *ctx, const lnt_task_kind *kind, settings *s)
+{
+    if (kind->shape) {
+        kind->shape(&s->options, &s->config);
+        return LNT_OK;
+    }
+    lnt_task task = make_task(ctx, kind, NULL, s);
+    const lnt_status status = lnt_task_open(&task, &s->config);
+    lnt_task_close(&task);
+    return status;
+}
+
+lnt_status lnt_model_create(lnt_ctx *ctx, const lnt_model_request *request, lnt_model **out)
+{
+    if (!ctx || !out) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "ctx and out must not be NULL");
+    *out = NULL;
+    if (!request || request->size != sizeof *request || !request->task)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "model request: size must be %zu, with a task",
+                        sizeof *request);
+    const char *path = request->config, *text = request->text;
+    const lnt_task_kind *kind;
+    lnt_tokenizer none = { 0 };
+    settings s = { .recipe = lnt_recipe_default() };
+    lnt_status status = find_kind(ctx, request->task, &kind);
+    if (!status) status = lnt_config_default(ctx, &s.config);
+    if (status) return status;
+    kind->recipe(&s.config, &s.recipe, &s.options);
+    if (text) status = parse_settings(ctx, "text", text, strlen(text), kind, &s);
+    if (!status && path) status = read_settings(ctx, path, kind, &s);
+    if (!status) status = shape_blank(ctx, kind, &s);
+    if (!status) status = lnt_config_resolve(ctx, path ? path : kind->name, &s.config);
+    if (!status) status = lnt_model_make(ctx, &s.config, kind->name, &none, request->seed, out);
+    if (!status) write_options(kind, &s.options, (*out)->task_options);
     return status;
 }
 

@@ -1,5 +1,6 @@
 /* test_model.c - models over every causal mechanism: steps equal the whole, later tokens do not reach
- * earlier ones, files give back what went in, and any number of threads gives the same bits. */
+ * earlier ones, files give back what went in, any number of threads gives the same bits, and one
+ * mechanism can take the place of another. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -336,6 +337,112 @@ static void no_allocation_fails_without_a_trace(void **state)
     remove("memory.safetensors");
 }
 
+static void check_convert(lnt_ctx *ctx, lnt_model *model)
+{
+    for (int m = 0; lnt_mechanism_name((lnt_mechanism)m); m++) {
+        if (!generates(m)) continue;
+        lnt_model *other;
+        assert_ok(ctx, lnt_model_convert(model, lnt_mechanism_name((lnt_mechanism)m), &other));
+        assert_int_equal(other->config.attention.mechanism, m);
+        for (size_t i = 0; i < other->layout.entry_count; i++) {
+            const lnt_layout_entry *a = &model->layout.entries[i], *b = &other->layout.entries[i];
+            if (a->count == b->count)
+                assert_memory_equal(model->weights + a->offset, other->weights + b->offset,
+                                    a->count * sizeof(float));
+            else
+                assert_true(b->count == 0 && strstr(a->name, "temperature"));
+        }
+        if (m == (int)model->config.attention.mechanism)
+            assert_string_equal(other->text, model->text);
+        check_causal(ctx, other);
+        lnt_model_destroy(other);
+    }
+}
+
+static void a_model_under_another_mechanism_has_the_same_weights(void **state)
+{
+    (void)state;
+    walk(check_convert);
+    lnt_ctx *ctx = context_new(1, NULL);
+    lnt_model *model = make(ctx, configs[0], LNT_LINEAR, 0), *none;
+    assert_refused(ctx, lnt_model_convert(model, "lstm", &none), LNT_ERR_ARGUMENT,
+                   "mechanism 'lstm' is not known");
+    assert_refused(ctx, lnt_model_convert(model, "cur", &none), LNT_ERR_FORMAT, "whole sequences");
+    assert_null(none);
+    lnt_model_destroy(model);
+    lnt_ctx_destroy(ctx);
+}
+
+static void a_draw_from_the_whole_is_that_of_a_session(void **state)
+{
+    (void)state;
+    enum { N = 20 };
+    const lnt_sampling sampling = { sizeof sampling, 1, 0, 1, 5 };
+    const lnt_sampling wrong = { sizeof wrong, -1, 0, 1, 5 };
+    lnt_ctx *ctx = context_new(1, NULL);
+    lnt_model *model = make(ctx, configs[1], LNT_SOFTMAX, 0);
+    lnt_session *session;
+    int32_t tokens[2 * N], one[2], other[2];
+    static float logits[2 * N * VOCABULARY];
+    int distinct = 0;
+    fill_tokens(tokens, 2 * N, 12);
+    assert_ok(ctx, lnt_session_create(model, 2, &session));
+    assert_ok(ctx, lnt_session_feed(session, tokens, N));
+    assert_ok(ctx, lnt_model_forward(model, tokens, 2, N, NULL, logits));
+    memcpy(logits, logits + (N - 1) * VOCABULARY, VOCABULARY * sizeof *logits);
+    memcpy(logits + VOCABULARY, logits + (2 * N - 1) * VOCABULARY, VOCABULARY * sizeof *logits);
+    for (int64_t seed = 0; seed < 30; seed++) {
+        lnt_sampling s = sampling;
+        s.seed = (uint64_t)seed;
+        assert_ok(ctx, lnt_session_sample(session, &s, one));
+        assert_ok(ctx, lnt_model_sample(model, logits, 2, N, &s, other));
+        assert_memory_equal(one, other, sizeof one);
+        distinct += one[0] != one[1];
+    }
+    assert_true(distinct > 10);
+    assert_refused(ctx, lnt_model_sample(model, logits, 2, 0, &sampling, other), LNT_ERR_ARGUMENT,
+                   "length be at least 1");
+    assert_refused(ctx, lnt_model_sample(model, logits, 2, N, &wrong, other), LNT_ERR_ARGUMENT,
+                   "temperature is -1");
+    lnt_session_destroy(session);
+    lnt_model_destroy(model);
+    lnt_ctx_destroy(ctx);
+}
+
+static lnt_status create(lnt_ctx *ctx, const char *task, const char *text, lnt_model **out)
+{
+    const lnt_model_request request = { .size = sizeof request, .task = task, .text = text,
+                                        .seed = 3 };
+    return lnt_model_create(ctx, &request, out);
+}
+
+static void a_model_begins_without_data(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(1, NULL);
+    lnt_model *model;
+    assert_ok(ctx, create(ctx, "mnist", "{\"model\":{\"dim\":16,\"layers\":1},"
+                                        "\"task\":{\"shrink\":2}}", &model));
+    assert_int_equal(model->config.length, 14 * 14);
+    assert_int_equal(model->config.outputs, 30);
+    assert_ok(ctx, lnt_model_save(model, "blank.safetensors", LNT_F32));
+    lnt_model_destroy(model);
+    assert_ok(ctx, lnt_model_load(ctx, "blank.safetensors", &model));
+    lnt_model_destroy(model);
+    assert_ok(ctx, create(ctx, "text", "{\"task\":{\"tokenizer\":\"bpe\"}}", &model));
+    assert_int_equal(model->config.inputs, 1024);
+    lnt_model_destroy(model);
+    assert_ok(ctx, create(ctx, "copy", NULL, &model));
+    assert_int_equal(model->config.inputs, 11);
+    lnt_model_destroy(model);
+    assert_refused(ctx, create(ctx, "speech", NULL, &model), LNT_ERR_ARGUMENT, "needs data");
+    assert_refused(ctx, create(ctx, "mnist", "{\"modle\":{}}", &model), LNT_ERR_FORMAT, "modle");
+    assert_refused(ctx, create(ctx, "knit", NULL, &model), LNT_ERR_ARGUMENT, "'knit'");
+    assert_null(model);
+    remove("blank.safetensors");
+    lnt_ctx_destroy(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -350,6 +457,9 @@ int main(void)
         cmocka_unit_test(wrong_tokens_and_too_many_positions_are_refused),
         cmocka_unit_test(every_changed_byte_of_a_model_is_noticed),
         cmocka_unit_test(no_allocation_fails_without_a_trace),
+        cmocka_unit_test(a_model_under_another_mechanism_has_the_same_weights),
+        cmocka_unit_test(a_draw_from_the_whole_is_that_of_a_session),
+        cmocka_unit_test(a_model_begins_without_data),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
