@@ -99,11 +99,36 @@ void lnt_logistics_loss(const lnt_ctx *ctx, const real *x, const int32_t *pixel,
     }
 }
 
+/* p[1 .. 254] += w times what one component says of them.  With a the lower edge of a value, b = a + g
+ * the upper one, r = e^-g and t = e^-|a|:
+ *
+ *     s(b) - s(a) = (1 - r) t / ((1 + t) (1 + t r)),   below 0: (1 - r) t / ((1 + t) (t + r))
+ *
+ * Edges are evenly spaced, so t follows from that of the neighbour; away from 0 it only shrinks. */
+static void add_inner(double *p, double w, double mean, double inverse)
+{
+    enum { LAST = LNT_LOGISTICS_VALUES - 2 };
+    const double gap = 2 * HALF * inverse, r = exp(-gap), share = -w * expm1(-gap);
+    const double first = (HALF - 1 - mean) * inverse; /* the edge below value 1 */
+    const double below = fmin(fmax(ceil(-first / gap), 0), LAST);
+    const int middle = 1 + (int)below; /* the first value whose lower edge is not below 0 */
+    double t = exp(-(first + below * gap));
+    for (int v = middle; v <= LAST; v++, t *= r) p[v] += share * t / ((1 + t) * (1 + t * r));
+    t = exp(first + (below - 1) * gap);
+    for (int v = middle - 1; v >= 1; v--, t *= r) p[v] += share * t / ((1 + t) * (t + r));
+}
+
 void lnt_logistics_probability(const real *x, double *p)
 {
-    for (int v = 0; v < LNT_LOGISTICS_VALUES; v++) {
-        double loss;
-        row(x, v, &loss, NULL, 1);
-        p[v] = exp(-loss);
+    double w[K];
+    for (int k = 0; k < K; k++) w[k] = (double)x[k];
+    const double all = log_sum_exp(w);
+    for (int v = 0; v < LNT_LOGISTICS_VALUES; v++) p[v] = 0;
+    for (int k = 0; k < K; k++) {
+        const double mean = (double)x[K + k], inverse = exp(-fmax((double)x[2 * K + k], LOWEST));
+        const double weight = exp(w[k] - all);
+        p[0] += weight * logistic((HALF - 1 - mean) * inverse);
+        add_inner(p, weight, mean, inverse);
+        p[LNT_LOGISTICS_VALUES - 1] += weight * logistic((HALF - 1 + mean) * inverse);
     }
 }

@@ -123,6 +123,33 @@ static void a_mixture_of_logistics_sums_to_1_and_has_the_right_gradient(void **s
     setup_close(&s);
 }
 
+static void probabilities_of_all_values_are_those_of_the_loss(void **state)
+{
+    (void)state;
+    enum { CASES = 8 };
+    lnt_ctx *ctx = context_new(1, NULL);
+    setup s = setup_new(CASES, LNT_LOGISTICS_WIDTH, 1);
+    for (size_t i = 0; i < CASES; i++) { /* all narrow, all wide, all to one side, beyond both ends */
+        double *x = s.x + i * LNT_LOGISTICS_WIDTH, p[256];
+        for (int k = 0; k < 10; k++) {
+            if (i == 1) x[20 + k] = -9;
+            if (i == 2) x[20 + k] = 5;
+            if (i == 3 || i == 4) x[10 + k] = i == 3 ? -3 : 3;
+            if (i == 5) x[10 + k] = 1.0 / 255 - 1; /* an edge at 0 */
+            if (i >= 6) x[20 + k] -= 4;
+        }
+        lnt_logistics_probability(x, p);
+        for (int32_t v = 0; v < 256; v++) {
+            double loss;
+            lnt_logistics_loss(ctx, x, &v, &loss, NULL, 1, 1);
+            const double off = fabs(p[v] - exp(-loss));
+            if (!(off <= 1e-10 * exp(-loss))) fail_msg("case %zu: p(%d) is off by %g", i, v, off);
+        }
+    }
+    setup_close(&s);
+    lnt_ctx_destroy(ctx);
+}
+
 static double loss_ctc(void *user)
 {
     setup *s = user;
@@ -257,6 +284,7 @@ int main(void)
         cmocka_unit_test(cross_entropy_is_its_formula_with_the_right_gradient),
         cmocka_unit_test(cross_entropy_survives_large_logits),
         cmocka_unit_test(a_mixture_of_logistics_sums_to_1_and_has_the_right_gradient),
+        cmocka_unit_test(probabilities_of_all_values_are_those_of_the_loss),
         cmocka_unit_test(ctc_sums_over_all_paths_and_has_the_right_gradient),
         cmocka_unit_test(ctc_of_too_few_frames_is_infinite_and_teaches_nothing),
         cmocka_unit_test(optimisers_follow_their_formulas),
