@@ -242,12 +242,12 @@ static int bench_suite(const options *o)
 static int run(const options *o)
 {
     if (opt_given(o, OPT_STUDY)) return study_run(o);
-    if (opt_given(o, OPT_SVG))
-        return fail_usage("--svg needs --study; see 'linnet bench --help' for those there are");
-    static const option_id trained[] = { OPT_TASK, OPT_CONFIG, OPT_DATA };
-    for (int i = 0; i < 3; i++)
-        if (opt_given(o, trained[i]))
-            return fail_usage("%s needs --study training", option_name(trained[i]));
+    static const option_id of_studies[] = { OPT_SVG,    OPT_TASK, OPT_MODEL,
+                                            OPT_CONFIG, OPT_DATA, OPT_TOKENS };
+    for (size_t i = 0; i < sizeof of_studies / sizeof of_studies[0]; i++)
+        if (opt_given(o, of_studies[i]))
+            return fail_usage("%s needs --study; see 'linnet bench --help' for those there are",
+                              option_name(of_studies[i]));
     if (opt_given(o, OPT_MECHANISM)) return bench_one(o);
     const option_id problem = options_first_problem(o);
     if (problem != OPTION_COUNT)

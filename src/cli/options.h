@@ -71,6 +71,7 @@ typedef enum option_id {
     OPT_OUTPUT,
     OPT_SVG,
     OPT_TASK,
+    OPT_MODEL,
     OPT_CONFIG,
     OPT_DATA,
     OPT_OUT,

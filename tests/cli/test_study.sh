@@ -157,7 +157,7 @@ expect '{m["mechanism"] for m in lines} >= {"softmax", "linear", "taylor"}'
 fails 1 "kind must be encoder" study training --config tiny.json --mechanism cur
 fails 1 "missing.json" study training --config missing.json
 fails 2 "--config does not apply to --study costs" study costs --config tiny.json
-fails 2 "--config needs --study training" "$LINNET" bench --config tiny.json
+fails 2 "--config needs --study" "$LINNET" bench --config tiny.json
 
 # Wrong usage.
 fails 2 "--study: 'speed' is not one of recovery, sizes" study speed

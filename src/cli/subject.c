@@ -1,0 +1,22 @@
+/* cli/subject.c - see subject.h. */
+#include "cli/subject.h"
+
+#include "cli/report.h"
+
+int subject_open(const options *o, lnt_ctx *ctx, const char *task, const char *text,
+                 lnt_model **out, lnt_model_info *info)
+{
+    const char *file = opt_text(o, OPT_MODEL);
+    const lnt_model_request request = { .size = sizeof request, .task = task, .text = text,
+                                        .config = opt_text(o, OPT_CONFIG),
+                                        .seed = o->value[OPT_SEED].seed };
+    *out = NULL;
+    *info = (lnt_model_info){ .size = sizeof *info };
+    if (file && request.config) return fail_usage("--model has its own config; leave out --config");
+    if (file ? lnt_model_load(ctx, file, out) : lnt_model_create(ctx, &request, out))
+        return fail_ctx(ctx);
+    if (lnt_model_describe(*out, info)) return fail_ctx(ctx);
+    if (!info->generates)
+        return fail("'%s': task %s has an encoder, which does not generate", file, info->task);
+    return EXIT_OK;
+}
