@@ -4,7 +4,7 @@
  * at a time, into stripes that the kernels read from end to end; then of a, PANEL rows at a time and
  * turned, which stay in the nearest cache while all stripes pass by.  The sum over k of an element is
  * in the same order wherever the block boundaries fall.  Few rows, as when one token is generated,
- * are bound by reading b, which is then not packed. */
+ * are bound by reading b, which is then not packed: each thread reads its part from end to end. */
 #include "nn/product.h"
 
 #include <limits.h>
@@ -21,7 +21,10 @@ enum {
     PANEL = 24,    /* rows of a: whole tiles of any kernel */
     STRIPE = 32,   /* columns of b: the same */
     FEW = 4,       /* rows of c that are bound by reading b, once and in its own order */
-    STRIP = 64     /* columns of c at the least, where there are few rows */
+    STRIP = 64,    /* columns of c at the least, where there are few rows */
+    ROWS = 16,     /* of b, for one row of c after another: they stay in the nearest cache */
+    PART = 32,     /* rows of b that a thread takes at the least */
+    SUMS = 16384   /* numbers in the sums over parts, at most */
 };
 
 typedef struct job {
@@ -129,18 +132,58 @@ static void block(const job *t, size_t i0, size_t j0)
 
 /* ---- few rows ------------------------------------------------------------------------------ */
 
-/* Columns j0 .. of c, b row by row: every row of it is read from its start to its end. */
-static void strip_by_rows(const job *t, size_t j0, size_t columns)
+/* sums [m,n] += the product over rows k0 .. k1-1 of b, which are read from end to end; columns j0 .. */
+static void add_part(const job *t, real *sums, size_t ld, size_t k0, size_t k1, size_t j0,
+                     size_t columns)
 {
-    for (size_t i = 0; i < t->m && !t->accumulate; i++)
-        memset(t->c + i * t->ldc + j0, 0, columns * sizeof *t->c);
-    for (size_t k = 0; k < t->k; k++)
+    const size_t rows = t->m > 1 ? ROWS : k1 - k0;
+    for (size_t k = k0; k < k1; k += rows)
         for (size_t i = 0; i < t->m; i++)
-            t->ker->axpy(t->c + i * t->ldc + j0, t->a.at[i * t->a.row + k],
-                         t->b.at + k * t->b.row + j0, columns);
+            t->ker->add_rows(sums + i * ld + j0, t->a.at + i * t->a.row + k,
+                             t->b.at + k * t->b.row + j0, t->b.row, nn_least(k1 - k, rows), columns);
 }
 
-/* The same where the columns of b are contiguous: dot products. */
+static void clear(real *c, size_t ld, size_t rows, size_t columns)
+{
+    for (size_t i = 0; i < rows; i++) memset(c + i * ld, 0, columns * sizeof *c);
+}
+
+/* Columns of c to each of so many strips. */
+static size_t strip_width(size_t n, size_t strips)
+{
+    return lnt_round_up(divided_up(n, strips), STRIP);
+}
+
+/* Rows of b to each part: a thread reads a part from end to end, as memory likes it.  The sum of the
+ * parts is taken in their order, so their number must not depend on that of the threads. */
+static void multiply_parts(const job *t, size_t parts, int threads)
+{
+    _Alignas(LNT_ALIGN) real sums[SUMS];
+    const size_t m = t->m, n = t->n, depth = divided_up(t->k, parts);
+    const size_t width = strip_width(n, divided_up((size_t)threads, parts));
+    const int64_t strips = nn_pieces(n, width);
+#pragma omp parallel num_threads(threads)
+    {
+#pragma omp for schedule(static)
+        for (int64_t unit = 0; unit < (int64_t)parts * strips; unit++) {
+            const size_t part = (size_t)(unit / strips), j0 = (size_t)(unit % strips) * width;
+            const size_t k0 = nn_least(part * depth, t->k), columns = nn_least(n - j0, width);
+            real *own = sums + part * m * n;
+            clear(own + j0, n, m, columns);
+            add_part(t, own, n, k0, nn_least(k0 + depth, t->k), j0, columns);
+        }
+#pragma omp for schedule(static)
+        for (int64_t unit = 0; unit < nn_pieces(n, STRIP); unit++) {
+            const size_t j0 = (size_t)unit * STRIP, columns = nn_least(n - j0, STRIP);
+            if (!t->accumulate) clear(t->c + j0, t->ldc, m, columns);
+            for (size_t part = 0; part < parts; part++)
+                for (size_t i = 0; i < m; i++)
+                    t->ker->axpy(t->c + i * t->ldc + j0, 1, sums + (part * m + i) * n + j0, columns);
+        }
+    }
+}
+
+/* Where the columns of b are contiguous: dot products. */
 static void strip_by_columns(const job *t, size_t j0, size_t columns)
 {
     real y[STRIP];
@@ -156,13 +199,21 @@ static void strip_by_columns(const job *t, size_t j0, size_t columns)
 
 static void multiply_few(const job *t, int threads)
 {
-    const size_t share = (t->n + (size_t)threads - 1) / (size_t)threads;
-    const size_t size = lnt_round_up(share ? share : 1, STRIP);
+    const size_t parts = nn_least(SUMS / (t->m * t->n), divided_up(t->k, PART));
+    if (t->b.col == 1 && parts > 1) {
+        multiply_parts(t, parts, threads);
+        return;
+    }
+    const size_t size = strip_width(t->n, (size_t)threads);
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t unit = 0; unit < nn_pieces(t->n, size); unit++) {
         const size_t j0 = (size_t)unit * size, columns = nn_least(t->n - j0, size);
-        if (t->b.col == 1) strip_by_rows(t, j0, columns);
-        else strip_by_columns(t, j0, columns);
+        if (t->b.col != 1) {
+            strip_by_columns(t, j0, columns);
+            continue;
+        }
+        if (!t->accumulate) clear(t->c + j0, t->ldc, t->m, columns);
+        add_part(t, t->c, t->ldc, 0, t->k, j0, columns);
     }
 }
 

@@ -48,6 +48,40 @@ void KERNEL(axpy)(real *y, real a, const real *x, size_t n)
     for (; i < n; i++) y[i] += a * x[i];
 }
 
+/* y[n] += a x[m,n], m known where this is inlined; rows `ahead` numbers further on are wanted next,
+ * which no cache foresees. */
+INLINE void add_few_rows(real *y, const real *a, const real *x, size_t ldx, size_t m, size_t n,
+                         size_t ahead)
+{
+    enum { LINE = 64 / (int)sizeof(real), VECS = LINE / LANES ? LINE / LANES : 1 };
+    size_t i = 0;
+    for (; i + VECS * LANES <= n; i += VECS * LANES) {
+        vec sum[VECS];
+        UNROLL_FULL
+        for (size_t j = 0; j < VECS; j++) sum[j] = vload(y + i + j * LANES);
+        for (size_t r = 0; r < m; r++) {
+            const real *row = x + r * ldx + i;
+            __builtin_prefetch(row + ahead);
+            UNROLL_FULL
+            for (size_t j = 0; j < VECS; j++) sum[j] += a[r] * vload(row + j * LANES);
+        }
+        UNROLL_FULL
+        for (size_t j = 0; j < VECS; j++) vstore(y + i + j * LANES, sum[j]);
+    }
+    for (; i < n; i++)
+        for (size_t r = 0; r < m; r++) y[i] += a[r] * x[r * ldx + i];
+}
+
+/* Several rows at once, so that y is read and written once for all of them. */
+void KERNEL(add_rows)(real *y, const real *a, const real *x, size_t ldx, size_t m, size_t n)
+{
+    enum { ROWS = 4 };
+    size_t r = 0;
+    for (; r + ROWS <= m; r += ROWS)
+        add_few_rows(y, a + r, x + r * ldx, ldx, ROWS, n, r + 2 * ROWS <= m ? ROWS * ldx : 0);
+    for (; r < m; r++) add_few_rows(y, a + r, x + r * ldx, ldx, 1, n, 0);
+}
+
 void KERNEL(scale)(real *x, real a, size_t n)
 {
     size_t i = 0;

@@ -1,4 +1,5 @@
-/* vector.c - checks of dot, axpy, scale, add_compensated, and of the two kernels that measure the machine. */
+/* vector.c - checks of dot, axpy, add_rows, scale, add_compensated, and of the two kernels that measure
+ * the machine. */
 #include "checks.h"
 
 /* Every count up to where two vectors of any ISA have gone round, then some longer ones. */
@@ -42,6 +43,29 @@ void CHECK(axpy)(trial *t)
         expect_untouched(t, "x", &x, 0, 0);
         expect_untouched(t, "y", &y, 1, n);
         grid_free(&x), grid_free(&y);
+    }
+}
+
+void CHECK(add_rows)(trial *t)
+{
+    for (size_t i = 0; i < counts(); i++) {
+        const size_t n = count_at(i), m = i % 11; /* none, less than a group, groups and a rest */
+        grid a = grid_input(t, 1, m, m + 1), x = grid_input(t, m, n, n + 3);
+        grid y = grid_inout(t, 1, n, n + 1);
+        trial_sizes(t, "m %zu n %zu", m, n);
+        t->ker->add_rows(y.at, a.at, x.at, x.ld, m, n);
+        for (size_t j = 0; j < n; j++) {
+            double sum = was(&y, 0, j), magnitude = fabs(sum);
+            for (size_t r = 0; r < m; r++) {
+                sum += was(&a, 0, r) * was(&x, r, j);
+                magnitude += fabs(was(&a, 0, r) * was(&x, r, j));
+            }
+            expect_near(t, "y", 0, j, now(&y, 0, j), sum, sum_bound(m + 1, magnitude));
+        }
+        expect_untouched(t, "a", &a, 0, 0);
+        expect_untouched(t, "x", &x, 0, 0);
+        expect_untouched(t, "y", &y, 1, n);
+        grid_free(&a), grid_free(&x), grid_free(&y);
     }
 }
 
