@@ -110,8 +110,9 @@ static int generate_text(writing *w)
 {
     const char *prompt = opt_text(w->o, OPT_PROMPT);
     page kept = { 0 };
-    static const option_id foreign[] = { OPT_OUTPUT, OPT_IMAGES, OPT_DATA, OPT_KEEP };
-    for (int i = 0; i < 4; i++)
+    static const option_id foreign[] = { OPT_OUTPUT, OPT_IMAGES, OPT_DATA, OPT_KEEP, OPT_EACH,
+                                         OPT_FIRST };
+    for (int i = 0; i < 6; i++)
         if (opt_given(w->o, foreign[i]))
             return fail_usage("%s is for models that draw images", option_name(foreign[i]));
     int status = writing_begin(w, 1);
@@ -147,8 +148,8 @@ const command cmd_generate = {
                "Text is streamed as it comes; a terminal shows the speed, the bytes that are\n"
                "remembered, and what a KV cache would hold by now.  A model of symbols takes and\n"
                "gives tokens as numbers; a model of images draws a sheet of them into -o FILE.png, or\n"
-               "with --data completes those that are for testing: each as it is, as it is given, and\n"
-               "as the model goes on from there.\n",
+               "with --data completes those that are for testing, a row for each: what is given of it,\n"
+               "how the model goes on from there several times, and how it truly is.\n",
     .operands = 1,
     .run = run,
 };

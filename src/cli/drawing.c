@@ -8,25 +8,32 @@
 #include "cli/png.h"
 #include "cli/report.h"
 
-enum { DEFAULT_IMAGES = 16, BETWEEN = 96, HIDDEN = 128 }; /* grey: lines, and what is not given */
+enum { DEFAULT_IMAGES = 36, DEFAULT_GIVEN = 6, DEFAULT_EACH = 4 }; /* completions of a given one */
+enum { PAPER = 255, HIDDEN = 128 };             /* grey: between images, and what is not given */
+enum { SHOWN = 56 };                            /* points that the side of an image has at the least */
 
 typedef struct drawing {
     writing *w;
-    int64_t count, size, given; /* images; pixels of one, and how many of them are given */
-    int32_t *truth;             /* [count,size], where something is given */
-    int32_t *tokens;            /* [count,size + 1]: the start, then what is fed at once */
-    unsigned char *pixels;      /* [count,size] */
+    int64_t count, each;  /* images that are given, 1 where none is; and drawn for each */
+    int64_t size, given;  /* pixels of one, and how many of them are given */
+    int32_t *truth;       /* [count,size], where something is given */
+    int32_t *tokens;      /* [drawn,size + 1]: the start, then what is fed at once */
+    unsigned char *pixels; /* [drawn,size] */
 } drawing;
+
+static int64_t drawn(const drawing *d) { return d->count * d->each; }
 
 static int check(const options *o)
 {
     static const option_id foreign[] = { OPT_PROMPT, OPT_TOKENS, OPT_FOREVER, OPT_LOAD_STATE };
+    static const option_id of_data[] = { OPT_KEEP, OPT_EACH, OPT_FIRST };
     const double keep = opt_real(o, OPT_KEEP, 0.5);
     for (int i = 0; i < 4; i++)
         if (opt_given(o, foreign[i]))
             return fail_usage("%s is not for models that draw images", option_name(foreign[i]));
     if (!opt_given(o, OPT_OUTPUT)) return fail_usage("-o/--output is missing: a .png");
-    if (opt_given(o, OPT_KEEP) && !opt_given(o, OPT_DATA)) return fail_usage("--keep needs --data");
+    for (int i = 0; i < 3 && !opt_given(o, OPT_DATA); i++)
+        if (opt_given(o, of_data[i])) return fail_usage("%s needs --data", option_name(of_data[i]));
     if (!(keep <= 1)) return fail_usage("--keep: '%s' is not a number from 0 to 1",
                                         opt_text(o, OPT_KEEP));
     return EXIT_OK;
@@ -34,25 +41,27 @@ static int check(const options *o)
 
 static int open_drawing(drawing *d, writing *w)
 {
-    const size_t all = (size_t)(d->count * (d->size + 1));
+    const size_t all = (size_t)(drawn(d) * (d->size + 1));
     d->truth = malloc(all * sizeof *d->truth);
     d->tokens = malloc(all * sizeof *d->tokens);
     d->pixels = malloc(all);
     if (!d->truth || !d->tokens || !d->pixels) return fail_memory(all * sizeof *d->tokens);
     const char *data = opt_text(w->o, OPT_DATA);
-    if (data && lnt_model_examples(w->model, data, 0, d->count, d->truth)) return fail_ctx(w->ctx);
-    return writing_begin(w, d->count);
+    if (data && lnt_model_examples(w->model, data, opt_whole(w->o, OPT_FIRST, 0), d->count, d->truth))
+        return fail_ctx(w->ctx);
+    return writing_begin(w, drawn(d));
 }
 
 /* The start and the pixels that are given go in at once. */
 static int feed_given(drawing *d)
 {
     const int64_t fed = d->given + 1;
-    for (int64_t i = 0; i < d->count; i++) {
+    for (int64_t i = 0; i < drawn(d); i++) {
         d->tokens[i * fed] = (int32_t)d->w->info.inputs - 1;
         for (int64_t p = 0; p < d->given; p++) {
-            d->tokens[i * fed + 1 + p] = d->truth[i * d->size + p];
-            d->pixels[i * d->size + p] = (unsigned char)d->truth[i * d->size + p];
+            const int32_t truth = d->truth[i / d->each * d->size + p];
+            d->tokens[i * fed + 1 + p] = truth;
+            d->pixels[i * d->size + p] = (unsigned char)truth;
         }
     }
     return lnt_session_feed(d->w->session, d->tokens, fed) ? fail_ctx(d->w->ctx) : EXIT_OK;
@@ -68,7 +77,7 @@ static int draw(drawing *d)
         progress("pixels", (int)p, (int)d->size);
         if (p + 1 < d->size) status = writing_next(w, d->tokens);
         else if (lnt_session_sample(w->session, &w->sampling, d->tokens)) status = fail_ctx(w->ctx);
-        for (int64_t i = 0; i < d->count; i++)
+        for (int64_t i = 0; i < drawn(d); i++)
             d->pixels[i * d->size + p] = (unsigned char)d->tokens[i];
     }
     progress_end();
@@ -77,33 +86,60 @@ static int draw(drawing *d)
 
 /* ---- the sheet ----------------------------------------------------------------------------- */
 
-/* Pixel p of the image in place `place`: drawn images; or three for each: true, given, completed. */
+/* Pixel p of the image in place `place`: drawn images; or a row for each given one: what is given of
+ * it, the completions, and itself. */
 static unsigned char pixel_at(const drawing *d, bool completes, size_t place, size_t p)
 {
-    const size_t size = (size_t)d->size;
+    const size_t size = (size_t)d->size, each = (size_t)d->each, row = place / (each + 2);
     if (!completes) return d->pixels[place * size + p];
-    const size_t image = place / 3;
-    const unsigned char truth = (unsigned char)d->truth[image * size + p];
-    if (place % 3 == 0) return truth;
-    if (place % 3 == 1) return p < (size_t)d->given ? truth : HIDDEN;
-    return d->pixels[image * size + p];
+    const unsigned char truth = (unsigned char)d->truth[row * size + p];
+    place %= each + 2;
+    if (place == 0) return p < (size_t)d->given ? truth : HIDDEN;
+    if (place == each + 1) return truth;
+    return d->pixels[(row * each + place - 1) * size + p];
+}
+
+/* The sheet: images of side x side pixels, each of `zoom` x `zoom` points, with a gap around them; a
+ * wider one sets what is given and what is true apart from what is drawn. */
+typedef struct sheet {
+    size_t side, zoom, gap, across, down, width, height;
+    bool completes;
+} sheet;
+
+static sheet plan_sheet(const drawing *d, bool completes, size_t side)
+{
+    const size_t images = (size_t)drawn(d), zoom = (SHOWN + side - 1) / side;
+    sheet s = { .side = side, .zoom = zoom, .gap = 2 * zoom, .completes = completes };
+    s.across = completes ? (size_t)d->each + 2 : (size_t)ceil(sqrt((double)images));
+    s.down = completes ? (size_t)d->count : (images + s.across - 1) / s.across;
+    s.width = s.across * (side * zoom + s.gap) + s.gap + (completes ? 2 * s.gap : 0);
+    s.height = s.down * (side * zoom + s.gap) + s.gap;
+    return s;
+}
+
+static void put_image(const drawing *d, const sheet *s, size_t place, unsigned char *points)
+{
+    const size_t column = place % s->across, step = s->side * s->zoom + s->gap;
+    const bool later = column > 0, last = column + 1 == s->across;
+    const size_t apart = s->completes ? (size_t)later + (size_t)last : 0;
+    const size_t x0 = s->gap + column * step + apart * s->gap;
+    const size_t y0 = s->gap + place / s->across * step;
+    for (size_t y = 0; y < s->side * s->zoom; y++)
+        for (size_t x = 0; x < s->side * s->zoom; x++)
+            points[(y0 + y) * s->width + x0 + x] =
+                pixel_at(d, s->completes, place, y / s->zoom * s->side + x / s->zoom);
 }
 
 static int write_sheet(const drawing *d, bool completes, size_t side)
 {
-    const size_t places = (size_t)d->count * (completes ? 3 : 1);
-    const size_t across = completes ? 3 : (size_t)ceil(sqrt((double)places));
-    const size_t down = (places + across - 1) / across;
-    const size_t width = across * (side + 1) + 1, height = down * (side + 1) + 1;
-    unsigned char *sheet = malloc(width * height);
-    if (!sheet) return fail_memory(width * height);
-    memset(sheet, BETWEEN, width * height);
-    for (size_t i = 0; i < places; i++)
-        for (size_t p = 0; p < side * side; p++)
-            sheet[(i / across * (side + 1) + 1 + p / side) * width + i % across * (side + 1) + 1 +
-                  p % side] = pixel_at(d, completes, i, p);
-    const int status = png_write(opt_text(d->w->o, OPT_OUTPUT), sheet, width, height);
-    free(sheet);
+    const sheet s = plan_sheet(d, completes, side);
+    const size_t places = completes ? s.across * s.down : (size_t)drawn(d);
+    unsigned char *points = malloc(s.width * s.height);
+    if (!points) return fail_memory(s.width * s.height);
+    memset(points, PAPER, s.width * s.height);
+    for (size_t i = 0; i < places; i++) put_image(d, &s, i, points);
+    const int status = png_write(opt_text(d->w->o, OPT_OUTPUT), points, s.width, s.height);
+    free(points);
     return status;
 }
 
@@ -111,12 +147,17 @@ int drawing_write(writing *w)
 {
     const bool completes = opt_given(w->o, OPT_DATA);
     const size_t side = (size_t)lround(sqrt((double)w->info.length));
-    drawing d = { .w = w, .count = opt_whole(w->o, OPT_IMAGES, DEFAULT_IMAGES),
-                  .size = w->info.length };
+    drawing d = { .w = w, .count = 1, .size = w->info.length };
     int status = check(w->o);
     if (status) return status;
     if ((int64_t)(side * side) != d.size) return fail("the model's images are not square");
-    if (completes) d.given = (int64_t)(opt_real(w->o, OPT_KEEP, 0.5) * (double)d.size);
+    if (completes) {
+        d.given = (int64_t)(opt_real(w->o, OPT_KEEP, 0.5) * (double)d.size);
+        d.count = opt_whole(w->o, OPT_IMAGES, DEFAULT_GIVEN);
+        d.each = opt_whole(w->o, OPT_EACH, DEFAULT_EACH);
+    } else {
+        d.each = opt_whole(w->o, OPT_IMAGES, DEFAULT_IMAGES);
+    }
     status = open_drawing(&d, w);
     if (!status) status = draw(&d);
     if (!status) status = write_sheet(&d, completes, side);

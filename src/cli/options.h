@@ -88,6 +88,8 @@ typedef enum option_id {
     OPT_SAVE_STATE,
     OPT_LOAD_STATE,
     OPT_IMAGES,
+    OPT_EACH,
+    OPT_FIRST,
     OPT_KEEP,
     OPT_JSON,
     OPT_HELP,

@@ -64,6 +64,7 @@ fails 2 "--top-p: '1.5' is not a number above 0 and at most 1" generate --top-p 
 fails 2 "--temperature: '-1' is not a finite number of at least 0" generate --temperature -1
 fails 2 "--top-k: '0' is not a whole number of at least 1" generate --top-k 0
 fails 2 "--images is for models that draw images" generate --images 4
+fails 2 "--each is for models that draw images" generate --each 4
 status=0
 generate --tokens 9 >/dev/full 2>stderr.txt || status=$?
 [ "$status" = 1 ] || wrong "standard output full: exit $status"
@@ -98,30 +99,46 @@ while at < len(data):
     parts[name] = body
     at += 12 + size
 width, height = struct.unpack(">II", parts[b"IHDR"][:8])
-assert (width, height) == (28, 19), (width, height)
+assert (width, height) == (224, 154), (width, height)  # 7 x 7 points a pixel, 14 between images
 assert len(zlib.decompress(parts[b"IDAT"])) == height * (width + 1)
 END
-succeeds "$LINNET" generate image/model.safetensors --images 4 -o complete.png --data idx --keep 0.25
+succeeds "$LINNET" generate image/model.safetensors --images 4 --each 2 --first 3 -o complete.png \
+    --data idx --keep 0.25
 python3 - <<'END'
 import struct, zlib
 data = open("complete.png", "rb").read()
 width, height = struct.unpack(">II", data[16:24])
 at = data.index(b"IDAT")
 rows = zlib.decompress(data[at + 4:at + 4 + struct.unpack(">I", data[at - 4:at])[0]])
-assert (width, height) == (28, 37), (width, height)
-pixel = lambda x, y: rows[y * (width + 1) + 1 + x]
-for i in range(4):  # the image, its first quarter, and that quarter again with more below
-    for y in range(2):
-        for x in range(8):
-            true = 255 if (x + i) % 8 < 4 else 0
-            assert [pixel(1 + 9 * c + x, 1 + 9 * i + y) for c in range(3)] == [true] * 3
-    assert all(pixel(10 + x, 1 + 9 * i + y) == 128 for y in range(2, 8) for x in range(8))
+assert (width, height) == (322, 294), (width, height)
+left = [14, 98, 168, 252]  # what is given, two completions, the image; wider apart at both ends
+def pixel(i, column, x, y):
+    points = {rows[(14 + 70 * i + 7 * y + v) * (width + 1) + 1 + left[column] + 7 * x + u]
+              for u in range(7) for v in range(7)}
+    assert len(points) == 1, points
+    return points.pop()
+differ = 0
+for i in range(4):
+    for x in range(8):
+        true = 255 if (x + 3 + i) % 8 < 4 else 0
+        for y in range(2):  # the quarter that is given stays in all of them
+            assert [pixel(i, c, x, y) for c in range(4)] == [true] * 4
+        for y in range(2, 8):
+            assert pixel(i, 0, x, y) == 128 and pixel(i, 3, x, y) == true
+            differ += pixel(i, 1, x, y) != pixel(i, 2, x, y)
+assert differ > 20, differ  # each completion has its own draws
+assert all(rows[y * (width + 1) + 1 + x] == 255 for y in range(14) for x in range(width))
 END
 fails 2 "--keep: '1.5' is not a number from 0 to 1" \
     "$LINNET" generate image/model.safetensors -o x.png --data idx --keep 1.5
-fails 2 "--keep needs --data" "$LINNET" generate image/model.safetensors -o x.png --keep 0.5
+for option in "--keep 0.5" "--each 3" "--first 1"; do
+    # shellcheck disable=SC2086
+    fails 2 "${option% *} needs --data" "$LINNET" generate image/model.safetensors -o x.png $option
+done
 fails 1 "there are 20 for testing" \
     "$LINNET" generate image/model.safetensors --images 21 -o x.png --data idx
+fails 1 "there are 20 for testing" \
+    "$LINNET" generate image/model.safetensors --images 2 --first 19 -o x.png --data idx
 fails 2 "-o/--output is missing" "$LINNET" generate image/model.safetensors
 fails 2 "--prompt is not for models that draw images" \
     "$LINNET" generate image/model.safetensors --prompt x -o x.png
