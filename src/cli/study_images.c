@@ -16,7 +16,7 @@
 #include "cli/table.h"
 
 enum { METHODS = 4, MAX_BATCHES = 2, MOST_SIDE = 64, DEFAULT_BATCH = 4, MOST_BATCH = 1024 };
-static const double BUDGET = 1, MOST_DIFFERENCE = 1e-4; /* seconds; relative */
+static const double BUDGET = 0.5, MOST_DIFFERENCE = 1e-4; /* seconds; relative */
 
 /* A network of a size that trains in an hour or two on two cores. */
 static const char small_model[] = "{\"model\":{\"dim\":128,\"layers\":4,\"heads\":8}}";
@@ -292,8 +292,9 @@ static int open_gallery(const options *o, lnt_ctx *ctx, lnt_model *model, galler
     g->pixels = g->info.length;
     g->side = (int64_t)lround(sqrt((double)g->pixels));
     if (strcmp(g->info.task, "mnist") != 0 || g->side * g->side != g->pixels || g->side > MOST_SIDE)
-        return fail("the model of task %s does not draw square images of at most %d x %d pixels",
-                    g->info.task, MOST_SIDE, MOST_SIDE);
+        return fail("'%s': the model of task %s draws no images of at most %d x %d pixels",
+                    opt_given(o, OPT_MODEL) ? opt_text(o, OPT_MODEL) : "", g->info.task, MOST_SIDE,
+                    MOST_SIDE);
     if (batch > MOST_BATCH)
         return fail_usage("--batch: '%lld' is too large for --study images, at most %d is allowed",
                           (long long)batch, MOST_BATCH);

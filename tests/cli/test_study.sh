@@ -9,7 +9,8 @@ expect() { npy expect stdout.txt "${1//$'\n'/ }"; }
 
 # The help knows them all.
 succeeds "$LINNET" bench --help
-names="recovery sizes taylorshift costs packing heads context memory accumulation crossover cur training"
+names="recovery sizes taylorshift costs packing heads context memory accumulation crossover cur
+    training images generation"
 for name in $names; do grep -q "^  $name " stdout.txt || wrong "$name is not in the help"; done
 awk 'length > 100 { exit 1 }' stdout.txt || wrong "the help is wider than 100 columns"
 
@@ -158,6 +159,60 @@ fails 1 "kind must be encoder" study training --config tiny.json --mechanism cur
 fails 1 "missing.json" study training --config missing.json
 fails 2 "--config does not apply to --study costs" study costs --config tiny.json
 fails 2 "--config needs --study" "$LINNET" bench --config tiny.json
+
+# Drawing: four ways at every batch, each held against a whole pass; only the cache grows.
+printf '{"model": {"dim": 16, "layers": 2, "heads": 2}, "task": {"shrink": 7}}' >small.json
+succeeds study images --config small.json --json
+npy json stdout.txt study=text method=text mechanism=text parameters=whole layers=whole pixels=whole \
+    batch=whole threads=whole seconds=number images_per_second=number ratio=number \
+    state_bytes_per_image=number difference=number
+expect '[(m["batch"], m["mechanism"]) for m in lines] ==
+    [(b, k) for b in (1, 4) for k in ("softmax", "softmax", "linear", "taylor")]'
+expect 'all(m["pixels"] == 16 and m["layers"] == 2 and m["difference"] < 1e-4 for m in lines)'
+expect 'all(m["images_per_second"] > 0 and abs(m["images_per_second"] * m["seconds"] - m["batch"])
+    < 1e-9 for m in lines)'
+expect '[m["ratio"] for m in lines if m["method"] == "softmax, all again"] == [1, 1]'
+expect '[m["state_bytes_per_image"] for m in lines[:4]] ==
+    [m["state_bytes_per_image"] for m in lines[4:]]'
+expect '[round(m["paper_ratio"] or 0) for m in lines[:4]] == [1, 17, 317, 0]'
+expect '1 <= lines[2]["state_bytes_per_image"] / (2 * 2 * 4 * 9 * 8) <= 2' # rows may be padded
+succeeds study images --config small.json --batch 2
+[ "$(grep -c '^softmax, ' stdout.txt)" = 2 ] || wrong "images: no table: $(cat stdout.txt)"
+
+# Generating: the state stays as it is, the cache does not.
+printf '{"model": {"dim": 16, "layers": 1, "heads": 2}}' >tiny.json
+succeeds study generation --config tiny.json --tokens 4000 --json
+npy json stdout.txt study=text mechanism=text parameters=whole layers=whole threads=whole \
+    tokens=whole ns_per_token=number bytes=number ratio_to_first=number
+expect '[m["tokens"] for m in lines[::3]] == [1000, 2000, 4000]'
+expect '[m["mechanism"] for m in lines] == 3 * ["linear", "taylor", "softmax"]'
+expect 'all(m["ns_per_token"] > 0 for m in lines)'
+expect 'len({m["bytes"] for m in lines if m["mechanism"] == "linear"}) == 1'
+expect 'len({m["bytes"] for m in lines if m["mechanism"] == "taylor"}) == 1'
+expect 'all(m["bytes"] >= 2 * 16 * 4 * m["tokens"] for m in lines if m["mechanism"] == "softmax")'
+printf '{"model": {"dim": 16, "layers": 1, "heads": 2, "length": 16, "position": "rotary",
+    "attention": {"mechanism": "taylor"}}, "train": {"steps": 1}}' >copy.json
+succeeds "$LINNET" train --task copy --config copy.json --out copy
+succeeds study generation --model copy/model.safetensors --tokens 1024
+grep -q '^taylor: a token after 1024 others' stdout.txt || wrong "generation: $(cat stdout.txt)"
+if command -v gnuplot >/dev/null; then
+    succeeds study generation --config tiny.json --tokens 1024 --svg generation.svg
+    grep -q 'softmax, with its cache' generation.svg || wrong "generation: no legend"
+    succeeds study images --config small.json --batch 1 --svg images.svg
+    grep -q 'softmax, all again' images.svg || wrong "images: no legend"
+fi
+printf '{"modle": {}}' >wrong.json
+fails 1 "'copy/model.safetensors': the model of task copy draws no images" \
+    study images --model copy/model.safetensors
+fails 1 "modle" study images --config wrong.json
+fails 1 "missing.safetensors" study generation --model missing.safetensors
+fails 2 "--model has its own config" study images --model a --config b
+fails 2 "--tokens: '1000' is too few for --study generation, at least 1024" \
+    study generation --tokens 1000
+fails 2 "--batch: '1025' is too large for --study images" study images --batch 1025
+fails 2 "--tokens does not apply to --study images" study images --tokens 5
+fails 2 "--model needs --study" "$LINNET" bench --model a
+fails 2 "--tokens needs --study" "$LINNET" bench --mechanism linear --tokens 5
 
 # Wrong usage.
 fails 2 "--study: 'speed' is not one of recovery, sizes" study speed
