@@ -17,7 +17,7 @@ typedef struct frame {
 
 typedef struct parser {
     lnt_ctx *ctx;
-    const char *path;
+    const char *path, *part;
     char *text; /* ends in NUL, which no token may contain: reading at `length` is safe */
     size_t at, length;
     lnt_json_node *nodes;
@@ -29,8 +29,8 @@ typedef struct parser {
 
 static lnt_status broken(const parser *p, const char *reason)
 {
-    return lnt_fail(p->ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": JSON header, byte %zu: %s", p->path,
-                    p->at, reason);
+    return lnt_fail(p->ctx, LNT_ERR_FORMAT, LNT_FILE_FMT "%s%s, byte %zu: %s", p->path,
+                    p->part ? ": " : "", p->part ? p->part : "", p->at, reason);
 }
 
 static void skip_space(parser *p)
@@ -346,8 +346,8 @@ static size_t count_nodes(const char *text, size_t length)
     return count;
 }
 
-lnt_status lnt_json_parse(lnt_ctx *ctx, const char *path, const char *source, size_t length,
-                          lnt_json *out)
+lnt_status lnt_json_parse(lnt_ctx *ctx, const char *path, const char *part, const char *source,
+                          size_t length, lnt_json *out)
 {
     *out = (lnt_json){ 0 };
     if (length > LNT_JSON_MAX_BYTES)
@@ -358,9 +358,9 @@ lnt_status lnt_json_parse(lnt_ctx *ctx, const char *path, const char *source, si
         return lnt_fail(ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": JSON of %zu values, at most %d", path,
                         nodes, LNT_JSON_MAX_NODES);
     const size_t bytes = nodes * (sizeof(lnt_json_node) + sizeof(lnt_json_node *)) + length + 1;
-    char *memory = lnt_allocate(ctx, bytes, "a JSON header");
+    char *memory = lnt_allocate(ctx, bytes, "a JSON document");
     if (!memory) return LNT_ERR_MEMORY;
-    parser p = { .ctx = ctx, .path = path, .length = length };
+    parser p = { .ctx = ctx, .path = path, .part = part, .length = length };
     p.nodes = (lnt_json_node *)(void *)memory;
     p.scratch = (const lnt_json_node **)(void *)(p.nodes + nodes);
     p.text = (char *)(p.scratch + nodes);

@@ -1,4 +1,4 @@
-/* io/json.h - a strict JSON reader for file headers, and the text of JSON strings.
+/* io/json.h - a strict JSON reader for configs and file headers, and the text of JSON strings.
  *
  * A document becomes an array of nodes that point at each other.  Strict: RFC 8259 and nothing
  * more, valid UTF-8, no key twice in an object, no NUL inside a string, nothing after the value. */
@@ -41,10 +41,11 @@ typedef struct lnt_json {
     size_t memory_bytes;
 } lnt_json;
 
-/* LNT_ERR_FORMAT with the byte at which it went wrong; `path` names the file in the sentence.  On
+/* LNT_ERR_FORMAT with the byte at which it went wrong; `path` names the file in the sentence, and
+ * `part` the text within it, from whose begin bytes are counted; NULL: the source is the file.  On
  * failure out is zeroed.  The source is copied. */
-lnt_status lnt_json_parse(lnt_ctx *ctx, const char *path, const char *source, size_t length,
-                          lnt_json *out);
+lnt_status lnt_json_parse(lnt_ctx *ctx, const char *path, const char *part, const char *source,
+                          size_t length, lnt_json *out);
 void lnt_json_free(lnt_ctx *ctx, lnt_json *json);
 
 /* The member of an object; NULL if there is none, or if `object` is not one. */

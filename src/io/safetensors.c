@@ -269,7 +269,9 @@ static lnt_status read_header(source *s, lnt_safetensors *out)
     if (!s->text) return LNT_ERR_MEMORY;
     s->text_bytes = (size_t)length;
     status = lnt_file_read(&s->file, s->text, s->text_bytes);
-    if (!status) status = lnt_json_parse(s->ctx, s->path, s->text, s->text_bytes, &out->header);
+    if (!status)
+        status = lnt_json_parse(s->ctx, s->path, "JSON header", s->text, s->text_bytes,
+                                &out->header);
     if (status) return status;
     if (s->text[0] != '{') /* the format allows no space before it */
         return lnt_fail(s->ctx, LNT_ERR_FORMAT,

@@ -189,7 +189,7 @@ static lnt_status read_config(lnt_ctx *ctx, const char *path, const char *text, 
 {
     lnt_json json;
     lnt_status status = lnt_config_default(ctx, out);
-    if (!status) status = lnt_json_parse(ctx, path, text, strlen(text), &json);
+    if (!status) status = lnt_json_parse(ctx, path, "config", text, strlen(text), &json);
     if (status) return status;
     status = lnt_config_read(ctx, path, json.root, out);
     lnt_json_free(ctx, &json);

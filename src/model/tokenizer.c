@@ -218,7 +218,7 @@ lnt_status lnt_tokenizer_read(lnt_ctx *ctx, const char *path, const char *text, 
 {
     lnt_json json;
     *out = (lnt_tokenizer){ 0 };
-    lnt_status status = lnt_json_parse(ctx, path, text, strlen(text), &json);
+    lnt_status status = lnt_json_parse(ctx, path, "tokenizer", text, strlen(text), &json);
     if (status) return status;
     const lnt_json_node *kind = lnt_json_member(json.root, "kind");
     const lnt_json_node *list = lnt_json_member(json.root, "merges");

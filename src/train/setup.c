@@ -69,7 +69,7 @@ static lnt_status parse_settings(lnt_ctx *ctx, const char *path, const char *tex
                                  const lnt_task_kind *kind, settings *s)
 {
     lnt_json json;
-    lnt_status status = lnt_json_parse(ctx, path, text, bytes, &json);
+    lnt_status status = lnt_json_parse(ctx, path, NULL, text, bytes, &json);
     if (status) return status;
     status = read_sections(ctx, path, kind, json.root, s);
     lnt_json_free(ctx, &json);
@@ -200,7 +200,7 @@ static lnt_status read_object(lnt_ctx *ctx, const char *path, const char *sectio
                               const lnt_field *table, void *into)
 {
     lnt_json json;
-    lnt_status status = lnt_json_parse(ctx, path, text, strlen(text), &json);
+    lnt_status status = lnt_json_parse(ctx, path, section, text, strlen(text), &json);
     if (status) return status;
     status = lnt_fields_read(ctx, path, section, json.root, table, into);
     lnt_json_free(ctx, &json);

@@ -43,7 +43,7 @@ refused() {
 }
 
 fails 1 "missing.json" "$LINNET" train --task copy --config missing.json --out new
-refused copy '' "expected a value"
+refused copy '' "'bad.json', byte 1: expected a value"
 refused copy '{"model": {"dim": 8}' "expected ',' or '}'"
 refused copy '[]' "must be an object"
 refused copy '{"model": []}' "must be an object"

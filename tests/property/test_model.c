@@ -32,7 +32,7 @@ static lnt_model *make(lnt_ctx *ctx, const char *text, lnt_mechanism mechanism, 
         config.attention.normalize = LNT_NORMALIZE_TAYLORSHIFT;
         config.learned_temperature = 1;
     }
-    assert_ok(ctx, lnt_json_parse(ctx, "test", text, strlen(text), &json));
+    assert_ok(ctx, lnt_json_parse(ctx, "test", NULL, text, strlen(text), &json));
     assert_ok(ctx, lnt_config_read(ctx, "test", json.root, &config));
     assert_ok(ctx, lnt_config_resolve(ctx, "test", &config));
     lnt_json_free(ctx, &json);

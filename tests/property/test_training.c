@@ -258,7 +258,7 @@ static void what_cannot_be_is_refused_in_a_sentence(void **state)
         { "{\"task\":{\"depth\":3}}", "task has an unknown key 'depth'; it takes symbols" },
         { "{\"model\":{\"kind\":\"encoder\"}}", "kind must be decoder" },
         { "{\"model\":{\"attention\":{\"mechanism\":\"cur\"}}}", "mechanism cur sees whole sequences" },
-        { "{", "JSON" },
+        { "{", "'bad.json', byte 1: " },
     };
     lnt_ctx *ctx = context_new(1, NULL);
     lnt_trainer *t;

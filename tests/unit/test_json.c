@@ -12,7 +12,7 @@ static lnt_status parse(lnt_ctx *ctx, const char *source, size_t length, lnt_jso
     char *copy = malloc(length ? length : 1);
     assert_non_null(copy);
     memcpy(copy, source, length);
-    const lnt_status status = lnt_json_parse(ctx, "f", copy, length, out);
+    const lnt_status status = lnt_json_parse(ctx, "f", NULL, copy, length, out);
     free(copy);
     return status;
 }
@@ -306,12 +306,12 @@ static void size_is_limited_before_memory_is_asked_for(void **state)
     lnt_ctx *ctx = context_tracked(&t, 1, NULL);
     lnt_json json;
     const int64_t calls = t.calls;
-    assert_refused(ctx, lnt_json_parse(ctx, "f", "", (size_t)LNT_JSON_MAX_BYTES + 1, &json),
+    assert_refused(ctx, lnt_json_parse(ctx, "f", NULL, "", (size_t)LNT_JSON_MAX_BYTES + 1, &json),
                    LNT_ERR_FORMAT, "100000001 bytes, at most 100000000");
     static char text[2 * LNT_JSON_MAX_NODES + 1];
     text[0] = '[';
     for (size_t i = 1; i < sizeof text; i += 2) memcpy(text + i, "0,", 2);
-    assert_refused(ctx, lnt_json_parse(ctx, "f", text, sizeof text, &json), LNT_ERR_FORMAT,
+    assert_refused(ctx, lnt_json_parse(ctx, "f", NULL, text, sizeof text, &json), LNT_ERR_FORMAT,
                    "values, at most 1048576");
     assert_int_equal(t.calls, calls);
     context_close_tracked(ctx, &t);
@@ -350,12 +350,12 @@ static void many_keys_take_no_quadratic_time(void **state)
     text[n++] = '}';
     lnt_json json;
     alarm(60); /* squared, this would be hours under a checker */
-    assert_ok(ctx, lnt_json_parse(ctx, "f", text, n, &json));
+    assert_ok(ctx, lnt_json_parse(ctx, "f", NULL, text, n, &json));
     alarm(0);
     assert_int_equal(json.root->count, KEYS);
     lnt_json_free(ctx, &json);
     memcpy(text + n - 11, "0000000", 7); /* the last key becomes the first */
-    assert_refused(ctx, lnt_json_parse(ctx, "f", text, n, &json), LNT_ERR_FORMAT, "same key");
+    assert_refused(ctx, lnt_json_parse(ctx, "f", NULL, text, n, &json), LNT_ERR_FORMAT, "same key");
     free(text);
     lnt_ctx_destroy(ctx);
 }

@@ -30,7 +30,7 @@ static lnt_status read_config(lnt_ctx *ctx, const char *text, lnt_config *config
     lnt_json json;
     assert_ok(ctx, lnt_config_default(ctx, config));
     config->inputs = config->outputs = V;
-    lnt_status status = lnt_json_parse(ctx, "test.json", text, strlen(text), &json);
+    lnt_status status = lnt_json_parse(ctx, "test.json", NULL, text, strlen(text), &json);
     if (!status) status = lnt_config_read(ctx, "test.json", json.root, config);
     lnt_json_free(ctx, &json);
     return status ? status : lnt_config_resolve(ctx, "test.json", config);

@@ -315,7 +315,7 @@ static void header_that_lies_is_refused(void **state)
         { "{\"__metadata__\":{\"linnet.checksum\":\"0123456789abcdef\",\"linnet.checksum.kind\":"
           "\"crc64-xz\"}}",
           0, "does not match" },
-        { "{} {", 0, "more text" },
+        { "{} {", 0, ": JSON header, byte 3: more text" },
     };
     for (int i = 0; i < COUNT_OF(cases); i++) {
         lnt_safetensors st;
