@@ -38,8 +38,8 @@ static void join_choices(const lnt_field *f, char *text, size_t capacity)
 
 static lnt_status refuse(const place *at, const char *key, const char *problem)
 {
-    return lnt_fail(at->ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": %s.%s %s", at->path, at->section, key,
-                    problem);
+    return lnt_fail(at->ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": %s%s%s %s", at->path,
+                    at->section ? at->section : "", at->section ? "." : "", key, problem);
 }
 
 static lnt_status read_number(const place *at, const lnt_field *f, const lnt_json_node *node,
@@ -115,16 +115,17 @@ lnt_status lnt_fields_read(lnt_ctx *ctx, const char *path, const char *section,
                            const lnt_json_node *object, const lnt_field *table, void *into)
 {
     const place at = { ctx, path, section };
+    const char *name = section ? section : "the config";
     char keys[300];
     if (!object) return LNT_OK;
     if (object->type != LNT_JSON_OBJECT)
-        return lnt_fail(ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": %s must be an object", path, section);
+        return lnt_fail(ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": %s must be an object", path, name);
     for (const lnt_json_node *node = object->child; node; node = node->next) {
         const lnt_field *f = find(table, node->key);
         if (!f) {
             join_keys(table, keys, sizeof keys);
             return lnt_fail(ctx, LNT_ERR_FORMAT,
-                            "'%.100s': %s has an unknown key '%.40s'; it takes %s", path, section,
+                            "'%.100s': %s has an unknown key '%.40s'; it takes %s", path, name,
                             node->key, keys);
         }
         const lnt_status status = read_field(&at, f, node, into);

@@ -25,8 +25,8 @@ typedef struct lnt_field {
     size_t count;
 } lnt_field;
 
-/* `section` names the object in sentences: "model".  Keys that are absent leave the struct as it is;
- * object NULL: all are. */
+/* `section` names the object in sentences: "model"; NULL: it is the config itself.  Keys
+ * that are absent leave the struct as it is; object NULL: all are. */
 lnt_status lnt_fields_read(lnt_ctx *ctx, const char *path, const char *section,
                            const lnt_json_node *object, const lnt_field *table, void *into);
 

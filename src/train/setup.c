@@ -54,7 +54,7 @@ static lnt_status read_sections(lnt_ctx *ctx, const char *path, const lnt_task_k
                                           { .key = "train", .kind = LNT_FIELD_OBJECT },
                                           { .key = "task", .kind = LNT_FIELD_OBJECT },
                                           { .key = NULL } };
-    lnt_status status = lnt_fields_read(ctx, path, "the config", root, sections, s);
+    lnt_status status = lnt_fields_read(ctx, path, NULL, root, sections, s);
     if (!status) status = lnt_config_read(ctx, path, lnt_json_member(root, "model"), &s->config);
     if (!status)
         status = lnt_fields_read(ctx, path, "train", lnt_json_member(root, "train"),

@@ -45,8 +45,9 @@ refused() {
 fails 1 "missing.json" "$LINNET" train --task copy --config missing.json --out new
 refused copy '' "'bad.json', byte 1: expected a value"
 refused copy '{"model": {"dim": 8}' "expected ',' or '}'"
-refused copy '[]' "must be an object"
-refused copy '{"model": []}' "must be an object"
+refused copy '[]' "'bad.json': the config must be an object"
+refused copy '{"model": []}' "'bad.json': model must be an object"
+refused copy '{"model": {"attention": 3}}' "'bad.json': model.attention must be an object"
 refused copy '{"modle": {}}' "an unknown key 'modle'; it takes model, train, task"
 refused copy '{"model": {"dmi": 8}}' "model has an unknown key 'dmi'"
 refused copy '{"train": {"stesp": 5}}' "train has an unknown key 'stesp'"
