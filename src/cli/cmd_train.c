@@ -32,13 +32,14 @@ static void join(char out[PATH_MAX], const char *directory, const char *name)
     snprintf(out, PATH_MAX, "%.*s/%s", PATH_MAX - NAME, directory, name);
 }
 
-static int open_directory(run *r)
+/* Names the files, and refuses a directory that cannot be meant before anything is read. */
+static int choose_directory(run *r)
 {
     const char *out = opt_text(r->o, OPT_OUT);
     struct stat st;
     if (strlen(out) >= PATH_MAX - NAME) return fail("--out: the path is too long");
-    if (mkdir(out, 0777) && errno != EEXIST) return fail("cannot make '%s': %s", out, strerror(errno));
-    if (stat(out, &st) || !S_ISDIR(st.st_mode)) return fail("--out: '%s' is not a directory", out);
+    if (stat(out, &st) == 0 && !S_ISDIR(st.st_mode))
+        return fail("--out: '%s' is not a directory", out);
     join(r->checkpoint, out, "checkpoint.safetensors");
     join(r->model, out, "model.safetensors");
     join(r->log_path, out, "log.jsonl");
@@ -46,6 +47,16 @@ static int open_directory(run *r)
     if (!opt_given(r->o, OPT_RESUME) && stat(r->checkpoint, &st) == 0)
         return fail("'%s' holds a checkpoint; --resume goes on from it, or choose another --out",
                     out);
+    return EXIT_OK;
+}
+
+/* Once the config is accepted: one that is refused leaves no directory behind. */
+static int make_directory(const run *r)
+{
+    const char *out = opt_text(r->o, OPT_OUT);
+    struct stat st;
+    if (mkdir(out, 0777) && (errno != EEXIST || stat(out, &st) || !S_ISDIR(st.st_mode)))
+        return fail("cannot make '%s': %s", out, strerror(errno));
     return EXIT_OK;
 }
 
@@ -165,8 +176,9 @@ static int run_train(const options *o)
     run r = { .o = o };
     int status = check(o);
     if (!status) status = request_context(o, 0, &r.ctx);
-    if (!status) status = open_directory(&r);
+    if (!status) status = choose_directory(&r);
     if (!status) status = open_trainer(&r);
+    if (!status) status = make_directory(&r);
     if (!status)
         status = log_open(&r.log, r.log_path, r.info.step, opt_given(o, OPT_JSON));
     if (!status) status = train(&r);

@@ -29,6 +29,7 @@ fails 1 "'empty': has no recordings" "$LINNET" train --task speech --data empty 
 fails 1 "cannot make" train --out no/such/place
 fails 1 "'file' is not a directory" train --out file
 fails 1 "checkpoint.safetensors" "$LINNET" train --out new --resume
+absent new
 fails 1 "missing.safetensors" "$LINNET" eval missing.safetensors
 fails 1 "copy.json" "$LINNET" eval copy.json
 
@@ -81,7 +82,7 @@ refused listops '{"model": {"kind": "decoder"}}' "kind must be encoder"
 refused text '{"task": {"tokenizer": "bpe", "vocabulary": 200}}' \
     "task.vocabulary is 200, must be 257 to" --data tiny.txt
 refused text '{"task": {"held_out": 1.5}}' "task.held_out is 1.5, must be 0 to 1" --data tiny.txt
-absent new/checkpoint.safetensors new/model.safetensors
+absent new
 
 # ---- damage -------------------------------------------------------------------------------------
 
