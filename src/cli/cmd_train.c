@@ -9,12 +9,14 @@
 
 #include "cli/clock.h"
 #include "cli/commands.h"
+#include "cli/leftovers.h"
 #include "cli/report.h"
 #include "cli/request.h"
 #include "cli/table.h"
 #include "cli/train_log.h"
 
 enum { NAME = 32 };
+static const char LOG[] = "log.jsonl", CURVE[] = "loss.svg";
 
 typedef struct run {
     const options *o;
@@ -42,21 +44,24 @@ static int choose_directory(run *r)
         return fail("--out: '%s' is not a directory", out);
     join(r->checkpoint, out, "checkpoint.safetensors");
     join(r->model, out, "model.safetensors");
-    join(r->log_path, out, "log.jsonl");
-    join(r->curve, out, "loss.svg");
+    join(r->log_path, out, LOG);
+    join(r->curve, out, CURVE);
     if (!opt_given(r->o, OPT_RESUME) && stat(r->checkpoint, &st) == 0)
         return fail("'%s' holds a checkpoint; --resume goes on from it, or choose another --out",
                     out);
     return EXIT_OK;
 }
 
-/* Once the config is accepted: one that is refused leaves no directory behind. */
+/* Once the config is accepted: one that is refused leaves no directory behind.  What a run that was
+ * killed had begun to write goes. */
 static int make_directory(const run *r)
 {
+    static const char *const written[] = { LOG, CURVE, NULL };
     const char *out = opt_text(r->o, OPT_OUT);
     struct stat st;
     if (mkdir(out, 0777) && (errno != EEXIST || stat(out, &st) || !S_ISDIR(st.st_mode)))
         return fail("cannot make '%s': %s", out, strerror(errno));
+    leftovers_remove(out, written);
     return EXIT_OK;
 }
 

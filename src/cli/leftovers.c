@@ -1,0 +1,79 @@
+/* cli/leftovers.c - see leftovers.h.
+ *
+ * The library writes to .linnet-PROCESS-COUNT.tmp beside a file, cli/place.c to FILE.PROCESS.tmp. */
+#include "cli/leftovers.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Moves *at past a whole number above or equal to 0, and says which; -1: there is none. */
+static long read_whole(const char **at)
+{
+    char *end;
+    if (**at < '0' || **at > '9') return -1;
+    errno = 0;
+    const long value = strtol(*at, &end, 10);
+    *at = end;
+    return errno ? -1 : value;
+}
+
+/* Moves *at past `text`, if that is what stands there. */
+static bool skip(const char **at, const char *text)
+{
+    const size_t length = strlen(text);
+    if (strncmp(*at, text, length) != 0) return false;
+    *at += length;
+    return true;
+}
+
+/* The process that wrote .linnet-PROCESS-COUNT.tmp; -1: that is not its name. */
+static long writer_in_library(const char *name)
+{
+    if (!skip(&name, ".linnet-")) return -1;
+    const long process = read_whole(&name);
+    const bool good = skip(&name, "-") && read_whole(&name) >= 0 && !strcmp(name, ".tmp");
+    return good ? process : -1;
+}
+
+/* The process that wrote FILE.PROCESS.tmp; -1: that is not its name. */
+static long writer_in_tool(const char *name, const char *file)
+{
+    if (!skip(&name, file) || !skip(&name, ".")) return -1;
+    const long process = read_whole(&name);
+    return strcmp(name, ".tmp") ? -1 : process;
+}
+
+/* This process has begun nothing yet: what bears its number is of an earlier one. */
+static bool is_over(long process)
+{
+    if (process <= 0 || (pid_t)process != process) return false;
+    return (pid_t)process == getpid() || (kill((pid_t)process, 0) && errno == ESRCH);
+}
+
+static bool is_leftover(const char *name, const char *const names[])
+{
+    long process = writer_in_library(name);
+    for (int i = 0; process < 0 && names[i]; i++) process = writer_in_tool(name, names[i]);
+    return is_over(process);
+}
+
+void leftovers_remove(const char *directory, const char *const names[])
+{
+    DIR *listing = opendir(directory);
+    if (!listing) return;
+    for (const struct dirent *entry; (entry = readdir(listing));) {
+        struct stat st;
+        if (is_leftover(entry->d_name, names) &&
+            !fstatat(dirfd(listing), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) &&
+            S_ISREG(st.st_mode))
+            unlinkat(dirfd(listing), entry->d_name, 0);
+    }
+    closedir(listing);
+}
