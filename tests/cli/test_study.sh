@@ -195,6 +195,11 @@ printf '{"model": {"dim": 16, "layers": 1, "heads": 2, "length": 16, "position":
 succeeds "$LINNET" train --task copy --config copy.json --out copy
 succeeds study generation --model copy/model.safetensors --tokens 1024
 grep -q '^taylor: a token after 1024 others' stdout.txt || wrong "generation: $(cat stdout.txt)"
+succeeds "$LINNET" train --task copy --config copy.json --mechanism hybrid --out hybrid
+succeeds study generation --model hybrid/model.safetensors --tokens 2000 --json
+expect '[(m["mechanism"], m["tokens"]) for m in lines] ==
+    [(k, n) for n in (1000, 2000) for k in ("hybrid", "softmax")]'
+expect 'lines[0]["bytes"] == lines[2]["bytes"] > 0 and lines[1]["bytes"] < lines[3]["bytes"]'
 if command -v gnuplot >/dev/null; then
     succeeds study generation --config tiny.json --tokens 1024 --svg generation.svg
     grep -q 'softmax, with its cache' generation.svg || wrong "generation: no legend"
