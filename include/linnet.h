@@ -285,7 +285,8 @@ typedef struct lnt_attn_desc {
     lnt_activation activation;
     /* hybrid: e^x for keys that are near, the weights of `far` for all others, one denominator.  The
      * options of `far` are those above: terms (0: 3), coefficients, center; feature_map, features, seed.
-     * eps, decay, normalize, output_norm, center_mean and compensated are not offered. */
+     * With decay far keys fade, by one factor of it for each token between them and the window.
+     * eps, normalize, output_norm, center_mean and compensated are not offered. */
     int64_t window;    /* the last so many keys are near, the query's own included; 0: 128 */
     int64_t sink;      /* and so are the first so many of a sequence; 0: none */
     lnt_mechanism far; /* LNT_TAYLOR or LNT_LINEAR */

@@ -18,6 +18,7 @@ typedef struct hybrid_scratch {
     real *max, *shrink;  /* [heads][TOKENS]: of the scores so far, and e^-max */
     real *rescale;       /* [TOKENS] */
     real *y;             /* far weights of a tile, or their gradient [keys, TOKENS] */
+    real *fade;          /* [TOKENS]: powers of the decay, from 0 on */
     /* where linear is far */
     lnt_feature_tile feature;
     size_t Dp;
@@ -81,6 +82,10 @@ struct lnt_far {
 #define lnt_hybrid_scores LNT_REAL_NAME(lnt_hybrid_scores)
 #define lnt_hybrid_mask LNT_REAL_NAME(lnt_hybrid_mask)
 #define lnt_hybrid_attend LNT_REAL_NAME(lnt_hybrid_attend)
+#define lnt_hybrid_fade_queries LNT_REAL_NAME(lnt_hybrid_fade_queries)
+#define lnt_hybrid_fade_tile LNT_REAL_NAME(lnt_hybrid_fade_tile)
+#define lnt_hybrid_weigh_keys LNT_REAL_NAME(lnt_hybrid_weigh_keys)
+#define lnt_hybrid_age LNT_REAL_NAME(lnt_hybrid_age)
 #define lnt_hybrid_absorb LNT_REAL_NAME(lnt_hybrid_absorb)
 #define lnt_hybrid_backward LNT_REAL_NAME(lnt_hybrid_backward)
 
@@ -148,6 +153,19 @@ static inline bool all_far(const lnt_attn_desc *p, const hybrid_tile *c)
 {
     return c->key >= p->sink && lnt_hybrid_far_from(p, c, c->keys - 1) == c->from;
 }
+
+/* Far keys fade: a key counts decay^t, t the tokens between it and the window.  S holds them as they
+ * count at its last token, so that a run of n tokens first ages it, and each of them by those behind it.
+ *
+ * What the n queries from token `query` on read of S, rows [TOKENS, ld] and a number each, by their
+ * distance from it, for every head; x, where a tile is far; rows of n keys [n, ld], NULL for none, and
+ * `ones`, by what stands behind each; S and z, or their gradient, by n tokens. */
+void lnt_hybrid_fade_queries(const chunk_job *job, hybrid_scratch *s, int64_t query, size_t n,
+                             real *rows, real *numbers);
+void lnt_hybrid_fade_tile(const chunk_job *job, const hybrid_scratch *s, const hybrid_tile *c,
+                          real *x);
+void lnt_hybrid_weigh_keys(const chunk_job *job, hybrid_scratch *s, size_t n, real *rows, size_t ld);
+void lnt_hybrid_age(const chunk_job *job, const hybrid_scratch *s, memory mem, size_t n);
 
 /* o, den and max of n queries from query t on, over every key they see; then S takes in what the chunk
  * that comes after them needs, up to token `next`. */

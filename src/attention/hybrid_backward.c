@@ -48,6 +48,8 @@ static void weigh(const chunk_job *job, hybrid_scratch *s, size_t g, const hybri
         ker->axpy(t->dx + j * TOKENS + from, 1, t->dden + g * TOKENS + from, lanes - from);
     if (far) {
         s->far->weights(job, s, g, c);
+        lnt_hybrid_fade_tile(job, s, c, s->y);
+        lnt_hybrid_fade_tile(job, s, c, t->dx);
         for (size_t j = 0; j < c->keys; j++)
             for (size_t i = lnt_hybrid_far_from(p, c, j); i < c->queries; i++)
                 t->dx[j * TOKENS + i] *= s->shrink[g * TOKENS + i];
@@ -63,10 +65,11 @@ static void weigh(const chunk_job *job, hybrid_scratch *s, size_t g, const hybri
     if (far && s->far->split) s->far->split(job, s, c);
 }
 
-/* dn and dden of every head are multiplied by e^-max, as far keys want them. */
-static void shrink_quotients(const chunk_job *job, hybrid_scratch *s, size_t n)
+/* dn and dden of every head are multiplied by e^-max, and fade, as keys in S want them. */
+static void shrink_quotients(const chunk_job *job, hybrid_scratch *s, int64_t query, size_t n)
 {
     taylor_scratch *t = &s->t;
+    lnt_hybrid_fade_queries(job, s, query, n, t->dn, t->dden);
     for (size_t g = 0; g < t->heads; g++)
         for (size_t i = 0; i < n; i++) {
             const real shrink = s->shrink[g * TOKENS + i];
@@ -130,7 +133,7 @@ static void grad_queries(const chunk_job *job, hybrid_scratch *s, int64_t t, siz
         add_tile(job, s, &c);
     }
     if (frontier > job->run->p->sink) {
-        shrink_quotients(job, s, n);
+        shrink_quotients(job, s, query, n);
         for (size_t g = 0; g < s->t.heads; g++) lnt_taylor_turn_dn(job->ker, &s->t, g, n);
         s->far->walk_queries(job, s, n);
     }
@@ -212,6 +215,27 @@ static void store_keys(const chunk_job *job, hybrid_scratch *s, int64_t key, siz
     store_rows(job->ker, &g->dv, job->seq.b, job->kvh, row, n, s->t.dv, s->t.mp, NULL);
 }
 
+/* What the gradient of S gives to the keys loaded, by how much each had faded when S was read; then the
+ * gradient ages by them. */
+static void walk_faded_keys(const chunk_job *job, hybrid_scratch *s, size_t n)
+{
+    const kernels *ker = job->ker;
+    taylor_scratch *t = &s->t;
+    real *direct = t->o; /* what dv has already; sums of queries are done with */
+    memcpy(direct, t->dv, n * t->mp * sizeof(real));
+    memset(t->dv, 0, n * t->mp * sizeof(real));
+    lnt_hybrid_weigh_keys(job, s, n, NULL, 0);
+    for (size_t c = 0; c < t->m; c++)
+        for (size_t j = 0; j < n; j++) t->vt[c * TOKENS + j] *= t->ones[j];
+    s->far->walk_keys(job, s, n, 0);
+    for (size_t j = 0; j < n; j++) {
+        ker->scale(t->dv + j * t->mp, t->ones[j], t->m);
+        ker->axpy(t->dv + j * t->mp, 1, direct + j * t->mp, t->m);
+        t->ones[j] = 1;
+    }
+    lnt_hybrid_age(job, s, t->grad, n);
+}
+
 /* dk, dv of n keys from token `key` on; `later`: chunks are in the gradient of S.  Whether they are
  * then. */
 static bool grad_keys(const chunk_job *job, hybrid_scratch *s, int64_t key, size_t n, bool later)
@@ -234,9 +258,14 @@ static bool grad_keys(const chunk_job *job, hybrid_scratch *s, int64_t key, size
     }
     ker->load_columns(t->dt, TOKENS, t->dk, LNT_REAL_DTYPE, (int64_t)t->dp, 1, n, t->d, 1);
     later = later && key >= job->run->p->sink;
-    if (leaving >= 0) shrink_quotients(job, s, queries); /* the last of them, still loaded */
-    if (later || leaving >= 0)
+    if (leaving >= 0) /* the last of them, still loaded */
+        shrink_quotients(job, s, token_of(job, leaving * TOKENS), queries);
+    if (later && job->decay < 1) {
+        walk_faded_keys(job, s, n);
+        if (leaving >= 0) s->far->walk_keys(job, s, 0, queries);
+    } else if (later || leaving >= 0) {
         s->far->walk_keys(job, s, later ? n : 0, leaving >= 0 ? queries : 0);
+    }
     store_keys(job, s, key, n);
     return later || leaving >= 0;
 }

@@ -13,6 +13,11 @@
 #include <omp.h>
 #include <string.h>
 
+static real power(const chunk_job *job, int64_t n)
+{
+    return (real)pow((double)job->decay, (double)n);
+}
+
 static hybrid_scratch take_scratch(lnt_arena *arena, const lnt_attn_desc *p)
 {
     hybrid_scratch s = { .t = lnt_taylor_take(arena, p) };
@@ -21,6 +26,7 @@ static hybrid_scratch take_scratch(lnt_arena *arena, const lnt_attn_desc *p)
     s.shrink = take(arena, s.t.heads, TOKENS);
     s.rescale = take(arena, 1, TOKENS);
     s.y = take(arena, TOKENS, TOKENS);
+    s.fade = take(arena, 1, TOKENS);
     if (s.far->take) s.far->take(arena, p, &s);
     if (p->state != LNT_STATE_ALWAYS) s.t.mem = lnt_memory_take(arena, p);
     return s;
@@ -48,6 +54,7 @@ hybrid_scratch lnt_hybrid_open_in(lnt_arena *arena, const chunk_job *job, bool s
     for (size_t i = 0; i < TOKENS; i++) s.t.ones[i] = 1;
     s.t.first = lnt_taylor_part(&s.t, 0, 1);
     s.t.end = s.t.F;
+    for (size_t i = 0; i < TOKENS && job->decay < 1; i++) s.fade[i] = power(job, (int64_t)i);
     s.t.center = run->p->center ? run->p->center + job->kvh * run->p->dim : NULL;
     s.summed = summed;
     return s;
@@ -135,13 +142,70 @@ void lnt_hybrid_load_queries(const chunk_job *job, hybrid_scratch *s, int64_t t,
     if (s->far->queries) s->far->queries(job, s, t, n);
 }
 
+/* ---- fading ---------------------------------------------------------------------------------- */
+
+void lnt_hybrid_fade_queries(const chunk_job *job, hybrid_scratch *s, int64_t query, size_t n,
+                             real *rows, real *numbers)
+{
+    if (!(job->decay < 1)) return;
+    const int64_t last = lnt_hybrid_frontier(job, s, query) - 1; /* token in S */
+    const real first = power(job, query - job->run->p->window - last);
+    for (size_t g = 0; g < s->t.heads; g++)
+        for (size_t i = 0; i < n; i++) {
+            const real factor = job->run->causal ? first * s->fade[i] : first;
+            job->ker->scale(rows + (g * TOKENS + i) * s->t.mp, factor, s->t.mp);
+            numbers[g * TOKENS + i] *= factor;
+        }
+}
+
+void lnt_hybrid_fade_tile(const chunk_job *job, const hybrid_scratch *s, const hybrid_tile *c,
+                          real *x)
+{
+    const lnt_attn_desc *p = job->run->p;
+    for (size_t j = 0; j < c->keys && job->decay < 1; j++) {
+        const size_t far = lnt_hybrid_far_from(p, c, j);
+        if (far == c->queries) continue;
+        const int64_t past = c->query + (int64_t)far - c->key - (int64_t)j - p->window;
+        const real first = power(job, past);
+        for (size_t i = far; i < c->queries; i++) x[j * TOKENS + i] *= first * s->fade[i - far];
+    }
+}
+
+void lnt_hybrid_weigh_keys(const chunk_job *job, hybrid_scratch *s, size_t n, real *rows, size_t ld)
+{
+    for (size_t j = 0; j < n; j++) {
+        s->t.ones[j] = s->fade[n - 1 - j];
+        if (rows) job->ker->scale(rows + j * ld, s->t.ones[j], s->t.m);
+    }
+}
+
+void lnt_hybrid_age(const chunk_job *job, const hybrid_scratch *s, memory mem, size_t n)
+{
+    job->ker->scale(mem.s, power(job, (int64_t)n), s->t.F * s->t.mp);
+    job->ker->scale(mem.z, power(job, (int64_t)n), s->t.F);
+}
+
+/* S ages by the keys loaded, and their values, in a copy, by those behind each. */
+static void fade_keys(const chunk_job *job, hybrid_scratch *s, size_t n)
+{
+    taylor_scratch *t = &s->t;
+    for (size_t j = 0; j < n && t->v != t->v_own; j++)
+        memcpy(t->v_own + j * t->mp, t->v + j * t->ldv, t->m * sizeof(real));
+    t->v = t->v_own;
+    t->ldv = t->mp;
+    lnt_hybrid_weigh_keys(job, s, n, t->v_own, t->mp);
+    lnt_hybrid_age(job, s, t->mem, n);
+}
+
 void lnt_hybrid_absorb(const chunk_job *job, hybrid_scratch *s, int64_t from, int64_t to)
 {
     if (from < job->run->p->sink) from = job->run->p->sink;
     for (; from < to; from += TOKENS) {
         const size_t n = chunk_tokens(to - from);
         lnt_hybrid_load_keys(job, s, from, n);
+        if (job->decay < 1) fade_keys(job, s, n);
         s->far->walk(job, s, 0, n);
+        for (size_t j = 0; j < n && job->decay < 1; j++) s->t.ones[j] = 1;
     }
 }
 
@@ -266,7 +330,10 @@ static void fold(const chunk_job *job, hybrid_scratch *s, size_t g, const hybrid
     const size_t lanes = lnt_round_up(c->queries, ker->lanes), from = c->from;
     real *o = t->o + g * TOKENS * t->mp, *at = t->x + from;
     lnt_hybrid_scores(job, s, g, c);
-    if (far) s->far->weights(job, s, g, c);
+    if (far) {
+        s->far->weights(job, s, g, c);
+        lnt_hybrid_fade_tile(job, s, c, s->y);
+    }
     if (!far || !all_far(job->run->p, c)) {
         lnt_hybrid_mask(job, s, c);
         ker->softmax_fold(at, TOKENS, c->keys, lanes - from, s->max + g * TOKENS + from,
@@ -301,9 +368,11 @@ void lnt_hybrid_attend(const chunk_job *job, hybrid_scratch *s, int64_t t, size_
     hybrid_tile c = lnt_hybrid_tile_of(job, 0, 0, query, n);
     lnt_hybrid_load_queries(job, s, t, n);
     begin_max(job, s, &c);
-    const size_t add = s->summed ? chunk_tokens(next - first) : 0;
+    /* One walk reads S and adds to it, unless it ages between. */
+    const size_t add = s->summed && !(job->decay < 1) ? chunk_tokens(next - first) : 0;
     if (add) lnt_hybrid_load_keys(job, s, first, add);
     if (frontier > p->sink || add) s->far->walk(job, s, frontier > p->sink ? n : 0, add);
+    if (frontier > p->sink) lnt_hybrid_fade_queries(job, s, query, n, s->t.o, s->t.den);
     if (s->summed) lnt_hybrid_absorb(job, s, first + (int64_t)add, next);
     while (lnt_hybrid_next_tile(job, s, &c)) {
         const bool far = has_far(p, &c);

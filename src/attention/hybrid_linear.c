@@ -128,7 +128,7 @@ static void walk_keys(const chunk_job *job, hybrid_scratch *s, size_t keys, size
         transpose(ker, s->rows, s->Dp, turned, TOKENS, keys, t->F);
         for (size_t j = 0; j < keys; j++) {
             ker->axpy(s->dphi_k + j * s->Dp, 1, s->rows + j * s->Dp, t->F);
-            ker->axpy(s->dphi_k + j * s->Dp, 1, t->grad.z, t->F);
+            ker->axpy(s->dphi_k + j * s->Dp, t->ones[j], t->grad.z, t->F);
         }
     }
     for (size_t g = 0; queries && g < t->heads; g++) {

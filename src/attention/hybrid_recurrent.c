@@ -48,6 +48,11 @@ static token take_token(lnt_arena *arena, const lnt_attn_desc *p)
     return x;
 }
 
+static real power(const chunk_job *job, int64_t n)
+{
+    return (real)pow((double)job->decay, (double)n);
+}
+
 /* ---- S --------------------------------------------------------------------------------------- */
 
 /* Tokens from the frontier up to `to` go into S. */
@@ -64,7 +69,7 @@ static void absorb(const chunk_job *job, token *x, int64_t to)
 }
 
 /* o = Phi(q) S and den = Phi(q).z, where S holds anything. */
-static void read_state(const chunk_job *job, token *x, int64_t h, int64_t query)
+static void read_state(const chunk_job *job, token *x, int64_t h, int64_t query, int64_t at)
 {
     const kernels *ker = job->ker;
     const lnt_run *run = job->run;
@@ -83,12 +88,18 @@ static void read_state(const chunk_job *job, token *x, int64_t h, int64_t query)
                                            x->part, rows, wide);
         ker->axpy(x->o, 1, x->part, x->m);
     }
+    if (job->decay < 1) { /* by the tokens between the last in S and the window */
+        const real aged = power(job, at - run->p->window - x->frontier + 1);
+        ker->scale(x->o, aged, x->mp);
+        x->scalar[DEN] *= aged;
+    }
 }
 
 /* ---- tokens as they are ---------------------------------------------------------------------- */
 
-/* n keys from token `key` on, near or, relative to a maximum of 0, far. */
-static void read_stretch(const chunk_job *job, token *x, int64_t key, size_t n, bool near)
+/* n keys from token `key` on, near or, relative to a maximum of 0, far; `at`: the query's token. */
+static void read_stretch(const chunk_job *job, token *x, int64_t key, size_t n, bool near,
+                         int64_t at)
 {
     const kernels *ker = job->ker;
     const lnt_attn_desc *p = job->run->p;
@@ -104,15 +115,18 @@ static void read_stretch(const chunk_job *job, token *x, int64_t key, size_t n, 
         if (x->scalar[RESCALE] != 1) ker->scale(x->o, x->scalar[RESCALE], x->mp);
     } else {
         ker->polynomial(x->x, x->x, x->a, (size_t)p->terms, lanes);
+        for (size_t j = 0; j < n && job->decay < 1; j++)
+            x->x[j] *= power(job, at - p->window - key - (int64_t)j);
         for (size_t j = 0; j < n; j++) x->scalar[DEN] += x->x[j];
     }
     ker->gemm_nn(x->o, x->mp, x->x, KEYS, v, ldv, 1, lnt_round_up(x->m, ker->lanes), n, 1);
 }
 
-static void read_tokens(const chunk_job *job, token *x, int64_t from, int64_t to, bool near)
+static void read_tokens(const chunk_job *job, token *x, int64_t from, int64_t to, bool near,
+                        int64_t at)
 {
     for (; from < to; from += KEYS)
-        read_stretch(job, x, from, to - from < KEYS ? (size_t)(to - from) : KEYS, near);
+        read_stretch(job, x, from, to - from < KEYS ? (size_t)(to - from) : KEYS, near, at);
 }
 
 /* One query of head h, at token `at`. */
@@ -126,11 +140,11 @@ static void read_query(const chunk_job *job, token *x, int64_t h, int64_t query,
     x->shift = 0;
     for (int64_t c = 0; run->p->center && c < run->p->dim; c++)
         x->shift += x->q[c] * (real)run->p->center[job->kvh * run->p->dim + c];
-    read_state(job, x, h, query);
+    read_state(job, x, h, query, at);
     x->scalar[MAX] = at >= sink + window ? 0 : -(real)INFINITY;
-    read_tokens(job, x, x->frontier > sink ? x->frontier : sink, far, false);
-    read_tokens(job, x, 0, sinks, true);
-    read_tokens(job, x, first, at + 1, true);
+    read_tokens(job, x, x->frontier > sink ? x->frontier : sink, far, false, at);
+    read_tokens(job, x, 0, sinks, true, at);
+    read_tokens(job, x, first, at + 1, true, at);
 }
 
 /* Every head of the group, at token `at`. */

@@ -85,6 +85,16 @@ static lnt_status check_shape(lnt_ctx *ctx, const lnt_attn_desc *p)
     return LNT_OK;
 }
 
+static lnt_status check_decay(lnt_ctx *ctx, const lnt_attn_desc *p)
+{
+    for (int64_t h = 0; p->decay && h < p->kv_heads; h++)
+        if (!(p->decay[h] > 0 && p->decay[h] <= 1))
+            return lnt_fail(ctx, LNT_ERR_ARGUMENT,
+                            "decay of kv head %lld is %g, must be above 0 and at most 1",
+                            (long long)h, p->decay[h]);
+    return LNT_OK;
+}
+
 static lnt_status check_linear(lnt_ctx *ctx, lnt_attn_desc *p)
 {
     if (!lnt_feature_map_name(p->feature_map))
@@ -102,13 +112,7 @@ static lnt_status check_linear(lnt_ctx *ctx, lnt_attn_desc *p)
     }
     if (!(p->eps >= 0) || isinf(p->eps))
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "eps is %g, must be finite and at least 0", p->eps);
-    if (!p->decay) return LNT_OK;
-    for (int64_t h = 0; h < p->kv_heads; h++)
-        if (!(p->decay[h] > 0 && p->decay[h] <= 1))
-            return lnt_fail(ctx, LNT_ERR_ARGUMENT,
-                            "decay of kv head %lld is %g, must be above 0 and at most 1",
-                            (long long)h, p->decay[h]);
-    return LNT_OK;
+    return check_decay(ctx, p);
 }
 
 static lnt_status check_center(lnt_ctx *ctx, const lnt_attn_desc *p)
@@ -163,7 +167,6 @@ static lnt_status refuse_options(lnt_ctx *ctx, const lnt_attn_desc *p)
         bool given;
         const char *name, *why;
     } options[] = {
-        { p->decay, "decay", "its far keys do not age" },
         { p->normalize != LNT_NORMALIZE_NONE, "normalize", "its near keys are not normalised" },
         { p->output_norm, "output_norm", "the output of softmax is not multiplied" },
         { p->center_mean, "center_mean", "the mean key is known when all keys are; give center" }
@@ -193,7 +196,8 @@ static lnt_status check_hybrid(lnt_ctx *ctx, lnt_attn_desc *p)
     }
     /* An even number of terms has a last power that is odd: its weights are not all positive. */
     if (p->terms == 0) p->terms = 3;
-    return check_taylor(ctx, p);
+    status = check_taylor(ctx, p);
+    return status ? status : check_decay(ctx, p);
 }
 
 double lnt_problem_coefficient(const lnt_attn_desc *p, int64_t term)

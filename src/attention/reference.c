@@ -296,13 +296,15 @@ static void hybrid_row(const row *r, double *out)
     if (far) max = fmax(max, 0); /* relative to it, as e^x is */
     if (linear) map_query(r);
     if (r->io->state_in) den = linear ? add_state(r, 1, out) : add_taylor_state(r, out);
-    const double shrink = far ? exp(-max) : 0;
-    den *= shrink;
-    for (int64_t c = 0; c < p->dim_value; c++) out[c] *= shrink;
+    const double shrink = far ? exp(-max) : 0, gamma = p->decay ? p->decay[r->kv] : 1;
+    const double age = pow(gamma, (double)(r->position + 1)); /* of the last token in the sums */
+    den *= shrink * age;
+    for (int64_t c = 0; c < p->dim_value; c++) out[c] *= shrink * age;
     for (int64_t j = -r->seq.before; j < r->end; j++) {
         if (is_summed(r, j)) continue;
+        const double past = pow(gamma, (double)(r->position - j - p->window));
         const double weight = is_near(r, j) ? exp(logit(r, j) - max)
-                              : shrink * (linear ? linear_weight(r, j) : taylor_weight(r, j));
+                              : shrink * past * (linear ? linear_weight(r, j) : taylor_weight(r, j));
         den += weight;
         for (int64_t c = 0; c < p->dim_value; c++) out[c] += weight * value(r, j, c);
     }

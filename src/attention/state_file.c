@@ -23,8 +23,8 @@ typedef struct metadata {
     lnt_st_meta entry[META_COUNT];
     size_t count;
     char text[META_COUNT][META_TEXT];
-    char *list; /* decay, or center; from the context */
-    size_t list_bytes;
+    char *list[2]; /* decay, center; from the context */
+    size_t list_bytes[2], lists;
 } metadata;
 
 static void add(metadata *meta, const char *key, const char *value)
@@ -39,21 +39,27 @@ static void add_number(metadata *meta, const char *key, int64_t value)
     add(meta, key, text);
 }
 
-/* One list at most; none where numbers is NULL. */
+/* Two lists at most; none where numbers is NULL. */
 static lnt_status add_list(lnt_ctx *ctx, metadata *meta, const char *key, const double *numbers,
                            int64_t count)
 {
     if (!numbers) return LNT_OK;
-    meta->list_bytes = (size_t)count * NUMBER_TEXT + 1;
-    meta->list = lnt_allocate(ctx, meta->list_bytes, "numbers as text");
-    if (!meta->list) return LNT_ERR_MEMORY;
+    const size_t bytes = (size_t)count * NUMBER_TEXT + 1;
+    char *text = lnt_allocate(ctx, bytes, "numbers as text");
+    if (!text) return LNT_ERR_MEMORY;
     size_t used = 0;
-    meta->list[0] = '\0';
+    text[0] = '\0';
     for (int64_t i = 0; i < count; i++)
-        used += (size_t)snprintf(meta->list + used, meta->list_bytes - used, "%s%.17g",
-                                 i ? "," : "", numbers[i]);
-    add(meta, key, meta->list);
+        used += (size_t)snprintf(text + used, bytes - used, "%s%.17g", i ? "," : "", numbers[i]);
+    add(meta, key, text);
+    meta->list[meta->lists] = text;
+    meta->list_bytes[meta->lists++] = bytes;
     return LNT_OK;
+}
+
+static void free_lists(lnt_ctx *ctx, const metadata *meta)
+{
+    for (size_t i = 0; i < meta->lists; i++) lnt_release(ctx, meta->list[i], meta->list_bytes[i]);
 }
 
 static lnt_status describe(lnt_ctx *ctx, const lnt_attn_desc *p, metadata *meta)
@@ -70,6 +76,8 @@ static lnt_status describe(lnt_ctx *ctx, const lnt_attn_desc *p, metadata *meta)
         add_number(meta, "window", p->window);
         add_number(meta, "sink", p->sink);
     }
+    const lnt_status status = add_list(ctx, meta, "decay", p->decay, p->kv_heads);
+    if (status) return status;
     if (lnt_problem_sums(p) == LNT_TAYLOR) {
         add_number(meta, "terms", p->terms);
         add(meta, "normalize", lnt_normalize_name(p->normalize));
@@ -81,7 +89,7 @@ static lnt_status describe(lnt_ctx *ctx, const lnt_attn_desc *p, metadata *meta)
         add_number(meta, "features", p->features);
         add_number(meta, "seed", (int64_t)p->seed);
     }
-    return add_list(ctx, meta, "decay", p->decay, p->kv_heads);
+    return LNT_OK;
 }
 
 static lnt_st_dtype file_dtype(lnt_dtype dtype)
@@ -161,7 +169,7 @@ lnt_status lnt_state_save(const lnt_state *state, const char *path)
         status = lnt_safetensors_write(ctx, path, entries, count + 1, meta.entry, meta.count);
     for (size_t i = 0; i < count; i++)
         lnt_release(ctx, (void *)(uintptr_t)entries[i].data, entries[i].bytes);
-    lnt_release(ctx, meta.list, meta.list_bytes);
+    free_lists(ctx, &meta);
     return status;
 }
 
@@ -302,7 +310,7 @@ lnt_status lnt_state_load(lnt_ctx *ctx, const lnt_attn_desc *desc, const char *p
     if (!status) status = lnt_state_make(ctx, &p, p.length_k, &state);
     if (!status) status = fill(ctx, path, &st, state);
     if (!status && ctx->device) status = move_to_device(ctx, &p, &state);
-    lnt_release(ctx, want.list, want.list_bytes);
+    free_lists(ctx, &want);
     lnt_safetensors_free(ctx, &st);
     if (status) {
         lnt_state_destroy(state);

@@ -26,6 +26,12 @@ static lnt_status check_meaning(lnt_ctx *ctx, const char *name, const lnt_attn_d
     if (p->mechanism == LNT_HYBRID && own->far != p->far)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "%s: far is %s, expected %s", name,
                         lnt_mechanism_name(own->far), lnt_mechanism_name(p->far));
+    for (int64_t h = 0; h < p->kv_heads; h++) {
+        const double found = own->decay ? own->decay[h] : 1, expected = p->decay ? p->decay[h] : 1;
+        if (found != expected)
+            return lnt_fail(ctx, LNT_ERR_ARGUMENT, "%s: decay of kv head %lld is %g, expected %g",
+                            name, (long long)h, found, expected);
+    }
     const bool taylor = lnt_problem_sums(p) == LNT_TAYLOR;
     if (taylor && own->terms != p->terms)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "%s: terms is %lld, expected %lld", name,
@@ -41,12 +47,6 @@ static lnt_status check_meaning(lnt_ctx *ctx, const char *name, const lnt_attn_d
     if (lnt_feature_is_random(p->feature_map) && own->seed != p->seed)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "%s: seed is %llu, expected %llu", name,
                         (unsigned long long)own->seed, (unsigned long long)p->seed);
-    for (int64_t h = 0; h < p->kv_heads; h++) {
-        const double found = own->decay ? own->decay[h] : 1, expected = p->decay ? p->decay[h] : 1;
-        if (found != expected)
-            return lnt_fail(ctx, LNT_ERR_ARGUMENT, "%s: decay of kv head %lld is %g, expected %g",
-                            name, (long long)h, found, expected);
-    }
     return LNT_OK;
 }
 

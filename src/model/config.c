@@ -107,6 +107,8 @@ static const lnt_field attention_fields[] = {
     { .key = "window", .kind = LNT_FIELD_WHOLE, .offset = INNER(window), .most = 1 << 20 },
     { .key = "sink", .kind = LNT_FIELD_WHOLE, .offset = INNER(sink), .most = 1 << 20 },
     CHOICE("far", attention.far, mechanism_word),
+    { .key = "decay", .kind = LNT_FIELD_REALS, .offset = offsetof(lnt_config, decay),
+      .most = LNT_CONFIG_DECAYS, .count = offsetof(lnt_config, decay_count) },
     { .key = NULL },
 };
 
@@ -193,6 +195,14 @@ static lnt_status check_attention(lnt_ctx *ctx, const char *path, lnt_config *c)
         return lnt_fail(ctx, LNT_ERR_FORMAT,
                         LNT_FILE_FMT ": model.attention has %lld coefficients for %lld terms", path,
                         (long long)c->coefficient_count, (long long)c->attention.terms);
+    if (c->decay_count == 1)
+        for (; c->decay_count < c->kv_heads && c->decay_count < LNT_CONFIG_DECAYS; c->decay_count++)
+            c->decay[c->decay_count] = c->decay[0];
+    if (c->decay_count && c->decay_count != c->kv_heads)
+        return lnt_fail(ctx, LNT_ERR_FORMAT,
+                        LNT_FILE_FMT ": model.attention has %lld decays for %lld kv_heads; one does "
+                                     "for up to %d", path, (long long)c->decay_count,
+                        (long long)c->kv_heads, LNT_CONFIG_DECAYS);
     return LNT_OK;
 }
 
@@ -305,5 +315,6 @@ lnt_attn_desc lnt_config_attention(const lnt_config *c)
 {
     lnt_attn_desc desc = c->attention;
     if (c->coefficient_count) desc.coefficients = c->coefficients;
+    if (c->decay_count) desc.decay = c->decay;
     return desc;
 }

@@ -31,7 +31,7 @@ typedef enum lnt_model_output {
     LNT_OUTPUT_FRAMES = 3    /* one of `outputs` at every token, the first a blank */
 } lnt_model_output;
 
-enum { LNT_CONFIG_TERMS = 32, LNT_CONFIG_TEXT = 4096 };
+enum { LNT_CONFIG_TERMS = 32, LNT_CONFIG_DECAYS = 64, LNT_CONFIG_TEXT = 4096 };
 
 typedef struct lnt_config {
     int kind;
@@ -47,6 +47,8 @@ typedef struct lnt_config {
     lnt_attn_desc attention; /* mechanism and its options; `coefficients` is set when it is used */
     double coefficients[LNT_CONFIG_TERMS];
     int64_t coefficient_count;
+    double decay[LNT_CONFIG_DECAYS]; /* [kv_heads], or none */
+    int64_t decay_count;
     int learned_temperature;
 } lnt_config;
 

@@ -233,6 +233,7 @@ static void form_hybrid(attn_case *c, int k, int64_t n)
     c->desc.feature_map = k == 2 ? LNT_MAP_ELU1 : LNT_MAP_POSITIVE;
     c->desc.features = 16;
     c->desc.terms = k == 3 ? 4 : 3;
+    if (k > 0 && k != 2 && k != 5) case_set_decay(c, 0.8);
     if (k != 1) return;
     for (int i = 0; i < MAX_HEADS * 128; i++) c->center[i] = 0.01 * (i % 17) - 0.07;
     c->desc.center = c->center;

@@ -176,6 +176,7 @@ static void random_hybrid(dice *d, attn_case *c)
     a->seed = dice_next(d);
     if (dice_range(d, 0, 2) == 0) a->scale = (dice_uniform(d) - 0.3) / (double)a->dim;
     if (dice_range(d, 0, 4) == 0) c->state_tokens = dice_range(d, 1, 200);
+    if (dice_range(d, 0, 2) == 0) case_set_decay(c, 0.5 + 0.5 * dice_uniform(d));
     if (dice_range(d, 0, 2) == 0) {
         for (int i = 0; i < MAX_HEADS * 128; i++) c->center[i] = 0.3 * dice_normal(d);
         a->center = c->center;

@@ -12,6 +12,7 @@ static void stream_hybrid(attn_case *c, int form)
     c->desc.far = k == 1 || k == 4 ? LNT_LINEAR : LNT_TAYLOR;
     c->desc.feature_map = k == 1 ? LNT_MAP_ELU1 : LNT_MAP_POSITIVE;
     c->desc.features = 24;
+    if (k != 2 && k != 4) case_set_decay(c, 0.97);
     if (k) return;
     for (int i = 0; i < STREAM_KV_HEADS * STREAM_DIM; i++) c->center[i] = 0.02 * i - 0.2;
     c->desc.center = c->center;
