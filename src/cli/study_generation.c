@@ -11,6 +11,7 @@
 
 #include "cli/clock.h"
 #include "cli/json.h"
+#include "cli/plot.h"
 #include "cli/study.h"
 #include "cli/subject.h"
 #include "cli/table.h"
@@ -148,8 +149,27 @@ static void print_table(const journey *j)
     }
     table_print(&t, stdout);
     printf("\nLeft the time of a token with so many before it, right what is remembered of them; "
-           "%lld layers,\n%lld parameters, one sequence.\n",
+           "%lld layers,\n%lld parameters, one sequence.\n\n",
            (long long)j->info.layers, (long long)j->info.parameters);
+}
+
+/* As far as softmax goes. */
+static void print_chart(const journey *j)
+{
+    static const char marks[MAX_FORMS] = { 'o', '+', '*' };
+    static const char *const marks_utf8[MAX_FORMS] = { "○", "▲", "●" };
+    static const int colors[MAX_FORMS] = { 6, 2, 1 };
+    plot_series series[MAX_FORMS];
+    for (int f = 0; f < j->forms; f++) {
+        const int look = cached(&j->form[f]) ? MAX_FORMS - 1 : f;
+        series[f] = (plot_series){ j->form[f].mechanism, j->form[f].seconds, marks[look],
+                                   marks_utf8[look], colors[look] };
+    }
+    const plot p = { .title = "time of a token", .x_title = "tokens before it", .x = j->point,
+                     .points = last_cached(j) + 1, .series = series, .count = j->forms,
+                     .label = text_seconds };
+    plot_print(&p, stdout);
+    fputc('\n', stdout);
 }
 
 static void print_sentences(const journey *j)
@@ -237,9 +257,13 @@ static int run(const options *o, lnt_ctx *ctx)
     choose_points(&j, tokens);
     if (!status) status = open_forms(o, model, &j);
     if (!status) status = measure_all(&j);
-    if (!status && opt_given(o, OPT_JSON)) print_json(&j);
-    else if (!status) print_table(&j);
-    if (!status && !opt_given(o, OPT_JSON)) print_sentences(&j);
+    if (!status && opt_given(o, OPT_JSON)) {
+        print_json(&j);
+    } else if (!status) {
+        print_table(&j);
+        print_chart(&j);
+        print_sentences(&j);
+    }
     if (!status) status = draw_figure(o, &j);
     for (int f = 0; f < j.forms; f++) {
         lnt_session_destroy(j.form[f].session);

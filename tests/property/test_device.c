@@ -15,13 +15,16 @@ static const lnt_dtype dtypes[] = { LNT_BF16, LNT_F32, LNT_F16 };
 
 static lnt_ctx *host, *device;
 
-/* Tensor cores take operands of bf16: mapped queries and keys, or weights, and the state are
- * rounded before the result is.  Where a few values cancel, their mean keeps a large part of that,
- * so one case is held to 2^-7 (the worst seen on a GPU were at 4.3e-3) and all cases of a test
- * together to the 3e-3 that the device promises. */
+/* Tensor cores take operands of bf16: mapped queries and keys, or weights, and the state are rounded
+ * before the result is.  Where a few values cancel, their mean keeps a large part of that: one case of
+ * few value columns is held to 2^-5 (two columns of 137 random values reach 2e-2 with these roundings),
+ * any other to 2^-7, and all cases of a test together to the 3e-3 that the device promises. */
 static double device_bound(const lnt_attn_desc *desc)
 {
-    return desc->dtype == LNT_F32 ? 2e-5 : desc->dtype == LNT_BF16 ? 0x1p-7 : forward_bound(desc);
+    if (desc->dtype == LNT_F32) return 2e-5;
+    if (desc->dtype != LNT_BF16) return forward_bound(desc);
+    const int64_t columns = desc->dim_value ? desc->dim_value : desc->dim;
+    return columns < 8 ? 0x1p-5 : 0x1p-7;
 }
 
 static const double together_bound = 3e-3;
