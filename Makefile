@@ -1,8 +1,8 @@
 # A thin front: CMakePresets.json holds the builds, tools/ the scripts.
 #
 #     make            set up, build build/linnet
-#     make run        set up, build, and show time and memory per token of softmax, Taylor and linear
-#                     attention, in the terminal and in build/crossover.svg
+#     make run        set up, build, let the model in models/ write a page and ten thousand tokens more,
+#                     and show what a token costs it, and attention alone, as a text grows
 #     make test       set up, build every way, test (STAGES="gcc lint" for some of it)
 #     make bench      verify and time the suite on this machine
 #     make install    PREFIX=/usr/local, DESTDIR= as usual
@@ -16,7 +16,7 @@ all:
 	@cmake --build --preset release
 
 run: all
-	@build/linnet demo --svg build/crossover.svg
+	@tools/run.sh
 
 test:
 	@tools/setup.sh test

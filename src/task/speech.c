@@ -24,17 +24,19 @@ static const lnt_field options[] = {
 
 static void recipe(lnt_config *config, lnt_recipe *r, lnt_task_options *o)
 {
-    o->words = 3;
+    o->words = 2;
     config->kind = LNT_ENCODER;
     config->dim = 96;
     config->layers = 4;
     config->heads = 6;
     config->length = 256;
     config->position = LNT_POSITION_SINUSOIDAL;
-    config->dropout = 0.1;
+    config->embedding = LNT_EMBEDDING_CNN; /* what is local is found by frames beside each other */
+    config->dropout = 0.05;
     *r = lnt_recipe_default();
-    r->steps = 2000;
-    r->optimizer = LNT_RADAM;
+    r->steps = 2500;
+    r->rate = 1.5e-3;
+    r->warmup = 150;
 }
 
 typedef struct recording {

@@ -150,3 +150,10 @@ succeeds "$LINNET" eval class/model.safetensors --data idx
 grep -q '20 targets' stdout.txt || wrong "eval does not see every image once: $(cat stdout.txt)"
 printf 'x' >>idx/t10k-labels-idx1-ubyte
 fails 1 "another size than its header says" "$LINNET" eval class/model.safetensors --data idx
+
+# The model in the repository writes, and goes on from what it remembers.
+model=$here/../../models/default.safetensors
+[ "$(wc -c <"$model")" -le 5000000 ] || wrong "the default model is larger than 5 MB"
+succeeds generate --prompt "Fellow citizens," --tokens 300 --temperature 0 --save-state page.safetensors
+[ "$(grep -ow 'the\|of\|and\|to' stdout.txt | wc -l)" -ge 20 ] || wrong "soup: $(cat stdout.txt)"
+succeeds generate --load-state page.safetensors --tokens 20

@@ -306,12 +306,12 @@ static void utterances_are_recordings_in_a_row(void **state)
     assert_ok(ctx, open_task(ctx, "speech", "recorded", NULL, &task, &config, &r));
     r.sample.features = features;
     assert_int_equal(config.inputs, LNT_MEL_BANDS);
-    assert_int_equal(task.test_examples, 3);
+    assert_int_equal(task.test_examples, 10 / 2); /* recordings, by the most in an utterance */
     for (int split = 0; split < 2; split++) {
         task.kind->fill(&task, (lnt_split)split, 0, &r.sample);
         for (int b = 0; b < BATCH; b++) {
             int64_t frames = 0;
-            assert_in_range(r.labels[b], 1, 3);
+            assert_in_range(r.labels[b], 1, 2);
             for (int64_t i = 0; i < r.labels[b]; i++) {
                 assert_in_range(r.targets[b * LENGTH + i], 1, 10);
                 frames += 8 + r.targets[b * LENGTH + i] - 1;
