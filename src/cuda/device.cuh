@@ -95,6 +95,15 @@ __device__ __forceinline__ void mma16(float c[4], const uint32_t a[4], uint32_t 
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+/* The same with 8 in place of the inner 16: A rows g, g + 8, columns 2t, 2t+1; B rows 2t, 2t+1. */
+__device__ __forceinline__ void mma8(float c[4], uint32_t a0, uint32_t a1, uint32_t b)
+{
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 "
+        "{%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a0), "r"(a1), "r"(b));
+}
+
 __device__ __forceinline__ uint32_t shared_address(const void *p)
 {
     return (uint32_t)__cvta_generic_to_shared(p);
@@ -113,6 +122,23 @@ __device__ __forceinline__ void load_matrices_transposed(uint32_t r[4], uint32_t
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(address)
+                 : "memory");
+}
+
+/* Two of them; lane i % 16 gives the address. */
+__device__ __forceinline__ void load_two(uint32_t &r0, uint32_t &r1, uint32_t address)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0,%1}, [%2];"
+                 : "=r"(r0), "=r"(r1)
+                 : "r"(address)
+                 : "memory");
+}
+
+__device__ __forceinline__ void load_two_transposed(uint32_t &r0, uint32_t &r1, uint32_t address)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0,%1}, [%2];"
+                 : "=r"(r0), "=r"(r1)
                  : "r"(address)
                  : "memory");
 }

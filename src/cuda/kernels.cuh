@@ -8,6 +8,7 @@
 
 #include "cuda/basis.h"
 #include "cuda/device.cuh"
+#include "cuda/orbit.h"
 
 namespace lnt
 {
@@ -101,6 +102,33 @@ struct read_units {
     uint32_t list[MOST_UNITS];
 };
 cudaError_t read_run(const read_args &a, const read_units &units, cudaStream_t stream);
+
+/* ---- orbit_sum.cu, orbit_read.cu ------------------------------------------------------------- */
+
+/* Taylor attention of few monomials (orbit.h), from q, k, v as they are to y. */
+struct orbit_args {
+    view q, k, v, out;
+    int64_t length_q, length_k;
+    const int64_t *lengths_q, *lengths_k; /* [B] on the device, or NULL */
+    int batch, heads, kv_heads;
+    int dim, dim_value, width, terms; /* width: orbit_width() */
+    int causal, normalize, output_norm;
+    float coefficient[4];     /* a_p scale^p */
+    const float *temperature; /* [H] on the device, or NULL */
+    int64_t segment;          /* tokens, a multiple of 128 */
+    int segments;             /* of the keys */
+    float *sums;  /* [B K][segments][orbit][block][column of (v, 1)][8]; then the state before each */
+    float *total; /* [B K][...]: after the last */
+    const int32_t *place;
+    int64_t count;
+    const float *s_in, *z_in; /* [B K][D][m], [B K][D]; NULL: none */
+    float *s_out, *z_out;
+    unsigned long long *nonpositive;
+};
+int64_t orbit_numbers(int width, int terms); /* floats of a state */
+bool orbit_is_alone(int width, int terms);   /* one warp holds all of it */
+cudaError_t orbit_sum_run(const orbit_args &a, cudaStream_t stream);
+cudaError_t orbit_read_run(const orbit_args &a, cudaStream_t stream);
 
 /* ---- linear.cu ------------------------------------------------------------------------------- */
 

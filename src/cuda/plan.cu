@@ -81,6 +81,16 @@ static int64_t causal_segment(const lnt_cuda_plan *plan)
     return segment;
 }
 
+/* Of orbits: enough segments for the machine to be full several times; the states of few are little
+ * to write and read beside q, k, v and y. */
+static int64_t orbit_segment(const lnt_cuda_plan *plan)
+{
+    const bool alone = orbit_is_alone(plan->orbits, (int)plan->p.terms);
+    const int64_t teams = (alone ? 32 : 8) * (int64_t)plan->device->properties.multiProcessorCount;
+    const int64_t n = plan->p.length_k * plan->p.batch * plan->p.kv_heads / teams;
+    return n < 256 ? 256 : n > 8192 ? 8192 : (n + 127) / 128 * 128;
+}
+
 /* Not causal: enough segments to fill the machine. */
 static int64_t full_segment(const lnt_cuda_plan *plan)
 {
@@ -99,7 +109,7 @@ static bool direct_is_cheaper(const lnt_cuda_plan *plan)
     const double pairs = plan->p.causal ? nq * nk - nq * nq / 2 : nq * nk;
     const double group = (double)plan->p.heads / (double)plan->p.kv_heads;
     const double direct = group * pairs * (2 * plan->dim8 * 8 + 2 * columns);
-    return direct < (nk + group * nq) * 2 * columns * plan->tile_count * 16;
+    return direct < (nk + group * nq) * 2 * columns * (double)plan->padded;
 }
 
 static size_t take(size_t *total, size_t bytes)
@@ -118,6 +128,11 @@ static void lay_out(lnt_cuda_plan *plan)
         const size_t state = (size_t)(8 * plan->width) * columns * sizeof(float);
         at->sums = take(&at->bytes, heads * (size_t)plan->segments * state);
         at->state = take(&at->bytes, heads * state);
+    } else if (plan->by_state && plan->orbits) {
+        const size_t state =
+            (size_t)orbit_numbers(plan->orbits, (int)p->terms) * sizeof(float);
+        at->sums = take(&at->bytes, heads * (size_t)plan->segments * state);
+        at->state = take(&at->bytes, heads * state);
     } else {
         const size_t blocks = heads * (size_t)plan->blocks,
                      even8 = (size_t)(plan->dim8 + 1) / 2 * 2;
@@ -125,7 +140,7 @@ static void lay_out(lnt_cuda_plan *plan)
         if (!plan->by_state || p->causal) at->keys = take(&at->bytes, blocks * even8 * 512);
         at->values = take(&at->bytes, heads * (size_t)plan->blocks * columns * 64);
     }
-    if (plan->by_state) {
+    if (plan->by_state && !plan->orbits) {
         const size_t numbers = (size_t)plan->tile_count * 16 * columns;
         at->sums = take(&at->bytes, heads * (size_t)plan->segments * numbers * sizeof(float));
         at->state = take(&at->bytes, heads * (size_t)plan->prefixes * numbers * 2);
@@ -141,9 +156,13 @@ static void cut(lnt_cuda_plan *plan)
 {
     const lnt_attn_desc *p = &plan->p;
     plan->blocks = (p->length_k + 127) / 128 * 4;
+    const int64_t heads = p->batch * p->kv_heads, n = p->length_k + (p->causal ? p->length_q : 0);
+    if (plan->by_state && plan->orbits) {
+        plan->segment = orbit_segment(plan);
+        plan->segments = (int)((n + plan->segment - 1) / plan->segment);
+        return;
+    }
     if (p->mechanism == LNT_LINEAR) {
-        const int64_t heads = p->batch * p->kv_heads,
-                      n = p->length_k + (p->causal ? p->length_q : 0);
         int64_t segment = p->length_k * heads / (16 * plan->device->properties.multiProcessorCount);
         segment = segment / 64 * 64;
         plan->segment = segment < 256 ? 256 : segment > 4096 ? 4096 : segment;
@@ -176,10 +195,17 @@ static cudaError_t upload_taylor(lnt_cuda_plan *plan)
 {
     const lnt_attn_desc *p = &plan->p;
     cudaError_t e = cudaSuccess;
-    if (p->terms <= 4) {
+    plan->orbits = orbit_width((int)p->dim, (int)p->dim_value, (int)p->terms);
+    if (plan->orbits) {
+        const std::vector<int32_t> place =
+            orbit_places(plan->orbits, (int)p->dim, (int)p->terms);
+        plan->padded = (int64_t)place.size();
+        e = upload(&plan->place, place.data(), place.size());
+    } else if (p->terms <= 4) {
         const basis b =
             basis_make((int)p->dim, (int)p->terms, plan->coefficient, build_blocks(plan->width));
         plan->tile_count = (int)b.tiles.size(), plan->task_count = (int)b.tasks.size();
+        plan->padded = plan->tile_count * 16;
         assert(b.units.size() <= MOST_UNITS);
         plan->units.count = (int)b.units.size();
         for (size_t i = 0; i < b.units.size(); i++) plan->units.list[i] = b.units[i].packed();
@@ -275,7 +301,7 @@ lnt_status plan_describe(const lnt_cuda_plan *plan, lnt_cuda_plan_info *info)
     info->workspace_bytes = plan->at.bytes;
     info->segment = plan->segment;
     info->features = plan->count;
-    info->features_padded = plan->tile_count * 16;
+    info->features_padded = plan->padded;
     info->state_bytes = (size_t)plan->p.kv_heads * (size_t)plan->count *
                         (size_t)(plan->p.dim_value + 1) * sizeof(float);
     return LNT_OK;

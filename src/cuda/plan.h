@@ -48,10 +48,11 @@ struct lnt_cuda_plan {
     lnt_attn_desc p; /* resolved; its arrays are gone */
     int width, dim8;
     bool by_state; /* taylor: with a state; else the direct form */
+    int orbits;    /* orbit_width(): the state is one of orbit.h; 0: of basis.h */
     int64_t segment, blocks;
     int segments, prefixes; /* most that a run needs */
     int splits;
-    int64_t count;          /* D */
+    int64_t count, padded;  /* D, and what is multiplied */
     double coefficient[32]; /* a_p scale^p */
     lnt_cuda_layout at;
     int tile_count, task_count;

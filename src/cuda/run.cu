@@ -139,6 +139,32 @@ static lnt_status packed_forward(lnt_cuda_plan *plan, const lnt_cuda_io *io, cud
     return check(plan->device, e, "forward");
 }
 
+/* Taylor attention whose monomials are orbits. */
+static lnt_status orbit_forward(lnt_cuda_plan *plan, const lnt_cuda_io *io, cudaStream_t stream)
+{
+    const lnt_attn_desc *p = &plan->p;
+    char *work = (char *)io->workspace;
+    orbit_args a = {};
+    a.q = view_of(io->q), a.k = view_of(io->k), a.v = view_of(io->v), a.out = view_of(io->out);
+    a.length_q = io->q.shape[2], a.length_k = io->k.shape[2];
+    a.lengths_q = io->lengths_q, a.lengths_k = io->lengths_k;
+    a.batch = (int)io->q.shape[0], a.heads = (int)p->heads, a.kv_heads = (int)p->kv_heads;
+    a.dim = (int)p->dim, a.dim_value = (int)p->dim_value;
+    a.width = plan->orbits, a.terms = (int)p->terms, a.causal = p->causal;
+    a.normalize = p->normalize == LNT_NORMALIZE_TAYLORSHIFT, a.output_norm = p->output_norm;
+    for (int t = 0; t < p->terms; t++) a.coefficient[t] = (float)plan->coefficient[t];
+    a.temperature = plan->temperature, a.nonpositive = plan->nonpositive;
+    const int64_t n = a.length_k + (p->causal && io->lengths_q ? a.length_q : 0);
+    a.segment = plan->segment, a.segments = (int)((n + a.segment - 1) / a.segment);
+    a.sums = (float *)(work + plan->at.sums), a.total = (float *)(work + plan->at.state);
+    a.place = plan->place, a.count = plan->count;
+    if (io->state_in) a.s_in = io->state_in->s, a.z_in = io->state_in->z;
+    if (io->state_out) a.s_out = io->state_out->s, a.z_out = io->state_out->z;
+    cudaError_t e = a.batch ? orbit_sum_run(a, stream) : cudaSuccess;
+    if (e == cudaSuccess && a.batch && a.length_q) e = orbit_read_run(a, stream);
+    return check(plan->device, e, "forward");
+}
+
 /* ---- linear ---------------------------------------------------------------------------------- */
 
 static lnt_status linear_forward(lnt_cuda_plan *plan, const lnt_cuda_io *io, cudaStream_t stream)
@@ -204,8 +230,9 @@ lnt_status plan_forward(lnt_cuda_plan *plan, const lnt_cuda_io *io)
     if (!s) s = check_states(plan, io);
     if (s) return s;
     cudaStream_t stream = (cudaStream_t)io->stream;
-    s = plan->p.mechanism == LNT_LINEAR ? linear_forward(plan, io, stream)
-                                        : packed_forward(plan, io, stream);
+    s = plan->p.mechanism == LNT_LINEAR    ? linear_forward(plan, io, stream)
+        : plan->by_state && plan->orbits ? orbit_forward(plan, io, stream)
+                                         : packed_forward(plan, io, stream);
     if (s || !io->state_out || !io->state_out->tokens) return s;
     return check(plan->device,
                  count_run(io->state_out->tokens, io->state_in ? io->state_in->tokens : NULL, NULL,

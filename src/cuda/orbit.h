@@ -1,0 +1,57 @@
+/* cuda/orbit.h - the monomials where d is 8, 16 or 32, eight at a time with hardly one too many.
+ *
+ * Turning the indices of a monomial, i -> i + 1 mod d, gives another of the same kind, so the
+ * monomials of each degree fall into orbits of d (d is a power of two: 3 indices never come back
+ * early, 2 only where they are d / 2 apart).  An orbit is {0, s, t}; its member e is
+ *
+ *     x_e . x_(e+s) . x_(e+t)        e = 0 ... d - 1, indices mod d
+ *
+ * A lane that holds x turned by its own number makes one member of every orbit with the registers
+ * it has, and all members share one coefficient.  Orbits {0, d/2} come round twice: both members
+ * count one half.  Degree 0 is an orbit too, all of its members the same: the first counts.
+ * Numbers multiplied over the minimal basis: 1.07 at d = 8, 1.02 at 16 (P = 4), 1.03 at 32
+ * (P = 3). */
+#ifndef LNT_CUDA_ORBIT_H
+#define LNT_CUDA_ORBIT_H
+
+#include <stdint.h>
+
+#include <vector>
+
+namespace lnt
+{
+
+/* degree, the indices after 0, and how often the monomial comes in (sum of x)^degree. */
+struct orbit {
+    int8_t degree, s, t, times;
+};
+
+template <int d, int terms> struct orbits {
+    int count = 0;
+    orbit list[64] = {};
+    constexpr void add(int degree, int s, int t, int times)
+    {
+        orbit &o = list[count++];
+        o.degree = (int8_t)degree, o.s = (int8_t)s, o.t = (int8_t)t, o.times = (int8_t)times;
+    }
+    constexpr orbits()
+    {
+        add(0, 0, 0, 1);
+        add(1, 0, 0, 1);
+        for (int s = 0; s <= d / 2; s++) add(2, 0, s, s == 0 || s == d / 2 ? 1 : 2);
+        /* The gap s is the least of the three and does not come last: each orbit once. */
+        for (int s = 0; s <= d / 3 && terms > 3; s++)
+            for (int t = 2 * s; t < d - s; t++) add(3, s, t, s ? 6 : t ? 3 : 1);
+    }
+};
+
+/* Member e of orbit o stands at [o d + e].  Its row in a state of the library; of members that are
+ * there twice ~row the second time; ORBIT_NONE: no monomial of this problem. */
+enum { ORBIT_NONE = INT32_MIN };
+std::vector<int32_t> orbit_places(int width, int dim, int terms);
+
+/* 8-element blocks to make orbits over (1, 2, 4), or 0: dim and terms are not for them. */
+int orbit_width(int dim, int dim_value, int terms);
+
+} // namespace lnt
+#endif

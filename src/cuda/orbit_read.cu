@@ -1,0 +1,261 @@
+/* cuda/orbit_read.cu - the answers of Taylor attention where the monomials are few (orbit.h):
+ *
+ *     y_i = ( phi(q_i) S + sum_j w(q_i.k_j) [v_j, 1] ) -> numerator / denominator
+ *
+ * Causal: a team of warps walks a segment in chunks.  S, the state before the chunk, is in its
+ * accumulators (orbit.cuh) and goes to shared memory as bf16, times the coefficients, once a chunk;
+ * keys of the chunk are read one by one up to the query's own, and then added to S.  Not causal: S
+ * is the state of all keys, and every warp takes queries on its own.  Reads q, k, v and writes y
+ * once, whatever their strides; nothing in between goes to memory.  See docs/gpu.md */
+#include "cuda/orbit_read.cuh"
+
+namespace lnt
+{
+
+template <class S> struct read_memory {
+    static constexpr int VALUES = 2 * S::ROWS_BYTES, QUERIES = 2 * VALUES, TURNED = 3 * VALUES,
+                         STATE = TURNED + S::TURNED_BYTES, MEAN = STATE + S::STATE_BYTES,
+                         BYTES = (MEAN + S::MEAN_BYTES + 127) / 128 * 128;
+};
+
+__device__ __forceinline__ bool writes_pairs(const orbit_args &a)
+{
+    return is_wide(a.out, a.dim_value) && a.dim_value == 8 * a.width;
+}
+
+/* ---- causal ---------------------------------------------------------------------------------- */
+
+/* Which 16 queries of a chunk a warp has; the first of a pair early, the second late. */
+template <class S>
+__device__ __forceinline__ void own_tiles(int round, int warp, int (&tile)[S::R])
+{
+    constexpr int TILES = S::CHUNK / 16;
+#pragma unroll
+    for (int r = 0; r < S::R; r++) {
+        const int k = round * S::R + r;
+        tile[r] = S::WARPS == 1 ? k : k % 2 ? TILES - 1 - warp : warp;
+    }
+}
+
+template <class S>
+__device__ __forceinline__ void answer_chunk(const orbit_args &a, const orbit_sequence &n,
+                                             const orbit_team<S> &w, int64_t h, int64_t first,
+                                             bool pairs, const char *keys, const char *values,
+                                             const char *queries, const uint32_t *state,
+                                             const float *mean)
+{
+#pragma unroll 1
+    for (int round = 0; round < S::CHUNK / (16 * S::R * S::WARPS); round++) {
+        int tile[S::R];
+        own_tiles<S>(round, w.warp, tile);
+        orbit_queries<S> q[S::R];
+        float out[S::R][S::N8][4] = {};
+#pragma unroll
+        for (int r = 0; r < S::R; r++) q[r].take(queries + 16 * tile[r] * S::LD, w.lane);
+        read_state<S>(state, q, out, w.lane);
+        read_keys<S>(a, keys, values, q, tile, out, w.lane);
+#pragma unroll
+        for (int r = 0; r < S::R; r++)
+            write_rows<S>(a, n, h, first + 16 * tile[r], pairs, mean, out[r], w.lane);
+    }
+}
+
+/* Queries before the first key see nothing. */
+template <class S>
+__device__ __noinline__ void clear_rows(const orbit_args &a, int64_t head, int id)
+{
+    const orbit_sequence n(a, head);
+    const int64_t rows = min(-n.past, a.length_q), group = a.heads / a.kv_heads;
+    for (int64_t i = id; i < rows * group * a.dim_value; i += S::THREADS)
+        store(a.out,
+              row_of(a.out, n.b, n.kv * group + i / a.dim_value / rows, i / a.dim_value % rows) +
+                  i % a.dim_value * a.out.stride[3],
+              0.0f);
+}
+
+template <class S>
+__global__ void __launch_bounds__(S::TEAMS *S::THREADS, S::WARPS == 8 ? 1 : 2)
+    orbit_walk_kernel(const __grid_constant__ orbit_args a)
+{
+    extern __shared__ __align__(128) char shared[];
+    const orbit_team<S> w;
+    char *keys = shared + w.number() * read_memory<S>::BYTES,
+         *values = keys + read_memory<S>::VALUES, *queries = keys + read_memory<S>::QUERIES,
+         *turned = keys + read_memory<S>::TURNED;
+    uint32_t *state = (uint32_t *)(keys + read_memory<S>::STATE);
+    float *mean = (float *)(keys + read_memory<S>::MEAN);
+    const int64_t segment = (int64_t)blockIdx.x * S::TEAMS + w.number(), head = blockIdx.y;
+    if (segment >= a.segments) return;
+    const orbit_sequence n(a, head);
+    const int group = a.heads / a.kv_heads;
+    /* Positions are those of the keys; the query of position p is row p - past. */
+    const int64_t begin = segment * a.segment,
+                  end = min(begin + a.segment, max(n.keys, a.length_q + n.past));
+    const int chunks = end > begin ? (int)((end - begin + S::CHUNK - 1) / S::CHUNK) : 0;
+    const bool wide_q = is_wide(a.q, a.dim) && a.dim == S::D,
+               wide_k = is_wide(a.k, a.dim) && a.dim == S::D,
+               wide_v = is_wide(a.v, a.dim_value) && a.dim_value == S::D, pairs = writes_pairs(a);
+    auto get_keys = [&](int c) {
+        const int64_t token = begin + (int64_t)c * S::CHUNK;
+        const int at = c % 2 * S::ROWS_BYTES;
+        fetch<S, S::CHUNK, S::THREADS>(a.k, row_of(a.k, n.b, n.kv, token), 0, n.keys - token, a.dim,
+                                       wide_k, keys + at, w.id);
+        fetch<S, S::CHUNK, S::THREADS>(a.v, row_of(a.v, n.b, n.kv, token), 0, n.keys - token,
+                                       a.dim_value, wide_v, values + at, w.id);
+    };
+    /* item = chunk * group + head of the group.  Rows before 0 are not there. */
+    auto get_queries = [&](int item) {
+        const int64_t row = begin + (int64_t)(item / group) * S::CHUNK - n.past;
+        const int skip = (int)min(max(-row, (int64_t)0), (int64_t)S::CHUNK);
+        fetch<S, S::CHUNK, S::THREADS>(a.q, row_of(a.q, n.b, n.kv * group + item % group, row),
+                                       skip, n.queries - row, a.dim, wide_q,
+                                       queries + item % 2 * S::ROWS_BYTES, w.id);
+    };
+    if (segment == 0 && n.past < 0) clear_rows<S>(a, head, w.id);
+    if (chunks) get_keys(0), get_queries(0);
+    copy_commit();
+    clear_state<S>(state, w.id, S::THREADS);
+    orbit_state<S> s;
+    s.load(a.sums + (head * a.segments + segment) * S::SUMS, w);
+#pragma unroll 1
+    for (int c = 0; c < chunks; c++) {
+        const int64_t token = begin + (int64_t)c * S::CHUNK;
+        const int there = (int)max(min(n.keys - token, (int64_t)S::CHUNK), (int64_t)0);
+        char *k = keys + c % 2 * S::ROWS_BYTES, *v = values + c % 2 * S::ROWS_BYTES;
+#pragma unroll 1
+        for (int g = 0; g < group; g++) {
+            const int item = c * group + g;
+            const int64_t h = n.kv * group + g;
+            char *q = queries + item % 2 * S::ROWS_BYTES;
+            copy_wait<0>();
+            w.sync();
+            if (g == 0 && c + 1 < chunks) get_keys(c + 1);
+            if (item + 1 < chunks * group) get_queries(item + 1);
+            copy_commit();
+            if (a.normalize) {
+                const float tau = a.temperature ? a.temperature[h] : 1.0f;
+                if (g == 0) normalize_rows<S>(k, there, 1.0f, w.id, S::THREADS);
+                normalize_rows<S>(q, S::CHUNK, tau, w.id, S::THREADS);
+                w.sync();
+            }
+            if (g == 0) {
+                round_state<S>(a, s, state, mean, w);
+                turn_keys<S>(k, turned, w);
+                product_publish();
+            }
+            w.sync();
+            answer_chunk<S>(a, n, w, h, token - n.past, pairs, k, v, q, state, mean);
+        }
+        if (c + 1 < chunks) s.add(turned, v, there, w);
+    }
+}
+
+/* ---- not causal ------------------------------------------------------------------------------ */
+
+enum { FULL_STAGES = 3, FULL_WARPS = 4, FULL_THREADS = 128 };
+
+template <class S> struct full_memory {
+    static constexpr int ROWS = 16 * S::R, ROWS_BYTES = ROWS * S::LD;
+    static constexpr int STATE = FULL_WARPS * FULL_STAGES * ROWS_BYTES,
+                         MEAN = STATE + S::STATE_BYTES, BYTES = MEAN + S::MEAN_BYTES;
+};
+
+template <class S>
+__global__ void __launch_bounds__(FULL_THREADS, S::X == 4 ? 3 : 4)
+    orbit_full_kernel(const __grid_constant__ orbit_args a, int64_t rows)
+{
+    using memory = full_memory<S>;
+    extern __shared__ __align__(128) char shared[];
+    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
+    char *queries = shared + warp * FULL_STAGES * memory::ROWS_BYTES;
+    uint32_t *state = (uint32_t *)(shared + memory::STATE);
+    float *mean = (float *)(shared + memory::MEAN);
+    const int64_t b = blockIdx.z, h = blockIdx.y, begin = (int64_t)blockIdx.x * rows;
+    const int64_t end = min(begin + rows, a.length_q);
+    const int64_t head = b * a.kv_heads + h * a.kv_heads / a.heads;
+    const orbit_sequence n(a, head);
+    const bool wide = is_wide(a.q, a.dim) && a.dim == S::D, pairs = writes_pairs(a);
+    const float tau = a.temperature ? a.temperature[h] : 1.0f;
+    const int turns = (int)((end - begin + 4 * memory::ROWS - 1) / (4 * memory::ROWS));
+    auto row_at = [&](int i) { return begin + ((int64_t)i * 4 + warp) * memory::ROWS; };
+    auto get = [&](int i) {
+        if (i < turns)
+            fetch<S, memory::ROWS, 32>(a.q, row_of(a.q, b, h, row_at(i)), 0,
+                                       n.queries - row_at(i), a.dim, wide,
+                                       queries + i % FULL_STAGES * memory::ROWS_BYTES, lane);
+        copy_commit();
+    };
+    for (int i = 0; i < FULL_STAGES - 1; i++) get(i);
+    clear_state<S>(state, (int)threadIdx.x, FULL_THREADS);
+    __syncthreads();
+    take_state<S>(a, a.total + head * S::SUMS, state, mean);
+    product_publish();
+    __syncthreads();
+#pragma unroll 1
+    for (int i = 0; i < turns; i++) {
+        copy_wait<FULL_STAGES - 2>();
+        __syncwarp();
+        get(i + FULL_STAGES - 1);
+        char *rows_here = queries + i % FULL_STAGES * memory::ROWS_BYTES;
+        if (a.normalize) {
+            normalize_rows<S>(rows_here, memory::ROWS, tau, lane, 32);
+            __syncwarp();
+        }
+        orbit_queries<S> q[S::R];
+        float out[S::R][S::N8][4] = {};
+#pragma unroll
+        for (int r = 0; r < S::R; r++) q[r].take(rows_here + 16 * r * S::LD, lane);
+        read_state<S>(state, q, out, lane);
+#pragma unroll
+        for (int r = 0; r < S::R; r++)
+            write_rows<S>(a, n, h, row_at(i) + 16 * r, pairs, mean, out[r], lane);
+    }
+}
+
+/* ---- launches -------------------------------------------------------------------------------- */
+
+template <class S> static cudaError_t walk(const orbit_args &a, cudaStream_t stream)
+{
+    const int bytes = S::TEAMS * read_memory<S>::BYTES;
+    const cudaError_t e = cudaFuncSetAttribute((const void *)orbit_walk_kernel<S>,
+                                               cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+    if (e != cudaSuccess || !a.segments) return e;
+    orbit_walk_kernel<S><<<dim3((unsigned)((a.segments + S::TEAMS - 1) / S::TEAMS),
+                                (unsigned)(a.batch * a.kv_heads)),
+                           S::TEAMS * S::THREADS, bytes, stream>>>(a);
+    return cudaGetLastError();
+}
+
+template <class S> static cudaError_t full(const orbit_args &a, cudaStream_t stream)
+{
+    const int bytes = full_memory<S>::BYTES;
+    const cudaError_t e = cudaFuncSetAttribute((const void *)orbit_full_kernel<S>,
+                                               cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+    if (e != cudaSuccess) return e;
+    const int64_t most = a.length_q * a.heads * a.batch / 4096, each = 4 * full_memory<S>::ROWS;
+    int64_t rows = most < 128 ? 128 : most > 4096 ? 4096 : most;
+    rows = (rows + each - 1) / each * each;
+    const dim3 grid((unsigned)((a.length_q + rows - 1) / rows), (unsigned)a.heads,
+                    (unsigned)a.batch);
+    orbit_full_kernel<S><<<grid, FULL_THREADS, bytes, stream>>>(a, rows);
+    return cudaGetLastError();
+}
+
+template <class S> static cudaError_t run(const orbit_args &a, cudaStream_t stream)
+{
+    return a.causal ? walk<S>(a, stream) : full<S>(a, stream);
+}
+
+cudaError_t orbit_read_run(const orbit_args &a, cudaStream_t stream)
+{
+    switch (a.width) {
+    case 1:
+        return a.terms == 4 ? run<orbit_shape<1, 4>>(a, stream) : run<orbit_shape<1, 3>>(a, stream);
+    case 2:
+        return a.terms == 4 ? run<orbit_shape<2, 4>>(a, stream) : run<orbit_shape<2, 3>>(a, stream);
+    default:
+        return run<orbit_shape<4, 3>>(a, stream);
+    }
+}
+
+} // namespace lnt

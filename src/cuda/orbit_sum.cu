@@ -1,0 +1,140 @@
+/* cuda/orbit_sum.cu - what Taylor attention remembers of each segment of the keys, and before each,
+ * where the monomials are few (orbit.h):
+ *
+ *     sums [column][f] = sum over the segment's tokens of [v, 1]_column phi_f(k)
+ *
+ * straight from k and v in memory: reads each number once.  A team of warps walks its segment with
+ * the sums in accumulators; monomials are made in registers from the turned keys, one product of two
+ * bf16 each.  The scan adds in f32 in the order of the segments.  See docs/gpu.md */
+#include "cuda/orbit.cuh"
+
+namespace lnt
+{
+
+enum { ORBIT_STAGES = 3, ORBIT_AHEAD = 8 };
+
+template <class S> struct sum_memory {
+    static constexpr int VALUES = ORBIT_STAGES * S::ROWS_BYTES, TURNED = 2 * VALUES,
+                         BYTES = TURNED + S::TURNED_BYTES;
+};
+
+template <class S>
+__global__ void __launch_bounds__(S::TEAMS *S::THREADS, S::X == 1 ? 3 : 2)
+    orbit_sum_kernel(const __grid_constant__ orbit_args a)
+{
+    extern __shared__ __align__(128) char shared[];
+    const orbit_team<S> w;
+    char *keys = shared + w.number() * sum_memory<S>::BYTES;
+    char *values = keys + sum_memory<S>::VALUES, *turned = keys + sum_memory<S>::TURNED;
+    const int64_t segment = (int64_t)blockIdx.x * S::TEAMS + w.number(), head = blockIdx.y;
+    if (segment >= a.segments) return;
+    const orbit_sequence n(a, head);
+    const int64_t begin = segment * a.segment, end = min(begin + a.segment, n.keys);
+    const int chunks = end > begin ? (int)((end - begin + S::CHUNK - 1) / S::CHUNK) : 0;
+    const bool wide_k = is_wide(a.k, a.dim) && a.dim == S::D,
+               wide_v = is_wide(a.v, a.dim_value) && a.dim_value == S::D;
+    auto get = [&](int c) {
+        if (c < chunks) {
+            const int64_t token = begin + (int64_t)c * S::CHUNK, there = end - token;
+            const int at = c % ORBIT_STAGES * S::ROWS_BYTES;
+            fetch<S, S::CHUNK, S::THREADS>(a.k, row_of(a.k, n.b, n.kv, token), 0, there, a.dim,
+                                           wide_k, keys + at, w.id);
+            fetch<S, S::CHUNK, S::THREADS>(a.v, row_of(a.v, n.b, n.kv, token), 0, there,
+                                           a.dim_value, wide_v, values + at, w.id);
+        }
+        copy_commit();
+    };
+    for (int c = 0; c < ORBIT_STAGES - 1; c++) get(c);
+    orbit_state<S> s;
+    s.clear();
+#pragma unroll 1
+    for (int c = 0; c < chunks; c++) {
+        copy_wait<ORBIT_STAGES - 2>();
+        w.sync();
+        get(c + ORBIT_STAGES - 1);
+        const int at = c % ORBIT_STAGES * S::ROWS_BYTES;
+        const int there = (int)min(end - begin - (int64_t)c * S::CHUNK, (int64_t)S::CHUNK);
+        if (a.normalize) {
+            normalize_rows<S>(keys + at, there, 1.0f, w.id, S::THREADS);
+            w.sync();
+        }
+        turn_keys<S>(keys + at, turned, w);
+        w.sync();
+        s.add(turned, values + at, there, w);
+    }
+    s.store(a.sums + (head * a.segments + segment) * S::SUMS, w);
+}
+
+/* ---- the states before the segments ---------------------------------------------------------- */
+
+template <class S> __global__ void orbit_scan_kernel(const __grid_constant__ orbit_args a)
+{
+    const int e = (int)(blockIdx.x * blockDim.x + threadIdx.x);
+    if (e >= S::SUMS) return;
+    const int64_t head = blockIdx.y;
+    const int c = e / 8 % (S::D + 1), member = e / (8 * (S::D + 1)) * 8 + e % 8;
+    const int32_t place = a.place[member], row = place < 0 ? ~place : place;
+    const bool is_z = c == S::D, in = place != ORBIT_NONE && (is_z || c < a.dim_value);
+    float x = 0;
+    if (a.s_in && in)
+        x = is_z ? a.z_in[head * a.count + row] : a.s_in[(head * a.count + row) * a.dim_value + c];
+    float *at = a.sums + head * a.segments * S::SUMS + e;
+    for (int s = 0; s < a.segments; s += ORBIT_AHEAD) {
+        float sum[ORBIT_AHEAD];
+#pragma unroll
+        for (int i = 0; i < ORBIT_AHEAD; i++)
+            if (s + i < a.segments) sum[i] = at[(int64_t)(s + i) * S::SUMS];
+#pragma unroll
+        for (int i = 0; i < ORBIT_AHEAD; i++)
+            if (s + i < a.segments) {
+                if (a.causal) at[(int64_t)(s + i) * S::SUMS] = x;
+                x += sum[i];
+            }
+    }
+    a.total[head * S::SUMS + e] = x;
+    if (a.s_out && in && place >= 0)
+        *(is_z ? a.z_out + head * a.count + row
+               : a.s_out + (head * a.count + row) * a.dim_value + c) = x;
+}
+
+/* ---- launches -------------------------------------------------------------------------------- */
+
+template <class S> static cudaError_t run(const orbit_args &a, cudaStream_t stream)
+{
+    const int bytes = S::TEAMS * sum_memory<S>::BYTES;
+    const cudaError_t e = cudaFuncSetAttribute((const void *)orbit_sum_kernel<S>,
+                                               cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+    if (e != cudaSuccess) return e;
+    const unsigned heads = (unsigned)(a.batch * a.kv_heads);
+    if (a.segments > 0)
+        orbit_sum_kernel<S><<<dim3((unsigned)((a.segments + S::TEAMS - 1) / S::TEAMS), heads),
+                              S::TEAMS * S::THREADS, bytes, stream>>>(a);
+    orbit_scan_kernel<S><<<dim3((S::SUMS + 255) / 256, heads), 256, 0, stream>>>(a);
+    return cudaGetLastError();
+}
+
+/* f(shape) of the one that is asked for. */
+template <class F> static auto with_shape(int width, int terms, const F &f)
+{
+    const bool cubes = terms == 4;
+    if (width == 1) return cubes ? f(orbit_shape<1, 4>()) : f(orbit_shape<1, 3>());
+    if (width == 2) return cubes ? f(orbit_shape<2, 4>()) : f(orbit_shape<2, 3>());
+    return f(orbit_shape<4, 3, 4>());
+}
+
+cudaError_t orbit_sum_run(const orbit_args &a, cudaStream_t stream)
+{
+    return with_shape(a.width, a.terms, [&](auto s) { return run<decltype(s)>(a, stream); });
+}
+
+int64_t orbit_numbers(int width, int terms)
+{
+    return with_shape(width, terms, [](auto s) { return (int64_t)s.SUMS; });
+}
+
+bool orbit_is_alone(int width, int terms)
+{
+    return with_shape(width, terms, [](auto s) { return s.WARPS == 1; });
+}
+
+} // namespace lnt
