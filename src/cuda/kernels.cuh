@@ -150,6 +150,10 @@ struct linear_args {
     unsigned long long *nonpositive;
 };
 cudaError_t linear_run(const linear_args &a, cudaStream_t stream);
+/* In one pass over q, k and v: causal, without decay, d = m = W = 32 or 64, all rows there and wide,
+ * no heads that share.  Sequences and heads that run at a time; 0: the device cannot. */
+int linear_pass_clusters(int width);
+cudaError_t linear_pass_run(const linear_args &a, cudaStream_t stream);
 
 /* ---- step.cu --------------------------------------------------------------------------------- */
 

@@ -54,9 +54,9 @@ __device__ __forceinline__ void round_part(const orbit_args &a, orbit_state<S> &
                     s.each(k, b, w.lane, [&](int c, float x, float) { mean[c] = x * factor; });
                 continue;
             }
+            const int i = sixteen<S>(o, w.block + b), h = half<S>(o, w.block + b);
             s.each(k, b, w.lane, [&](int c, float x, float y) {
-                state[word_at<S>(sixteen<S>(o, w.block + b), c / 8, half<S>(o, w.block + b),
-                                 c % 8 * 4 + t)] = pack(x * factor, y * factor);
+                state[word_at<S>(i, c / 8, h, c % 8 * 4 + t)] = pack(x * factor, y * factor);
             });
         }
 }

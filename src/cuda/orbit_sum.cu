@@ -67,17 +67,31 @@ __global__ void __launch_bounds__(S::TEAMS *S::THREADS, S::X == 1 ? 3 : 2)
 
 /* ---- the states before the segments ---------------------------------------------------------- */
 
+/* Number e of the sums in the library's states: in z, or in s, or not at all. */
+template <class S> struct library_place {
+    int64_t at;
+    bool in, is_z, first; /* first: not there for the second time */
+    __device__ __forceinline__ library_place(const orbit_args &a, int64_t head, int e)
+    {
+        const int c = e / 8 % (S::D + 1), member = e / (8 * (S::D + 1)) * 8 + e % 8;
+        const int32_t place = a.place[member];
+        first = place >= 0, is_z = c == S::D;
+        in = place != ORBIT_NONE && (is_z || c < a.dim_value);
+        at = head * a.count + (first ? place : ~place);
+        if (!is_z) at = at * a.dim_value + c;
+    }
+};
+
 template <class S> __global__ void orbit_scan_kernel(const __grid_constant__ orbit_args a)
 {
     const int e = (int)(blockIdx.x * blockDim.x + threadIdx.x);
     if (e >= S::SUMS) return;
     const int64_t head = blockIdx.y;
-    const int c = e / 8 % (S::D + 1), member = e / (8 * (S::D + 1)) * 8 + e % 8;
-    const int32_t place = a.place[member], row = place < 0 ? ~place : place;
-    const bool is_z = c == S::D, in = place != ORBIT_NONE && (is_z || c < a.dim_value);
     float x = 0;
-    if (a.s_in && in)
-        x = is_z ? a.z_in[head * a.count + row] : a.s_in[(head * a.count + row) * a.dim_value + c];
+    if (a.s_in) {
+        const library_place<S> p(a, head, e);
+        if (p.in) x = p.is_z ? a.z_in[p.at] : a.s_in[p.at];
+    }
     float *at = a.sums + head * a.segments * S::SUMS + e;
     for (int s = 0; s < a.segments; s += ORBIT_AHEAD) {
         float sum[ORBIT_AHEAD];
@@ -92,9 +106,15 @@ template <class S> __global__ void orbit_scan_kernel(const __grid_constant__ orb
             }
     }
     a.total[head * S::SUMS + e] = x;
-    if (a.s_out && in && place >= 0)
-        *(is_z ? a.z_out + head * a.count + row
-               : a.s_out + (head * a.count + row) * a.dim_value + c) = x;
+}
+
+/* After the scan: the state that came in may be the one that goes out. */
+template <class S> __global__ void orbit_out_kernel(const __grid_constant__ orbit_args a)
+{
+    const int e = (int)(blockIdx.x * blockDim.x + threadIdx.x);
+    if (e >= S::SUMS) return;
+    const library_place<S> p(a, blockIdx.y, e);
+    if (p.in && p.first) (p.is_z ? a.z_out : a.s_out)[p.at] = a.total[(int64_t)blockIdx.y * S::SUMS + e];
 }
 
 /* ---- launches -------------------------------------------------------------------------------- */
@@ -109,7 +129,9 @@ template <class S> static cudaError_t run(const orbit_args &a, cudaStream_t stre
     if (a.segments > 0)
         orbit_sum_kernel<S><<<dim3((unsigned)((a.segments + S::TEAMS - 1) / S::TEAMS), heads),
                               S::TEAMS * S::THREADS, bytes, stream>>>(a);
-    orbit_scan_kernel<S><<<dim3((S::SUMS + 255) / 256, heads), 256, 0, stream>>>(a);
+    const dim3 grid((S::SUMS + 255) / 256, heads);
+    orbit_scan_kernel<S><<<grid, 256, 0, stream>>>(a);
+    if (a.s_out) orbit_out_kernel<S><<<grid, 256, 0, stream>>>(a);
     return cudaGetLastError();
 }
 

@@ -238,15 +238,30 @@ static cudaError_t upload_all(lnt_cuda_plan *plan)
     return e;
 }
 
-/* ---- create ---------------------------------------------------------------------------------- */
-
-/* "direct" or "state", as asked for by name. */
+/* "direct", "state" or "pass", as asked for by name. */
 static bool asks_for(const lnt_attn_desc *p, const char *name)
 {
     if (!p->algorithm) return false;
     const char *slash = strrchr(p->algorithm, '/');
     return strcmp(slash ? slash + 1 : p->algorithm, name) == 0;
 }
+
+/* Whether linear attention goes in one pass: where it can, and the clusters fill the machine. */
+static bool goes_in_one_pass(const lnt_cuda_plan *plan, bool asked)
+{
+    const lnt_attn_desc *p = &plan->p;
+    const int64_t heads = p->batch * p->kv_heads;
+    if (p->mechanism != LNT_LINEAR || !p->causal || p->decay || p->heads != p->kv_heads ||
+        p->dim != p->dim_value || p->dtype != LNT_BF16 || (p->dim != 32 && p->dim != 64) ||
+        plan->device->properties.major < 9)
+        return false;
+    const int64_t clusters = linear_pass_clusters(plan->width);
+    if (!clusters || asked) return clusters > 0;
+    const int64_t turns = (heads + clusters - 1) / clusters;
+    return p->length_k >= 8192 && 4 * heads >= 3 * turns * clusters;
+}
+
+/* ---- create ---------------------------------------------------------------------------------- */
 
 lnt_status plan_create(lnt_cuda_device *device, const lnt_attn_desc *desc, lnt_cuda_plan **out)
 {
@@ -271,12 +286,14 @@ lnt_status plan_create(lnt_cuda_device *device, const lnt_attn_desc *desc, lnt_c
     plan->by_state = plan->p.mechanism == LNT_TAYLOR && plan->p.terms <= 4 &&
                      !asks_for(&plan->p, "direct") &&
                      (asks_for(&plan->p, "state") || plan->p.state || !direct_is_cheaper(plan));
+    plan->one_pass = goes_in_one_pass(plan, asks_for(&plan->p, "pass"));
     cut(plan);
     if (plan->count)
         plan->splits = step_splits((int)(plan->p.batch * plan->p.kv_heads), plan->count,
                                    (int)plan->p.dim_value, device->properties.multiProcessorCount);
     lay_out(plan);
     plan->p.algorithm = plan->p.mechanism == LNT_SOFTMAX  ? "softmax/tiled"
+                        : plan->one_pass                  ? "linear/pass"
                         : plan->p.mechanism == LNT_LINEAR ? "linear/chunked"
                         : plan->by_state                  ? "taylor/state"
                                                           : "taylor/direct";
