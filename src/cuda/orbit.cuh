@@ -122,7 +122,7 @@ __device__ __forceinline__ void normalize_rows(char *rows, int count, float fact
                 sum = fmaf(high_of(two[k]), high_of(two[k]), sum);
             }
         }
-        const float by = factor / fmaxf(sqrtf(sum), 1e-12f);
+        const float by = factor * rsqrtf(fmaxf(sum, 1e-24f));
 #pragma unroll
         for (int i = 0; i < S::X; i++) {
             uint32_t two[4] = { x[i].x, x[i].y, x[i].z, x[i].w };

@@ -18,9 +18,11 @@ template <class S> struct read_memory {
                          BYTES = (MEAN + S::MEAN_BYTES + 127) / 128 * 128;
 };
 
+/* Whether rows of y go out as they are in the accumulators. */
 __device__ __forceinline__ bool writes_pairs(const orbit_args &a)
 {
-    return is_wide(a.out, a.dim_value) && a.dim_value == 8 * a.width;
+    return is_wide(a.out, a.dim_value) && a.dim_value == 8 * a.width && !a.output_norm &&
+           a.out.stride[2] < 1 << 24;
 }
 
 /* ---- causal ---------------------------------------------------------------------------------- */

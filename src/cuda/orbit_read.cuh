@@ -61,11 +61,38 @@ __device__ __forceinline__ void round_part(const orbit_args &a, orbit_state<S> &
         }
 }
 
+/* The same of one block and one warp, which has all four words of a sixteen. */
+template <class S>
+__device__ __forceinline__ void round_alone(const orbit_args &a, orbit_state<S> &s, uint32_t *state,
+                                            float *mean, int lane)
+{
+    constexpr orbits<S::D, S::terms> all = {};
+    if (lane % 4 == 0)
+        s.each(0, 0, lane, [&](int c, float x, float) { mean[c] = x * a.coefficient[0]; });
+#pragma unroll
+    for (int i = 0; i < S::K16; i++) {
+        uint32_t word[2][2] = {}; /* of orbits 2 i + 1 and 2 i + 2: values, z */
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            const int o = 2 * i + 1 + h < S::T ? 2 * i + 1 + h : 0;
+            if (o == 0) continue;
+            const float(&x)[4] = s.s[o][0][0];
+            const float factor = a.coefficient[all.list[o].degree] * (float)all.list[o].times;
+            word[h][0] = pack(x[0] * factor, x[1] * factor);
+            word[h][1] = pack(x[2] * factor, x[3] * factor);
+        }
+        *(uint4 *)(state + word_at<S>(i, 0, 0, lane)) =
+            make_uint4(word[0][0], word[1][0], word[0][1], word[1][1]);
+    }
+}
+
 template <class S>
 __device__ __forceinline__ void round_state(const orbit_args &a, orbit_state<S> &s, uint32_t *state,
                                             float *mean, const orbit_team<S> &w)
 {
-    if constexpr (S::PARTS == 1) {
+    if constexpr (S::X == 1) {
+        round_alone<S>(a, s, state, mean, w.lane);
+    } else if constexpr (S::PARTS == 1) {
         round_part<S, 0>(a, s, state, mean, w);
     } else {
         if (w.part == 0)
@@ -151,9 +178,14 @@ __device__ __forceinline__ void read_state(const uint32_t *state,
 #pragma unroll
         for (int i = 0; i < S::K16; i++) {
             uint2 b[S::N8];
+            if constexpr (S::X == 1) {
+                const uint4 all = *(const uint4 *)(state + word_at<S>(i, 0, 0, lane));
+                b[0] = make_uint2(all.x, all.y), b[1] = make_uint2(all.z, all.w);
+            } else {
 #pragma unroll
-            for (int n = 0; n < S::N8; n++)
-                b[n] = *(const uint2 *)(state + word_at<S>(i, n, 0, lane));
+                for (int n = 0; n < S::N8; n++)
+                    b[n] = *(const uint2 *)(state + word_at<S>(i, n, 0, lane));
+            }
 #pragma unroll
             for (int r = 0; r < S::R; r++) {
                 uint32_t x[4];
@@ -209,65 +241,111 @@ template <class S> __device__ __forceinline__ float orbit_weight(const orbit_arg
     return fmaf(fmaf(y, x, a.coefficient[1]), x, a.coefficient[0]);
 }
 
-/* out += w(q.k) [v, 1] over the keys of the chunk up to each query; tile[r]: which 16 of it the
- * queries r are.  tile[0] <= tile[R - 1]. */
+/* out += w(q.k) [v, 1] over 16 keys; last: they are the queries' own, each sees those up to it. */
+template <class S, bool last>
+__device__ __forceinline__ void weigh_keys(const orbit_args &a, const orbit_queries<S> &q,
+                                           const uint32_t (&k)[2][S::X],
+                                           const uint32_t (&v)[S::M16][4], float (&out)[S::N8][4],
+                                           int lane)
+{
+    const int g = lane / 4, t = lane % 4;
+    const uint32_t one = g == 0 ? 0x3f803f80u : 0;
+    float s[2][4] = {};
+#pragma unroll
+    for (int m = 0; m < 2; m++)
+        if constexpr (S::X == 1) {
+            mma8(s[m], q.x[0][0], q.x[1][0], k[m][0]);
+        } else {
+#pragma unroll
+            for (int p = 0; p < S::X; p += 2) {
+                const uint32_t x[4] = { q.x[0][8 * p], q.x[1][8 * p], q.x[0][8 * p + 8],
+                                        q.x[1][8 * p + 8] };
+                mma16(s[m], x, k[m][p], k[m][p + 1]);
+            }
+        }
+#pragma unroll
+    for (int m = 0; m < 2; m++)
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            s[m][e] = orbit_weight<S>(a, s[m][e]);
+            if (last && 8 * m + 2 * t + e % 2 > g + e / 2 * 8) s[m][e] = 0;
+        }
+    const uint32_t p[4] = { pack(s[0][0], s[0][1]), pack(s[0][2], s[0][3]),
+                            pack(s[1][0], s[1][1]), pack(s[1][2], s[1][3]) };
+#pragma unroll
+    for (int n = 0; n < S::X; n++) mma16(out[n], p, v[n / 2][n % 2], v[n / 2][n % 2 + 2]);
+    mma16(out[S::X], p, one, one);
+}
+
+/* Over the keys of the chunk up to each query; tile[r]: which 16 of it the queries r are, ascending.
+ */
 template <class S>
 __device__ __forceinline__ void read_keys(const orbit_args &a, const char *keys, const char *values,
                                           const orbit_queries<S> (&q)[S::R], const int (&tile)[S::R],
                                           float (&out)[S::R][S::N8][4], int lane)
 {
-    const int g = lane / 4, t = lane % 4;
-    const uint32_t one = g == 0 ? 0x3f803f80u : 0;
+    uint32_t k[2][S::X], v[S::M16][4];
 #pragma unroll 1
-    for (int block = 0; block <= tile[S::R - 1]; block++) {
-        uint32_t k[2][S::X], v[S::M16][4];
+    for (int block = 0; block < tile[0]; block++) {
         take_keys<S>(keys, 16 * block, lane, k);
         take_values<S>(values, 16 * block, lane, v);
 #pragma unroll
-        for (int r = 0; r < S::R; r++) {
-            if (block > tile[r]) continue;
-            float s[2][4] = {};
+        for (int r = 0; r < S::R; r++) weigh_keys<S, false>(a, q[r], k, v, out[r], lane);
+    }
 #pragma unroll
-            for (int m = 0; m < 2; m++)
-                if constexpr (S::X == 1) {
-                    mma8(s[m], q[r].x[0][0], q[r].x[1][0], k[m][0]);
-                } else {
+    for (int r = 0; r < S::R; r++) { /* tile[r] = tile[0] + r where R > 1 */
+        take_keys<S>(keys, 16 * tile[r], lane, k);
+        take_values<S>(values, 16 * tile[r], lane, v);
+        weigh_keys<S, true>(a, q[r], k, v, out[r], lane);
 #pragma unroll
-                    for (int p = 0; p < S::X; p += 2) {
-                        const uint32_t x[4] = { q[r].x[0][8 * p], q[r].x[1][8 * p],
-                                                q[r].x[0][8 * p + 8], q[r].x[1][8 * p + 8] };
-                        mma16(s[m], x, k[m][p], k[m][p + 1]);
-                    }
-                }
-#pragma unroll
-            for (int m = 0; m < 2; m++)
-#pragma unroll
-                for (int e = 0; e < 4; e++) s[m][e] = orbit_weight<S>(a, s[m][e]);
-            if (block == tile[r])
-#pragma unroll
-                for (int m = 0; m < 2; m++)
-#pragma unroll
-                    for (int e = 0; e < 4; e++)
-                        if (8 * m + 2 * t + e % 2 > g + e / 2 * 8) s[m][e] = 0;
-            const uint32_t p[4] = { pack(s[0][0], s[0][1]), pack(s[0][2], s[0][3]),
-                                    pack(s[1][0], s[1][1]), pack(s[1][2], s[1][3]) };
-#pragma unroll
-            for (int n = 0; n < S::X; n++)
-                mma16(out[r][n], p, v[n / 2][n % 2], v[n / 2][n % 2 + 2]);
-            mma16(out[r][S::X], p, one, one);
-        }
+        for (int after = r + 1; after < S::R; after++)
+            weigh_keys<S, false>(a, q[after], k, v, out[after], lane);
     }
 }
 
 /* ---- rows out -------------------------------------------------------------------------------- */
 
-/* 16 rows from query i on, which may be before the first or past the last. */
+__device__ __forceinline__ float reciprocal(float x)
+{
+    return x != 0 ? __fdividef(1.0f, x) : 0.0f;
+}
+
+/* 16 rows, all of them there, by pairs of columns. */
+template <class S>
+__device__ __forceinline__ void write_plainly(const orbit_args &a, uint32_t *to, int stride,
+                                              const float *mean, const float (&out)[S::N8][4],
+                                              int lane)
+{
+    const float count = mean[S::D];
+#pragma unroll
+    for (int u = 0; u < 2; u++) {
+        const float den = __shfl_sync(~0u, out[S::X][2 * u], lane & ~3) + count;
+        const float factor = reciprocal(den);
+        if (!(den > 0) && lane % 4 == 0) atomicAdd(a.nonpositive, 1ull);
+#pragma unroll
+        for (int c = 0; c < S::X; c++) {
+            const float2 m = *(const float2 *)(mean + 8 * c + lane % 4 * 2);
+            to[u * 4 * stride + 4 * c] = pack((out[c][2 * u] + m.x) * factor,
+                                              (out[c][2 * u + 1] + m.y) * factor);
+        }
+    }
+}
+
+/* 16 rows from query `first` on, which may be before the first or past the last. */
 template <class S>
 __device__ __forceinline__ void write_rows(const orbit_args &a, const orbit_sequence &n, int64_t h,
                                            int64_t first, bool pairs, const float *mean,
                                            const float (&out)[S::N8][4], int lane)
 {
     const int t = lane % 4;
+    if (pairs && first >= 0 && first + 16 <= n.queries) {
+        const int stride = (int)a.out.stride[2]; /* 8 rows are 4 strides of words */
+        write_plainly<S>(a,
+                         (uint32_t *)((__nv_bfloat16 *)a.out.data + row_of(a.out, n.b, h, first)) +
+                             lane / 4 * (stride / 2) + t,
+                         stride, mean, out, lane);
+        return;
+    }
 #pragma unroll
     for (int u = 0; u < 2; u++) {
         const int64_t i = first + lane / 4 + 8 * u;
@@ -275,7 +353,7 @@ __device__ __forceinline__ void write_rows(const orbit_args &a, const orbit_sequ
             __shfl_sync(~0u, out[S::X][2 * u], lane & ~3) + mean[S::D]; /* lane 0 of the quad */
         const int64_t seen = a.causal ? min(n.keys, i + n.past + 1) : n.keys;
         const bool in = i >= 0 && i < n.queries && seen > 0;
-        float factor = in && den != 0 ? 1.0f / den : 0.0f;
+        float factor = in ? reciprocal(den) : 0.0f;
         if (in && a.output_norm) factor *= sqrtf((float)seen / (float)a.dim);
         if (in && t == 0 && !(den > 0)) atomicAdd(a.nonpositive, 1ull);
         if (i < 0 || i >= a.length_q) continue;
@@ -286,12 +364,8 @@ __device__ __forceinline__ void write_rows(const orbit_args &a, const orbit_sequ
             const float y0 = (out[c][2 * u] + mean[column]) * factor,
                         y1 = (out[c][2 * u + 1] + mean[column + 1]) * factor;
             const int64_t at = row + column * a.out.stride[3];
-            if (pairs) {
-                *(uint32_t *)((__nv_bfloat16 *)a.out.data + at) = pack(y0, y1);
-            } else {
-                if (column < a.dim_value) store(a.out, at, y0);
-                if (column + 1 < a.dim_value) store(a.out, at + a.out.stride[3], y1);
-            }
+            if (column < a.dim_value) store(a.out, at, y0);
+            if (column + 1 < a.dim_value) store(a.out, at + a.out.stride[3], y1);
         }
     }
 }
