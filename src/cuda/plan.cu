@@ -195,7 +195,9 @@ static cudaError_t upload_taylor(lnt_cuda_plan *plan)
 {
     const lnt_attn_desc *p = &plan->p;
     cudaError_t e = cudaSuccess;
-    plan->orbits = orbit_width((int)p->dim, (int)p->dim_value, (int)p->terms);
+    /* The backward pass needs the states of basis.h. */
+    if (!p->backward)
+        plan->orbits = orbit_width((int)p->dim, (int)p->dim_value, (int)p->terms);
     if (plan->orbits) {
         const std::vector<int32_t> place =
             orbit_places(plan->orbits, (int)p->dim, (int)p->terms);
