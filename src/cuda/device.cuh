@@ -85,6 +85,24 @@ __device__ __forceinline__ uint32_t multiply(uint32_t a, uint32_t b)
     return *(const uint32_t *)&c;
 }
 
+__device__ __forceinline__ uint32_t add_pairs(uint32_t a, uint32_t b)
+{
+    const __nv_bfloat162 c = __hadd2(*(const __nv_bfloat162 *)&a, *(const __nv_bfloat162 *)&b);
+    return *(const uint32_t *)&c;
+}
+
+__device__ __forceinline__ uint32_t less_of_pairs(uint32_t a, uint32_t b)
+{
+    const __nv_bfloat162 c = __hmin2(*(const __nv_bfloat162 *)&a, *(const __nv_bfloat162 *)&b);
+    return *(const uint32_t *)&c;
+}
+
+__device__ __forceinline__ uint32_t more_of_pairs(uint32_t a, uint32_t b)
+{
+    const __nv_bfloat162 c = __hmax2(*(const __nv_bfloat162 *)&a, *(const __nv_bfloat162 *)&b);
+    return *(const uint32_t *)&c;
+}
+
 /* ---- tensor cores ---------------------------------------------------------------------------- */
 
 __device__ __forceinline__ void mma16(float c[4], const uint32_t a[4], uint32_t b0, uint32_t b1)

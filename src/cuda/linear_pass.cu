@@ -57,7 +57,7 @@ __device__ __forceinline__ void cluster_store(uint32_t at, float4 x)
                  : "memory");
 }
 
-/* 16 bytes, or zeros. */
+/* 16 bytes; or zeros, and nothing is read. */
 __device__ __forceinline__ void copy16_or_clear(uint32_t to, const void *from, bool there)
 {
     const int bytes = there ? 16 : 0;
@@ -65,20 +65,34 @@ __device__ __forceinline__ void copy16_or_clear(uint32_t to, const void *from, b
                  : "memory");
 }
 
-/* 128 rows, of which `there` are. */
-template <int X>
-__device__ __forceinline__ void fetch_rows(const view &x, int64_t row0, int64_t there,
-                                           __nv_bfloat16 *to)
-{
-    constexpr int LD = pass_shape<X>::LD, STEP = PASS_THREADS / X;
-    const int column = (int)threadIdx.x % X * 8, row = (int)threadIdx.x / X;
-    const __nv_bfloat16 *from = (const __nv_bfloat16 *)x.data + row0 + row * x.stride[2] + column;
-    const uint32_t at = shared_address(to + row * LD + column);
+/* This thread's pieces of 128 rows of x, one tensor and head. */
+template <int X> struct pass_rows {
+    static constexpr int LD = pass_shape<X>::LD, STEP = PASS_THREADS / X;
+    const __nv_bfloat16 *from; /* of token 0 */
+    int64_t stride;
+    __device__ __forceinline__ pass_rows(const view &x, int64_t b, int64_t h)
+    {
+        stride = x.stride[2];
+        from = (const __nv_bfloat16 *)x.data + row_of(x, b, h, (int)threadIdx.x / X) +
+               (int)threadIdx.x % X * 8;
+    }
+    /* Rows from `token` on, of which `there` are. */
+    __device__ __forceinline__ void fetch(int64_t token, int there, __nv_bfloat16 *to) const
+    {
+        const int row = (int)threadIdx.x / X;
+        const uint32_t at = shared_address(to + row * LD + (int)threadIdx.x % X * 8);
+        const __nv_bfloat16 *x = from + token * stride;
+        if (there == PASS_TOKENS) {
 #pragma unroll
-    for (int i = 0; i < PASS_TOKENS; i += STEP)
-        copy16_or_clear(at + i * LD * 2, row + i < there ? from + i * x.stride[2] : x.data,
-                        row + i < there);
-}
+            for (int i = 0; i < PASS_TOKENS; i += STEP, x += STEP * stride)
+                copy16(at + i * LD * 2, x);
+        } else {
+#pragma unroll
+            for (int i = 0; i < PASS_TOKENS; i += STEP, x += STEP * stride)
+                copy16_or_clear(at + i * LD * 2, x, row + i < there);
+        }
+    }
+};
 
 /* ---- S --------------------------------------------------------------------------------------- */
 
@@ -96,6 +110,14 @@ template <int X, int map> __device__ __forceinline__ void map_keys(__nv_bfloat16
                                        map_two<map>(x.w))
                           : make_uint4(0, 0, 0, 0);
     }
+}
+
+/* As matrices_at, ordered columns first: so the pairs a product takes lie side by side. */
+template <int LD>
+__device__ __forceinline__ uint32_t matrices_across(const __nv_bfloat16 *x, int row, int column,
+                                                    int lane)
+{
+    return shared_address(x + (row + lane % 8 + lane / 16 * 8) * LD + column + lane / 8 % 2 * 8);
 }
 
 /* The fragments of S that a warp makes: tile NT is z, of the first warps over columns. */
@@ -127,9 +149,8 @@ __device__ __forceinline__ void sum_tokens(const __nv_bfloat16 *keys, const __nv
     const uint32_t one = p.lane / 4 == 0 ? 0x3f803f80u : 0;
 #pragma unroll
     for (int k = 0; k < PASS_TOKENS; k += 16) {
-        uint32_t x[4], b[NT][2];
-        load_matrices_transposed(x, matrices_at<LD>(keys, k, p.wr * 16, p.lane));
-        const uint32_t a[4] = { x[0], x[2], x[1], x[3] };
+        uint32_t a[4], b[NT][2];
+        load_matrices_transposed(a, matrices_across<LD>(keys, k, p.wr * 16, p.lane));
 #pragma unroll
         for (int c = 0; c < NT; c += 2) {
             const int n = p.column8(c);
@@ -204,9 +225,9 @@ __device__ __forceinline__ void answer_keys(const uint32_t (&a)[X / 2][4],
 #pragma unroll
             for (int c = 0; c < 2; c++) {
                 uint32_t b[4];
-                load_matrices(b, matrices_at<LD>(keys, key + 16 * c, 16 * k, lane));
-                mma16(w[2 * c], a[k], b[0], b[2]);
-                mma16(w[2 * c + 1], a[k], b[1], b[3]);
+                load_matrices(b, matrices_across<LD>(keys, key + 16 * c, 16 * k, lane));
+                mma16(w[2 * c], a[k], b[0], b[1]);
+                mma16(w[2 * c + 1], a[k], b[2], b[3]);
             }
         if (key + 31 > warp * 16)
 #pragma unroll
@@ -317,6 +338,7 @@ __global__ void __launch_bounds__(PASS_THREADS, X == 8 ? 1 : 2)
     const int64_t head = blockIdx.y, b = head / a.kv_heads, h = head % a.kv_heads;
     const int steps = (int)((a.length_k + PASS_RANKS * PASS_TOKENS - 1) / (PASS_RANKS * PASS_TOKENS));
     const pass_place<X> place;
+    const pass_rows<X> rows_q(a.q, b, h), rows_k(a.k, b, h), rows_v(a.v, b, h);
 
     auto token = [&](int s) { return ((int64_t)s * PASS_RANKS + rank) * PASS_TOKENS; };
     auto there = [&](int s) {
@@ -325,9 +347,9 @@ __global__ void __launch_bounds__(PASS_THREADS, X == 8 ? 1 : 2)
     auto get = [&](int s) {
         if (s < steps) {
             const int at = s % PASS_STAGES * shape::TILE, n = there(s);
-            fetch_rows<X>(a.k, row_of(a.k, b, h, token(s)), n, keys + at);
-            fetch_rows<X>(a.v, row_of(a.v, b, h, token(s)), n, values + at);
-            fetch_rows<X>(a.q, row_of(a.q, b, h, token(s)), n, queries + at);
+            rows_k.fetch(token(s), n, keys + at);
+            rows_v.fetch(token(s), n, values + at);
+            rows_q.fetch(token(s), n, queries + at);
         }
         copy_commit();
     };

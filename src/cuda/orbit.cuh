@@ -180,12 +180,6 @@ __device__ __forceinline__ void take_values(const char *values, int token, int l
 
 /* ---- the state ------------------------------------------------------------------------------- */
 
-__device__ __forceinline__ uint32_t add_pairs(uint32_t a, uint32_t b)
-{
-    const __nv_bfloat162 c = __hadd2(*(const __nv_bfloat162 *)&a, *(const __nv_bfloat162 *)&b);
-    return *(const uint32_t *)&c;
-}
-
 /* S of this warp's monomials.  With one block of columns the ones are row 8 of the A operand; with
  * more they have accumulators of their own, one row an orbit and block. */
 template <class S> struct orbit_state {
