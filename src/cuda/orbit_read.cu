@@ -157,7 +157,7 @@ __global__ void __launch_bounds__(S::TEAMS *S::THREADS, S::WARPS == 8 ? 1 : 2)
 enum { FULL_STAGES = 3, FULL_WARPS = 4, FULL_THREADS = 128 };
 
 template <class S> struct full_memory {
-    static constexpr int ROWS = 16 * S::R, ROWS_BYTES = ROWS * S::LD;
+    static constexpr int R = S::WARPS == 1 ? 2 : 1, ROWS = 16 * R, ROWS_BYTES = ROWS * S::LD;
     static constexpr int STATE = FULL_WARPS * FULL_STAGES * ROWS_BYTES,
                          MEAN = STATE + S::STATE_BYTES, BYTES = MEAN + S::MEAN_BYTES;
 };
@@ -203,13 +203,13 @@ __global__ void __launch_bounds__(FULL_THREADS, S::X == 4 ? 3 : 4)
             normalize_rows<S>(rows_here, memory::ROWS, tau, lane, 32);
             __syncwarp();
         }
-        orbit_queries<S> q[S::R];
-        float out[S::R][S::N8][4] = {};
+        orbit_queries<S> q[memory::R];
+        float out[memory::R][S::N8][4] = {};
 #pragma unroll
-        for (int r = 0; r < S::R; r++) q[r].take(rows_here + 16 * r * S::LD, lane);
+        for (int r = 0; r < memory::R; r++) q[r].take(rows_here + 16 * r * S::LD, lane);
         read_state<S>(state, q, out, lane);
 #pragma unroll
-        for (int r = 0; r < S::R; r++)
+        for (int r = 0; r < memory::R; r++)
             write_rows<S>(a, n, h, row_at(i) + 16 * r, pairs, mean, out[r], lane);
     }
 }

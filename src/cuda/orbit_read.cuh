@@ -168,11 +168,10 @@ template <class S> struct orbit_queries {
     }
 };
 
-/* out += phi(q) x state. */
-template <class S>
-__device__ __forceinline__ void read_state(const uint32_t *state,
-                                           const orbit_queries<S> (&q)[S::R],
-                                           float (&out)[S::R][S::N8][4], int lane)
+/* out += phi(q) x state, of 16 R queries. */
+template <class S, int R>
+__device__ __forceinline__ void read_state(const uint32_t *state, const orbit_queries<S> (&q)[R],
+                                           float (&out)[R][S::N8][4], int lane)
 {
     if constexpr (!S::TOGETHER) {
 #pragma unroll
@@ -187,7 +186,7 @@ __device__ __forceinline__ void read_state(const uint32_t *state,
                     b[n] = *(const uint2 *)(state + word_at<S>(i, n, 0, lane));
             }
 #pragma unroll
-            for (int r = 0; r < S::R; r++) {
+            for (int r = 0; r < R; r++) {
                 uint32_t x[4];
                 q[r].features(i, x);
 #pragma unroll
@@ -199,12 +198,12 @@ __device__ __forceinline__ void read_state(const uint32_t *state,
         operand_pin(b);
 #pragma unroll
         for (int i = 0; i < S::K16; i++) {
-            uint32_t x[S::R][4];
+            uint32_t x[R][4];
 #pragma unroll
-            for (int r = 0; r < S::R; r++) q[r].features(i, x[r]);
+            for (int r = 0; r < R; r++) q[r].features(i, x[r]);
             product_begin();
 #pragma unroll
-            for (int r = 0; r < S::R; r++)
+            for (int r = 0; r < R; r++)
                 product<S::N8>(out[r], x[r], operand_plus(b, i * S::N8 * 256));
             product_commit();
             product_wait<1>();
@@ -279,10 +278,10 @@ __device__ __forceinline__ void weigh_keys(const orbit_args &a, const orbit_quer
 
 /* Over the keys of the chunk up to each query; tile[r]: which 16 of it the queries r are, ascending.
  */
-template <class S>
+template <class S, int R>
 __device__ __forceinline__ void read_keys(const orbit_args &a, const char *keys, const char *values,
-                                          const orbit_queries<S> (&q)[S::R], const int (&tile)[S::R],
-                                          float (&out)[S::R][S::N8][4], int lane)
+                                          const orbit_queries<S> (&q)[R], const int (&tile)[R],
+                                          float (&out)[R][S::N8][4], int lane)
 {
     uint32_t k[2][S::X], v[S::M16][4];
 #pragma unroll 1
@@ -290,15 +289,15 @@ __device__ __forceinline__ void read_keys(const orbit_args &a, const char *keys,
         take_keys<S>(keys, 16 * block, lane, k);
         take_values<S>(values, 16 * block, lane, v);
 #pragma unroll
-        for (int r = 0; r < S::R; r++) weigh_keys<S, false>(a, q[r], k, v, out[r], lane);
+        for (int r = 0; r < R; r++) weigh_keys<S, false>(a, q[r], k, v, out[r], lane);
     }
 #pragma unroll
-    for (int r = 0; r < S::R; r++) { /* tile[r] = tile[0] + r where R > 1 */
+    for (int r = 0; r < R; r++) { /* tile[r] = tile[0] + r where R > 1 */
         take_keys<S>(keys, 16 * tile[r], lane, k);
         take_values<S>(values, 16 * tile[r], lane, v);
         weigh_keys<S, true>(a, q[r], k, v, out[r], lane);
 #pragma unroll
-        for (int after = r + 1; after < S::R; after++)
+        for (int after = r + 1; after < R; after++)
             weigh_keys<S, false>(a, q[after], k, v, out[after], lane);
     }
 }
