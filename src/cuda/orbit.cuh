@@ -181,7 +181,8 @@ __device__ __forceinline__ void take_values(const char *values, int token, int l
 /* ---- the state ------------------------------------------------------------------------------- */
 
 /* S of this warp's monomials.  With one block of columns the ones are row 8 of the A operand; with
- * more they have accumulators of their own, one row an orbit and block. */
+ * more z has accumulators of its own: there the monomials are A, those of two tiles (an orbit and
+ * block each) its rows, and each pair of tiles has a column. */
 template <class S> struct orbit_state {
     float s[S::OWN][S::BLOCKS][S::M16][4];
     float z[S::Z16][4];
@@ -200,10 +201,11 @@ template <class S> struct orbit_state {
         for (int k = 0; k < S::Z16; k++) z[k][0] = z[k][1] = z[k][2] = z[k][3] = 0;
     }
 
-    /* Calls f(column, number) for each pair of numbers of this lane in orbit o, block b. */
+    /* f(column, x, y): the numbers of this lane in orbit o, block b, members 2 t and 2 t + 1; z is
+     * among them only where there is one block of columns. */
     template <class F> __device__ __forceinline__ void each(int o, int b, int lane, const F &f)
     {
-        const int g = lane / 4, row = o * S::BLOCKS + b;
+        const int g = lane / 4;
 #pragma unroll
         for (int r = 0; r < S::M16; r++) {
             f(16 * r + g, s[o][b][r][0], s[o][b][r][1]);
@@ -212,8 +214,12 @@ template <class S> struct orbit_state {
             else if (g == 0)
                 f(8, s[o][b][r][2], s[o][b][r][3]);
         }
-        if (S::X > 1 && g == row % 8)
-            f(8 * S::X, z[row / 16][row % 16 / 8 * 2], z[row / 16][row % 16 / 8 * 2 + 1]);
+    }
+    /* f(x): z of member g, where this lane has it. */
+    template <class F> __device__ __forceinline__ void each_z(int o, int b, int lane, const F &f)
+    {
+        const int tile = o * S::BLOCKS + b, column = tile / 2 % 8;
+        if (S::X > 1 && lane % 4 == column / 2) f(z[tile / 16][tile % 2 * 2 + column % 2]);
     }
     __device__ __forceinline__ void load(const float *from, const orbit_team<S> &w)
     {
@@ -229,6 +235,7 @@ template <class S> struct orbit_state {
                     const float2 two = *(const float2 *)(at + column * 8 + w.lane % 4 * 2);
                     x = two.x, y = two.y;
                 });
+                each_z(o, b, w.lane, [&](float &x) { x = at[S::D * 8 + w.lane / 4]; });
             }
     }
     __device__ __forceinline__ void store(float *to, const orbit_team<S> &w)
@@ -243,13 +250,12 @@ template <class S> struct orbit_state {
                 each(o, b, w.lane, [&](int column, float x, float y) {
                     *(float2 *)(at + column * 8 + w.lane % 4 * 2) = make_float2(x, y);
                 });
+                each_z(o, b, w.lane, [&](float x) { at[S::D * 8 + w.lane / 4] = x; });
             }
     }
 
     /* Orbit o of block b, for 16 tokens: B of the products. */
-    template <int PART>
-    static __device__ __forceinline__ void feature(const uint2 (&x)[S::D], int o, int b,
-                                                   uint2 &f)
+    static __device__ __forceinline__ void feature(const uint2 (&x)[S::D], int o, int b, uint2 &f)
     {
         constexpr orbits<S::D, S::terms> all = {};
         const orbit w = all.list[o < S::T ? o : 0];
@@ -276,22 +282,26 @@ template <class S> struct orbit_state {
 #pragma unroll
         for (int i = 0; i < S::D; i++)
             x[i] = *(const uint2 *)(turned + (lane / 4 + i) * 32 + lane % 4 * 8);
+        constexpr int LEFT = S::T - PART * S::OWN,
+                      TILES = (LEFT < S::OWN ? LEFT : S::OWN) * S::BLOCKS;
+        uint32_t even = 0; /* the tokens of the tile before, two and two together */
 #pragma unroll
-        for (int o = 0; o < S::OWN; o++)
+        for (int tile = 0; tile < TILES; tile++) {
+            const int o = tile / S::BLOCKS, b = tile % S::BLOCKS;
+            uint2 f;
+            feature(x, PART * S::OWN + o, b, f);
 #pragma unroll
-            for (int b = 0; b < S::BLOCKS; b++) {
-                if (PART * S::OWN + o >= S::T) continue;
-                uint2 f;
-                feature<PART>(x, PART * S::OWN + o, b, f);
-#pragma unroll
-                for (int r = 0; r < S::M16; r++) mma16(s[o][b][r], v[r], f.x, f.y);
-                if (S::X > 1) {
-                    const int row = o * S::BLOCKS + b;
-                    const uint32_t one = lane / 4 == row % 8 ? 0x3f803f80u : 0;
-                    mma8(z[row / 16], row % 16 < 8 ? one : 0, row % 16 < 8 ? 0 : one,
-                         add_pairs(f.x, f.y));
-                }
-            }
+            for (int r = 0; r < S::M16; r++) mma16(s[o][b][r], v[r], f.x, f.y);
+            if (S::X == 1) continue;
+            const uint32_t both = add_pairs(f.x, f.y);
+            const uint32_t one = lane / 4 == tile / 2 % 8 ? 0x3f803f80u : 0;
+            if (tile % 2)
+                mma8(z[tile / 16], even, both, one);
+            else if (tile + 1 == TILES)
+                mma8(z[tile / 16], both, 0, one);
+            else
+                even = both;
+        }
     }
     template <int PART>
     __device__ __forceinline__ void add_part(const char *turned, const char *values, int there,
@@ -304,13 +314,12 @@ template <class S> struct orbit_state {
             add16<PART>(turned + k / 16 * 2 * S::D * 32 + w.block * 8 * 32, v, w.lane);
         }
         /* Rows past the end are 0, and so is all but degree 0 of them. */
-        if (PART == 0 && there % 16 && w.lane / 4 < S::BLOCKS) {
-            const float less = (float)(16 - there % 16);
-            if (S::X == 1)
-                s[0][0][0][2] -= less, s[0][0][0][3] -= less;
-            else
-                z[0][0] -= less, z[0][1] -= less;
-        }
+        const float less = (float)((16 - there % 16) % 16);
+        if (PART == 0 && S::X == 1 && w.lane / 4 == 0)
+            s[0][0][0][2] -= less, s[0][0][0][3] -= less;
+#pragma unroll
+        for (int b = 0; b < S::BLOCKS && PART == 0; b++)
+            each_z(0, b, w.lane, [&](float &x) { x -= less; });
     }
     /* += `there` tokens of a chunk. */
     __device__ __forceinline__ void add(const char *turned, const char *values, int there,

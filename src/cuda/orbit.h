@@ -9,7 +9,7 @@
  * A lane that holds x turned by its own number makes one member of every orbit with the registers
  * it has, and all members share one coefficient.  Orbits {0, d/2} come round twice: both members
  * count one half.  Degree 0 is an orbit too, all of its members the same: the first counts.
- * Numbers multiplied over the minimal basis: 1.07 at d = 8, 1.02 at 16 (P = 4), 1.03 at 32
+ * Numbers multiplied over the minimal basis: 1.07 at d = 8, 1.02 at 16 (P = 4), 1.08 at 32
  * (P = 3). */
 #ifndef LNT_CUDA_ORBIT_H
 #define LNT_CUDA_ORBIT_H

@@ -40,7 +40,7 @@ __device__ __forceinline__ void round_part(const orbit_args &a, orbit_state<S> &
                                            float *mean, const orbit_team<S> &w)
 {
     constexpr orbits<S::D, S::terms> all = {};
-    const int t = w.lane % 4;
+    const int g = w.lane / 4, t = w.lane % 4;
 #pragma unroll
     for (int k = 0; k < S::OWN; k++)
 #pragma unroll
@@ -52,11 +52,17 @@ __device__ __forceinline__ void round_part(const orbit_args &a, orbit_state<S> &
             if (o == 0) {
                 if (t == 0 && w.block + b == 0)
                     s.each(k, b, w.lane, [&](int c, float x, float) { mean[c] = x * factor; });
+                if (w.lane / 4 == 0 && w.block + b == 0)
+                    s.each_z(k, b, w.lane, [&](float x) { mean[S::D] = x * factor; });
                 continue;
             }
             const int i = sixteen<S>(o, w.block + b), h = half<S>(o, w.block + b);
             s.each(k, b, w.lane, [&](int c, float x, float y) {
                 state[word_at<S>(i, c / 8, h, c % 8 * 4 + t)] = pack(x * factor, y * factor);
+            });
+            s.each_z(k, b, w.lane, [&](float x) {
+                ((__nv_bfloat16 *)(state + word_at<S>(i, S::X, h, g / 2)))[g % 2] =
+                    __float2bfloat16_rn(x * factor);
             });
         }
 }
