@@ -49,7 +49,10 @@ template <class S> struct orbit_team {
         id = (int)threadIdx.x % S::THREADS, lane = id % 32, warp = id / 32;
         block = S::WARPS == 1 ? 0 : warp % S::X, part = S::WARPS == 1 ? 0 : warp / S::X;
     }
-    __device__ __forceinline__ int number() const { return (int)threadIdx.x / S::THREADS; }
+    __device__ __forceinline__ int number() const
+    {
+        return S::TEAMS == 1 ? 0 : (int)threadIdx.x / S::THREADS;
+    }
     __device__ __forceinline__ void sync() const
     {
         if (S::WARPS == 1)

@@ -200,8 +200,7 @@ __device__ __forceinline__ void read_state(const uint32_t *state, const orbit_qu
             }
         }
     } else {
-        operand b = operand_at((const char *)state, 128, 256);
-        operand_pin(b);
+        const operand b = operand_at((const char *)state, 128, 256);
 #pragma unroll
         for (int i = 0; i < S::K16; i++) {
             uint32_t x[R][4];
