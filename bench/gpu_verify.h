@@ -228,7 +228,9 @@ static void verify_orbits()
             snprintf(name, sizeof name, "taylor d %d, %d tokens", (int)d, (int)n);
             verify_forward(name, p, n % 2);
         }
-    const int64_t widths[][2] = { { 5, 7 }, { 8, 6 }, { 13, 16 }, { 16, 9 }, { 27, 32 }, { 24, 12 } };
+    const int64_t widths[][2] = {
+        { 5, 7 }, { 8, 6 }, { 13, 16 }, { 16, 9 }, { 27, 32 }, { 24, 12 }
+    };
     for (const auto &w : widths) {
         lnt_attn_desc p = describe(LNT_TAYLOR, 6, w[0], 777);
         p.dim_value = w[1], p.kv_heads = 2, p.batch = 2, p.terms = w[0] > 16 ? 3 : 4;

@@ -117,7 +117,8 @@ struct orbit_args {
     const float *temperature; /* [H] on the device, or NULL */
     int64_t segment;          /* tokens, a multiple of 128 */
     int segments;             /* of the keys */
-    float *sums;  /* [B K][segments][orbit][block][column of (v, 1)][8]; then the state before each */
+    float
+        *sums; /* [B K][segments][orbit][block][column of (v, 1)][8]; then the state before each */
     float *total; /* [B K][...]: after the last */
     const int32_t *place;
     int64_t count;
@@ -150,8 +151,8 @@ struct linear_args {
     unsigned long long *nonpositive;
 };
 cudaError_t linear_run(const linear_args &a, cudaStream_t stream);
-/* In one pass over q, k and v: causal, without decay, d = m = W = 32 or 64, all rows there and wide,
- * no heads that share.  Sequences and heads that run at a time; 0: the device cannot. */
+/* In one pass over q, k and v: causal, without decay, d = m = W = 32 or 64, all rows there and
+ * wide, no heads that share.  Sequences and heads that run at a time; 0: the device cannot. */
 int linear_pass_clusters(int width);
 cudaError_t linear_pass_run(const linear_args &a, cudaStream_t stream);
 

@@ -48,7 +48,8 @@ template <int map> __device__ __forceinline__ uint32_t map_two(uint32_t two)
 {
     if (map == LNT_MAP_ELU1) { /* max(x, 0) + min(e^x, 1): of the sum one is 0 or 1, so exact */
         const float log2e = 1.44269504f;
-        const uint32_t e = pack(power_of_two(low_of(two) * log2e), power_of_two(high_of(two) * log2e));
+        const uint32_t e =
+            pack(power_of_two(low_of(two) * log2e), power_of_two(high_of(two) * log2e));
         return add_pairs(more_of_pairs(two, 0), less_of_pairs(e, 0x3f803f80u));
     }
     return pack(linear_map<map>(low_of(two)), linear_map<map>(high_of(two)));

@@ -1,4 +1,5 @@
-/* cuda/linear_pass.cu - causal linear attention in one pass over q, k and v (compute capability 9.0):
+/* cuda/linear_pass.cu - causal linear attention in one pass over q, k and v (compute
+ * capability 9.0):
  *
  *     y_i = phi(q_i) S_i / (phi(q_i).z_i + eps)      S_i = sum over j <= i of phi(k_j) v_j^T
  *
@@ -126,7 +127,8 @@ template <int X> struct pass_place {
     __device__ __forceinline__ pass_place()
     {
         lane = (int)threadIdx.x % 32;
-        wr = (int)threadIdx.x / 32 % pass_shape<X>::WR, wc = (int)threadIdx.x / 32 / pass_shape<X>::WR;
+        wr = (int)threadIdx.x / 32 % pass_shape<X>::WR,
+        wc = (int)threadIdx.x / 32 / pass_shape<X>::WR;
     }
     __device__ __forceinline__ int column8(int c) const
     {
@@ -243,8 +245,7 @@ __device__ __forceinline__ void answer_keys(const uint32_t (&a)[X / 2][4],
 #pragma unroll
             for (int n = 0; n < X; n += 2) {
                 uint32_t b[4];
-                load_matrices_transposed(b,
-                                         matrices_at<LD>(values, key + 16 * c, 8 * n, lane));
+                load_matrices_transposed(b, matrices_at<LD>(values, key + 16 * c, 8 * n, lane));
                 mma16(o[n], p, b[0], b[1]);
                 mma16(o[n + 1], p, b[2], b[3]);
             }
@@ -336,7 +337,8 @@ __global__ void __launch_bounds__(PASS_THREADS, X == 8 ? 1 : 2)
     const int rank = (int)blockIdx.x % PASS_RANKS, lane = (int)threadIdx.x % 32,
               warp = (int)threadIdx.x / 32;
     const int64_t head = blockIdx.y, b = head / a.kv_heads, h = head % a.kv_heads;
-    const int steps = (int)((a.length_k + PASS_RANKS * PASS_TOKENS - 1) / (PASS_RANKS * PASS_TOKENS));
+    const int steps =
+        (int)((a.length_k + PASS_RANKS * PASS_TOKENS - 1) / (PASS_RANKS * PASS_TOKENS));
     const pass_place<X> place;
     const pass_rows<X> rows_q(a.q, b, h), rows_k(a.k, b, h), rows_v(a.v, b, h);
 
@@ -356,8 +358,8 @@ __global__ void __launch_bounds__(PASS_THREADS, X == 8 ? 1 : 2)
     float4 carry = make_float4(0, 0, 0, 0);
     if (a.s_in)
         each_of_slice<X>(rank, carry, [&](float &x, int f, int c) {
-            if (c <= 8 * X) x = c == 8 * X ? a.z_in[head * 8 * X + f]
-                                           : a.s_in[(head * 8 * X + f) * 8 * X + c];
+            if (c <= 8 * X)
+                x = c == 8 * X ? a.z_in[head * 8 * X + f] : a.s_in[(head * 8 * X + f) * 8 * X + c];
         });
     get(0);
     get(1);
@@ -407,8 +409,9 @@ __global__ void __launch_bounds__(PASS_THREADS, X == 8 ? 1 : 2)
     }
     if (a.s_out)
         each_of_slice<X>(rank, carry, [&](float &x, int f, int c) {
-            if (c <= 8 * X) *(c == 8 * X ? a.z_out + head * 8 * X + f
-                                         : a.s_out + (head * 8 * X + f) * 8 * X + c) = x;
+            if (c <= 8 * X)
+                *(c == 8 * X ? a.z_out + head * 8 * X + f
+                             : a.s_out + (head * 8 * X + f) * 8 * X + c) = x;
         });
 #endif
 }

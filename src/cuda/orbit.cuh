@@ -17,21 +17,21 @@ namespace lnt
 
 template <int X_, int terms_, int warps = 0> struct orbit_shape {
     static constexpr int X = X_, terms = terms_, D = 8 * X, N8 = X + 1;
-    static constexpr int WARPS = warps    ? warps
-                                 : X == 4 ? 8
+    static constexpr int WARPS = warps                  ? warps
+                                 : X == 4               ? 8
                                  : X == 1 || terms == 3 ? 1
-                                                        : 4; /* of a team */
+                                                        : 4;               /* of a team */
     static constexpr int TEAMS = WARPS == 1 ? 4 : 1, THREADS = 32 * WARPS; /* of a block; a team */
     static constexpr bool TOGETHER = WARPS > 1; /* four warps multiply together: product.cuh */
     static constexpr int T = orbits<D, terms>().count;
     /* Of a warp: blocks of 8 members, and orbits; warps that share a block's orbits. */
     static constexpr int BLOCKS = WARPS == 1 ? X : 1, PARTS = WARPS == 1 ? 1 : WARPS / X;
     static constexpr int OWN = (T + PARTS - 1) / PARTS;
-    static constexpr int M16 = (X + 1) / 2;                  /* 16 columns at a time */
+    static constexpr int M16 = (X + 1) / 2; /* 16 columns at a time */
     static constexpr int Z16 = X == 1 ? 1 : (OWN * BLOCKS + 15) / 16;
     static constexpr int CHUNK = WARPS == 1 ? 64 : 128;
-    static constexpr int R = WARPS == 1 ? 2 : 1;             /* 16 R queries at a time */
-    static constexpr int LD = X == 1 ? 16 : 16 * X + 16;     /* bytes of a row: no bank twice */
+    static constexpr int R = WARPS == 1 ? 2 : 1;         /* 16 R queries at a time */
+    static constexpr int LD = X == 1 ? 16 : 16 * X + 16; /* bytes of a row: no bank twice */
     static constexpr int ROWS_BYTES = CHUNK * LD, TURNED_BYTES = CHUNK / 16 * 2 * D * 32;
     /* Monomials to read, 16 at a time: two orbits, or two blocks of one; degree 0 apart. */
     static constexpr int K16 = X == 1 ? T / 2 : (T - 1) * X / 2;
@@ -161,7 +161,8 @@ __device__ __forceinline__ void turn_keys(const char *keys, char *turned, const 
     }
 }
 
-/* The values of 16 tokens: [v, 1]^T as A, and v as B (columns 8 n: v[n / 2][n % 2] and [n % 2 + 2]).
+/* The values of 16 tokens: [v, 1]^T as A, and v as B (columns 8 n: v[n / 2][n % 2] and [n % 2 +
+ * 2]).
  */
 template <class S>
 __device__ __forceinline__ void take_values(const char *values, int token, int lane,
@@ -169,8 +170,7 @@ __device__ __forceinline__ void take_values(const char *values, int token, int l
 {
     if constexpr (S::X == 1) {
         const uint32_t one = lane / 4 == 0 ? 0x3f803f80u : 0;
-        load_two_transposed(v[0][0], v[0][2],
-                            shared_address(values + (token + lane % 16) * S::LD));
+        load_two_transposed(v[0][0], v[0][2], shared_address(values + (token + lane % 16) * S::LD));
         v[0][1] = v[0][3] = one;
     } else {
 #pragma unroll
@@ -318,8 +318,7 @@ template <class S> struct orbit_state {
         }
         /* Rows past the end are 0, and so is all but degree 0 of them. */
         const float less = (float)((16 - there % 16) % 16);
-        if (PART == 0 && S::X == 1 && w.lane / 4 == 0)
-            s[0][0][0][2] -= less, s[0][0][0][3] -= less;
+        if (PART == 0 && S::X == 1 && w.lane / 4 == 0) s[0][0][0][2] -= less, s[0][0][0][3] -= less;
 #pragma unroll
         for (int b = 0; b < S::BLOCKS && PART == 0; b++)
             each_z(0, b, w.lane, [&](float &x) { x -= less; });

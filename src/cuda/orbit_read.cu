@@ -28,8 +28,7 @@ __device__ __forceinline__ bool writes_pairs(const orbit_args &a)
 /* ---- causal ---------------------------------------------------------------------------------- */
 
 /* Which 16 queries of a chunk a warp has; the first of a pair early, the second late. */
-template <class S>
-__device__ __forceinline__ void own_tiles(int round, int warp, int (&tile)[S::R])
+template <class S> __device__ __forceinline__ void own_tiles(int round, int warp, int (&tile)[S::R])
 {
     constexpr int TILES = S::CHUNK / 16;
 #pragma unroll
@@ -40,11 +39,10 @@ __device__ __forceinline__ void own_tiles(int round, int warp, int (&tile)[S::R]
 }
 
 template <class S>
-__device__ __forceinline__ void answer_chunk(const orbit_args &a, const orbit_sequence &n,
-                                             const orbit_team<S> &w, int64_t h, int64_t first,
-                                             bool pairs, const char *keys, const char *values,
-                                             const char *queries, const uint32_t *state,
-                                             const float *mean)
+__device__ __forceinline__ void
+answer_chunk(const orbit_args &a, const orbit_sequence &n, const orbit_team<S> &w, int64_t h,
+             int64_t first, bool pairs, const char *keys, const char *values, const char *queries,
+             const uint32_t *state, const float *mean)
 {
 #pragma unroll 1
     for (int round = 0; round < S::CHUNK / (16 * S::R * S::WARPS); round++) {
@@ -182,9 +180,9 @@ __global__ void __launch_bounds__(FULL_THREADS, S::X == 4 ? 3 : 4)
     auto row_at = [&](int i) { return begin + ((int64_t)i * 4 + warp) * memory::ROWS; };
     auto get = [&](int i) {
         if (i < turns)
-            fetch<S, memory::ROWS, 32>(a.q, row_of(a.q, b, h, row_at(i)), 0,
-                                       n.queries - row_at(i), a.dim, wide,
-                                       queries + i % FULL_STAGES * memory::ROWS_BYTES, lane);
+            fetch<S, memory::ROWS, 32>(a.q, row_of(a.q, b, h, row_at(i)), 0, n.queries - row_at(i),
+                                       a.dim, wide, queries + i % FULL_STAGES * memory::ROWS_BYTES,
+                                       lane);
         copy_commit();
     };
     for (int i = 0; i < FULL_STAGES - 1; i++) get(i);

@@ -28,8 +28,7 @@ template <class S> __device__ __forceinline__ constexpr int half(int o, int b)
     return S::X == 1 ? (o - 1) % 2 : b % 2;
 }
 
-template <class S>
-__device__ __forceinline__ void clear_state(uint32_t *state, int id, int threads)
+template <class S> __device__ __forceinline__ void clear_state(uint32_t *state, int id, int threads)
 {
     for (int i = id; i < S::STATE_BYTES / 4; i += threads) state[i] = 0;
 }
@@ -121,8 +120,8 @@ __device__ __forceinline__ void take_state(const orbit_args &a, const float *fro
         const int lane = k % 32, n = k / 32 % S::N8, b = k / 32 / S::N8 % S::X,
                   o = k / 32 / S::N8 / S::X + 1, c = 8 * n + lane / 4;
         if (c > S::D) continue;
-        const float2 two = *(const float2 *)(from + ((o * S::X + b) * (S::D + 1) + c) * 8 +
-                                             lane % 4 * 2);
+        const float2 two =
+            *(const float2 *)(from + ((o * S::X + b) * (S::D + 1) + c) * 8 + lane % 4 * 2);
         const float factor = a.coefficient[list[o].degree] * (float)list[o].times;
         state[word_at<S>(sixteen<S>(o, b), n, half<S>(o, b), lane)] =
             pack(two.x * factor, two.y * factor);
@@ -230,9 +229,8 @@ __device__ __forceinline__ void take_keys(const char *keys, int token, int lane,
 #pragma unroll
         for (int p = 0; p < S::X; p += 2) {
             uint32_t four[4];
-            load_matrices(four,
-                          shared_address(keys + (token + lane / 16 * 8 + lane % 8) * S::LD +
-                                         (p + lane / 8 % 2) * 16));
+            load_matrices(four, shared_address(keys + (token + lane / 16 * 8 + lane % 8) * S::LD +
+                                               (p + lane / 8 % 2) * 16));
             k[0][p] = four[0], k[0][p + 1] = four[1], k[1][p] = four[2], k[1][p + 1] = four[3];
         }
     }
@@ -247,10 +245,9 @@ template <class S> __device__ __forceinline__ float orbit_weight(const orbit_arg
 
 /* out += w(q.k) [v, 1] over 16 keys; last: they are the queries' own, each sees those up to it. */
 template <class S, bool last>
-__device__ __forceinline__ void weigh_keys(const orbit_args &a, const orbit_queries<S> &q,
-                                           const uint32_t (&k)[2][S::X],
-                                           const uint32_t (&v)[S::M16][4], float (&out)[S::N8][4],
-                                           int lane)
+__device__ __forceinline__ void
+weigh_keys(const orbit_args &a, const orbit_queries<S> &q, const uint32_t (&k)[2][S::X],
+           const uint32_t (&v)[S::M16][4], float (&out)[S::N8][4], int lane)
 {
     const int g = lane / 4, t = lane % 4;
     const uint32_t one = g == 0 ? 0x3f803f80u : 0;
@@ -274,14 +271,15 @@ __device__ __forceinline__ void weigh_keys(const orbit_args &a, const orbit_quer
             s[m][e] = orbit_weight<S>(a, s[m][e]);
             if (last && 8 * m + 2 * t + e % 2 > g + e / 2 * 8) s[m][e] = 0;
         }
-    const uint32_t p[4] = { pack(s[0][0], s[0][1]), pack(s[0][2], s[0][3]),
-                            pack(s[1][0], s[1][1]), pack(s[1][2], s[1][3]) };
+    const uint32_t p[4] = { pack(s[0][0], s[0][1]), pack(s[0][2], s[0][3]), pack(s[1][0], s[1][1]),
+                            pack(s[1][2], s[1][3]) };
 #pragma unroll
     for (int n = 0; n < S::X; n++) mma16(out[n], p, v[n / 2][n % 2], v[n / 2][n % 2 + 2]);
     mma16(out[S::X], p, one, one);
 }
 
-/* Over the keys of the chunk up to each query; tile[r]: which 16 of it the queries r are, ascending.
+/* Over the keys of the chunk up to each query; tile[r]: which 16 of it the queries r are,
+ * ascending.
  */
 template <class S, int R>
 __device__ __forceinline__ void read_keys(const orbit_args &a, const char *keys, const char *values,
@@ -309,10 +307,7 @@ __device__ __forceinline__ void read_keys(const orbit_args &a, const char *keys,
 
 /* ---- rows out -------------------------------------------------------------------------------- */
 
-__device__ __forceinline__ float reciprocal(float x)
-{
-    return x != 0 ? __fdividef(1.0f, x) : 0.0f;
-}
+__device__ __forceinline__ float reciprocal(float x) { return x != 0 ? __fdividef(1.0f, x) : 0.0f; }
 
 /* 16 rows, all of them there, by pairs of columns. */
 template <class S>
@@ -329,8 +324,8 @@ __device__ __forceinline__ void write_plainly(const orbit_args &a, uint32_t *to,
 #pragma unroll
         for (int c = 0; c < S::X; c++) {
             const float2 m = *(const float2 *)(mean + 8 * c + lane % 4 * 2);
-            to[u * 4 * stride + 4 * c] = pack((out[c][2 * u] + m.x) * factor,
-                                              (out[c][2 * u + 1] + m.y) * factor);
+            to[u * 4 * stride + 4 * c] =
+                pack((out[c][2 * u] + m.x) * factor, (out[c][2 * u + 1] + m.y) * factor);
         }
     }
 }

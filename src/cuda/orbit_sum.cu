@@ -4,8 +4,8 @@
  *     sums [column][f] = sum over the segment's tokens of [v, 1]_column phi_f(k)
  *
  * straight from k and v in memory: reads each number once.  A team of warps walks its segment with
- * the sums in accumulators; monomials are made in registers from the turned keys, one product of two
- * bf16 each.  The scan adds in f32 in the order of the segments.  See docs/gpu.md */
+ * the sums in accumulators; monomials are made in registers from the turned keys, one product of
+ * two bf16 each.  The scan adds in f32 in the order of the segments.  See docs/gpu.md */
 #include "cuda/orbit.cuh"
 
 namespace lnt
@@ -114,7 +114,8 @@ template <class S> __global__ void orbit_out_kernel(const __grid_constant__ orbi
     const int e = (int)(blockIdx.x * blockDim.x + threadIdx.x);
     if (e >= S::SUMS) return;
     const library_place<S> p(a, blockIdx.y, e);
-    if (p.in && p.first) (p.is_z ? a.z_out : a.s_out)[p.at] = a.total[(int64_t)blockIdx.y * S::SUMS + e];
+    if (p.in && p.first)
+        (p.is_z ? a.z_out : a.s_out)[p.at] = a.total[(int64_t)blockIdx.y * S::SUMS + e];
 }
 
 /* ---- launches -------------------------------------------------------------------------------- */

@@ -129,8 +129,7 @@ static void lay_out(lnt_cuda_plan *plan)
         at->sums = take(&at->bytes, heads * (size_t)plan->segments * state);
         at->state = take(&at->bytes, heads * state);
     } else if (plan->by_state && plan->orbits) {
-        const size_t state =
-            (size_t)orbit_numbers(plan->orbits, (int)p->terms) * sizeof(float);
+        const size_t state = (size_t)orbit_numbers(plan->orbits, (int)p->terms) * sizeof(float);
         at->sums = take(&at->bytes, heads * (size_t)plan->segments * state);
         at->state = take(&at->bytes, heads * state);
     } else {
@@ -196,11 +195,9 @@ static cudaError_t upload_taylor(lnt_cuda_plan *plan)
     const lnt_attn_desc *p = &plan->p;
     cudaError_t e = cudaSuccess;
     /* The backward pass needs the states of basis.h. */
-    if (!p->backward)
-        plan->orbits = orbit_width((int)p->dim, (int)p->dim_value, (int)p->terms);
+    if (!p->backward) plan->orbits = orbit_width((int)p->dim, (int)p->dim_value, (int)p->terms);
     if (plan->orbits) {
-        const std::vector<int32_t> place =
-            orbit_places(plan->orbits, (int)p->dim, (int)p->terms);
+        const std::vector<int32_t> place = orbit_places(plan->orbits, (int)p->dim, (int)p->terms);
         plan->padded = (int64_t)place.size();
         e = upload(&plan->place, place.data(), place.size());
     } else if (p->terms <= 4) {

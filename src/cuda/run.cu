@@ -176,9 +176,8 @@ static bool is_whole(const lnt_tensor &t)
 
 static bool fits_one_pass(const lnt_cuda_plan *plan, const lnt_cuda_io *io)
 {
-    return plan->one_pass && !io->lengths_q && !io->lengths_k &&
-           io->q.shape[2] == io->k.shape[2] && is_whole(io->q) && is_whole(io->k) &&
-           is_whole(io->v) && is_whole(io->out);
+    return plan->one_pass && !io->lengths_q && !io->lengths_k && io->q.shape[2] == io->k.shape[2] &&
+           is_whole(io->q) && is_whole(io->k) && is_whole(io->v) && is_whole(io->out);
 }
 
 static lnt_status linear_forward(lnt_cuda_plan *plan, const lnt_cuda_io *io, cudaStream_t stream)
@@ -200,8 +199,7 @@ static lnt_status linear_forward(lnt_cuda_plan *plan, const lnt_cuda_io *io, cud
     if (io->state_out) a.s_out = io->state_out->s, a.z_out = io->state_out->z;
     a.nonpositive = plan->nonpositive;
     cudaError_t e = cudaSuccess;
-    if (a.batch)
-        e = fits_one_pass(plan, io) ? linear_pass_run(a, stream) : linear_run(a, stream);
+    if (a.batch) e = fits_one_pass(plan, io) ? linear_pass_run(a, stream) : linear_run(a, stream);
     return check(plan->device, e, "forward");
 }
 
@@ -247,7 +245,7 @@ lnt_status plan_forward(lnt_cuda_plan *plan, const lnt_cuda_io *io)
     if (!s) s = check_states(plan, io);
     if (s) return s;
     cudaStream_t stream = (cudaStream_t)io->stream;
-    s = plan->p.mechanism == LNT_LINEAR    ? linear_forward(plan, io, stream)
+    s = plan->p.mechanism == LNT_LINEAR  ? linear_forward(plan, io, stream)
         : plan->by_state && plan->orbits ? orbit_forward(plan, io, stream)
                                          : packed_forward(plan, io, stream);
     if (s || !io->state_out || !io->state_out->tokens) return s;

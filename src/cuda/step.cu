@@ -53,7 +53,8 @@ __device__ static void take_row(const step_args &a, const view &t, int64_t row, 
 }
 
 /* y *= entry i of a table of N numbers each. */
-template <int N> __device__ __forceinline__ void times(const float *table, unsigned i, float (&y)[N])
+template <int N>
+__device__ __forceinline__ void times(const float *table, unsigned i, float (&y)[N])
 {
     const float *at = table + i * N;
     if constexpr (N == 2) {
