@@ -224,6 +224,7 @@ static void verify_orbits()
         for (int64_t n : tokens) {
             lnt_attn_desc p = describe(LNT_TAYLOR, 3, d, n);
             p.terms = d == 32 ? 3 : 4, p.algorithm = "state", p.causal = n != 257;
+            if (n < 257) p.scale /= 4; /* few keys: so that denominators stay away from 0 */
             char name[96];
             snprintf(name, sizeof name, "taylor d %d, %d tokens", (int)d, (int)n);
             verify_forward(name, p, n % 2);

@@ -3,9 +3,9 @@
  *
  *     y_i = phi(q_i) S_i / (phi(q_i).z_i + eps)      S_i = sum over j <= i of phi(k_j) v_j^T
  *
- * A cluster of 8 blocks has a sequence and head.  Each step takes 8 times 128 tokens, one 128 a
- * block: every block sums phi(k) [v, 1] over its own; the sums are exchanged through the shared
- * memory of the cluster, where each block adds up an eighth of the numbers in the order of the
+ * A cluster of up to 8 blocks has a sequence and head.  Each step takes 128 tokens a block: every
+ * block sums phi(k) [v, 1] over its own; the sums are exchanged through the shared
+ * memory of the cluster, where each block adds up its share of the numbers in the order of the
  * tokens and gives each block the state before its own; with that and its own keys it answers its
  * queries.  The sums of a step are made before the answers of the step before, so that the exchange
  * hides behind them.  Each number is read and written once.  See docs/gpu.md */
@@ -14,12 +14,12 @@
 namespace lnt
 {
 
-enum { PASS_RANKS = 8, PASS_TOKENS = 128, PASS_WARPS = 8, PASS_THREADS = 256, PASS_STAGES = 3 };
+enum { PASS_MOST = 8, PASS_TOKENS = 128, PASS_WARPS = 8, PASS_THREADS = 256, PASS_STAGES = 3 };
 
 template <int X> struct pass_shape {
     static constexpr int LD = 8 * X + 8, TILE = PASS_TOKENS * LD; /* elements */
     static constexpr int FRAGMENTS = X / 2 * (X + 1);             /* 16 features x 8 columns of S */
-    static constexpr int SUMS = FRAGMENTS * 32, SLICE = SUMS / PASS_RANKS; /* float4 */
+    static constexpr int SUMS = FRAGMENTS * 32; /* float4 */
     /* Warps over the features and the columns of S; the first of the latter has z as well. */
     static constexpr int WR = X / 2, WC = PASS_WARPS / WR, NT = X / WC;
     static constexpr int STATE = 8 * X * LD; /* elements */
@@ -171,17 +171,27 @@ __device__ __forceinline__ void sum_tokens(const __nv_bfloat16 *keys, const __nv
         if (p.has(c)) sums[p.slot(c)] = make_float4(s[c][0], s[c][1], s[c][2], s[c][3]);
 }
 
+/* Which of the sums a thread adds up for all blocks; SUMS or more: none. */
+template <int X> __device__ __forceinline__ int slice_place(int rank, int ranks)
+{
+    const int slice = (pass_shape<X>::SUMS + ranks - 1) / ranks;
+    return (int)threadIdx.x < slice ? rank * slice + (int)threadIdx.x : pass_shape<X>::SUMS;
+}
+
 /* This block's slice of the sums of all blocks: the state before each goes to each. */
 template <int X>
-__device__ __forceinline__ void scan_slice(uint32_t sums, uint32_t prefix, int rank, float4 &carry)
+__device__ __forceinline__ void scan_slice(uint32_t sums, uint32_t prefix, int place, int ranks,
+                                           float4 &carry)
 {
-    if (threadIdx.x >= pass_shape<X>::SLICE) return;
-    const uint32_t at = (uint32_t)(rank * pass_shape<X>::SLICE + (int)threadIdx.x) * 16;
-    float4 sum[PASS_RANKS];
+    if (place >= pass_shape<X>::SUMS) return;
+    const uint32_t at = (uint32_t)place * 16;
+    float4 sum[PASS_MOST];
 #pragma unroll
-    for (int r = 0; r < PASS_RANKS; r++) sum[r] = cluster_load(cluster_address(sums + at, r));
+    for (int r = 0; r < PASS_MOST; r++)
+        if (r < ranks) sum[r] = cluster_load(cluster_address(sums + at, r));
 #pragma unroll
-    for (int r = 0; r < PASS_RANKS; r++) {
+    for (int r = 0; r < PASS_MOST; r++) {
+        if (r >= ranks) break;
         cluster_store(cluster_address(prefix + at, r), carry);
         carry.x += sum[r].x, carry.y += sum[r].y, carry.z += sum[r].z, carry.w += sum[r].w;
     }
@@ -310,10 +320,10 @@ __device__ __forceinline__ void write_answers(const linear_args &a, int64_t base
 
 /* f(number, where it stands in s or z) for the numbers of this thread's slice. */
 template <int X, class F>
-__device__ __forceinline__ void each_of_slice(int rank, float4 &carry, const F &f)
+__device__ __forceinline__ void each_of_slice(int at, float4 &carry, const F &f)
 {
-    if (threadIdx.x >= pass_shape<X>::SLICE) return;
-    const int at = rank * pass_shape<X>::SLICE + (int)threadIdx.x, lane = at % 32;
+    if (at >= pass_shape<X>::SUMS) return;
+    const int lane = at % 32;
     const int wr = at / 32 / (X + 1), n = at / 32 % (X + 1);
     float *x = &carry.x;
 #pragma unroll
@@ -334,15 +344,15 @@ __global__ void __launch_bounds__(PASS_THREADS, X == 8 ? 1 : 2)
                   *queries = values + PASS_STAGES * shape::TILE;
     float4 *sums = (float4 *)(queries + PASS_STAGES * shape::TILE), *prefix = sums + shape::SUMS;
     __nv_bfloat16 *states = (__nv_bfloat16 *)(prefix + shape::SUMS);
-    const int rank = (int)blockIdx.x % PASS_RANKS, lane = (int)threadIdx.x % 32,
-              warp = (int)threadIdx.x / 32;
+    const int ranks = (int)gridDim.x, rank = (int)blockIdx.x, lane = (int)threadIdx.x % 32,
+              warp = (int)threadIdx.x / 32, slice = slice_place<X>(rank, ranks);
     const int64_t head = blockIdx.y, b = head / a.kv_heads, h = head % a.kv_heads;
-    const int steps =
-        (int)((a.length_k + PASS_RANKS * PASS_TOKENS - 1) / (PASS_RANKS * PASS_TOKENS));
+    const int64_t at_once = (int64_t)ranks * PASS_TOKENS;
+    const int steps = (int)((a.length_k + at_once - 1) / at_once);
     const pass_place<X> place;
     const pass_rows<X> rows_q(a.q, b, h), rows_k(a.k, b, h), rows_v(a.v, b, h);
 
-    auto token = [&](int s) { return ((int64_t)s * PASS_RANKS + rank) * PASS_TOKENS; };
+    auto token = [&](int s) { return ((int64_t)s * ranks + rank) * PASS_TOKENS; };
     auto there = [&](int s) {
         return (int)max(min(a.length_k - token(s), (int64_t)PASS_TOKENS), (int64_t)0);
     };
@@ -357,7 +367,7 @@ __global__ void __launch_bounds__(PASS_THREADS, X == 8 ? 1 : 2)
     };
     float4 carry = make_float4(0, 0, 0, 0);
     if (a.s_in)
-        each_of_slice<X>(rank, carry, [&](float &x, int f, int c) {
+        each_of_slice<X>(slice, carry, [&](float &x, int f, int c) {
             if (c <= 8 * X)
                 x = c == 8 * X ? a.z_in[head * 8 * X + f] : a.s_in[(head * 8 * X + f) * 8 * X + c];
         });
@@ -391,7 +401,7 @@ __global__ void __launch_bounds__(PASS_THREADS, X == 8 ? 1 : 2)
         }
         if (s < steps) {
             cluster_wait();
-            scan_slice<X>(shared_address(sums), shared_address(prefix), rank, carry);
+            scan_slice<X>(shared_address(sums), shared_address(prefix), slice, ranks, carry);
             cluster_arrive();
         }
         if (s > 0) {
@@ -408,7 +418,7 @@ __global__ void __launch_bounds__(PASS_THREADS, X == 8 ? 1 : 2)
         }
     }
     if (a.s_out)
-        each_of_slice<X>(rank, carry, [&](float &x, int f, int c) {
+        each_of_slice<X>(slice, carry, [&](float &x, int f, int c) {
             if (c <= 8 * X)
                 *(c == 8 * X ? a.z_out + head * 8 * X + f
                              : a.s_out + (head * 8 * X + f) * 8 * X + c) = x;
@@ -422,12 +432,12 @@ template <int X, int map> struct pass_launch {
     cudaLaunchConfig_t config = {};
     cudaLaunchAttribute cluster = {};
     const void *kernel = (const void *)linear_pass_kernel<X, map>;
-    pass_launch(unsigned heads, cudaStream_t stream)
+    pass_launch(unsigned ranks, unsigned heads, cudaStream_t stream)
     {
         cluster.id = cudaLaunchAttributeClusterDimension;
-        cluster.val.clusterDim.x = PASS_RANKS;
+        cluster.val.clusterDim.x = ranks;
         cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
-        config.gridDim = dim3(PASS_RANKS, heads), config.blockDim = dim3(PASS_THREADS);
+        config.gridDim = dim3(ranks, heads), config.blockDim = dim3(PASS_THREADS);
         config.dynamicSmemBytes = pass_shape<X>::BYTES, config.stream = stream;
         config.attrs = &cluster, config.numAttrs = 1;
     }
@@ -445,16 +455,16 @@ template <int X, int map> struct pass_launch {
 
 template <int X> static cudaError_t by_map(const linear_args &a, cudaStream_t stream)
 {
-    const unsigned heads = (unsigned)(a.batch * a.kv_heads);
+    const unsigned heads = (unsigned)(a.batch * a.kv_heads), ranks = (unsigned)a.ranks;
     switch (a.map) {
     case LNT_MAP_RELU:
-        return pass_launch<X, LNT_MAP_RELU>(heads, stream).run(a);
+        return pass_launch<X, LNT_MAP_RELU>(ranks, heads, stream).run(a);
     case LNT_MAP_EXP:
-        return pass_launch<X, LNT_MAP_EXP>(heads, stream).run(a);
+        return pass_launch<X, LNT_MAP_EXP>(ranks, heads, stream).run(a);
     case LNT_MAP_IDENTITY:
-        return pass_launch<X, LNT_MAP_IDENTITY>(heads, stream).run(a);
+        return pass_launch<X, LNT_MAP_IDENTITY>(ranks, heads, stream).run(a);
     default:
-        return pass_launch<X, LNT_MAP_ELU1>(heads, stream).run(a);
+        return pass_launch<X, LNT_MAP_ELU1>(ranks, heads, stream).run(a);
     }
 }
 
@@ -463,9 +473,9 @@ cudaError_t linear_pass_run(const linear_args &a, cudaStream_t stream)
     return a.width == 4 ? by_map<4>(a, stream) : by_map<8>(a, stream);
 }
 
-template <int X> static int clusters_of()
+template <int X> static int clusters_of(int ranks)
 {
-    pass_launch<X, LNT_MAP_ELU1> launch(1, 0);
+    pass_launch<X, LNT_MAP_ELU1> launch((unsigned)ranks, 1, 0);
     int clusters = 0;
     cudaError_t e = launch.prepare();
     if (e == cudaSuccess)
@@ -474,6 +484,18 @@ template <int X> static int clusters_of()
     return e == cudaSuccess ? clusters : 0;
 }
 
-int linear_pass_clusters(int width) { return width == 4 ? clusters_of<4>() : clusters_of<8>(); }
+int linear_pass_ranks(int width, int64_t heads, double *blocks)
+{
+    int best = 0;
+    *blocks = 0;
+    for (int ranks = PASS_MOST; ranks >= 4; ranks--) {
+        const int64_t clusters = width == 4 ? clusters_of<4>(ranks) : clusters_of<8>(ranks);
+        if (!clusters) continue;
+        const int64_t turns = (heads + clusters - 1) / clusters;
+        const double busy = (double)(ranks * heads) / (double)turns;
+        if (busy > *blocks) best = ranks, *blocks = busy;
+    }
+    return best;
+}
 
 } // namespace lnt

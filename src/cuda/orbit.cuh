@@ -324,17 +324,13 @@ template <class S> struct orbit_state {
             each_z(0, b, w.lane, [&](float &x) { x -= less; });
     }
     /* += `there` tokens of a chunk. */
+    template <int PART = 0>
     __device__ __forceinline__ void add(const char *turned, const char *values, int there,
                                         const orbit_team<S> &w)
     {
-        if constexpr (S::PARTS == 1) {
-            add_part<0>(turned, values, there, w);
-        } else {
-            if (w.part == 0)
-                add_part<0>(turned, values, there, w);
-            else
-                add_part<1>(turned, values, there, w);
-        }
+        if (w.part == PART) add_part<PART>(turned, values, there, w);
+        if constexpr (PART + 1 < S::PARTS)
+            if (w.part > PART) add<PART + 1>(turned, values, there, w);
     }
 };
 

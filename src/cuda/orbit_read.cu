@@ -229,12 +229,21 @@ template <class S> static cudaError_t walk(const orbit_args &a, cudaStream_t str
 template <class S> static cudaError_t full(const orbit_args &a, cudaStream_t stream)
 {
     const int bytes = full_memory<S>::BYTES;
-    const cudaError_t e = cudaFuncSetAttribute((const void *)orbit_full_kernel<S>,
+    cudaError_t e = cudaFuncSetAttribute((const void *)orbit_full_kernel<S>,
                                                cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
     if (e != cudaSuccess) return e;
-    const int64_t most = a.length_q * a.heads * a.batch / 4096, each = 4 * full_memory<S>::ROWS;
-    int64_t rows = most < 128 ? 128 : most > 4096 ? 4096 : most;
-    rows = (rows + each - 1) / each * each;
+    /* About three times as many blocks as run at once: each makes the state anew. */
+    int device, processors, blocks;
+    e = cudaGetDevice(&device);
+    if (e == cudaSuccess)
+        e = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
+    if (e == cudaSuccess)
+        e = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, orbit_full_kernel<S>,
+                                                          FULL_THREADS, (size_t)bytes);
+    if (e != cudaSuccess) return e;
+    const int64_t each = FULL_WARPS * full_memory<S>::ROWS,
+                  want = max((int64_t)1, 3 * (int64_t)processors * blocks / (a.heads * a.batch)),
+                  rows = max((int64_t)1, (a.length_q + want * each - 1) / (want * each)) * each;
     const dim3 grid((unsigned)((a.length_q + rows - 1) / rows), (unsigned)a.heads,
                     (unsigned)a.batch);
     orbit_full_kernel<S><<<grid, FULL_THREADS, bytes, stream>>>(a, rows);

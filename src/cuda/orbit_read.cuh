@@ -91,19 +91,16 @@ __device__ __forceinline__ void round_alone(const orbit_args &a, orbit_state<S> 
     }
 }
 
-template <class S>
+template <class S, int PART = 0>
 __device__ __forceinline__ void round_state(const orbit_args &a, orbit_state<S> &s, uint32_t *state,
                                             float *mean, const orbit_team<S> &w)
 {
     if constexpr (S::X == 1) {
         round_alone<S>(a, s, state, mean, w.lane);
-    } else if constexpr (S::PARTS == 1) {
-        round_part<S, 0>(a, s, state, mean, w);
     } else {
-        if (w.part == 0)
-            round_part<S, 0>(a, s, state, mean, w);
-        else
-            round_part<S, 1>(a, s, state, mean, w);
+        if (w.part == PART) round_part<S, PART>(a, s, state, mean, w);
+        if constexpr (PART + 1 < S::PARTS)
+            if (w.part > PART) round_state<S, PART + 1>(a, s, state, mean, w);
     }
 }
 

@@ -141,7 +141,7 @@ template <class F> static auto with_shape(int width, int terms, const F &f)
 {
     const bool cubes = terms == 4;
     if (width == 1) return cubes ? f(orbit_shape<1, 4>()) : f(orbit_shape<1, 3>());
-    if (width == 2) return cubes ? f(orbit_shape<2, 4>()) : f(orbit_shape<2, 3>());
+    if (width == 2) return cubes ? f(orbit_shape<2, 4, 8>()) : f(orbit_shape<2, 3>());
     return f(orbit_shape<4, 3, 4>());
 }
 

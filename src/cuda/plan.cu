@@ -245,19 +245,20 @@ static bool asks_for(const lnt_attn_desc *p, const char *name)
     return strcmp(slash ? slash + 1 : p->algorithm, name) == 0;
 }
 
-/* Whether linear attention goes in one pass: where it can, and the clusters fill the machine. */
-static bool goes_in_one_pass(const lnt_cuda_plan *plan, bool asked)
+/* Blocks of a cluster where linear attention goes in one pass: where it can, and that fills most of
+ * the machine; else 0. */
+static int one_pass(const lnt_cuda_plan *plan, bool asked)
 {
     const lnt_attn_desc *p = &plan->p;
-    const int64_t heads = p->batch * p->kv_heads;
+    const cudaDeviceProp &device = plan->device->properties;
     if (p->mechanism != LNT_LINEAR || !p->causal || p->decay || p->heads != p->kv_heads ||
         p->dim != p->dim_value || p->dtype != LNT_BF16 || (p->dim != 32 && p->dim != 64) ||
-        plan->device->properties.major < 9)
-        return false;
-    const int64_t clusters = linear_pass_clusters(plan->width);
-    if (!clusters || asked) return clusters > 0;
-    const int64_t turns = (heads + clusters - 1) / clusters;
-    return p->length_k >= 8192 && 4 * heads >= 3 * turns * clusters;
+        device.major < 9)
+        return 0;
+    double blocks;
+    const int ranks = linear_pass_ranks(plan->width, p->batch * p->kv_heads, &blocks);
+    const double all = device.multiProcessorCount * (p->dim == 32 ? 2.0 : 1.0);
+    return asked || (p->length_k >= 8192 && blocks >= 0.7 * all) ? ranks : 0;
 }
 
 /* ---- create ---------------------------------------------------------------------------------- */
@@ -285,14 +286,14 @@ lnt_status plan_create(lnt_cuda_device *device, const lnt_attn_desc *desc, lnt_c
     plan->by_state = plan->p.mechanism == LNT_TAYLOR && plan->p.terms <= 4 &&
                      !asks_for(&plan->p, "direct") &&
                      (asks_for(&plan->p, "state") || plan->p.state || !direct_is_cheaper(plan));
-    plan->one_pass = goes_in_one_pass(plan, asks_for(&plan->p, "pass"));
+    plan->ranks = one_pass(plan, asks_for(&plan->p, "pass"));
     cut(plan);
     if (plan->count)
         plan->splits = step_splits((int)(plan->p.batch * plan->p.kv_heads), plan->count,
                                    (int)plan->p.dim_value, device->properties.multiProcessorCount);
     lay_out(plan);
     plan->p.algorithm = plan->p.mechanism == LNT_SOFTMAX  ? "softmax/tiled"
-                        : plan->one_pass                  ? "linear/pass"
+                        : plan->ranks                     ? "linear/pass"
                         : plan->p.mechanism == LNT_LINEAR ? "linear/chunked"
                         : plan->by_state                  ? "taylor/state"
                                                           : "taylor/direct";

@@ -176,7 +176,7 @@ static bool is_whole(const lnt_tensor &t)
 
 static bool fits_one_pass(const lnt_cuda_plan *plan, const lnt_cuda_io *io)
 {
-    return plan->one_pass && !io->lengths_q && !io->lengths_k && io->q.shape[2] == io->k.shape[2] &&
+    return plan->ranks && !io->lengths_q && !io->lengths_k && io->q.shape[2] == io->k.shape[2] &&
            is_whole(io->q) && is_whole(io->k) && is_whole(io->v) && is_whole(io->out);
 }
 
@@ -197,7 +197,7 @@ static lnt_status linear_forward(lnt_cuda_plan *plan, const lnt_cuda_io *io, cud
     a.sums = (float *)(work + plan->at.sums), a.total = (float *)(work + plan->at.state);
     if (io->state_in) a.s_in = io->state_in->s, a.z_in = io->state_in->z;
     if (io->state_out) a.s_out = io->state_out->s, a.z_out = io->state_out->z;
-    a.nonpositive = plan->nonpositive;
+    a.nonpositive = plan->nonpositive, a.ranks = plan->ranks;
     cudaError_t e = cudaSuccess;
     if (a.batch) e = fits_one_pass(plan, io) ? linear_pass_run(a, stream) : linear_run(a, stream);
     return check(plan->device, e, "forward");
