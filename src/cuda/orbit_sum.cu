@@ -11,7 +11,7 @@
 namespace lnt
 {
 
-enum { ORBIT_STAGES = 3, ORBIT_AHEAD = 8 };
+enum { ORBIT_STAGES = 3, ORBIT_AHEAD = 32 };
 
 template <class S> struct sum_memory {
     static constexpr int VALUES = ORBIT_STAGES * S::ROWS_BYTES, TURNED = 2 * VALUES,
