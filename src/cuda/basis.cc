@@ -238,47 +238,24 @@ basis basis_make(int dim, int terms, const double *coefficients, int blocks)
     return b;
 }
 
-/* f(i) for all sorted indices i[0] <= ... <= i[p - 1]. */
-template <class F> static void walk(int dim, int p, int t, int *i, const F &f)
+static void walk(int dim, int p, int t, int *i, double a, std::vector<uint64_t> &index,
+                 std::vector<float> &factor)
 {
-    if (t == p) {
-        f(i);
+    if (t < p) {
+        for (i[t] = t ? i[t - 1] : 0; i[t] < dim; i[t]++) walk(dim, p, t + 1, i, a, index, factor);
         return;
     }
-    for (i[t] = t ? i[t - 1] : 0; i[t] < dim; i[t]++) walk(dim, p, t + 1, i, f);
+    uint64_t packed = 0;
+    for (int s = 0; s < 8; s++) packed |= (uint64_t)(s < p ? i[s] : dim) << (8 * s);
+    index.push_back(packed);
+    factor.push_back((float)(a * orderings(p, i)));
 }
 
-/* Which of the table's numbers a monomial is made of. */
-static uint32_t parts_of(const step_basis &b, int dim, int p, const int *i)
+void basis_table(int dim, int terms, const double *coefficients, std::vector<uint64_t> &index,
+                 std::vector<float> &factor)
 {
-    uint32_t index = 0;
-    for (int k = 0; k < b.factors; k++) {
-        const int first = k * b.degree, n = std::min(std::max(p - first, 0), b.degree);
-        const int64_t at = b.degree == 1 ? (n ? i[first] : dim) : basis_place(dim, n, i + first);
-        index |= (uint32_t)at << (k * b.bits);
-    }
-    return index;
-}
-
-step_basis step_basis_make(int dim, int terms, const double *coefficients)
-{
-    step_basis b = {};
-    b.degree = terms <= 4 ? 1 : dim <= 8 ? 4 : 3;
-    b.factors = std::max(1, (terms - 2 + b.degree) / b.degree);
-    b.bits = b.factors <= 2 ? 16 : 10;
     int i[8];
-    for (int p = 0; p <= b.degree && b.degree > 1; p++)
-        walk(dim, p, 0, i, [&](const int *x) {
-            uint64_t packed = 0;
-            for (int s = 0; s < 8; s++) packed |= (uint64_t)(s < p ? x[s] : dim) << (8 * s);
-            b.parts.push_back(packed);
-        });
-    for (int p = 0; p < terms; p++)
-        walk(dim, p, 0, i, [&](const int *x) {
-            b.monomials.push_back(
-                { parts_of(b, dim, p, x), (float)(coefficients[p] * orderings(p, x)) });
-        });
-    return b;
+    for (int p = 0; p < terms; p++) walk(dim, p, 0, i, coefficients[p], index, factor);
 }
 
 } // namespace lnt

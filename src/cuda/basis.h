@@ -76,20 +76,11 @@ basis basis_make(int dim, int terms, const double *coefficients, int blocks);
 int64_t basis_count(int64_t dim, int terms);
 int64_t basis_place(int dim, int p, const int *i);
 
-/* The monomials in the library's order, each a product of `factors` numbers out of a table of the
- * smaller ones: that of all monomials up to degree `degree`, in the library's order too, or where
- * that is 1 the elements themselves and then a 1.  terms is at most 8, dim at most 16 where terms
- * is above 4, else 128. */
-struct step_monomial {
-    uint32_t index; /* places in the table, `bits` each, the first lowest */
-    float factor;   /* a_p scale^p C */
-};
-struct step_basis {
-    int degree, factors, bits;
-    std::vector<uint64_t> parts; /* of the table: the elements of each, 8 bits; dim: a 1 */
-    std::vector<step_monomial> monomials;
-};
-step_basis step_basis_make(int dim, int terms, const double *coefficients);
+/* One entry for each monomial in the library's order: its indices, 8 bits each, the first lowest;
+ * unused ones are dim, where a constant 1 stands.  factor [count] = a_p scale^p C.  terms is at
+ * most 8. */
+void basis_table(int dim, int terms, const double *coefficients, std::vector<uint64_t> &index,
+                 std::vector<float> &factor);
 
 } // namespace lnt
 #endif

@@ -171,9 +171,8 @@ struct step_args {
     const int64_t *slots; /* [B] on the device: the state of each sequence; NULL: its own */
     const int64_t *seen;  /* [slots]: tokens before; NULL where output_norm is 0 */
     int taylor, terms;
-    const step_monomial *monomials; /* [D], and the numbers they are made of: step_basis */
-    const uint64_t *parts;          /* [part_count] */
-    int part_count, part_degree, factors, bits;
+    const uint64_t *index; /* [D] and [D]: basis_table */
+    const float *factor;
     int map;            /* linear: lnt_feature_map */
     const float *decay; /* [K] or NULL */
     int normalize, output_norm;

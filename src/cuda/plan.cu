@@ -213,11 +213,12 @@ static cudaError_t upload_taylor(lnt_cuda_plan *plan)
         if (e == cudaSuccess) e = upload(&plan->place, b.place.data(), b.place.size());
     }
     if (p->terms <= 8 && (p->terms <= 4 || p->dim <= 16)) {
-        const step_basis b = step_basis_make((int)p->dim, (int)p->terms, plan->coefficient);
-        plan->count = (int64_t)b.monomials.size(), plan->part_count = (int)b.parts.size();
-        plan->part_degree = b.degree, plan->factors = b.factors, plan->bits = b.bits;
-        if (e == cudaSuccess) e = upload(&plan->monomials, b.monomials.data(), b.monomials.size());
-        if (e == cudaSuccess) e = upload(&plan->parts, b.parts.data(), b.parts.size());
+        std::vector<uint64_t> index;
+        std::vector<float> factor;
+        basis_table((int)p->dim, (int)p->terms, plan->coefficient, index, factor);
+        plan->count = (int64_t)index.size();
+        if (e == cudaSuccess) e = upload(&plan->step_index, index.data(), index.size());
+        if (e == cudaSuccess) e = upload(&plan->step_factor, factor.data(), factor.size());
     }
     return e;
 }
@@ -304,9 +305,9 @@ lnt_status plan_create(lnt_cuda_device *device, const lnt_attn_desc *desc, lnt_c
 void plan_destroy(lnt_cuda_plan *plan)
 {
     if (!plan) return;
-    for (void *p : { (void *)plan->tasks, (void *)plan->factor, (void *)plan->monomials,
+    for (void *p : { (void *)plan->tasks, (void *)plan->factor, (void *)plan->step_factor,
                      (void *)plan->decay, (void *)plan->temperature, (void *)plan->place,
-                     (void *)plan->parts, (void *)plan->arrived, (void *)plan->nonpositive })
+                     (void *)plan->step_index, (void *)plan->arrived, (void *)plan->nonpositive })
         cudaFree(p);
     delete plan;
 }

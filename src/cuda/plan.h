@@ -56,15 +56,13 @@ struct lnt_cuda_plan {
     int64_t count, padded;  /* D, and what is multiplied */
     double coefficient[32]; /* a_p scale^p */
     lnt_cuda_layout at;
-    int part_count, part_degree, factors, bits; /* of a step's monomials: step_basis */
     int tile_count, task_count;
     lnt::read_units units;
     /* On the device. */
     lnt::build_task *tasks;
-    float *factor, *decay, *temperature;
+    float *factor, *step_factor, *decay, *temperature;
     int32_t *place;
-    lnt::step_monomial *monomials;
-    uint64_t *parts;
+    uint64_t *step_index;
     unsigned *arrived;
     unsigned long long *nonpositive;
 };

@@ -289,9 +289,7 @@ lnt_status plan_step(lnt_cuda_plan *plan, const lnt_cuda_io *io, const lnt_cuda_
     a.dim = (int)p->dim, a.dim_value = (int)p->dim_value, a.count = plan->count;
     a.s = states->s, a.z = states->z, a.slots = states->index, a.seen = states->tokens;
     a.taylor = p->mechanism == LNT_TAYLOR, a.terms = (int)p->terms;
-    a.monomials = plan->monomials, a.parts = plan->parts, a.part_count = plan->part_count;
-    a.part_degree = plan->part_degree, a.factors = plan->factors, a.bits = plan->bits;
-    a.map = p->feature_map;
+    a.index = plan->step_index, a.factor = plan->step_factor, a.map = p->feature_map;
     a.decay = plan->decay, a.temperature = plan->temperature;
     a.normalize = a.taylor && p->normalize == LNT_NORMALIZE_TAYLORSHIFT;
     a.output_norm = a.taylor && p->output_norm && states->tokens;

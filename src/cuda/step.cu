@@ -52,24 +52,10 @@ __device__ static void take_row(const step_args &a, const view &t, int64_t row, 
     for (int i = lane; i < a.dim; i += 32) x[i * step] *= factor;
 }
 
-/* y *= entry i of a table of N numbers each. */
-template <int N>
-__device__ __forceinline__ void times(const float *table, unsigned i, float (&y)[N])
-{
-    const float *at = table + i * N;
-    if constexpr (N == 2) {
-        const float2 two = *(const float2 *)at;
-        y[0] *= two.x, y[1] *= two.y;
-    } else {
-#pragma unroll
-        for (int n = 0; n < N; n++) y[n] *= at[n];
-    }
-}
-
 /* Feature f of N rows that stand element by element side by side, without its factor. */
 template <int N>
-__device__ __forceinline__ void features(const step_args &a, uint32_t index, int64_t f,
-                                         const float *x, const float *table, float (&y)[N])
+__device__ __forceinline__ void features(const step_args &a, uint64_t index, int64_t f,
+                                         const float *x, float (&y)[N])
 {
     if (!a.taylor) {
 #pragma unroll
@@ -78,37 +64,25 @@ __device__ __forceinline__ void features(const step_args &a, uint32_t index, int
     }
 #pragma unroll
     for (int n = 0; n < N; n++) y[n] = 1.0f;
-    const unsigned mask = (1u << a.bits) - 1;
-    times<N>(table, index & mask, y);
-    if (a.factors > 1) times<N>(table, index >> a.bits & mask, y);
-    if (a.factors > 2) times<N>(table, index >> 2 * a.bits & mask, y);
-}
-
-/* The table the monomials are made of, where it is not x itself. */
-template <int N>
-__device__ __forceinline__ void make_table(const step_args &a, const float *x, float *table)
-{
-    for (int w = (int)threadIdx.x; w < a.part_count; w += STEP_THREADS) {
-        uint64_t index = a.parts[w];
-        float y[N];
+    for (int p = 1; p < a.terms; p++, index >>= 8) {
+        const float *at = x + (unsigned)(index & 255) * N;
+        if constexpr (N == 2) {
+            const float2 two = *(const float2 *)at;
+            y[0] *= two.x, y[1] *= two.y;
+        } else {
 #pragma unroll
-        for (int n = 0; n < N; n++) y[n] = 1.0f;
-        for (int p = 0; p < a.part_degree; p++, index >>= 8)
-            times<N>(x, (unsigned)(index & 255), y);
-#pragma unroll
-        for (int n = 0; n < N; n++) table[w * N + n] = y[n];
+            for (int n = 0; n < N; n++) y[n] *= at[n];
+        }
     }
 }
 
 template <int T, int G> struct step_shared { /* in floats */
     static constexpr int A = T * G;
-    int chunk, table, values, phi_k, phi_q, second, size; /* rows of k and q are at 0 */
-    __host__ __device__ step_shared(const step_args &a, int rows)
+    int chunk, values, phi_k, phi_q, second, size; /* rows of k and q are at 0 */
+    __host__ __device__ step_shared(int dim, int dim_value, int rows)
     {
-        const int dim_value = a.dim_value;
         chunk = rows;
-        table = a.part_count ? (T + A) * (a.dim + 1) : 0;
-        values = (T + A) * (a.dim + 1 + a.part_count);
+        values = (T + A) * (dim + 1);
         phi_k = values + T * dim_value;
         phi_q = phi_k + T * rows;
         size = phi_q + A * rows; /* of one chunk; the next stands in a second copy */
@@ -153,11 +127,10 @@ make_features(const step_args &a, const step_shared<T, G> &at, const float *shar
 {
     for (int w = (int)threadIdx.x; w < rows; w += STEP_THREADS) {
         const int64_t f = first + w;
-        uint2 monomial = make_uint2(0, __float_as_uint(1.0f));
-        if (a.taylor) monomial = __ldg((const uint2 *)a.monomials + f);
-        const float factor = __uint_as_float(monomial.y);
+        const uint64_t index = a.taylor ? __ldg(a.index + f) : 0;
+        const float factor = a.taylor ? __ldg(a.factor + f) : 1.0f;
         float sum = z[f], phi[T + T * G];
-        features<T + T * G>(a, monomial.x, f, shared, shared + at.table, phi);
+        features<T + T * G>(a, index, f, shared, phi);
 #pragma unroll
         for (int t = 0; t < T; t++) {
             if (a.append) {
@@ -254,7 +227,7 @@ __global__ void __launch_bounds__(STEP_THREADS, T *G <= 2 ? 4 : 3)
     step_job job = { head / a.kv_heads, head % a.kv_heads, 0, 0, token };
     job.first_head = job.kv * (a.heads / a.kv_heads) + first_of_group;
     job.slot = a.slots ? a.slots[job.b] : job.b;
-    const step_shared<T, G> at(a, rows * U);
+    const step_shared<T, G> at(a.dim, a.dim_value, rows * U);
     const int row = (int)threadIdx.x / lanes, column = (int)threadIdx.x % lanes * V;
     const bool works = row < rows;
     const float gamma = a.decay ? a.decay[job.kv] : 1.0f;
@@ -266,10 +239,6 @@ __global__ void __launch_bounds__(STEP_THREADS, T *G <= 2 ? 4 : 3)
 
     take_rows<T, G>(a, job, at, shared);
     __syncthreads();
-    if (a.part_count) {
-        make_table<T + T * G>(a, shared, shared + at.table);
-        __syncthreads();
-    }
     float v[T][V] = {}, num[A][V] = {}, den[A] = {};
     for (int t = 0; t < T && works && a.append; t++)
         for (int i = 0; i < V; i++) v[t][i] = shared[at.values + t * a.dim_value + column + i];
@@ -343,7 +312,7 @@ static cudaError_t launch(const step_args &a, int64_t token, int first_of_group,
                           cudaStream_t stream)
 {
     const int rows = STEP_THREADS / (a.dim_value / V) * step_shape<T, G, V>::U;
-    const step_shared<T, G> at(a, rows);
+    const step_shared<T, G> at(a.dim, a.dim_value, rows);
     const size_t bytes = (size_t)at.size * sizeof(float);
     if (bytes > 48 * 1024) {
         const cudaError_t limit =
