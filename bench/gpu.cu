@@ -5,8 +5,7 @@
  * verify: small problems of odd shapes, every row against double precision on the host.  time: the
  * works of docs/gpu.md, rows picked out of each against double precision, then the median of many
  * runs by events.  once: one run of each, for a profiler.  NAME: only works that begin so; of
- * verify, the families step, taylor, orbits, linear, pass,
- * softmax. */
+ * verify, the families step, taylor, orbits, linear, softmax. */
 #include <cuda_runtime.h>
 #include <dlfcn.h>
 

@@ -197,25 +197,6 @@ static void verify_continued(const char *name, const lnt_attn_desc &p, int64_t h
     report(name, worst, 3e-3, true);
 }
 
-/* In one pass: few tokens, odd ones, every map, a state between. */
-static void verify_pass()
-{
-    const int64_t tokens[] = { 1, 16, 127, 129, 1024, 1025, 3001 };
-    for (int64_t d : { 32, 64 })
-        for (int64_t n : tokens) {
-            lnt_attn_desc p = describe(LNT_LINEAR, 3, d, n);
-            p.algorithm = "pass", p.batch = 2, p.feature_map = (lnt_feature_map)(n % 3);
-            char name[96];
-            snprintf(name, sizeof name, "linear in one pass d %d map %d, %d tokens", (int)d,
-                     (int)(n % 3), (int)n);
-            verify_forward(name, p, n % 2);
-        }
-    lnt_attn_desc p = describe(LNT_LINEAR, 2, 64, 5000);
-    p.algorithm = "pass";
-    verify_continued("linear in one pass, in two parts", p, 2777);
-    verify_steps("linear 4990 tokens in one pass, 10 in steps", p, 4990, 1);
-}
-
 /* The widths of orbit.h: few tokens, odd ones, widths between, heads that share, lengths. */
 static void verify_orbits()
 {
@@ -335,6 +316,5 @@ static void verify_all(const std::vector<std::string> &names)
     if (wanted("taylor")) verify_taylor();
     if (wanted("orbits")) verify_orbits();
     if (wanted("linear")) verify_linear();
-    if (wanted("pass")) verify_pass();
     if (wanted("softmax")) verify_softmax();
 }

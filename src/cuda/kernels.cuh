@@ -146,17 +146,11 @@ struct linear_args {
     int segments;       /* of the keys */
     float *sums;        /* [B K][segments][W][W + 8], column W is z; then the state before each */
     float *total;       /* [B K][W][W + 8]: after the last */
-    int ranks;          /* blocks of a cluster; linear_pass_run alone */
     const float *s_in, *z_in; /* [B K][d][m], [B K][d]; NULL: none */
     float *s_out, *z_out;
     unsigned long long *nonpositive;
 };
 cudaError_t linear_run(const linear_args &a, cudaStream_t stream);
-/* In one pass over q, k and v: causal, without decay, d = m = W = 32 or 64, all rows there and
- * wide, no heads that share.  The size of a cluster that keeps the most blocks busy, and how many;
- * 0: the device cannot. */
-int linear_pass_ranks(int width, int64_t heads, double *blocks);
-cudaError_t linear_pass_run(const linear_args &a, cudaStream_t stream);
 
 /* ---- step.cu --------------------------------------------------------------------------------- */
 

@@ -86,7 +86,7 @@ static int64_t causal_segment(const lnt_cuda_plan *plan)
 static int64_t orbit_segment(const lnt_cuda_plan *plan)
 {
     const bool alone = orbit_is_alone(plan->orbits, (int)plan->p.terms);
-    const int64_t teams = (alone ? 32 : 8) * (int64_t)plan->device->properties.multiProcessorCount;
+    const int64_t teams = (alone ? 16 : 4) * (int64_t)plan->device->properties.multiProcessorCount;
     const int64_t n = plan->p.length_k * plan->p.batch * plan->p.kv_heads / teams;
     return n < 256 ? 256 : n > 8192 ? 8192 : (n + 127) / 128 * 128;
 }
@@ -238,28 +238,12 @@ static cudaError_t upload_all(lnt_cuda_plan *plan)
     return e;
 }
 
-/* "direct", "state" or "pass", as asked for by name. */
+/* "direct" or "state", as asked for by name. */
 static bool asks_for(const lnt_attn_desc *p, const char *name)
 {
     if (!p->algorithm) return false;
     const char *slash = strrchr(p->algorithm, '/');
     return strcmp(slash ? slash + 1 : p->algorithm, name) == 0;
-}
-
-/* Blocks of a cluster where linear attention goes in one pass: where it can, and that fills most of
- * the machine; else 0. */
-static int one_pass(const lnt_cuda_plan *plan, bool asked)
-{
-    const lnt_attn_desc *p = &plan->p;
-    const cudaDeviceProp &device = plan->device->properties;
-    if (p->mechanism != LNT_LINEAR || !p->causal || p->decay || p->heads != p->kv_heads ||
-        p->dim != p->dim_value || p->dtype != LNT_BF16 || (p->dim != 32 && p->dim != 64) ||
-        device.major < 9)
-        return 0;
-    double blocks;
-    const int ranks = linear_pass_ranks(plan->width, p->batch * p->kv_heads, &blocks);
-    const double all = device.multiProcessorCount * (p->dim == 32 ? 2.0 : 1.0);
-    return asked || (p->length_k >= 8192 && blocks >= 0.7 * all) ? ranks : 0;
 }
 
 /* ---- create ---------------------------------------------------------------------------------- */
@@ -287,14 +271,12 @@ lnt_status plan_create(lnt_cuda_device *device, const lnt_attn_desc *desc, lnt_c
     plan->by_state = plan->p.mechanism == LNT_TAYLOR && plan->p.terms <= 4 &&
                      !asks_for(&plan->p, "direct") &&
                      (asks_for(&plan->p, "state") || plan->p.state || !direct_is_cheaper(plan));
-    plan->ranks = one_pass(plan, asks_for(&plan->p, "pass"));
     cut(plan);
     if (plan->count)
         plan->splits = step_splits((int)(plan->p.batch * plan->p.kv_heads), plan->count,
                                    (int)plan->p.dim_value, device->properties.multiProcessorCount);
     lay_out(plan);
     plan->p.algorithm = plan->p.mechanism == LNT_SOFTMAX  ? "softmax/tiled"
-                        : plan->ranks                     ? "linear/pass"
                         : plan->p.mechanism == LNT_LINEAR ? "linear/chunked"
                         : plan->by_state                  ? "taylor/state"
                                                           : "taylor/direct";

@@ -51,7 +51,6 @@ struct lnt_cuda_plan {
     int orbits;    /* orbit_width(): the state is one of orbit.h; 0: of basis.h */
     int64_t segment, blocks;
     int segments, prefixes; /* most that a run needs */
-    int ranks;     /* linear: of linear_pass.cu, where the tensors allow it; 0: not so */
     int splits;
     int64_t count, padded;  /* D, and what is multiplied */
     double coefficient[32]; /* a_p scale^p */

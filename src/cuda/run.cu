@@ -167,19 +167,6 @@ static lnt_status orbit_forward(lnt_cuda_plan *plan, const lnt_cuda_io *io, cuda
 
 /* ---- linear ---------------------------------------------------------------------------------- */
 
-/* Rows of whole pieces of 16 bytes. */
-static bool is_whole(const lnt_tensor &t)
-{
-    return t.stride[3] == 1 && t.stride[0] % 8 == 0 && t.stride[1] % 8 == 0 &&
-           t.stride[2] % 8 == 0 && ((uintptr_t)t.data & 15) == 0;
-}
-
-static bool fits_one_pass(const lnt_cuda_plan *plan, const lnt_cuda_io *io)
-{
-    return plan->ranks && !io->lengths_q && !io->lengths_k && io->q.shape[2] == io->k.shape[2] &&
-           is_whole(io->q) && is_whole(io->k) && is_whole(io->v) && is_whole(io->out);
-}
-
 static lnt_status linear_forward(lnt_cuda_plan *plan, const lnt_cuda_io *io, cudaStream_t stream)
 {
     const lnt_attn_desc *p = &plan->p;
@@ -197,10 +184,8 @@ static lnt_status linear_forward(lnt_cuda_plan *plan, const lnt_cuda_io *io, cud
     a.sums = (float *)(work + plan->at.sums), a.total = (float *)(work + plan->at.state);
     if (io->state_in) a.s_in = io->state_in->s, a.z_in = io->state_in->z;
     if (io->state_out) a.s_out = io->state_out->s, a.z_out = io->state_out->z;
-    a.nonpositive = plan->nonpositive, a.ranks = plan->ranks;
-    cudaError_t e = cudaSuccess;
-    if (a.batch) e = fits_one_pass(plan, io) ? linear_pass_run(a, stream) : linear_run(a, stream);
-    return check(plan->device, e, "forward");
+    a.nonpositive = plan->nonpositive;
+    return check(plan->device, a.batch ? linear_run(a, stream) : cudaSuccess, "forward");
 }
 
 /* ---- how many tokens a state has seen ---------------------------------------------------------
