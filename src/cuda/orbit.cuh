@@ -4,7 +4,7 @@
  *     S [column of (v, 1)][monomial] = sum over tokens of [v, 1]^T phi(k)
  *
  * in the accumulators of the tensor cores.  A team of warps has a sequence of chunks: one warp
- * where it can hold all monomials, else four that share them. */
+ * where it can hold all monomials, else four or eight that share them. */
 #ifndef LNT_CUDA_ORBIT_CUH
 #define LNT_CUDA_ORBIT_CUH
 

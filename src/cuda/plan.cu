@@ -81,14 +81,16 @@ static int64_t causal_segment(const lnt_cuda_plan *plan)
     return segment;
 }
 
-/* Of orbits: enough segments for the machine to be full several times; the states of few are little
+/* Of orbits: enough segments for the machine to be full a few times; the states of few are little
  * to write and read beside q, k, v and y. */
 static int64_t orbit_segment(const lnt_cuda_plan *plan)
 {
     const bool alone = orbit_is_alone(plan->orbits, (int)plan->p.terms);
     const int64_t teams = (alone ? 16 : 4) * (int64_t)plan->device->properties.multiProcessorCount;
     const int64_t n = plan->p.length_k * plan->p.batch * plan->p.kv_heads / teams;
-    return n < 256 ? 256 : n > 8192 ? 8192 : (n + 127) / 128 * 128;
+    int64_t segment = 256;
+    while (segment < n && segment < 8192) segment *= 2;
+    return segment;
 }
 
 /* Not causal: enough segments to fill the machine. */
