@@ -117,8 +117,8 @@ struct orbit_args {
     const float *temperature; /* [H] on the device, or NULL */
     int64_t segment;          /* tokens, a multiple of 128 */
     int segments;             /* of the keys */
-    /* [B K][segments][orbit][block][column of (v, 1)][8], then the state before each; and [B K][...]
-     * after the last. */
+    /* [B K][segments][orbit][block][column of (v, 1)][8], then the state before each; and [B
+     * K][...] after the last. */
     float *sums, *total;
     const int32_t *place;
     int64_t count;

@@ -230,7 +230,7 @@ template <class S> static cudaError_t full(const orbit_args &a, cudaStream_t str
 {
     const int bytes = full_memory<S>::BYTES;
     cudaError_t e = cudaFuncSetAttribute((const void *)orbit_full_kernel<S>,
-                                               cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+                                         cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
     if (e != cudaSuccess) return e;
     /* About three times as many blocks as run at once: each makes the state anew. */
     int device, processors, blocks;
