@@ -63,7 +63,7 @@ fails 2 "--sink: '-1'" "${attend[@]}" --causal --sink -1
 fails 2 "--far: 'softmax'" "${attend[@]}" --causal --far softmax
 fails 2 "--far taylor" "${attend[@]}" --causal --far linear --terms 3
 fails 2 "--far linear" "${attend[@]}" --causal --feature-map relu
-fails 2 "--decay does not apply to hybrid" "${attend[@]}" --causal --far linear --decay 0.9
+fails 2 "--decay" "${attend[@]}" --causal --decay 1.5
 fails 2 "--window does not apply to taylor" "$LINNET" attend q4.npy k4.npy v4.npy -o no.npy \
     --mechanism taylor --window 3
 fails 2 "causal" "${attend[@]}" --causal --center mean
