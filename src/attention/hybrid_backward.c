@@ -145,9 +145,11 @@ static void pass_over_queries(const chunk_job *job, hybrid_scratch *s)
 {
     const int64_t nq = job->seq.nq;
     if (nq) lnt_hybrid_absorb(job, s, 0, lnt_hybrid_frontier(job, s, token_of(job, 0)));
-    for (int64_t t = 0; t < nq; t += TOKENS)
+    for (int64_t t = 0; t < nq; t += TOKENS) {
+        const int64_t after = t + TOKENS < nq ? t + TOKENS : t; /* nothing reads S after the last */
         grad_queries(job, s, t, chunk_tokens(nq - t),
-                     lnt_hybrid_frontier(job, s, token_of(job, t + TOKENS)));
+                     lnt_hybrid_frontier(job, s, token_of(job, after)));
+    }
 }
 
 /* ---- backward over the sequence: dk, dv ------------------------------------------------------- */

@@ -105,6 +105,7 @@ static lnt_status list(lnt_task *task, library *l, DIR *dir)
 static void shuffle(library *l)
 {
     const lnt_rng rng = lnt_rng_make(0);
+    if (l->count == 0) return; /* qsort takes no NULL */
     qsort(l->recordings, l->count, sizeof *l->recordings, by_name);
     for (size_t i = 0; i < l->count; i++) {
         uint32_t words[4];
