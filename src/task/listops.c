@@ -91,7 +91,7 @@ static int apply(int operation, int *x, int count)
 /* Writes a node and returns its value; recursion ends at the depth. */
 static int node(writer *w, int64_t depth)
 {
-    int x[ARGUMENTS];
+    int x[ARGUMENTS] = { 0 };
     if (w->full) return 0;
     if (depth >= w->depth || draw(w, 4) != 0) {
         const int digit = draw(w, DIGITS);
