@@ -10,7 +10,7 @@ static const study *const studies[] = { &study_recovery, &study_sizes,   &study_
                                         &study_costs,    &study_packing, &study_heads,
                                         &study_context,  &study_memory,  &study_accumulation,
                                         &study_crossover, &study_cur,     &study_training,
-                                        &study_images,   &study_generation };
+                                        &study_learning, &study_images,  &study_generation };
 enum { STUDIES = sizeof studies / sizeof studies[0] };
 
 const char *study_name(int index) { return index < STUDIES ? studies[index]->name : NULL; }

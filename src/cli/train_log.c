@@ -3,8 +3,10 @@
 #include "cli/train_log.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "cli/json.h"
 #include "cli/place.h"
@@ -27,7 +29,7 @@ static int add_point(log_curve *c, double step, double loss)
     return EXIT_OK;
 }
 
-/* The number after "key": in a line of ours. */
+/* The number after "key": in a line of ours; out stays as it is where there is none. */
 static bool number_of(const char *line, const char *key, double *out)
 {
     char quoted[32];
@@ -36,8 +38,10 @@ static bool number_of(const char *line, const char *key, double *out)
     char *end;
     if (!at) return false;
     at += strlen(quoted);
-    *out = strtod(at, &end);
-    return end != at;
+    const double value = strtod(at, &end);
+    if (end == at) return false;
+    *out = value;
+    return true;
 }
 
 /* Keeps what belongs to steps up to the last. */
@@ -95,6 +99,13 @@ static void put_step(FILE *to, const lnt_step_report *r, double seconds)
     json_end(&line);
 }
 
+/* The most memory that this process has held, in bytes. */
+static int64_t peak_memory(void)
+{
+    struct rusage usage;
+    return getrusage(RUSAGE_SELF, &usage) ? 0 : (int64_t)usage.ru_maxrss * 1024;
+}
+
 static void put_test(FILE *to, int64_t step, const lnt_score_report *s)
 {
     json line = json_begin(to);
@@ -105,6 +116,7 @@ static void put_test(FILE *to, int64_t step, const lnt_score_report *s)
     json_real(&line, "test_accuracy", s->accuracy);
     json_real(&line, "test_error_rate", s->error_rate);
     json_whole(&line, "test_targets", s->targets);
+    json_whole(&line, "peak_bytes", peak_memory());
     json_end(&line);
 }
 
@@ -146,4 +158,45 @@ void log_close(train_log *log)
     free(log->train.loss);
     free(log->test.step);
     free(log->test.loss);
+}
+
+static void summarise_line(const char *line, log_summary *s, double *tokens, double *seconds)
+{
+    double value;
+    if (number_of(line, "tokens", &value)) *tokens += value;
+    if (number_of(line, "seconds", &value)) *seconds += value;
+    number_of(line, "test_loss", &s->loss);
+    number_of(line, "test_bits", &s->bits);
+    number_of(line, "test_accuracy", &s->accuracy);
+    number_of(line, "test_error_rate", &s->error_rate);
+    number_of(line, "peak_bytes", &s->peak_bytes);
+}
+
+int log_read(const char *path, log_summary *out)
+{
+    char line[1024];
+    double step, loss, tokens = 0, seconds = 0;
+    int status = EXIT_OK;
+    FILE *from = fopen(path, "r");
+    *out = (log_summary){ .steps = NAN, .loss = NAN, .bits = NAN, .accuracy = NAN,
+                          .error_rate = NAN, .peak_bytes = NAN };
+    if (!from) return fail("cannot read '%s': %s", path, strerror(errno));
+    while (!status && fgets(line, sizeof line, from)) {
+        if (!number_of(line, "step", &step)) continue;
+        out->steps = step;
+        summarise_line(line, out, &tokens, &seconds);
+        if (number_of(line, "loss", &loss)) status = add_point(&out->train, step, loss);
+    }
+    out->tokens_per_second = tokens / seconds;
+    fclose(from);
+    if (!status && !out->train.count) status = fail("'%s' is not the log of a run", path);
+    if (status) log_forget(out);
+    return status;
+}
+
+void log_forget(log_summary *summary)
+{
+    free(summary->train.step);
+    free(summary->train.loss);
+    summary->train = (log_curve){ 0 };
 }

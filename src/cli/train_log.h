@@ -1,4 +1,5 @@
-/* cli/train_log.h - the log of a training run: a JSON object a line, and its losses for the curve. */
+/* cli/train_log.h - the log of a training run: a JSON object a line, and its losses for the curve.
+ * Written as a run goes, or read after it. */
 #ifndef LNT_CLI_TRAIN_LOG_H
 #define LNT_CLI_TRAIN_LOG_H
 
@@ -27,5 +28,15 @@ int log_step(train_log *log, const lnt_step_report *report, double seconds);
 int log_test(train_log *log, int64_t step, const lnt_score_report *score);
 int log_draw(const train_log *log, const char *path, const char *title);
 void log_close(train_log *log);
+
+/* What the log of a run tells of it; NaN where it does not. */
+typedef struct log_summary {
+    double steps, tokens_per_second;
+    double loss, bits, accuracy, error_rate, peak_bytes; /* by the last test */
+    log_curve train;
+} log_summary;
+
+int log_read(const char *path, log_summary *out);
+void log_forget(log_summary *summary);
 
 #endif

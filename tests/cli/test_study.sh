@@ -10,7 +10,7 @@ expect() { npy expect stdout.txt "${1//$'\n'/ }"; }
 # The help knows them all.
 succeeds "$LINNET" bench --help
 names="recovery sizes taylorshift costs packing heads context memory accumulation crossover cur
-    training images generation"
+    training learning images generation"
 for name in $names; do grep -q "^  $name " stdout.txt || wrong "$name is not in the help"; done
 awk 'length > 100 { exit 1 }' stdout.txt || wrong "the help is wider than 100 columns"
 
@@ -159,6 +159,33 @@ fails 1 "kind must be encoder" study training --config tiny.json --mechanism cur
 fails 1 "missing.json" study training --config missing.json
 fails 2 "--config does not apply to --study costs" study costs --config tiny.json
 fails 2 "--config needs --study" "$LINNET" bench --config tiny.json
+
+# Runs side by side: what their logs say, and a picture.
+printf '{"train": {"steps": 6, "batch": 2}, "model": {"dim": 16, "layers": 1, "heads": 2, "length": 8}}' >six.json
+mkdir -p runs/empty
+for mechanism in softmax linear; do
+    succeeds "$LINNET" train --task copy --config six.json --mechanism $mechanism --out runs/$mechanism
+done
+succeeds study learning --data runs --json
+npy json stdout.txt study=text run=text steps=whole loss=number bits=number accuracy=number \
+    tokens_per_second=number peak_bytes=number
+expect '[(m["run"], m["steps"], m["error_rate"]) for m in lines] ==
+    [("linear", 6, None), ("softmax", 6, None)]'
+tail -n 1 runs/softmax/log.jsonl >last.txt
+npy expect last.txt "m['test_loss'] == $(sed -n '$s/.*"loss": \([^,]*\),.*/\1/p' stdout.txt)"
+expect 'all(abs(m["bits"] * 0.6931471805599453 / m["loss"] - 1) < 1e-9 for m in lines)'
+succeeds study learning --data runs
+grep -q '^softmax  *6 ' stdout.txt || wrong "learning: no table: $(cat stdout.txt)"
+if command -v gnuplot >/dev/null; then
+    succeeds study learning --data runs --svg learning.svg
+    grep -q softmax learning.svg || wrong "learning.svg does not name its runs"
+fi
+fails 2 "--data is missing" study learning
+fails 1 "cannot read 'nowhere'" study learning --data nowhere
+fails 1 "'runs/empty' has no run in it" study learning --data runs/empty
+mkdir -p other/run
+echo '{"not": "a log"}' >other/run/log.jsonl
+fails 1 "'other/run/log.jsonl' is not the log of a run" study learning --data other
 
 # Drawing: four ways at every batch, each held against a whole pass; only the cache grows.
 printf '{"model": {"dim": 16, "layers": 2, "heads": 2}, "task": {"shrink": 7}}' >small.json
