@@ -3,18 +3,27 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
-enum { TRIED = 40 };
-
-static double difference(double (*loss)(void *user), void *user, double *x)
+static void move(double *x, const double *along, size_t count, double by)
 {
-    const double at = *x, h = 1e-4;
-    double y[4];
+    for (size_t i = 0; i < count; i++) x[i] += by * along[i];
+}
+
+/* Of the loss along a direction, which is where x moves; x comes back to the bit. */
+static double difference(double (*loss)(void *user), void *user, double *x, const double *along,
+                         size_t count)
+{
+    const double h = 3e-5;
+    double *at = malloc(count * sizeof *at), y[4];
+    assert_non_null(at);
+    memcpy(at, x, count * sizeof *at);
     for (int i = 0; i < 4; i++) {
-        *x = at + h * (double)(i < 2 ? i - 2 : i - 1);
+        move(x, along, count, h * (double)(i < 2 ? i - 2 : i - 1));
         y[i] = loss(user);
+        memcpy(x, at, count * sizeof *at);
     }
-    *x = at;
+    free(at);
     return (y[0] - 8 * y[1] + 8 * y[2] - y[3]) / (12 * h);
 }
 
@@ -25,9 +34,11 @@ void check_slopes(const char *what, double (*loss)(void *user), void *user, cons
     for (int s = 0; s < count; s++) {
         error_sum e = { 0 };
         const size_t n = slopes[s].count;
-        for (size_t i = 0; i < (n < TRIED ? n : TRIED); i++) {
-            const size_t at = n <= TRIED ? i : (size_t)dice_range(&d, 0, (int64_t)n - 1);
-            error_add(&e, slopes[s].dx[at], difference(loss, user, slopes[s].x + at));
+        for (int i = 0; n && i < budget(2, 8); i++) {
+            double *along = random_doubles(&d, n, 1);
+            error_add(&e, inner_product(slopes[s].dx, along, n),
+                      difference(loss, user, slopes[s].x, along, n));
+            free(along);
         }
         if (n && !(e.reference > 0))
             fail_msg("%s: the gradient of %s is 0: the test sees nothing", what, slopes[s].name);

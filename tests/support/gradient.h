@@ -13,7 +13,8 @@ typedef struct slope {
 } slope;
 
 /* Fails unless, for every array, the claimed gradient is within `tolerance` of the differences,
- * relative to its length.  Of large arrays some elements are tried. */
+ * relative to them.  Differences are taken along random directions, in which every element has its
+ * part: a few show any that is wrong. */
 void check_slopes(const char *what, double (*loss)(void *user), void *user, const slope *slopes,
                   int count, double tolerance);
 
