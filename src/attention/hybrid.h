@@ -7,6 +7,8 @@
 #ifndef LNT_ATTENTION_HYBRID_H
 #define LNT_ATTENTION_HYBRID_H
 
+#include <math.h>
+
 #include "attention/taylor_gradient.h"
 
 typedef struct lnt_far lnt_far;
@@ -113,6 +115,12 @@ static inline real *kept_max(const lnt_run *run, int64_t b, int64_t h, int64_t n
 static inline int64_t token_of(const chunk_job *job, int64_t t)
 {
     return job->seq.before + keys_alone(job) + t;
+}
+
+/* What a far key counts after n tokens more. */
+static inline real decay_after(const chunk_job *job, int64_t n)
+{
+    return (real)pow((double)job->decay, (double)n);
 }
 
 /* Keys before it that are no sinks are in S for the chunk that begins at token p. */

@@ -13,11 +13,6 @@
 #include <omp.h>
 #include <string.h>
 
-static real power(const chunk_job *job, int64_t n)
-{
-    return (real)pow((double)job->decay, (double)n);
-}
-
 static hybrid_scratch take_scratch(lnt_arena *arena, const lnt_attn_desc *p)
 {
     hybrid_scratch s = { .t = lnt_taylor_take(arena, p) };
@@ -54,7 +49,7 @@ hybrid_scratch lnt_hybrid_open_in(lnt_arena *arena, const chunk_job *job, bool s
     for (size_t i = 0; i < TOKENS; i++) s.t.ones[i] = 1;
     s.t.first = lnt_taylor_part(&s.t, 0, 1);
     s.t.end = s.t.F;
-    for (size_t i = 0; i < TOKENS && job->decay < 1; i++) s.fade[i] = power(job, (int64_t)i);
+    for (size_t i = 0; i < TOKENS && job->decay < 1; i++) s.fade[i] = decay_after(job, (int64_t)i);
     s.t.center = run->p->center ? run->p->center + job->kvh * run->p->dim : NULL;
     s.summed = summed;
     return s;
@@ -149,7 +144,7 @@ void lnt_hybrid_fade_queries(const chunk_job *job, hybrid_scratch *s, int64_t qu
 {
     if (!(job->decay < 1)) return;
     const int64_t last = lnt_hybrid_frontier(job, s, query) - 1; /* token in S */
-    const real first = power(job, query - job->run->p->window - last);
+    const real first = decay_after(job, query - job->run->p->window - last);
     for (size_t g = 0; g < s->t.heads; g++)
         for (size_t i = 0; i < n; i++) {
             const real factor = job->run->causal ? first * s->fade[i] : first;
@@ -166,7 +161,7 @@ void lnt_hybrid_fade_tile(const chunk_job *job, const hybrid_scratch *s, const h
         const size_t far = lnt_hybrid_far_from(p, c, j);
         if (far == c->queries) continue;
         const int64_t past = c->query + (int64_t)far - c->key - (int64_t)j - p->window;
-        const real first = power(job, past);
+        const real first = decay_after(job, past);
         for (size_t i = far; i < c->queries; i++) x[j * TOKENS + i] *= first * s->fade[i - far];
     }
 }
@@ -181,8 +176,8 @@ void lnt_hybrid_weigh_keys(const chunk_job *job, hybrid_scratch *s, size_t n, re
 
 void lnt_hybrid_age(const chunk_job *job, const hybrid_scratch *s, memory mem, size_t n)
 {
-    job->ker->scale(mem.s, power(job, (int64_t)n), s->t.F * s->t.mp);
-    job->ker->scale(mem.z, power(job, (int64_t)n), s->t.F);
+    job->ker->scale(mem.s, decay_after(job, (int64_t)n), s->t.F * s->t.mp);
+    job->ker->scale(mem.z, decay_after(job, (int64_t)n), s->t.F);
 }
 
 /* S ages by the keys loaded, and their values, in a copy, by those behind each. */

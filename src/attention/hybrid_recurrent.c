@@ -48,11 +48,6 @@ static token take_token(lnt_arena *arena, const lnt_attn_desc *p)
     return x;
 }
 
-static real power(const chunk_job *job, int64_t n)
-{
-    return (real)pow((double)job->decay, (double)n);
-}
-
 /* ---- S --------------------------------------------------------------------------------------- */
 
 /* Tokens from the frontier up to `to` go into S. */
@@ -89,7 +84,7 @@ static void read_state(const chunk_job *job, token *x, int64_t h, int64_t query,
         ker->axpy(x->o, 1, x->part, x->m);
     }
     if (job->decay < 1) { /* by the tokens between the last in S and the window */
-        const real aged = power(job, at - run->p->window - x->frontier + 1);
+        const real aged = decay_after(job, at - run->p->window - x->frontier + 1);
         ker->scale(x->o, aged, x->mp);
         x->scalar[DEN] *= aged;
     }
@@ -116,7 +111,7 @@ static void read_stretch(const chunk_job *job, token *x, int64_t key, size_t n, 
     } else {
         ker->polynomial(x->x, x->x, x->a, (size_t)p->terms, lanes);
         for (size_t j = 0; j < n && job->decay < 1; j++)
-            x->x[j] *= power(job, at - p->window - key - (int64_t)j);
+            x->x[j] *= decay_after(job, at - p->window - key - (int64_t)j);
         for (size_t j = 0; j < n; j++) x->scalar[DEN] += x->x[j];
     }
     ker->gemm_nn(x->o, x->mp, x->x, KEYS, v, ldv, 1, lnt_round_up(x->m, ker->lanes), n, 1);
