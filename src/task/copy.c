@@ -23,7 +23,7 @@ static void recipe(lnt_config *config, lnt_recipe *r, lnt_task_options *o)
     config->length = 128;
     *r = (lnt_recipe){ .steps = 6000, .batch = 64, .accumulate = 1, .optimizer = LNT_RADAM,
                        .schedule = LNT_SCHEDULE_STEP, .rate = 1e-3, .rate_last = 1e-4,
-                       .drop_at = 3000, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .clip = 0,
+                       .drop_at = 3000, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .clip = 1,
                        .seed = 1, .eval_every = 500, .eval_batches = 10, .save_every = 500 };
 }
 
