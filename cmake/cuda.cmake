@@ -1,8 +1,9 @@
 # The plug-in for NVIDIA GPUs, liblinnet-cuda.so: built where there is nvcc, opened at run time by a
 # library that needs neither.  LINNET_CUDA=ON makes a missing nvcc an error, OFF leaves it out.
 #
-# Machine code for two targets: 9.0a, whose tensor-core instructions nothing else has, and 8.0, which
-# all GPUs of the 8 series run; others that are newer compile its PTX when they load it.
+# Machine code for 9.0a, whose tensor-core instructions nothing else has, and PTX of 8.0, which the driver
+# of any other GPU from there on compiles when it first loads it and keeps.  Those who ship to such GPUs
+# spare them that: CMAKE_CUDA_ARCHITECTURES="80-real;89-real;90a-real".
 set(LINNET_CUDA AUTO CACHE STRING "Build the GPU plug-in: AUTO (where nvcc is found), ON or OFF")
 set_property(CACHE LINNET_CUDA PROPERTY STRINGS AUTO ON OFF)
 if(NOT LINNET_CUDA MATCHES "^(AUTO|ON|OFF)$")
@@ -25,7 +26,7 @@ endif()
 
 set(CMAKE_CUDA_COMPILER ${LINNET_NVCC})
 if(NOT CMAKE_CUDA_ARCHITECTURES)
-    set(CMAKE_CUDA_ARCHITECTURES 80 90a-real)
+    set(CMAKE_CUDA_ARCHITECTURES 80-virtual 90a-real)
 endif()
 set(CMAKE_CUDA_RUNTIME_LIBRARY Static) # no CUDA library to find, but the driver
 enable_language(CXX)
