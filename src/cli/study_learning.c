@@ -130,12 +130,24 @@ static void print_table(const shelf *s)
            "most its process held.\n");
 }
 
+/* Whether losses reach over so much that only logarithms show the small ones. */
+static bool is_wide(const shelf *s)
+{
+    double least = HUGE_VAL, most = 0;
+    for (int i = 0; i < s->runs; i++)
+        for (int j = 0; j < s->run[i].points; j++) {
+            least = fmin(least, s->run[i].loss[j]);
+            most = fmax(most, s->run[i].loss[j]);
+        }
+    return most > 20 * least;
+}
+
 static int draw(const options *o, const shelf *s)
 {
     figure f = figure_begin(1, "Learning");
     figure_panel *p = figure_add(&f, "Loss in training");
     p->x = (figure_axis){ "steps", 0, FIGURE_PLAIN, "" };
-    p->y = (figure_axis){ "nats a target", 10, FIGURE_PLAIN, "" };
+    p->y = (figure_axis){ "nats a target", is_wide(s) ? 10 : 0, FIGURE_PLAIN, "" };
     for (int i = 0; i < s->runs; i++) {
         const trained *t = &s->run[i];
         figure_series(p, FIGURE_LINE, i, t->step, t->loss, t->points, "%s", t->name);
