@@ -5,7 +5,8 @@
  * verify: small problems of odd shapes, every row against double precision on the host.  time: the
  * works of docs/gpu.md, rows picked out of each against double precision, then the median of many
  * runs by events.  once: one run of each, for a profiler.  NAME: only works that begin so; of
- * verify, the families step, taylor, orbits, linear, softmax. */
+ * verify, the families step, taylor, orbits, linear, softmax, backward_linear, backward_taylor,
+ * backward_softmax. */
 #include <cuda_runtime.h>
 #include <dlfcn.h>
 
@@ -120,13 +121,14 @@ struct problem {
         must(api->plan_create(device, &p, &plan) == LNT_OK, "making a plan");
         info.size = sizeof info;
         must(api->plan_describe(plan, &info) == LNT_OK, "describing a plan");
-        must(api->allocate(device, info.workspace_bytes, &workspace) == LNT_OK, "allocating");
-        must(cudaMemset(workspace, 0xff, info.workspace_bytes), "filling");
+        const size_t bytes = std::max(info.workspace_bytes, info.backward_bytes);
+        must(api->allocate(device, bytes, &workspace) == LNT_OK, "allocating");
+        must(cudaMemset(workspace, 0xff, bytes), "filling");
         io.size = sizeof io;
         io.q = view(q, p.heads, p.length_q, p.dim), io.k = view(k, p.kv_heads, p.length_k, p.dim);
         io.v = view(v, p.kv_heads, p.length_k, p.dim_value);
         io.out = view(out, p.heads, p.length_q, p.dim_value);
-        io.workspace = workspace, io.workspace_bytes = info.workspace_bytes;
+        io.workspace = workspace, io.workspace_bytes = bytes;
     }
     ~problem()
     {
@@ -224,6 +226,8 @@ static void report(const char *name, double error, double allowed, bool clean)
 
 #include "gpu_verify.h"
 #include "gpu_works.h"
+
+#include "gpu_backward.h" /* uses both */
 
 int main(int argc, char **argv)
 {

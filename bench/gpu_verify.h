@@ -306,6 +306,8 @@ static void verify_all_steps()
     verify_pool();
 }
 
+static void verify_backward(const std::function<bool(const char *)> &wanted);
+
 /* All families, or those named. */
 static void verify_all(const std::vector<std::string> &names)
 {
@@ -317,4 +319,5 @@ static void verify_all(const std::vector<std::string> &names)
     if (wanted("orbits")) verify_orbits();
     if (wanted("linear")) verify_linear();
     if (wanted("softmax")) verify_softmax();
+    verify_backward(wanted);
 }

@@ -160,8 +160,8 @@ static void add_cubes(basis &b, int most)
     std::vector<unit> triples;
     cover_triples(b.dim8, triples);
     for (const unit &p : triples)
-        for (int e = 0; e < 8; e++)
-            for (int h = 0; h < 2; h++) add_quad(b, 8 * p.j + e, 2 * p.h + h, p.mask, most);
+        for (int h = 0; h < 2; h++) /* units of one half-block side by side: back.cuh */
+            for (int e = 0; e < 8; e++) add_quad(b, 8 * p.j + e, 2 * p.h + h, p.mask, most);
 }
 
 static void add_squares(basis &b, int most)

@@ -1,5 +1,5 @@
-/* cuda/build.cuh - what taylor_build.cu and taylor_build_narrow.cu share, and the packed keys and
- * values of a segment through a ring in shared memory. */
+/* cuda/build.cuh - parts of taylor_build.cu: tiles of monomials, and the packed keys and values of
+ * a segment through a ring in shared memory. */
 #ifndef LNT_CUDA_BUILD_CUH
 #define LNT_CUDA_BUILD_CUH
 
@@ -10,8 +10,6 @@ namespace lnt
 {
 
 enum { BUILD_WARPS = 8, BUILD_STAGES = 3, STAGE_BLOCKS = 4 };
-
-cudaError_t build_narrow_run(const build_args &a, cudaStream_t stream);
 
 __device__ __forceinline__ uint4 multiply4(uint4 a, uint4 b)
 {

@@ -34,6 +34,11 @@ struct pack_args {
     int batch, heads;           /* kv heads */
     int dim, dim_value, dim8, value8;
     int normalize; /* k / |k| */
+    /* Queries in place of keys, for the backward pass. */
+    const float *temperature; /* [heads], times what is normalised; NULL: 1 */
+    int aligned;              /* row i stands at the place of the last key it sees */
+    int64_t length_keys;
+    const int64_t *lengths_keys;
 };
 cudaError_t pack_run(const pack_args &a, cudaStream_t stream);
 
@@ -45,7 +50,7 @@ struct build_args {
     int64_t segment_blocks;
     int segments, heads;     /* heads: B K */
     const build_task *tasks; /* made with build_blocks(width) */
-    int task_count, tile_count, dim8, width, terms;
+    int task_count, tile_count, dim8, width;
     float *sums; /* [B K][segments][tiles][N8][lane][4] */
 };
 int build_blocks(int width);
@@ -58,7 +63,7 @@ struct scan_args {
     int segments;
     int prefixes; /* how many exclusive sums are kept; 1 and total: the sum of all */
     int total;
-    int heads, tile_count, width;
+    int heads, tile_count, width, dim8;
     const float *factor; /* [tiles * 16] */
     char *state; /* [B K][prefixes][tiles - 1][N8][2][8][8] bf16, times factor: product.cuh */
     float *mean; /* [B K][prefixes][W + 8]: degree 0, times its factor */
@@ -66,6 +71,8 @@ struct scan_args {
     const int32_t *place;
     int64_t count;
     int dim_value;
+    int reverse; /* the sums after each segment; of `group` heads of sums side by side together */
+    int group;
     const float *s_in, *z_in;
     float *s_out, *z_out;
 };
@@ -95,6 +102,7 @@ struct read_args {
     int normalize, output_norm;
     const float *temperature; /* [H] on the device, or NULL */
     float eps;
+    float *inverse; /* [B H][length_q]: 1 / denominator, 0 where there is none; NULL: not wanted */
     unsigned long long *nonpositive;
 };
 struct read_units {
@@ -151,6 +159,97 @@ struct linear_args {
     unsigned long long *nonpositive;
 };
 cudaError_t linear_run(const linear_args &a, cudaStream_t stream);
+
+/* ---- linear_backward.cu ---------------------------------------------------------------------- */
+
+/* Of linear_args, out, s_out and z_out are not used. */
+struct linear_back_args : linear_args {
+    view dout, dq, dk, dv;
+    int query_segments;   /* causal: as many as segments */
+    float *gradient_sums; /* [B K][query_segments] as sums; then the state after each.  Here, in
+                           * sums and totals, a state has W + 1 rows: linear_backward.cuh */
+    float *gradient_total;
+    float2 *rows;                 /* [B H][length_q]: 1 / den, -(dout.n) / den^2 */
+    const float *ds_out, *dz_out; /* gradient of the state after the last key; NULL: none */
+    float *ds_in, *dz_in;         /* of that before the first */
+};
+cudaError_t linear_back_run(const linear_back_args &a, cudaStream_t stream);
+
+/* Rows past the lengths, and queries that see no key, of a gradient [B,heads,length,dim]: 0. */
+struct gaps_args {
+    view x;
+    int64_t length, dim;
+    int heads, batch;
+    const int64_t *lengths, *lengths_k; /* lengths_k: causal queries, else NULL */
+};
+cudaError_t gaps_run(const gaps_args &a, cudaStream_t stream);
+
+/* ---- back_rows.cu ---------------------------------------------------------------------------- */
+
+/* What every query gives the backward pass, at its place among the packed tokens: 1 / den and
+ * h = -(dout.y) / den; softmax: log2 of the sum of e^score, and -(dout.y).  Places without a query:
+ * 0 and 0, softmax infinity and 0. */
+struct back_rows_args {
+    view dout, y; /* y [B,H,n,m] f32 */
+    const float *inverse;
+    float2 *rows;         /* [B H][blocks * 32] */
+    char *douts, *scaled; /* packed values; scaled = dout / den, row W = h */
+    int64_t length_q, length_k, blocks;
+    const int64_t *lengths_q, *lengths_k;
+    int batch, heads, dim, dim_value, width;
+    int causal, output_norm;
+};
+cudaError_t back_rows_run(const back_rows_args &a, cudaStream_t stream);   /* rows, from y */
+cudaError_t back_scaled_run(const back_rows_args &a, cudaStream_t stream); /* scaled, from rows */
+
+/* From the gradients of normalised rows, f32, to those of the rows: (g - u (u.g)) t / |x| with
+ * u = x / |x|; and that of the temperature t, sum of u.g over the rows of a head. */
+struct back_normal_args {
+    view x, dx;
+    const float *gradient; /* [B heads][length][dim] */
+    float *along;          /* [B heads][length]: u.g */
+    const float *temperature;
+    float *dtemperature; /* [heads], or NULL */
+    int64_t length;
+    const int64_t *lengths;
+    int batch, heads, dim;
+};
+cudaError_t back_normal_run(const back_normal_args &a, cudaStream_t stream);
+
+/* ---- back.cu, back_kernel.cuh ------------------------------------------------------------ */
+
+enum back_side {
+    BACK_ROWS = 0,    /* what back_rows_args says, from all keys one by one */
+    BACK_QUERIES = 1, /* dq */
+    BACK_KEYS = 2     /* dk, dv */
+};
+
+enum { BACK_STATE_WIDTH = 8 }; /* blocks of 8 elements that a state may be read with */
+
+/* The side whose gradients are made, its tokens in packed order, against the other, which is read
+ * as a state and token by token. */
+struct back_args {
+    int mode, causal;                  /* read_mode */
+    const char *own_keys, *own_values; /* packed: q and dout, or k and v */
+    const char *other_keys, *other_values;
+    int64_t own_blocks, other_blocks; /* of 32 tokens in the arrays, a head */
+    int64_t length_q, length_k;
+    const int64_t *lengths_q, *lengths_k; /* [B] on the device, or NULL */
+    int batch, heads, kv_heads;
+    int dim, dim_value, dim8, width;
+    int output_norm;
+    int direct; /* the other side is read token by token, causal up to the segment's end */
+    int64_t segment;
+    int prefixes, edge; /* 0: no state; edge: the segment whose state is empty, or -1 */
+    const char *state;
+    const float *mean;
+    int tile_count, terms;
+    float coefficient[32]; /* as read_args */
+    float2 *rows;
+    view dx, dv;
+    float *gradient; /* [B heads][length][dim] in place of dx, or NULL */
+};
+cudaError_t back_run(const back_args &a, int side, const read_units &units, cudaStream_t stream);
 
 /* ---- step.cu --------------------------------------------------------------------------------- */
 

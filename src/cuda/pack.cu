@@ -34,8 +34,9 @@ __device__ static void take(const view &x, int64_t b, int64_t h, int64_t first, 
     for (int i8 = (int)threadIdx.x / (PACK_TOKENS / 2); i8 < rows8;
          i8 += PACK_THREADS / (PACK_TOKENS / 2)) {
         uint4 p = make_uint4(0, 0, 0, 0), q = p;
-        if (first + token < length) p = take8(x, row, 8 * i8, width, wide);
-        if (first + token + 1 < length) q = take8(x, row + x.stride[2], 8 * i8, width, wide);
+        if (first + token >= 0 && first + token < length) p = take8(x, row, 8 * i8, width, wide);
+        if (first + token + 1 >= 0 && first + token + 1 < length)
+            q = take8(x, row + x.stride[2], 8 * i8, width, wide);
         uint32_t *to = (uint32_t *)(tile + 8 * i8 * PACK_LD + token);
         const uint32_t one[4] = { p.x, p.y, p.z, p.w }, two[4] = { q.x, q.y, q.z, q.w };
 #pragma unroll
@@ -46,9 +47,9 @@ __device__ static void take(const view &x, int64_t b, int64_t h, int64_t first, 
     }
 }
 
-/* Columns divided by their lengths, at least 1e-12; from the numbers themselves, not rounded twice.
- */
-__device__ static void normalize(__nv_bfloat16 *tile, int rows)
+/* Columns divided by their lengths, at least 1e-12, times `by`; from the numbers themselves, not
+ * rounded twice. */
+__device__ static void normalize(__nv_bfloat16 *tile, int rows, float by)
 {
     for (int token = (int)threadIdx.x; token < PACK_TOKENS; token += (int)blockDim.x) {
         float sum = 0;
@@ -56,7 +57,7 @@ __device__ static void normalize(__nv_bfloat16 *tile, int rows)
             const float x = __bfloat162float(tile[i * PACK_LD + token]);
             sum = fmaf(x, x, sum);
         }
-        const float inverse = 1.0f / fmaxf(sqrtf(sum), 1e-12f);
+        const float inverse = by / fmaxf(sqrtf(sum), 1e-12f);
         for (int i = 0; i < rows; i++)
             tile[i * PACK_LD + token] =
                 __float2bfloat16_rn(__bfloat162float(tile[i * PACK_LD + token]) * inverse);
@@ -116,8 +117,10 @@ __global__ void __launch_bounds__(PACK_THREADS) pack_kernel(const __grid_constan
     const int64_t length = a.lengths ? a.lengths[b] : a.length;
     const int key_rows = 8 * a.dim8, value_rows = 8 * a.value8 + 8;
     __nv_bfloat16 *values = tile + key_rows * PACK_LD;
-    take(a.k, b, h, first, length, a.dim, a.dim8, tile);
-    take(a.v, b, h, first, length, a.dim_value, a.value8, values);
+    int64_t past = 0;
+    if (a.aligned) past = (a.lengths_keys ? a.lengths_keys[b] : a.length_keys) - length;
+    take(a.k, b, h, first - past, length, a.dim, a.dim8, tile);
+    take(a.v, b, h, first - past, length, a.dim_value, a.value8, values);
     for (int w = (int)threadIdx.x; w < 8 * PACK_TOKENS; w += (int)blockDim.x) {
         const bool one = w < PACK_TOKENS && first + w < length;
         values[(8 * a.value8 + w / PACK_TOKENS) * PACK_LD + w % PACK_TOKENS] =
@@ -125,7 +128,7 @@ __global__ void __launch_bounds__(PACK_THREADS) pack_kernel(const __grid_constan
     }
     __syncthreads();
     if (a.normalize) {
-        normalize(tile, a.dim);
+        normalize(tile, a.dim, a.temperature ? a.temperature[h] : 1.0f);
         __syncthreads();
     }
     const int even8 = (a.dim8 + 1) / 2 * 2;

@@ -48,7 +48,10 @@ static lnt_status supported(lnt_cuda_device *d, const lnt_attn_desc *p)
         (p->mechanism == LNT_SOFTMAX || (p->mechanism == LNT_TAYLOR && p->terms > 4)))
         return fail(d, LNT_ERR_UNSUPPORTED,
                     "cuda: forward takes a state for linear, and for taylor with up to 4 terms");
-    if (p->backward) return fail(d, LNT_ERR_UNSUPPORTED, "cuda: the backward pass is not offered");
+    if (p->backward && p->dtype != LNT_BF16)
+        return fail(d, LNT_ERR_UNSUPPORTED, "cuda: backward is offered for bf16");
+    if (p->backward && p->state && p->mechanism != LNT_LINEAR)
+        return fail(d, LNT_ERR_UNSUPPORTED, "cuda: backward with a state is offered for linear");
     if (p->batch > 65535 || p->heads > 65535 || p->batch * p->kv_heads > 65535)
         return fail(d, LNT_ERR_UNSUPPORTED,
                     "cuda: batch %lld times kv_heads %lld, up to 65535 are offered",
@@ -114,7 +117,7 @@ static bool direct_is_cheaper(const lnt_cuda_plan *plan)
     return direct < (nk + group * nq) * 2 * columns * (double)plan->padded;
 }
 
-static size_t take(size_t *total, size_t bytes)
+size_t take(size_t *total, size_t bytes)
 {
     const size_t at = *total;
     *total += (bytes + 255) / 256 * 256;
@@ -138,7 +141,8 @@ static void lay_out(lnt_cuda_plan *plan)
         const size_t blocks = heads * (size_t)plan->blocks,
                      even8 = (size_t)(plan->dim8 + 1) / 2 * 2;
         if (plan->by_state) at->rows = take(&at->bytes, blocks * (size_t)plan->dim8 * 512);
-        if (!plan->by_state || p->causal) at->keys = take(&at->bytes, blocks * even8 * 512);
+        if (!plan->by_state || p->causal || p->backward)
+            at->keys = take(&at->bytes, blocks * even8 * 512);
         at->values = take(&at->bytes, heads * (size_t)plan->blocks * columns * 64);
     }
     if (plan->by_state && !plan->orbits) {
@@ -260,6 +264,7 @@ lnt_status plan_create(lnt_cuda_device *device, const lnt_attn_desc *desc, lnt_c
     lnt_status status = supported(device, &plan->p);
     if (!status) {
         plan->width = width_for((int)plan->p.dim, (int)plan->p.dim_value);
+        if (plan->p.backward && plan->width < 2) plan->width = 2; /* the least it is compiled for */
         plan->dim8 = (int)(plan->p.dim + 7) / 8;
         coefficients(plan);
         status = check(device, cudaSetDevice(device->ordinal), "choosing the device");
@@ -272,12 +277,14 @@ lnt_status plan_create(lnt_cuda_device *device, const lnt_attn_desc *desc, lnt_c
     if (plan->p.mechanism == LNT_LINEAR) plan->count = plan->p.dim;
     plan->by_state = plan->p.mechanism == LNT_TAYLOR && plan->p.terms <= 4 &&
                      !asks_for(&plan->p, "direct") &&
-                     (asks_for(&plan->p, "state") || plan->p.state || !direct_is_cheaper(plan));
+                     (asks_for(&plan->p, "state") || plan->p.state || !direct_is_cheaper(plan)) &&
+                     !(plan->p.backward && plan->width > BACK_STATE_WIDTH);
     cut(plan);
     if (plan->count)
         plan->splits = step_splits((int)(plan->p.batch * plan->p.kv_heads), plan->count,
                                    (int)plan->p.dim_value, device->properties.multiProcessorCount);
     lay_out(plan);
+    if (plan->p.backward) backward_lay_out(plan);
     plan->p.algorithm = plan->p.mechanism == LNT_SOFTMAX  ? "softmax/tiled"
                         : plan->p.mechanism == LNT_LINEAR ? "linear/chunked"
                         : plan->by_state                  ? "taylor/state"
@@ -305,6 +312,7 @@ lnt_status plan_describe(const lnt_cuda_plan *plan, lnt_cuda_plan_info *info)
     info->features_padded = plan->padded;
     info->state_bytes = (size_t)plan->p.kv_heads * (size_t)plan->count *
                         (size_t)(plan->p.dim_value + 1) * sizeof(float);
+    info->backward_bytes = plan->back.bytes;
     return LNT_OK;
 }
 

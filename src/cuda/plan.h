@@ -28,6 +28,7 @@ lnt_status plan_create(lnt_cuda_device *device, const lnt_attn_desc *desc, lnt_c
 void plan_destroy(lnt_cuda_plan *plan);
 lnt_status plan_describe(const lnt_cuda_plan *plan, lnt_cuda_plan_info *info);
 lnt_status plan_forward(lnt_cuda_plan *plan, const lnt_cuda_io *io);
+lnt_status plan_backward(lnt_cuda_plan *plan, const lnt_cuda_io *io, const lnt_cuda_grads *grads);
 lnt_status plan_step(lnt_cuda_plan *plan, const lnt_cuda_io *io, const lnt_cuda_states *states,
                      int what);
 lnt_status state_reset(lnt_cuda_plan *plan, const lnt_cuda_states *states, int64_t slot,
@@ -36,11 +37,32 @@ lnt_status state_fork(lnt_cuda_plan *plan, const lnt_cuda_states *states, int64_
                       void *stream);
 lnt_status plan_nonpositive(lnt_cuda_plan *plan, void *stream, int64_t *out);
 
+/* What run.cu and backward.cu share. */
+view view_of(const lnt_tensor &t);
+lnt_status fits(lnt_cuda_plan *plan, const char *name, const lnt_tensor &t, int64_t heads,
+                int64_t length, int64_t dim);
+lnt_status check_inputs(lnt_cuda_plan *plan, const lnt_cuda_io *io, size_t workspace_bytes);
+pack_args pack_of(lnt_cuda_plan *plan, const lnt_cuda_io *io, int64_t blocks);
+read_args read_of(lnt_cuda_plan *plan, const lnt_cuda_io *io, int64_t blocks);
+cudaError_t make_states(lnt_cuda_plan *plan, const lnt_cuda_io *io, int64_t blocks, read_args *read,
+                        cudaStream_t stream);
+/* Takes bytes of a workspace; where they begin. */
+size_t take(size_t *total, size_t bytes);
+void backward_lay_out(lnt_cuda_plan *plan);
+
 } // namespace lnt
 
 /* Where the parts of a workspace begin, in bytes. */
 struct lnt_cuda_layout {
     size_t rows, keys, values, sums, state, mean, partial, bytes;
+};
+
+/* Of the workspace of a backward run. */
+struct lnt_cuda_back_layout {
+    size_t sums, total, gradient_sums, gradient_total, rows; /* linear */
+    /* Others: after all that forward takes. */
+    size_t q_rows, q_keys, douts, scaled, y, inverse, gradient, along, counter;
+    size_t bytes;
 };
 
 struct lnt_cuda_plan {
@@ -55,6 +77,7 @@ struct lnt_cuda_plan {
     int64_t count, padded;  /* D, and what is multiplied */
     double coefficient[32]; /* a_p scale^p */
     lnt_cuda_layout at;
+    lnt_cuda_back_layout back;
     int tile_count, task_count;
     lnt::read_units units;
     /* On the device. */

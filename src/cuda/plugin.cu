@@ -149,7 +149,7 @@ static const lnt_cuda_api table = {
     lnt::copy_out,          lnt::clear,
     lnt::synchronize,       lnt::plan_create,
     lnt::plan_destroy,      lnt::plan_describe,
-    lnt::plan_forward,      NULL,
+    lnt::plan_forward,      lnt::plan_backward,
     lnt::plan_step,         lnt::state_reset,
     lnt::state_fork,        lnt::plan_nonpositive,
     lnt::copy_within,

@@ -4,7 +4,7 @@
 namespace lnt
 {
 
-static view view_of(const lnt_tensor &t)
+view view_of(const lnt_tensor &t)
 {
     return { t.data, (int)t.dtype, { t.stride[0], t.stride[1], t.stride[2], t.stride[3] } };
 }
@@ -16,8 +16,8 @@ static const char *dtype_name(int dtype)
     return dtype >= 0 && dtype < 4 ? names[dtype] : "unknown";
 }
 
-static lnt_status fits(lnt_cuda_plan *plan, const char *name, const lnt_tensor &t, int64_t heads,
-                       int64_t length, int64_t dim)
+lnt_status fits(lnt_cuda_plan *plan, const char *name, const lnt_tensor &t, int64_t heads,
+                int64_t length, int64_t dim)
 {
     const lnt_attn_desc *p = &plan->p;
     if (t.dtype != p->dtype)
@@ -33,33 +33,39 @@ static lnt_status fits(lnt_cuda_plan *plan, const char *name, const lnt_tensor &
     return LNT_OK;
 }
 
-static lnt_status check_io(lnt_cuda_plan *plan, const lnt_cuda_io *io)
+lnt_status check_inputs(lnt_cuda_plan *plan, const lnt_cuda_io *io, size_t workspace_bytes)
 {
     const lnt_attn_desc *p = &plan->p;
     lnt_status s = fits(plan, "q", io->q, p->heads, p->length_q, p->dim);
     if (!s) s = fits(plan, "k", io->k, p->kv_heads, p->length_k, p->dim);
     if (!s) s = fits(plan, "v", io->v, p->kv_heads, p->length_k, p->dim_value);
-    if (!s) s = fits(plan, "out", io->out, p->heads, p->length_q, p->dim_value);
     if (s) return s;
-    if (io->workspace_bytes < plan->at.bytes)
+    if (io->workspace_bytes < workspace_bytes)
         return fail(plan->device, LNT_ERR_ARGUMENT,
                     "cuda: a workspace of %zu bytes, the plan needs %zu", io->workspace_bytes,
-                    plan->at.bytes);
+                    workspace_bytes);
     if (p->causal && io->q.shape[2] > io->k.shape[2])
         return fail(plan->device, LNT_ERR_SHAPE, "cuda: causal with %lld queries and %lld keys",
                     (long long)io->q.shape[2], (long long)io->k.shape[2]);
     return LNT_OK;
 }
 
+static lnt_status check_io(lnt_cuda_plan *plan, const lnt_cuda_io *io)
+{
+    const lnt_status s = check_inputs(plan, io, plan->at.bytes);
+    if (s) return s;
+    return fits(plan, "out", io->out, plan->p.heads, plan->p.length_q, plan->p.dim_value);
+}
+
 /* ---- taylor and softmax ---------------------------------------------------------------------- */
 
-static pack_args pack_of(lnt_cuda_plan *plan, const lnt_cuda_io *io, int64_t blocks)
+pack_args pack_of(lnt_cuda_plan *plan, const lnt_cuda_io *io, int64_t blocks)
 {
     char *work = (char *)io->workspace;
     pack_args a = {};
     a.k = view_of(io->k), a.v = view_of(io->v);
     if (plan->by_state) a.rows = work + plan->at.rows;
-    if (!plan->by_state || plan->p.causal) a.keys = work + plan->at.keys;
+    if (!plan->by_state || plan->p.causal || plan->p.backward) a.keys = work + plan->at.keys;
     a.values = work + plan->at.values;
     a.length = io->k.shape[2], a.blocks = blocks, a.lengths = io->lengths_k;
     a.batch = (int)io->k.shape[0], a.heads = (int)plan->p.kv_heads;
@@ -69,7 +75,7 @@ static pack_args pack_of(lnt_cuda_plan *plan, const lnt_cuda_io *io, int64_t blo
     return a;
 }
 
-static read_args read_of(lnt_cuda_plan *plan, const lnt_cuda_io *io, int64_t blocks)
+read_args read_of(lnt_cuda_plan *plan, const lnt_cuda_io *io, int64_t blocks)
 {
     const lnt_attn_desc *p = &plan->p;
     char *work = (char *)io->workspace;
@@ -96,8 +102,8 @@ static read_args read_of(lnt_cuda_plan *plan, const lnt_cuda_io *io, int64_t blo
 }
 
 /* The states of the segments; what the reader needs of them goes into `read`. */
-static cudaError_t make_states(lnt_cuda_plan *plan, const lnt_cuda_io *io, int64_t blocks,
-                               read_args *read, cudaStream_t stream)
+cudaError_t make_states(lnt_cuda_plan *plan, const lnt_cuda_io *io, int64_t blocks, read_args *read,
+                        cudaStream_t stream)
 {
     char *work = (char *)io->workspace;
     const lnt_attn_desc *p = &plan->p;
@@ -109,12 +115,13 @@ static cudaError_t make_states(lnt_cuda_plan *plan, const lnt_cuda_io *io, int64
     b.heads = (int)(io->k.shape[0] * p->kv_heads);
     b.segments = p->causal && !io->state_out && pieces > 0 ? pieces - 1 : pieces;
     b.tasks = plan->tasks, b.task_count = plan->task_count, b.tile_count = plan->tile_count;
-    b.dim8 = plan->dim8, b.width = plan->width, b.terms = (int)p->terms;
+    b.dim8 = plan->dim8, b.width = plan->width;
     b.sums = (float *)(work + plan->at.sums);
     scan_args s = {};
     s.sums = b.sums, s.segments = b.segments, s.heads = b.heads;
     s.prefixes = p->causal && pieces > 1 ? pieces : 1, s.total = !p->causal;
-    s.tile_count = plan->tile_count, s.width = plan->width, s.factor = plan->factor;
+    s.tile_count = plan->tile_count, s.width = plan->width, s.dim8 = plan->dim8;
+    s.factor = plan->factor;
     s.state = work + plan->at.state, s.mean = (float *)(work + plan->at.mean);
     s.place = plan->place, s.count = plan->count, s.dim_value = (int)p->dim_value;
     if (io->state_in) s.s_in = io->state_in->s, s.z_in = io->state_in->z;

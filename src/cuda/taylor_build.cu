@@ -17,10 +17,10 @@ namespace lnt
 
 /* Blocks of k that the prefixes of a task are multiplied with. */
 template <int X> struct build_shape {
-    static constexpr int KB = X == 1 || X == 16 ? 1 : 2, T = 2 * KB;
+    static constexpr int KB = X == 16 ? 1 : 2, T = 2 * KB;
 };
 
-int build_blocks(int width) { return width == 1 || width == 16 ? 1 : 2; }
+int build_blocks(int width) { return width == 16 ? 1 : 2; }
 
 /* Where in a 32-token block of keys the factors of a task stand. */
 template <int KB> struct build_place {
@@ -165,10 +165,7 @@ template <int X> static cudaError_t launch(const build_args &a, cudaStream_t str
 
 cudaError_t build_run(const build_args &a, cudaStream_t stream)
 {
-    if (a.width <= 2 && a.dim8 == a.width && a.terms >= 3) return build_narrow_run(a, stream);
     switch (a.width) {
-    case 1:
-        return launch<1>(a, stream);
     case 2:
         return launch<2>(a, stream);
     case 4:

@@ -88,7 +88,9 @@ __global__ void __launch_bounds__(SCAN_WARPS * 32) scan_kernel(const __grid_cons
     if (item >= a.tile_count * n8) return;
     const int tile = item / n8, n = item % n8;
     const int64_t head = blockIdx.y, stride = (int64_t)a.tile_count * n8 * 32;
-    const float4 *sums = (const float4 *)a.sums + head * a.segments * stride + item * 32 + lane;
+    const int group = a.group > 1 ? a.group : 1, last = a.segments - 1;
+    const float4 *sums =
+        (const float4 *)a.sums + head * group * a.segments * stride + item * 32 + lane;
     const float f0 = a.factor[tile * 16 + lane / 4], f1 = a.factor[tile * 16 + 8 + lane / 4];
     const scan_place place = place_of(a, tile, n, lane);
 
@@ -97,12 +99,18 @@ __global__ void __launch_bounds__(SCAN_WARPS * 32) scan_kernel(const __grid_cons
         float4 next[SCAN_AHEAD];
 #pragma unroll
         for (int i = 0; i < SCAN_AHEAD; i++)
-            if (s + i < a.segments) next[i] = sums[(s + i) * stride];
+            if (s + i < a.segments) {
+                const float4 *from = sums + (a.reverse ? last - s - i : s + i) * stride;
+                next[i] = *from;
+                for (int g = 1; g < group; g++)
+                    next[i] = add(next[i], from[g * a.segments * stride]);
+            }
 #pragma unroll
         for (int i = 0; i < SCAN_AHEAD; i++)
             if (s + i < a.segments) {
-                if (!a.total && s + i < a.prefixes)
-                    keep(a, head, s + i, tile, n, lane, sum, f0, f1);
+                const int prefix = a.reverse ? last - s - i : s + i;
+                if (!a.total && prefix < a.prefixes)
+                    keep(a, head, prefix, tile, n, lane, sum, f0, f1);
                 sum = add(sum, next[i]);
             }
     }

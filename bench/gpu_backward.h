@@ -1,0 +1,393 @@
+/* bench/gpu_backward.h - the backward pass: small problems of odd shapes, every gradient of every
+ * head against double precision, and the works of docs/gpu.md. */
+#include "gpu_gradient.h"
+
+struct gradients {
+    problem &x;
+    buffer dout, dq, dk, dv;
+    float *dtemperature = nullptr;
+    lnt_cuda_grads grads = {};
+    explicit gradients(problem &problem_, uint64_t seed)
+        : x(problem_), dout(x.out.count), dq(x.q.count), dk(x.k.count), dv(x.v.count)
+    {
+        const lnt_attn_desc &p = x.p;
+        dout.fill(seed * 7 + 3);
+        grads.size = sizeof grads;
+        grads.dout = x.view(dout, p.heads, p.length_q, p.dim_value);
+        grads.dq = x.view(dq, p.heads, p.length_q, p.dim);
+        grads.dk = x.view(dk, p.kv_heads, p.length_k, p.dim);
+        grads.dv = x.view(dv, p.kv_heads, p.length_k, p.dim_value);
+        must(cudaMalloc((void **)&dtemperature, (size_t)p.heads * sizeof(float)), "allocating");
+        if (p.normalize == LNT_NORMALIZE_TAYLORSHIFT) grads.dtemperature = dtemperature;
+    }
+    ~gradients() { cudaFree(dtemperature); }
+
+    /* Into poisoned memory, twice: everything written, the same bits. */
+    bool run_twice()
+    {
+        std::vector<__nv_bfloat16> first[3];
+        buffer *all[3] = { &dq, &dk, &dv };
+        bool clean = true;
+        for (int turn = 0; turn < 2; turn++) {
+            for (buffer *b : all)
+                must(cudaMemset(b->data, 0xff, b->count * sizeof *b->data), "poisoning");
+            must(api->backward(x.plan, &x.io, &grads) == LNT_OK, "backward");
+            must(cudaDeviceSynchronize(), "running backward");
+            for (int i = 0; i < 3; i++) {
+                const size_t n = std::min<size_t>(all[i]->count, 1 << 26);
+                auto now = all[i]->host(0, n);
+                for (const __nv_bfloat16 &e : now) clean = clean && isfinite(__bfloat162float(e));
+                if (turn)
+                    clean = clean && !memcmp(now.data(), first[i].data(), n * sizeof now[0]);
+                else
+                    first[i] = now;
+            }
+        }
+        return clean;
+    }
+};
+
+/* |a - b|^2 and |b|^2, summed. */
+struct squares {
+    double error = 0, size = 0;
+    void add(const std::vector<__nv_bfloat16> &a, const std::vector<double> &b)
+    {
+        for (size_t i = 0; i < b.size(); i++) {
+            const double e = __bfloat162float(a[i]) - b[i];
+            error += e * e, size += b[i] * b[i];
+        }
+    }
+    double relative() const { return size > 0 ? sqrt(error / size) : sqrt(error); }
+};
+
+/* The errors of dq, dk, dv and of the temperatures over a whole problem. */
+struct gradient_errors {
+    squares q, k, v, tau;
+    bool rest = true; /* rows past the lengths are 0 */
+
+    void add(const gradients &g, int64_t b, int64_t kv, int64_t nq, int64_t nk)
+    {
+        const problem &x = g.x;
+        const lnt_attn_desc &p = x.p;
+        const int64_t group = p.heads / p.kv_heads;
+        gradient_reference ref(p, nq, nk);
+        const auto k8 = x.head(x.k, p.kv_heads, p.length_k, p.dim, b, kv),
+                   v8 = x.head(x.v, p.kv_heads, p.length_k, p.dim_value, b, kv);
+        for (int64_t h = kv * group; h < (kv + 1) * group; h++) {
+            const auto q8 = x.head(x.q, p.heads, p.length_q, p.dim, b, h),
+                       d8 = x.head(g.dout, p.heads, p.length_q, p.dim_value, b, h);
+            ref.add(q8.data(), k8.data(), v8.data(), d8.data(), h, all_rows(nq));
+            take(q, x.head(g.dq, p.heads, p.length_q, p.dim, b, h), ref.dq.back());
+        }
+        take(k, x.head(g.dk, p.kv_heads, p.length_k, p.dim, b, kv), ref.dk);
+        take(v, x.head(g.dv, p.kv_heads, p.length_k, p.dim_value, b, kv), ref.dv);
+        if (temperature.empty()) temperature.resize((size_t)p.heads);
+        for (int64_t h = 0; h < group; h++)
+            temperature[(size_t)(kv * group + h)] += ref.dtemperature[(size_t)h];
+    }
+    void finish(const gradients &g)
+    {
+        if (!g.grads.dtemperature) return;
+        std::vector<float> got(temperature.size());
+        must(cudaMemcpy(got.data(), g.dtemperature, got.size() * sizeof(float),
+                        cudaMemcpyDeviceToHost),
+             "copying");
+        for (size_t h = 0; h < got.size(); h++) {
+            const double e = got[h] - temperature[h];
+            tau.error += e * e, tau.size += temperature[h] * temperature[h];
+        }
+    }
+    double worst() const
+    {
+        return std::max(std::max(q.relative(), k.relative()),
+                        std::max(v.relative(), tau.relative()));
+    }
+
+  private:
+    std::vector<double> temperature;
+    void take(squares &s, const std::vector<__nv_bfloat16> &got, const std::vector<double> &want)
+    {
+        s.add(got, want);
+        for (size_t i = want.size(); i < got.size(); i++)
+            rest = rest && __bfloat162float(got[i]) == 0;
+    }
+};
+
+static void report_gradients(const char *name, const gradient_errors &e, double allowed, bool clean)
+{
+    const bool ok = clean && e.rest && e.worst() <= allowed;
+    if (!ok) failures++;
+    printf("%-58s dq %.2e dk %.2e dv %.2e", name, e.q.relative(), e.k.relative(), e.v.relative());
+    if (e.tau.size > 0) printf(" dtau %.2e", e.tau.relative());
+    printf("  %s%s%s\n", ok ? "ok" : "WRONG", clean ? "" : " (unsteady or unwritten)",
+           e.rest ? "" : " (rows past the length)");
+    fflush(stdout);
+}
+
+static void verify_gradients(const char *name, lnt_attn_desc p, bool bnhd, double allowed = 3e-3)
+{
+    static uint64_t seed = 300;
+    p.backward = 1;
+    problem x(p, bnhd, seed++);
+    gradients g(x, seed);
+    const bool clean = g.run_twice();
+    gradient_errors e;
+    for (int64_t b = 0; b < p.batch; b++)
+        for (int64_t kv = 0; kv < p.kv_heads; kv++) e.add(g, b, kv, p.length_q, p.length_k);
+    e.finish(g);
+    const std::string full = std::string(name) + " [" + x.info.algorithm + "]";
+    report_gradients(full.c_str(), e, allowed, clean);
+}
+
+static void verify_gradient_lengths(const char *name, lnt_attn_desc p, double allowed = 3e-3)
+{
+    p.batch = 3, p.backward = 1;
+    problem x(p, true, 177);
+    gradients g(x, 178);
+    const int64_t nq[3] = { p.length_q, p.length_q / 2, 0 };
+    const int64_t nk[3] = { p.length_k, p.length_k - 7 - p.length_q / 2, 5 };
+    int64_t *lengths;
+    must(cudaMalloc((void **)&lengths, 6 * sizeof *lengths), "allocating");
+    must(cudaMemcpy(lengths, nq, sizeof nq, cudaMemcpyHostToDevice), "copying");
+    must(cudaMemcpy(lengths + 3, nk, sizeof nk, cudaMemcpyHostToDevice), "copying");
+    x.io.lengths_q = lengths, x.io.lengths_k = lengths + 3;
+    const bool clean = g.run_twice();
+    gradient_errors e;
+    for (int64_t b = 0; b < 3; b++)
+        for (int64_t kv = 0; kv < p.kv_heads; kv++) e.add(g, b, kv, nq[b], nk[b]);
+    e.finish(g);
+    report_gradients(name, e, allowed, clean);
+    cudaFree(lengths);
+}
+
+/* A sequence in two parts, the loss on the second: what reaches the keys of the first goes through
+ * the state between them. */
+static void verify_state_gradients(const char *name, lnt_attn_desc p, int64_t before)
+{
+    p.backward = 1, p.state = 1;
+    problem x(p, false, 211);
+    gradients g(x, 212);
+    must(cudaMemset(g.dout.data, 0, g.dout.count * sizeof *g.dout.data), "clearing");
+    for (int64_t h = 0; h < p.heads; h++) {
+        __nv_bfloat16 *at = g.dout.data + (h * p.length_q + before) * p.dim_value;
+        normal_kernel<<<64, 256>>>(at, (size_t)((p.length_q - before) * p.dim_value), 55 + h);
+    }
+    state_memory state(x, 1), dstate(x, 1);
+    lnt_cuda_io first = x.io, second = x.io;
+    lnt_cuda_grads first_grads = g.grads, second_grads = g.grads;
+    const int64_t after = p.length_q - before;
+    for (int part = 0; part < 2; part++) {
+        lnt_cuda_io &io = part ? second : first;
+        lnt_cuda_grads &grads = part ? second_grads : first_grads;
+        const int64_t at = part ? before : 0, n = part ? after : before;
+        io.q = rows_of(x.io.q, at, n), io.k = rows_of(x.io.k, at, n);
+        io.v = rows_of(x.io.v, at, n), io.out = rows_of(x.io.out, at, n);
+        grads.dout = rows_of(g.grads.dout, at, n), grads.dq = rows_of(g.grads.dq, at, n);
+        grads.dk = rows_of(g.grads.dk, at, n), grads.dv = rows_of(g.grads.dv, at, n);
+    }
+    first.state_out = second.state_in = &state.states;
+    must(api->forward(x.plan, &first) == LNT_OK, "forward");
+    first.state_out = nullptr;
+    second_grads.dstate_in = first_grads.dstate_out = &dstate.states;
+    must(api->backward(x.plan, &second, &second_grads) == LNT_OK, "backward of the second part");
+    must(api->backward(x.plan, &first, &first_grads) == LNT_OK, "backward of the first part");
+    must(cudaDeviceSynchronize(), "running backward");
+    gradient_errors e;
+    for (int64_t kv = 0; kv < p.kv_heads; kv++) e.add(g, 0, kv, p.length_q, p.length_k);
+    report_gradients(name, e, 5e-3, true); /* the state is forward's, of phi(k) rounded to bf16 */
+}
+
+static void verify_linear_gradients()
+{
+    for (int64_t d : { 8, 16, 32, 64, 128 })
+        for (int causal = 0; causal < 2; causal++) {
+            lnt_attn_desc p = describe(LNT_LINEAR, 2, d, d == 128 ? 331 : 571);
+            p.causal = causal;
+            char name[96];
+            snprintf(name, sizeof name, "linear d %d %s", (int)d, causal ? "causal" : "full");
+            verify_gradients(name, p, causal);
+        }
+    lnt_attn_desc p = describe(LNT_LINEAR, 3, 16, 1);
+    p.eps = 1; /* with little of it y is v, and dq and dk are 0 */
+    verify_gradients("linear 1 token", p, false);
+    p = describe(LNT_LINEAR, 6, 20, 411);
+    p.kv_heads = 2, p.dim_value = 12, p.batch = 2;
+    verify_gradients("linear 20 -> 12, 6 heads on 2, 411 tokens", p, true);
+    p.dim = 13, p.dim_value = 29;
+    verify_gradients("linear 13 -> 29, 6 heads on 2, 411 tokens", p, true);
+    p.length_q = 100, p.length_k = 711;
+    verify_gradients("linear 100 queries at the end of 711 keys", p, false);
+    p.causal = 0;
+    verify_gradients("linear 100 queries on 711 keys, full", p, false);
+    p.causal = 1;
+    const double decay[2] = { 0.9, 0.999 };
+    p.decay = decay;
+    verify_gradients("linear with decay", p, false, 4e-3);
+    verify_gradient_lengths("linear lengths, decay", p);
+    p = describe(LNT_LINEAR, 4, 32, 300), p.length_k = 400, p.kv_heads = 2;
+    verify_gradient_lengths("linear lengths, causal", p);
+    p.causal = 0;
+    verify_gradient_lengths("linear lengths, full", p);
+    for (int map = LNT_MAP_RELU; map <= LNT_MAP_EXP; map++) {
+        p = describe(LNT_LINEAR, 2, 64, 300), p.feature_map = (lnt_feature_map)map;
+        verify_gradients(map == LNT_MAP_RELU ? "linear relu" : "linear exp", p, false);
+    }
+    p = describe(LNT_LINEAR, 2, 32, 700);
+    verify_state_gradients("linear, the gradient of a state", p, 333);
+    p.kv_heads = 1, p.decay = decay + 1;
+    verify_state_gradients("linear, the gradient of a state, decay", p, 333);
+}
+
+/* Through a state dk goes through three roundings to bf16 one after the other, of dout / den, of
+ * the state and of dk itself, 1.7e-3 each, besides those of the monomials: 3.2e-3 where there is
+ * nothing else, which is not causal. */
+static const double THROUGH_STATE = 3.5e-3;
+/* What is normalised is rounded to bf16 before anything else. */
+static const double NORMALIZED = 5e-3;
+
+static void verify_taylor_gradients()
+{
+    for (int64_t d : { 8, 16, 32, 64 })
+        for (int64_t terms = 1; terms <= 4; terms++)
+            for (int causal = 0; causal < 2; causal++) {
+                lnt_attn_desc p = describe(LNT_TAYLOR, 2, d, d >= 64 ? 261 : 597);
+                if (terms == 2) p.scale /= 4; /* 1 + x: or denominators are near 0 */
+                p.terms = terms, p.causal = causal, p.algorithm = "state";
+                char name[96];
+                snprintf(name, sizeof name, "taylor d %d P %d %s", (int)d, (int)terms,
+                         causal ? "causal" : "full");
+                verify_gradients(name, p, terms == 3, THROUGH_STATE);
+            }
+    lnt_attn_desc p = describe(LNT_TAYLOR, 6, 20, 611);
+    p.kv_heads = 2, p.dim_value = 12, p.batch = 2, p.algorithm = "state";
+    p.scale /= 2; /* P 4 is negative below -1.6: or denominators are near 0 */
+    verify_gradients("taylor 20 -> 12, 6 heads on 2, 611 tokens", p, true, THROUGH_STATE);
+    p.length_q = 100, p.length_k = 711;
+    verify_gradients("taylor 100 queries at the end of 711 keys", p, false);
+    p.causal = 0;
+    verify_gradients("taylor 100 queries on 711 keys, full", p, false, THROUGH_STATE);
+    p.causal = 1, p.terms = 7, p.algorithm = NULL;
+    verify_gradients("taylor P 7", p, false);
+    p = describe(LNT_TAYLOR, 2, 128, 211);
+    verify_gradients("taylor d 128", p, false);
+    p = describe(LNT_TAYLOR, 2, 16, 2);
+    verify_gradients("taylor 2 tokens", p, false);
+    const double tau[4] = { 1.0, 2.5, 0.5, 4.0 };
+    lnt_attn_desc t = describe(LNT_TAYLOR, 4, 32, 500);
+    t.terms = 3, t.normalize = LNT_NORMALIZE_TAYLORSHIFT, t.scale = 1, t.temperature = tau;
+    t.output_norm = 1, t.algorithm = "state";
+    verify_gradients("taylorshift, temperatures, output norm, causal", t, false, NORMALIZED);
+    t.causal = 0;
+    verify_gradients("taylorshift, temperatures, output norm, full", t, false, NORMALIZED);
+    t.algorithm = "direct", t.kv_heads = 2;
+    verify_gradients("taylorshift, temperatures, output norm, full", t, true, NORMALIZED);
+    p = describe(LNT_TAYLOR, 2, 16, 500), p.length_k = 700, p.algorithm = "state";
+    verify_gradient_lengths("taylor lengths, causal", p);
+    p.causal = 0;
+    verify_gradient_lengths("taylor lengths, full", p, THROUGH_STATE);
+}
+
+static void verify_softmax_gradients()
+{
+    for (int64_t d : { 8, 16, 32, 64, 128 })
+        for (int causal = 0; causal < 2; causal++) {
+            lnt_attn_desc p = describe(LNT_SOFTMAX, 2, d, 277);
+            p.causal = causal;
+            char name[96];
+            snprintf(name, sizeof name, "softmax d %d %s", (int)d, causal ? "causal" : "full");
+            verify_gradients(name, p, causal);
+        }
+    lnt_attn_desc p = describe(LNT_SOFTMAX, 6, 20, 111);
+    p.kv_heads = 2, p.dim_value = 12, p.batch = 2, p.length_k = 333, p.scale = 1;
+    verify_gradients("softmax 20 -> 12, 6 heads on 2, scale 1", p, true);
+    verify_gradient_lengths("softmax lengths, causal", p);
+    p.causal = 0;
+    verify_gradient_lengths("softmax lengths, full", p);
+}
+
+static void verify_backward(const std::function<bool(const char *)> &wanted)
+{
+    if (wanted("backward_linear")) verify_linear_gradients();
+    if (wanted("backward_taylor")) verify_taylor_gradients();
+    if (wanted("backward_softmax")) verify_softmax_gradients();
+}
+
+/* ---- works ----------------------------------------------------------------------------------- */
+
+/* dq of some rows, and dk and dv of the last keys, of one head. */
+static double check_some(const gradients &g, int64_t h)
+{
+    const problem &x = g.x;
+    const lnt_attn_desc &p = x.p;
+    const int64_t n = p.length_q, d = p.dim, m = p.dim_value, last = 12;
+    const auto q8 = x.head(x.q, p.heads, n, d, 0, h), k8 = x.head(x.k, p.heads, n, d, 0, h),
+               v8 = x.head(x.v, p.heads, n, m, 0, h), d8 = x.head(g.dout, p.heads, n, m, 0, h),
+               dq8 = x.head(g.dq, p.heads, n, d, 0, h), dk8 = x.head(g.dk, p.heads, n, d, 0, h),
+               dv8 = x.head(g.dv, p.heads, n, m, 0, h);
+    std::vector<int64_t> rows = some_rows(n, 20);
+    for (int64_t i = n - last; i < n; i++) rows.push_back(i);
+    std::sort(rows.begin(), rows.end());
+    rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+    gradient_reference ref(p, n, n);
+    ref.add(q8.data(), k8.data(), v8.data(), d8.data(), h, rows);
+    squares q, k, v;
+    auto compare = [](squares &s, const std::vector<__nv_bfloat16> &got,
+                      const std::vector<double> &want, int64_t row, int64_t width) {
+        s.add({ got.begin() + row * width, got.begin() + (row + 1) * width },
+              { want.begin() + row * width, want.begin() + (row + 1) * width });
+    };
+    for (int64_t i : rows) compare(q, dq8, ref.dq[0], i, d);
+    if (p.causal)
+        for (int64_t j = n - last; j < n; j++)
+            compare(k, dk8, ref.dk, j, d), compare(v, dv8, ref.dv, j, m);
+    printf("    picked rows of head %d: dq %.2e dk %.2e dv %.2e\n", (int)h, q.relative(),
+           k.relative(), v.relative());
+    return std::max(q.relative(), std::max(k.relative(), v.relative()));
+}
+
+/* Forward and backward; target is in ms, or, where times_forward is not 0, in forward times. */
+static void work_backward(const char *name, lnt_attn_desc p, double target, double times_forward,
+                          bool once)
+{
+    p.backward = 1;
+    problem x(p, false, 5);
+    gradients g(x, 6);
+    auto forward = [&] { must(api->forward(x.plan, &x.io) == LNT_OK, "forward"); };
+    auto backward = [&] { must(api->backward(x.plan, &x.io, &g.grads) == LNT_OK, "backward"); };
+    if (once) {
+        backward();
+        must(cudaDeviceSynchronize(), "running");
+        return;
+    }
+    const bool clean = g.run_twice();
+    const double error = std::max(check_some(g, 0), check_some(g, p.heads - 1));
+    const double f = median_seconds(forward, 11), b = median_seconds(backward, 11);
+    const double s = median_seconds([&] { forward(), backward(); }, 11);
+    const double n = (double)p.length_q, all = n * (double)p.heads;
+    const double bytes = all * (double)(5 * p.dim + 6 * p.dim_value) * 2;
+    double flops = 3.5 * state_flops(p) * n;
+    if (p.mechanism == LNT_SOFTMAX)
+        flops = n * n / (p.causal ? 2 : 1) * 7 * (double)(p.dim + p.dim_value) * (double)p.heads;
+    if (times_forward > 0) target = times_forward * f * 1e3;
+    printf("    forward %.3f ms, backward %.3f ms = %.2f forward\n", f * 1e3, b * 1e3, b / f);
+    line(name, s, s * 1e3, "ms", target, flops, bytes, error, clean, THROUGH_STATE);
+}
+
+static void time_backward(const std::function<bool(const char *)> &wanted, bool once)
+{
+    auto both = [&](const char *name, const lnt_attn_desc &p, double target, double times = 0) {
+        if (wanted(name)) work_backward(name, p, target, times, once);
+    };
+    both("backward linear causal 16 x 64", describe(LNT_LINEAR, 16, 64, 65536), 1.2);
+    both("backward linear causal 32 x 32", describe(LNT_LINEAR, 32, 32, 65536), 0);
+    lnt_attn_desc p = describe(LNT_LINEAR, 16, 64, 65536);
+    p.causal = 0;
+    both("backward linear full 16 x 64", p, 0);
+    both("backward taylor P 4 causal 32 x 32", describe(LNT_TAYLOR, 32, 32, 65536), 0, 4);
+    both("backward taylor P 4 causal 64 x 16", describe(LNT_TAYLOR, 64, 16, 65536), 0, 4);
+    both("backward taylor P 4 causal 16 x 64", describe(LNT_TAYLOR, 16, 64, 65536), 0, 4);
+    p = describe(LNT_TAYLOR, 32, 32, 65536);
+    p.terms = 3, p.causal = 0, p.normalize = LNT_NORMALIZE_TAYLORSHIFT, p.scale = 1;
+    both("backward taylorshift full 32 x 32", p, 0, 4);
+    both("backward softmax causal 16 x 64", describe(LNT_SOFTMAX, 16, 64, 16384), 0);
+}

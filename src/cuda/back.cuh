@@ -1,0 +1,401 @@
+/* cuda/back.cuh - parts of back_kernel.cuh: rows of a warp, and tiles of a state taken back to the
+ * elements they were made of. */
+#ifndef LNT_CUDA_BACK_CUH
+#define LNT_CUDA_BACK_CUH
+
+#include "cuda/kernels.cuh"
+
+namespace lnt
+{
+
+/* 16 R rows a warp; two of 16 share what is read of the other side.  That pays for queries of width
+ * 64, where few warps fit anyway; elsewhere more warps do. */
+template <int X, int side> struct side_shape {
+    static constexpr int R = X == 8 && side != BACK_KEYS ? 2 : 1, WARPS = 8 / R;
+    static constexpr int BLOCKS = X <= 4 ? 2 : R;
+};
+
+enum {
+    BACK_TOKENS = 128, /* rows of a block of threads */
+    BACK_RING = 4,
+    BACK_TILES = 8, /* of a state in a stage */
+    GATHER_LD = BACK_TOKENS + 8
+};
+
+/* Lane 4 g + t of a warp has rows g and g + 8 (u = 0, 1) of 16 tokens: half a packed block, groups
+ * 2 half and 2 half + 1 (pack.cu). */
+__device__ __forceinline__ int token_of(int half, int u, int lane)
+{
+    const int g = lane / 4;
+    return g / 2 * 8 + 2 * (2 * half + u) + g % 2;
+}
+
+/* Where a lane points to for four matrices of 8 x 8, the second `beside` bytes after the first and
+ * the other two `below` after these: so two registers side by side are a B operand. */
+__device__ __forceinline__ uint32_t four_matrices(int lane, int beside, int below)
+{
+    return (uint32_t)(lane % 8 * 16 + lane / 8 % 2 * beside + lane / 16 * below);
+}
+
+/* ---- the state, tile by tile ----------------------------------------------------------------- */
+
+/* Tiles come in stages of BACK_TILES; what is asked for at once lies in at most two of them, so the
+ * one two before the newest is free. */
+template <int X> struct tile_ring {
+    static constexpr int TILE = (X + 1) * 256, STAGE = BACK_TILES * TILE;
+    static constexpr int BYTES = BACK_RING * STAGE;
+    uint32_t ring, next;
+    const char *from;
+    int tiles;
+    unsigned wanted, ready; /* tiles asked for so far; stages that have come */
+
+    __device__ __forceinline__ void fetch(int i)
+    {
+        const int first = i * BACK_TILES;
+        if (first < tiles)
+            copy_block(ring + i % BACK_RING * STAGE, from + (int64_t)first * TILE,
+                       min((int)BACK_TILES, tiles - first) * TILE);
+        copy_commit();
+    }
+    __device__ __forceinline__ void begin(char *to, const char *state, int count)
+    {
+        ring = next = shared_address(to), from = state, tiles = count, wanted = ready = 0;
+        for (int i = 0; i < BACK_RING - 2; i++) fetch(i);
+    }
+    /* The next n tiles, n <= BACK_TILES, are there; they are to be taken before more are asked for.
+     */
+    __device__ __forceinline__ void need(unsigned n)
+    {
+        wanted += n;
+        while (ready * BACK_TILES < wanted) {
+            copy_wait<BACK_RING - 3>();
+            __syncthreads();
+            fetch((int)ready + BACK_RING - 2);
+            ready++;
+        }
+    }
+    __device__ __forceinline__ uint32_t take()
+    {
+        const uint32_t at = next;
+        next = at + TILE == ring + BYTES ? ring : at + TILE;
+        return at;
+    }
+};
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+/* A value for each of the rows of this lane. */
+template <int R> struct row_pair {
+    float at[R][2];
+};
+
+template <int X, int side> struct back_warp {
+    static constexpr int V = side == BACK_KEYS ? X : 1, R = side_shape<X, side>::R;
+    using pairs = row_pair<R>;
+    uint32_t x[R][2][X];     /* q or k: elements 2 t, 2 t + 1 of block r */
+    uint32_t d[R][2][X + 1]; /* dout or v; the last: what stands beside it against a state */
+    float dx[R][X][4], dv[R][V][4];
+    const uint2 *halves; /* [half-block][BACK_TOKENS]: 4 elements; then the constants 1, 0, 0, 0 */
+    float *gathered;     /* [element][GATHER_LD]: what reaches an element as part of a prefix; lane
+                          * t has the elements whose remainder by 4 is t */
+    int row, lane; /* row: this lane's first of the block's; 16 p + 8 u after it, the others */
+    uint32_t in_tile, in_last; /* where this lane points to in a tile, and in its last column */
+
+    __device__ __forceinline__ void place(int first_row)
+    {
+        lane = (int)threadIdx.x % 32, row = first_row + lane / 4;
+        in_tile = four_matrices(lane, 256, 128), in_last = (uint32_t)(X * 256 + lane % 16 * 16);
+        asm volatile("" : "+r"(in_tile), "+r"(in_last)); /* once, not at every tile */
+    }
+    /* keys, values: of the block of 32 tokens that holds tile number `tile`. */
+    __device__ __forceinline__ void load(int p, const char *keys, const char *values, int tile,
+                                         int dim8)
+    {
+        const int even8 = (dim8 + 1) / 2 * 2;
+#pragma unroll
+        for (int u = 0; u < 2; u++) {
+            const int q = 2 * (tile % 2) + u;
+#pragma unroll
+            for (int r = 0; r < X; r++)
+                x[p][u][r] =
+                    r < dim8 ? *(const uint32_t *)(keys + (q * even8 + r) * 128 + lane * 4) : 0;
+#pragma unroll
+            for (int n = 0; n < X; n++)
+                d[p][u][n] = transpose8(*(const uint32_t *)(values + (n * 4 + q) * 128 + lane * 4));
+            d[p][u][X] = 0;
+        }
+#pragma unroll
+        for (int r = 0; r < X; r++) dx[p][r][0] = dx[p][r][1] = dx[p][r][2] = dx[p][r][3] = 0;
+#pragma unroll
+        for (int n = 0; n < V; n++) dv[p][n][0] = dv[p][n][1] = dv[p][n][2] = dv[p][n][3] = 0;
+    }
+    /* The 4 elements of half-block h. */
+    __device__ __forceinline__ void half(int h, pairs (&e)[4]) const
+    {
+#pragma unroll
+        for (int p = 0; p < R; p++)
+#pragma unroll
+            for (int u = 0; u < 2; u++) {
+                const uint2 four = halves[h * BACK_TOKENS + row + 16 * p + 8 * u];
+                e[0].at[p][u] = low_of(four.x), e[1].at[p][u] = high_of(four.x);
+                e[2].at[p][u] = low_of(four.y), e[3].at[p][u] = high_of(four.y);
+            }
+    }
+    __device__ __forceinline__ float element(int j, int p, int u) const
+    {
+        const uint16_t *e = (const uint16_t *)(halves + j / 4 * BACK_TOKENS + row + 16 * p + 8 * u);
+        return __uint_as_float((uint32_t)e[j % 4] << 16);
+    }
+    /* To the elements of half-block h, summed over the quad. */
+    __device__ __forceinline__ void give_half(int h, const pairs (&e)[4])
+    {
+        const int t = lane % 4;
+        const bool high = t & 2, odd = t & 1;
+#pragma unroll
+        for (int p = 0; p < R; p++)
+#pragma unroll
+            for (int u = 0; u < 2; u++) {
+                const float e0 = e[0].at[p][u], e1 = e[1].at[p][u], e2 = e[2].at[p][u],
+                            e3 = e[3].at[p][u];
+                const float a = (high ? e2 : e0) + __shfl_xor_sync(~0u, high ? e0 : e2, 2);
+                const float b = (high ? e3 : e1) + __shfl_xor_sync(~0u, high ? e1 : e3, 2);
+                const float sum = (odd ? b : a) + __shfl_xor_sync(~0u, odd ? a : b, 1);
+                gathered[(4 * h + t) * GATHER_LD + row + 16 * p + 8 * u] += sum;
+            }
+    }
+    __device__ __forceinline__ void give_one(int j, const pairs &e)
+    {
+#pragma unroll
+        for (int p = 0; p < R; p++)
+#pragma unroll
+            for (int u = 0; u < 2; u++) {
+                float sum = e.at[p][u] + __shfl_xor_sync(~0u, e.at[p][u], 1);
+                sum += __shfl_xor_sync(~0u, sum, 2);
+                if (lane % 4 == j % 4) gathered[j * GATHER_LD + row + 16 * p + 8 * u] += sum;
+            }
+    }
+};
+
+/* Two prefixes of a tile, and what reaches them. */
+template <int R> struct prefix_pair {
+    row_pair<R> value[2], gradient[2];
+    uint32_t twice[2][R][2]; /* the values, bf16, for the monomials of keys */
+
+    __device__ __forceinline__ prefix_pair(const row_pair<R> &p0, const row_pair<R> &p1)
+    {
+        value[0] = p0, value[1] = p1;
+#pragma unroll
+        for (int w = 0; w < 2; w++)
+#pragma unroll
+            for (int p = 0; p < R; p++)
+#pragma unroll
+                for (int u = 0; u < 2; u++) {
+                    gradient[w].at[p][u] = 0;
+                    twice[w][p][u] = lnt::twice(value[w].at[p][u]);
+                }
+    }
+};
+
+/* The gradient of a tile's 16 monomials, g [row tile][prefix][C fragment] = d x state^T. */
+template <int X, int side>
+__device__ __forceinline__ void tile_gradient(const back_warp<X, side> &w, uint32_t tile,
+                                              float (&g)[back_warp<X, side>::R][2][4])
+{
+    constexpr int R = back_warp<X, side>::R;
+#pragma unroll
+    for (int p = 0; p < R; p++)
+#pragma unroll
+        for (int e = 0; e < 4; e++) g[p][0][e] = g[p][1][e] = 0;
+#pragma unroll
+    for (int n = 0; n < X; n += 2) {
+        uint32_t b[4]; /* columns n, n + 1 of prefix 0, then of 1 */
+        load_matrices_transposed(b, tile + w.in_tile + n * 256);
+#pragma unroll
+        for (int p = 0; p < R; p++) {
+            const uint32_t a[4] = { w.d[p][0][n], w.d[p][1][n], w.d[p][0][n + 1],
+                                    w.d[p][1][n + 1] };
+            mma16(g[p][0], a, b[0], b[1]);
+            mma16(g[p][1], a, b[2], b[3]);
+        }
+    }
+    uint32_t b0, b1;
+    load_two_transposed(b0, b1, tile + w.in_last);
+#pragma unroll
+    for (int p = 0; p < R; p++) {
+        mma8(g[p][0], w.d[p][0][X], w.d[p][1][X], b0);
+        mma8(g[p][1], w.d[p][0][X], w.d[p][1][X], b1);
+    }
+}
+
+/* One tile: two prefixes times block r.  Adds to dx, to the gradients of the prefixes, and, for
+ * keys, what the tile gives dv. */
+template <int X, int side>
+__device__ __forceinline__ void back_tile(back_warp<X, side> &w, uint32_t tile, int r,
+                                          prefix_pair<back_warp<X, side>::R> &prefix)
+{
+    constexpr int R = back_warp<X, side>::R;
+    float g[R][2][4];
+    tile_gradient<X, side>(w, tile, g);
+#pragma unroll
+    for (int p = 0; p < R; p++)
+#pragma unroll
+        for (int u = 0; u < 2; u++) {
+            const float x0 = low_of(w.x[p][u][r]), x1 = high_of(w.x[p][u][r]);
+            float *dx = &w.dx[p][r][2 * u];
+#pragma unroll
+            for (int k = 0; k < 2; k++) {
+                const float f = prefix.value[k].at[p][u], *c = &g[p][k][2 * u];
+                float &given = prefix.gradient[k].at[p][u];
+                dx[0] = fmaf(f, c[0], dx[0]), dx[1] = fmaf(f, c[1], dx[1]);
+                given = fmaf(x0, c[0], fmaf(x1, c[1], given));
+            }
+        }
+    if constexpr (side == BACK_KEYS) {
+        uint32_t a[R][4]; /* the monomials */
+#pragma unroll
+        for (int p = 0; p < R; p++)
+#pragma unroll
+            for (int e = 0; e < 4; e++)
+                a[p][e] = multiply(prefix.twice[e / 2][p][e % 2], w.x[p][e % 2][r]);
+#pragma unroll
+        for (int n = 0; n < X; n += 2) {
+            uint32_t b[4];
+            load_matrices(b, tile + n * 256 + w.lane * 16);
+#pragma unroll
+            for (int p = 0; p < R; p++) {
+                mma16(w.dv[p][n], a[p], b[0], b[1]);
+                mma16(w.dv[p][n + 1], a[p], b[2], b[3]);
+            }
+        }
+    }
+}
+
+/* Degree 1: the second prefix is 1 too, for what is left of the state by rounding. */
+template <int X, int side>
+__device__ __forceinline__ void back_one(back_warp<X, side> &w, tile_ring<X> &s, int dim8)
+{
+    constexpr int R = back_warp<X, side>::R;
+    row_pair<R> one;
+#pragma unroll
+    for (int p = 0; p < R; p++) one.at[p][0] = one.at[p][1] = 1.0f;
+    prefix_pair<R> prefix(one, one);
+    s.need(dim8);
+#pragma unroll
+    for (int r = 0; r < X; r++)
+        if (r < dim8) back_tile<X, side>(w, s.take(), r, prefix);
+}
+
+template <int X, int side>
+__device__ __forceinline__ void back_half(back_warp<X, side> &w, tile_ring<X> &s, const unit &unit)
+{
+    constexpr int pair[10][2] = { { 0, 0 }, { 0, 1 }, { 0, 2 }, { 0, 3 }, { 1, 1 },
+                                  { 1, 2 }, { 1, 3 }, { 2, 2 }, { 2, 3 }, { 3, 3 } };
+    constexpr int R = back_warp<X, side>::R;
+    row_pair<R> x[4], given[4] = {};
+    w.half(unit.h, x);
+#pragma unroll
+    for (int k = 0; k < 10; k += 2) {
+        row_pair<R> product[2];
+#pragma unroll
+        for (int p = 0; p < 2 * R; p++)
+#pragma unroll
+            for (int i = 0; i < 2; i++)
+                product[i].at[p / 2][p % 2] =
+                    x[pair[k + i][0]].at[p / 2][p % 2] * x[pair[k + i][1]].at[p / 2][p % 2];
+        prefix_pair<R> prefix(product[0], product[1]);
+        s.need(__popc(unit.mask));
+#pragma unroll
+        for (int r = 0; r < X; r++)
+            if (unit.mask >> r & 1) back_tile<X, side>(w, s.take(), r, prefix);
+#pragma unroll
+        for (int p = 0; p < 2 * R; p++)
+#pragma unroll
+            for (int i = 0; i < 2; i++) {
+                const float y = prefix.gradient[i].at[p / 2][p % 2];
+                const int i0 = pair[k + i][0], i1 = pair[k + i][1];
+                float &g0 = given[i0].at[p / 2][p % 2], &g1 = given[i1].at[p / 2][p % 2];
+                g0 = fmaf(y, x[i1].at[p / 2][p % 2], g0);
+                g1 = fmaf(y, x[i0].at[p / 2][p % 2], g1);
+            }
+    }
+    w.give_half(unit.h, given);
+}
+
+/* What reaches half-block h as long as units have it in common. */
+template <int R> struct open_half {
+    int h;
+    row_pair<R> given[4];
+};
+
+template <int X, int side>
+__device__ __forceinline__ void close_half(back_warp<X, side> &w,
+                                           open_half<back_warp<X, side>::R> &open, int next)
+{
+    if (open.h >= 0) w.give_half(open.h, open.given);
+    open = {};
+    open.h = next;
+}
+
+template <int X, int side>
+__device__ __forceinline__ void back_quad(back_warp<X, side> &w, tile_ring<X> &s, const unit &unit,
+                                          int dim8, open_half<back_warp<X, side>::R> &open)
+{
+    constexpr int R = back_warp<X, side>::R, RUN = BACK_TILES / 2; /* blocks asked for at once */
+    if (open.h != unit.h) close_half<X, side>(w, open, unit.h);
+    row_pair<R> f[4], j, given = {};
+    w.half(unit.h, f);
+#pragma unroll
+    for (int p = 0; p < 2 * R; p++) {
+        j.at[p / 2][p % 2] = w.element(unit.j, p / 2, p % 2);
+#pragma unroll
+        for (int k = 0; k < 4; k++) f[k].at[p / 2][p % 2] *= j.at[p / 2][p % 2];
+    }
+    prefix_pair<R> low(f[0], f[1]), high(f[2], f[3]);
+#pragma unroll
+    for (int r = 0; r < X; r++) {
+        if (r % RUN == 0) s.need(2 * __popc(unit.mask >> r & (1 << RUN) - 1));
+        if (unit.mask >> r & 1) {
+            back_tile<X, side>(w, s.take(), r, low);
+            back_tile<X, side>(w, s.take(), r, high);
+        }
+    }
+    w.half(unit.h, f); /* again, rather than kept */
+#pragma unroll
+    for (int p = 0; p < 2 * R; p++)
+#pragma unroll
+        for (int k = 0; k < 4; k++) {
+            const float g = (k < 2 ? low : high).gradient[k % 2].at[p / 2][p % 2];
+            float &half = open.given[k].at[p / 2][p % 2], &one = given.at[p / 2][p % 2];
+            one = fmaf(g, f[k].at[p / 2][p % 2], one);
+            half = fmaf(g, j.at[p / 2][p % 2], half);
+        }
+    if (unit.j < 8 * dim8) w.give_one(unit.j, given);
+}
+
+template <int X, int side>
+__device__ __forceinline__ void contract_state(back_warp<X, side> &w, tile_ring<X> &s,
+                                               const read_units &units, int dim8)
+{
+    open_half<back_warp<X, side>::R> open = {};
+    open.h = -1;
+#pragma unroll 1
+    for (int i = 0; i < units.count; i++) {
+        const uint32_t word = units.list[i];
+        const unit u = { (int)(word & (1 << unit::KIND) - 1),
+                         (int)(word >> unit::KIND & (1 << unit::J) - 1),
+                         (int)(word >> (unit::KIND + unit::J) & (1 << unit::H) - 1),
+                         (int)(word >> (unit::KIND + unit::J + unit::H)) };
+        if (u.kind == UNIT_QUAD)
+            back_quad<X, side>(w, s, u, dim8, open);
+        else if (u.kind == UNIT_HALF)
+            back_half<X, side>(w, s, u);
+        else
+            back_one<X, side>(w, s, dim8);
+    }
+    close_half<X, side>(w, open, -1);
+    copy_wait<0>();
+    __syncthreads();
+}
+
+} // namespace lnt
+#endif

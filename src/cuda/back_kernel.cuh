@@ -1,0 +1,341 @@
+/* cuda/back_kernel.cuh - gradients of Taylor and softmax attention (docs/math/taylor.md).  With
+ * w(x) the weight of a score, inv = 1 / den and h = -(dout.y) / den of a query (back_rows.cu):
+ *
+ *     G_ij = inv_i dout_i.v_j + h_i
+ *     dq_i = sum_j G_ij w'(q_i.k_j) k_j       dk_j = sum_i G_ij w'(q_i.k_j) q_i
+ *     dv_j = sum_i w(q_i.k_j) inv_i dout_i
+ *
+ * dq and dk are one kernel with the sides exchanged.  What lies in other segments comes from a
+ * state, S = sum of phi(k) [v, 1] before the query or R = sum of phi(q) [inv dout, h] after the
+ * key: the gradient of phi is d x state^T, 16 monomials at a time, and each tile is taken back to
+ * its elements at once, in registers:
+ *
+ *     monomial = prefix x_e:    dx_e += prefix g,   dprefix += x_e g,   then to the prefix's
+ * factors
+ *
+ * What lies in the same segment, or all of it where there is no state, is met token by token.  Sums
+ * are f32 in a fixed order.  A warp has 16 rows; per tile and warp X + 2 tensor-core products (2 X
+ * + 2 with dv) and 16 multiply-adds. */
+#ifndef LNT_CUDA_BACK_KERNEL_CUH
+#define LNT_CUDA_BACK_KERNEL_CUH
+
+#include "cuda/back_tokens.cuh"
+
+namespace lnt
+{
+
+template <int X> struct back_memory {
+    int halves, gathered, ring;
+    __host__ __device__ back_memory(const back_args &a)
+    {
+        const int state = a.prefixes ? tile_ring<X>::BYTES : 0,
+                  tokens = a.direct ? BACK_STAGES * token_ring<X>::stage_bytes(a.dim8) : 0;
+        halves = a.prefixes ? (2 * a.dim8 + 1) * BACK_TOKENS * 8 : 0;
+        gathered = a.prefixes ? 8 * a.dim8 * GATHER_LD * 4 : 0;
+        ring = state > tokens ? state : tokens;
+    }
+    __host__ __device__ int bytes() const { return halves + gathered + ring; }
+};
+
+/* The rows of this block's 128 tokens as half-blocks, and nothing gathered yet. */
+__device__ static void lay_halves(const back_args &a, const char *keys, uint2 *halves,
+                                  float *gathered)
+{
+    const int even8 = (a.dim8 + 1) / 2 * 2;
+    for (int w = (int)threadIdx.x; w < BACK_TOKENS * a.dim8; w += (int)blockDim.x) {
+        /* Row 16 i + 8 u + g is token g of group 2 (i % 2) + u of block i / 2. */
+        const int row = w % BACK_TOKENS, r = w / BACK_TOKENS;
+        const int block = row / 32, q = row / 8 % 4, g = row % 8;
+        const uint4 eight =
+            *(const uint4 *)(keys + (int64_t)block * even8 * 512 + (q * even8 + r) * 128 + g * 16);
+        halves[2 * r * BACK_TOKENS + row] = make_uint2(eight.x, eight.y);
+        halves[(2 * r + 1) * BACK_TOKENS + row] = make_uint2(eight.z, eight.w);
+    }
+    for (int row = (int)threadIdx.x; row < BACK_TOKENS; row += (int)blockDim.x)
+        halves[2 * a.dim8 * BACK_TOKENS + row] = make_uint2(0x3f80u, 0);
+    for (int w = (int)threadIdx.x; w < 8 * a.dim8 * GATHER_LD; w += (int)blockDim.x)
+        gathered[w] = 0;
+}
+
+/* Where a block of threads stands. */
+struct back_where {
+    int64_t b, h, kv, nq, nk, own, past; /* own: tokens of its side, by place */
+    int64_t first;                       /* block of 32 tokens */
+    int64_t segment;
+};
+
+template <int side> __device__ __forceinline__ back_where place_of(const back_args &a)
+{
+    back_where p;
+    p.b = blockIdx.z, p.h = blockIdx.y;
+    p.kv = side == BACK_KEYS ? p.h : p.h * a.kv_heads / a.heads;
+    p.nq = a.lengths_q ? a.lengths_q[p.b] : a.length_q;
+    p.nk = a.lengths_k ? a.lengths_k[p.b] : a.length_k;
+    p.past = a.causal ? p.nk - p.nq : 0;
+    p.own = side == BACK_KEYS || a.causal ? p.nk : p.nq;
+    p.first = (int64_t)blockIdx.x * (BACK_TOKENS / 32);
+    p.segment = a.prefixes && a.causal ? p.first * 32 / a.segment : 0;
+    return p;
+}
+
+/* The blocks of 32 tokens of the other side that are met one by one. */
+template <int side>
+__device__ __forceinline__ void span_of(const back_args &a, const back_where &p, int64_t &from,
+                                        int64_t &end)
+{
+    from = 0, end = ((side == BACK_KEYS ? a.causal ? p.nk : p.nq : p.nk) + 31) / 32;
+    if (!a.causal) return;
+    const int64_t length = a.prefixes ? a.segment / 32 : end;
+    const int64_t own_end = p.first + BACK_TOKENS / 32;
+    from = side == BACK_KEYS ? p.first : p.segment * length;
+    const int64_t last = side == BACK_KEYS ? (p.segment + 1) * length : own_end;
+    if (a.prefixes || side != BACK_KEYS) end = last < end ? last : end;
+    if (end < from) end = from;
+}
+
+template <int X, int side>
+__device__ __forceinline__ void
+read_tokens(const back_args &a, const back_where &p, back_warp<X, side> &w, token_ring<X> &s,
+            int64_t from, int64_t block, const float2 (&own)[back_warp<X, side>::R][2],
+            back_sums<back_warp<X, side>::R> &sums)
+{
+    constexpr int R = back_warp<X, side>::R;
+#pragma unroll 1
+    for (int i = 0; i < s.stages; i++) {
+        const char *stage = s.next(i);
+#pragma unroll 1
+        for (int k = 0; k < BACK_BLOCKS; k++) {
+            const int number = i * BACK_BLOCKS + k;
+            const int64_t other = from + number;
+            if (number >= s.blocks) continue;
+            if (a.causal && (side == BACK_KEYS ? other < block : other > block)) continue;
+            const char *keys = stage + k * s.key_bytes,
+                       *values = stage + BACK_BLOCKS * s.key_bytes + k * s.VALUE_BYTES,
+                       *rows =
+                           stage + BACK_BLOCKS * (s.key_bytes + s.VALUE_BYTES) + k * s.ROW_BYTES;
+            const bool all = !a.causal || other != block;
+            back_view<R> see;
+            see.there = (int)min(p.nk - 32 * other, (int64_t)32);
+#pragma unroll
+            for (int e = 0; e < 2 * R; e++)
+                see.place[e / 2][e % 2] =
+                    all ? (side == BACK_KEYS ? 0 : 31)
+                        : token_of(((int)threadIdx.x / 32 * R + e / 2) % 2, e % 2, w.lane);
+            if constexpr (side == BACK_ROWS)
+                sum_block<X>(a, w, keys, values, see, sums);
+            else
+                back_block<X, side>(a, w, keys, values, rows, see, all, own);
+        }
+    }
+    copy_wait<0>();
+    __syncthreads();
+}
+
+/* What BACK_ROWS found, of the quad's rows. */
+__device__ __forceinline__ void write_sums(const back_args &a, const back_where &p, int64_t place,
+                                           bool in, float den, float dot, float top, int lane)
+{
+#pragma unroll
+    for (int d = 1; d < 4; d *= 2) {
+        const float other = __shfl_xor_sync(~0u, top, d), more = __shfl_xor_sync(~0u, den, d),
+                    with = __shfl_xor_sync(~0u, dot, d);
+        if (a.mode == READ_SOFTMAX) {
+            const float most = fmaxf(top, other), shift = most == -INFINITY ? 0.0f : most;
+            const float f0 = exp2f(top - shift), f1 = exp2f(other - shift);
+            den = den * f0 + more * f1, dot = dot * f0 + with * f1, top = most;
+        } else {
+            den += more, dot += with;
+        }
+    }
+    if (lane % 4) return;
+    const int64_t seen = a.causal ? place + 1 : p.nk;
+    const bool some = in && den != 0 && seen > 0;
+    const float inverse = some ? 1.0f / den : 0.0f;
+    const float norm = a.output_norm && some ? sqrtf((float)seen / (float)a.dim) : 1.0f;
+    float2 out = make_float2(inverse * norm, -dot * inverse * inverse * norm);
+    if (a.mode == READ_SOFTMAX)
+        out = make_float2(some ? top + log2f(den) : INFINITY, -dot * inverse);
+    a.rows[(p.b * a.heads + p.h) * a.own_blocks * 32 + place] = out;
+}
+
+/* Two columns of a row of gradients. */
+__device__ __forceinline__ void write_two(const view &x, int64_t row, int column, int width,
+                                          float y0, float y1)
+{
+    const int64_t at = row + column * x.stride[3];
+    if (x.dtype == LNT_BF16 && x.stride[3] == 1 && column + 1 < width &&
+        ((uintptr_t)((__nv_bfloat16 *)x.data + at) & 3) == 0) {
+        *(uint32_t *)((__nv_bfloat16 *)x.data + at) = pack(y0, y1);
+    } else {
+        if (column < width) store(x, at, y0);
+        if (column + 1 < width) store(x, at + x.stride[3], y1);
+    }
+}
+
+/* Row p, u of the warp's, which stands at `place`. */
+template <int X, int side>
+__device__ __forceinline__ void write_row(const back_args &a, const back_where &at,
+                                          const back_warp<X, side> &w, int p, int u, int64_t row)
+{
+    const int own_heads = side == BACK_KEYS ? a.kv_heads : a.heads;
+    const int64_t length = side == BACK_KEYS ? a.length_k : a.length_q;
+    const int64_t to = row_of(a.dx, at.b, at.h, row), value = row_of(a.dv, at.b, at.h, row);
+    float *whole = a.gradient;
+    if (whole) whole += ((at.b * own_heads + at.h) * length + row) * a.dim;
+#pragma unroll
+    for (int r = 0; r < X; r++) {
+        const int column = 8 * r + w.lane % 4 * 2;
+        const float y0 = w.dx[p][r][2 * u], y1 = w.dx[p][r][2 * u + 1];
+        if (whole) {
+            if (column < a.dim) whole[column] = y0;
+            if (column + 1 < a.dim) whole[column + 1] = y1;
+        } else {
+            write_two(a.dx, to, column, a.dim, y0, y1);
+        }
+    }
+    if constexpr (side == BACK_KEYS)
+#pragma unroll
+        for (int n = 0; n < X; n++)
+            write_two(a.dv, value, 8 * n + w.lane % 4 * 2, a.dim_value, w.dv[p][n][2 * u],
+                      w.dv[p][n][2 * u + 1]);
+}
+
+/* What the rows get from their state; own: 1 / den and h. */
+template <int X, int side>
+__device__ __forceinline__ void read_state(const back_args &a, back_warp<X, side> &w,
+                                           tile_ring<X> &tiles, const read_units &units,
+                                           const float2 (&own)[back_warp<X, side>::R][2])
+{
+    /* Beside dout stands h / inv, beside v 1: against both halves of the last column. */
+#pragma unroll
+    for (int p = 0; p < w.R; p++)
+#pragma unroll
+        for (int u = 0; u < 2; u++) {
+            const float2 x = own[p][u];
+            const float beside = side == BACK_KEYS ? 1.0f : x.x != 0 ? x.y / x.x : 0.0f;
+            w.d[p][u][X] = w.lane % 4 ? 0 : twice(beside);
+        }
+    __syncthreads();
+    contract_state<X, side>(w, tiles, units, a.dim8);
+#pragma unroll
+    for (int p = 0; p < w.R; p++)
+#pragma unroll
+        for (int r = 0; r < X; r++)
+#pragma unroll
+            for (int e = 0; e < 4; e++) {
+                const int element = 8 * r + w.lane % 4 * 2 + e % 2;
+                float &y = w.dx[p][r][e];
+                if (r < a.dim8) y += w.gathered[element * GATHER_LD + w.row + 16 * p + e / 2 * 8];
+                if (side == BACK_QUERIES) y *= own[p][e / 2].x;
+            }
+}
+
+template <int X, int side>
+__global__ void __launch_bounds__(side_shape<X, side>::WARPS * 32, side_shape<X, side>::BLOCKS)
+    back_kernel(const __grid_constant__ back_args a, const __grid_constant__ read_units units)
+{
+    constexpr int R = side_shape<X, side>::R;
+    extern __shared__ __align__(128) char shared[];
+    const back_memory<X> memory(a);
+    char *ring = shared + memory.halves + memory.gathered;
+    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
+    const back_where p = place_of<side>(a);
+    if (p.first * 32 >= p.own && side != BACK_ROWS) return;
+    const int own_heads = side == BACK_KEYS ? a.kv_heads : a.heads;
+    const int64_t even8 = (a.dim8 + 1) / 2 * 2;
+    const int64_t blocks = (p.b * own_heads + p.h) * a.own_blocks + p.first;
+    const int64_t block = p.first + warp * R / 2; /* of the warp's rows */
+    const char *keys = a.own_keys + blocks * even8 * 512,
+               *values = a.own_values + blocks * (X + 1) * 512;
+    constexpr bool can = side != BACK_ROWS && X <= BACK_STATE_WIDTH;
+    const bool remembers = a.prefixes && p.segment != a.edge;
+    const bool by_state = can && remembers && a.tile_count > 1;
+    const int64_t state = (p.b * a.kv_heads + p.kv) * a.prefixes + p.segment;
+
+    tile_ring<X> tiles;
+    if (by_state)
+        tiles.begin(ring, a.state + state * (a.tile_count - 1) * (X + 1) * 256, a.tile_count - 1);
+    back_warp<X, side> w;
+    w.place(warp * 16 * R);
+    w.halves = (const uint2 *)shared, w.gathered = (float *)(shared + memory.halves);
+    float2 own[R][2];
+#pragma unroll
+    for (int i = 0; i < R; i++) {
+        const int tile = warp * R + i;
+        w.load(i, keys + tile / 2 * even8 * 512, values + tile / 2 * (X + 1) * 512, tile, a.dim8);
+#pragma unroll
+        for (int u = 0; u < 2; u++)
+            own[i][u] = side != BACK_QUERIES ? make_float2(0, 0)
+                                             : a.rows[(p.b * a.heads + p.h) * a.own_blocks * 32 +
+                                                      32 * block + token_of(tile % 2, u, lane)];
+    }
+    if constexpr (can)
+        if (by_state) {
+            lay_halves(a, keys, (uint2 *)shared, w.gathered);
+            read_state<X, side>(a, w, tiles, units, own);
+        }
+    if (side == BACK_KEYS && remembers) {
+        const float *mean = a.mean + state * (8 * X + 8);
+#pragma unroll
+        for (int n = 0; n < back_warp<X, side>::V; n++)
+#pragma unroll
+            for (int e = 0; e < 4 * R; e++)
+                w.dv[e / 4][n][e % 4] += mean[8 * n + lane % 4 * 2 + e % 2];
+    }
+    back_sums<R> sums = {};
+#pragma unroll
+    for (int i = 0; i < R; i++) sums.top[i][0] = sums.top[i][1] = -INFINITY;
+    if (a.direct) {
+        int64_t from, end;
+        span_of<side>(a, p, from, end);
+        const int group = a.heads / a.kv_heads, heads = side == BACK_KEYS ? group : 1;
+#pragma unroll 1
+        for (int g = 0; g < heads; g++) {
+            const int64_t other =
+                side == BACK_KEYS ? p.b * a.heads + p.h * group + g : p.b * a.kv_heads + p.kv;
+            token_ring<X> tokens;
+            tokens.begin(a, ring, other, from, (int)(end - from), side == BACK_KEYS);
+            read_tokens<X, side>(a, p, w, tokens, from, block, own, sums);
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < R; i++)
+#pragma unroll
+        for (int u = 0; u < 2; u++) {
+            const int64_t place = 32 * block + token_of((warp * R + i) % 2, u, lane);
+            const int64_t row = side == BACK_KEYS ? place : place - p.past;
+            const bool in = row >= 0 && row < (side == BACK_KEYS ? p.nk : p.nq);
+            if constexpr (side == BACK_ROWS)
+                write_sums(a, p, place, in, sums.weights[i][u], sums.dot[i][u], sums.top[i][u],
+                           lane);
+            else if (in)
+                write_row<X, side>(a, p, w, i, u, row);
+        }
+}
+
+/* ---- launches -------------------------------------------------------------------------------- */
+
+template <int X, int side>
+static cudaError_t launch(const back_args &a, const read_units &units, cudaStream_t stream)
+{
+    const int shared = back_memory<X>(a).bytes();
+    const cudaError_t limit = cudaFuncSetAttribute(
+        (const void *)back_kernel<X, side>, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
+    if (limit != cudaSuccess) return limit;
+    const dim3 grid((unsigned)(a.own_blocks / (BACK_TOKENS / 32)),
+                    (unsigned)(side == BACK_KEYS ? a.kv_heads : a.heads), (unsigned)a.batch);
+    if (grid.x > 0 && grid.z > 0)
+        back_kernel<X, side><<<grid, side_shape<X, side>::WARPS * 32, shared, stream>>>(a, units);
+    return cudaGetLastError();
+}
+
+template <int X>
+cudaError_t back_width(const back_args &a, int side, const read_units &units, cudaStream_t stream)
+{
+    if (side == BACK_QUERIES) return launch<X, BACK_QUERIES>(a, units, stream);
+    if (side == BACK_KEYS) return launch<X, BACK_KEYS>(a, units, stream);
+    return launch<X, BACK_ROWS>(a, units, stream);
+}
+
+} // namespace lnt
+#endif

@@ -1,0 +1,300 @@
+/* cuda/back_tokens.cuh - parts of back_kernel.cuh: tokens of the other side, one by one. */
+#ifndef LNT_CUDA_BACK_TOKENS_CUH
+#define LNT_CUDA_BACK_TOKENS_CUH
+
+#include "cuda/back.cuh"
+
+namespace lnt
+{
+
+enum { BACK_STAGES = 3, BACK_BLOCKS = 2 /* of 32 tokens in a stage */ };
+
+/* The weight of a score and its slope; softmax: from the log2 of the sum. */
+template <int mode>
+__device__ __forceinline__ void weigh(const back_args &a, float x, float log_sum, float &w,
+                                      float &slope)
+{
+    if (mode == READ_SOFTMAX) {
+        w = exp2f(fmaf(x, a.coefficient[0] * 1.44269504f, -log_sum));
+        slope = w * a.coefficient[0];
+    } else if (mode == READ_TAYLOR) {
+        const float *c = a.coefficient;
+        w = fmaf(fmaf(fmaf(c[3], x, c[2]), x, c[1]), x, c[0]);
+        slope = fmaf(fmaf(3 * c[3], x, 2 * c[2]), x, c[1]);
+    } else {
+        w = a.coefficient[a.terms - 1], slope = 0;
+        for (int p = a.terms - 2; p >= 0; p--) {
+            slope = fmaf(slope, x, w);
+            w = fmaf(w, x, a.coefficient[p]);
+        }
+    }
+}
+
+/* Tokens of the other side: keys, values and rows of blocks of 32. */
+template <int X> struct token_ring {
+    static constexpr int VALUE_BYTES = (X + 1) * 512, ROW_BYTES = 256;
+    char *ring;
+    const char *keys, *values, *rows;
+    int key_bytes, stages, blocks;
+
+    static __host__ __device__ int stage_bytes(int dim8)
+    {
+        return BACK_BLOCKS * ((dim8 + 1) / 2 * 1024 + VALUE_BYTES + ROW_BYTES);
+    }
+    __device__ __forceinline__ void fetch(int i)
+    {
+        if (i < stages) {
+            const int n = min((int)BACK_BLOCKS, blocks - i * BACK_BLOCKS);
+            const int64_t from = (int64_t)i * BACK_BLOCKS;
+            uint32_t to = shared_address(at(i));
+            copy_block(to, keys + from * key_bytes, n * key_bytes);
+            to += BACK_BLOCKS * key_bytes;
+            copy_block(to, values + from * VALUE_BYTES, n * VALUE_BYTES);
+            to += BACK_BLOCKS * VALUE_BYTES;
+            if (rows) copy_block(to, rows + from * ROW_BYTES, n * ROW_BYTES);
+        }
+        copy_commit();
+    }
+    __device__ __forceinline__ char *at(int i) const
+    {
+        return ring + i % BACK_STAGES * BACK_BLOCKS * (key_bytes + VALUE_BYTES + ROW_BYTES);
+    }
+    /* Blocks first ... first + count - 1 of a head. */
+    __device__ __forceinline__ void begin(const back_args &a, char *to, int64_t head, int64_t first,
+                                          int count, bool with_rows)
+    {
+        ring = to, key_bytes = (a.dim8 + 1) / 2 * 1024;
+        blocks = count, stages = (count + BACK_BLOCKS - 1) / BACK_BLOCKS;
+        const int64_t place = head * a.other_blocks + first;
+        keys = a.other_keys + place * key_bytes;
+        values = a.other_values + place * VALUE_BYTES;
+        rows = with_rows ? (const char *)(a.rows + place * 32) : nullptr;
+        for (int i = 0; i < BACK_STAGES - 1; i++) fetch(i);
+    }
+    __device__ __forceinline__ const char *next(int i)
+    {
+        copy_wait<BACK_STAGES - 2>();
+        __syncthreads();
+        fetch(i + BACK_STAGES - 1);
+        return at(i);
+    }
+};
+
+/* x [group] = own . 32 keys, g = d . their values. */
+template <int X, int side>
+__device__ __forceinline__ void
+products(const back_warp<X, side> &w, const char *keys, const char *values, int dim8,
+         float (&x)[back_warp<X, side>::R][4][4], float (&g)[back_warp<X, side>::R][4][4])
+{
+    const int even8 = (dim8 + 1) / 2 * 2;
+    const uint32_t k = shared_address(keys) + four_matrices(w.lane, 128, even8 * 128),
+                   v = shared_address(values) + four_matrices(w.lane, 512, 128);
+#pragma unroll
+    for (int p = 0; p < w.R; p++)
+#pragma unroll
+        for (int c = 0; c < 4; c++)
+#pragma unroll
+            for (int e = 0; e < 4; e++) x[p][c][e] = g[p][c][e] = 0;
+#pragma unroll
+    for (int r = 0; r < X; r += 2)
+        if (r < dim8) {
+#pragma unroll
+            for (int c = 0; c < 4; c += 2) { /* groups c and c + 1, blocks r and r + 1 */
+                uint32_t b[4];
+                load_matrices(b, k + (c * even8 + r) * 128);
+#pragma unroll
+                for (int p = 0; p < w.R; p++) {
+                    const uint32_t a[4] = { w.x[p][0][r], w.x[p][1][r], w.x[p][0][r + 1],
+                                            w.x[p][1][r + 1] };
+                    mma16(x[p][c], a, b[0], b[1]);
+                    mma16(x[p][c + 1], a, b[2], b[3]);
+                }
+            }
+        }
+#pragma unroll
+    for (int n = 0; n < X; n += 2) /* 16 columns of two groups */
+#pragma unroll
+        for (int c = 0; c < 4; c += 2) {
+            uint32_t b[4];
+            load_matrices_transposed(b, v + n * 512 + c * 128);
+#pragma unroll
+            for (int p = 0; p < w.R; p++) {
+                const uint32_t a[4] = { w.d[p][0][n], w.d[p][1][n], w.d[p][0][n + 1],
+                                        w.d[p][1][n + 1] };
+                mma16(g[p][c], a, b[0], b[1]);
+                mma16(g[p][c + 1], a, b[2], b[3]);
+            }
+        }
+}
+
+/* Which tokens of a block a row sees.  place: where the rows stand, counted from its first token;
+ * there: how many there are. */
+template <int R> struct back_view {
+    int place[R][2], there;
+};
+
+/* What 32 keys add to the rows' sums. */
+template <int R> struct back_sums {
+    float weights[R][2], dot[R][2]; /* of weights, and of weights times dout.v */
+    float top[R][2];                /* softmax: the largest score; both relative to e^it */
+};
+
+/* From scores x and g = dout.v to the sums. */
+template <int mode, int R>
+__device__ __forceinline__ void add_weights(const back_args &a, const back_view<R> &see, int t,
+                                            float (&x)[R][4][4], const float (&g)[R][4][4],
+                                            back_sums<R> &sums)
+{
+#pragma unroll
+    for (int p = 0; p < R; p++)
+#pragma unroll
+        for (int u = 0; u < 2; u++) {
+            float most = sums.top[p][u];
+#pragma unroll
+            for (int c = 0; c < 4; c++)
+#pragma unroll
+                for (int e = 0; e < 2; e++) {
+                    const int token = 8 * t + 2 * c + e;
+                    const bool sees = token < see.there && token <= see.place[p][u];
+                    float &s = x[p][c][2 * u + e], slope;
+                    if (mode == READ_SOFTMAX)
+                        s = sees ? s * a.coefficient[0] * 1.44269504f : -INFINITY;
+                    else
+                        weigh<mode>(a, s, 0, s, slope), s = sees ? s : 0.0f;
+                    most = fmaxf(most, s);
+                }
+            if (mode == READ_SOFTMAX) {
+                const float shift = most == -INFINITY ? 0.0f : most,
+                            shrink = exp2f(sums.top[p][u] - shift);
+                sums.weights[p][u] *= shrink, sums.dot[p][u] *= shrink, sums.top[p][u] = most;
+#pragma unroll
+                for (int c = 0; c < 4; c++)
+#pragma unroll
+                    for (int e = 2 * u; e < 2 * u + 2; e++) x[p][c][e] = exp2f(x[p][c][e] - shift);
+            }
+#pragma unroll
+            for (int c = 0; c < 4; c++)
+#pragma unroll
+                for (int e = 2 * u; e < 2 * u + 2; e++) {
+                    sums.weights[p][u] += x[p][c][e];
+                    sums.dot[p][u] = fmaf(x[p][c][e], g[p][c][e], sums.dot[p][u]);
+                }
+        }
+}
+
+template <int X>
+__device__ __forceinline__ void sum_block(const back_args &a, const back_warp<X, BACK_ROWS> &w,
+                                          const char *keys, const char *values,
+                                          const back_view<back_warp<X, BACK_ROWS>::R> &see,
+                                          back_sums<back_warp<X, BACK_ROWS>::R> &sums)
+{
+    constexpr int R = back_warp<X, BACK_ROWS>::R;
+    float x[R][4][4], g[R][4][4];
+    products<X, BACK_ROWS>(w, keys, values, a.dim8, x, g);
+    if (a.mode == READ_SOFTMAX)
+        add_weights<READ_SOFTMAX, R>(a, see, w.lane % 4, x, g, sums);
+    else if (a.mode == READ_TAYLOR)
+        add_weights<READ_TAYLOR, R>(a, see, w.lane % 4, x, g, sums);
+    else
+        add_weights<READ_TAYLOR_ANY, R>(a, see, w.lane % 4, x, g, sums);
+}
+
+/* From scores and dout.v to weights / den and what is summed to the gradient of a row. */
+template <int mode, int side, bool all, int R>
+__device__ __forceinline__ void weigh_block(const back_args &a, const char *rows,
+                                            const back_view<R> &see, const float2 (&own)[R][2],
+                                            int t, float (&x)[R][4][4], float (&g)[R][4][4])
+{
+#pragma unroll
+    for (int c = 0; c < 4; c++) {
+        float4 two = make_float4(0, 0, 0, 0); /* of the tokens of this lane's columns */
+        if (side == BACK_KEYS) two = *(const float4 *)(rows + (8 * t + 2 * c) * 8);
+#pragma unroll
+        for (int p = 0; p < R; p++)
+#pragma unroll
+            for (int e = 0; e < 4; e++) {
+                const int token = 8 * t + 2 * c + e % 2;
+                const float first = side == BACK_KEYS ? (e % 2 ? two.z : two.x) : own[p][e / 2].x;
+                const float h = side == BACK_KEYS ? (e % 2 ? two.w : two.y) : own[p][e / 2].y;
+                const float inverse = mode == READ_SOFTMAX ? 1.0f : first;
+                const int place = see.place[p][e / 2];
+                float y, slope;
+                weigh<mode>(a, x[p][c][e], first, y, slope);
+                /* Keys are seen by what stands there or after, queries see what stands there or
+                 * before. */
+                const bool sees = all || (side == BACK_KEYS ? token >= place : token <= place);
+                x[p][c][e] = sees ? y * inverse : 0.0f;
+                g[p][c][e] = sees ? fmaf(g[p][c][e], inverse, h) * slope : 0.0f;
+            }
+    }
+}
+
+/* Whatever the mechanism; all: every row sees every token. */
+template <int side, int R>
+__device__ __forceinline__ void weigh_any(const back_args &a, const char *rows,
+                                          const back_view<R> &see, const float2 (&own)[R][2],
+                                          bool all, int t, float (&x)[R][4][4], float (&g)[R][4][4])
+{
+    if (a.mode == READ_TAYLOR && all)
+        weigh_block<READ_TAYLOR, side, true, R>(a, rows, see, own, t, x, g);
+    else if (a.mode != READ_SOFTMAX)
+        weigh_block<READ_TAYLOR_ANY, side, false, R>(a, rows, see, own, t, x, g);
+    else if (all)
+        weigh_block<READ_SOFTMAX, side, true, R>(a, rows, see, own, t, x, g);
+    else
+        weigh_block<READ_SOFTMAX, side, false, R>(a, rows, see, own, t, x, g);
+}
+
+/* What 32 tokens add to the gradients. */
+template <int X, int side>
+__device__ __forceinline__ void back_block(const back_args &a, back_warp<X, side> &w,
+                                           const char *keys, const char *values, const char *rows,
+                                           const back_view<back_warp<X, side>::R> &see, bool all,
+                                           const float2 (&own)[back_warp<X, side>::R][2])
+{
+    constexpr int R = back_warp<X, side>::R;
+    float x[R][4][4], g[R][4][4];
+    products<X, side>(w, keys, values, a.dim8, x, g);
+    weigh_any<side, R>(a, rows, see, own, all, w.lane % 4, x, g);
+    const int even8 = (a.dim8 + 1) / 2 * 2;
+    const uint32_t k = shared_address(keys) + four_matrices(w.lane, even8 * 128, 128),
+                   v = shared_address(values) + four_matrices(w.lane, 128, 512);
+#pragma unroll
+    for (int c = 0; c < 4; c += 2) { /* 16 tokens: groups c and c + 1 */
+        uint32_t f[R][4], y[R][4];
+#pragma unroll
+        for (int p = 0; p < R; p++)
+#pragma unroll
+            for (int e = 0; e < 4; e++) {
+                const int from = c + e / 2, at = e % 2 * 2;
+                f[p][e] = pack(g[p][from][at], g[p][from][at + 1]);
+                y[p][e] = pack(x[p][from][at], x[p][from][at + 1]);
+            }
+#pragma unroll
+        for (int r = 0; r < X; r += 2)
+            if (r < a.dim8) {
+                uint32_t b[4]; /* groups c and c + 1 of block r, then of r + 1 */
+                load_matrices_transposed(b, k + (c * even8 + r) * 128);
+#pragma unroll
+                for (int p = 0; p < R; p++) {
+                    mma16(w.dx[p][r], f[p], b[0], b[1]);
+                    mma16(w.dx[p][r + 1], f[p], b[2], b[3]);
+                }
+            }
+        if constexpr (side == BACK_KEYS) {
+#pragma unroll
+            for (int n = 0; n < X; n += 2) { /* groups c and c + 1 of columns n, then of n + 1 */
+                uint32_t b[4];
+                load_matrices(b, v + n * 512 + c * 128);
+#pragma unroll
+                for (int p = 0; p < R; p++) {
+                    mma16(w.dv[p][n], y[p], b[0], b[1]);
+                    mma16(w.dv[p][n + 1], y[p], b[2], b[3]);
+                }
+            }
+        }
+    }
+}
+
+} // namespace lnt
+#endif

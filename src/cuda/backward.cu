@@ -1,0 +1,350 @@
+/* cuda/backward.cu - the backward pass of a plan: its workspace, and its launches. */
+#include "cuda/plan.h"
+
+namespace lnt
+{
+
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+static int pieces(int64_t n, int64_t segment) { return (int)((n + segment - 1) / segment); }
+
+/* Tokens between states of linear attention: a few blocks of threads for each of those that run at
+ * once, two on a multiprocessor. */
+static int64_t linear_segment(const lnt_cuda_plan *plan)
+{
+    const lnt_attn_desc *p = &plan->p;
+    const int64_t n = p->length_k > p->length_q ? p->length_k : p->length_q;
+    const int64_t wanted = 8 * plan->device->properties.multiProcessorCount;
+    const int64_t segment = n * p->batch * p->kv_heads / wanted / 64 * 64;
+    return segment < 256 ? 256 : segment > 4096 ? 4096 : segment;
+}
+
+static void lay_out_linear(lnt_cuda_plan *plan)
+{
+    const lnt_attn_desc *p = &plan->p;
+    lnt_cuda_back_layout *at = &plan->back;
+    const size_t heads = (size_t)(p->batch * p->kv_heads);
+    const size_t columns = (size_t)(8 * plan->width + 8), state = (columns - 7) * columns * 4;
+    const int64_t segment = linear_segment(plan);
+    const size_t keys = (size_t)pieces(p->length_k, segment),
+                 queries = p->causal ? keys : (size_t)pieces(p->length_q, segment);
+    at->sums = take(&at->bytes, heads * keys * state);
+    at->total = take(&at->bytes, heads * state);
+    at->gradient_sums = take(&at->bytes, heads * queries * state);
+    at->gradient_total = take(&at->bytes, heads * state);
+    at->rows = take(&at->bytes, (size_t)(p->batch * p->heads * p->length_q) * sizeof(float2));
+}
+
+/* Blocks of 32 tokens of the packed queries; causal, they stand where their keys do. */
+static int64_t query_blocks(const lnt_cuda_plan *plan, int64_t length_q, int64_t length_k)
+{
+    return ((plan->p.causal ? length_k : length_q) + 127) / 128 * 4;
+}
+
+static void lay_out_packed(lnt_cuda_plan *plan)
+{
+    const lnt_attn_desc *p = &plan->p;
+    lnt_cuda_back_layout *at = &plan->back;
+    const size_t heads = (size_t)(p->batch * p->heads), columns = (size_t)(8 * plan->width + 8);
+    const int64_t most = query_blocks(plan, p->length_q, p->length_k);
+    const size_t blocks = heads * (size_t)most, even8 = (size_t)(plan->dim8 + 1) / 2 * 2;
+    const size_t queries = heads * (size_t)p->length_q,
+                 keys = (size_t)(p->batch * p->kv_heads * p->length_k);
+    at->bytes = plan->at.bytes;
+    at->q_keys = take(&at->bytes, blocks * even8 * 512);
+    at->douts = take(&at->bytes, blocks * columns * 64);
+    at->rows = take(&at->bytes, blocks * 32 * sizeof(float2));
+    at->counter = take(&at->bytes, sizeof(unsigned long long));
+    if (plan->by_state) {
+        const size_t numbers = (size_t)plan->tile_count * 16 * columns;
+        at->q_rows = take(&at->bytes, blocks * (size_t)plan->dim8 * 512);
+        at->scaled = take(&at->bytes, blocks * columns * 64);
+        at->y = take(&at->bytes, queries * (size_t)p->dim_value * sizeof(float));
+        at->inverse = take(&at->bytes, queries * sizeof(float));
+        at->gradient_sums = take(&at->bytes, heads * (size_t)pieces(most * 32, plan->segment) *
+                                                 numbers * sizeof(float));
+    }
+    if (p->normalize == LNT_NORMALIZE_TAYLORSHIFT) {
+        at->gradient =
+            take(&at->bytes, (queries > keys ? queries : keys) * (size_t)p->dim * sizeof(float));
+        at->along = take(&at->bytes, queries * sizeof(float));
+    }
+}
+
+void backward_lay_out(lnt_cuda_plan *plan)
+{
+    if (plan->p.mechanism == LNT_LINEAR)
+        lay_out_linear(plan);
+    else
+        lay_out_packed(plan);
+}
+
+/* ---- rows that no kernel writes -------------------------------------------------------------- */
+
+__global__ void gaps_kernel(const __grid_constant__ gaps_args a)
+{
+    const int64_t b = blockIdx.z, h = blockIdx.y, n = a.lengths[b];
+    const int64_t blind = a.lengths_k ? n - a.lengths_k[b] : 0; /* queries before the first key */
+    const int64_t step = (int64_t)gridDim.x * blockDim.x;
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.length * a.dim;
+         i += step) {
+        const int64_t row = i / a.dim;
+        if (row >= n || row < blind)
+            store(a.x, row_of(a.x, b, h, row) + i % a.dim * a.x.stride[3], 0.0f);
+    }
+}
+
+cudaError_t gaps_run(const gaps_args &a, cudaStream_t stream)
+{
+    if (!a.length || !a.batch) return cudaSuccess;
+    const int64_t blocks = (a.length * a.dim + 2047) / 2048;
+    const dim3 grid((unsigned)(blocks < 64 ? blocks : 64), (unsigned)a.heads, (unsigned)a.batch);
+    gaps_kernel<<<grid, 256, 0, stream>>>(a);
+    return cudaGetLastError();
+}
+
+static cudaError_t clear_gaps(lnt_cuda_plan *plan, const lnt_cuda_io *io,
+                              const lnt_cuda_grads *grads, cudaStream_t stream)
+{
+    cudaError_t e = cudaSuccess;
+    gaps_args a = {};
+    a.batch = (int)io->q.shape[0];
+    if (io->lengths_q) {
+        a.x = view_of(grads->dq), a.length = io->q.shape[2], a.dim = plan->p.dim;
+        a.heads = (int)plan->p.heads, a.lengths = io->lengths_q;
+        a.lengths_k = plan->p.causal ? io->lengths_k : NULL;
+        e = gaps_run(a, stream);
+    }
+    a.length = io->k.shape[2], a.heads = (int)plan->p.kv_heads;
+    a.lengths = io->lengths_k, a.lengths_k = NULL;
+    for (int value = 0; value < 2 && io->lengths_k && e == cudaSuccess; value++) {
+        a.x = view_of(value ? grads->dv : grads->dk);
+        a.dim = value ? plan->p.dim_value : plan->p.dim;
+        e = gaps_run(a, stream);
+    }
+    return e;
+}
+
+/* ---- linear ---------------------------------------------------------------------------------- */
+
+static cudaError_t linear_backward(lnt_cuda_plan *plan, const lnt_cuda_io *io,
+                                   const lnt_cuda_grads *grads, cudaStream_t stream)
+{
+    const lnt_attn_desc *p = &plan->p;
+    char *work = (char *)io->workspace;
+    linear_back_args a = {};
+    a.q = view_of(io->q), a.k = view_of(io->k), a.v = view_of(io->v);
+    a.dout = view_of(grads->dout), a.dq = view_of(grads->dq);
+    a.dk = view_of(grads->dk), a.dv = view_of(grads->dv);
+    a.length_q = io->q.shape[2], a.length_k = io->k.shape[2];
+    a.lengths_q = io->lengths_q, a.lengths_k = io->lengths_k;
+    a.batch = (int)io->q.shape[0], a.heads = (int)p->heads, a.kv_heads = (int)p->kv_heads;
+    a.dim = (int)p->dim, a.dim_value = (int)p->dim_value, a.width = plan->width;
+    a.map = p->feature_map, a.causal = p->causal, a.eps = (float)p->eps, a.decay = plan->decay;
+    a.segment = linear_segment(plan);
+    a.segments = pieces(a.length_k, a.segment);
+    a.query_segments = p->causal ? a.segments : pieces(a.length_q, a.segment);
+    a.sums = (float *)(work + plan->back.sums), a.total = (float *)(work + plan->back.total);
+    a.gradient_sums = (float *)(work + plan->back.gradient_sums);
+    a.gradient_total = (float *)(work + plan->back.gradient_total);
+    a.rows = (float2 *)(work + plan->back.rows);
+    if (io->state_in) a.s_in = io->state_in->s, a.z_in = io->state_in->z;
+    if (grads->dstate_out) a.ds_out = grads->dstate_out->s, a.dz_out = grads->dstate_out->z;
+    if (grads->dstate_in) a.ds_in = grads->dstate_in->s, a.dz_in = grads->dstate_in->z;
+    return a.batch ? linear_back_run(a, stream) : cudaSuccess;
+}
+
+/* ---- taylor and softmax ---------------------------------------------------------------------- */
+
+struct packed_run {
+    lnt_cuda_plan *plan;
+    const lnt_cuda_io *io;
+    const lnt_cuda_grads *grads;
+    cudaStream_t stream;
+    int64_t blocks_k, blocks_q;
+    char *work;
+
+    template <class T> T *at(size_t place) const { return (T *)(work + place); }
+
+    pack_args pack_queries() const
+    {
+        const lnt_attn_desc *p = &plan->p;
+        pack_args a = pack_of(plan, io, blocks_q);
+        a.k = view_of(io->q), a.v = view_of(grads->dout);
+        a.rows = plan->by_state ? work + plan->back.q_rows : NULL;
+        a.keys = work + plan->back.q_keys, a.values = work + plan->back.douts;
+        a.length = io->q.shape[2], a.lengths = io->lengths_q, a.heads = (int)p->heads;
+        a.temperature = plan->temperature;
+        a.aligned = p->causal, a.length_keys = io->k.shape[2], a.lengths_keys = io->lengths_k;
+        return a;
+    }
+    back_rows_args rows() const
+    {
+        const lnt_attn_desc *p = &plan->p;
+        back_rows_args a = {};
+        a.dout = view_of(grads->dout), a.y = y_view();
+        a.inverse = at<float>(plan->back.inverse), a.rows = at<float2>(plan->back.rows);
+        a.douts = work + plan->back.douts, a.scaled = work + plan->back.scaled;
+        a.length_q = io->q.shape[2], a.length_k = io->k.shape[2], a.blocks = blocks_q;
+        a.lengths_q = io->lengths_q, a.lengths_k = io->lengths_k;
+        a.batch = (int)io->q.shape[0], a.heads = (int)p->heads, a.width = plan->width;
+        a.dim = (int)p->dim, a.dim_value = (int)p->dim_value;
+        a.causal = p->causal, a.output_norm = p->output_norm;
+        return a;
+    }
+    view y_view() const
+    {
+        const int64_t n = io->q.shape[2], m = plan->p.dim_value, heads = plan->p.heads;
+        return { work + plan->back.y, LNT_F32, { heads * n * m, n * m, m, 1 } };
+    }
+    back_args side(int which, const read_args &read) const
+    {
+        const lnt_attn_desc *p = &plan->p;
+        const bool keys = which == BACK_KEYS;
+        char *k = work + plan->at.keys, *v = work + plan->at.values;
+        char *q = work + plan->back.q_keys, *d = work + plan->back.douts;
+        back_args a = {};
+        a.mode = read.mode, a.causal = p->causal, a.output_norm = p->output_norm;
+        a.own_keys = keys ? k : q, a.own_values = keys ? v : d;
+        a.other_keys = keys ? q : k, a.other_values = keys ? d : v;
+        a.own_blocks = keys ? blocks_k : blocks_q, a.other_blocks = keys ? blocks_q : blocks_k;
+        a.length_q = io->q.shape[2], a.length_k = io->k.shape[2];
+        a.lengths_q = io->lengths_q, a.lengths_k = io->lengths_k;
+        a.batch = read.batch, a.heads = read.heads, a.kv_heads = read.kv_heads;
+        a.dim = read.dim, a.dim_value = read.dim_value, a.dim8 = read.dim8, a.width = read.width;
+        a.direct = p->causal || !plan->by_state, a.segment = plan->segment;
+        a.tile_count = plan->tile_count, a.terms = read.terms, a.edge = -1;
+        for (int t = 0; t < 32; t++) a.coefficient[t] = read.coefficient[t];
+        a.rows = at<float2>(plan->back.rows);
+        a.dx = view_of(keys ? grads->dk : grads->dq), a.dv = view_of(grads->dv);
+        if (p->normalize == LNT_NORMALIZE_TAYLORSHIFT) a.gradient = at<float>(plan->back.gradient);
+        return a;
+    }
+    /* With the states of forward or of gradients_of_states in the workspace. */
+    void with_states(back_args *a, int prefixes, int edge) const
+    {
+        a->prefixes = prefixes, a->edge = edge;
+        a->state = work + plan->at.state, a->mean = at<float>(plan->at.mean);
+    }
+    cudaError_t normalized(bool keys) const
+    {
+        const lnt_attn_desc *p = &plan->p;
+        if (p->normalize != LNT_NORMALIZE_TAYLORSHIFT) return cudaSuccess;
+        back_normal_args a = {};
+        a.x = view_of(keys ? io->k : io->q), a.dx = view_of(keys ? grads->dk : grads->dq);
+        a.gradient = at<float>(plan->back.gradient);
+        a.length = keys ? io->k.shape[2] : io->q.shape[2];
+        a.lengths = keys ? io->lengths_k : io->lengths_q;
+        a.batch = (int)io->q.shape[0], a.heads = (int)(keys ? p->kv_heads : p->heads);
+        a.dim = (int)p->dim;
+        if (!keys) {
+            a.along = at<float>(plan->back.along), a.temperature = plan->temperature;
+            a.dtemperature = grads->dtemperature;
+        }
+        return back_normal_run(a, stream);
+    }
+    /* The states after each segment, R, in place of those before. */
+    cudaError_t gradients_of_states(int *prefixes) const
+    {
+        const lnt_attn_desc *p = &plan->p;
+        build_args b = {};
+        b.rows = work + plan->back.q_rows, b.values = work + plan->back.scaled;
+        b.blocks = blocks_q, b.segment_blocks = plan->segment / 32;
+        b.segments = pieces(blocks_q * 32, plan->segment);
+        b.heads = (int)(io->q.shape[0] * p->heads);
+        b.tasks = plan->tasks, b.task_count = plan->task_count, b.tile_count = plan->tile_count;
+        b.dim8 = plan->dim8, b.width = plan->width;
+        b.sums = at<float>(plan->back.gradient_sums);
+        scan_args s = {};
+        s.sums = b.sums, s.segments = b.segments, s.heads = (int)(io->q.shape[0] * p->kv_heads);
+        s.prefixes = p->causal ? b.segments : 1, s.total = !p->causal;
+        s.reverse = p->causal, s.group = (int)(p->heads / p->kv_heads);
+        s.tile_count = plan->tile_count, s.width = plan->width, s.dim8 = plan->dim8;
+        s.factor = plan->factor;
+        s.state = work + plan->at.state, s.mean = at<float>(plan->at.mean);
+        s.place = plan->place, s.count = plan->count, s.dim_value = (int)p->dim_value;
+        *prefixes = s.prefixes;
+        const cudaError_t e = b.segments ? build_run(b, stream) : cudaSuccess;
+        return e == cudaSuccess ? scan_run(s, stream) : e;
+    }
+};
+
+/* Rows of every query; with states, by running forward. */
+static cudaError_t packed_rows(const packed_run &run, read_args *read)
+{
+    lnt_cuda_plan *plan = run.plan;
+    if (!plan->by_state) {
+        const back_args a = run.side(BACK_ROWS, *read);
+        return back_run(a, BACK_ROWS, plan->units, run.stream);
+    }
+    cudaError_t e = make_states(plan, run.io, run.blocks_k, read, run.stream);
+    read->out = run.y_view(), read->inverse = run.at<float>(plan->back.inverse);
+    read->nonpositive = run.at<unsigned long long>(plan->back.counter); /* forward has counted */
+    if (e == cudaSuccess) e = read_run(*read, plan->units, run.stream);
+    if (e == cudaSuccess) e = back_rows_run(run.rows(), run.stream);
+    if (e == cudaSuccess) e = back_scaled_run(run.rows(), run.stream);
+    return e;
+}
+
+static cudaError_t packed_backward(lnt_cuda_plan *plan, const lnt_cuda_io *io,
+                                   const lnt_cuda_grads *grads, cudaStream_t stream)
+{
+    const int64_t nq = io->q.shape[2], nk = io->k.shape[2];
+    const packed_run run = { plan,
+                             io,
+                             grads,
+                             stream,
+                             (nk + 127) / 128 * 4,
+                             query_blocks(plan, nq, nk),
+                             (char *)io->workspace };
+    if (!io->q.shape[0]) return cudaSuccess;
+    read_args read = read_of(plan, io, run.blocks_k);
+    cudaError_t e = run.blocks_k ? pack_run(pack_of(plan, io, run.blocks_k), stream) : cudaSuccess;
+    if (e == cudaSuccess && run.blocks_q) e = pack_run(run.pack_queries(), stream);
+    if (e == cudaSuccess && nq) e = packed_rows(run, &read);
+    back_args a = run.side(BACK_QUERIES, read);
+    if (plan->by_state) run.with_states(&a, read.prefixes, plan->p.causal ? 0 : -1);
+    if (e == cudaSuccess && nq) e = back_run(a, BACK_QUERIES, plan->units, stream);
+    if (e == cudaSuccess) e = run.normalized(false);
+    a = run.side(BACK_KEYS, read);
+    int prefixes = 0;
+    if (plan->by_state && e == cudaSuccess) e = run.gradients_of_states(&prefixes);
+    if (plan->by_state) run.with_states(&a, prefixes, plan->p.causal ? prefixes - 1 : -1);
+    if (e == cudaSuccess && nk) e = back_run(a, BACK_KEYS, plan->units, stream);
+    return e == cudaSuccess ? run.normalized(true) : e;
+}
+
+/* ---- backward -------------------------------------------------------------------------------- */
+
+static lnt_status check_grads(lnt_cuda_plan *plan, const lnt_cuda_io *io,
+                              const lnt_cuda_grads *grads)
+{
+    const lnt_attn_desc *p = &plan->p;
+    lnt_status s = fits(plan, "dout", grads->dout, p->heads, p->length_q, p->dim_value);
+    if (!s) s = fits(plan, "dq", grads->dq, p->heads, p->length_q, p->dim);
+    if (!s) s = fits(plan, "dk", grads->dk, p->kv_heads, p->length_k, p->dim);
+    if (!s) s = fits(plan, "dv", grads->dv, p->kv_heads, p->length_k, p->dim_value);
+    if (s) return s;
+    if ((grads->dstate_out || grads->dstate_in || io->state_in) && p->mechanism != LNT_LINEAR)
+        return fail(plan->device, LNT_ERR_UNSUPPORTED,
+                    "cuda: backward with a state is offered for linear, not for %s", p->algorithm);
+    return LNT_OK;
+}
+
+lnt_status plan_backward(lnt_cuda_plan *plan, const lnt_cuda_io *io, const lnt_cuda_grads *grads)
+{
+    if (!plan->p.backward)
+        return fail(plan->device, LNT_ERR_ARGUMENT,
+                    "cuda: backward was not planned; set backward in the descriptor");
+    lnt_status s = check_inputs(plan, io, plan->back.bytes);
+    if (!s) s = check_grads(plan, io, grads);
+    if (s) return s;
+    cudaStream_t stream = (cudaStream_t)io->stream;
+    cudaError_t e = clear_gaps(plan, io, grads, stream);
+    if (e == cudaSuccess)
+        e = plan->p.mechanism == LNT_LINEAR ? linear_backward(plan, io, grads, stream)
+                                            : packed_backward(plan, io, grads, stream);
+    return check(plan->device, e, "backward");
+}
+
+} // namespace lnt
