@@ -22,7 +22,8 @@ namespace lnt
 {
 
 enum unit_kind {
-    UNIT_ONE = 0,  /* prefixes 1 and 0; for each block r of the mask 1 tile */
+    UNIT_ONE = 0,  /* prefixes 1 and 0; for each block r of the mask 1 tile.  Against a state both
+                    * are 1: the second half holds what rounding left of the first */
     UNIT_HALF = 1, /* the 10 products within half-block h; 5 pairs, for each every r of the mask */
     UNIT_QUAD = 2  /* x_j times the 4 elements of half-block h; for each r of the mask 2 tiles */
 };

@@ -55,8 +55,8 @@ __device__ __forceinline__ void unit_one(reader<X, R> &w, state_stream<X> &s, in
         if (r < dim8) {
             uint32_t a[1][R][4];
 #pragma unroll
-            for (int p = 0; p < R; p++)
-                a[0][p][0] = w.x[p][0][r], a[0][p][1] = w.x[p][1][r], a[0][p][2] = a[0][p][3] = 0;
+            for (int p = 0; p < R; p++) /* twice: the second for what rounding left of the state */
+                a[0][p][0] = a[0][p][2] = w.x[p][0][r], a[0][p][1] = a[0][p][3] = w.x[p][1][r];
             s.need(1);
             tile_product<X, R, 1>(w, a, s);
         }

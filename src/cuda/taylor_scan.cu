@@ -4,9 +4,9 @@
  *
  * summed in f32 in the order of the segments, so the result is the same in every run; then bf16 in
  * the order of product.cuh.  A warp owns one tile x 8 columns.  The denominator's
- * column is kept as the sum of two bf16, and degree 0 in f32 (`mean`): those two weigh on every
- * row. Moves 4 bytes a number in and 2 out.  The states of the library are read and written here
- * too. */
+ * column and degree 1 are kept as the sums of two bf16, and degree 0 in f32 (`mean`): those weigh
+ * most. For degree 1 that costs nothing, as half of its tiles is there to fill them.  Moves 4 bytes
+ * a number in and 2 out.  The states of the library are read and written here too. */
 #include "cuda/kernels.cuh"
 
 namespace lnt
@@ -68,6 +68,10 @@ __device__ static void keep(const scan_args &a, int64_t head, int prefix, int ti
         const float high0 = __bfloat162float(__float2bfloat16_rn(x[0]));
         const float high1 = __bfloat162float(__float2bfloat16_rn(x[2]));
         x[1] = x[0] - high0, x[0] = high0, x[3] = x[2] - high1, x[2] = high1;
+    }
+    if (tile <= a.dim8) { /* degree 1: rows 8 ... 15 have no monomial of their own */
+        const uint32_t rounded = pack(x[0], x[1]);
+        x[2] = x[0] - low_of(rounded), x[3] = x[1] - high_of(rounded);
     }
     char *to = a.state + ((at * (a.tile_count - 1) + tile - 1) * n8 + n) * 256 + lane * 4;
     *(uint32_t *)to = transpose8(pack(x[0], x[1]));
