@@ -1,5 +1,7 @@
 /* bench/gpu_backward.h - the backward pass: small problems of odd shapes, every gradient of every
  * head against double precision, and the works of docs/gpu.md. */
+#include <random>
+
 #include "gpu_gradient.h"
 
 struct gradients {
@@ -62,15 +64,19 @@ struct squares {
 
 /* The errors of dq, dk, dv and of the temperatures over a whole problem. */
 struct gradient_errors {
-    squares q, k, v, tau;
+    squares q, k, v, tau, state;
     bool rest = true; /* rows past the lengths are 0 */
 
     void add(const gradients &g, int64_t b, int64_t kv, int64_t nq, int64_t nk)
     {
+        gradient_reference ref(g.x.p, nq, nk);
+        add(g, b, kv, nq, ref);
+    }
+    void add(const gradients &g, int64_t b, int64_t kv, int64_t nq, gradient_reference &ref)
+    {
         const problem &x = g.x;
         const lnt_attn_desc &p = x.p;
         const int64_t group = p.heads / p.kv_heads;
-        gradient_reference ref(p, nq, nk);
         const auto k8 = x.head(x.k, p.kv_heads, p.length_k, p.dim, b, kv),
                    v8 = x.head(x.v, p.kv_heads, p.length_k, p.dim_value, b, kv);
         for (int64_t h = kv * group; h < (kv + 1) * group; h++) {
@@ -82,25 +88,30 @@ struct gradient_errors {
         take(k, x.head(g.dk, p.kv_heads, p.length_k, p.dim, b, kv), ref.dk);
         take(v, x.head(g.dv, p.kv_heads, p.length_k, p.dim_value, b, kv), ref.dv);
         if (temperature.empty()) temperature.resize((size_t)p.heads);
-        for (int64_t h = 0; h < group; h++)
+        for (int64_t h = 0; h < group; h++) {
             temperature[(size_t)(kv * group + h)] += ref.dtemperature[(size_t)h];
+            tau.size += ref.along[(size_t)h];
+        }
     }
     void finish(const gradients &g)
     {
-        if (!g.grads.dtemperature) return;
+        if (!g.grads.dtemperature) {
+            tau = {};
+            return;
+        }
         std::vector<float> got(temperature.size());
         must(cudaMemcpy(got.data(), g.dtemperature, got.size() * sizeof(float),
                         cudaMemcpyDeviceToHost),
              "copying");
         for (size_t h = 0; h < got.size(); h++) {
-            const double e = got[h] - temperature[h];
-            tau.error += e * e, tau.size += temperature[h] * temperature[h];
+            const double e = got[h] - temperature[h]; /* relative to the terms: they may cancel */
+            tau.error += e * e;
         }
     }
     double worst() const
     {
-        return std::max(std::max(q.relative(), k.relative()),
-                        std::max(v.relative(), tau.relative()));
+        return std::max(std::max(std::max(q.relative(), k.relative()), v.relative()),
+                        std::max(tau.relative(), state.relative()));
     }
 
   private:
@@ -113,18 +124,19 @@ struct gradient_errors {
     }
 };
 
-static void report_gradients(const char *name, const gradient_errors &e, double allowed, bool clean)
+static void report_gradients(const char *name, const gradient_errors &e, bool clean)
 {
-    const bool ok = clean && e.rest && e.worst() <= allowed;
+    const bool ok = clean && e.rest && e.worst() <= 3e-3;
     if (!ok) failures++;
     printf("%-58s dq %.2e dk %.2e dv %.2e", name, e.q.relative(), e.k.relative(), e.v.relative());
     if (e.tau.size > 0) printf(" dtau %.2e", e.tau.relative());
+    if (e.state.size > 0) printf(" dstate %.2e", e.state.relative());
     printf("  %s%s%s\n", ok ? "ok" : "WRONG", clean ? "" : " (unsteady or unwritten)",
            e.rest ? "" : " (rows past the length)");
     fflush(stdout);
 }
 
-static void verify_gradients(const char *name, lnt_attn_desc p, bool bnhd, double allowed = 3e-3)
+static void verify_gradients(const char *name, lnt_attn_desc p, bool bnhd)
 {
     static uint64_t seed = 300;
     p.backward = 1;
@@ -136,10 +148,10 @@ static void verify_gradients(const char *name, lnt_attn_desc p, bool bnhd, doubl
         for (int64_t kv = 0; kv < p.kv_heads; kv++) e.add(g, b, kv, p.length_q, p.length_k);
     e.finish(g);
     const std::string full = std::string(name) + " [" + x.info.algorithm + "]";
-    report_gradients(full.c_str(), e, allowed, clean);
+    report_gradients(full.c_str(), e, clean);
 }
 
-static void verify_gradient_lengths(const char *name, lnt_attn_desc p, double allowed = 3e-3)
+static void verify_gradient_lengths(const char *name, lnt_attn_desc p)
 {
     p.batch = 3, p.backward = 1;
     problem x(p, true, 177);
@@ -156,45 +168,64 @@ static void verify_gradient_lengths(const char *name, lnt_attn_desc p, double al
     for (int64_t b = 0; b < 3; b++)
         for (int64_t kv = 0; kv < p.kv_heads; kv++) e.add(g, b, kv, nq[b], nk[b]);
     e.finish(g);
-    report_gradients(name, e, allowed, clean);
+    report_gradients(name, e, clean);
     cudaFree(lengths);
 }
 
-/* A sequence in two parts, the loss on the second: what reaches the keys of the first goes through
- * the state between them. */
-static void verify_state_gradients(const char *name, lnt_attn_desc p, int64_t before)
+/* A head's numbers of a state, as gradient_reference has them. */
+static std::vector<double> state_of(const problem &x, const lnt_cuda_states &from, int64_t kv)
+{
+    const size_t d = (size_t)x.info.features, m = (size_t)x.p.dim_value;
+    std::vector<float> s(d * m), z(d);
+    must(cudaMemcpy(s.data(), from.s + (size_t)kv * d * m, d * m * 4, cudaMemcpyDeviceToHost),
+         "copying");
+    must(cudaMemcpy(z.data(), from.z + (size_t)kv * d, d * 4, cudaMemcpyDeviceToHost), "copying");
+    std::vector<double> all;
+    for (size_t f = 0; f < d; f++) {
+        all.insert(all.end(), s.begin() + (long)(f * m), s.begin() + (long)((f + 1) * m));
+        all.push_back(z[f]);
+    }
+    return all;
+}
+
+/* Random numbers that give the keys about as much as the queries do. */
+static void fill_state(const problem &x, const lnt_cuda_states &to)
+{
+    const size_t rows = (size_t)(x.p.kv_heads * x.info.features), m = (size_t)x.p.dim_value;
+    std::mt19937 dice(4);
+    std::normal_distribution<float> normal(0, 1.0f / (float)x.p.length_k);
+    std::vector<float> numbers(rows * m + rows);
+    for (float &e : numbers) e = normal(dice);
+    must(cudaMemcpy(to.s, numbers.data(), rows * m * 4, cudaMemcpyHostToDevice), "copying");
+    must(cudaMemcpy(to.z, numbers.data() + rows * m, rows * 4, cudaMemcpyHostToDevice), "copying");
+}
+
+/* With a state before the keys, that of forward over them, and a gradient of the one after. */
+static void verify_state_gradients(const char *name, lnt_attn_desc p)
 {
     p.backward = 1, p.state = 1;
     problem x(p, false, 211);
     gradients g(x, 212);
-    must(cudaMemset(g.dout.data, 0, g.dout.count * sizeof *g.dout.data), "clearing");
-    for (int64_t h = 0; h < p.heads; h++) {
-        __nv_bfloat16 *at = g.dout.data + (h * p.length_q + before) * p.dim_value;
-        normal_kernel<<<64, 256>>>(at, (size_t)((p.length_q - before) * p.dim_value), 55 + h);
-    }
-    state_memory state(x, 1), dstate(x, 1);
-    lnt_cuda_io first = x.io, second = x.io;
-    lnt_cuda_grads first_grads = g.grads, second_grads = g.grads;
-    const int64_t after = p.length_q - before;
-    for (int part = 0; part < 2; part++) {
-        lnt_cuda_io &io = part ? second : first;
-        lnt_cuda_grads &grads = part ? second_grads : first_grads;
-        const int64_t at = part ? before : 0, n = part ? after : before;
-        io.q = rows_of(x.io.q, at, n), io.k = rows_of(x.io.k, at, n);
-        io.v = rows_of(x.io.v, at, n), io.out = rows_of(x.io.out, at, n);
-        grads.dout = rows_of(g.grads.dout, at, n), grads.dq = rows_of(g.grads.dq, at, n);
-        grads.dk = rows_of(g.grads.dk, at, n), grads.dv = rows_of(g.grads.dv, at, n);
-    }
-    first.state_out = second.state_in = &state.states;
-    must(api->forward(x.plan, &first) == LNT_OK, "forward");
-    first.state_out = nullptr;
-    second_grads.dstate_in = first_grads.dstate_out = &dstate.states;
-    must(api->backward(x.plan, &second, &second_grads) == LNT_OK, "backward of the second part");
-    must(api->backward(x.plan, &first, &first_grads) == LNT_OK, "backward of the first part");
-    must(cudaDeviceSynchronize(), "running backward");
+    state_memory before(x, 1), after(x, 1), found(x, 1);
+    fill_state(x, after.states);
+    x.io.state_out = &before.states;
+    must(api->forward(x.plan, &x.io) == LNT_OK, "forward");
+    x.io.state_out = nullptr, x.io.state_in = &before.states;
+    g.grads.dstate_out = &after.states, g.grads.dstate_in = &found.states;
+    const bool clean = g.run_twice();
     gradient_errors e;
-    for (int64_t kv = 0; kv < p.kv_heads; kv++) e.add(g, 0, kv, p.length_q, p.length_k);
-    report_gradients(name, e, 5e-3, true); /* the state is forward's, of phi(k) rounded to bf16 */
+    for (int64_t kv = 0; kv < p.kv_heads; kv++) {
+        gradient_reference ref(p, p.length_q, p.length_k);
+        ref.state = state_of(x, before.states, kv), ref.dstate_out = state_of(x, after.states, kv);
+        e.add(g, 0, kv, p.length_q, ref);
+        const std::vector<double> got = state_of(x, found.states, kv);
+        for (size_t f = 0; f < got.size(); f++) {
+            const double off = got[f] - ref.dstate_in[f];
+            e.state.error += off * off, e.state.size += ref.dstate_in[f] * ref.dstate_in[f];
+        }
+    }
+    e.finish(g);
+    report_gradients(name, e, clean);
 }
 
 static void verify_linear_gradients()
@@ -222,7 +253,7 @@ static void verify_linear_gradients()
     p.causal = 1;
     const double decay[2] = { 0.9, 0.999 };
     p.decay = decay;
-    verify_gradients("linear with decay", p, false, 4e-3);
+    verify_gradients("linear with decay", p, false);
     verify_gradient_lengths("linear lengths, decay", p);
     p = describe(LNT_LINEAR, 4, 32, 300), p.length_k = 400, p.kv_heads = 2;
     verify_gradient_lengths("linear lengths, causal", p);
@@ -233,17 +264,10 @@ static void verify_linear_gradients()
         verify_gradients(map == LNT_MAP_RELU ? "linear relu" : "linear exp", p, false);
     }
     p = describe(LNT_LINEAR, 2, 32, 700);
-    verify_state_gradients("linear, the gradient of a state", p, 333);
+    verify_state_gradients("linear, with states before and after", p);
     p.kv_heads = 1, p.decay = decay + 1;
-    verify_state_gradients("linear, the gradient of a state, decay", p, 333);
+    verify_state_gradients("linear, with states before and after, decay", p);
 }
-
-/* Through a state dk goes through three roundings to bf16 one after the other, of dout / den, of
- * the state and of dk itself, 1.7e-3 each, besides those of the monomials: 3.2e-3 where there is
- * nothing else, which is not causal. */
-static const double THROUGH_STATE = 3.5e-3;
-/* What is normalised is rounded to bf16 before anything else. */
-static const double NORMALIZED = 5e-3;
 
 static void verify_taylor_gradients()
 {
@@ -256,16 +280,17 @@ static void verify_taylor_gradients()
                 char name[96];
                 snprintf(name, sizeof name, "taylor d %d P %d %s", (int)d, (int)terms,
                          causal ? "causal" : "full");
-                verify_gradients(name, p, terms == 3, THROUGH_STATE);
+                verify_gradients(name, p, terms == 3);
             }
     lnt_attn_desc p = describe(LNT_TAYLOR, 6, 20, 611);
     p.kv_heads = 2, p.dim_value = 12, p.batch = 2, p.algorithm = "state";
-    p.scale /= 2; /* P 4 is negative below -1.6: or denominators are near 0 */
-    verify_gradients("taylor 20 -> 12, 6 heads on 2, 611 tokens", p, true, THROUGH_STATE);
+    p.scale /= 2; /* P 4 is negative below -1.6: or one row of a denominator near 0 is most of dq,
+                   * and bf16 weights alone, in double arithmetic, put it off by 2e-2 */
+    verify_gradients("taylor 20 -> 12, 6 heads on 2, 611 tokens", p, true);
     p.length_q = 100, p.length_k = 711;
     verify_gradients("taylor 100 queries at the end of 711 keys", p, false);
     p.causal = 0;
-    verify_gradients("taylor 100 queries on 711 keys, full", p, false, THROUGH_STATE);
+    verify_gradients("taylor 100 queries on 711 keys, full", p, false);
     p.causal = 1, p.terms = 7, p.algorithm = NULL;
     verify_gradients("taylor P 7", p, false);
     p = describe(LNT_TAYLOR, 2, 128, 211);
@@ -276,15 +301,15 @@ static void verify_taylor_gradients()
     lnt_attn_desc t = describe(LNT_TAYLOR, 4, 32, 500);
     t.terms = 3, t.normalize = LNT_NORMALIZE_TAYLORSHIFT, t.scale = 1, t.temperature = tau;
     t.output_norm = 1, t.algorithm = "state";
-    verify_gradients("taylorshift, temperatures, output norm, causal", t, false, NORMALIZED);
+    verify_gradients("taylorshift, temperatures, output norm, causal", t, false);
     t.causal = 0;
-    verify_gradients("taylorshift, temperatures, output norm, full", t, false, NORMALIZED);
+    verify_gradients("taylorshift, temperatures, output norm, full", t, false);
     t.algorithm = "direct", t.kv_heads = 2;
-    verify_gradients("taylorshift, temperatures, output norm, full", t, true, NORMALIZED);
+    verify_gradients("taylorshift, temperatures, output norm, full", t, true);
     p = describe(LNT_TAYLOR, 2, 16, 500), p.length_k = 700, p.algorithm = "state";
     verify_gradient_lengths("taylor lengths, causal", p);
     p.causal = 0;
-    verify_gradient_lengths("taylor lengths, full", p, THROUGH_STATE);
+    verify_gradient_lengths("taylor lengths, full", p);
 }
 
 static void verify_softmax_gradients()
@@ -314,7 +339,7 @@ static void verify_backward(const std::function<bool(const char *)> &wanted)
 
 /* ---- works ----------------------------------------------------------------------------------- */
 
-/* dq of some rows, and dk and dv of the last keys, of one head. */
+/* dq of the first rows and some others, and dk and dv of the last keys, of one head. */
 static double check_some(const gradients &g, int64_t h)
 {
     const problem &x = g.x;
@@ -325,6 +350,7 @@ static double check_some(const gradients &g, int64_t h)
                dq8 = x.head(g.dq, p.heads, n, d, 0, h), dk8 = x.head(g.dk, p.heads, n, d, 0, h),
                dv8 = x.head(g.dv, p.heads, n, m, 0, h);
     std::vector<int64_t> rows = some_rows(n, 20);
+    for (int64_t i = 0; i < 64; i++) rows.push_back(i); /* these are the longest: not one or two */
     for (int64_t i = n - last; i < n; i++) rows.push_back(i);
     std::sort(rows.begin(), rows.end());
     rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
@@ -370,7 +396,7 @@ static void work_backward(const char *name, lnt_attn_desc p, double target, doub
         flops = n * n / (p.causal ? 2 : 1) * 7 * (double)(p.dim + p.dim_value) * (double)p.heads;
     if (times_forward > 0) target = times_forward * f * 1e3;
     printf("    forward %.3f ms, backward %.3f ms = %.2f forward\n", f * 1e3, b * 1e3, b / f);
-    line(name, s, s * 1e3, "ms", target, flops, bytes, error, clean, THROUGH_STATE);
+    line(name, s, s * 1e3, "ms", target, flops, bytes, error, clean);
 }
 
 static void time_backward(const std::function<bool(const char *)> &wanted, bool once)

@@ -35,11 +35,11 @@ static double peak_flops, peak_bytes; /* a second */
 /* A line of the table.  unit is what `value` and `target` (0: there is none) are in; flops and
  * bytes the least the work takes. */
 static void line(const char *name, double seconds, double value, const char *unit, double target,
-                 double flops, double bytes, double error, bool clean, double allowed = 3e-3)
+                 double flops, double bytes, double error, bool clean)
 {
     const double by_flops = flops / peak_flops, by_bytes = bytes / peak_bytes;
     const double least = std::max(by_flops, by_bytes);
-    const bool ok = clean && error <= allowed;
+    const bool ok = clean && error <= 3e-3;
     if (!ok) failures++;
     printf(
         "%-40s %10.3f %-8s target %8.3f %-6s floor %5.2f of time (%s)  %6.1f TFLOP/s %7.1f GB/s  "
