@@ -7,86 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../support/case.h"
-
-enum { PARTS = 5 }; /* q, k, v, s, z */
-static const char *const part_names[PARTS] = { "dq", "dk", "dv", "dstate s", "dstate z" };
-
-/* A case with its data, the gradients that come in and those that go out. */
-typedef struct setup {
-    lnt_ctx *ctx;
-    const attn_case *c;
-    trial t;
-    block dout, grad[3];
-    lnt_state *state_out, *dstate_out, *dstate_in; /* NULL without states */
-    lnt_attn_grads grads;
-    int parts;
-    lnt_tensor x[PARTS], dx[PARTS]; /* what the loss depends on, and its gradient */
-} setup;
-
-/* Away from 0, where relu and elu1 have a kink. */
-static void keep_off_zero(const lnt_tensor *t)
-{
-    for (int64_t i = 0; i < tensor_elements(t); i++) {
-        const double x = tensor_at(t, i);
-        if (fabs(x) < 0.05) tensor_put(t, i, x < 0 ? x - 0.05 : x + 0.05);
-    }
-}
-
-static void state_views(lnt_ctx *ctx, lnt_state *state, lnt_tensor view[2])
-{
-    const char *name;
-    assert_ok(ctx, lnt_state_tensor(state, 0, &name, &view[0]));
-    assert_ok(ctx, lnt_state_tensor(state, 1, &name, &view[1]));
-}
-
-static void open_states(setup *s, dice *d)
-{
-    lnt_tensor view[2];
-    assert_ok(s->ctx, lnt_state_create(s->ctx, &s->c->desc, &s->state_out));
-    assert_ok(s->ctx, lnt_state_create(s->ctx, &s->c->desc, &s->dstate_out));
-    assert_ok(s->ctx, lnt_state_create(s->ctx, &s->c->desc, &s->dstate_in));
-    state_views(s->ctx, s->dstate_out, view);
-    for (int i = 0; i < 2; i++) draw_values(d, &view[i]);
-    state_views(s->ctx, s->t.state, &s->x[3]);
-    state_views(s->ctx, s->dstate_in, &s->dx[3]);
-    s->t.io.state_out = s->state_out;
-    s->grads.dstate_out = s->dstate_out;
-    s->grads.dstate_in = s->dstate_in;
-    s->parts = PARTS;
-}
-
-static setup setup_new(lnt_ctx *ctx, const attn_case *c)
-{
-    setup s = { .ctx = ctx, .c = c, .t = trial_new(ctx, c), .parts = 3 };
-    dice d = { c->seed + 1 };
-    s.dout = block_new(c->desc.dtype, c->lay_out, c->desc.batch, c->desc.heads, c->desc.length_q,
-                       case_dim_value(c));
-    draw_values(&d, &s.dout.t);
-    s.x[0] = s.t.q.t;
-    s.x[1] = s.t.k.t;
-    s.x[2] = s.t.v.t;
-    for (int i = 0; i < 3; i++) {
-        const int64_t *n = s.x[i].shape;
-        keep_off_zero(&s.x[i]);
-        s.grad[i] = block_new(c->desc.dtype, c->lay_out, n[0], n[1], n[2], n[3]);
-        s.dx[i] = s.grad[i].t;
-    }
-    s.grads = (lnt_attn_grads){ .size = sizeof s.grads, .dout = s.dout.t, .dq = s.dx[0],
-                                .dk = s.dx[1], .dv = s.dx[2] };
-    if (s.t.state) open_states(&s, &d);
-    return s;
-}
-
-static void setup_free(setup *s)
-{
-    trial_free(&s->t);
-    block_free(&s->dout);
-    for (int i = 0; i < 3; i++) block_free(&s->grad[i]);
-    lnt_state_destroy(s->state_out);
-    lnt_state_destroy(s->dstate_out);
-    lnt_state_destroy(s->dstate_in);
-}
+#include "../support/backward.h"
 
 /* <dstate_out, state_out>: the state after the keys, by appending them. */
 static double state_loss(setup *s)
@@ -164,23 +85,6 @@ static block differences(setup *s, const lnt_tensor *x)
     return g;
 }
 
-/* Forward, then backward; false if the algorithm does not do this case. */
-static bool run_backward(setup *s, int algorithm)
-{
-    lnt_plan *plan = case_plan(s->ctx, s->c, algorithm);
-    if (!plan) return false;
-    for (int i = 0; i < 3; i++) tensor_fill(&s->dx[i], 1e6); /* to be overwritten, not added to */
-    case_forward(s->ctx, s->c, lnt_algorithm_name(algorithm), plan, &s->t.io);
-    const lnt_status status = lnt_plan_backward(plan, &s->t.io, &s->grads);
-    if (status) case_print(s->c, lnt_algorithm_name(algorithm), s->ctx);
-    assert_ok(s->ctx, status);
-    for (int i = 0; i < 3; i++)
-        expect_true(s->c, lnt_algorithm_name(algorithm), s->ctx,
-                    "something beside the gradients was written", block_guard_intact(&s->grad[i]));
-    lnt_plan_destroy(plan);
-    return true;
-}
-
 /* ||got - want|| / (||want|| + 1): the differences leave noise where the gradient is 0. */
 static double gradient_error(const lnt_tensor *got, const lnt_tensor *want)
 {
@@ -191,103 +95,6 @@ static double gradient_error(const lnt_tensor *got, const lnt_tensor *want)
     return error_value(&e);
 }
 
-/* ---- forms --------------------------------------------------------------------------------- */
-
-/* Form f: mechanism and map, causal or not, decay, states, and how the sequences lie. */
-enum { TAYLOR = 1 + LNT_MAP_POSITIVE + 1, CUR = TAYLOR + 1, CURS = 7, MAPS = CUR + CURS };
-enum { SHAPES = 5 };
-enum { HYBRIDS = 7 }; /* kinds, in every shape but the last; strides of 4 and 11 meet them all */
-enum { HYBRID = MAPS * SHAPES * 3, FORMS = HYBRID + HYBRIDS * (SHAPES - 1) };
-
-/* Kind k of cur: each way to choose landmarks, to invert U and to activate is met. */
-static void form_cur(attn_case *c, int k, int64_t n)
-{
-    static const lnt_select select[CURS] = { LNT_SELECT_STEP,   LNT_SELECT_ABS,
-                                             LNT_SELECT_MEAN,   LNT_SELECT_STEP_MEAN,
-                                             LNT_SELECT_RANDOM, LNT_SELECT_SUM,
-                                             LNT_SELECT_KMEANS };
-    c->desc.landmarks = n < 10 ? 2 : 6; /* fewer than some sequences, and more than others */
-    c->desc.select = select[k];
-    c->desc.separate_indices = k == 5;
-    c->desc.no_row_copy = k == 1;
-    c->desc.pinv = k % 3 == 0 ? LNT_PINV_ITERATE : k == 4 ? LNT_PINV_ITERATE : LNT_PINV_RIDGE;
-    c->desc.pinv_iterations = k == 4 ? 1 : 4;
-    c->desc.pinv_init = k == 4 ? LNT_PINV_PAPER1 : LNT_PINV_NORMS;
-    c->desc.ridge = 0.01;
-    c->desc.activation = k >= 3 && k < 6 ? LNT_ACTIVATION_LAPLACE : LNT_ACTIVATION_SOFTMAX;
-    if (k != 0) return;
-    c->pin[0] = 1;
-    c->desc.pin = c->pin;
-    c->desc.pins = 1;
-}
-
-/* Kind k of hybrid: a window of one token, of less than a chunk, of more than a chunk, of more than the
- * sequence; sinks, none to some of several chunks; either mechanism for the far keys. */
-static void form_hybrid(attn_case *c, int k, int64_t n)
-{
-    static const int64_t window[HYBRIDS] = { 2, 1, 3, 70, 5, 300, 64 };
-    static const int64_t sink[HYBRIDS] = { 0, 1, 0, 2, 66, 0, 3 };
-    c->desc.window = n < 10 && k != 5 ? 1 + k % 2 : window[k];
-    c->desc.sink = n < 10 ? k == 1 : sink[k];
-    c->desc.far = k == 2 || k == 4 ? LNT_LINEAR : LNT_TAYLOR;
-    c->desc.feature_map = k == 2 ? LNT_MAP_ELU1 : LNT_MAP_POSITIVE;
-    c->desc.features = 16;
-    c->desc.terms = k == 3 ? 4 : 3;
-    if (k > 0 && k != 2 && k != 5) case_set_decay(c, 0.8);
-    if (k != 1) return;
-    for (int i = 0; i < MAX_HEADS * 128; i++) c->center[i] = 0.01 * (i % 17) - 0.07;
-    c->desc.center = c->center;
-}
-
-static lnt_mechanism form_mechanism(int map)
-{
-    if (map == MAPS) return LNT_HYBRID;
-    return map == 0 ? LNT_SOFTMAX : map < TAYLOR ? LNT_LINEAR : map < CUR ? LNT_TAYLOR : LNT_CUR;
-}
-
-static bool form(attn_case *c, int f, int64_t n, int64_t d, int64_t m)
-{
-    const bool hybrid = f >= HYBRID;
-    const int map = hybrid ? MAPS : f % MAPS;
-    const int shape = hybrid ? (f - HYBRID) / HYBRIDS : f / MAPS % SHAPES;
-    const int kind = hybrid ? 1 : f / MAPS / SHAPES;
-    const bool causal = kind > 0, decay = kind == 2;
-    const bool linear = form_mechanism(map) == LNT_LINEAR;
-    if (!linear && decay) return false;
-    if ((map == 0 || map >= CUR) && shape == 4) return false;
-    if (map >= CUR && causal != hybrid) return false;
-    const int64_t nk = shape != 1 ? n : causal ? n + 2 : n - 1;
-    *c = case_make(form_mechanism(map), 2, 1, n, nk, d, m);
-    c->desc.dtype = LNT_F64;
-    c->desc.backward = 1;
-    c->desc.causal = causal;
-    c->seed = (uint64_t)f + 1;
-    c->lay_q = c->lay_k = c->lay_v = c->lay_out = (layout)(f % LAYOUT_OUTPUTS);
-    if (linear) {
-        c->desc.feature_map = (lnt_feature_map)(map - 1);
-        c->desc.features = 16;
-        c->desc.eps = 0.25; /* keeps the fifth derivative of 1 / den small, relu's too */
-    } else if (shape == 1) {
-        c->desc.scale = 0.7;
-    }
-    if (hybrid) form_hybrid(c, (f - HYBRID) % HYBRIDS, n);
-    else if (map >= CUR) form_cur(c, map - CUR, n);
-    if (map == TAYLOR && f / MAPS % 2) {
-        c->desc.normalize = LNT_NORMALIZE_TAYLORSHIFT;
-        c->desc.output_norm = 1;
-        c->desc.terms = 3;
-    }
-    if (decay) case_set_decay(c, 0.8);
-    dice roll = { (uint64_t)f };
-    if (shape == 2) {
-        c->desc.batch = 2;
-        case_random_lengths(&roll, c);
-    }
-    if (shape == 3) case_random_packing(&roll, c);
-    if (shape == 4) c->state_tokens = 3;
-    return true;
-}
-
 static void gradients_match_finite_differences_of_the_oracle(void **state)
 {
     (void)state;
@@ -295,7 +102,7 @@ static void gradients_match_finite_differences_of_the_oracle(void **state)
     coverage cover = { { 0 } };
     for (int f = 0; f < FORMS; f += budget(11, 1)) {
         attn_case c;
-        if (!form(&c, f, 4, 3, 2)) continue;
+        if (!gradient_form(&c, f, 4, 3, 2)) continue;
         setup s = setup_new(ctx, &c);
         block want[PARTS];
         for (int p = 0; p < s.parts; p++) want[p] = differences(&s, &s.x[p]);
@@ -320,10 +127,10 @@ static void the_gradient_of_the_temperature_matches_differences(void **state)
     static const double at[4] = { -2, -1, 1, 2 };
     const double step = 1e-3;
     lnt_ctx *ctx = context_new(2, NULL);
-    for (int shape = 0; shape < SHAPES; shape++) {
+    for (int shape = 0; shape < FORM_SHAPES; shape++) {
         attn_case c;
         double tau[2] = { 0.7, 1.3 }, want[2] = { 0 }, got[2];
-        assert_true(form(&c, TAYLOR + MAPS * (shape + SHAPES), 70, 3, 2));
+        assert_true(gradient_form(&c, FORM_TAYLOR + FORM_MAPS * (shape + FORM_SHAPES), 70, 3, 2));
         c.desc.normalize = LNT_NORMALIZE_TAYLORSHIFT;
         c.desc.terms = 3;
         c.desc.temperature = tau;
@@ -390,7 +197,7 @@ static void gradients_of_long_sequences_match_along_random_directions(void **sta
     coverage cover = { { 0 } };
     for (int f = 0; f < FORMS; f += budget(11, 4)) {
         attn_case c;
-        if (form(&c, f, 131, 5, 3)) compare_along_random_directions(ctx, &c, &cover);
+        if (gradient_form(&c, f, 131, 5, 3)) compare_along_random_directions(ctx, &c, &cover);
     }
     lnt_ctx_destroy(ctx);
     coverage_check(&cover);
@@ -402,9 +209,9 @@ static void gradients_of_taylor_in_parts_match_along_random_directions(void **st
     (void)state;
     lnt_ctx *ctx = context_new(2, NULL);
     coverage cover = { { 0 } };
-    for (int i = 0; i < 2 * SHAPES; i += budget(3, 1)) {
+    for (int i = 0; i < 2 * FORM_SHAPES; i += budget(3, 1)) {
         attn_case c;
-        assert_true(form(&c, TAYLOR + MAPS * i, budget(140, 200), budget(10, 17), 3));
+        assert_true(gradient_form(&c, FORM_TAYLOR + FORM_MAPS * i, budget(140, 200), budget(10, 17), 3));
         c.desc.terms = 4;
         c.desc.compensated = i % 3 == 0;
         c.desc.center_mean = !c.desc.causal && !c.state_tokens && !c.desc.normalize;
@@ -420,11 +227,11 @@ static void gradients_of_taylor_in_parts_match_the_direct_form(void **state)
     lnt_ctx *ctx = context_new(2, NULL);
     int direct = 0;
     while (strcmp(lnt_algorithm_name(direct), "taylor/direct") != 0) direct++;
-    for (int i = 0; i < 2 * SHAPES; i++) {
+    for (int i = 0; i < 2 * FORM_SHAPES; i++) {
         attn_case c;
         block want[3];
-        if (i % SHAPES == 4) continue; /* the direct form takes no state */
-        assert_true(form(&c, TAYLOR + MAPS * i, 600, 10, 9));
+        if (i % FORM_SHAPES == 4) continue; /* the direct form takes no state */
+        assert_true(gradient_form(&c, FORM_TAYLOR + FORM_MAPS * i, 600, 10, 9));
         c.desc.terms = 4;
         c.desc.kv_heads = 1 + i % 2;
         setup s = setup_new(ctx, &c);
@@ -453,17 +260,6 @@ static double gradient_bound(lnt_dtype dtype)
     return dtype == LNT_F32 ? 5e-6 : dtype == LNT_F16 ? 0x1p-9 : 0x1p-7;
 }
 
-/* Relative; where the gradient is 0 (one key only) what is left are the roundings, a few epsilon, of
- * terms of size 1 that cancel: so a norm below 0.1 counts as 0.1. */
-static double rounding_error(const lnt_tensor *got, const lnt_tensor *want)
-{
-    error_sum e = { 0 };
-    for (int64_t i = 0; i < tensor_elements(want); i++)
-        error_add(&e, tensor_at(got, i), tensor_at(want, i));
-    e.reference = fmax(e.reference, 0.01);
-    return error_value(&e);
-}
-
 static void gradients_in_other_dtypes_match_f64_within_rounding(void **state)
 {
     (void)state;
@@ -473,12 +269,11 @@ static void gradients_in_other_dtypes_match_f64_within_rounding(void **state)
     for (int f = 0; f < FORMS; f += budget(11, 4))
         for (int dt = 0; dt < COUNT_OF(dtypes); dt++) {
             attn_case c, low;
-            if (!form(&c, f, 67, 20, 9) || c.state_tokens) continue;
+            if (!gradient_form(&c, f, 67, 20, 9) || c.state_tokens) continue;
             low = c;
             low.desc.dtype = dtypes[dt];
             setup exact = setup_new(ctx, &c), s = setup_new(ctx, &low);
-            for (int p = 0; p < 3; p++) tensor_copy(&exact.x[p], &s.x[p]); /* rounded */
-            tensor_copy(&exact.dout.t, &s.dout.t);
+            setup_copy(&exact, &s); /* rounded */
             for (int a = 0; lnt_algorithm_name(a); a++) {
                 if (lnt_algorithm_mechanism(a) != c.desc.mechanism) continue;
                 if (!run_backward(&s, a)) continue;
@@ -504,7 +299,7 @@ static void a_plan_made_without_backward_refuses_it(void **state)
     lnt_ctx *ctx = context_new(1, NULL);
     for (int map = 0; map < 2; map++) {
         attn_case c;
-        assert_true(form(&c, map, 4, 3, 2));
+        assert_true(gradient_form(&c, map, 4, 3, 2));
         c.desc.backward = 0;
         setup s = setup_new(ctx, &c);
         lnt_plan *plan = case_plan(ctx, &c, -1);
@@ -523,7 +318,7 @@ static void gradients_of_the_wrong_shape_are_refused_by_name(void **state)
     (void)state;
     lnt_ctx *ctx = context_new(1, NULL);
     attn_case c;
-    assert_true(form(&c, 1, 4, 3, 2));
+    assert_true(gradient_form(&c, 1, 4, 3, 2));
     setup s = setup_new(ctx, &c);
     lnt_plan *plan = case_plan(ctx, &c, -1);
     lnt_tensor *const all[] = { &s.grads.dout, &s.grads.dq, &s.grads.dk, &s.grads.dv };
