@@ -31,15 +31,16 @@ if echo '#include <setjmp.h>
 else
     includes+=(-I"$root/tests/standin")
 fi
-cc -std=c11 -D_GNU_SOURCE -O2 -fopenmp "${includes[@]}" "$root/tests/property/test_device.c" \
-    "$root"/tests/support/{support,case,stream,mirror}.c "${libraries[@]}" -o "$build/test_device"
-
 status=0
 cd "$build"
 export LINNET_CUDA_PLUGIN=$build/liblinnet-cuda.so
-./test_device || status=$?
-[ "$status" != 77 ] || { echo "there is no GPU here"; exit 77; }
-echo "tests: exit $status, ${SECONDS} s"
+for name in test_device test_device_gradient; do
+    cc -std=c11 -D_GNU_SOURCE -O2 -fopenmp "${includes[@]}" "$root/tests/property/$name.c" \
+        "$root"/tests/support/{support,case,stream,mirror,backward}.c "${libraries[@]}" -o "$name"
+    "./$name" || status=$?
+    [ "$status" != 77 ] || { echo "there is no GPU here"; exit 77; }
+    echo "$name: exit $status, ${SECONDS} s"
+done
 
 tool=$build/linnet
 run() { echo "+ linnet $*"; "$tool" "$@" || status=1; }
@@ -59,6 +60,10 @@ same after_gpu.npy after_cpu.npy
 run bench --mechanism taylor --heads 32 --dim 32 --length 65536 --causal --dtype bf16 --device cuda
 run bench --mechanism linear --heads 16 --dim 64 --length 16384 --causal --dtype bf16 --device cuda
 run bench --mechanism softmax --heads 16 --dim 64 --length 16384 --causal --dtype bf16 --device cuda
+for mechanism in taylor linear softmax; do
+    run bench --mechanism $mechanism --heads 16 --dim 32 --length 16384 --causal --dtype bf16 \
+        --pass backward --device cuda
+done
 run bench --mechanism taylor --heads 32 --dim 32 --length 65536 --pass step --dtype bf16 --device cuda
 run bench --mechanism linear --heads 16 --dim 64 --length 65536 --pass step --dtype f32 --device cuda
 echo "all: exit $status, ${SECONDS} s"

@@ -78,15 +78,17 @@ foreach(kind fake REFUSES OTHER NONE)
                                PLUGIN_${upper}="$<TARGET_FILE:linnet_plugin_${kind}>")
     add_dependencies(unit_test_plugin linnet_plugin_${kind})
 endforeach()
-# The same test twice: on a GPU, which says SKIP where there is none, and on the fake one, whose
+# The same tests twice: on a GPU, which say SKIP where there is none, and on the fake one, whose
 # numbers are the CPU's and need few cases.
-set_tests_properties(property/test_device PROPERTIES SKIP_RETURN_CODE 77)
-set(scratch ${PROJECT_BINARY_DIR}/scratch/property_test_device_fake)
-file(MAKE_DIRECTORY ${scratch})
-add_test(NAME property/test_device_on_the_fake_plugin COMMAND property_test_device
-         WORKING_DIRECTORY ${scratch})
-set_tests_properties(property/test_device_on_the_fake_plugin PROPERTIES LABELS property TIMEOUT 900
-                     ENVIRONMENT "LINNET_CUDA_PLUGIN=$<TARGET_FILE:linnet_plugin_fake>;LINNET_TEST_BUDGET=small")
+foreach(name test_device test_device_gradient)
+    set_tests_properties(property/${name} PROPERTIES SKIP_RETURN_CODE 77)
+    set(scratch ${PROJECT_BINARY_DIR}/scratch/property_${name}_fake)
+    file(MAKE_DIRECTORY ${scratch})
+    add_test(NAME property/${name}_on_the_fake_plugin COMMAND property_${name}
+             WORKING_DIRECTORY ${scratch})
+    set_tests_properties(property/${name}_on_the_fake_plugin PROPERTIES LABELS property TIMEOUT 900
+        ENVIRONMENT "LINNET_CUDA_PLUGIN=$<TARGET_FILE:linnet_plugin_fake>;LINNET_TEST_BUDGET=small")
+endforeach()
 
 add_executable(linnet_isas tools/isas.c)
 target_link_libraries(linnet_isas PRIVATE linnet_static)

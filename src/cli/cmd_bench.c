@@ -58,6 +58,8 @@ static const suite_line gpu_suite[] = {
     { LNT_TAYLOR, PASS_FORWARD, 1, 16, 64, 262144, "taylor/state", false, 4 },
     { LNT_LINEAR, PASS_FORWARD, 1, 16, 64, 1048576, NULL, false, 0 },
     { LNT_SOFTMAX, PASS_FORWARD, 1, 16, 64, 65536, NULL, false, 0 },
+    { LNT_LINEAR, PASS_BACKWARD, 1, 16, 64, 65536, NULL, false, 0 },
+    { LNT_TAYLOR, PASS_BACKWARD, 1, 32, 32, 65536, "taylor/state", false, 4 },
 };
 
 enum {

@@ -26,6 +26,8 @@ struct lnt_cuda_plan {
     const char *algorithm;
 };
 
+enum { FORWARD_BYTES = 640, BACKWARD_BYTES = 1280 }; /* of the workspace; it is only filled */
+
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 static const uintptr_t away = (uintptr_t)1 << 50; /* past what a process can address */
@@ -163,7 +165,9 @@ static lnt_status plan_create(lnt_cuda_device *d, const lnt_attn_desc *desc, lnt
     if (desc->mechanism == LNT_HYBRID) return refuse(d, "hybrid is not offered");
     if (desc->center || desc->center_mean) return refuse(d, "centred keys are not offered");
     if (desc->compensated) return refuse(d, "compensated sums are not offered");
-    if (desc->backward) return refuse(d, "the backward pass is not offered");
+    if (desc->backward && desc->dtype != LNT_BF16) return refuse(d, "backward is of bf16 alone");
+    if (desc->backward && desc->state && desc->mechanism != LNT_LINEAR)
+        return refuse(d, "backward with a state is offered for linear");
     if (desc->dtype == LNT_F64) return refuse(d, "f64 is not offered");
     if (desc->mechanism == LNT_LINEAR && desc->feature_map > LNT_MAP_IDENTITY)
         return refuse(d, "random maps are not offered");
@@ -196,7 +200,8 @@ static lnt_status plan_describe(const lnt_cuda_plan *plan, lnt_cuda_plan_info *i
     const size_t numbers = (size_t)(plan->p.kv_heads * features(plan) * (plan->p.dim_value + 1));
     *info = (lnt_cuda_plan_info){ .size = sizeof *info,
                                   .algorithm = plan->algorithm,
-                                  .workspace_bytes = 640,
+                                  .workspace_bytes = FORWARD_BYTES,
+                                  .backward_bytes = plan->p.backward ? BACKWARD_BYTES : 0,
                                   .segment = 128,
                                   .features = features(plan),
                                   .features_padded = features(plan),
@@ -272,22 +277,42 @@ static lnt_tensor host_view(lnt_tensor t)
     return t;
 }
 
+static lnt_status use_workspace(lnt_cuda_plan *plan, const lnt_cuda_io *io, size_t bytes)
+{
+    if (io->workspace_bytes < bytes) return refuse(plan->device, "the workspace is too small");
+    memset(to_host(io->workspace), 0x7f, bytes);
+    return LNT_OK;
+}
+
+static lnt_attn_io host_io(const lnt_cuda_io *io)
+{
+    return (lnt_attn_io){ .size = sizeof(lnt_attn_io),
+                          .q = host_view(io->q),
+                          .k = host_view(io->k),
+                          .v = host_view(io->v),
+                          .out = host_view(io->out),
+                          .lengths_q = to_host(io->lengths_q),
+                          .lengths_k = to_host(io->lengths_k) };
+}
+
+/* A state of the library like those of the slots, with their numbers if `in`; NULL for none. */
+static lnt_status host_state(lnt_cuda_plan *plan, int64_t batch, const lnt_cuda_states *slots,
+                             bool in, lnt_state **out)
+{
+    *out = NULL;
+    if (!slots) return LNT_OK;
+    const lnt_status status = make_state(plan, batch, out);
+    if (!status && in) exchange(plan, *out, slots, true);
+    return status;
+}
+
 static lnt_status forward(lnt_cuda_plan *plan, const lnt_cuda_io *io)
 {
-    if (io->workspace_bytes < 640) return refuse(plan->device, "the workspace is too small");
-    memset(to_host(io->workspace), 0x7f, io->workspace_bytes);
-    lnt_attn_io run = { .size = sizeof run,
-                        .q = host_view(io->q),
-                        .k = host_view(io->k),
-                        .v = host_view(io->v),
-                        .out = host_view(io->out),
-                        .lengths_q = to_host(io->lengths_q),
-                        .lengths_k = to_host(io->lengths_k) };
+    lnt_attn_io run = host_io(io);
     lnt_state *in = NULL, *out = NULL;
-    lnt_status status = LNT_OK;
-    if (io->state_in) status = make_state(plan, io->k.shape[0], &in);
-    if (io->state_in && !status) exchange(plan, in, io->state_in, true);
-    if (io->state_out && !status) status = make_state(plan, io->k.shape[0], &out);
+    lnt_status status = use_workspace(plan, io, FORWARD_BYTES);
+    if (!status) status = host_state(plan, io->k.shape[0], io->state_in, true, &in);
+    if (!status) status = host_state(plan, io->k.shape[0], io->state_out, false, &out);
     run.state_in = in;
     run.state_out = out;
     if (!status) status = told(plan->device, lnt_plan_forward(plan->plan, &run));
@@ -295,6 +320,46 @@ static lnt_status forward(lnt_cuda_plan *plan, const lnt_cuda_io *io)
     plan->nonpositive += lnt_plan_nonpositive(plan->plan);
     lnt_state_destroy(in);
     lnt_state_destroy(out);
+    return status;
+}
+
+/* The library's gradient of the temperatures is in double, the plug-in's is not. */
+static lnt_status run_backward(lnt_cuda_plan *plan, const lnt_attn_io *run, lnt_attn_grads *given,
+                               float *dtemperature)
+{
+    const size_t heads = (size_t)plan->p.heads;
+    double *wide = calloc(heads, sizeof *wide);
+    if (!wide) return LNT_ERR_MEMORY;
+    if (dtemperature) given->dtemperature = wide;
+    const lnt_status status = told(plan->device, lnt_plan_backward(plan->plan, run, given));
+    for (size_t h = 0; h < heads && dtemperature; h++) dtemperature[h] = (float)wide[h];
+    free(wide);
+    return status;
+}
+
+static lnt_status backward(lnt_cuda_plan *plan, const lnt_cuda_io *io, const lnt_cuda_grads *grads)
+{
+    const int64_t batch = io->k.shape[0];
+    lnt_attn_io run = host_io(io);
+    lnt_attn_grads given = { .size = sizeof given,
+                             .dout = host_view(grads->dout),
+                             .dq = host_view(grads->dq),
+                             .dk = host_view(grads->dk),
+                             .dv = host_view(grads->dv) };
+    lnt_state *in = NULL, *after = NULL, *before = NULL;
+    lnt_status status = use_workspace(plan, io, BACKWARD_BYTES);
+    if (!status) status = host_state(plan, batch, io->state_in, true, &in);
+    if (!status) status = host_state(plan, batch, grads->dstate_out, true, &after);
+    if (!status) status = host_state(plan, batch, grads->dstate_in, false, &before);
+    run.out.data = NULL; /* backward does not use it */
+    run.state_in = in;
+    given.dstate_out = after;
+    given.dstate_in = before;
+    if (!status) status = run_backward(plan, &run, &given, to_host(grads->dtemperature));
+    if (!status && before) exchange(plan, before, grads->dstate_in, false);
+    lnt_state_destroy(in);
+    lnt_state_destroy(after);
+    lnt_state_destroy(before);
     return status;
 }
 
@@ -347,6 +412,7 @@ static const lnt_cuda_api table = {
     .plan_destroy = plan_destroy,
     .plan_describe = plan_describe,
     .forward = forward,
+    .backward = backward,
     .step = step,
     .state_reset = state_reset,
     .nonpositive = nonpositive,

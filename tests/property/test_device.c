@@ -51,33 +51,9 @@ static void judge_all(void)
     if (!good) fail_msg("all cases together: error %.3g, allowed %.3g", error, together_bound);
 }
 
-static bool is_offered(lnt_mechanism mechanism)
-{
-    return mechanism != LNT_CUR && mechanism != LNT_HYBRID;
-}
-
-/* What the device does not offer is left out. */
-static void simplify(attn_case *c)
-{
-    c->sequences = 0;
-    c->desc.compensated = 0;
-    c->desc.center = NULL;
-    c->desc.center_mean = 0;
-    if (c->desc.batch == 0) c->desc.batch = 2;
-    if (c->desc.feature_map > LNT_MAP_IDENTITY) c->desc.feature_map = LNT_MAP_ELU1;
-}
-
-/* The same tokens remembered on the device, by way of a file. */
 static lnt_state *to_device(const attn_case *c, const lnt_state *state)
 {
-    lnt_attn_desc desc = c->desc;
-    lnt_state *moved = NULL;
-    desc.batch = c->desc.batch;
-    assert_ok(host, lnt_state_save(state, "moved.safetensors"));
-    const lnt_status status = lnt_state_load(device, &desc, "moved.safetensors", &moved);
-    unlink("moved.safetensors");
-    if (status != LNT_ERR_UNSUPPORTED) assert_ok(device, status);
-    return moved;
+    return device_state_from(device, host, c, state);
 }
 
 /* A mechanism that the device has not is refused by a sentence that names it. */
@@ -93,7 +69,7 @@ static bool matches(const attn_case *c, int algorithm)
 {
     const char *name = lnt_algorithm_name(algorithm);
     lnt_plan *plan = case_plan(device, c, algorithm);
-    if (!is_offered(c->desc.mechanism)) expect_refusal(c, name, plan);
+    if (!device_offers(c->desc.mechanism)) expect_refusal(c, name, plan);
     if (!plan) return false;
     trial t = trial_new(host, c);
     device_trial d = device_trial_new(device, &t);
@@ -138,7 +114,7 @@ static void forward_matches_the_oracle_on_random_cases(void **state)
             for (int i = 0; i < budget(4, 40); i++) {
                 attn_case c;
                 case_random(&d, lnt_algorithm_mechanism(a), dtypes[t], &c);
-                simplify(&c);
+                case_for_device(&c);
                 supported[a] += matches(&c, a);
             }
     check_cover(supported);
@@ -338,7 +314,7 @@ static bool device_form(attn_case *c, int form, int64_t tokens, lnt_dtype dtype)
     stream_form(c, form, tokens, dtype);
     c->desc.causal = 1;
     const bool random = c->desc.mechanism == LNT_LINEAR && c->desc.feature_map > LNT_MAP_IDENTITY;
-    return is_offered(c->desc.mechanism) && c->desc.mechanism != LNT_SOFTMAX &&
+    return device_offers(c->desc.mechanism) && c->desc.mechanism != LNT_SOFTMAX &&
            !c->desc.compensated && !random;
 }
 
@@ -560,7 +536,7 @@ static void what_a_device_cannot_do_is_said(void **state)
     assert_refused(device, lnt_plan_create(device, &named.desc, &other), LNT_ERR_UNSUPPORTED,
                    "linear/recurrent: cuda:0 has linear/chunked");
     for (int m = LNT_SOFTMAX; m <= LNT_HYBRID; m++) {
-        if (is_offered((lnt_mechanism)m)) continue;
+        if (device_offers((lnt_mechanism)m)) continue;
         lnt_state *no_state;
         attn_case none = case_make((lnt_mechanism)m, 2, 1, 10, 10, 4, 4);
         assert_refused(device, lnt_plan_create(device, &none.desc, &other), LNT_ERR_UNSUPPORTED,

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 mirror mirror_new(lnt_ctx *device, block *host)
 {
@@ -53,6 +54,32 @@ void device_trial_free(lnt_ctx *device, device_trial *t)
     mirror_free(device, &t->v);
     mirror_free(device, &t->out);
     lnt_device_release(device, t->lengths, t->lengths_bytes);
+}
+
+bool device_offers(lnt_mechanism mechanism)
+{
+    return mechanism != LNT_CUR && mechanism != LNT_HYBRID;
+}
+
+void case_for_device(attn_case *c)
+{
+    c->sequences = 0;
+    c->desc.compensated = 0;
+    c->desc.center = NULL;
+    c->desc.center_mean = 0;
+    if (c->desc.batch == 0) c->desc.batch = 2;
+    if (c->desc.feature_map > LNT_MAP_IDENTITY) c->desc.feature_map = LNT_MAP_ELU1;
+}
+
+lnt_state *device_state_from(lnt_ctx *device, lnt_ctx *host, const attn_case *c,
+                             const lnt_state *state)
+{
+    lnt_state *moved = NULL;
+    assert_ok(host, lnt_state_save(state, "moved.safetensors"));
+    const lnt_status status = lnt_state_load(device, &c->desc, "moved.safetensors", &moved);
+    unlink("moved.safetensors");
+    if (status != LNT_ERR_UNSUPPORTED) assert_ok(device, status);
+    return moved;
 }
 
 lnt_ctx *device_context(const char **sentence)

@@ -25,6 +25,14 @@ typedef struct device_trial {
 device_trial device_trial_new(lnt_ctx *device, trial *t);
 void device_trial_free(lnt_ctx *device, device_trial *t);
 
+/* Mechanisms that a device has. */
+bool device_offers(lnt_mechanism mechanism);
+/* What a device does not offer is left out of the case. */
+void case_for_device(attn_case *c);
+/* The same tokens remembered on the device, by way of a file; NULL where it has no such state. */
+lnt_state *device_state_from(lnt_ctx *device, lnt_ctx *host, const attn_case *c,
+                             const lnt_state *state);
+
 /* A context on the device that LINNET_TEST_DEVICE names ("cuda"); NULL where there is none, and
  * *sentence says why. */
 lnt_ctx *device_context(const char **sentence);

@@ -1,0 +1,420 @@
+/* test_device_gradient.c - the backward pass on a GPU gives the gradients that the CPU finds in double
+ * for the same rounded inputs, which test_gradient.c holds against the oracle.  Where there is no GPU
+ * this says so and exits with 77; it also runs upon the fake plug-in, as test_device.c does. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../support/backward.h"
+#include "../support/mirror.h"
+
+enum { SKIPPED = 77 };
+static lnt_ctx *host, *device;
+
+/* ---- bounds ---------------------------------------------------------------------------------- */
+
+/* dout / den, monomials, states and results are rounded to bf16 one after the other, 1.7e-3 each time,
+ * and normalised rows before that.  Few numbers may all be off in one direction: one case is held to
+ * 2^-5 where it has few columns and to 2^-6 else, all cases of a test together to 3e-3. */
+static double case_bound(const attn_case *c)
+{
+    return c->desc.dim < 8 || case_dim_value(c) < 8 ? 0x1p-5 : 0x1p-6;
+}
+
+static const double together_bound = 3e-3;
+static error_sum together[PARTS];
+
+static void judge_all(void)
+{
+    for (int p = 0; p < PARTS; p++) {
+        const double error = error_value(&together[p]);
+        if (together[p].reference > 0)
+            print_message("all cases together: relative error of %s %.2e\n", part_names[p], error);
+        if (!(error <= together_bound))
+            fail_msg("all cases together: %s is off by %.3g, allowed %.3g", part_names[p], error,
+                     together_bound);
+        together[p] = (error_sum){ 0 };
+    }
+}
+
+/* ---- one case on the device ------------------------------------------------------------------ */
+
+typedef struct device_setup {
+    device_trial t;
+    mirror dout, grad[3];
+    lnt_state *state_out, *dstate_out, *dstate_in;
+    lnt_attn_grads grads;
+} device_setup;
+
+static device_setup device_setup_new(lnt_ctx *ctx, setup *s)
+{
+    device_setup d = { .t = device_trial_new(ctx, &s->t), .dout = mirror_new(ctx, &s->dout) };
+    for (int i = 0; i < 3; i++) d.grad[i] = mirror_new(ctx, &s->grad[i]);
+    d.grads = (lnt_attn_grads){ .size = sizeof d.grads,
+                                .dout = d.dout.t,
+                                .dq = d.grad[0].t,
+                                .dk = d.grad[1].t,
+                                .dv = d.grad[2].t };
+    if (!s->t.state) return d;
+    d.t.io.state_in = device_state_from(ctx, host, s->c, s->t.state);
+    d.t.io.state_out = d.state_out = device_state_from(ctx, host, s->c, s->state_out);
+    d.grads.dstate_out = d.dstate_out = device_state_from(ctx, host, s->c, s->dstate_out);
+    d.grads.dstate_in = d.dstate_in = device_state_from(ctx, host, s->c, s->dstate_in);
+    return d;
+}
+
+static void device_setup_free(lnt_ctx *ctx, device_setup *d)
+{
+    lnt_state_destroy((lnt_state *)(uintptr_t)d->t.io.state_in);
+    lnt_state_destroy(d->state_out);
+    lnt_state_destroy(d->dstate_out);
+    lnt_state_destroy(d->dstate_in);
+    mirror_free(ctx, &d->dout);
+    for (int i = 0; i < 3; i++) mirror_free(ctx, &d->grad[i]);
+    device_trial_free(ctx, &d->t);
+}
+
+/* The gradients of the state back into the views of s. */
+static void read_states(setup *s, const device_setup *d)
+{
+    lnt_state *back;
+    lnt_tensor view[2];
+    assert_ok(device, lnt_state_save(d->dstate_in, "gradient.safetensors"));
+    assert_ok(host, lnt_state_load(host, &s->c->desc, "gradient.safetensors", &back));
+    unlink("gradient.safetensors");
+    state_views(host, back, view);
+    for (int i = 0; i < 2; i++) tensor_copy(&s->dx[3 + i], &view[i]);
+    lnt_state_destroy(back);
+}
+
+/* Forward and backward on the device into s; false if it is not offered. */
+static bool run_on_device(setup *s, int algorithm)
+{
+    lnt_plan *plan = case_plan(device, s->c, algorithm);
+    if (!plan) return false;
+    for (int i = 0; i < 3; i++) tensor_fill(&s->dx[i], 1e6); /* to be overwritten, not added to */
+    device_setup d = device_setup_new(device, s);
+    d.grads.dtemperature = s->grads.dtemperature;
+    assert_ok(device, lnt_plan_forward(plan, &d.t.io));
+    const lnt_status status = lnt_plan_backward(plan, &d.t.io, &d.grads);
+    if (status) case_print(s->c, lnt_algorithm_name(algorithm), device);
+    assert_ok(device, status);
+    for (int i = 0; i < 3; i++) mirror_read(device, &d.grad[i]);
+    for (int i = 0; i < 3; i++)
+        expect_true(s->c, lnt_algorithm_name(algorithm), device,
+                    "something beside the gradients was written", block_guard_intact(&s->grad[i]));
+    if (d.dstate_in) read_states(s, &d);
+    device_setup_free(device, &d);
+    lnt_plan_destroy(plan);
+    return true;
+}
+
+/* The gradients of s against those of the CPU in double. */
+static void compare(setup *s, const char *algorithm)
+{
+    attn_case exact_case = *s->c;
+    exact_case.desc.dtype = LNT_F64;
+    setup exact = setup_new(host, &exact_case);
+    double got[MAX_HEADS], want[MAX_HEADS] = { 0 };
+    setup_copy(&exact, s);
+    if (s->grads.dtemperature) {
+        memcpy(got, s->grads.dtemperature, (size_t)s->c->desc.heads * sizeof got[0]);
+        exact.grads.dtemperature = want;
+    }
+    assert_true(run_backward(&exact, -1));
+    for (int p = 0; p < s->parts; p++) {
+        expect_below(s->c, algorithm, device, part_names[p],
+                     rounding_error(&s->dx[p], &exact.dx[p]), case_bound(s->c));
+        for (int64_t i = 0; i < tensor_elements(&s->dx[p]); i++)
+            error_add(&together[p], tensor_at(&s->dx[p], i), tensor_at(&exact.dx[p], i));
+    }
+    for (int64_t h = 0; h < s->c->desc.heads && s->grads.dtemperature; h++)
+        expect_below(s->c, algorithm, device, "dtemperature",
+                     fabs(got[h] - want[h]) / (fabs(want[h]) + 1), case_bound(s->c));
+    setup_free(&exact);
+}
+
+/* Every algorithm of the registry that takes the case; how many did. */
+static int matches(const attn_case *c, int supported[])
+{
+    int count = 0;
+    for (int a = 0; lnt_algorithm_name(a); a++) {
+        if (lnt_algorithm_mechanism(a) != c->desc.mechanism) continue;
+        setup s = setup_new(host, c);
+        double dtemperature[MAX_HEADS];
+        if (c->desc.normalize == LNT_NORMALIZE_TAYLORSHIFT) s.grads.dtemperature = dtemperature;
+        if (run_on_device(&s, a)) {
+            compare(&s, lnt_algorithm_name(a));
+            supported[a]++;
+            count++;
+        }
+        setup_free(&s);
+    }
+    return count;
+}
+
+/* Algorithms whose gradients a device must have, whatever else it has. */
+static void check_cover(const int supported[])
+{
+    static const char *const needed[] = { "softmax/tiled", "linear/chunked", "taylor/direct",
+                                          "taylor/state" };
+    for (int i = 0; i < COUNT_OF(needed); i++)
+        for (int a = 0; lnt_algorithm_name(a); a++)
+            if (!strcmp(lnt_algorithm_name(a), needed[i]) && !supported[a])
+                fail_msg("%s did no case at all on %s", needed[i], lnt_ctx_device(device));
+}
+
+/* ---- tests ----------------------------------------------------------------------------------- */
+
+/* The forms of test_gradient.c, longer than a chunk. */
+static void gradients_match_the_cpu_in_every_form(void **state)
+{
+    (void)state;
+    int supported[64] = { 0 }, states = 0;
+    for (int f = 0; f < FORMS; f++) {
+        attn_case c;
+        if (!gradient_form(&c, f, 131, 20, 9) || !device_offers(c.desc.mechanism)) continue;
+        if (c.desc.mechanism == LNT_LINEAR && c.desc.feature_map > LNT_MAP_IDENTITY) continue;
+        case_for_device(&c);
+        c.desc.dtype = LNT_BF16;
+        const int ran = matches(&c, supported);
+        /* All but a state before the keys, which linear has alone. */
+        expect_true(&c, "any", device, "a form has no gradients on the device",
+                    ran > 0 || (c.state_tokens && c.desc.mechanism != LNT_LINEAR));
+        states += ran && c.state_tokens;
+    }
+    check_cover(supported);
+    assert_true(states > 0);
+    judge_all();
+}
+
+static void gradients_match_the_cpu_on_random_cases(void **state)
+{
+    (void)state;
+    int supported[64] = { 0 };
+    dice d = { 6 };
+    for (int mechanism = LNT_SOFTMAX; mechanism <= LNT_TAYLOR; mechanism++)
+        for (int i = 0; i < budget(6, 60); i++) {
+            attn_case c;
+            case_random(&d, (lnt_mechanism)mechanism, LNT_BF16, &c);
+            case_for_device(&c);
+            c.desc.backward = 1;
+            matches(&c, supported);
+        }
+    check_cover(supported);
+    judge_all();
+}
+
+static void gradients_match_the_cpu_at_every_nasty_length(void **state)
+{
+    (void)state;
+    static const int64_t lengths[] = { 0,  1,  2,  3,  7,   8,   15,  16,  17,  31,  32,
+                                       33, 63, 64, 65, 127, 128, 129, 257, 511, 513, 700 };
+    int supported[64] = { 0 };
+    for (int mechanism = LNT_SOFTMAX; mechanism <= LNT_TAYLOR; mechanism++)
+        for (int i = 0; i < COUNT_OF(lengths); i += budget(3, 1))
+            for (int causal = 0; causal < 2; causal++)
+                for (int more = -1; more < 2; more++) {
+                    if (lengths[i] + more < 0 || (causal && more < 0)) continue;
+                    attn_case c = case_make((lnt_mechanism)mechanism, 2, 1, lengths[i],
+                                            lengths[i] + more, 17, 9);
+                    c.desc.causal = causal;
+                    c.desc.dtype = LNT_BF16;
+                    c.desc.backward = 1;
+                    matches(&c, supported);
+                }
+    check_cover(supported);
+    judge_all();
+}
+
+static void gradients_match_the_cpu_at_every_nasty_width(void **state)
+{
+    (void)state;
+    static const int64_t dims[] = { 1, 2, 5, 8, 16, 17, 31, 32, 33, 64, 65, 128 };
+    int supported[64] = { 0 };
+    for (int mechanism = LNT_SOFTMAX; mechanism <= LNT_TAYLOR; mechanism++)
+        for (int i = 0; i < COUNT_OF(dims); i++)
+            for (int j = i % budget(6, 2); j < COUNT_OF(dims); j += budget(6, 2)) {
+                attn_case c =
+                    case_make((lnt_mechanism)mechanism, 1, 1, 19, 137, dims[i], dims[j]);
+                if (mechanism == LNT_TAYLOR) c.desc.terms = dims[i] > 33 ? 3 : 4;
+                c.desc.causal = (i + j) % 4 < 2;
+                c.desc.dtype = LNT_BF16;
+                c.desc.backward = 1;
+                matches(&c, supported);
+            }
+    check_cover(supported);
+    judge_all();
+}
+
+static void gradients_match_the_cpu_in_every_layout(void **state)
+{
+    (void)state;
+    int supported[64] = { 0 };
+    for (int mechanism = LNT_SOFTMAX; mechanism <= LNT_TAYLOR; mechanism++)
+        for (int i = 0; i < LAYOUT_COUNT * LAYOUT_OUTPUTS; i += budget(4, 1)) {
+            attn_case c = case_make((lnt_mechanism)mechanism, 4, 2, 35, 67, 24, 13);
+            c.desc.batch = 2;
+            c.desc.dtype = LNT_BF16;
+            c.desc.backward = 1;
+            c.desc.causal = i % 2;
+            c.lay_out = (layout)(i % LAYOUT_OUTPUTS);
+            c.lay_q = (layout)(i / LAYOUT_OUTPUTS);
+            c.lay_k = (layout)((i + i / LAYOUT_OUTPUTS) % LAYOUT_COUNT);
+            c.lay_v = (layout)((i + 3) % LAYOUT_COUNT);
+            matches(&c, supported);
+        }
+    check_cover(supported);
+    judge_all();
+}
+
+/* Several segments, several states. */
+static void gradients_match_the_cpu_on_long_sequences(void **state)
+{
+    (void)state;
+    static const int64_t dims[] = { 8, 16, 32, 64 };
+    int supported[64] = { 0 };
+    for (int mechanism = LNT_SOFTMAX; mechanism <= LNT_TAYLOR; mechanism++)
+        for (int i = 0; i < COUNT_OF(dims); i += budget(2, 1))
+            for (int causal = 0; causal < 2; causal++) {
+                attn_case c = case_make((lnt_mechanism)mechanism, 2, 1, budget(300, 3000),
+                                        budget(311, 3011), dims[i], 0);
+                if (mechanism == LNT_TAYLOR) c.desc.terms = dims[i] > 16 ? 3 : 4;
+                c.desc.causal = causal;
+                c.desc.dtype = LNT_BF16;
+                c.desc.backward = 1;
+                matches(&c, supported);
+            }
+    check_cover(supported);
+    judge_all();
+}
+
+static void a_plan_goes_back_over_smaller_tensors_than_it_was_made_for(void **state)
+{
+    (void)state;
+    for (int mechanism = LNT_SOFTMAX; mechanism <= LNT_TAYLOR; mechanism++)
+        for (int causal = 0; causal < 2; causal++) {
+            attn_case c = case_make((lnt_mechanism)mechanism, 4, 2, 450, 500, 16, 8);
+            c.desc.causal = causal;
+            c.desc.batch = 3;
+            c.desc.dtype = LNT_BF16;
+            c.desc.backward = 1;
+            lnt_plan *plan = case_plan(device, &c, -1);
+            for (int64_t n = 0; n < 450; n += budget(173, 89)) {
+                attn_case less = c;
+                less.desc.length_q = n;
+                less.desc.length_k = n + n % 3;
+                less.desc.batch = 1 + n % 3;
+                setup s = setup_new(host, &less);
+                device_setup d = device_setup_new(device, &s);
+                assert_ok(device, lnt_plan_backward(plan, &d.t.io, &d.grads)); /* needs no forward */
+                for (int i = 0; i < 3; i++) mirror_read(device, &d.grad[i]);
+                compare(&s, "smaller");
+                device_setup_free(device, &d);
+                setup_free(&s);
+            }
+            lnt_plan_destroy(plan);
+        }
+    judge_all();
+}
+
+/* Two runs give the same bits, and neither allocates on the host. */
+static void backward_repeats_to_the_bit_and_allocates_nothing(void **state)
+{
+    (void)state;
+    tracker track = { .fail_at = -1 };
+    lnt_ctx *ctx = context_tracked(&track, 2, NULL);
+    assert_ok(ctx, lnt_ctx_set_device(ctx, "cuda"));
+    for (int mechanism = LNT_SOFTMAX; mechanism <= LNT_TAYLOR; mechanism++) {
+        attn_case c = case_make((lnt_mechanism)mechanism, 4, 2, 600, 600, 16, 16);
+        c.desc.causal = 1;
+        c.desc.dtype = LNT_BF16;
+        c.desc.backward = 1;
+        setup s = setup_new(host, &c);
+        device_setup d = device_setup_new(ctx, &s);
+        lnt_plan *plan = case_plan(ctx, &c, -1);
+        block first[3];
+        for (int run = 0; run < 2; run++) {
+            const int64_t calls = track.calls;
+            assert_ok(ctx, lnt_plan_backward(plan, &d.t.io, &d.grads));
+            assert_int_equal(track.calls, calls);
+            for (int i = 0; i < 3; i++) mirror_read(ctx, &d.grad[i]);
+            for (int i = 0; i < 3 && run == 0; i++) {
+                const int64_t *n = s.dx[i].shape;
+                first[i] = block_new(LNT_BF16, LAYOUT_BHND, n[0], n[1], n[2], n[3]);
+                tensor_copy(&first[i].t, &s.dx[i]);
+            }
+        }
+        for (int i = 0; i < 3; i++) {
+            for (int64_t e = 0; e < tensor_elements(&s.dx[i]); e++)
+                assert_true(tensor_at(&first[i].t, e) == tensor_at(&s.dx[i], e));
+            block_free(&first[i]);
+        }
+        lnt_plan_destroy(plan);
+        device_setup_free(ctx, &d);
+        setup_free(&s);
+    }
+    context_close_tracked(ctx, &track);
+}
+
+static void what_has_no_gradient_on_a_device_is_said(void **state)
+{
+    (void)state;
+    attn_case c = case_make(LNT_LINEAR, 2, 1, 10, 10, 8, 8);
+    c.desc.dtype = LNT_BF16;
+    setup s = setup_new(host, &c);
+    device_setup d = device_setup_new(device, &s);
+    lnt_plan *plan = case_plan(device, &c, -1), *none;
+    assert_refused(device, lnt_plan_backward(plan, &d.t.io, &d.grads), LNT_ERR_ARGUMENT, "backward");
+    lnt_plan_destroy(plan);
+    c.desc.backward = 1;
+    plan = case_plan(device, &c, -1);
+    lnt_tensor *const all[] = { &d.grads.dout, &d.grads.dq, &d.grads.dk, &d.grads.dv };
+    static const char *const names[] = { "dout", "dq", "dk", "dv" };
+    for (int i = 0; i < 4; i++) {
+        all[i]->shape[2]--;
+        assert_refused(device, lnt_plan_backward(plan, &d.t.io, &d.grads), LNT_ERR_SHAPE, names[i]);
+        all[i]->shape[2]++;
+    }
+    const int64_t cu[] = { 0, 10 };
+    d.t.io.sequences = 1;
+    d.t.io.cu_seqlens_q = d.t.io.cu_seqlens_k = cu;
+    assert_refused(device, lnt_plan_backward(plan, &d.t.io, &d.grads), LNT_ERR_UNSUPPORTED,
+                   "packed");
+    lnt_plan_destroy(plan);
+    c.desc.dtype = LNT_F32;
+    assert_refused(device, lnt_plan_create(device, &c.desc, &none), LNT_ERR_UNSUPPORTED, "bf16");
+    c.desc.dtype = LNT_BF16;
+    c.desc.mechanism = LNT_TAYLOR;
+    c.desc.state = 1;
+    assert_refused(device, lnt_plan_create(device, &c.desc, &none), LNT_ERR_UNSUPPORTED, "state");
+    device_setup_free(device, &d);
+    setup_free(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_has_no_gradient_on_a_device_is_said),
+        cmocka_unit_test(gradients_match_the_cpu_in_every_form),
+        cmocka_unit_test(gradients_match_the_cpu_on_random_cases),
+        cmocka_unit_test(gradients_match_the_cpu_at_every_nasty_length),
+        cmocka_unit_test(gradients_match_the_cpu_at_every_nasty_width),
+        cmocka_unit_test(gradients_match_the_cpu_in_every_layout),
+        cmocka_unit_test(gradients_match_the_cpu_on_long_sequences),
+        cmocka_unit_test(a_plan_goes_back_over_smaller_tensors_than_it_was_made_for),
+        cmocka_unit_test(backward_repeats_to_the_bit_and_allocates_nothing),
+    };
+    const char *why = "";
+    device = device_context(&why);
+    if (!device) {
+        printf("SKIP: no GPU: %s\n", why);
+        return SKIPPED;
+    }
+    host = context_new(2, NULL);
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    lnt_ctx_destroy(host);
+    lnt_ctx_destroy(device);
+    return failed;
+}
