@@ -285,6 +285,16 @@ lnt_status plan_create(lnt_cuda_device *device, const lnt_attn_desc *desc, lnt_c
                                    (int)plan->p.dim_value, device->properties.multiProcessorCount);
     lay_out(plan);
     if (plan->p.backward) backward_lay_out(plan);
+    if (plan->p.backward && plan->by_state &&
+        orbit_width((int)plan->p.dim, (int)plan->p.dim_value, (int)plan->p.terms)) {
+        lnt_attn_desc forward = *desc;
+        forward.backward = 0, forward.algorithm = "state";
+        status = plan_create(device, &forward, &plan->ahead);
+        if (status) {
+            plan_destroy(plan);
+            return status;
+        }
+    }
     plan->p.algorithm = plan->p.mechanism == LNT_SOFTMAX  ? "softmax/tiled"
                         : plan->p.mechanism == LNT_LINEAR ? "linear/chunked"
                         : plan->by_state                  ? "taylor/state"
@@ -296,6 +306,7 @@ lnt_status plan_create(lnt_cuda_device *device, const lnt_attn_desc *desc, lnt_c
 void plan_destroy(lnt_cuda_plan *plan)
 {
     if (!plan) return;
+    plan_destroy(plan->ahead);
     for (void *p : { (void *)plan->tasks, (void *)plan->factor, (void *)plan->step_factor,
                      (void *)plan->decay, (void *)plan->temperature, (void *)plan->place,
                      (void *)plan->step_index, (void *)plan->arrived, (void *)plan->nonpositive })
@@ -307,6 +318,8 @@ lnt_status plan_describe(const lnt_cuda_plan *plan, lnt_cuda_plan_info *info)
 {
     info->algorithm = plan->p.algorithm;
     info->workspace_bytes = plan->at.bytes;
+    if (plan->ahead && plan->ahead->at.bytes > plan->at.bytes)
+        info->workspace_bytes = plan->ahead->at.bytes;
     info->segment = plan->segment;
     info->features = plan->count;
     info->features_padded = plan->padded;

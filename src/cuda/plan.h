@@ -71,6 +71,8 @@ struct lnt_cuda_plan {
     int width, dim8;
     bool by_state; /* taylor: with a state; else the direct form */
     int orbits;    /* orbit_width(): the state is one of orbit.h; 0: of basis.h */
+    /* Runs forward, where that is faster by orbits and the backward pass needs basis.h; or NULL. */
+    lnt_cuda_plan *ahead;
     int64_t segment, blocks;
     int segments, prefixes; /* most that a run needs */
     int splits;

@@ -233,6 +233,7 @@ static lnt_status check_states(lnt_cuda_plan *plan, const lnt_cuda_io *io)
 
 lnt_status plan_forward(lnt_cuda_plan *plan, const lnt_cuda_io *io)
 {
+    if (plan->ahead) return plan_forward(plan->ahead, io);
     lnt_status s = check_io(plan, io);
     if (!s) s = check_states(plan, io);
     if (s) return s;
@@ -332,11 +333,16 @@ lnt_status state_fork(lnt_cuda_plan *plan, const lnt_cuda_states *states, int64_
 
 lnt_status plan_nonpositive(lnt_cuda_plan *plan, void *stream, int64_t *out)
 {
-    unsigned long long count = 0;
-    cudaError_t e = cudaMemcpyAsync(&count, plan->nonpositive, sizeof count, cudaMemcpyDeviceToHost,
-                                    (cudaStream_t)stream);
+    unsigned long long count[2] = { 0, 0 };
+    cudaError_t e = cudaSuccess;
+    for (int i = 0; i < 2 && e == cudaSuccess; i++) {
+        const lnt_cuda_plan *from = i ? plan->ahead : plan;
+        if (from)
+            e = cudaMemcpyAsync(&count[i], from->nonpositive, sizeof count[i],
+                                cudaMemcpyDeviceToHost, (cudaStream_t)stream);
+    }
     if (e == cudaSuccess) e = cudaStreamSynchronize((cudaStream_t)stream);
-    *out = (int64_t)count;
+    *out = (int64_t)(count[0] + count[1]);
     return check(plan->device, e, "reading a counter");
 }
 
