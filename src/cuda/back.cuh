@@ -40,38 +40,43 @@ __device__ __forceinline__ uint32_t four_matrices(int lane, int beside, int belo
 /* ---- the state, tile by tile ----------------------------------------------------------------- */
 
 /* Tiles come in stages of BACK_TILES; what is asked for at once lies in at most two of them, so the
- * one two before the newest is free. */
-template <int X> struct tile_ring {
+ * one two before the newest is free.  A thread copies the same bytes of every stage. */
+template <int X, int THREADS> struct tile_ring {
     static constexpr int TILE = (X + 1) * 256, STAGE = BACK_TILES * TILE;
     static constexpr int BYTES = BACK_RING * STAGE;
-    uint32_t ring, next;
-    const char *from;
-    int tiles;
-    unsigned wanted, ready; /* tiles asked for so far; stages that have come */
+    uint32_t ring, next;    /* of all; the tile that is next */
+    uint32_t to;            /* where this thread copies to, in the next stage */
+    const char *from;       /* and from */
+    int left;               /* bytes of the state from there on */
+    unsigned wanted, ready; /* tiles asked for so far, and come */
 
-    __device__ __forceinline__ void fetch(int i)
+    __device__ __forceinline__ void fetch()
     {
-        const int first = i * BACK_TILES;
-        if (first < tiles)
-            copy_block(ring + i % BACK_RING * STAGE, from + (int64_t)first * TILE,
-                       min((int)BACK_TILES, tiles - first) * TILE);
+#pragma unroll
+        for (int i = 0; i < STAGE; i += THREADS * 16)
+            if (i < left && (i + THREADS * 16 <= STAGE || i + (int)threadIdx.x * 16 < STAGE))
+                copy16(to + i, from + i);
         copy_commit();
+        from += STAGE, left -= STAGE, to += STAGE;
+        if (to >= ring + BYTES) to -= BYTES;
     }
-    __device__ __forceinline__ void begin(char *to, const char *state, int count)
+    __device__ __forceinline__ void begin(char *shared, const char *state, int count)
     {
-        ring = next = shared_address(to), from = state, tiles = count, wanted = ready = 0;
-        for (int i = 0; i < BACK_RING - 2; i++) fetch(i);
+        ring = next = shared_address(shared), wanted = ready = 0;
+        to = ring + threadIdx.x * 16, from = state + threadIdx.x * 16;
+        left = count * TILE - (int)threadIdx.x * 16;
+        for (int i = 0; i < BACK_RING - 2; i++) fetch();
     }
     /* The next n tiles, n <= BACK_TILES, are there; they are to be taken before more are asked for.
      */
     __device__ __forceinline__ void need(unsigned n)
     {
         wanted += n;
-        while (ready * BACK_TILES < wanted) {
+        while (ready < wanted) {
             copy_wait<BACK_RING - 3>();
             __syncthreads();
-            fetch((int)ready + BACK_RING - 2);
-            ready++;
+            fetch();
+            ready += BACK_TILES;
         }
     }
     __device__ __forceinline__ uint32_t take()
@@ -91,6 +96,7 @@ template <int R> struct row_pair {
 
 template <int X, int side> struct back_warp {
     static constexpr int V = side == BACK_KEYS ? X : 1, R = side_shape<X, side>::R;
+    using ring = tile_ring<X, side_shape<X, side>::WARPS * 32>;
     using pairs = row_pair<R>;
     uint32_t x[R][2][X];     /* q or k: elements 2 t, 2 t + 1 of block r */
     uint32_t d[R][2][X + 1]; /* dout or v; the last: what stands beside it against a state */
@@ -130,16 +136,17 @@ template <int X, int side> struct back_warp {
         for (int n = 0; n < V; n++) dv[p][n][0] = dv[p][n][1] = dv[p][n][2] = dv[p][n][3] = 0;
     }
     /* The 4 elements of half-block h. */
-    __device__ __forceinline__ void half(int h, pairs (&e)[4]) const
+    __device__ __forceinline__ void half(int h, uint2 (&four)[R][2]) const
     {
 #pragma unroll
         for (int p = 0; p < R; p++)
 #pragma unroll
-            for (int u = 0; u < 2; u++) {
-                const uint2 four = halves[h * BACK_TOKENS + row + 16 * p + 8 * u];
-                e[0].at[p][u] = low_of(four.x), e[1].at[p][u] = high_of(four.x);
-                e[2].at[p][u] = low_of(four.y), e[3].at[p][u] = high_of(four.y);
-            }
+            for (int u = 0; u < 2; u++) four[p][u] = halves[h * BACK_TOKENS + row + 16 * p + 8 * u];
+    }
+    static __device__ __forceinline__ float part(const uint2 &four, int k)
+    {
+        const uint32_t two = k < 2 ? four.x : four.y;
+        return k % 2 ? high_of(two) : low_of(two);
     }
     __device__ __forceinline__ float element(int j, int p, int u) const
     {
@@ -272,7 +279,8 @@ __device__ __forceinline__ void back_tile(back_warp<X, side> &w, uint32_t tile, 
 
 /* Degree 1: the second prefix is 1 too, for what is left of the state by rounding. */
 template <int X, int side>
-__device__ __forceinline__ void back_one(back_warp<X, side> &w, tile_ring<X> &s, int dim8)
+__device__ __forceinline__ void back_one(back_warp<X, side> &w,
+                                         typename back_warp<X, side>::ring &s, int dim8)
 {
     constexpr int R = back_warp<X, side>::R;
     row_pair<R> one;
@@ -286,13 +294,20 @@ __device__ __forceinline__ void back_one(back_warp<X, side> &w, tile_ring<X> &s,
 }
 
 template <int X, int side>
-__device__ __forceinline__ void back_half(back_warp<X, side> &w, tile_ring<X> &s, const unit &unit)
+__device__ __forceinline__ void back_half(back_warp<X, side> &w,
+                                          typename back_warp<X, side>::ring &s, const unit &unit)
 {
     constexpr int pair[10][2] = { { 0, 0 }, { 0, 1 }, { 0, 2 }, { 0, 3 }, { 1, 1 },
                                   { 1, 2 }, { 1, 3 }, { 2, 2 }, { 2, 3 }, { 3, 3 } };
     constexpr int R = back_warp<X, side>::R;
+    uint2 four[R][2];
     row_pair<R> x[4], given[4] = {};
-    w.half(unit.h, x);
+    w.half(unit.h, four);
+#pragma unroll
+    for (int p = 0; p < 2 * R; p++)
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            x[k].at[p / 2][p % 2] = back_warp<X, side>::part(four[p / 2][p % 2], k);
 #pragma unroll
     for (int k = 0; k < 10; k += 2) {
         row_pair<R> product[2];
@@ -321,78 +336,77 @@ __device__ __forceinline__ void back_half(back_warp<X, side> &w, tile_ring<X> &s
     w.give_half(unit.h, given);
 }
 
-/* What reaches half-block h as long as units have it in common. */
-template <int R> struct open_half {
-    int h;
-    row_pair<R> given[4];
-};
-
+/* x_j times half-block h, for as many units from number `i` on as differ in j alone; the first
+ * after them. */
 template <int X, int side>
-__device__ __forceinline__ void close_half(back_warp<X, side> &w,
-                                           open_half<back_warp<X, side>::R> &open, int next)
-{
-    if (open.h >= 0) w.give_half(open.h, open.given);
-    open = {};
-    open.h = next;
-}
-
-template <int X, int side>
-__device__ __forceinline__ void back_quad(back_warp<X, side> &w, tile_ring<X> &s, const unit &unit,
-                                          int dim8, open_half<back_warp<X, side>::R> &open)
+__device__ __forceinline__ int
+back_quads(back_warp<X, side> &w, typename back_warp<X, side>::ring &s, const read_units &units,
+           int i, const unit &unit, int dim8)
 {
     constexpr int R = back_warp<X, side>::R, RUN = BACK_TILES / 2; /* blocks asked for at once */
-    if (open.h != unit.h) close_half<X, side>(w, open, unit.h);
-    row_pair<R> f[4], j, given = {};
-    w.half(unit.h, f);
+    const uint32_t first = units.list[i];
+    uint32_t word = first;
+    uint2 four[R][2];
+    row_pair<R> given[4] = {};
+    w.half(unit.h, four);
+    do {
+        const int at = (int)(word >> unit::KIND & (1 << unit::J) - 1);
+        row_pair<R> f[4], j, one = {};
 #pragma unroll
-    for (int p = 0; p < 2 * R; p++) {
-        j.at[p / 2][p % 2] = w.element(unit.j, p / 2, p % 2);
+        for (int p = 0; p < 2 * R; p++) {
+            j.at[p / 2][p % 2] = w.element(at, p / 2, p % 2);
 #pragma unroll
-        for (int k = 0; k < 4; k++) f[k].at[p / 2][p % 2] *= j.at[p / 2][p % 2];
-    }
-    prefix_pair<R> low(f[0], f[1]), high(f[2], f[3]);
-#pragma unroll
-    for (int r = 0; r < X; r++) {
-        if (r % RUN == 0) s.need(2 * __popc(unit.mask >> r & (1 << RUN) - 1));
-        if (unit.mask >> r & 1) {
-            back_tile<X, side>(w, s.take(), r, low);
-            back_tile<X, side>(w, s.take(), r, high);
+            for (int k = 0; k < 4; k++)
+                f[k].at[p / 2][p % 2] =
+                    back_warp<X, side>::part(four[p / 2][p % 2], k) * j.at[p / 2][p % 2];
         }
-    }
-    w.half(unit.h, f); /* again, rather than kept */
+        prefix_pair<R> low(f[0], f[1]), high(f[2], f[3]);
 #pragma unroll
-    for (int p = 0; p < 2 * R; p++)
-#pragma unroll
-        for (int k = 0; k < 4; k++) {
-            const float g = (k < 2 ? low : high).gradient[k % 2].at[p / 2][p % 2];
-            float &half = open.given[k].at[p / 2][p % 2], &one = given.at[p / 2][p % 2];
-            one = fmaf(g, f[k].at[p / 2][p % 2], one);
-            half = fmaf(g, j.at[p / 2][p % 2], half);
+        for (int r = 0; r < X; r++) {
+            if (r % RUN == 0) s.need(2 * __popc(unit.mask >> r & (1 << RUN) - 1));
+            if (unit.mask >> r & 1) {
+                back_tile<X, side>(w, s.take(), r, low);
+                back_tile<X, side>(w, s.take(), r, high);
+            }
         }
-    if (unit.j < 8 * dim8) w.give_one(unit.j, given);
+#pragma unroll
+        for (int p = 0; p < 2 * R; p++)
+#pragma unroll
+            for (int k = 0; k < 4; k++) {
+                const float g = (k < 2 ? low : high).gradient[k % 2].at[p / 2][p % 2];
+                float &half = given[k].at[p / 2][p % 2], &sum = one.at[p / 2][p % 2];
+                sum = fmaf(g, back_warp<X, side>::part(four[p / 2][p % 2], k), sum);
+                half = fmaf(g, j.at[p / 2][p % 2], half);
+            }
+        if (at < 8 * dim8) w.give_one(at, one);
+        word = ++i < units.count ? units.list[i] : 0;
+    } while (((word ^ first) & ~(((1u << unit::J) - 1) << unit::KIND)) == 0);
+    w.give_half(unit.h, given);
+    return i;
 }
 
 template <int X, int side>
-__device__ __forceinline__ void contract_state(back_warp<X, side> &w, tile_ring<X> &s,
+__device__ __forceinline__ void contract_state(back_warp<X, side> &w,
+                                               typename back_warp<X, side>::ring &s,
                                                const read_units &units, int dim8)
 {
-    open_half<back_warp<X, side>::R> open = {};
-    open.h = -1;
 #pragma unroll 1
-    for (int i = 0; i < units.count; i++) {
+    for (int i = 0; i < units.count;) {
         const uint32_t word = units.list[i];
         const unit u = { (int)(word & (1 << unit::KIND) - 1),
                          (int)(word >> unit::KIND & (1 << unit::J) - 1),
                          (int)(word >> (unit::KIND + unit::J) & (1 << unit::H) - 1),
                          (int)(word >> (unit::KIND + unit::J + unit::H)) };
-        if (u.kind == UNIT_QUAD)
-            back_quad<X, side>(w, s, u, dim8, open);
-        else if (u.kind == UNIT_HALF)
+        if (u.kind == UNIT_QUAD) {
+            i = back_quads<X, side>(w, s, units, i, u, dim8);
+            continue;
+        }
+        if (u.kind == UNIT_HALF)
             back_half<X, side>(w, s, u);
         else
             back_one<X, side>(w, s, dim8);
+        i++;
     }
-    close_half<X, side>(w, open, -1);
     copy_wait<0>();
     __syncthreads();
 }

@@ -28,7 +28,7 @@ template <int X> struct back_memory {
     int halves, gathered, ring;
     __host__ __device__ back_memory(const back_args &a)
     {
-        const int state = a.prefixes ? tile_ring<X>::BYTES : 0,
+        const int state = a.prefixes ? tile_ring<X, 32>::BYTES : 0,
                   tokens = a.direct ? BACK_STAGES * token_ring<X>::stage_bytes(a.dim8) : 0;
         halves = a.prefixes ? (2 * a.dim8 + 1) * BACK_TOKENS * 8 : 0;
         gathered = a.prefixes ? 8 * a.dim8 * GATHER_LD * 4 : 0;
@@ -202,9 +202,9 @@ __device__ __forceinline__ void write_row(const back_args &a, const back_where &
 
 /* What the rows get from their state; own: 1 / den and h. */
 template <int X, int side>
-__device__ __forceinline__ void read_state(const back_args &a, back_warp<X, side> &w,
-                                           tile_ring<X> &tiles, const read_units &units,
-                                           const float2 (&own)[back_warp<X, side>::R][2])
+__device__ __forceinline__ void
+read_state(const back_args &a, back_warp<X, side> &w, typename back_warp<X, side>::ring &tiles,
+           const read_units &units, const float2 (&own)[back_warp<X, side>::R][2])
 {
     /* Beside dout stands h / inv, beside v 1: against both halves of the last column. */
 #pragma unroll
@@ -252,7 +252,7 @@ __global__ void __launch_bounds__(side_shape<X, side>::WARPS * 32, side_shape<X,
     const bool by_state = can && remembers && a.tile_count > 1;
     const int64_t state = (p.b * a.kv_heads + p.kv) * a.prefixes + p.segment;
 
-    tile_ring<X> tiles;
+    typename back_warp<X, side>::ring tiles;
     if (by_state)
         tiles.begin(ring, a.state + state * (a.tile_count - 1) * (X + 1) * 256, a.tile_count - 1);
     back_warp<X, side> w;
