@@ -28,9 +28,6 @@ void setup_copy(const setup *to, const setup *from);
 void state_views(lnt_ctx *ctx, lnt_state *state, lnt_tensor view[2]);
 /* Forward, then backward; false if the algorithm does not do this case. */
 bool run_backward(setup *s, int algorithm);
-/* Relative; where the gradient is 0 (one key only) what is left are the roundings, a few epsilon, of
- * terms of size 1 that cancel: so a norm below 0.1 counts as 0.1. */
-double rounding_error(const lnt_tensor *got, const lnt_tensor *want);
 
 /* Form f: mechanism and map, causal or not, decay, states, and how the sequences lie. */
 enum { FORM_TAYLOR = 1 + LNT_MAP_POSITIVE + 1, FORM_CUR = FORM_TAYLOR + 1, FORM_CURS = 7 };
