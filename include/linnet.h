@@ -453,7 +453,7 @@ LNT_API LNT_MUST_CHECK lnt_status lnt_partial_finish(lnt_ctx *ctx, const lnt_par
 LNT_API int64_t lnt_plan_nonpositive(const lnt_plan *plan);
 
 /* cur, of the last run: heads of sequences whose iterations diverged, so that they were done again
- * from the start that is safe (LNT_PINV_NORMS). */
+ * from the start that is safe (LNT_PINV_NORMS).  Neither this nor the rank is told on a GPU: 0. */
 LNT_API int64_t lnt_plan_divergent(const lnt_plan *plan);
 /* ... and the least rank, trace(U U^+), that any of its pseudo-inverses had: at most landmarks, and
  * much less where landmarks are alike.  0 where none was needed. */

@@ -18,13 +18,21 @@ static void resolve(lnt_attn_desc *p)
     if (p->length_k < 0) p->length_k = p->length_q;
     if (p->dim_value == 0) p->dim_value = p->dim;
     if (p->terms == 0) p->terms = 4;
+    if (p->landmarks == 0) p->landmarks = 64;
+    if (p->pinv_iterations == 0) p->pinv_iterations = 6;
     if (isnan(p->scale))
         p->scale = p->normalize == LNT_NORMALIZE_TAYLORSHIFT ? 1 : 1 / sqrt((double)p->dim);
 }
 
+/* Whether the monomials of taylor are few enough to be listed, each with its place in a state. */
+static bool has_table(const lnt_attn_desc *p)
+{
+    return p->terms <= 4 || (p->terms <= 8 && p->dim <= 16);
+}
+
 static lnt_status supported(lnt_cuda_device *d, const lnt_attn_desc *p)
 {
-    if (p->mechanism == LNT_CUR) return fail(d, LNT_ERR_UNSUPPORTED, "cuda: cur is not offered");
+    if (p->mechanism == LNT_CUR && cur_supported(d, p)) return LNT_ERR_UNSUPPORTED;
     if (p->mechanism == LNT_HYBRID)
         return fail(d, LNT_ERR_UNSUPPORTED, "cuda: hybrid is not offered");
     if (p->compensated)
@@ -41,15 +49,15 @@ static lnt_status supported(lnt_cuda_device *d, const lnt_attn_desc *p)
     if (p->mechanism == LNT_LINEAR && p->feature_map > LNT_MAP_IDENTITY)
         return fail(d, LNT_ERR_UNSUPPORTED,
                     "cuda: random feature maps are not offered; elu1, relu, exp and identity are");
-    if (p->dtype != LNT_BF16 && p->length_q > 0)
-        return fail(d, LNT_ERR_UNSUPPORTED,
-                    "cuda: forward is offered for bf16; other types can only step");
     if (p->state && p->length_k > 0 &&
-        (p->mechanism == LNT_SOFTMAX || (p->mechanism == LNT_TAYLOR && p->terms > 4)))
+        (p->mechanism == LNT_SOFTMAX || p->mechanism == LNT_CUR ||
+         (p->mechanism == LNT_TAYLOR && !has_table(p))))
         return fail(d, LNT_ERR_UNSUPPORTED,
-                    "cuda: forward takes a state for linear, and for taylor with up to 4 terms");
-    if (p->backward && p->dtype != LNT_BF16)
-        return fail(d, LNT_ERR_UNSUPPORTED, "cuda: backward is offered for bf16");
+                    "cuda: forward takes a state for linear, and for taylor with up to 4 terms or "
+                    "8 where dim is up to 16");
+    if (p->backward && (p->dtype != LNT_BF16 || p->mechanism == LNT_CUR))
+        return fail(d, LNT_ERR_UNSUPPORTED,
+                    "cuda: backward is offered for bf16, and for all mechanisms but cur");
     if (p->backward && p->state && p->mechanism != LNT_LINEAR)
         return fail(d, LNT_ERR_UNSUPPORTED, "cuda: backward with a state is offered for linear");
     if (p->batch > 65535 || p->heads > 65535 || p->batch * p->kv_heads > 65535)
@@ -106,6 +114,8 @@ static int64_t full_segment(const lnt_cuda_plan *plan)
     return segment < 512 ? 512 : segment;
 }
 
+enum { SPLIT_COST = 4 }; /* an operation of split.h in those of the direct form of bf16, about */
+
 /* Whether reading every key costs less than making and reading a state. */
 static bool direct_is_cheaper(const lnt_cuda_plan *plan)
 {
@@ -114,7 +124,9 @@ static bool direct_is_cheaper(const lnt_cuda_plan *plan)
     const double pairs = plan->p.causal ? nq * nk - nq * nq / 2 : nq * nk;
     const double group = (double)plan->p.heads / (double)plan->p.kv_heads;
     const double direct = group * pairs * (2 * plan->dim8 * 8 + 2 * columns);
-    return direct < (nk + group * nq) * 2 * columns * (double)plan->padded;
+    const double states = (nk + group * nq) * 2 * columns * (double)plan->padded;
+    const bool mixed = plan->p.dtype == LNT_BF16 && plan->p.terms > 4; /* the state's is f32 */
+    return direct < states * (mixed ? SPLIT_COST : 1);
 }
 
 size_t take(size_t *total, size_t bytes)
@@ -129,7 +141,9 @@ static void lay_out(lnt_cuda_plan *plan)
     const lnt_attn_desc *p = &plan->p;
     const size_t heads = (size_t)(p->batch * p->kv_heads), columns = (size_t)(8 * plan->width + 8);
     lnt_cuda_layout *at = &plan->at;
-    if (p->mechanism == LNT_LINEAR) {
+    if (plan->split) {
+        split_lay_out(plan);
+    } else if (p->mechanism == LNT_LINEAR) {
         const size_t state = (size_t)(8 * plan->width) * columns * sizeof(float);
         at->sums = take(&at->bytes, heads * (size_t)plan->segments * state);
         at->state = take(&at->bytes, heads * state);
@@ -145,7 +159,7 @@ static void lay_out(lnt_cuda_plan *plan)
             at->keys = take(&at->bytes, blocks * even8 * 512);
         at->values = take(&at->bytes, heads * (size_t)plan->blocks * columns * 64);
     }
-    if (plan->by_state && !plan->orbits) {
+    if (plan->by_state && !plan->orbits && !plan->split) {
         const size_t numbers = (size_t)plan->tile_count * 16 * columns;
         at->sums = take(&at->bytes, heads * (size_t)plan->segments * numbers * sizeof(float));
         at->state = take(&at->bytes, heads * (size_t)plan->prefixes * numbers * 2);
@@ -196,7 +210,8 @@ static cudaError_t upload_floats(float **to, const double *from, int64_t count)
     return upload(to, x.data(), x.size());
 }
 
-static cudaError_t upload_taylor(lnt_cuda_plan *plan)
+/* What the kernels for bf16 need. */
+static cudaError_t upload_basis(lnt_cuda_plan *plan)
 {
     const lnt_attn_desc *p = &plan->p;
     cudaError_t e = cudaSuccess;
@@ -218,25 +233,49 @@ static cudaError_t upload_taylor(lnt_cuda_plan *plan)
         if (e == cudaSuccess) e = upload(&plan->factor, b.factor.data(), b.factor.size());
         if (e == cudaSuccess) e = upload(&plan->place, b.place.data(), b.place.size());
     }
-    if (p->terms <= 8 && (p->terms <= 4 || p->dim <= 16)) {
-        std::vector<uint64_t> index;
-        std::vector<float> factor;
-        basis_table((int)p->dim, (int)p->terms, plan->coefficient, index, factor);
-        plan->count = (int64_t)index.size();
-        if (e == cudaSuccess) e = upload(&plan->step_index, index.data(), index.size());
-        if (e == cudaSuccess) e = upload(&plan->step_factor, factor.data(), factor.size());
-    }
     return e;
+}
+
+/* The features in the library's order; of linear there is one for each element. */
+static cudaError_t upload_table(lnt_cuda_plan *plan)
+{
+    const lnt_attn_desc *p = &plan->p;
+    const bool taylor = p->mechanism == LNT_TAYLOR;
+    std::vector<uint64_t> index;
+    std::vector<float> factor;
+    for (int64_t i = 0; i < p->dim && !taylor; i++) index.push_back((uint64_t)i);
+    if (taylor) basis_table((int)p->dim, (int)p->terms, plan->coefficient, index, factor);
+    plan->count = (int64_t)index.size();
+    if (!plan->padded) plan->padded = plan->count;
+    const int factors = taylor ? (int)p->terms - 1 : 1;
+    const std::vector<uint64_t> split = split_table(index, (int)p->dim, factors);
+    cudaError_t e = upload(&plan->step_index, index.data(), taylor ? index.size() : 0);
+    if (e == cudaSuccess) e = upload(&plan->step_factor, factor.data(), factor.size());
+    if (e == cudaSuccess) e = upload(&plan->split_table, split.data(), split.size());
+    return e;
+}
+
+/* log2 of the decay: of a decay near 1 f32 has too few digits to raise it to a high power. */
+static cudaError_t upload_decay(lnt_cuda_plan *plan)
+{
+    const lnt_attn_desc *p = &plan->p;
+    if (p->mechanism != LNT_LINEAR || !p->decay) return cudaSuccess;
+    std::vector<double> logs;
+    for (int64_t h = 0; h < p->kv_heads; h++) logs.push_back(fmax(log2(p->decay[h]), -1e4));
+    const cudaError_t e = upload_floats(&plan->decay, p->decay, p->kv_heads);
+    return e == cudaSuccess ? upload_floats(&plan->log_decay, logs.data(), p->kv_heads) : e;
 }
 
 static cudaError_t upload_all(lnt_cuda_plan *plan)
 {
     const lnt_attn_desc *p = &plan->p;
     const size_t heads = (size_t)(p->batch * p->kv_heads);
-    cudaError_t e =
-        upload_floats(&plan->decay, p->mechanism == LNT_LINEAR ? p->decay : NULL, p->kv_heads);
+    const bool taylor = p->mechanism == LNT_TAYLOR;
+    cudaError_t e = upload_decay(plan);
     if (e == cudaSuccess) e = upload_floats(&plan->temperature, p->temperature, p->heads);
-    if (e == cudaSuccess && p->mechanism == LNT_TAYLOR) e = upload_taylor(plan);
+    if (e == cudaSuccess && taylor && p->dtype == LNT_BF16) e = upload_basis(plan);
+    if (e == cudaSuccess && (taylor ? has_table(p) : p->mechanism == LNT_LINEAR))
+        e = upload_table(plan);
     if (e == cudaSuccess) e = cudaMalloc((void **)&plan->arrived, heads * sizeof(unsigned));
     if (e == cudaSuccess) e = cudaMemset(plan->arrived, 0, heads * sizeof(unsigned));
     if (e == cudaSuccess) e = cudaMalloc((void **)&plan->nonpositive, sizeof(unsigned long long));
@@ -274,12 +313,15 @@ lnt_status plan_create(lnt_cuda_device *device, const lnt_attn_desc *desc, lnt_c
         plan_destroy(plan);
         return status;
     }
-    if (plan->p.mechanism == LNT_LINEAR) plan->count = plan->p.dim;
-    plan->by_state = plan->p.mechanism == LNT_TAYLOR && plan->p.terms <= 4 &&
+    plan->by_state = plan->p.mechanism == LNT_TAYLOR && plan->count &&
                      !asks_for(&plan->p, "direct") &&
                      (asks_for(&plan->p, "state") || plan->p.state || !direct_is_cheaper(plan)) &&
-                     !(plan->p.backward && plan->width > BACK_STATE_WIDTH);
-    cut(plan);
+                     !(plan->p.backward && (plan->width > BACK_STATE_WIDTH || plan->p.terms > 4));
+    plan->split = split_is_for(&plan->p, plan->by_state);
+    if (plan->split)
+        split_cut(plan);
+    else
+        cut(plan);
     if (plan->count)
         plan->splits = step_splits((int)(plan->p.batch * plan->p.kv_heads), plan->count,
                                    (int)plan->p.dim_value, device->properties.multiProcessorCount);
@@ -296,6 +338,7 @@ lnt_status plan_create(lnt_cuda_device *device, const lnt_attn_desc *desc, lnt_c
         }
     }
     plan->p.algorithm = plan->p.mechanism == LNT_SOFTMAX  ? "softmax/tiled"
+                        : plan->p.mechanism == LNT_CUR    ? "cur/flash"
                         : plan->p.mechanism == LNT_LINEAR ? "linear/chunked"
                         : plan->by_state                  ? "taylor/state"
                                                           : "taylor/direct";
@@ -308,8 +351,9 @@ void plan_destroy(lnt_cuda_plan *plan)
     if (!plan) return;
     plan_destroy(plan->ahead);
     for (void *p : { (void *)plan->tasks, (void *)plan->factor, (void *)plan->step_factor,
-                     (void *)plan->decay, (void *)plan->temperature, (void *)plan->place,
-                     (void *)plan->step_index, (void *)plan->arrived, (void *)plan->nonpositive })
+                     (void *)plan->decay, (void *)plan->log_decay, (void *)plan->temperature,
+                     (void *)plan->place, (void *)plan->step_index, (void *)plan->split_table,
+                     (void *)plan->arrived, (void *)plan->nonpositive })
         cudaFree(p);
     delete plan;
 }

@@ -6,6 +6,7 @@
 
 #include "cuda/kernels.cuh"
 #include "cuda/plugin.h"
+#include "cuda/split.h"
 
 struct lnt_cuda_device {
     int ordinal;
@@ -50,11 +51,28 @@ cudaError_t make_states(lnt_cuda_plan *plan, const lnt_cuda_io *io, int64_t bloc
 size_t take(size_t *total, size_t bytes);
 void backward_lay_out(lnt_cuda_plan *plan);
 
+/* ---- split_plan.cu: the precision of f32 ----------------------------------------------------- */
+
+bool split_is_for(const lnt_attn_desc *p, bool by_state);
+void split_cut(lnt_cuda_plan *plan);
+void split_lay_out(lnt_cuda_plan *plan);
+split_args split_args_of(lnt_cuda_plan *plan, const lnt_cuda_io *io);
+lnt_status split_forward(lnt_cuda_plan *plan, const lnt_cuda_io *io, cudaStream_t stream);
+
+/* ---- cur_plan.cu ----------------------------------------------------------------------------- */
+
+lnt_status cur_supported(lnt_cuda_device *device, const lnt_attn_desc *p);
+void cur_lay_out(lnt_cuda_plan *plan);
+lnt_status cur_forward(lnt_cuda_plan *plan, const lnt_cuda_io *io, cudaStream_t stream);
+
 } // namespace lnt
 
 /* Where the parts of a workspace begin, in bytes. */
 struct lnt_cuda_layout {
     size_t rows, keys, values, sums, state, mean, partial, bytes;
+    struct {
+        size_t queries, keys, values, rows, partial, matrices;
+    } cur;
 };
 
 /* Of the workspace of a backward run. */
@@ -70,11 +88,13 @@ struct lnt_cuda_plan {
     lnt_attn_desc p; /* resolved; its arrays are gone */
     int width, dim8;
     bool by_state; /* taylor: with a state; else the direct form */
+    bool split;    /* by split.h */
     int orbits;    /* orbit_width(): the state is one of orbit.h; 0: of basis.h */
     /* Runs forward, where that is faster by orbits and the backward pass needs basis.h; or NULL. */
     lnt_cuda_plan *ahead;
     int64_t segment, blocks;
     int segments, prefixes; /* most that a run needs */
+    int parts;              /* cur: that the keys are read in */
     int splits;
     int64_t count, padded;  /* D, and what is multiplied */
     double coefficient[32]; /* a_p scale^p */
@@ -84,9 +104,9 @@ struct lnt_cuda_plan {
     lnt::read_units units;
     /* On the device. */
     lnt::build_task *tasks;
-    float *factor, *step_factor, *decay, *temperature;
+    float *factor, *step_factor, *decay, *log_decay, *temperature;
     int32_t *place;
-    uint64_t *step_index;
+    uint64_t *step_index, *split_table;
     unsigned *arrived;
     unsigned long long *nonpositive;
 };

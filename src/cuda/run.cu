@@ -238,9 +238,11 @@ lnt_status plan_forward(lnt_cuda_plan *plan, const lnt_cuda_io *io)
     if (!s) s = check_states(plan, io);
     if (s) return s;
     cudaStream_t stream = (cudaStream_t)io->stream;
-    s = plan->p.mechanism == LNT_LINEAR  ? linear_forward(plan, io, stream)
-        : plan->by_state && plan->orbits ? orbit_forward(plan, io, stream)
-                                         : packed_forward(plan, io, stream);
+    s = plan->p.mechanism == LNT_CUR      ? cur_forward(plan, io, stream)
+        : plan->split                     ? split_forward(plan, io, stream)
+        : plan->p.mechanism == LNT_LINEAR ? linear_forward(plan, io, stream)
+        : plan->by_state && plan->orbits  ? orbit_forward(plan, io, stream)
+                                          : packed_forward(plan, io, stream);
     if (s || !io->state_out || !io->state_out->tokens) return s;
     return check(plan->device,
                  count_run(io->state_out->tokens, io->state_in ? io->state_in->tokens : NULL, NULL,

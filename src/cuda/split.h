@@ -1,0 +1,86 @@
+/* cuda/split.h - attention in the precision of f32: softmax, linear, and Taylor of any table.
+ *
+ * Products go to the tensor cores as three of tf32: x = high + low, each of 11 bits, and
+ *
+ *     a b  ~  high_a high_b + high_a low_b + low_a high_b        off by 2^-20 a b at most
+ *
+ * Features stand in the library's order, D of them, each a product of elements of the key (taylor:
+ * the table of basis.h; linear: the mapped element alone), so a state is the library's but for its
+ * row's length, and up to 8 terms are as good as 4.  Four launches: keys and values packed, the
+ * sums of the segments, the state before each, the answers: state first, then the keys of the
+ * query's own segment one by one.  Without states the last alone is the direct form, and softmax.
+ */
+#ifndef LNT_CUDA_SPLIT_H
+#define LNT_CUDA_SPLIT_H
+
+#include <vector>
+
+#include "cuda/device.cuh"
+
+namespace lnt
+{
+
+enum split_mode { SPLIT_TAYLOR = 0, SPLIT_LINEAR = 1, SPLIT_SOFTMAX = 2 };
+enum { SPLIT_TOKENS = 32, SPLIT_ROWS = 128 }; /* keys, or features, at a time; queries of a block */
+
+struct split_args {
+    view q, k, v, out;
+    int64_t length_q, length_k;
+    const int64_t *lengths_q, *lengths_k; /* [B] on the device, or NULL */
+    int batch, heads, kv_heads;
+    int dim, dim_value;
+    int mode, causal, normalize, output_norm, map, terms;
+    float eps;
+    float coefficient[32];    /* a_p scale^p; softmax: [0] = scale log2 e */
+    const float *log_decay;   /* [K]: log2 of it, or NULL */
+    const float *temperature; /* [H] or NULL */
+    int by_state;
+    const uint64_t *table; /* [D]: split_table */
+    const float *factor;   /* [D]: what a feature is multiplied by where it is read; NULL: 1 */
+    int64_t count;         /* D */
+    int factors;           /* elements that a feature is a product of, at most */
+    int64_t segment;       /* tokens, a multiple of 128 */
+    int segments;          /* of the keys, at least 1 */
+    int summed;            /* how many of them are needed */
+    float *keys;           /* [B K][32 tokens][dim to 8][32]: see split_pack.cu */
+    float *values;         /* [B K][32 tokens][32][N] */
+    float *sums; /* [B K][segments][D to 32][N]; then the state before each, times factor; not
+                  * causal: the first is that after all */
+    const float *s_in, *z_in; /* [B K][D][m], [B K][D]; NULL: none */
+    float *s_out, *z_out;
+    unsigned long long *nonpositive;
+    /* Softmax over the keys in so many parts, each to answers before the division, [B
+     * H][part][n][N] with the denominator at N - 8 and the log2 of what e^x was divided by at N -
+     * 7; 0: whole. */
+    int parts;
+    float *partial;
+    /* cur: of sequences with more than M queries and keys, keys and values that stand for all. */
+    int landmarks;                        /* M; 0: all are there */
+    const float *land_keys, *land_values; /* [B K] and [B H], as keys and values */
+    const float *land_rows;               /* [B H][M][N]: y of landmark queries; NULL: as others */
+};
+
+/* The table of basis.h (index [D], of up to 8 terms; factors: terms - 1), for make_features() of
+ * split.cuh.  Bytes of an entry: five elements, the last but one, the last, and whether the first
+ * six (1) and the first five (2) are those of the entry before.  Elements that are none are dim. */
+std::vector<uint64_t> split_table(const std::vector<uint64_t> &index, int dim, int factors);
+
+int split_columns(int dim_value); /* N: the values, zeros, a 1 at N - 8, zeros */
+cudaError_t split_pack_run(const split_args &a, cudaStream_t stream);
+cudaError_t split_sum_run(const split_args &a, cudaStream_t stream);
+cudaError_t split_read_run(const split_args &a, cudaStream_t stream);
+
+__host__ __device__ inline int64_t split_rounded(int64_t count) { return (count + 31) / 32 * 32; }
+
+/* Floats of the parts of the workspace, for B K heads. */
+inline int64_t split_key_numbers(int64_t heads, int64_t length, int dim)
+{
+    return heads * split_rounded(length) * ((dim + 7) / 8 * 8);
+}
+inline int64_t split_value_numbers(int64_t heads, int64_t length, int dim_value)
+{
+    return heads * split_rounded(length) * split_columns(dim_value);
+}
+
+} // namespace lnt
+#endif

@@ -1,0 +1,228 @@
+/* cuda/split_sum.cu - the states of split.h:
+ *
+ *     S_s = sum over the keys of segment s of gamma^(last - j) phi(k_j) [v_j, 1]^T
+ *
+ * then the sum of those before each segment.  A block of threads has 128 features of one segment,
+ * 16 a warp, and walks its tokens 32 at a time; where there are fewer features its warps fall into
+ * 2, 4 or 8 groups, each with tokens of its own, whose sums are added at the end. */
+#include "cuda/split.cuh"
+
+namespace lnt
+{
+
+enum { SUM_LD = SPLIT_TOKENS + 8, SUM_FEATURES = 16 * SPLIT_WARPS, SUM_BYTES = 100 * 1024 };
+
+template <int N8> struct sum_shared {  /* in floats */
+    int rows, keys, values, phi, size; /* keys and values of a group in a stage */
+    __host__ __device__ sum_shared(int dim, int groups)
+    {
+        rows = dim + 1; /* and a 1 */
+        keys = rows * SPLIT_TOKENS;
+        values = SPLIT_TOKENS * split_shape<N8>::LD;
+        phi = 2 * groups * (keys + values);
+        size = phi + SUM_FEATURES * SUM_LD;
+    }
+};
+
+/* The warp's 16 features of 32 tokens, [16][SUM_LD]; a lane has 4 of 4.  last: the last token's
+ * number, counted from the first of the 32. */
+__device__ __forceinline__ void features_of_keys(const split_args &a, const split_sequence &n,
+                                                 const uint64_t (&feature)[4], const float *keys,
+                                                 int64_t last, float *phi, int lane)
+{
+    const int place = lane % 8 * 4;
+    phi += lane / 8 * 4 * SUM_LD + place;
+    float4 weight = make_float4(1, 1, 1, 1);
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        if (a.log_decay) (&weight.x)[i] = n.left(max(last - token_at(place + i), (int64_t)0));
+    make_features<SPLIT_TOKENS>(feature, a.factors, keys + place, [&](int i, const float4 &y) {
+        *(float4 *)(phi + i * SUM_LD) = a.log_decay ? multiply(y, weight) : y;
+    });
+}
+
+/* The sums of groups 1, 2 ... are added to those of group 0, through shared memory that nothing
+ * else uses any more. */
+template <int N8>
+__device__ __forceinline__ void add_groups(float (&acc)[N8][4], int groups, float *shared)
+{
+    const int each = SPLIT_THREADS / groups, own = (int)threadIdx.x / each;
+    float4 *at = (float4 *)shared + threadIdx.x % each;
+    __syncthreads(); /* where there was no token, the ones may still be on their way */
+    for (int g = 1; g < groups; g++) {
+#pragma unroll
+        for (int n = 0; n < N8; n++)
+            if (own == g) at[n * each] = *(const float4 *)acc[n];
+        __syncthreads();
+#pragma unroll
+        for (int n = 0; n < N8; n++)
+            if (own == 0) {
+                const float4 more = at[n * each];
+                acc[n][0] += more.x, acc[n][1] += more.y, acc[n][2] += more.z, acc[n][3] += more.w;
+            }
+        __syncthreads();
+    }
+}
+
+template <int N8>
+__global__ void __launch_bounds__(SPLIT_THREADS, split_shape<N8>::BLOCKS)
+    split_sum_kernel(const __grid_constant__ split_args a, int blocks, int groups)
+{
+    using shape = split_shape<N8>;
+    extern __shared__ __align__(16) float shared[];
+    const sum_shared<N8> at(a.dim, groups);
+    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
+    const int warps = SPLIT_WARPS / groups, group = warp / warps, own = warp % warps * 16;
+    const int64_t head = blockIdx.y, segment = blockIdx.x / (unsigned)blocks;
+    const int64_t feature = (int64_t)(blockIdx.x % (unsigned)blocks) * warps * 16;
+    const split_sequence n(a, head / a.kv_heads, head % a.kv_heads);
+    const int dim = (a.dim + 7) / 8 * 8;
+    const int64_t begin = segment * a.segment, end = min(begin + a.segment, n.keys);
+    const int chunks = end > begin ? (int)((end - begin + SPLIT_TOKENS - 1) / SPLIT_TOKENS) : 0;
+    const int64_t first = head * (split_rounded(a.length_k) / SPLIT_TOKENS) + begin / SPLIT_TOKENS;
+    float *phi = shared + at.phi + warp * 16 * SUM_LD;
+    auto keys_of = [&](int c) { return shared + (c & (2 * groups - 1)) * (at.keys + at.values); };
+
+    auto get = [&](int c) {
+        for (int i = c; i < min(c + groups, chunks); i++) {
+            copy_rows<SPLIT_TOKENS, SPLIT_TOKENS>(keys_of(i),
+                                                  a.keys + (first + i) * dim * SPLIT_TOKENS, a.dim);
+            copy_rows<shape::N, shape::LD>(keys_of(i) + at.keys,
+                                           a.values + (first + i) * SPLIT_TOKENS * shape::N,
+                                           SPLIT_TOKENS);
+        }
+        copy_commit();
+    };
+    get(0);
+    uint64_t four[4]; /* the lane's */
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        four[i] = a.table[min(feature + own + lane / 8 * 4 + i, a.count - 1)];
+    for (int i = warp; i < 2 * groups; i += SPLIT_WARPS)
+        keys_of(i)[a.dim * SPLIT_TOKENS + lane] = 1.0f;
+    float acc[N8][4] = {};
+    for (int c = 0; c < chunks; c += groups) {
+        get(c + groups);
+        copy_wait<1>();
+        __syncthreads();
+        const int mine = c + group;
+        if (feature + own < a.count && mine < chunks) {
+            const int64_t last = end - 1 - begin - (int64_t)mine * SPLIT_TOKENS;
+            features_of_keys(a, n, four, keys_of(mine), last, phi, lane);
+            __syncwarp();
+#pragma unroll
+            for (int k = 0; k < SPLIT_TOKENS; k += 8 * shape::K) {
+                split_rows<shape::K> rows;
+                rows.take_rows(phi + k, SUM_LD, lane);
+                multiply_add(acc, rows, keys_of(mine) + at.keys + k * shape::LD, shape::LD, lane);
+            }
+        }
+        __syncthreads();
+    }
+    add_groups(acc, groups, shared);
+    if (group) return;
+    float *to = a.sums + (head * a.segments + segment) * split_rounded(a.count) * shape::N;
+#pragma unroll
+    for (int n8 = 0; n8 < N8; n8++)
+#pragma unroll
+        for (int u = 0; u < 2; u++) {
+            const int64_t f = feature + own + lane / 4 + 8 * u;
+            if (f < a.count)
+                *(float2 *)(to + f * shape::N + 8 * n8 + 2 * (lane % 4)) =
+                    make_float2(acc[n8][2 * u], acc[n8][2 * u + 1]);
+        }
+}
+
+/* ---- the states before the segments ---------------------------------------------------------- */
+
+enum { SCAN_THREADS = 256, SCAN_AHEAD = 16 };
+
+__global__ void __launch_bounds__(SCAN_THREADS)
+    split_scan_kernel(const __grid_constant__ split_args a, int columns)
+{
+    const int64_t numbers = split_rounded(a.count) * columns, head = blockIdx.y;
+    const int64_t e = (int64_t)blockIdx.x * SCAN_THREADS + threadIdx.x;
+    if (e >= numbers) return;
+    const split_sequence n(a, head / a.kv_heads, head % a.kv_heads);
+    const int64_t f = head * a.count + e / columns;
+    const int c = (int)(e % columns);
+    const bool is_z = c == columns - 8, in = e / columns < a.count && (is_z || c < a.dim_value);
+    const float factor = in && a.factor ? a.factor[e / columns] : 1.0f;
+    float x = 0; /* and it stays so where nothing is summed */
+    if (a.s_in && in) x = is_z ? a.z_in[f] : a.s_in[f * a.dim_value + c];
+    float *at = a.sums + head * a.segments * numbers + e;
+    for (int s = 0; s < a.segments; s += SCAN_AHEAD) {
+        float sum[SCAN_AHEAD];
+#pragma unroll
+        for (int i = 0; i < SCAN_AHEAD; i++)
+            sum[i] = in && s + i < a.summed ? at[(s + i) * numbers] : 0.0f;
+#pragma unroll
+        for (int i = 0; i < SCAN_AHEAD; i++) {
+            if (s + i >= a.segments) break;
+            if (a.causal) at[(s + i) * numbers] = x * factor;
+            const int64_t tokens = min(a.segment, n.keys - (s + i) * a.segment);
+            x = fmaf(x, a.log_decay ? n.left(max(tokens, (int64_t)0)) : 1.0f, sum[i]);
+        }
+    }
+    if (!a.causal) *at = x * factor;
+    if (a.s_out && in) *(is_z ? a.z_out + f : a.s_out + f * a.dim_value + c) = x;
+}
+
+/* ---- launches -------------------------------------------------------------------------------- */
+
+/* As many groups as make a tenth less idle work or more each time they double. */
+template <int N8> static int groups_for(const split_args &a)
+{
+    auto made = [&](int groups) {
+        const int64_t features = SUM_FEATURES / groups;
+        return (a.count + features - 1) / features * features;
+    };
+    int groups = 1;
+    while (groups < SPLIT_WARPS && made(2 * groups) * 10 <= made(groups) * 9 &&
+           sum_shared<N8>(a.dim, 2 * groups).size * (int)sizeof(float) <= SUM_BYTES)
+        groups *= 2;
+    return groups;
+}
+
+template <int N8> static cudaError_t sum_run(const split_args &a, cudaStream_t stream)
+{
+    const int groups = groups_for<N8>(a), features = SUM_FEATURES / groups;
+    const int bytes = sum_shared<N8>(a.dim, groups).size * (int)sizeof(float);
+    const cudaError_t e = cudaFuncSetAttribute((const void *)split_sum_kernel<N8>,
+                                               cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+    if (e != cudaSuccess) return e;
+    const int blocks = (int)((a.count + features - 1) / features);
+    const dim3 grid((unsigned)(blocks * a.summed), (unsigned)(a.batch * a.kv_heads));
+    split_sum_kernel<N8><<<grid, SPLIT_THREADS, bytes, stream>>>(a, blocks, groups);
+    return cudaGetLastError();
+}
+
+static cudaError_t sum_by_width(const split_args &a, cudaStream_t stream)
+{
+    switch (split_columns(a.dim_value) / 8) {
+    case 2:
+        return sum_run<2>(a, stream);
+    case 3:
+        return sum_run<3>(a, stream);
+    case 5:
+        return sum_run<5>(a, stream);
+    case 9:
+        return sum_run<9>(a, stream);
+    default:
+        return sum_run<17>(a, stream);
+    }
+}
+
+cudaError_t split_sum_run(const split_args &a, cudaStream_t stream)
+{
+    const int columns = split_columns(a.dim_value);
+    const cudaError_t e = a.summed ? sum_by_width(a, stream) : cudaSuccess;
+    if (e != cudaSuccess) return e;
+    const int64_t numbers = split_rounded(a.count) * columns;
+    const dim3 grid((unsigned)((numbers + SCAN_THREADS - 1) / SCAN_THREADS),
+                    (unsigned)(a.batch * a.kv_heads));
+    split_scan_kernel<<<grid, SCAN_THREADS, 0, stream>>>(a, columns);
+    return cudaGetLastError();
+}
+
+} // namespace lnt
