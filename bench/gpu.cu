@@ -5,8 +5,8 @@
  * verify: small problems of odd shapes, every row against double precision on the host.  time: the
  * works of docs/gpu.md, rows picked out of each against double precision, then the median of many
  * runs by events.  once: one run of each, for a profiler.  NAME: only works that begin so; of
- * verify, the families step, taylor, orbits, linear, softmax, backward_linear, backward_taylor,
- * backward_softmax. */
+ * verify, the families step, taylor, orbits, linear, softmax, split, cur, backward_linear,
+ * backward_taylor, backward_softmax. */
 #include <cuda_runtime.h>
 #include <dlfcn.h>
 
@@ -43,56 +43,61 @@ __device__ static uint32_t mix(uint64_t x)
     return (uint32_t)((x ^ x >> 33) >> 32);
 }
 
-__global__ static void normal_kernel(__nv_bfloat16 *x, size_t n, uint64_t seed)
+template <class T> __global__ static void normal_kernel(T *x, size_t n, uint64_t seed)
 {
     const size_t step = (size_t)gridDim.x * blockDim.x;
     for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step) {
         const float u = ((float)mix(2 * i + seed * 0x9e3779b97f4a7c15ull) + 0.5f) * 0x1p-32f;
         const float w = (float)mix(2 * i + 1 + seed * 0x9e3779b97f4a7c15ull) * 0x1p-32f;
-        x[i] = __float2bfloat16_rn(sqrtf(-2 * logf(u)) * cospif(2 * w));
+        x[i] = (T)(sqrtf(-2 * logf(u)) * cospif(2 * w));
     }
 }
 
-__global__ static void nan_kernel(const __nv_bfloat16 *x, size_t n, unsigned *found)
+template <class T> __global__ static void nan_kernel(const T *x, size_t n, unsigned *found)
 {
     const size_t step = (size_t)gridDim.x * blockDim.x;
     for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step)
-        if (!isfinite(__bfloat162float(x[i]))) *found = 1;
+        if (!isfinite((float)x[i])) *found = 1;
 }
 
 /* One head of x [n][heads][d] as [n][d]. */
-__global__ static void gather_kernel(__nv_bfloat16 *to, const __nv_bfloat16 *from, size_t n,
-                                     size_t stride, size_t d)
+template <class T>
+__global__ static void gather_kernel(T *to, const T *from, size_t n, size_t stride, size_t d)
 {
     const size_t step = (size_t)gridDim.x * blockDim.x;
     for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < n * d; i += step)
         to[i] = from[i / d * stride + i % d];
 }
 
-struct buffer {
-    __nv_bfloat16 *data = nullptr;
+template <class T> struct buffer_of {
+    T *data = nullptr;
     size_t count;
-    explicit buffer(size_t n) : count(n)
+    explicit buffer_of(size_t n) : count(n)
     {
         must(cudaMalloc((void **)&data, (n ? n : 1) * sizeof *data), "allocating");
     }
-    ~buffer() { cudaFree(data); }
-    buffer(const buffer &) = delete;
+    ~buffer_of() { cudaFree(data); }
+    buffer_of(const buffer_of &) = delete;
     void fill(uint64_t seed) { normal_kernel<<<1024, 256>>>(data, count, seed); }
-    std::vector<__nv_bfloat16> host(size_t at, size_t n) const
+    std::vector<T> host(size_t at, size_t n) const
     {
-        std::vector<__nv_bfloat16> x(n);
+        std::vector<T> x(n);
         must(cudaMemcpy(x.data(), data + at, n * sizeof *data, cudaMemcpyDeviceToHost), "copying");
         return x;
     }
 };
+typedef buffer_of<__nv_bfloat16> buffer;
+
+static lnt_dtype dtype_of(__nv_bfloat16) { return LNT_BF16; }
+static lnt_dtype dtype_of(__half) { return LNT_F16; }
+static lnt_dtype dtype_of(float) { return LNT_F32; }
 
 /* ---- one problem ----------------------------------------------------------------------------- */
 
-struct problem {
+template <class T> struct problem_of {
     lnt_attn_desc p;
     bool bnhd;
-    buffer q, k, v, out;
+    buffer_of<T> q, k, v, out;
     lnt_cuda_plan *plan = nullptr;
     lnt_cuda_plan_info info = {};
     lnt_cuda_io io = {};
@@ -103,20 +108,21 @@ struct problem {
         return (size_t)(a * b * c * d);
     }
 
-    lnt_tensor view(buffer &x, int64_t heads, int64_t n, int64_t d) const
+    lnt_tensor view(buffer_of<T> &x, int64_t heads, int64_t n, int64_t d) const
     {
-        lnt_tensor t = { x.data, LNT_BF16, { p.batch, heads, n, d }, {} };
+        lnt_tensor t = { x.data, p.dtype, { p.batch, heads, n, d }, {} };
         t.stride[3] = 1, t.stride[2] = bnhd ? heads * d : d, t.stride[1] = bnhd ? d : n * d;
         t.stride[0] = heads * n * d;
         return t;
     }
 
-    problem(const lnt_attn_desc &desc, bool interleaved, uint64_t seed)
+    problem_of(const lnt_attn_desc &desc, bool interleaved, uint64_t seed)
         : p(desc), bnhd(interleaved), q(numbers(p.batch, p.heads, p.length_q, p.dim)),
           k(numbers(p.batch, p.kv_heads, p.length_k, p.dim)),
           v(numbers(p.batch, p.kv_heads, p.length_k, p.dim_value)),
           out(numbers(p.batch, p.heads, p.length_q, p.dim_value))
     {
+        p.dtype = dtype_of(T());
         q.fill(3 * seed), k.fill(3 * seed + 1), v.fill(3 * seed + 2);
         must(api->plan_create(device, &p, &plan) == LNT_OK, "making a plan");
         info.size = sizeof info;
@@ -130,18 +136,18 @@ struct problem {
         io.out = view(out, p.heads, p.length_q, p.dim_value);
         io.workspace = workspace, io.workspace_bytes = bytes;
     }
-    ~problem()
+    ~problem_of()
     {
         api->plan_destroy(plan);
         api->release(device, workspace);
     }
 
     /* One head of x as [n, d] on the host. */
-    std::vector<__nv_bfloat16> head(const buffer &x, int64_t heads, int64_t n, int64_t d, int64_t b,
-                                    int64_t h) const
+    std::vector<T> head(const buffer_of<T> &x, int64_t heads, int64_t n, int64_t d, int64_t b,
+                        int64_t h) const
     {
         if (!bnhd) return x.host((size_t)((b * heads + h) * n * d), (size_t)(n * d));
-        buffer y((size_t)(n * d));
+        buffer_of<T> y((size_t)(n * d));
         gather_kernel<<<1024, 256>>>(y.data, x.data + b * heads * n * d + h * d, (size_t)n,
                                      (size_t)(heads * d), (size_t)d);
         return y.host(0, y.count);
@@ -156,19 +162,20 @@ struct problem {
                    hk = head(k, p.kv_heads, p.length_k, p.dim, b, kv),
                    hv = head(v, p.kv_heads, p.length_k, p.dim_value, b, kv),
                    hy = head(out, p.heads, p.length_q, p.dim_value, b, h);
-        const reference ref = { p, hq.data(), hk.data(), hv.data(), nq, nk, h };
+        const reference_of<T> ref = { p, hq.data(), hk.data(), hv.data(), nq, nk, h };
         std::vector<double> error(rows.size());
         std::vector<std::thread> threads;
-        const size_t T = std::min<size_t>(16, std::max(1u, std::thread::hardware_concurrency()));
-        for (size_t t = 0; t < T; t++)
+        const size_t parts =
+            std::min<size_t>(16, std::max(1u, std::thread::hardware_concurrency()));
+        for (size_t t = 0; t < parts; t++)
             threads.emplace_back([&, t] {
                 std::vector<double> y((size_t)p.dim_value);
-                for (size_t r = t; r < rows.size(); r += T) {
+                for (size_t r = t; r < rows.size(); r += parts) {
                     ref.row(rows[r], y.data());
                     double e = 0, n = 0;
                     for (int64_t c = 0; c < p.dim_value; c++) {
                         const double d =
-                            reference::at(hy.data(), rows[r] * p.dim_value + c) - y[(size_t)c];
+                            ref.at(hy.data(), rows[r] * p.dim_value + c) - y[(size_t)c];
                         e += d * d, n += y[(size_t)c] * y[(size_t)c];
                     }
                     error[r] = n > 0 ? e / n : e;
@@ -183,7 +190,7 @@ struct problem {
     /* Runs into poisoned memory, twice: everything written, the same bits. */
     bool run_twice()
     {
-        std::vector<__nv_bfloat16> first;
+        std::vector<T> first;
         unsigned *found, bad = 0;
         must(cudaMalloc((void **)&found, sizeof *found), "allocating");
         must(cudaMemset(found, 0, sizeof *found), "clearing");
@@ -204,6 +211,7 @@ struct problem {
         return same && !bad;
     }
 };
+typedef problem_of<__nv_bfloat16> problem;
 
 static lnt_attn_desc describe(lnt_mechanism m, int64_t heads, int64_t dim, int64_t n)
 {
@@ -227,7 +235,8 @@ static void report(const char *name, double error, double allowed, bool clean)
 #include "gpu_verify.h"
 #include "gpu_works.h"
 
-#include "gpu_backward.h" /* uses both */
+#include "gpu_backward.h" /* these use both */
+#include "gpu_cur.h"
 
 int main(int argc, char **argv)
 {

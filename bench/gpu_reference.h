@@ -1,9 +1,11 @@
 /* bench/gpu_reference.h - attention in double precision on the host, straight from the formulas,
- * for rows picked out of large problems.  Heads are plain arrays of bf16 [length, width]. */
+ * for rows picked out of large problems.  Heads are plain arrays [length, width] of bf16, f16 or
+ * f32. */
 #ifndef BENCH_GPU_REFERENCE_H
 #define BENCH_GPU_REFERENCE_H
 
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
 
 #include <cmath>
 #include <cstdint>
@@ -11,12 +13,12 @@
 
 #include "linnet.h"
 
-struct reference {
-    lnt_attn_desc p;                /* resolved */
-    const __nv_bfloat16 *q, *k, *v; /* one head each */
+template <class T> struct reference_of {
+    lnt_attn_desc p;    /* resolved */
+    const T *q, *k, *v; /* one head each */
     int64_t nq, nk, h;
 
-    static double at(const __nv_bfloat16 *x, int64_t i) { return (double)__bfloat162float(x[i]); }
+    static double at(const T *x, int64_t i) { return (double)(float)x[i]; }
 
     static double feature(int map, double x)
     {
@@ -26,7 +28,7 @@ struct reference {
         return x > 0 ? x + 1 : exp(x);
     }
 
-    double length_of(const __nv_bfloat16 *x) const
+    double length_of(const T *x) const
     {
         double s = 0;
         for (int64_t i = 0; i < p.dim; i++) s += at(x, i) * at(x, i);
@@ -35,7 +37,7 @@ struct reference {
 
     double score(int64_t i, int64_t j) const
     {
-        const __nv_bfloat16 *a = q + i * p.dim, *b = k + j * p.dim;
+        const T *a = q + i * p.dim, *b = k + j * p.dim;
         double x = 0;
         for (int64_t e = 0; e < p.dim; e++)
             x += p.mechanism == LNT_LINEAR
@@ -82,4 +84,6 @@ struct reference {
         }
     }
 };
+
+typedef reference_of<__nv_bfloat16> reference;
 #endif
