@@ -53,7 +53,11 @@ for mechanism in softmax linear taylor; do
     npy expect stdout.txt 'm["device"] == "cuda" and m["pass"] == "backward"'
     npy expect stdout.txt '0 < m["relative_error"] < 5e-2 and m["ns_per_token"] > 0'
 done
-fails 1 "cur" "$LINNET" attend q.npy k.npy v.npy -o y.npy --mechanism cur --device cuda
+succeeds "$LINNET" attend q.npy k.npy v.npy -o gpu.npy --mechanism cur --landmarks 12 --device cuda
+succeeds "$LINNET" attend q.npy k.npy v.npy -o cpu.npy --mechanism cur --landmarks 12
+npy same gpu.npy cpu.npy 1e-6
+fails 1 "landmarks: on the cpu only" "$LINNET" attend q.npy k.npy v.npy -o y.npy --mechanism cur \
+    --landmarks 12 --indices-out i.npy --device cuda
 fails 1 "hybrid is not offered" "$LINNET" attend q.npy k.npy v.npy -o y.npy --mechanism hybrid \
     --causal --device cuda
 fails 1 "softmax has one on the cpu only" "$LINNET" attend q.npy k.npy v.npy -o y.npy \

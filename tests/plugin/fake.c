@@ -148,6 +148,7 @@ static const char *algorithm_for(const lnt_attn_desc *p)
 {
     if (p->mechanism == LNT_SOFTMAX) return "softmax/tiled";
     if (p->mechanism == LNT_LINEAR) return "linear/chunked";
+    if (p->mechanism == LNT_CUR) return "cur/flash";
     return p->algorithm && strstr(p->algorithm, "direct") ? "taylor/direct" : "taylor/state";
 }
 
@@ -161,11 +162,11 @@ static void plan_destroy(lnt_cuda_plan *plan)
 static lnt_status plan_create(lnt_cuda_device *d, const lnt_attn_desc *desc, lnt_cuda_plan **out)
 {
     *out = NULL;
-    if (desc->mechanism == LNT_CUR) return refuse(d, "cur is not offered");
     if (desc->mechanism == LNT_HYBRID) return refuse(d, "hybrid is not offered");
     if (desc->center || desc->center_mean) return refuse(d, "centred keys are not offered");
     if (desc->compensated) return refuse(d, "compensated sums are not offered");
     if (desc->backward && desc->dtype != LNT_BF16) return refuse(d, "backward is of bf16 alone");
+    if (desc->backward && desc->mechanism == LNT_CUR) return refuse(d, "cur has no backward");
     if (desc->backward && desc->state && desc->mechanism != LNT_LINEAR)
         return refuse(d, "backward with a state is offered for linear");
     if (desc->dtype == LNT_F64) return refuse(d, "f64 is not offered");
@@ -180,7 +181,7 @@ static lnt_status plan_create(lnt_cuda_device *d, const lnt_attn_desc *desc, lnt
     p.algorithm = plan->algorithm;
     lnt_status status = told(d, lnt_plan_create(d->ctx, &p, &plan->plan));
     p.batch = 1;
-    if (!status && desc->mechanism != LNT_SOFTMAX)
+    if (!status && (desc->mechanism == LNT_LINEAR || desc->mechanism == LNT_TAYLOR))
         status = told(d, lnt_state_make(d->ctx, &p, 0, &plan->own));
     if (status) {
         plan_destroy(plan);

@@ -93,11 +93,11 @@ static bool matches(const attn_case *c, int algorithm)
     return status == LNT_OK;
 }
 
-/* Algorithms that a device must have, whatever else it has. */
+/* Algorithms that a device must have for every dtype, whatever else it has. */
 static void check_cover(const int supported[])
 {
     static const char *const needed[] = { "softmax/tiled", "linear/chunked", "taylor/direct",
-                                          "taylor/state" };
+                                          "taylor/state", "cur/flash" };
     for (int i = 0; i < COUNT_OF(needed); i++)
         for (int a = 0; lnt_algorithm_name(a); a++)
             if (!strcmp(lnt_algorithm_name(a), needed[i]) && !supported[a])
@@ -107,17 +107,18 @@ static void check_cover(const int supported[])
 static void forward_matches_the_oracle_on_random_cases(void **state)
 {
     (void)state;
-    int supported[64] = { 0 };
     dice d = { 5 };
-    for (int a = 0; lnt_algorithm_name(a); a++)
-        for (int t = 0; t < COUNT_OF(dtypes); t++)
+    for (int t = 0; t < COUNT_OF(dtypes); t++) {
+        int supported[64] = { 0 };
+        for (int a = 0; lnt_algorithm_name(a); a++)
             for (int i = 0; i < budget(4, 40); i++) {
                 attn_case c;
                 case_random(&d, lnt_algorithm_mechanism(a), dtypes[t], &c);
                 case_for_device(&c);
                 supported[a] += matches(&c, a);
             }
-    check_cover(supported);
+        check_cover(supported);
+    }
     judge_all();
 }
 
@@ -136,8 +137,10 @@ static void forward_matches_the_oracle_at_every_nasty_length(void **state)
                     attn_case c = case_make(lnt_algorithm_mechanism(a), 2, 1, lengths[i],
                                             lengths[i] + more, 17, 5);
                     c.desc.causal = causal;
-                    c.desc.dtype = LNT_BF16;
-                    supported[a] += matches(&c, a);
+                    for (int t = 0; t < budget(2, 3); t++) {
+                        c.desc.dtype = dtypes[t];
+                        supported[a] += matches(&c, a);
+                    }
                 }
     check_cover(supported);
     judge_all();
@@ -154,8 +157,10 @@ static void forward_matches_the_oracle_at_every_nasty_width(void **state)
                 attn_case c =
                     case_make(lnt_algorithm_mechanism(a), 1, 1, 19, 137, dims[i], dims[j]);
                 c.desc.causal = (i + j) % 4 < 2;
-                c.desc.dtype = LNT_BF16;
-                supported[a] += matches(&c, a);
+                for (int t = 0; t < budget(2, 3); t++) {
+                    c.desc.dtype = dtypes[t];
+                    supported[a] += matches(&c, a);
+                }
             }
     check_cover(supported);
     judge_all();
@@ -169,13 +174,15 @@ static void forward_matches_the_oracle_in_every_layout(void **state)
         for (int i = 0; i < LAYOUT_COUNT * LAYOUT_OUTPUTS; i += budget(3, 1)) {
             attn_case c = case_make(lnt_algorithm_mechanism(a), 4, 2, 35, 67, 24, 13);
             c.desc.batch = 2;
-            c.desc.dtype = LNT_BF16;
             c.desc.causal = i % 2;
             c.lay_out = (layout)(i % LAYOUT_OUTPUTS);
             c.lay_q = (layout)(i / LAYOUT_OUTPUTS);
             c.lay_k = (layout)((i + i / LAYOUT_OUTPUTS) % LAYOUT_COUNT);
             c.lay_v = (layout)((i + 3) % LAYOUT_COUNT);
-            supported[a] += matches(&c, a);
+            for (int t = 0; t < COUNT_OF(dtypes); t++) {
+                c.desc.dtype = dtypes[t];
+                supported[a] += matches(&c, a);
+            }
         }
     check_cover(supported);
     judge_all();
@@ -194,10 +201,34 @@ static void forward_matches_the_oracle_on_long_sequences(void **state)
                                         budget(611, 9011), dims[i], 0);
                 if (c.desc.mechanism == LNT_TAYLOR) c.desc.terms = dims[i] > 32 ? 3 : 4;
                 c.desc.causal = causal;
-                c.desc.dtype = LNT_BF16;
-                supported[a] += matches(&c, a);
+                for (int t = 0; t < 2; t++) {
+                    c.desc.dtype = dtypes[t];
+                    supported[a] += matches(&c, a);
+                }
             }
     check_cover(supported);
+    judge_all();
+}
+
+/* Up to 8 terms have a state where the width is up to 16. */
+static void forward_matches_the_oracle_with_many_terms(void **state)
+{
+    (void)state;
+    static const int64_t dims[] = { 3, 8, 16 };
+    int ran = 0;
+    for (int64_t terms = 5; terms <= 8; terms++)
+        for (int i = 0; i < COUNT_OF(dims); i++)
+            for (int a = 0; lnt_algorithm_name(a); a++)
+                for (int t = 0; t < COUNT_OF(dtypes); t++) {
+                    if (lnt_algorithm_mechanism(a) != LNT_TAYLOR) continue;
+                    if (dims[i] == 16 && terms > budget(6, 8)) continue;
+                    attn_case c = case_make(LNT_TAYLOR, 4, 2, 190, 333, dims[i], 6);
+                    c.desc.terms = terms;
+                    c.desc.causal = (t + a) % 2;
+                    c.desc.dtype = dtypes[t];
+                    ran += matches(&c, a);
+                }
+    assert_true(ran >= 2 * COUNT_OF(dtypes) * COUNT_OF(dims)); /* direct and state, at least */
     judge_all();
 }
 
@@ -220,11 +251,11 @@ static void a_plan_serves_smaller_tensors_than_it_was_made_for(void **state)
 {
     (void)state;
     for (int a = 0; lnt_algorithm_name(a); a++)
-        for (int causal = 0; causal < 2; causal++) {
+        for (int i = 0; i < 4; i++) {
             attn_case c = case_make(lnt_algorithm_mechanism(a), 4, 2, 450, 500, 16, 8);
-            c.desc.causal = causal;
+            c.desc.causal = i % 2;
             c.desc.batch = 3;
-            c.desc.dtype = LNT_BF16;
+            c.desc.dtype = dtypes[i / 2];
             lnt_plan *plan = case_plan(device, &c, a);
             for (int64_t n = 0; plan && n < 450; n += budget(173, 89)) {
                 attn_case less = c;
@@ -254,12 +285,12 @@ static void runs_repeat_to_the_bit_and_allocate_nothing(void **state)
     tracker track = { .fail_at = -1 };
     lnt_ctx *ctx = context_tracked(&track, 2, NULL);
     assert_ok(ctx, lnt_ctx_set_device(ctx, "cuda"));
-    for (int mechanism = LNT_SOFTMAX; mechanism <= LNT_TAYLOR; mechanism++) {
-        attn_case c = case_make((lnt_mechanism)mechanism, 4, 2, 1000, 1000, 16, 16);
+    for (int i = 0; i < 2 * (LNT_TAYLOR + 1); i++) {
+        attn_case c = case_make((lnt_mechanism)(i / 2), 4, 2, 1000, 1000, 16, 16);
         c.desc.causal = 1;
-        c.desc.dtype = LNT_BF16;
+        c.desc.dtype = dtypes[i % 2];
         trial t = trial_new(host, &c);
-        block first = block_new(LNT_BF16, LAYOUT_BHND, 1, 4, 1000, 16);
+        block first = block_new(c.desc.dtype, LAYOUT_BHND, 1, 4, 1000, 16);
         device_trial d = device_trial_new(ctx, &t);
         lnt_plan *plan = case_plan(ctx, &c, -1);
         const int64_t calls = track.calls;
@@ -269,8 +300,8 @@ static void runs_repeat_to_the_bit_and_allocate_nothing(void **state)
         assert_ok(ctx, lnt_plan_forward(plan, &d.io));
         mirror_read(ctx, &d.out);
         assert_int_equal(track.calls, calls);
-        for (int64_t i = 0; i < tensor_elements(&first.t); i++)
-            assert_true(tensor_at(&first.t, i) == tensor_at(&t.out.t, i));
+        for (int64_t e = 0; e < tensor_elements(&first.t); e++)
+            assert_true(tensor_at(&first.t, e) == tensor_at(&t.out.t, e));
         lnt_plan_destroy(plan);
         device_trial_free(ctx, &d);
         block_free(&first);
@@ -397,28 +428,29 @@ static void a_prompt_then_steps_match_the_oracle(void **state)
     (void)state;
     int ran = 0;
     for (int f = 0; f < STREAM_FORMS; f++)
-        for (int cut = 1; cut < 3; cut++) {
+        for (int i = 0; i < 2 * COUNT_OF(dtypes); i++) {
             attn_case c;
-            const int64_t n = 300;
-            if (!device_form(&c, f, n, LNT_BF16) || c.desc.output_norm) continue;
+            const int64_t n = 300, cut = i % 2 + 1;
+            if (!device_form(&c, f, n, dtypes[i / 2]) || c.desc.output_norm) continue;
+            if (c.desc.mechanism == LNT_TAYLOR && cut == 2) c.desc.terms += 2; /* past four */
             c.desc.state = 1;
             trial tr = trial_new(host, &c);
             device_trial d = device_trial_new(device, &tr);
             lnt_plan *plan = case_plan(device, &c, -1);
             lnt_state *s = device_state(&c);
             const int64_t pieces[] = { 0, 170 / cut, 280, n };
-            for (int i = 0; i < 2; i++) {
-                const int64_t first = pieces[i], count = pieces[i + 1] - first;
+            for (int part = 0; part < 2; part++) {
+                const int64_t first = pieces[part], count = pieces[part + 1] - first;
                 lnt_attn_io io = { .size = sizeof io, .state_in = s, .state_out = s };
                 io.q = rows(&d.q, first, count);
                 io.k = rows(&d.k, first, count);
                 io.v = rows(&d.v, first, count);
                 io.out = rows(&d.out, first, count);
-                if (i == 0) io.state_in = NULL;
+                if (part == 0) io.state_in = NULL;
                 assert_ok(device, lnt_plan_forward(plan, &io));
-                assert_int_equal(lnt_state_tokens(s, 1), pieces[i + 1]);
+                assert_int_equal(lnt_state_tokens(s, 1), pieces[part + 1]);
             }
-            for (int64_t i = pieces[2]; i < n; i++) device_step(s, &d, i, 1);
+            for (int64_t at = pieces[2]; at < n; at++) device_step(s, &d, at, 1);
             mirror_read(device, &d.out);
             attn_case plain = c;
             plain.desc.state = 0;
@@ -601,6 +633,7 @@ int main(void)
         cmocka_unit_test(forward_matches_the_oracle_in_every_layout),
         cmocka_unit_test(forward_matches_the_oracle_on_random_cases),
         cmocka_unit_test(forward_matches_the_oracle_on_long_sequences),
+        cmocka_unit_test(forward_matches_the_oracle_with_many_terms),
         cmocka_unit_test(a_plan_serves_smaller_tensors_than_it_was_made_for),
         cmocka_unit_test(runs_repeat_to_the_bit_and_allocate_nothing),
         cmocka_unit_test(calibration_measures_the_device),

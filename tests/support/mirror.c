@@ -58,7 +58,7 @@ void device_trial_free(lnt_ctx *device, device_trial *t)
 
 bool device_offers(lnt_mechanism mechanism)
 {
-    return mechanism != LNT_CUR && mechanism != LNT_HYBRID;
+    return mechanism != LNT_HYBRID;
 }
 
 void case_for_device(attn_case *c)
@@ -69,6 +69,11 @@ void case_for_device(attn_case *c)
     c->desc.center_mean = 0;
     if (c->desc.batch == 0) c->desc.batch = 2;
     if (c->desc.feature_map > LNT_MAP_IDENTITY) c->desc.feature_map = LNT_MAP_ELU1;
+    const lnt_select select = c->desc.select;
+    if (select != LNT_SELECT_MEAN && select != LNT_SELECT_STEP_MEAN)
+        c->desc.select = LNT_SELECT_STEP;
+    c->desc.pins = 0;
+    c->desc.activation = LNT_ACTIVATION_SOFTMAX;
 }
 
 lnt_state *device_state_from(lnt_ctx *device, lnt_ctx *host, const attn_case *c,
