@@ -95,6 +95,7 @@ struct read_args {
     int64_t segment;    /* tokens between prefixes */
     int prefixes;       /* 0: no state */
     int first_is_empty; /* prefix 0 holds nothing */
+    int remembers;      /* a state came before the first key, which a row without keys reads too */
     const char *state;
     const float *mean;
     int tile_count, terms;

@@ -177,6 +177,8 @@ __global__ void __launch_bounds__(LINEAR_THREADS)
         fetch<X>(a.q, row_of(a.q, n.b, n.kv * group + item % group, row), skip, n.queries - row,
                  a.dim, wide_q, queries + at);
     };
+    if (a.causal && segment == 0) /* rows that stand before the first key */
+        clear_rows(a, n, 0, min(-n.past, a.length_q), 0, 1);
     linear_state<X> s;
     s.load(a.causal ? a.sums + (head * a.segments + segment) * shape::STATE
                     : a.total + head * shape::STATE);

@@ -115,6 +115,18 @@ struct linear_sequence {
     }
 };
 
+/* Rows [from, to) of y of all heads of a group are 0; by block `part` of `parts`. */
+__device__ __forceinline__ void clear_rows(const linear_args &a, const linear_sequence &n,
+                                           int64_t from, int64_t to, int part, int parts)
+{
+    const int64_t group = a.heads / a.kv_heads, count = max(to - from, (int64_t)0) * a.dim_value;
+    for (int64_t i = (int64_t)part * blockDim.x + threadIdx.x; i < count * group;
+         i += (int64_t)parts * blockDim.x) {
+        const int64_t h = n.kv * group + i / count, row = from + i % count / a.dim_value;
+        store(a.out, row_of(a.out, n.b, h, row) + i % a.dim_value * a.out.stride[3], 0.0f);
+    }
+}
+
 /* Rows skip .. there - 1 of a chunk whose row 0 would be at row0; zeros elsewhere. */
 template <int X>
 __device__ __noinline__ void fetch_slowly(const view &x, int64_t row0, int skip, int64_t there,

@@ -348,7 +348,7 @@ __device__ __forceinline__ void write_rows(const orbit_args &a, const orbit_sequ
         const float den =
             __shfl_sync(~0u, out[S::X][2 * u], lane & ~3) + mean[S::D]; /* lane 0 of the quad */
         const int64_t seen = a.causal ? min(n.keys, i + n.past + 1) : n.keys;
-        const bool in = i >= 0 && i < n.queries && seen > 0;
+        const bool in = i >= 0 && i < n.queries && (seen > 0 || a.s_in);
         float factor = in ? reciprocal(den) : 0.0f;
         if (in && a.output_norm) factor *= sqrtf((float)seen / (float)a.dim);
         if (in && t == 0 && !(den > 0)) atomicAdd(a.nonpositive, 1ull);

@@ -381,11 +381,12 @@ __device__ __forceinline__ void write_rows(const read_args &a, reader<X, R> &w, 
             den = __shfl_sync(~0u, den, lane & ~3) + (mean ? mean[8 * X] : 0.0f) + a.eps;
             if (i >= a.length_q) continue;
             const int64_t seen = max((int64_t)0, a.causal ? min(nk, i + past + 1) : nk);
-            float factor = den != 0 && i < nq && seen > 0 ? 1.0f / den : 0.0f;
+            const bool in = i < nq && (seen > 0 || a.remembers);
+            float factor = den != 0 && in ? 1.0f / den : 0.0f;
             if (a.inverse && t == 0)
                 a.inverse[(b * a.heads + h) * a.length_q + i] = factor;
             if (a.output_norm) factor *= sqrtf((float)seen / (float)a.dim);
-            if (t == 0 && i < nq && seen > 0 && !(den > 0)) atomicAdd(a.nonpositive, 1ull);
+            if (t == 0 && in && !(den > 0)) atomicAdd(a.nonpositive, 1ull);
             const int64_t row = row_of(a.out, b, h, i);
 #pragma unroll
             for (int n = 0; n < X; n++) {

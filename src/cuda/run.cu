@@ -129,6 +129,7 @@ cudaError_t make_states(lnt_cuda_plan *plan, const lnt_cuda_io *io, int64_t bloc
     cudaError_t e = b.segments ? build_run(b, stream) : cudaSuccess;
     if (e == cudaSuccess) e = scan_run(s, stream);
     read->prefixes = s.prefixes, read->first_is_empty = p->causal && !io->state_in;
+    read->remembers = io->state_in != NULL;
     read->state = s.state, read->mean = s.mean, read->direct = p->causal;
     return e;
 }

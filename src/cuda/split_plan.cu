@@ -60,7 +60,7 @@ void split_cut(lnt_cuda_plan *plan)
            each * ceil((double)p->length_k / (double)plan->segment) > most)
         plan->segment *= 2;
     plan->segments = (int)((p->length_k + plan->segment - 1) / plan->segment);
-    if (plan->segments < 1 && p->length_q > 0) plan->segments = 1; /* the state before */
+    if (plan->segments < 1) plan->segments = 1; /* the state before, which is summed to as well */
 }
 
 void split_lay_out(lnt_cuda_plan *plan)
