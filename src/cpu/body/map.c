@@ -6,7 +6,7 @@
 
 enum { AT_ONCE = 4 }; /* vectors in flight */
 
-INLINE vec elu1(vec v) { return vselect(v <= 0, vexp_of_number(v), v + 1); } /* NaN: v + 1 */
+INLINE vec elu1(vec v) { return vselect(v <= 0, vexp_below(v), v + 1); } /* NaN: v + 1 */
 
 void KERNEL(map_elu1)(real *y, const real *x, size_t padded)
 {

@@ -6,26 +6,54 @@
 
 #include "cpu/body/vec.h"
 
+enum { AT_ONCE = 4 }; /* vectors in flight: one alone would wait for itself */
+
+/* `cols` vectors of columns. */
+INLINE void fold(int cols, real *s, size_t ld, size_t keys, real *max, real *sum, real *rescale)
+{
+    vec top[AT_ONCE], shift[AT_ONCE], total[AT_ONCE];
+    UNROLL_FULL
+    for (int c = 0; c < cols; c++) {
+        top[c] = vload(max + (size_t)(c * LANES));
+        total[c] = vsplat(0);
+    }
+    for (size_t j = 0; j < keys; j++)
+        UNROLL_FULL
+        for (int c = 0; c < cols; c++)
+            top[c] = vmax(vload(s + j * ld + (size_t)(c * LANES)), top[c]);
+    /* Where nothing was seen yet, subtract 0: -inf - -inf would be NaN. */
+    UNROLL_FULL
+    for (int c = 0; c < cols; c++)
+        shift[c] = vselect(top[c] > -(real)INFINITY, top[c], vsplat(0));
+    for (size_t j = 0; j < keys; j++) {
+        vec p[AT_ONCE];
+        real *row = s + j * ld;
+        UNROLL_FULL
+        for (int c = 0; c < cols; c++)
+            p[c] = vexp_below(vload(row + (size_t)(c * LANES)) - shift[c]);
+        UNROLL_FULL
+        for (int c = 0; c < cols; c++) {
+            vstore(row + (size_t)(c * LANES), p[c]);
+            total[c] += p[c];
+        }
+    }
+    UNROLL_FULL
+    for (int c = 0; c < cols; c++) {
+        const size_t at = (size_t)(c * LANES);
+        const vec factor = vexp_below(vload(max + at) - shift[c]);
+        vstore(max + at, top[c]);
+        vstore(sum + at, vload(sum + at) * factor + total[c]);
+        vstore(rescale + at, factor);
+    }
+}
+
 void KERNEL(softmax_fold)(real *s, size_t ld, size_t keys, size_t padded, real *max, real *sum,
                           real *rescale)
 {
-    for (size_t c = 0; c < padded; c += LANES) {
-        const vec before = vload(max + c);
-        vec top = before;
-        for (size_t j = 0; j < keys; j++) top = vmax(vload(s + j * ld + c), top);
-        /* Where nothing was seen yet, subtract 0: -inf - -inf would be NaN. */
-        const vec shift = vselect(top > -(real)INFINITY, top, vsplat(0));
-        const vec factor = vexp(before - shift);
-        vec total = vsplat(0);
-        for (size_t j = 0; j < keys; j++) {
-            const vec p = vexp(vload(s + j * ld + c) - shift);
-            vstore(s + j * ld + c, p);
-            total += p;
-        }
-        vstore(max + c, top);
-        vstore(sum + c, vload(sum + c) * factor + total);
-        vstore(rescale + c, factor);
-    }
+    size_t c = 0;
+    for (; c + AT_ONCE * LANES <= padded; c += AT_ONCE * LANES)
+        fold(AT_ONCE, s + c, ld, keys, max + c, sum + c, rescale + c);
+    for (; c < padded; c += LANES) fold(1, s + c, ld, keys, max + c, sum + c, rescale + c);
 }
 
 void KERNEL(softmax_row)(real *s, size_t padded, real *max, real *sum, real *rescale)
@@ -38,23 +66,36 @@ void KERNEL(softmax_row)(real *s, size_t padded, real *max, real *sum, real *res
     for (int i = 0; i < LANES; i++) top = part[i] > top ? part[i] : top;
     const real shift = top > -(real)INFINITY ? top : 0;
     for (size_t j = 0; j < padded; j += LANES) {
-        const vec p = vexp(vload(s + j) - shift);
+        const vec p = vexp_below(vload(s + j) - shift);
         vstore(s + j, p);
         total += p;
     }
-    vstore(part, vexp(vsplat(before - shift)));
+    vstore(part, vexp_below(vsplat(before - shift)));
     *rescale = part[0];
     *sum = *sum * part[0] + vsum(total);
     *max = top;
 }
 
+INLINE void weights(int cols, real *s, size_t ld, size_t keys, const real *lse)
+{
+    vec p[AT_ONCE], shift[AT_ONCE];
+    UNROLL_FULL
+    for (int c = 0; c < cols; c++) shift[c] = vload(lse + (size_t)(c * LANES));
+    for (size_t j = 0; j < keys; j++, s += ld) {
+        UNROLL_FULL
+        for (int c = 0; c < cols; c++)
+            p[c] = vexp_below(vload(s + (size_t)(c * LANES)) - shift[c]);
+        UNROLL_FULL
+        for (int c = 0; c < cols; c++) vstore(s + (size_t)(c * LANES), p[c]);
+    }
+}
+
 void KERNEL(softmax_weights)(real *s, size_t ld, size_t keys, size_t padded, const real *lse)
 {
-    for (size_t j = 0; j < keys; j++)
-        for (size_t c = 0; c < padded; c += LANES) {
-            real *at = s + j * ld + c;
-            vstore(at, vexp(vload(at) - vload(lse + c)));
-        }
+    size_t c = 0;
+    for (; c + AT_ONCE * LANES <= padded; c += AT_ONCE * LANES)
+        weights(AT_ONCE, s + c, ld, keys, lse + c);
+    for (; c < padded; c += LANES) weights(1, s + c, ld, keys, lse + c);
 }
 
 void KERNEL(softmax_grad)(real *ds, const real *p, size_t ld, size_t keys, size_t padded,

@@ -57,6 +57,7 @@ INLINE ivec vadd_exponent(ivec bits, ivec n, int mantissa)
 {
     return (ivec)((lane_word)bits + ((lane_word)n << mantissa));
 }
+INLINE ivec vshift_exponent(ivec n, int mantissa) { return (ivec)((lane_word)n << mantissa); }
 #else
 typedef real vec __attribute__((vector_size(LNT_VEC_BYTES)));
 typedef lane_int ivec __attribute__((vector_size(LNT_VEC_BYTES)));
@@ -88,6 +89,7 @@ INLINE ivec vadd_exponent(ivec bits, ivec n, int mantissa)
 {
     return (ivec)((wvec)bits + ((wvec)n << mantissa));
 }
+INLINE ivec vshift_exponent(ivec n, int mantissa) { return (ivec)((wvec)n << mantissa); }
 INLINE vec vclear(ivec mask, vec a) { return (vec)(~mask & (ivec)a); } /* 0 where mask */
 INLINE vec vselect(ivec mask, vec a, vec b)
 {
@@ -115,11 +117,20 @@ INLINE vec vmax(vec a, vec b) { return (vec)_mm512_max_ps((__m512)a, (__m512)b);
 INLINE vec vmax(vec a, vec b) { return a > b ? a : b; }
 #endif
 
-/* e^x for x up to where it overflows; 0 from just above where it stops being normal; NaN may become
- * anything.  x = n ln 2 + rest with ln 2 in two parts, so that n times the first is exact even
- * without a fused multiply-add; a minimax polynomial for the rest (relative error 2e-9 in float,
- * 4e-20 in double); n added to the exponent bits. */
-INLINE vec vexp_of_number(vec x)
+/* The exponential: x = n ln 2 + rest with ln 2 in two parts, so that n times the first is exact
+ * even without a fused multiply-add; a minimax polynomial for the rest (relative error 2e-9 in float,
+ * 4e-20 in double); 2^n by its exponent bits, which adding a large number brings to the low end. */
+#ifdef LNT_DOUBLE
+static const real EXP_LOG2E = 0x1.71547652b82fep+0, EXP_LN2_HIGH = 0x1.62e42feep-1,
+                  EXP_LN2_LOW = 0x1.a39ef35793c76p-33, EXP_MAGIC = 0x1.8p52;
+enum { EXP_MANTISSA = 52, EXP_BIAS = 1023, EXP_DEGREE = 12 };
+#else
+static const real EXP_LOG2E = 0x1.715476p+0f, EXP_LN2_HIGH = 0x1.63p-1f,
+                  EXP_LN2_LOW = -0x1.bd0106p-13f, EXP_MAGIC = 0x1.8p23f;
+enum { EXP_MANTISSA = 23, EXP_BIAS = 127, EXP_DEGREE = 6 };
+#endif
+
+INLINE vec vexp_of_rest(vec rest)
 {
 #ifdef LNT_DOUBLE
     static const real c[] = { 1.0, 1.0,
@@ -129,30 +140,42 @@ INLINE vec vexp_of_number(vec x)
                               0x1.a01a0132ccda9p-16, 0x1.71dde7de49538p-19,
                               0x1.27e5af8a4d006p-22, 0x1.af77bb5e66289p-26,
                               0x1.1e4fd6f637e72p-29 };
-    const real log2e = 0x1.71547652b82fep+0, ln2_high = 0x1.62e42feep-1,
-               ln2_low = 0x1.a39ef35793c76p-33;
-    const real magic = 0x1.8p52, lowest = -708;
-    enum { MANTISSA = 52, DEGREE = 12 };
 #else
     static const real c[] = { 1.0f,           0x1.000000p+0f, 0x1.fffffap-2f, 0x1.55540ap-3f,
                               0x1.55589ep-5f, 0x1.126dbep-7f, 0x1.6ab8cep-10f };
-    const real log2e = 0x1.715476p+0f, ln2_high = 0x1.63p-1f, ln2_low = -0x1.bd0106p-13f;
-    const real magic = 0x1.8p23f, lowest = -87;
-    enum { MANTISSA = 23, DEGREE = 6 };
 #endif
-    const vec shifted = x * log2e + magic;
-    const vec n = shifted - magic;
-    const vec rest = (x - n * ln2_high) - n * ln2_low;
     /* In pairs (Estrin): shorter chains, and fewer copies of constants where a multiply-add
      * overwrites its addend. */
     const vec square = rest * rest;
-    vec y = vsplat(c[DEGREE]);
+    vec y = vsplat(c[EXP_DEGREE]);
     UNROLL_FULL
-    for (int i = DEGREE - 2; i >= 0; i -= 2) y = (c[i] + c[i + 1] * rest) + square * y;
-    y = vfrom_bits(vadd_exponent(vbits(y), vbits(shifted), MANTISSA));
-    return vclear(x < lowest, y);
+    for (int i = EXP_DEGREE - 2; i >= 0; i -= 2) y = (c[i] + c[i + 1] * rest) + square * y;
+    return y;
+}
+
+/* e^x for x up to where it overflows; 0 from just above where it stops being normal; NaN may become
+ * anything. */
+INLINE vec vexp_of_number(vec x)
+{
+    const real lowest = EXP_BIAS == 127 ? -87 : -708;
+    const vec shifted = x * EXP_LOG2E + EXP_MAGIC;
+    const vec n = shifted - EXP_MAGIC;
+    const vec y = vexp_of_rest((x - n * EXP_LN2_HIGH) - n * EXP_LN2_LOW);
+    return vclear(x < lowest, vfrom_bits(vadd_exponent(vbits(y), vbits(shifted), EXP_MANTISSA)));
 }
 
 INLINE vec vexp(vec x) { return vselect(x == x, vexp_of_number(x), x); } /* NaN stays */
+
+/* The same in fewer operations for x up to 88 (709 in double), as where a maximum was taken off.
+ * From the x on for which the bits of 2^n are 0, so is the product; NaN stays. */
+INLINE vec vexp_below(vec x)
+{
+    const real lowest = EXP_BIAS == 127 ? -88 : -709, magic = EXP_MAGIC + EXP_BIAS;
+    x = vmax(vsplat(lowest), x);
+    const vec shifted = x * EXP_LOG2E + magic;
+    const vec n = shifted - magic;
+    const vec y = vexp_of_rest((x - n * EXP_LN2_HIGH) - n * EXP_LN2_LOW);
+    return y * vfrom_bits(vshift_exponent(vbits(shifted), EXP_MANTISSA));
+}
 
 #endif
