@@ -10,7 +10,7 @@
 # LNT_DOUBLE=1 makes the real type double.
 
 set(folders_once core io cpu cuda attention plan nn model task train)
-set(algorithm_pattern "/attention/((softmax|linear|taylor|cur|hybrid)_[a-z0-9_]+|tile|direct|recurrent)\\.c$")
+set(algorithm_pattern "/attention/((softmax|linear|taylor|cur|hybrid)_[a-z0-9_]+|tile|direct|direct_backward|recurrent)\\.c$")
 
 set(layer_pattern "/(nn/[a-z0-9_]+|model/network)\\.c$")
 set(layer_once_pattern "/nn/[a-z0-9_]+_shape\\.c$") # no real in them

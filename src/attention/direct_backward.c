@@ -1,0 +1,243 @@
+/* attention/direct_backward.c - gradients of tiled quadratic attention.
+ *
+ *     p = w / den     dv_j = sum_i p_ij dy_i     dp_ij = dy_i.v_j     dx = gradient of p by the scores
+ *     dq_i = sum_j dx_ij k_j     dk_j = sum_i dx_ij q_i
+ *
+ * First what forward knew of each query: its statistic (softmax: the logarithm of the sum of e^x, else
+ * 1 / den) and delta = dy.y.  Then, where there are heads enough for the threads, one pass over tiles of
+ * keys gives dk and dv, and dq tile by tile as the keys come: 2.5 times forward.  Else one pass over tiles
+ * of queries gives dq and one over keys the rest: 3.5 times forward.  Both add up in the same order, and
+ * each sum is one thread's, so nothing depends on their number.  Scratch: a few times q of the heads of
+ * one group per thread, or, where that would be large, O(d + m). */
+#include <math.h>
+#include <string.h>
+
+#include "attention/direct_tile.h"
+
+/* dout of tile t as rows and columns, times what y was multiplied by. */
+static void load_dy(const lnt_run *run, const kernels *ker, const scratch *s, const query_tile *q,
+                    const tile *t)
+{
+    const int64_t row = t->seq.q0 + t->q0;
+    load_rows(ker, q->dy, s->mp, &run->grads->dout, t->seq.b, t->h, row, t->nq, 1);
+    for (size_t i = 0; i < t->nq; i++) {
+        const real factor = lnt_output_factor(run, &t->seq, t->q0 + (int64_t)i);
+        if (factor != 1) ker->scale(q->dy + i * s->mp, factor, s->m);
+    }
+}
+
+/* The statistic and delta of the queries of a tile, kept for what follows. */
+static void find_statistics(const lnt_direct *kind, lnt_run *run, const kernels *ker, scratch *s,
+                            tile *t)
+{
+    const query_tile q = lnt_direct_query_tile(s, s->queries);
+    const real eps = run->p->mechanism == LNT_LINEAR ? (real)run->p->eps : 0;
+    real *keep = kept_of(run, t->seq.b, t->h, t->seq.q0 + t->q0);
+    lnt_direct_attend(kind, run, ker, s, t);
+    load_dy(run, ker, s, &q, t);
+    for (size_t i = 0; i < t->nq; i++) {
+        const real den = s->sum[i] + eps;
+        const real along = ker->dot(q.dy + i * s->mp, s->o + i * s->mp, s->m);
+        keep[2 * i] = kind->statistic(run, s->max[i], s->sum[i]);
+        keep[2 * i + 1] = den == 0 ? 0 : along / den;
+    }
+}
+
+static void load_queries(const lnt_direct *kind, lnt_run *run, const kernels *ker, scratch *s,
+                         const query_tile *q, const tile *t)
+{
+    const int64_t row = t->seq.q0 + t->q0;
+    const real *kept = kept_of(run, t->seq.b, t->h, row);
+    kind->queries(run, &s->feature, t->seq.b, t->h, row, t->nq, q->qt, TQ);
+    transpose(ker, q->q, s->Dp, q->qt, TQ, t->nq, s->D);
+    load_dy(run, ker, s, q, t);
+    ker->load_columns(q->dyt, TQ, q->dy, LNT_REAL_DTYPE, (int64_t)s->mp, 1, t->nq, s->m, 1);
+    for (size_t i = 0; i < t->nq; i++) q->statistic[i] = kept[2 * i], q->delta[i] = kept[2 * i + 1];
+    memset(q->dq, 0, t->nq * s->Dp * sizeof(real));
+}
+
+static void load_keys(const lnt_direct *kind, lnt_run *run, const kernels *ker, scratch *s,
+                      const tile *t)
+{
+    lnt_direct_keys(kind, run, ker, s, t);
+    ker->load_columns(s->vt, TK, s->v, LNT_REAL_DTYPE, (int64_t)s->ldv, 1, t->nk, s->m, 1);
+}
+
+/* x of the strip becomes p, dx the gradient of the scores. */
+static void weigh(const lnt_direct *kind, const lnt_run *run, const kernels *ker, const scratch *s,
+                  const query_tile *q, const tile *t)
+{
+    const size_t from = t->from, wide = lnt_round_up(t->nq, ker->lanes) - from;
+    lnt_direct_scores(kind, ker, s, t, q->qt);
+    ker->gemm_tn(s->dx + from, TQ, s->vt + t->row, TK, q->dyt + from, TQ, t->rows, wide, s->m, 0);
+    kind->weigh(run, ker, s->x + from, s->dx + from, TQ, t->rows, wide, q->statistic + from,
+                q->delta + from);
+    lnt_direct_mask(t, s->x, 0);
+    lnt_direct_mask(t, s->dx, 0);
+    lnt_direct_decay(t, s->power, s->dx);
+}
+
+/* Which gradients a pass adds to. */
+typedef enum grads_of { OF_QUERIES = 1, OF_KEYS = 2, OF_BOTH = 3 } grads_of;
+
+static void add_tile(const lnt_direct *kind, const lnt_run *run, const kernels *ker,
+                     const scratch *s, const query_tile *q, tile *t, grads_of which)
+{
+    const size_t wide = lnt_round_up(s->D, ker->lanes), wide_v = lnt_round_up(s->m, ker->lanes);
+    for (t->row = t->rows = 0; lnt_direct_next_strip(t);) {
+        const size_t from = t->from, row = t->row, nq = t->nq - from;
+        weigh(kind, run, ker, s, q, t);
+        if (which & OF_QUERIES)
+            ker->gemm_tn(q->dq + from * s->Dp, s->Dp, s->dx + from, TQ, s->k + row * s->ldk, s->ldk,
+                         nq, wide, t->rows, 1);
+        if (!(which & OF_KEYS)) continue;
+        ker->gemm_nn(s->dk + row * s->Dp, s->Dp, s->dx + from, TQ, q->q + from * s->Dp, s->Dp,
+                     t->rows, wide, nq, 1);
+        ker->gemm_nn(s->dv + row * s->mp, s->mp, s->x + from, TQ, q->dy + from * s->mp, s->mp,
+                     t->rows, wide_v, nq, 1);
+    }
+}
+
+static void store_dq(const lnt_direct *kind, const lnt_run *run, const kernels *ker, scratch *s,
+                     const query_tile *q, const tile *t)
+{
+    ker->load_columns(s->columns, TQ, q->dq, LNT_REAL_DTYPE, (int64_t)s->Dp, 1, t->nq, s->D, 1);
+    kind->store_dq(run, &s->feature, t->seq.b, t->h, t->seq.q0 + t->q0, t->nq, s->columns, TQ);
+}
+
+/* dq of one tile of queries. */
+static void grad_queries(const lnt_direct *kind, lnt_run *run, const kernels *ker, scratch *s,
+                         tile *t)
+{
+    const query_tile q = lnt_direct_query_tile(s, s->queries);
+    load_queries(kind, run, ker, s, &q, t);
+    for (t->k0 = 0; t->k0 < t->seq.nk; t->k0 += TK) {
+        if (t->causal && t->k0 >= t->offset + t->q0 + (int64_t)t->nq) break;
+        t->nk = smaller(t->seq.nk - t->k0, TK);
+        load_keys(kind, run, ker, s, t);
+        add_tile(kind, run, ker, s, &q, t, OF_QUERIES);
+    }
+    store_dq(kind, run, ker, s, &q, t);
+}
+
+/* dk and dv of the tile of keys at k0, from all heads of its group.  kept: the query_tiles of the group
+ * are loaded, and their dq is added to. */
+static void grad_keys(const lnt_direct *kind, lnt_run *run, const kernels *ker, scratch *s,
+                      const lnt_sequence *seq, int64_t kvh, int64_t k0, bool kept)
+{
+    const int64_t group = run->p->heads / run->p->kv_heads, tiles = tiles_of(seq->nq, TQ);
+    const size_t size = lnt_direct_query_size(run->p);
+    tile t = lnt_direct_tile(run, seq, kvh * group);
+    t.k0 = k0;
+    t.nk = smaller(seq->nk - k0, TK);
+    load_keys(kind, run, ker, s, &t);
+    memset(s->dk, 0, t.nk * s->Dp * sizeof(real));
+    memset(s->dv, 0, t.nk * s->mp * sizeof(real));
+    for (int64_t g = 0; g < group; g++) {
+        const int64_t first = t.causal && k0 > t.offset ? k0 - t.offset : 0; /* that sees k0 */
+        t.h = kvh * group + g;
+        for (int64_t i = first / TQ; i < tiles; i++) {
+            real *at = s->queries + (kept ? (size_t)(g * tiles + i) * size : 0);
+            const query_tile q = lnt_direct_query_tile(s, at);
+            t.q0 = i * TQ;
+            t.nq = smaller(seq->nq - t.q0, TQ);
+            if (!kept) load_queries(kind, run, ker, s, &q, &t);
+            add_tile(kind, run, ker, s, &q, &t, kept ? OF_BOTH : OF_KEYS);
+        }
+    }
+    const int64_t row = seq->k0 + k0;
+    store_rows(ker, &run->grads->dv, seq->b, kvh, row, t.nk, s->dv, s->mp, NULL);
+    ker->load_columns(s->columns, TQ, s->dk, LNT_REAL_DTYPE, (int64_t)s->Dp, 1, t.nk, s->D, 1);
+    kind->store_dk(run, &s->feature, seq->b, kvh, row, t.nk, s->columns, TQ);
+}
+
+/* All gradients of one group of heads. */
+static void grad_group(const lnt_direct *kind, lnt_run *run, const kernels *ker, scratch *s,
+                       const lnt_sequence *seq, int64_t kvh)
+{
+    const int64_t group = run->p->heads / run->p->kv_heads, tiles = tiles_of(seq->nq, TQ);
+    const size_t size = lnt_direct_query_size(run->p);
+    for (int pass = 0; pass < 2; pass++) {
+        for (int64_t g = 0; g < group; g++)
+            for (int64_t i = 0; i < tiles; i++) {
+                const query_tile q =
+                    lnt_direct_query_tile(s, s->queries + (size_t)(g * tiles + i) * size);
+                tile t = lnt_direct_tile(run, seq, kvh * group + g);
+                t.q0 = i * TQ;
+                t.nq = smaller(seq->nq - t.q0, TQ);
+                if (pass == 0) load_queries(kind, run, ker, s, &q, &t);
+                else store_dq(kind, run, ker, s, &q, &t);
+            }
+        for (int64_t k0 = 0; pass == 0 && k0 < seq->nk; k0 += TK)
+            grad_keys(kind, run, ker, s, seq, kvh, k0, true);
+    }
+}
+
+/* Runs `step` on every tile of queries. */
+static void each_query_tile(const lnt_direct *kind, lnt_run *run, int threads,
+                            void (*step)(const lnt_direct *kind, lnt_run *run, const kernels *ker,
+                                         scratch *s, tile *t))
+{
+    const kernels *ker = run_kernels(run);
+    const int64_t H = run->p->heads, tiles = tiles_of(lnt_direct_longest(run, false), TQ);
+#pragma omp parallel for schedule(dynamic) num_threads(threads)
+    for (int64_t unit = 0; unit < run->sequences * H * tiles; unit++) {
+        const lnt_sequence seq = lnt_io_sequence(run->io, unit / tiles / H);
+        tile t = lnt_direct_tile(run, &seq, unit / tiles % H);
+        t.q0 = (tiles - 1 - unit % tiles) * TQ;
+        if (t.q0 >= seq.nq) continue;
+        t.nq = smaller(seq.nq - t.q0, TQ);
+        scratch s = lnt_direct_open(kind, run, &seq, t.kvh);
+        step(kind, run, ker, &s, &t);
+    }
+}
+
+static void each_key_tile(const lnt_direct *kind, lnt_run *run, int threads)
+{
+    const kernels *ker = run_kernels(run);
+    const int64_t KVH = run->p->kv_heads, tiles = tiles_of(lnt_direct_longest(run, true), TK);
+#pragma omp parallel for schedule(dynamic) num_threads(threads)
+    for (int64_t unit = 0; unit < run->sequences * KVH * tiles; unit++) {
+        const lnt_sequence seq = lnt_io_sequence(run->io, unit / tiles / KVH);
+        const int64_t k0 = unit % tiles * TK, kvh = unit / tiles % KVH;
+        if (k0 >= seq.nk) continue;
+        scratch s = lnt_direct_open(kind, run, &seq, kvh);
+        grad_keys(kind, run, ker, &s, &seq, kvh, k0, false);
+    }
+}
+
+static void each_group(const lnt_direct *kind, lnt_run *run, int threads)
+{
+    const kernels *ker = run_kernels(run);
+    const int64_t KVH = run->p->kv_heads;
+#pragma omp parallel for schedule(dynamic) num_threads(threads)
+    for (int64_t unit = 0; unit < run->sequences * KVH; unit++) {
+        const lnt_sequence seq = lnt_io_sequence(run->io, unit / KVH);
+        scratch s = lnt_direct_open(kind, run, &seq, unit % KVH);
+        grad_group(kind, run, ker, &s, &seq, unit % KVH);
+    }
+}
+
+/* Whether one pass, a group of heads a thread, is done before two of smaller pieces: 5 products to 7,
+ * but the threads that have no group wait. */
+static bool takes_one_pass(const lnt_run *run, int threads)
+{
+    const int64_t groups = run->sequences * run->p->kv_heads;
+    return lnt_direct_keeps_queries(run->p) && 5 * tiles_of(groups, threads) * threads <= 7 * groups;
+}
+
+void lnt_direct_backward(const lnt_direct *kind, lnt_run *run)
+{
+    const lnt_attn_grads *g = run->grads;
+    const int threads = lnt_direct_threads(run);
+    lnt_clear_gaps(run, &g->dq, false);
+    lnt_clear_gaps(run, &g->dk, true);
+    lnt_clear_gaps(run, &g->dv, true);
+    each_query_tile(kind, run, threads, find_statistics);
+    if (takes_one_pass(run, threads)) {
+        each_group(kind, run, threads);
+        return;
+    }
+    each_query_tile(kind, run, threads, grad_queries);
+    each_key_tile(kind, run, threads);
+}

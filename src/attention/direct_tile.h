@@ -1,0 +1,104 @@
+/* attention/direct_tile.h - tiles of the quadratic form: the scratch and the steps that forward
+ * (direct.c) and backward (direct_backward.c) share. */
+#ifndef LNT_ATTENTION_DIRECT_TILE_H
+#define LNT_ATTENTION_DIRECT_TILE_H
+
+#include "attention/direct.h"
+
+/* Queries and keys of a tile; keys of a strip where the diagonal crosses the tile; and how far apart
+ * its first queries may stand. */
+enum { TQ = LNT_TILE_QUERIES, TK = 64, STRIP = 16, EDGE = LNT_PAD };
+
+/* What backward holds of a tile of queries. */
+typedef struct query_tile {
+    real *qt, *q;             /* [D, TQ], [TQ, Dp] */
+    real *dyt, *dy;           /* [m, TQ], [TQ, mp] */
+    real *dq;                 /* [TQ, Dp] */
+    real *statistic, *delta;  /* [TQ] */
+} query_tile;
+
+typedef struct scratch {
+    size_t D, m, Dp, mp; /* widths and padded widths */
+    real *qt;            /* [D, TQ] */
+    real *k_own, *v_own; /* [TK, Dp], [TK, mp] */
+    const real *k, *v;   /* [TK, ldk], [TK, ldv]: those, or the tensors themselves */
+    size_t ldk, ldv;
+    real *kt;            /* [D, TK] */
+    real *x, *dx;        /* [TK, TQ] */
+    real *o;             /* [TQ, mp] */
+    real *max, *sum, *rescale; /* [TQ] */
+    real *power;         /* [TQ + TK] decay by distance */
+    real *vt;            /* backward: [m, TK] */
+    real *dk, *dv;       /* backward: [TK, Dp], [TK, mp] */
+    real *columns;       /* backward: [D, TQ] */
+    real *queries;       /* backward: query_tiles, one or all of a head group */
+    lnt_feature_tile feature;
+} scratch;
+
+/* A tile of one head's queries against one head's keys, and the strip of it that is next: all of
+ * it, or, where not every query sees every key, a few keys and the queries that see one of them. */
+typedef struct tile {
+    lnt_sequence seq;
+    int64_t h, kvh;
+    int64_t q0, k0; /* first query and key, within the sequence */
+    size_t nq, nk;
+    int64_t offset; /* causal: query i stands at key position i + offset */
+    bool causal;
+    double decay;
+    size_t row, rows; /* the strip: keys row .. row+rows-1 of the tile, */
+    size_t from;      /* queries from .. nq-1 */
+} tile;
+
+#define lnt_direct_take LNT_REAL_NAME(lnt_direct_take)
+#define lnt_direct_open LNT_REAL_NAME(lnt_direct_open)
+#define lnt_direct_keys LNT_REAL_NAME(lnt_direct_keys)
+#define lnt_direct_next_strip LNT_REAL_NAME(lnt_direct_next_strip)
+#define lnt_direct_mask LNT_REAL_NAME(lnt_direct_mask)
+#define lnt_direct_decay LNT_REAL_NAME(lnt_direct_decay)
+#define lnt_direct_scores LNT_REAL_NAME(lnt_direct_scores)
+#define lnt_direct_attend LNT_REAL_NAME(lnt_direct_attend)
+#define lnt_direct_threads LNT_REAL_NAME(lnt_direct_threads)
+
+static inline size_t smaller(int64_t left, size_t most)
+{
+    return left < (int64_t)most ? (size_t)left : most;
+}
+
+static inline int64_t tiles_of(int64_t n, int64_t width) { return (n + width - 1) / width; }
+
+tile LNT_REAL_NAME(lnt_direct_tile)(const lnt_run *run, const lnt_sequence *seq, int64_t h);
+#define lnt_direct_tile LNT_REAL_NAME(lnt_direct_tile)
+
+/* The length of the longest sequence. */
+int64_t LNT_REAL_NAME(lnt_direct_longest)(const lnt_run *run, bool keys);
+#define lnt_direct_longest LNT_REAL_NAME(lnt_direct_longest)
+
+/* Numbers in a query_tile; that which begins at `at`. */
+size_t LNT_REAL_NAME(lnt_direct_query_size)(const lnt_attn_desc *p);
+#define lnt_direct_query_size LNT_REAL_NAME(lnt_direct_query_size)
+query_tile LNT_REAL_NAME(lnt_direct_query_tile)(const scratch *s, real *at);
+#define lnt_direct_query_tile LNT_REAL_NAME(lnt_direct_query_tile)
+/* Whether the query_tiles of all heads of a group, which backward can do with in one pass, are few
+ * enough to keep. */
+bool LNT_REAL_NAME(lnt_direct_keeps_queries)(const lnt_attn_desc *p);
+#define lnt_direct_keeps_queries LNT_REAL_NAME(lnt_direct_keeps_queries)
+
+/* This thread's scratch, ready for a sequence and kv head. */
+scratch lnt_direct_open(const lnt_direct *kind, const lnt_run *run, const lnt_sequence *seq,
+                        int64_t kvh);
+/* k, v and kt of the tile. */
+void lnt_direct_keys(const lnt_direct *kind, lnt_run *run, const kernels *ker, scratch *s,
+                     const tile *t);
+/* The next strip of the tile; false past the last.  The tile before its first has rows 0. */
+bool lnt_direct_next_strip(tile *t);
+/* x [rows, TQ] of the strip: `value` where the key is not seen; times decay^distance; the scores. */
+void lnt_direct_mask(const tile *t, real *x, real value);
+void lnt_direct_decay(const tile *t, real *power, real *x);
+void lnt_direct_scores(const lnt_direct *kind, const kernels *ker, const scratch *s, const tile *t,
+                       const real *qt);
+/* o, max, sum of the query tile t over all its keys. */
+void lnt_direct_attend(const lnt_direct *kind, lnt_run *run, const kernels *ker, scratch *s,
+                       tile *t);
+int lnt_direct_threads(const lnt_run *run);
+
+#endif
