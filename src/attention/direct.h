@@ -21,9 +21,7 @@ typedef struct lnt_direct {
     /* Without a maximum: x [keys, ld] becomes w.  NULL: the score is the weight. */
     void (*weights)(const lnt_run *run, const kernels *ker, real *x, size_t ld, size_t keys,
                     size_t padded);
-    /* What backward keeps of a query. */
-    real (*statistic)(const lnt_run *run, real max, real sum);
-    /* x becomes p = w / den, dw (= dy.v) becomes dx. */
+    /* x becomes p = w / den, dw (= dy.v) becomes dx; statistic as lnt_statistic gives it. */
     void (*weigh)(const lnt_run *run, const kernels *ker, real *x, real *dw, size_t ld, size_t keys,
                   size_t padded, const real *statistic, const real *delta);
     /* dq, dk from the gradients of mapped q, k, as columns [D, ld]. */

@@ -4,17 +4,16 @@
  *     dq_i = sum_j dx_ij k_j     dk_j = sum_i dx_ij q_i
  *
  * First what forward knew of each query: its statistic (softmax: the logarithm of the sum of e^x, else
- * 1 / den) and delta = dy.y.  Then, where there are heads enough for the threads, one pass over tiles of
+ * 1 / den) and delta = dy.y, kept or found again.  Then, where there are heads enough for the threads, one pass over tiles of
  * keys gives dk and dv, and dq tile by tile as the keys come: 2.5 times forward.  Else one pass over tiles
  * of queries gives dq and one over keys the rest: 3.5 times forward.  Both add up in the same order, and
  * each sum is one thread's, so nothing depends on their number.  Scratch: a few times q of the heads of
  * one group per thread, or, where that would be large, O(d + m). */
-#include <math.h>
 #include <string.h>
 
 #include "attention/direct_tile.h"
 
-/* dout of tile t as rows and columns, times what y was multiplied by. */
+/* dout of tile t as rows, times what y was multiplied by. */
 static void load_dy(const lnt_run *run, const kernels *ker, const scratch *s, const query_tile *q,
                     const tile *t)
 {
@@ -38,8 +37,25 @@ static void find_statistics(const lnt_direct *kind, lnt_run *run, const kernels 
     for (size_t i = 0; i < t->nq; i++) {
         const real den = s->sum[i] + eps;
         const real along = ker->dot(q.dy + i * s->mp, s->o + i * s->mp, s->m);
-        keep[2 * i] = kind->statistic(run, s->max[i], s->sum[i]);
+        keep[2 * i] = lnt_statistic(run, kind->has_max ? s->max + i : NULL, s->sum[i]);
         keep[2 * i + 1] = den == 0 ? 0 : along / den;
+    }
+}
+
+/* The same of what forward gave and kept. */
+static void recall_statistics(const lnt_direct *kind, lnt_run *run, const kernels *ker, scratch *s,
+                              tile *t)
+{
+    (void)kind;
+    const query_tile q = lnt_direct_query_tile(s, s->queries);
+    const int64_t row = t->seq.q0 + t->q0;
+    const real *statistic = statistics_of(run, t->seq.b, t->h, row);
+    real *keep = kept_of(run, t->seq.b, t->h, row);
+    load_rows(ker, s->o, s->mp, &run->io->out, t->seq.b, t->h, row, t->nq, 1);
+    load_rows(ker, q.dy, s->mp, &run->grads->dout, t->seq.b, t->h, row, t->nq, 1);
+    for (size_t i = 0; i < t->nq; i++) {
+        keep[2 * i] = statistic[i];
+        keep[2 * i + 1] = ker->dot(q.dy + i * s->mp, s->o + i * s->mp, s->m);
     }
 }
 
@@ -233,7 +249,7 @@ void lnt_direct_backward(const lnt_direct *kind, lnt_run *run)
     lnt_clear_gaps(run, &g->dq, false);
     lnt_clear_gaps(run, &g->dk, true);
     lnt_clear_gaps(run, &g->dv, true);
-    each_query_tile(kind, run, threads, find_statistics);
+    each_query_tile(kind, run, threads, run->statistics ? recall_statistics : find_statistics);
     if (takes_one_pass(run, threads)) {
         each_group(kind, run, threads);
         return;

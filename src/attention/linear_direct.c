@@ -19,13 +19,6 @@ static const real *load_keys(const lnt_run *run, lnt_feature_tile *feature, int6
     return own;
 }
 
-static real inverse(const lnt_run *run, real max, real sum)
-{
-    (void)max;
-    const real den = sum + (real)run->p->eps;
-    return den == 0 ? 0 : 1 / den;
-}
-
 static void weigh(const lnt_run *run, const kernels *ker, real *x, real *dw, size_t ld, size_t keys,
                   size_t padded, const real *statistic, const real *delta)
 {
@@ -52,7 +45,6 @@ static void store_dk(const lnt_run *run, lnt_feature_tile *feature, int64_t b, i
 
 static const lnt_direct kind = { .queries = load_queries,
                                  .keys = load_keys,
-                                 .statistic = inverse,
                                  .weigh = weigh,
                                  .store_dq = store_dq,
                                  .store_dk = store_dk };
@@ -76,6 +68,7 @@ const lnt_algo LNT_REAL_NAME(lnt_algo_linear_direct) = { .mechanism = LNT_LINEAR
                                                          .rate = 4e-11,
                                                          .cost = cost,
                                                          .chunk = chunk,
+                                                         .keeps = true,
                                                          .shared = lnt_two_per_query,
                                                          .scratch = lnt_direct_scratch,
                                                          .forward = forward,

@@ -23,6 +23,8 @@ typedef struct lnt_run {
     double sign;                 /* of what is added to a state: 1, or -1 to remove it */
     const lnt_partial *partial;  /* forward: write this instead of io->out */
     const lnt_attn_grads *grads; /* backward */
+    void *statistics; /* a real for every query, [B,H,N]: forward writes, backward of what it gave in
+                       * io->out reads (keeps); NULL: neither */
     lnt_state *recents;          /* whose recent tokens these follow; NULL: none, start with none */
     bool settle;                 /* put all recents into their state at the end */
     int64_t nonpositive;         /* out: rows whose denominator was not above zero */
@@ -38,6 +40,7 @@ typedef struct lnt_algo {
     const char *(*refuses)(const lnt_attn_desc *p);   /* why not p, or NULL; NULL: it does any */
     int64_t (*chunk)(const lnt_attn_desc *p);         /* tokens at a time; NULL: one */
     bool takes_state;            /* runs with io->state_in, io->state_out */
+    bool keeps;                  /* backward is faster with the statistics of forward */
     size_t (*shared)(const lnt_attn_desc *p);         /* bytes, once per run */
     size_t (*scratch)(const lnt_attn_desc *p);        /* bytes for each thread */
     void (*forward)(lnt_run *run);

@@ -103,6 +103,7 @@ const lnt_algo LNT_REAL_NAME(lnt_algo_softmax_rows) = { .mechanism = LNT_SOFTMAX
                                                         .name = "softmax/rows",
                                                         .rate = 1.5e-10,
                                                         .cost = lnt_direct_flops,
+                                                        .keeps = true,
                                                         .shared = lnt_two_per_query,
                                                         .scratch = scratch_bytes,
                                                         .forward = forward,

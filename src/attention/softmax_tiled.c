@@ -3,8 +3,6 @@
  *     y_i = sum_j e^{x_ij} v_j / sum_j e^{x_ij},   x = scale q.k
  *
  * O(n^2 (d + m)) time, O(d + m) scratch per thread.  See docs/math/softmax.md */
-#include <math.h>
-
 #include "attention/softmax.h"
 
 static void load_queries(const lnt_run *run, lnt_feature_tile *feature, int64_t b, int64_t h,
@@ -19,12 +17,6 @@ static const real *read_keys(const lnt_run *run, lnt_feature_tile *feature, int6
 {
     (void)feature;
     return read_rows(run_kernels(run), own, ld, &run->io->k, b, h, n0, n);
-}
-
-static real log_sum_exp(const lnt_run *run, real max, real sum)
-{
-    (void)run;
-    return sum > 0 ? max + (real)log((double)sum) : 0;
 }
 
 static void weigh(const lnt_run *run, const kernels *ker, real *x, real *dw, size_t ld, size_t keys,
@@ -55,7 +47,6 @@ static void store_dk(const lnt_run *run, lnt_feature_tile *feature, int64_t b, i
 static const lnt_direct kind = { .has_max = true,
                                  .queries = load_queries,
                                  .keys = read_keys,
-                                 .statistic = log_sum_exp,
                                  .weigh = weigh,
                                  .store_dq = store_dq,
                                  .store_dk = store_dk };
@@ -83,6 +74,7 @@ const lnt_algo LNT_REAL_NAME(lnt_algo_softmax_tiled) = { .mechanism = LNT_SOFTMA
                                                          .rate = 5e-11,
                                                          .cost = cost,
                                                          .chunk = chunk,
+                                                         .keeps = true,
                                                          .shared = lnt_two_per_query,
                                                          .scratch = lnt_direct_scratch,
                                                          .forward = forward,

@@ -38,13 +38,6 @@ static void weights(const lnt_run *run, const kernels *ker, real *x, size_t ld, 
         ker->polynomial(x + j * ld, x + j * ld, a, (size_t)run->p->terms, padded);
 }
 
-static real inverse(const lnt_run *run, real max, real sum)
-{
-    (void)run;
-    (void)max;
-    return sum == 0 ? 0 : 1 / sum;
-}
-
 /* p = w / den, dx = w'(x) (dy.v - delta) / den. */
 static void weigh(const lnt_run *run, const kernels *ker, real *x, real *dw, size_t ld, size_t keys,
                   size_t padded, const real *statistic, const real *delta)
@@ -85,7 +78,6 @@ static const lnt_direct kind = { .begin = begin,
                                  .queries = load_queries,
                                  .keys = read_keys,
                                  .weights = weights,
-                                 .statistic = inverse,
                                  .weigh = weigh,
                                  .store_dq = store_dq,
                                  .store_dk = store_dk };
@@ -114,6 +106,7 @@ const lnt_algo LNT_REAL_NAME(lnt_algo_taylor_direct) = { .mechanism = LNT_TAYLOR
                                                          .rate = 4e-11,
                                                          .cost = cost,
                                                          .chunk = chunk,
+                                                         .keeps = true,
                                                          .shared = lnt_taylor_shared,
                                                          .scratch = lnt_direct_scratch,
                                                          .forward = forward,

@@ -66,6 +66,20 @@ static void divide_row(const lnt_run *run, int64_t b, int64_t h, int64_t n, cons
         lnt_tensor_set(out, b, h, n, d, factor * (double)num[d] / total);
 }
 
+real lnt_statistic(const lnt_run *run, const real *max, real den)
+{
+    if (max) return den > 0 ? *max + (real)log((double)den) : 0;
+    const real total = den + (real)run_eps(run);
+    return total == 0 ? 0 : 1 / total;
+}
+
+static void keep_statistics(const lnt_run *run, const lnt_sequence *seq, int64_t h, int64_t t,
+                            size_t n, const real *den, const real *max)
+{
+    real *statistic = statistics_of(run, seq->b, h, seq->q0 + t);
+    for (size_t i = 0; i < n; i++) statistic[i] = lnt_statistic(run, max ? max + i : NULL, den[i]);
+}
+
 void lnt_tile_finish(lnt_run *run, const kernels *ker, const lnt_sequence *seq, int64_t h,
                      int64_t t, size_t n, const real *num, size_t ld, const real *den,
                      const real *max, real *inverse, int64_t *nonpositive)
@@ -86,6 +100,7 @@ void lnt_tile_finish(lnt_run *run, const kernels *ker, const lnt_sequence *seq, 
                 divide_row(run, b, h, row + (int64_t)i, num + i * ld,
                            (double)lnt_output_factor(run, seq, t + (int64_t)i),
                            (double)(den[i] + eps));
+        if (run->statistics) keep_statistics(run, seq, h, t, n, den, max);
         return;
     }
     store_rows(ker, &partial->num, b, h, row, n, num, ld, NULL);

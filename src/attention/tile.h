@@ -90,6 +90,12 @@ static inline real *kept_of(const lnt_run *run, int64_t b, int64_t h, int64_t n0
     return (real *)run->shared + 2 * ((b * run->p->heads + h) * run->io->q.shape[2] + n0);
 }
 
+/* Where the statistics of head h from row n0 on are, if the run has any. */
+static inline real *statistics_of(const lnt_run *run, int64_t b, int64_t h, int64_t n0)
+{
+    return (real *)run->statistics + (b * run->p->heads + h) * run->io->q.shape[2] + n0;
+}
+
 /* The gradient of y = num / den: dn [n, ld] = dy / den and dden [n] = -(dy.y) / den, for n queries of
  * head h from query t of a sequence on.  The first keeps 1 / den and dden, the second reads them. */
 void LNT_REAL_NAME(lnt_quotient_grad)(const lnt_run *run, const kernels *ker,
@@ -106,9 +112,13 @@ void LNT_REAL_NAME(lnt_quotient_reload)(const lnt_run *run, const kernels *ker,
 real LNT_REAL_NAME(lnt_output_factor)(const lnt_run *run, const lnt_sequence *seq, int64_t t);
 #define lnt_output_factor LNT_REAL_NAME(lnt_output_factor)
 
+/* What backward needs to know of a query again: the logarithm of its sum, or with max NULL 1 / den. */
+real LNT_REAL_NAME(lnt_statistic)(const lnt_run *run, const real *max, real den);
+#define lnt_statistic LNT_REAL_NAME(lnt_statistic)
+
 /* n queries of head h from query t of a sequence on are summed: num [n, ld], den [n], max [n]
- * (softmax, else NULL) go into the run's partial if it has one, else out = num / (den + eps).
- * Overwrites inverse [n]. */
+ * (softmax, else NULL) go into the run's partial if it has one, else out = num / (den + eps), and its
+ * statistics.  Overwrites inverse [n]. */
 void LNT_REAL_NAME(lnt_tile_finish)(lnt_run *run, const kernels *ker, const lnt_sequence *seq,
                                     int64_t h, int64_t t, size_t n, const real *num, size_t ld,
                                     const real *den, const real *max, real *inverse,

@@ -43,19 +43,21 @@ static lnt_attn_io make_io(const lnt_attention *a, const real *qkv, const int64_
 }
 
 lnt_status lnt_attention_forward(const lnt_attention *a, const real *qkv, const real *temperature,
-                                 const int64_t *lengths, real *out, size_t batch, size_t length)
+                                 const int64_t *lengths, real *out, real *statistics, size_t batch,
+                                 size_t length)
 {
     const lnt_attn_io io = make_io(a, qkv, lengths, out, batch, length);
     if (a->state) return lnt_state_step(a->state, &io.q, &io.k, &io.v, &io.out);
     tune(a, temperature);
-    return lnt_plan_forward(a->plan, &io);
+    return lnt_plan_forward_keeping(a->plan, &io, statistics);
 }
 
 lnt_status lnt_attention_backward(const lnt_attention *a, const real *qkv, const real *temperature,
-                                  const int64_t *lengths, const real *dout, real *dqkv,
-                                  real *dtemperature, size_t batch, size_t length)
+                                  const int64_t *lengths, const real *out, const real *statistics,
+                                  const real *dout, real *dqkv, real *dtemperature, size_t batch,
+                                  size_t length)
 {
-    const lnt_attn_io io = make_io(a, qkv, lengths, NULL, batch, length);
+    const lnt_attn_io io = make_io(a, qkv, lengths, out, batch, length);
     const parts d = split(a, dqkv, batch, length);
     const lnt_attn_grads grads = {
         .size = sizeof grads,
@@ -64,7 +66,7 @@ lnt_status lnt_attention_backward(const lnt_attention *a, const real *qkv, const
         .dtemperature = a->learned ? a->dtemperature : NULL
     };
     tune(a, temperature);
-    const lnt_status status = lnt_plan_backward(a->plan, &io, &grads);
+    const lnt_status status = lnt_plan_backward_kept(a->plan, &io, &grads, statistics);
     for (size_t h = 0; !status && a->learned && h < a->heads; h++)
         dtemperature[h] += (real)a->dtemperature[h];
     return status;

@@ -25,12 +25,14 @@ static inline size_t lnt_attention_width(const lnt_attention *a)
 #define lnt_attention_backward LNT_REAL_NAME(lnt_attention_backward)
 
 /* qkv [batch,length,width above], out [batch,length,heads dim]; lengths [batch], NULL: full;
- * temperature [heads] with `learned`. */
+ * temperature [heads] with `learned`; statistics [batch,heads,length] are kept for backward. */
 lnt_status lnt_attention_forward(const lnt_attention *a, const real *qkv, const real *temperature,
-                                 const int64_t *lengths, real *out, size_t batch, size_t length);
-/* dqkv overwritten, dtemperature added to. */
+                                 const int64_t *lengths, real *out, real *statistics, size_t batch,
+                                 size_t length);
+/* out and statistics as forward left them; dqkv overwritten, dtemperature added to. */
 lnt_status lnt_attention_backward(const lnt_attention *a, const real *qkv, const real *temperature,
-                                  const int64_t *lengths, const real *dout, real *dqkv,
-                                  real *dtemperature, size_t batch, size_t length);
+                                  const int64_t *lengths, const real *out, const real *statistics,
+                                  const real *dout, real *dqkv, real *dtemperature, size_t batch,
+                                  size_t length);
 
 #endif

@@ -37,6 +37,7 @@ void lnt_block_keep(lnt_arena *arena, const lnt_block_shape *s, size_t n, lnt_bl
     out->stat2 = take(arena, n, 2);
     out->qkv = take(arena, n, qkv_width(s));
     out->mixed = take(arena, n, s->heads * s->head_dim);
+    out->statistics = take(arena, n, s->heads);
     out->middle = take(arena, n, s->dim);
     out->second = take(arena, n, s->dim);
     out->up = take(arena, n, up_width(s));
@@ -103,7 +104,7 @@ static lnt_status attend(const lnt_block_shape *s, const lnt_attention *attentio
     turn(s, pass, kept->qkv, 1);
     const lnt_status status =
         lnt_attention_forward(attention, kept->qkv, w[LNT_BLOCK_TEMPERATURE], pass->lengths,
-                              kept->mixed, pass->batch, pass->length);
+                              kept->mixed, kept->statistics, pass->batch, pass->length);
     if (status) return status;
     lnt_dense_forward(pass->ctx, kept->mixed, w[LNT_BLOCK_OUT], w[LNT_BLOCK_OUT_BIAS], y, n,
                       s->heads * s->head_dim, s->dim);
@@ -202,8 +203,8 @@ static lnt_status attend_back(const lnt_block_shape *s, const lnt_attention *att
     lnt_dense_backward(pass->ctx, kept->mixed, w[LNT_BLOCK_OUT], dy, room->half, g[LNT_BLOCK_OUT],
                        g[LNT_BLOCK_OUT_BIAS], n, s->heads * s->head_dim, s->dim);
     const lnt_status status = lnt_attention_backward(
-        attention, kept->qkv, w[LNT_BLOCK_TEMPERATURE], pass->lengths, room->half, room->wide,
-        g[LNT_BLOCK_TEMPERATURE], pass->batch, pass->length);
+        attention, kept->qkv, w[LNT_BLOCK_TEMPERATURE], pass->lengths, kept->mixed, kept->statistics,
+        room->half, room->wide, g[LNT_BLOCK_TEMPERATURE], pass->batch, pass->length);
     if (status) return status;
     turn(s, pass, room->wide, -1);
     lnt_dense_backward(pass->ctx, in, w[LNT_BLOCK_QKV], room->wide, room->dim, g[LNT_BLOCK_QKV],

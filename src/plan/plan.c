@@ -129,7 +129,7 @@ static void keep_reports(lnt_plan *plan, const lnt_run *run)
     plan->rank = isfinite(run->rank) ? run->rank : 0;
 }
 
-lnt_status lnt_plan_forward(lnt_plan *plan, const lnt_attn_io *io)
+lnt_status lnt_plan_forward_keeping(lnt_plan *plan, const lnt_attn_io *io, void *statistics)
 {
     if (!plan) return LNT_ERR_ARGUMENT;
     int64_t sequences;
@@ -137,10 +137,16 @@ lnt_status lnt_plan_forward(lnt_plan *plan, const lnt_attn_io *io)
     if (status) return status;
     if (plan->device.plan) return lnt_device_forward(plan->engine.ctx, &plan->device, io);
     lnt_run run = lnt_engine_run(&plan->engine, io, sequences);
+    if (plan->algo->keeps) run.statistics = statistics;
     plan->algo->forward(&run);
     lnt_state_advance(io, sequences);
     keep_reports(plan, &run);
     return LNT_OK;
+}
+
+lnt_status lnt_plan_forward(lnt_plan *plan, const lnt_attn_io *io)
+{
+    return lnt_plan_forward_keeping(plan, io, NULL);
 }
 
 static lnt_status check_host(const lnt_plan *plan, const char *what)
@@ -242,19 +248,26 @@ static lnt_status check_grads(lnt_plan *plan, const lnt_attn_io *io, const lnt_a
     return status;
 }
 
-lnt_status lnt_plan_backward(lnt_plan *plan, const lnt_attn_io *io, const lnt_attn_grads *grads)
+lnt_status lnt_plan_backward_kept(lnt_plan *plan, const lnt_attn_io *io,
+                                  const lnt_attn_grads *grads, const void *statistics)
 {
     if (!plan) return LNT_ERR_ARGUMENT;
     int64_t sequences;
-    lnt_status status = check_io(plan, io, false, &sequences);
+    lnt_status status = check_io(plan, io, statistics != NULL, &sequences);
     if (!status) status = check_grads(plan, io, grads, sequences);
     if (status) return status;
     if (plan->device.plan) return lnt_device_backward(plan->engine.ctx, &plan->device, io, grads);
     lnt_run run = lnt_engine_run(&plan->engine, io, sequences);
     run.grads = grads;
+    if (plan->algo->keeps) run.statistics = (void *)(uintptr_t)statistics;
     plan->algo->backward(&run);
     plan->divergent = run.divergent;
     return LNT_OK;
+}
+
+lnt_status lnt_plan_backward(lnt_plan *plan, const lnt_attn_io *io, const lnt_attn_grads *grads)
+{
+    return lnt_plan_backward_kept(plan, io, grads, NULL);
 }
 
 int64_t lnt_plan_nonpositive(const lnt_plan *plan)
