@@ -50,14 +50,14 @@ static scratch take_scratch(lnt_arena *arena, const lnt_attn_desc *p)
     const size_t D = (size_t)lnt_score_width(p), m = (size_t)p->dim_value, back = p->backward != 0;
     scratch s = { .D = D, .m = m, .Dp = pad(D), .mp = pad(m) };
     s.qt = take(arena, D, TQ);
-    s.k_own = take(arena, TK, s.Dp);
-    s.v_own = take(arena, TK, s.mp);
     s.kt = take(arena, D, TK);
+    s.v_own = take(arena, TK, s.mp);
     s.x = take(arena, TK, TQ);
     s.o = take(arena, TQ, s.mp);
     s.max = take(arena, 3, TQ);
     s.power = take(arena, 1, TQ + TK);
     s.dx = take(arena, back * TK, TQ);
+    s.k = take(arena, back * TK, s.Dp);
     s.vt = take(arena, back * m, TK);
     s.dk = take(arena, back * TK, s.Dp);
     s.dv = take(arena, back * TK, s.mp);
@@ -173,11 +173,9 @@ void lnt_direct_keys(const lnt_direct *kind, lnt_run *run, const kernels *ker, s
                      const tile *t)
 {
     const int64_t row = t->seq.k0 + t->k0;
-    s->ldk = s->Dp;
+    kind->keys(run, &s->feature, t->seq.b, t->kvh, row, t->nk, s->kt, TK);
     s->ldv = s->mp;
-    s->k = kind->keys(run, &s->feature, t->seq.b, t->kvh, row, t->nk, s->k_own, &s->ldk);
     s->v = read_rows(ker, s->v_own, &s->ldv, &run->io->v, t->seq.b, t->kvh, row, t->nk);
-    ker->load_columns(s->kt, TK, s->k, LNT_REAL_DTYPE, (int64_t)s->ldk, 1, t->nk, s->D, 1);
 }
 
 static int64_t visible_keys(const tile *t) /* by any query of the tile */

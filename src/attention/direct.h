@@ -12,12 +12,11 @@ typedef struct lnt_direct {
     /* Before the first tile of a sequence and kv head; NULL: nothing to prepare. */
     void (*begin)(const lnt_run *run, lnt_feature_tile *feature, const lnt_sequence *seq,
                   int64_t kvh);
-    /* Mapped q as columns [D, ld], mapped k as rows [n, ld]; x = q.k.  keys returns own or, with its
-     * own leading dimension, the tensor itself (read_rows). */
+    /* Mapped q and k as columns [D, ld]; x = q.k. */
     void (*queries)(const lnt_run *run, lnt_feature_tile *feature, int64_t b, int64_t h, int64_t n0,
                     size_t n, real *columns, size_t ld);
-    const real *(*keys)(const lnt_run *run, lnt_feature_tile *feature, int64_t b, int64_t h,
-                        int64_t n0, size_t n, real *own, size_t *ld);
+    void (*keys)(const lnt_run *run, lnt_feature_tile *feature, int64_t b, int64_t h, int64_t n0,
+                 size_t n, real *columns, size_t ld);
     /* Without a maximum: x [keys, ld] becomes w.  NULL: the score is the weight. */
     void (*weights)(const lnt_run *run, const kernels *ker, real *x, size_t ld, size_t keys,
                     size_t padded);

@@ -76,6 +76,7 @@ static void load_keys(const lnt_direct *kind, lnt_run *run, const kernels *ker, 
                       const tile *t)
 {
     lnt_direct_keys(kind, run, ker, s, t);
+    transpose(ker, s->k, s->Dp, s->kt, TK, t->nk, s->D);
     ker->load_columns(s->vt, TK, s->v, LNT_REAL_DTYPE, (int64_t)s->ldv, 1, t->nk, s->m, 1);
 }
 
@@ -104,7 +105,7 @@ static void add_tile(const lnt_direct *kind, const lnt_run *run, const kernels *
         const size_t from = t->from, row = t->row, nq = t->nq - from;
         weigh(kind, run, ker, s, q, t);
         if (which & OF_QUERIES)
-            ker->gemm_tn(q->dq + from * s->Dp, s->Dp, s->dx + from, TQ, s->k + row * s->ldk, s->ldk,
+            ker->gemm_tn(q->dq + from * s->Dp, s->Dp, s->dx + from, TQ, s->k + row * s->Dp, s->Dp,
                          nq, wide, t->rows, 1);
         if (!(which & OF_KEYS)) continue;
         ker->gemm_nn(s->dk + row * s->Dp, s->Dp, s->dx + from, TQ, q->q + from * s->Dp, s->Dp,

@@ -20,15 +20,15 @@ typedef struct query_tile {
 typedef struct scratch {
     size_t D, m, Dp, mp; /* widths and padded widths */
     real *qt;            /* [D, TQ] */
-    real *k_own, *v_own; /* [TK, Dp], [TK, mp] */
-    const real *k, *v;   /* [TK, ldk], [TK, ldv]: those, or the tensors themselves */
-    size_t ldk, ldv;
     real *kt;            /* [D, TK] */
+    real *v_own;         /* [TK, mp] */
+    const real *v;       /* [TK, ldv]: that, or the tensor itself */
+    size_t ldv;
     real *x, *dx;        /* [TK, TQ] */
     real *o;             /* [TQ, mp] */
     real *max, *sum, *rescale; /* [TQ] */
     real *power;         /* [TQ + TK] decay by distance */
-    real *vt;            /* backward: [m, TK] */
+    real *k, *vt;        /* backward: [TK, Dp], [m, TK] */
     real *dk, *dv;       /* backward: [TK, Dp], [TK, mp] */
     real *columns;       /* backward: [D, TQ] */
     real *queries;       /* backward: query_tiles, one or all of a head group */
@@ -86,7 +86,7 @@ bool LNT_REAL_NAME(lnt_direct_keeps_queries)(const lnt_attn_desc *p);
 /* This thread's scratch, ready for a sequence and kv head. */
 scratch lnt_direct_open(const lnt_direct *kind, const lnt_run *run, const lnt_sequence *seq,
                         int64_t kvh);
-/* k, v and kt of the tile. */
+/* kt and v of the tile. */
 void lnt_direct_keys(const lnt_direct *kind, lnt_run *run, const kernels *ker, scratch *s,
                      const tile *t);
 /* The next strip of the tile; false past the last.  The tile before its first has rows 0. */

@@ -12,11 +12,10 @@ static void load_queries(const lnt_run *run, lnt_feature_tile *feature, int64_t 
     lnt_feature_columns(run, feature, &run->io->q, b, h, n0, n, columns, ld);
 }
 
-static const real *load_keys(const lnt_run *run, lnt_feature_tile *feature, int64_t b, int64_t h,
-                             int64_t n0, size_t n, real *own, size_t *ld)
+static void load_keys(const lnt_run *run, lnt_feature_tile *feature, int64_t b, int64_t h,
+                      int64_t n0, size_t n, real *columns, size_t ld)
 {
-    lnt_feature_rows_of(run, feature, &run->io->k, b, h, n0, n, own, *ld);
-    return own;
+    lnt_feature_columns(run, feature, &run->io->k, b, h, n0, n, columns, ld);
 }
 
 static void weigh(const lnt_run *run, const kernels *ker, real *x, real *dw, size_t ld, size_t keys,

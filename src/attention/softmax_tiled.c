@@ -12,11 +12,11 @@ static void load_queries(const lnt_run *run, lnt_feature_tile *feature, int64_t 
     load_columns(run_kernels(run), columns, ld, &run->io->q, b, h, n0, n, run->p->scale);
 }
 
-static const real *read_keys(const lnt_run *run, lnt_feature_tile *feature, int64_t b, int64_t h,
-                             int64_t n0, size_t n, real *own, size_t *ld)
+static void load_keys(const lnt_run *run, lnt_feature_tile *feature, int64_t b, int64_t h,
+                      int64_t n0, size_t n, real *columns, size_t ld)
 {
     (void)feature;
-    return read_rows(run_kernels(run), own, ld, &run->io->k, b, h, n0, n);
+    load_columns(run_kernels(run), columns, ld, &run->io->k, b, h, n0, n, 1);
 }
 
 static void weigh(const lnt_run *run, const kernels *ker, real *x, real *dw, size_t ld, size_t keys,
@@ -46,7 +46,7 @@ static void store_dk(const lnt_run *run, lnt_feature_tile *feature, int64_t b, i
 
 static const lnt_direct kind = { .has_max = true,
                                  .queries = load_queries,
-                                 .keys = read_keys,
+                                 .keys = load_keys,
                                  .weigh = weigh,
                                  .store_dq = store_dq,
                                  .store_dk = store_dk };

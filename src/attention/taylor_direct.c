@@ -15,11 +15,10 @@ static void load_queries(const lnt_run *run, lnt_feature_tile *feature, int64_t 
     lnt_taylor_columns(run, true, NULL, b, h, n0, n, columns, ld);
 }
 
-static const real *read_keys(const lnt_run *run, lnt_feature_tile *feature, int64_t b, int64_t h,
-                             int64_t n0, size_t n, real *own, size_t *ld)
+static void load_keys(const lnt_run *run, lnt_feature_tile *feature, int64_t b, int64_t h,
+                      int64_t n0, size_t n, real *columns, size_t ld)
 {
-    lnt_taylor_columns(run, false, feature->center, b, h, n0, n, feature->phi, feature->ld);
-    return lnt_taylor_key_rows(run, b, h, n0, n, feature->phi, feature->ld, own, ld);
+    lnt_taylor_columns(run, false, feature->center, b, h, n0, n, columns, ld);
 }
 
 void lnt_taylor_coefficients(const lnt_attn_desc *p, real a[LNT_MAX_TERMS])
@@ -76,7 +75,7 @@ static void begin(const lnt_run *run, lnt_feature_tile *feature, const lnt_seque
 
 static const lnt_direct kind = { .begin = begin,
                                  .queries = load_queries,
-                                 .keys = read_keys,
+                                 .keys = load_keys,
                                  .weights = weights,
                                  .weigh = weigh,
                                  .store_dq = store_dq,

@@ -9,21 +9,14 @@
 
 static const real GELU_SLOPE = (real)1.5957691216057308, GELU_CUBE = (real)0.044715;
 
-static real inner(lnt_act kind, real x)
-{
-    return kind == LNT_ACT_GELU ? GELU_SLOPE * (x + GELU_CUBE * x * x * x) : x;
-}
+static real slope_of(lnt_act kind) { return kind == LNT_ACT_GELU ? GELU_SLOPE : 1; }
+static real cube_of(lnt_act kind) { return kind == LNT_ACT_GELU ? GELU_CUBE : 0; }
 
-static real inner_slope(lnt_act kind, real x)
-{
-    return kind == LNT_ACT_GELU ? GELU_SLOPE * (1 + 3 * GELU_CUBE * x * x) : 1;
-}
-
-/* s[count] = 1 / (1 + e^-u(x)). */
-static void logistic(const kernels *ker, lnt_act kind, const real *x, real *s, size_t count)
+/* s[count] = 1 / (1 + e^-x). */
+static void logistic(const kernels *ker, const real *x, real *s, size_t count)
 {
     real e[LNT_NN_BLOCK] = { 0 }; /* the kernel takes whole vectors */
-    for (size_t i = 0; i < count; i++) e[i] = -inner(kind, x[i]);
+    for (size_t i = 0; i < count; i++) e[i] = -x[i];
     ker->map_exp(e, e, lnt_round_up(count, LNT_PAD));
     for (size_t i = 0; i < count; i++) s[i] = 1 / (1 + e[i]);
 }
@@ -31,17 +24,15 @@ static void logistic(const kernels *ker, lnt_act kind, const real *x, real *s, s
 static void forward_block(const kernels *ker, lnt_act kind, const real *x, real *y,
                           size_t count)
 {
-    real s[LNT_NN_BLOCK];
     if (kind == LNT_ACT_RELU) {
         for (size_t i = 0; i < count; i++) y[i] = x[i] > 0 ? x[i] : 0;
         return;
     }
     if (kind == LNT_ACT_SIGMOID) {
-        logistic(ker, kind, x, y, count);
+        logistic(ker, x, y, count);
         return;
     }
-    logistic(ker, kind, x, s, count);
-    for (size_t i = 0; i < count; i++) y[i] = x[i] * s[i];
+    ker->logistic_unit(y, x, slope_of(kind), cube_of(kind), count);
 }
 
 static void backward_block(const kernels *ker, lnt_act kind, const real *x, const real *dy,
@@ -53,13 +44,11 @@ static void backward_block(const kernels *ker, lnt_act kind, const real *x, cons
         return;
     }
     if (kind == LNT_ACT_SIGMOID) {
-        logistic(ker, kind, x, s, count);
+        logistic(ker, x, s, count);
         for (size_t i = 0; i < count; i++) dx[i] = dy[i] * s[i] * (1 - s[i]);
         return;
     }
-    logistic(ker, kind, x, s, count);
-    for (size_t i = 0; i < count; i++)
-        dx[i] = dy[i] * s[i] * (1 + x[i] * (1 - s[i]) * inner_slope(kind, x[i]));
+    ker->logistic_unit_back(dx, x, dy, slope_of(kind), cube_of(kind), count);
 }
 
 static void swiglu_forward(const kernels *ker, const real *gate, const real *up, real *y,

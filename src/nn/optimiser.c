@@ -70,6 +70,21 @@ static double trust(const lnt_ctx *ctx, const factors *f, const real *w, const r
     return weights > 0 && sum > 0 ? sqrt(weights / sum) : 1;
 }
 
+/* The ordinary step, in blocks that do not depend on the number of threads. */
+static void step_blocks(const lnt_ctx *ctx, const factors *f, real rate, real *w, const real *g,
+                        real *m, real *v, size_t count)
+{
+    enum { BLOCK = 4096 };
+    const kernels *ker = nn_kernels(ctx);
+    const real all[8] = { rate, f->decay, f->beta1, f->beta2, f->factor, f->mean, f->root, f->eps };
+    const int threads = lnt_threads_for(ctx, 20 * (double)count);
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (int64_t b = 0; b < nn_pieces(count, BLOCK); b++) {
+        const size_t at = (size_t)b * BLOCK;
+        ker->adam(w + at, g + at, m + at, v + at, all, nn_least(count - at, BLOCK));
+    }
+}
+
 void lnt_optimiser_update(const lnt_ctx *ctx, const lnt_update *u, real *w, const real *g, real *m,
                           real *v, size_t count)
 {
@@ -77,6 +92,10 @@ void lnt_optimiser_update(const lnt_ctx *ctx, const lnt_update *u, real *w, cons
     const bool lamb = u->kind == LNT_LAMB;
     const real rate = (real)u->rate;
     const int threads = lnt_threads_for(ctx, 20 * (double)count);
+    if (f.adapt && !lamb) {
+        step_blocks(ctx, &f, rate, w, g, m, v, count);
+        return;
+    }
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t i = 0; i < (int64_t)count; i++) {
         const real d = direction(&f, w[i], g[i], m + i, v + i);

@@ -122,9 +122,21 @@ INLINE void clear_margin(real *dst, size_t ld, size_t rows, size_t width)
         for (size_t j = width; j < ld; j++) dst[i * ld + j] = 0;
 }
 
+/* dst[rows, ld] = scale src where src is packed reals, whole vectors wide. */
+INLINE void copy_vectors(real *dst, size_t ld, const real *src, int64_t stride, size_t rows,
+                         size_t width, real scale)
+{
+    for (size_t i = 0; i < rows; i++, dst += ld, src += stride)
+        for (size_t j = 0; j < width; j += LANES) vstore(dst + j, vload(src + j) * scale);
+}
+
 void KERNEL(load_rows)(real *dst, size_t ld, const void *src, int dtype, int64_t row_stride,
                        int64_t col_stride, size_t rows, size_t width, real scale)
 {
+    if (dtype == REAL_DTYPE && col_stride == 1 && width == ld && width % LANES == 0) {
+        copy_vectors(dst, ld, src, row_stride, rows, width, scale);
+        return;
+    }
     load_any(dtype, dst, ld, 1, src, row_stride, col_stride, rows, width, scale);
     clear_margin(dst, ld, rows, width);
 }
@@ -187,5 +199,11 @@ void KERNEL(store_rows)(void *dst, int dtype, int64_t row_stride, int64_t col_st
 void KERNEL(store_columns)(void *dst, int dtype, int64_t row_stride, int64_t col_stride,
                            const real *src, size_t ld, size_t rows, size_t width)
 {
-    store_any(dst, dtype, row_stride, col_stride, src, 1, ld, rows, width, NULL);
+    size_t done = 0;
+    if (dtype == REAL_DTYPE && col_stride == 1 && row_stride > 0)
+        done = turn_blocks(dst, (size_t)row_stride, src, (int64_t)ld, width, rows, 1);
+    char *rest = (char *)dst + done * lnt_dtype_size((lnt_dtype)dtype);
+    if (done < width)
+        store_any(rest, dtype, row_stride, col_stride, src + done * ld, 1, ld, rows, width - done,
+                  NULL);
 }

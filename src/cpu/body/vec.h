@@ -10,6 +10,8 @@
 #include <immintrin.h>
 #endif
 
+#include <math.h>
+
 #include "cpu/kernels.h"
 
 #define KERNEL(name) LNT_PASTE4(lnt_, LNT_ISA, _, LNT_REAL_NAME(name))
@@ -115,6 +117,22 @@ INLINE vec vmax(vec a, vec b) { return (vec)_mm512_max_pd((__m512d)a, (__m512d)b
 INLINE vec vmax(vec a, vec b) { return (vec)_mm512_max_ps((__m512)a, (__m512)b); }
 #else
 INLINE vec vmax(vec a, vec b) { return a > b ? a : b; }
+#endif
+
+#if LNT_VEC_BYTES == 16 && defined(LNT_DOUBLE)
+INLINE vec vsqrt(vec a) { return (vec)vsqrtq_f64((float64x2_t)a); }
+#elif LNT_VEC_BYTES == 16
+INLINE vec vsqrt(vec a) { return (vec)vsqrtq_f32((float32x4_t)a); }
+#elif LNT_VEC_BYTES == 32 && defined(LNT_DOUBLE)
+INLINE vec vsqrt(vec a) { return (vec)_mm256_sqrt_pd((__m256d)a); }
+#elif LNT_VEC_BYTES == 32
+INLINE vec vsqrt(vec a) { return (vec)_mm256_sqrt_ps((__m256)a); }
+#elif LNT_VEC_BYTES == 64 && defined(LNT_DOUBLE)
+INLINE vec vsqrt(vec a) { return (vec)_mm512_sqrt_pd((__m512d)a); }
+#elif LNT_VEC_BYTES == 64
+INLINE vec vsqrt(vec a) { return (vec)_mm512_sqrt_ps((__m512)a); }
+#else
+INLINE vec vsqrt(vec a) { return (vec)sqrt((double)a); }
 #endif
 
 /* The exponential: x = n ln 2 + rest with ln 2 in two parts, so that n times the first is exact

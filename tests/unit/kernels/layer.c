@@ -1,0 +1,107 @@
+/* layer.c - checks of logistic_unit, logistic_unit_back, adam. */
+#include "checks.h"
+
+enum { COUNTS = 70 }; /* every count up to where four vectors of any ISA have gone round */
+
+/* Numbers of every size: small, ordinary, and so far out that e^u over- or underflows. */
+static grid spread_new(trial *t, size_t n)
+{
+    static const double sizes[] = { 1e-3, 1, 5, 40, 1000 };
+    grid x = grid_inout(t, 1, n, n + 1);
+    for (size_t j = 0; j < n; j++) x.at[j] *= (real)sizes[dice_range(&t->dice, 0, 4)];
+    grid_keep(&x);
+    return x;
+}
+
+static double logistic(double u) { return u >= 0 ? 1 / (1 + exp(-u)) : exp(u) / (1 + exp(u)); }
+
+#ifdef LNT_DOUBLE
+static const double LEAST = DBL_MIN;
+#else
+static const double LEAST = (double)FLT_MIN;
+#endif
+
+/* For `factor` times s: u is off by a few epsilon of its size, which s feels by 1 - s; and it may be 0
+ * where it is not a normal number. */
+static double bound_of(double u, double s, double factor)
+{
+    const double off = REAL_EPSILON * (8 + 4 * fabs(u) * (1 - s));
+    return (off * s + LEAST) * fabs(factor);
+}
+
+void CHECK(logistic_unit)(trial *t)
+{
+    for (size_t n = 0; n < COUNTS; n++) {
+        const real slope = n % 2 ? (real)1.5957691 : 1, cube = n % 2 ? (real)0.044715 : 0;
+        grid x = spread_new(t, n), y = grid_output(t, 1, n, n + 1);
+        trial_sizes(t, "n %zu slope %g cube %g", n, (double)slope, (double)cube);
+        t->ker->logistic_unit(y.at, x.at, slope, cube, n);
+        for (size_t j = 0; j < n; j++) {
+            const double at = was(&x, 0, j);
+            const double u = (double)slope * (at + (double)cube * at * at * at), s = logistic(u);
+            expect_near(t, "y", 0, j, now(&y, 0, j), at * s, bound_of(u, s, at) + LEAST);
+        }
+        expect_untouched(t, "x", &x, 0, 0);
+        expect_untouched(t, "y", &y, 1, n);
+        grid_free(&x), grid_free(&y);
+    }
+}
+
+void CHECK(logistic_unit_back)(trial *t)
+{
+    for (size_t n = 0; n < COUNTS; n++) {
+        const real slope = n % 2 ? (real)1.5957691 : 1, cube = n % 2 ? (real)0.044715 : 0;
+        grid x = spread_new(t, n), dy = grid_inout(t, 1, n, n + 1);
+        const bool in_place = n % 3 == 0;
+        grid own = grid_output(t, 1, n, n + 1), *dx = in_place ? &dy : &own;
+        trial_sizes(t, "n %zu slope %g cube %g", n, (double)slope, (double)cube);
+        t->ker->logistic_unit_back(dx->at, x.at, dy.at, slope, cube, n);
+        for (size_t j = 0; j < n; j++) {
+            const double at = was(&x, 0, j), grad = was(&dy, 0, j);
+            const double u = (double)slope * (at + (double)cube * at * at * at), s = logistic(u);
+            const double along = at * (double)slope * (1 + 3 * (double)cube * at * at);
+            const double want = grad * s * (1 + (1 - s) * along);
+            /* Its two parts may cancel; 1 - s is off by an epsilon of 1. */
+            const double size = fabs(grad) * (1 + (1 - s) * fabs(along));
+            expect_near(t, "dx", 0, j, now(dx, 0, j), want,
+                        bound_of(u, s, size) + 4 * REAL_EPSILON * fabs(grad * s * along) + LEAST);
+        }
+        expect_untouched(t, "x", &x, 0, 0);
+        expect_untouched(t, "dx", dx, 1, n);
+        grid_free(&x), grid_free(&dy), grid_free(&own);
+    }
+}
+
+void CHECK(adam)(trial *t)
+{
+    for (size_t n = 0; n < COUNTS; n++) {
+        const real f[8] = { (real)1e-2, (real)0.1, (real)0.9, (real)0.95, (real)0.5,
+                            (real)1.7,  (real)1.3, (real)1e-6 };
+        grid w = grid_inout(t, 1, n, n + 1), g = grid_input(t, 1, n, n + 1);
+        grid m = grid_inout(t, 1, n, n + 1), v = grid_inout(t, 1, n, n + 1);
+        for (size_t j = 0; j < n; j++) v.at[j] *= v.at[j];
+        grid_keep(&v);
+        trial_sizes(t, "n %zu", n);
+        t->ker->adam(w.at, g.at, m.at, v.at, f, n);
+        for (size_t j = 0; j < n; j++) {
+            const double h = (double)f[4] * was(&g, 0, j), eps = 4 * REAL_EPSILON;
+            const double part = (double)f[2] * was(&m, 0, j), first = part + (1 - (double)f[2]) * h;
+            const double second = (double)f[3] * was(&v, 0, j) + (1 - (double)f[3]) * h * h;
+            const double over = sqrt(second) * (double)f[6] + (double)f[7];
+            const double step =
+                (double)f[5] * first / over + (double)f[1] * was(&w, 0, j);
+            const double first_off = eps * (fabs(part) + fabs(h));
+            const double step_off = (double)f[5] * first_off / over +
+                                    2 * eps * (fabs(step) + fabs((double)f[1] * was(&w, 0, j)));
+            expect_near(t, "m", 0, j, now(&m, 0, j), first, first_off);
+            expect_near(t, "v", 0, j, now(&v, 0, j), second, 2 * eps * second);
+            expect_near(t, "w", 0, j, now(&w, 0, j), was(&w, 0, j) - (double)f[0] * step,
+                        eps * fabs(was(&w, 0, j)) + (double)f[0] * step_off);
+        }
+        expect_untouched(t, "g", &g, 0, 0);
+        expect_untouched(t, "w", &w, 1, n);
+        expect_untouched(t, "m", &m, 1, n);
+        expect_untouched(t, "v", &v, 1, n);
+        grid_free(&w), grid_free(&g), grid_free(&m), grid_free(&v);
+    }
+}
