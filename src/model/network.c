@@ -211,12 +211,9 @@ static void head(lnt_network *net, const real *w, const lnt_batch *in)
 {
     const size_t dim = (size_t)net->config->dim, outputs = (size_t)net->config->outputs;
     const size_t rows = lnt_network_rows(net, in);
-    const real *bias = at(net, w, LNT_PARAM_HEAD_BIAS);
     if (head_input(net) == net->pooled) pool(net, in);
-    for (size_t i = 0; i < rows; i++)
-        memcpy(net->logits + i * outputs, bias, outputs * sizeof *bias);
-    lnt_product(net->ctx, net->logits, outputs, (lnt_matrix){ head_input(net), dim, 1 },
-                head_matrix(net, w), rows, outputs, dim, true);
+    lnt_product_biased(net->ctx, net->logits, outputs, (lnt_matrix){ head_input(net), dim, 1 },
+                       head_matrix(net, w), at(net, w, LNT_PARAM_HEAD_BIAS), rows, outputs, dim);
 }
 
 static void last_norm(lnt_network *net, const real *w, const lnt_batch *in)

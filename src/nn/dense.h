@@ -1,4 +1,4 @@
-/* nn/dense.h - the dense layer, and sums over tokens. */
+/* nn/dense.h - the dense layer. */
 #ifndef LNT_NN_DENSE_H
 #define LNT_NN_DENSE_H
 
@@ -6,7 +6,6 @@
 
 #define lnt_dense_forward LNT_REAL_NAME(lnt_dense_forward)
 #define lnt_dense_backward LNT_REAL_NAME(lnt_dense_backward)
-#define lnt_columns_sum LNT_REAL_NAME(lnt_columns_sum)
 
 /* x [n,in], w [in,out], b [out] or NULL, y [n,out]. */
 void lnt_dense_forward(const lnt_ctx *ctx, const real *x, const real *w, const real *b, real *y,
@@ -14,7 +13,5 @@ void lnt_dense_forward(const lnt_ctx *ctx, const real *x, const real *w, const r
 /* dx [n,in] overwritten, NULL: not wanted; dw, db added to; db NULL: no b. */
 void lnt_dense_backward(const lnt_ctx *ctx, const real *x, const real *w, const real *dy, real *dx,
                         real *dw, real *db, size_t n, size_t in, size_t out);
-/* sum [width] += the rows of x [n,width]. */
-void lnt_columns_sum(const lnt_ctx *ctx, real *sum, const real *x, size_t n, size_t width);
 
 #endif

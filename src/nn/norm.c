@@ -12,13 +12,22 @@
 
 static const double EPS = 1e-5;
 
+enum { PARTS = 8 }; /* of a sum over a row: what a compiler makes vectors of */
+
+static real total_of(const real part[PARTS])
+{
+    real sum = 0;
+    for (size_t j = 0; j < PARTS; j++) sum += part[j];
+    return sum;
+}
+
 static real mean_of(const real *x, size_t width)
 {
-    real part[8] = { 0 }, sum = 0;
+    real part[PARTS] = { 0 };
     size_t i = 0;
-    for (; i + 8 <= width; i += 8)
-        for (size_t j = 0; j < 8; j++) part[j] += x[i + j];
-    for (size_t j = 0; j < 8; j++) sum += part[j];
+    for (; i + PARTS <= width; i += PARTS)
+        for (size_t j = 0; j < PARTS; j++) part[j] += x[i + j];
+    real sum = total_of(part);
     for (; i < width; i++) sum += x[i];
     return sum / (real)width;
 }
@@ -54,19 +63,26 @@ static void backward_row(lnt_norm kind, const real *x, const real *gain, const r
                          const real *dy, real *dx, bool add, size_t width)
 {
     const real mean = stat[0], r = stat[1];
-    real sum[4] = { 0 }, along[4] = { 0 };
-    for (size_t i = 0; i < width; i++) {
+    real sum[PARTS] = { 0 }, along[PARTS] = { 0 };
+    size_t i = 0;
+    for (; i + PARTS <= width; i += PARTS)
+        for (size_t j = 0; j < PARTS; j++) {
+            const real g = dy[i + j] * gain[i + j];
+            sum[j] += g;
+            along[j] += g * (x[i + j] - mean);
+        }
+    for (; i < width; i++) {
         const real g = dy[i] * gain[i];
-        sum[i % 4] += g;
-        along[i % 4] += g * (x[i] - mean);
+        sum[i % PARTS] += g;
+        along[i % PARTS] += g * (x[i] - mean);
     }
     const real over = 1 / (real)width;
-    const real shift = kind == LNT_NORM_LAYER ? (sum[0] + sum[1] + (sum[2] + sum[3])) * over : 0;
-    const real slope = (along[0] + along[1] + (along[2] + along[3])) * r * r * over;
-    for (size_t i = 0; i < width; i++) {
-        const real d = r * (dy[i] * gain[i] - shift - slope * (x[i] - mean));
-        dx[i] = add ? dx[i] + d : d;
-    }
+    const real shift = kind == LNT_NORM_LAYER ? total_of(sum) * over : 0;
+    const real slope = total_of(along) * r * r * over;
+    if (add)
+        for (i = 0; i < width; i++) dx[i] += r * (dy[i] * gain[i] - shift - slope * (x[i] - mean));
+    else
+        for (i = 0; i < width; i++) dx[i] = r * (dy[i] * gain[i] - shift - slope * (x[i] - mean));
 }
 
 /* The gradients of gain and bias, for `count` columns from c0 on. */

@@ -7,6 +7,7 @@
  * are bound by reading b, which is then not packed: each thread reads its part from end to end. */
 #include "nn/product.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <math.h>
 #include <string.h>
@@ -34,6 +35,8 @@ typedef struct job {
     lnt_matrix a, b;
     size_t m, n, k;
     bool accumulate;
+    const real *bias;     /* [n]: what c begins as, in every row; NULL: not */
+    real *sums;           /* [n]: the rows of b are added to it; NULL: not */
     size_t rows, columns; /* of a block */
 } job;
 
@@ -110,6 +113,22 @@ static void multiply_panel(const job *t, real *c, const real *panel, const real 
     }
 }
 
+/* Adds the rows of b, packed in stripes, to their sums. */
+static void add_sums(const job *t, const real *stripes, size_t j0, size_t columns, size_t depth)
+{
+    real ones[DEPTH];
+    for (size_t p = 0; p < depth; p++) ones[p] = 1;
+    for (size_t j = 0; j < columns; j += STRIPE)
+        t->ker->add_rows(t->sums + j0 + j, ones, stripes + j * depth, STRIPE, depth,
+                         nn_least(columns - j, STRIPE));
+}
+
+static void put_bias(const job *t, size_t i0, size_t rows, size_t j0, size_t columns)
+{
+    for (size_t i = i0; i < i0 + rows; i++)
+        memcpy(t->c + i * t->ldc + j0, t->bias + j0, columns * sizeof *t->c);
+}
+
 static void block(const job *t, size_t i0, size_t j0)
 {
     _Alignas(LNT_ALIGN) real stripes[DEPTH * COLUMNS], panel[DEPTH * PANEL];
@@ -120,9 +139,11 @@ static void block(const job *t, size_t i0, size_t j0)
     do {
         const size_t depth = nn_least(t->k - k0, share);
         pack_stripes(t, stripes, k0, depth, j0, columns);
+        if (t->sums && i0 == 0) add_sums(t, stripes, j0, columns, depth);
         for (size_t i = i0; i < i0 + rows; i += PANEL) {
             const size_t count = nn_least(i0 + rows - i, PANEL);
             pack_panel(t, panel, i, count, k0, depth);
+            if (t->bias && k0 == 0) put_bias(t, i, count, j0, columns);
             multiply_panel(t, t->c + i * t->ldc + j0, panel, stripes, count, columns, depth,
                            k0 > 0 || t->accumulate);
         }
@@ -263,25 +284,67 @@ static bool fits_blas(const job *t)
 }
 #endif
 
-void lnt_product(const lnt_ctx *ctx, real *c, size_t ldc, lnt_matrix a, lnt_matrix b, size_t m,
-                 size_t n, size_t k, bool accumulate)
+/* By another way than blocks: what they do beside comes before. */
+static void prepare(const lnt_ctx *ctx, const job *t)
 {
-    if (m == 0 || n == 0) return;
-    job t = { nn_kernels(ctx), c, ldc, a, b, m, n, k, accumulate, 0, 0 };
+    if (t->bias) put_bias(t, 0, t->m, 0, t->n);
+    if (t->sums) lnt_columns_sum(ctx, t->sums, t->b.at, t->k, t->n);
+}
+
+static void multiply(const lnt_ctx *ctx, job t)
+{
+    if (t.m == 0 || t.n == 0) return;
+    if (t.bias) t.accumulate = true;
 #ifdef LNT_CBLAS
     if (fits_blas(&t)) {
+        prepare(ctx, &t);
         multiply_by_blas(&t);
         return;
     }
 #endif
-    const int threads = lnt_threads_for(ctx, 2 * (double)m * (double)n * (double)k);
-    if (m <= FEW && a.col == 1) {
+    const int threads = lnt_threads_for(ctx, 2 * (double)t.m * (double)t.n * (double)t.k);
+    if (t.m <= FEW && t.a.col == 1) {
+        prepare(ctx, &t);
         multiply_few(&t, threads);
         return;
     }
     choose_blocks(&t, threads);
-    const int64_t down = nn_pieces(m, t.rows), across = nn_pieces(n, t.columns);
+    const int64_t down = nn_pieces(t.m, t.rows), across = nn_pieces(t.n, t.columns);
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
     for (int64_t unit = 0; unit < down * across; unit++)
         block(&t, (size_t)(unit / across) * t.rows, (size_t)(unit % across) * t.columns);
+}
+
+void lnt_product(const lnt_ctx *ctx, real *c, size_t ldc, lnt_matrix a, lnt_matrix b, size_t m,
+                 size_t n, size_t k, bool accumulate)
+{
+    multiply(ctx, (job){ .ker = nn_kernels(ctx), .c = c, .ldc = ldc, .a = a, .b = b, .m = m, .n = n,
+                         .k = k, .accumulate = accumulate });
+}
+
+void lnt_product_biased(const lnt_ctx *ctx, real *c, size_t ldc, lnt_matrix a, lnt_matrix b,
+                        const real *bias, size_t m, size_t n, size_t k)
+{
+    multiply(ctx, (job){ .ker = nn_kernels(ctx), .c = c, .ldc = ldc, .a = a, .b = b, .m = m, .n = n,
+                         .k = k, .bias = bias });
+}
+
+void lnt_product_summed(const lnt_ctx *ctx, real *c, size_t ldc, lnt_matrix a, lnt_matrix b,
+                        real *sums, size_t m, size_t n, size_t k)
+{
+    assert(!sums || (b.col == 1 && b.row == n));
+    multiply(ctx, (job){ .ker = nn_kernels(ctx), .c = c, .ldc = ldc, .a = a, .b = b, .m = m, .n = n,
+                         .k = k, .accumulate = true, .sums = sums });
+}
+
+void lnt_columns_sum(const lnt_ctx *ctx, real *sum, const real *x, size_t n, size_t width)
+{
+    const int64_t pieces = nn_pieces(width, LNT_NN_COLUMNS);
+    const int threads = lnt_threads_for(ctx, (double)n * (double)width);
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (int64_t piece = 0; piece < pieces; piece++) {
+        const size_t c0 = (size_t)piece * LNT_NN_COLUMNS, count = nn_least(width - c0, LNT_NN_COLUMNS);
+        for (size_t i = 0; i < n; i++)
+            for (size_t c = c0; c < c0 + count; c++) sum[c] += x[i * width + c];
+    }
 }

@@ -79,10 +79,60 @@ static void products_are_right_and_the_same_for_any_number_of_threads(void **sta
     }
 }
 
+/* c = a b + bias and c += a b, sums += the rows of b: what the plain product gives, and the sums. */
+static void check_beside(const shape *s, dice *d)
+{
+    float *a = random_floats(d, s->m * s->k), *b = random_floats(d, s->k * s->n);
+    float *bias = random_floats(d, s->n), *want = random_floats(d, s->m * s->n);
+    float *c = random_floats(d, s->m * s->n), *sums = random_floats(d, s->n);
+    float *first = random_floats(d, s->n);
+    const lnt_matrix x = matrix(a, s->m, s->k, s->a_turned), y = matrix(b, s->k, s->n, false);
+    for (int threads = 1; threads <= 27; threads += 13) {
+        lnt_ctx *ctx = context_new(threads, NULL);
+        for (size_t i = 0; i < s->m; i++) memcpy(want + i * s->n, bias, s->n * sizeof *want);
+        lnt_product(ctx, want, s->n, x, y, s->m, s->n, s->k, true);
+        lnt_product_biased(ctx, c, s->n, x, y, bias, s->m, s->n, s->k);
+        if (memcmp(want, c, s->m * s->n * sizeof *c))
+            fail_msg("%zu x %zu x %zu: biased, %d threads", s->m, s->n, s->k, threads);
+        memcpy(sums, bias, s->n * sizeof *sums);
+        lnt_product(ctx, want, s->n, x, y, s->m, s->n, s->k, true);
+        lnt_product_summed(ctx, c, s->n, x, y, sums, s->m, s->n, s->k);
+        if (memcmp(want, c, s->m * s->n * sizeof *c))
+            fail_msg("%zu x %zu x %zu: summed, %d threads", s->m, s->n, s->k, threads);
+        if (threads == 1) memcpy(first, sums, s->n * sizeof *sums);
+        if (memcmp(first, sums, s->n * sizeof *sums))
+            fail_msg("%zu x %zu x %zu: %d threads give other sums", s->m, s->n, s->k, threads);
+        lnt_ctx_destroy(ctx);
+    }
+    for (size_t j = 0; j < s->n; j++) {
+        double sum = (double)bias[j], size = fabs(sum);
+        for (size_t k = 0; k < s->k; k++) {
+            sum += (double)b[k * s->n + j];
+            size += fabs((double)b[k * s->n + j]);
+        }
+        if (!(fabs((double)first[j] - sum) <= 2e-6 * size + 1e-30))
+            fail_msg("%zu x %zu x %zu: sum %zu is wrong", s->m, s->n, s->k, j);
+    }
+    float *const all[] = { a, b, bias, want, c, sums, first };
+    for (int i = 0; i < COUNT_OF(all); i++) free(all[i]);
+}
+
+static void bias_and_sums_come_with_the_product(void **state)
+{
+    (void)state;
+    dice d = { 4 };
+    static const shape fixed[] = { { 1, 1, 1, 0, 0, 0 },     { 3, 300, 500, 0, 0, 0 },
+                                   { 3, 300, 500, 1, 0, 0 }, { 97, 385, 193, 1, 0, 0 },
+                                   { 300, 600, 700, 1, 0, 0 }, { 200, 100, 400, 0, 0, 0 },
+                                   { 64, 64, 0, 0, 0, 0 } };
+    for (int i = 0; i < COUNT_OF(fixed); i++) check_beside(&fixed[i], &d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_are_right_and_the_same_for_any_number_of_threads),
+        cmocka_unit_test(bias_and_sums_come_with_the_product),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
