@@ -90,26 +90,33 @@ static void pack_panel(const job *t, real *own, size_t i0, size_t rows, size_t k
 
 /* c [rows, columns] (+)= panel stripe, by way of a copy: the kernels write whole vectors only. */
 static void multiply_edge(const job *t, real *c, const real *panel, const real *stripe,
-                          size_t rows, size_t columns, size_t depth, bool accumulate)
+                          size_t rows, size_t columns, size_t depth, bool accumulate,
+                          const real *bias)
 {
     _Alignas(LNT_ALIGN) real own[PANEL * STRIPE];
     t->ker->gemm_tn(own, STRIPE, panel, PANEL, stripe, STRIPE, rows, STRIPE, depth, 0);
     for (size_t i = 0; i < rows; i++)
         for (size_t j = 0; j < columns; j++)
-            c[i * t->ldc + j] = own[i * STRIPE + j] + (accumulate ? c[i * t->ldc + j] : 0);
+            c[i * t->ldc + j] =
+                own[i * STRIPE + j] + (bias ? bias[j] : accumulate ? c[i * t->ldc + j] : 0);
 }
 
-/* c [rows, columns] (+)= panel stripes. */
+/* c [rows, columns] (+)= panel stripes, or c = bias + panel stripes. */
 static void multiply_panel(const job *t, real *c, const real *panel, const real *stripes,
-                           size_t rows, size_t columns, size_t depth, bool accumulate)
+                           size_t rows, size_t columns, size_t depth, bool accumulate,
+                           const real *bias)
 {
     for (size_t j = 0; j < columns; j += STRIPE) {
         const size_t width = nn_least(columns - j, STRIPE);
-        if (width % t->ker->lanes == 0)
+        if (width % t->ker->lanes == 0 && bias)
+            t->ker->gemm_tn_from(c + j, t->ldc, panel, PANEL, stripes + j * depth, STRIPE, rows,
+                                 width, depth, bias + j);
+        else if (width % t->ker->lanes == 0)
             t->ker->gemm_tn(c + j, t->ldc, panel, PANEL, stripes + j * depth, STRIPE, rows, width,
                             depth, accumulate);
         else
-            multiply_edge(t, c + j, panel, stripes + j * depth, rows, width, depth, accumulate);
+            multiply_edge(t, c + j, panel, stripes + j * depth, rows, width, depth, accumulate,
+                          bias ? bias + j : NULL);
     }
 }
 
@@ -121,12 +128,6 @@ static void add_sums(const job *t, const real *stripes, size_t j0, size_t column
     for (size_t j = 0; j < columns; j += STRIPE)
         t->ker->add_rows(t->sums + j0 + j, ones, stripes + j * depth, STRIPE, depth,
                          nn_least(columns - j, STRIPE));
-}
-
-static void put_bias(const job *t, size_t i0, size_t rows, size_t j0, size_t columns)
-{
-    for (size_t i = i0; i < i0 + rows; i++)
-        memcpy(t->c + i * t->ldc + j0, t->bias + j0, columns * sizeof *t->c);
 }
 
 static void block(const job *t, size_t i0, size_t j0)
@@ -143,9 +144,8 @@ static void block(const job *t, size_t i0, size_t j0)
         for (size_t i = i0; i < i0 + rows; i += PANEL) {
             const size_t count = nn_least(i0 + rows - i, PANEL);
             pack_panel(t, panel, i, count, k0, depth);
-            if (t->bias && k0 == 0) put_bias(t, i, count, j0, columns);
             multiply_panel(t, t->c + i * t->ldc + j0, panel, stripes, count, columns, depth,
-                           k0 > 0 || t->accumulate);
+                           k0 > 0 || t->accumulate, t->bias && k0 == 0 ? t->bias + j0 : NULL);
         }
         k0 += depth;
     } while (k0 < t->k);
@@ -285,16 +285,17 @@ static bool fits_blas(const job *t)
 #endif
 
 /* By another way than blocks: what they do beside comes before. */
-static void prepare(const lnt_ctx *ctx, const job *t)
+static void prepare(const lnt_ctx *ctx, job *t)
 {
-    if (t->bias) put_bias(t, 0, t->m, 0, t->n);
+    for (size_t i = 0; t->bias && i < t->m; i++)
+        memcpy(t->c + i * t->ldc, t->bias, t->n * sizeof *t->c);
+    if (t->bias) t->accumulate = true;
     if (t->sums) lnt_columns_sum(ctx, t->sums, t->b.at, t->k, t->n);
 }
 
 static void multiply(const lnt_ctx *ctx, job t)
 {
     if (t.m == 0 || t.n == 0) return;
-    if (t.bias) t.accumulate = true;
 #ifdef LNT_CBLAS
     if (fits_blas(&t)) {
         prepare(ctx, &t);

@@ -66,8 +66,19 @@ INLINE void step_side_by_side(int rows, int cols, sums *s, const real *a, const 
 }
 #endif
 
-INLINE void tile(int rows, int cols, real *c, size_t ldc, const real *a, size_t row_step,
-                 size_t k_step, const real *b, size_t ldb, size_t k, int accumulate)
+/* What is added to the sums: rows `step` apart, that of c itself or one for all; NULL: nothing. */
+typedef struct base {
+    const real *at;
+    size_t step;
+} base;
+
+INLINE base base_at(base s, size_t i, size_t j)
+{
+    return (base){ s.at ? s.at + i * s.step + j : NULL, s.step };
+}
+
+INLINE void tile(int rows, int cols, real *c, size_t ldc, base from, const real *a, size_t row_step,
+                 size_t k_step, const real *b, size_t ldb, size_t k)
 {
     sums s;
     UNROLL_FULL
@@ -84,52 +95,61 @@ INLINE void tile(int rows, int cols, real *c, size_t ldc, const real *a, size_t 
     for (int r = 0; r < rows; r++)
         UNROLL_FULL
         for (int j = 0; j < cols; j++) {
-            real *at = c + (size_t)r * ldc + (size_t)(j * LANES);
-            vstore(at, accumulate ? vload(at) + s.at[r][j] : s.at[r][j]);
+            const size_t at = (size_t)(j * LANES);
+            vstore(c + (size_t)r * ldc + at,
+                   from.at ? vload(from.at + (size_t)r * from.step + at) + s.at[r][j] : s.at[r][j]);
         }
 }
 
-INLINE void stripe(int cols, real *c, size_t ldc, const real *a, size_t row_step, size_t k_step,
-                   const real *b, size_t ldb, size_t m, size_t k, int accumulate)
+INLINE void stripe(int cols, real *c, size_t ldc, base from, const real *a, size_t row_step,
+                   size_t k_step, const real *b, size_t ldb, size_t m, size_t k)
 {
     size_t i = 0;
     for (; i + ROWS <= m; i += ROWS)
-        tile(ROWS, cols, c + i * ldc, ldc, a + i * row_step, row_step, k_step, b, ldb, k,
-             accumulate);
+        tile(ROWS, cols, c + i * ldc, ldc, base_at(from, i, 0), a + i * row_step, row_step, k_step, b,
+             ldb, k);
     for (; i + 2 <= m; i += 2)
-        tile(2, cols, c + i * ldc, ldc, a + i * row_step, row_step, k_step, b, ldb, k, accumulate);
+        tile(2, cols, c + i * ldc, ldc, base_at(from, i, 0), a + i * row_step, row_step, k_step, b,
+             ldb, k);
     if (i < m)
-        tile(1, cols, c + i * ldc, ldc, a + i * row_step, row_step, k_step, b, ldb, k, accumulate);
+        tile(1, cols, c + i * ldc, ldc, base_at(from, i, 0), a + i * row_step, row_step, k_step, b,
+             ldb, k);
 }
 
 /* m is 1 or 2 (or 0): more columns at once, for enough sums in flight. */
-INLINE void pair_of_rows(real *c, size_t ldc, const real *a, size_t row_step, size_t k_step,
-                         const real *b, size_t ldb, size_t m, size_t k, int accumulate)
+INLINE void pair_of_rows(real *c, size_t ldc, base from, const real *a, size_t row_step,
+                         size_t k_step, const real *b, size_t ldb, size_t m, size_t k)
 {
-    if (m == 2) tile(2, WIDE, c, ldc, a, row_step, k_step, b, ldb, k, accumulate);
-    if (m == 1) tile(1, WIDE, c, ldc, a, row_step, k_step, b, ldb, k, accumulate);
+    if (m == 2) tile(2, WIDE, c, ldc, from, a, row_step, k_step, b, ldb, k);
+    if (m == 1) tile(1, WIDE, c, ldc, from, a, row_step, k_step, b, ldb, k);
 }
 
-INLINE void product(real *c, size_t ldc, const real *a, size_t row_step, size_t k_step,
-                    const real *b, size_t ldb, size_t m, size_t n, size_t k, int accumulate)
+INLINE void product(real *c, size_t ldc, base from, const real *a, size_t row_step, size_t k_step,
+                    const real *b, size_t ldb, size_t m, size_t n, size_t k)
 {
     size_t j = 0;
     for (; m <= 2 && j + WIDE * LANES <= n; j += WIDE * LANES)
-        pair_of_rows(c + j, ldc, a, row_step, k_step, b + j, ldb, m, k, accumulate);
+        pair_of_rows(c + j, ldc, base_at(from, 0, j), a, row_step, k_step, b + j, ldb, m, k);
     for (; j + COLS * LANES <= n; j += COLS * LANES)
-        stripe(COLS, c + j, ldc, a, row_step, k_step, b + j, ldb, m, k, accumulate);
+        stripe(COLS, c + j, ldc, base_at(from, 0, j), a, row_step, k_step, b + j, ldb, m, k);
     for (; j < n; j += LANES)
-        stripe(1, c + j, ldc, a, row_step, k_step, b + j, ldb, m, k, accumulate);
+        stripe(1, c + j, ldc, base_at(from, 0, j), a, row_step, k_step, b + j, ldb, m, k);
 }
 
 void KERNEL(gemm_nn)(real *c, size_t ldc, const real *a, size_t lda, const real *b, size_t ldb,
                      size_t m, size_t n, size_t k, int accumulate)
 {
-    product(c, ldc, a, lda, 1, b, ldb, m, n, k, accumulate);
+    product(c, ldc, (base){ accumulate ? c : NULL, ldc }, a, lda, 1, b, ldb, m, n, k);
 }
 
 void KERNEL(gemm_tn)(real *c, size_t ldc, const real *a, size_t lda, const real *b, size_t ldb,
                      size_t m, size_t n, size_t k, int accumulate)
 {
-    product(c, ldc, a, 1, lda, b, ldb, m, n, k, accumulate);
+    product(c, ldc, (base){ accumulate ? c : NULL, ldc }, a, 1, lda, b, ldb, m, n, k);
+}
+
+void KERNEL(gemm_tn_from)(real *c, size_t ldc, const real *a, size_t lda, const real *b, size_t ldb,
+                          size_t m, size_t n, size_t k, const real *row)
+{
+    product(c, ldc, (base){ row, 0 }, a, 1, lda, b, ldb, m, n, k);
 }
