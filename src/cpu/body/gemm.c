@@ -77,6 +77,19 @@ INLINE base base_at(base s, size_t i, size_t j)
     return (base){ s.at ? s.at + i * s.step + j : NULL, s.step };
 }
 
+INLINE void finish(int rows, int cols, const sums *s, real *c, size_t ldc, base from)
+{
+    UNROLL_FULL
+    for (int r = 0; r < rows; r++)
+        UNROLL_FULL
+        for (int j = 0; j < cols; j++) {
+            const size_t at = (size_t)(j * LANES);
+            const vec sum = s->at[r][j];
+            vstore(c + (size_t)r * ldc + at,
+                   from.at ? vload(from.at + (size_t)r * from.step + at) + sum : sum);
+        }
+}
+
 INLINE void tile(int rows, int cols, real *c, size_t ldc, base from, const real *a, size_t row_step,
                  size_t k_step, const real *b, size_t ldb, size_t k)
 {
@@ -91,15 +104,63 @@ INLINE void tile(int rows, int cols, real *c, size_t ldc, base from, const real 
         for (; p < k; p++) step_side_by_side(rows, cols, &s, a + p * k_step, b + p * ldb);
 #endif
     for (; p < k; p++) step(rows, cols, &s, a + p * k_step, row_step, b + p * ldb);
-    UNROLL_FULL
-    for (int r = 0; r < rows; r++)
-        UNROLL_FULL
-        for (int j = 0; j < cols; j++) {
-            const size_t at = (size_t)(j * LANES);
-            vstore(c + (size_t)r * ldc + at,
-                   from.at ? vload(from.at + (size_t)r * from.step + at) + s.at[r][j] : s.at[r][j]);
-        }
+    finish(rows, cols, &s, c, ldc, from);
 }
+
+#if BY_LANE
+#ifdef LNT_DOUBLE
+#define FMA_BY_LANE(sum, b, a, lane) ((vec)vfmaq_laneq_f64(sum, b, a, lane))
+#else
+#define FMA_BY_LANE(sum, b, a, lane) ((vec)vfmaq_laneq_f32(sum, b, a, lane))
+#endif
+
+/* A step of k by one lane of each row's part of a.  Its loads stay in it: those of all LANES steps at
+ * once would not fit the registers. */
+#define STEP_BY_LANE(lane)                                                          \
+    load_b(COLS, row_b, b + (p + (lane)) * ldb);                                    \
+    UNROLL_FULL                                                                     \
+    for (int r = 0; r < ROWS; r++)                                                  \
+        UNROLL_FULL                                                                 \
+        for (int j = 0; j < COLS; j++)                                              \
+            s.at[r][j] = FMA_BY_LANE(s.at[r][j], row_b[j], part[r], lane);          \
+    __asm__ volatile("" ::: "memory")
+
+/* A whole tile where the rows of a are contiguous (nn): LANES numbers of each come with one load. */
+INLINE void tile_along(real *c, size_t ldc, base from, const real *a, size_t lda, const real *b,
+                       size_t ldb, size_t k)
+{
+    sums s;
+    UNROLL_FULL
+    for (int r = 0; r < ROWS; r++)
+        UNROLL_FULL
+        for (int j = 0; j < COLS; j++) s.at[r][j] = vsplat(0);
+    size_t p = 0;
+    for (; p + LANES <= k; p += LANES) {
+        vec row_b[WIDE], part[ROWS];
+        UNROLL_FULL
+        for (int r = 0; r < ROWS; r++) part[r] = vload(a + (size_t)r * lda + p);
+        STEP_BY_LANE(0);
+        STEP_BY_LANE(1);
+#ifndef LNT_DOUBLE
+        STEP_BY_LANE(2);
+        STEP_BY_LANE(3);
+#endif
+    }
+    for (; p < k; p++) step(ROWS, COLS, &s, a + p, lda, b + p * ldb);
+    finish(ROWS, COLS, &s, c, ldc, from);
+}
+
+/* m and n are whole tiles.  A function of its own: inlined, its addresses would be computed anew in
+ * every step. */
+static __attribute__((noinline)) void product_along(real *c, size_t ldc, base from, const real *a,
+                                                    size_t lda, const real *b, size_t ldb, size_t m,
+                                                    size_t n, size_t k)
+{
+    for (size_t j = 0; j < n; j += COLS * LANES)
+        for (size_t i = 0; i < m; i += ROWS)
+            tile_along(c + i * ldc + j, ldc, base_at(from, i, j), a + i * lda, lda, b + j, ldb, k);
+}
+#endif
 
 INLINE void stripe(int cols, real *c, size_t ldc, base from, const real *a, size_t row_step,
                    size_t k_step, const real *b, size_t ldb, size_t m, size_t k)
@@ -139,7 +200,16 @@ INLINE void product(real *c, size_t ldc, base from, const real *a, size_t row_st
 void KERNEL(gemm_nn)(real *c, size_t ldc, const real *a, size_t lda, const real *b, size_t ldb,
                      size_t m, size_t n, size_t k, int accumulate)
 {
-    product(c, ldc, (base){ accumulate ? c : NULL, ldc }, a, lda, 1, b, ldb, m, n, k);
+    const base from = { accumulate ? c : NULL, ldc };
+#if BY_LANE
+    const size_t rows = m / ROWS * ROWS, cols = n / (COLS * LANES) * (COLS * LANES);
+    product_along(c, ldc, from, a, lda, b, ldb, rows, cols, k);
+    product(c + cols, ldc, base_at(from, 0, cols), a, lda, 1, b + cols, ldb, rows, n - cols, k);
+    product(c + rows * ldc, ldc, base_at(from, rows, 0), a + rows * lda, lda, 1, b, ldb, m - rows, n,
+            k);
+#else
+    product(c, ldc, from, a, lda, 1, b, ldb, m, n, k);
+#endif
 }
 
 void KERNEL(gemm_tn)(real *c, size_t ldc, const real *a, size_t lda, const real *b, size_t ldb,
