@@ -50,7 +50,7 @@ static scratch take_scratch(lnt_arena *arena, const lnt_attn_desc *p)
     const size_t D = (size_t)lnt_score_width(p), m = (size_t)p->dim_value, back = p->backward != 0;
     scratch s = { .D = D, .m = m, .Dp = pad(D), .mp = pad(m) };
     s.qt = take(arena, D, TQ);
-    s.kt = take(arena, D, TK);
+    s.kt_own = take(arena, D, TK);
     s.v_own = take(arena, TK, s.mp);
     s.x = take(arena, TK, TQ);
     s.o = take(arena, TQ, s.mp);
@@ -62,8 +62,9 @@ static scratch take_scratch(lnt_arena *arena, const lnt_attn_desc *p)
     s.dk = take(arena, back * TK, s.Dp);
     s.dv = take(arena, back * TK, s.mp);
     s.columns = take(arena, back * D, TQ);
-    s.queries = take(arena, back * (lnt_direct_keeps_queries(p) ? group_tiles(p) : 1),
-                     lnt_direct_query_size(p));
+    const size_t kept = back * (lnt_direct_keeps_queries(p) ? group_tiles(p) : 1);
+    s.queries = take(arena, kept, lnt_direct_query_size(p));
+    s.queries_size = kept * lnt_direct_query_size(p);
     s.feature = lnt_feature_tile_take(arena, p, TQ);
     if (arena->base) {
         s.sum = s.max + TQ;
@@ -173,9 +174,29 @@ void lnt_direct_keys(const lnt_direct *kind, lnt_run *run, const kernels *ker, s
                      const tile *t)
 {
     const int64_t row = t->seq.k0 + t->k0;
-    kind->keys(run, &s->feature, t->seq.b, t->kvh, row, t->nk, s->kt, TK);
+    kind->keys(run, &s->feature, t->seq.b, t->kvh, row, t->nk, s->kt_own, TK);
+    s->kt = s->kt_own;
     s->ldv = s->mp;
     s->v = read_rows(ker, s->v_own, &s->ldv, &run->io->v, t->seq.b, t->kvh, row, t->nk);
+}
+
+static size_t pack_size(const scratch *s) { return TK * (s->D + s->mp); }
+
+/* kt and v of the tile from packs; all its keys, for other queries may see more, are loaded when their
+ * turn comes. */
+static void recall_keys(const lnt_direct *kind, lnt_run *run, const kernels *ker, scratch *s,
+                        const tile *t)
+{
+    const int64_t i = t->k0 / TK, row = t->seq.k0 + t->k0;
+    real *kt = s->packs + (size_t)i * pack_size(s), *v = kt + s->D * TK;
+    s->kt = kt;
+    s->v = v;
+    s->ldv = s->mp;
+    if (i < s->packed) return;
+    const size_t nk = smaller(t->seq.nk - t->k0, TK);
+    kind->keys(run, &s->feature, t->seq.b, t->kvh, row, nk, kt, TK);
+    load_rows(ker, v, s->mp, &run->io->v, t->seq.b, t->kvh, row, nk, 1);
+    s->packed = i + 1;
 }
 
 static int64_t visible_keys(const tile *t) /* by any query of the tile */
@@ -194,7 +215,7 @@ void lnt_direct_attend(const lnt_direct *kind, lnt_run *run, const kernels *ker,
     const int64_t end = visible_keys(t);
     for (t->k0 = 0; t->k0 < end; t->k0 += TK) {
         t->nk = smaller(end - t->k0, TK);
-        lnt_direct_keys(kind, run, ker, s, t);
+        (s->packs ? recall_keys : lnt_direct_keys)(kind, run, ker, s, t);
         for (t->row = t->rows = 0; lnt_direct_next_strip(t);) {
             lnt_direct_scores(kind, ker, s, t, s->qt);
             fold(kind, run, ker, s, t);
@@ -230,17 +251,27 @@ void lnt_direct_forward(const lnt_direct *kind, lnt_run *run)
     const int threads = lnt_direct_threads(run);
     int64_t nonpositive = 0;
     if (!run->partial) lnt_clear_gaps(run, &run->io->out, false);
-#pragma omp parallel for schedule(dynamic) num_threads(threads) reduction(+ : nonpositive)
-    for (int64_t unit = 0; unit < units; unit++) {
-        const lnt_sequence seq = lnt_io_sequence(run->io, unit / tiles / H);
-        tile t = lnt_direct_tile(run, &seq, unit / tiles % H);
-        t.q0 = (tiles - 1 - unit % tiles) * TQ; /* causal: the long ones first */
-        if (t.q0 >= seq.nq) continue;
-        t.nq = smaller(seq.nq - t.q0, TQ);
-        scratch s = lnt_direct_open(kind, run, &seq, t.kvh);
-        lnt_direct_attend(kind, run, ker, &s, &t);
-        lnt_tile_finish(run, ker, &seq, t.h, t.q0, t.nq, s.o, s.mp, s.sum,
-                        kind->has_max ? s.max : NULL, s.rescale, &nonpositive);
+#pragma omp parallel num_threads(threads) reduction(+ : nonpositive)
+    {
+        scratch s = { 0 };
+        int64_t opened = -1; /* sequence and kv head */
+#pragma omp for schedule(dynamic)
+        for (int64_t unit = 0; unit < units; unit++) {
+            const lnt_sequence seq = lnt_io_sequence(run->io, unit / tiles / H);
+            tile t = lnt_direct_tile(run, &seq, unit / tiles % H);
+            t.q0 = (tiles - 1 - unit % tiles) * TQ; /* causal: the long ones first */
+            if (t.q0 >= seq.nq) continue;
+            t.nq = smaller(seq.nq - t.q0, TQ);
+            if (opened != unit / tiles / H * run->p->kv_heads + t.kvh) {
+                s = lnt_direct_open(kind, run, &seq, t.kvh);
+                if ((size_t)tiles_of(seq.nk, TK) <= s.queries_size / pack_size(&s))
+                    s.packs = s.queries;
+                opened = unit / tiles / H * run->p->kv_heads + t.kvh;
+            }
+            lnt_direct_attend(kind, run, ker, &s, &t);
+            lnt_tile_finish(run, ker, &seq, t.h, t.q0, t.nq, s.o, s.mp, s.sum,
+                            kind->has_max ? s.max : NULL, s.rescale, &nonpositive);
+        }
     }
     run->nonpositive = nonpositive;
 }

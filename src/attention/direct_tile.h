@@ -20,8 +20,10 @@ typedef struct query_tile {
 typedef struct scratch {
     size_t D, m, Dp, mp; /* widths and padded widths */
     real *qt;            /* [D, TQ] */
-    real *kt;            /* [D, TK] */
-    real *v_own;         /* [TK, mp] */
+    real *kt_own, *v_own; /* [D, TK], [TK, mp] */
+    real *packs;          /* forward: kt and v of all tiles of a head's keys; NULL: they do not fit */
+    int64_t packed;       /* the first so many of them are there */
+    const real *kt;       /* [D, TK]: own, or in packs */
     const real *v;       /* [TK, ldv]: that, or the tensor itself */
     size_t ldv;
     real *x, *dx;        /* [TK, TQ] */
@@ -31,7 +33,8 @@ typedef struct scratch {
     real *k, *vt;        /* backward: [TK, Dp], [m, TK] */
     real *dk, *dv;       /* backward: [TK, Dp], [TK, mp] */
     real *columns;       /* backward: [D, TQ] */
-    real *queries;       /* backward: query_tiles, one or all of a head group */
+    real *queries;       /* backward: query_tiles, one or all of a group of heads */
+    size_t queries_size; /* numbers there */
     lnt_feature_tile feature;
 } scratch;
 
@@ -86,7 +89,7 @@ bool LNT_REAL_NAME(lnt_direct_keeps_queries)(const lnt_attn_desc *p);
 /* This thread's scratch, ready for a sequence and kv head. */
 scratch lnt_direct_open(const lnt_direct *kind, const lnt_run *run, const lnt_sequence *seq,
                         int64_t kvh);
-/* kt and v of the tile. */
+/* kt and v of the tile, all its keys, into kt_own and v_own. */
 void lnt_direct_keys(const lnt_direct *kind, lnt_run *run, const kernels *ker, scratch *s,
                      const tile *t);
 /* The next strip of the tile; false past the last.  The tile before its first has rows 0. */

@@ -145,8 +145,9 @@ void KERNEL(load_columns)(real *dst, size_t ld, const void *src, int dtype, int6
                           int64_t col_stride, size_t rows, size_t width, real scale)
 {
     size_t done = 0;
-    if (dtype == REAL_DTYPE && col_stride == 1)
-        done = turn_blocks(dst, ld, src, row_stride, rows, width, scale);
+    if (dtype == REAL_DTYPE && col_stride == 1) /* 1 is not multiplied by */
+        done = scale == 1 ? turn_blocks(dst, ld, src, row_stride, rows, width, 1)
+                          : turn_blocks(dst, ld, src, row_stride, rows, width, scale);
     const char *rest = (const char *)src + (int64_t)done * row_stride *
                                                (int64_t)lnt_dtype_size((lnt_dtype)dtype);
     load_any(dtype, dst + done, 1, ld, rest, row_stride, col_stride, rows - done, width, scale);
