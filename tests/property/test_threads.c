@@ -150,6 +150,27 @@ static void thread_count_does_not_change_a_bit_of_backward(void **state)
     coverage_check(&cover);
 }
 
+/* Several tiles of queries and of keys: with heads enough for the threads the direct form goes back in
+ * one pass, else in two. */
+static void thread_count_does_not_change_a_bit_of_many_tiles(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx[COUNTS];
+    contexts_open(ctx, NULL);
+    for (int a = 0; lnt_algorithm_name(a); a++) {
+        const lnt_mechanism mechanism = lnt_algorithm_mechanism(a);
+        if (mechanism == LNT_CUR || mechanism == LNT_HYBRID) continue;
+        for (int i = 0; i < 8; i++) {
+            attn_case c = case_make(mechanism, 4, i % 4 < 2 ? 2 : 4, 200, i < 4 ? 200 : 241, 10, 7);
+            c.desc.backward = 1;
+            c.desc.causal = i % 2;
+            if (mechanism == LNT_LINEAR && i % 4 == 3) case_set_decay(&c, 0.9);
+            if (runs(ctx[0], &c, a)) compare_backward(ctx, &c, a);
+        }
+    }
+    contexts_close(ctx);
+}
+
 /* States that threads share: causal or not, with a state before or not, fewer or more kv heads. */
 static void thread_count_does_not_change_a_bit_of_taylor_in_parts(void **state)
 {
@@ -212,6 +233,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(thread_count_does_not_change_a_bit_of_forward),
         cmocka_unit_test(thread_count_does_not_change_a_bit_of_backward),
+        cmocka_unit_test(thread_count_does_not_change_a_bit_of_many_tiles),
         cmocka_unit_test(thread_count_does_not_change_a_bit_of_taylor_in_parts),
         cmocka_unit_test(thread_count_does_not_change_a_bit_of_a_state),
     };
