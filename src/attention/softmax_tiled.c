@@ -23,8 +23,7 @@ static void weigh(const lnt_run *run, const kernels *ker, real *x, real *dw, siz
                   size_t padded, const real *statistic, const real *delta)
 {
     (void)run;
-    ker->softmax_weights(x, ld, keys, padded, statistic);
-    ker->softmax_grad(dw, x, ld, keys, padded, delta);
+    ker->softmax_back(x, dw, ld, keys, padded, statistic, delta);
 }
 
 static void store_dq(const lnt_run *run, lnt_feature_tile *feature, int64_t b, int64_t h,

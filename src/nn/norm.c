@@ -12,22 +12,13 @@
 
 static const double EPS = 1e-5;
 
-enum { PARTS = 8 }; /* of a sum over a row: what a compiler makes vectors of */
-
-static real total_of(const real part[PARTS])
-{
-    real sum = 0;
-    for (size_t j = 0; j < PARTS; j++) sum += part[j];
-    return sum;
-}
-
 static real mean_of(const real *x, size_t width)
 {
-    real part[PARTS] = { 0 };
+    real part[8] = { 0 }, sum = 0;
     size_t i = 0;
-    for (; i + PARTS <= width; i += PARTS)
-        for (size_t j = 0; j < PARTS; j++) part[j] += x[i + j];
-    real sum = total_of(part);
+    for (; i + 8 <= width; i += 8)
+        for (size_t j = 0; j < 8; j++) part[j] += x[i + j];
+    for (size_t j = 0; j < 8; j++) sum += part[j];
     for (; i < width; i++) sum += x[i];
     return sum / (real)width;
 }
@@ -59,32 +50,6 @@ void lnt_norm_forward(const lnt_ctx *ctx, lnt_norm kind, const real *x, const re
     }
 }
 
-static void backward_row(lnt_norm kind, const real *x, const real *gain, const real *stat,
-                         const real *dy, real *dx, bool add, size_t width)
-{
-    const real mean = stat[0], r = stat[1];
-    real sum[PARTS] = { 0 }, along[PARTS] = { 0 };
-    size_t i = 0;
-    for (; i + PARTS <= width; i += PARTS)
-        for (size_t j = 0; j < PARTS; j++) {
-            const real g = dy[i + j] * gain[i + j];
-            sum[j] += g;
-            along[j] += g * (x[i + j] - mean);
-        }
-    for (; i < width; i++) {
-        const real g = dy[i] * gain[i];
-        sum[i % PARTS] += g;
-        along[i % PARTS] += g * (x[i] - mean);
-    }
-    const real over = 1 / (real)width;
-    const real shift = kind == LNT_NORM_LAYER ? total_of(sum) * over : 0;
-    const real slope = total_of(along) * r * r * over;
-    if (add)
-        for (i = 0; i < width; i++) dx[i] += r * (dy[i] * gain[i] - shift - slope * (x[i] - mean));
-    else
-        for (i = 0; i < width; i++) dx[i] = r * (dy[i] * gain[i] - shift - slope * (x[i] - mean));
-}
-
 /* The gradients of gain and bias, for `count` columns from c0 on. */
 static void backward_columns(const real *x, const real *stat, const real *dy, real *dgain,
                              real *dbias, size_t n, size_t width, size_t c0, size_t count)
@@ -101,6 +66,7 @@ void lnt_norm_backward(const lnt_ctx *ctx, lnt_norm kind, const real *x, const r
                        const real *stat, const real *dy, real *dx, bool add, real *dgain,
                        real *dbias, size_t n, size_t width)
 {
+    const kernels *ker = nn_kernels(ctx);
     const int threads = lnt_threads_for(ctx, 8 * (double)n * (double)width);
     const int64_t pieces = nn_pieces(width, LNT_NN_COLUMNS);
 #pragma omp parallel for schedule(static) num_threads(threads)
@@ -112,6 +78,7 @@ void lnt_norm_backward(const lnt_ctx *ctx, lnt_norm kind, const real *x, const r
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t i = 0; i < (int64_t)n; i++) {
         const size_t at = (size_t)i * width;
-        backward_row(kind, x + at, gain, stat + 2 * i, dy + at, dx + at, add, width);
+        ker->norm_back(dx + at, x + at, gain, dy + at, stat[2 * i], stat[2 * i + 1],
+                       kind == LNT_NORM_LAYER, add, width);
     }
 }

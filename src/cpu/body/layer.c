@@ -1,7 +1,8 @@
-/* cpu/body/layer.c - what layers do number by number: units of the logistic function, steps of Adam.
+/* cpu/body/layer.c - what layers do number by number: units of the logistic function, norms back,
+ * steps of Adam.
  *
- * What is left over at the end goes through a vector of its own, so that a number is treated alike
- * wherever it stands. */
+ * What is left over by units and steps goes through a vector of its own, so that a number is treated
+ * alike wherever it stands. */
 #include <string.h>
 
 #include "cpu/body/vec.h"
@@ -67,6 +68,35 @@ void KERNEL(logistic_unit_back)(real *dx, const real *x, const real *dy, real sl
     memcpy(own[1], dy + i, (n - i) * sizeof(real));
     vstore(own[0], unit_back(vload(own[0]), vload(own[1]), slope, cube));
     memcpy(dx + i, own[0], (n - i) * sizeof(real));
+}
+
+void KERNEL(norm_back)(real *dx, const real *x, const real *gain, const real *dy, real mean, real r,
+                       int centred, int add, size_t n)
+{
+    const size_t whole = n / LANES * LANES;
+    vec sum = vsplat(0), along = vsplat(0);
+    for (size_t i = 0; i < whole; i += LANES) {
+        const vec g = vload(dy + i) * vload(gain + i);
+        sum += g;
+        along += g * (vload(x + i) - mean);
+    }
+    real shift = vsum(sum), slope = vsum(along);
+    for (size_t i = whole; i < n; i++) {
+        const real g = dy[i] * gain[i];
+        shift += g;
+        slope += g * (x[i] - mean);
+    }
+    shift = centred ? shift / (real)n : 0;
+    slope *= r * r / (real)n;
+    for (size_t i = 0; i < whole; i += LANES) {
+        const vec g = vload(dy + i) * vload(gain + i);
+        const vec d = r * ((g - shift) - slope * (vload(x + i) - mean));
+        vstore(dx + i, add ? vload(dx + i) + d : d);
+    }
+    for (size_t i = whole; i < n; i++) {
+        const real d = r * ((dy[i] * gain[i] - shift) - slope * (x[i] - mean));
+        dx[i] = add ? dx[i] + d : d;
+    }
 }
 
 typedef struct factors {

@@ -107,3 +107,34 @@ void KERNEL(softmax_grad)(real *ds, const real *p, size_t ld, size_t keys, size_
             vstore(at, vload(p + j * ld + c) * (vload(at) - vload(delta + c)));
         }
 }
+
+INLINE void back(int cols, real *s, real *ds, size_t ld, size_t keys, const real *lse,
+                 const real *delta)
+{
+    vec p[AT_ONCE], shift[AT_ONCE], minus[AT_ONCE];
+    UNROLL_FULL
+    for (int c = 0; c < cols; c++) {
+        shift[c] = vload(lse + (size_t)(c * LANES));
+        minus[c] = vload(delta + (size_t)(c * LANES));
+    }
+    for (size_t j = 0; j < keys; j++, s += ld, ds += ld) {
+        UNROLL_FULL
+        for (int c = 0; c < cols; c++)
+            p[c] = vexp_below(vload(s + (size_t)(c * LANES)) - shift[c]);
+        UNROLL_FULL
+        for (int c = 0; c < cols; c++) {
+            const size_t at = (size_t)(c * LANES);
+            vstore(s + at, p[c]);
+            vstore(ds + at, p[c] * (vload(ds + at) - minus[c]));
+        }
+    }
+}
+
+void KERNEL(softmax_back)(real *s, real *ds, size_t ld, size_t keys, size_t padded, const real *lse,
+                          const real *delta)
+{
+    size_t c = 0;
+    for (; c + AT_ONCE * LANES <= padded; c += AT_ONCE * LANES)
+        back(AT_ONCE, s + c, ds + c, ld, keys, lse + c, delta + c);
+    for (; c < padded; c += LANES) back(1, s + c, ds + c, ld, keys, lse + c, delta + c);
+}

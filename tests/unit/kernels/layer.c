@@ -1,4 +1,4 @@
-/* layer.c - checks of logistic_unit, logistic_unit_back, adam. */
+/* layer.c - checks of logistic_unit, logistic_unit_back, norm_back, adam. */
 #include "checks.h"
 
 enum { COUNTS = 70 }; /* every count up to where four vectors of any ISA have gone round */
@@ -69,6 +69,39 @@ void CHECK(logistic_unit_back)(trial *t)
         expect_untouched(t, "x", &x, 0, 0);
         expect_untouched(t, "dx", dx, 1, n);
         grid_free(&x), grid_free(&dy), grid_free(&own);
+    }
+}
+
+void CHECK(norm_back)(trial *t)
+{
+    for (size_t n = 1; n < COUNTS; n++) {
+        const int centred = n % 2, add = n / 2 % 2;
+        const real mean = centred ? (real)dice_normal(&t->dice) : 0, r = (real)0.7;
+        grid x = grid_input(t, 1, n, n + 1), gain = grid_input(t, 1, n, n + 1);
+        grid dy = grid_input(t, 1, n, n + 1);
+        grid dx = (add ? grid_inout : grid_output)(t, 1, n, n + 1);
+        trial_sizes(t, "n %zu centred %d add %d", n, centred, add);
+        t->ker->norm_back(dx.at, x.at, gain.at, dy.at, mean, r, centred, add, n);
+        double g = 0, gu = 0, size = 0, along = 0;
+        for (size_t j = 0; j < n; j++) {
+            const double part = was(&dy, 0, j) * was(&gain, 0, j);
+            const double u = (was(&x, 0, j) - (double)mean) * (double)r;
+            g += part / (double)n, size += fabs(part) / (double)n;
+            gu += part * u / (double)n, along += fabs(part * u) / (double)n;
+        }
+        if (!centred) g = size = 0;
+        for (size_t j = 0; j < n; j++) {
+            const double part = was(&dy, 0, j) * was(&gain, 0, j);
+            const double u = (was(&x, 0, j) - (double)mean) * (double)r;
+            const double before = add ? was(&dx, 0, j) : 0;
+            expect_near(t, "dx", 0, j, now(&dx, 0, j), before + (double)r * (part - g - u * gu),
+                        sum_bound(n, fabs(before) + fabs(part) + size + fabs(u) * along));
+        }
+        expect_untouched(t, "dx", &dx, 1, n);
+        expect_untouched(t, "x", &x, 0, 0);
+        expect_untouched(t, "gain", &gain, 0, 0);
+        expect_untouched(t, "dy", &dy, 0, 0);
+        grid_free(&x), grid_free(&gain), grid_free(&dy), grid_free(&dx);
     }
 }
 

@@ -1,4 +1,4 @@
-/* softmax.c - checks of softmax_fold, softmax_row, softmax_weights, softmax_grad.
+/* softmax.c - checks of softmax_fold, softmax_row, softmax_weights, softmax_grad, softmax_back.
  *
  * Scores are [keys, padded], one query a column; those of softmax_row are one column of leading
  * dimension 1, so that both are held to the same. */
@@ -268,5 +268,32 @@ void CHECK(softmax_grad)(trial *t)
         expect_untouched(t, "p", &p, 0, 0);
         expect_untouched(t, "delta", &delta, 0, 0);
         grid_free(&ds), grid_free(&p), grid_free(&delta);
+    }
+}
+
+void CHECK(softmax_back)(trial *t)
+{
+    const size_t count = (size_t)budget(COUNT_OF(any_sizes), 11 * 17);
+    for (size_t i = 0; i < count; i++) {
+        const size_t keys = TAKE(any_sizes, i), padded = TAKE(vector_counts, i) * t->ker->lanes;
+        grid s = scores_new(t, keys, padded, leading(t, padded), 4, 0.2);
+        grid ds = grid_inout(t, keys, padded, s.ld), delta = grid_input(t, 1, padded, padded + 1);
+        grid lse = grid_input(t, 1, padded, padded + 1);
+        for (size_t c = 0; c < padded; c++) lse.at[c] += 20;
+        grid_keep(&lse);
+        trial_sizes(t, "keys %zu padded %zu ld %zu", keys, padded, s.ld);
+        t->ker->softmax_back(s.at, ds.at, s.ld, keys, padded, lse.at, delta.at);
+        for (size_t r = 0; r < keys; r++)
+            for (size_t c = 0; c < padded; c++) {
+                expect_exp(t, "s", r, c, s.at[r * s.ld + c],
+                           (real)was(&s, r, c) - (real)was(&lse, 0, c));
+                const double want = now(&s, r, c) * (was(&ds, r, c) - was(&delta, 0, c));
+                expect_near(t, "ds", r, c, now(&ds, r, c), want, 2 * REAL_EPSILON * fabs(want));
+            }
+        expect_untouched(t, "s", &s, keys, padded);
+        expect_untouched(t, "ds", &ds, keys, padded);
+        expect_untouched(t, "lse", &lse, 0, 0);
+        expect_untouched(t, "delta", &delta, 0, 0);
+        grid_free(&s), grid_free(&ds), grid_free(&lse), grid_free(&delta);
     }
 }
