@@ -56,6 +56,7 @@ static scratch take_scratch(lnt_arena *arena, const lnt_attn_desc *p)
     s.o = take(arena, TQ, s.mp);
     s.max = take(arena, 3, TQ);
     s.power = take(arena, 1, TQ + TK);
+    s.ones = take(arena, 1, TK);
     s.dx = take(arena, back * TK, TQ);
     s.k = take(arena, back * TK, s.Dp);
     s.vt = take(arena, back * m, TK);
@@ -86,6 +87,7 @@ scratch lnt_direct_open(const lnt_direct *kind, const lnt_run *run, const lnt_se
     lnt_arena arena = { .base = run->scratch + (size_t)omp_get_thread_num() * run->scratch_stride,
                         .capacity = run->scratch_stride };
     scratch s = take_scratch(&arena, run->p);
+    for (size_t j = 0; j < TK; j++) s.ones[j] = 1;
     if (kind->begin) kind->begin(run, &s.feature, seq, kvh);
     return s;
 }
@@ -167,7 +169,7 @@ static void fold(const lnt_direct *kind, const lnt_run *run, const kernels *ker,
     }
     if (kind->weights) kind->weights(run, ker, s->x + from, TQ, t->rows, wide);
     lnt_direct_mask(t, s->x, 0);
-    for (size_t j = 0; j < t->rows; j++) ker->axpy(s->sum + from, 1, s->x + j * TQ + from, wide);
+    ker->add_rows(s->sum + from, s->ones, s->x + from, TQ, t->rows, wide);
 }
 
 void lnt_direct_keys(const lnt_direct *kind, lnt_run *run, const kernels *ker, scratch *s,

@@ -30,6 +30,7 @@ typedef struct scratch {
     real *o;             /* [TQ, mp] */
     real *max, *sum, *rescale; /* [TQ] */
     real *power;         /* [TQ + TK] decay by distance */
+    real *ones;          /* [TK] */
     real *k, *vt;        /* backward: [TK, Dp], [m, TK] */
     real *dk, *dv;       /* backward: [TK, Dp], [TK, mp] */
     real *columns;       /* backward: [D, TQ] */

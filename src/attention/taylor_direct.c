@@ -32,28 +32,20 @@ static void weights(const lnt_run *run, const kernels *ker, real *x, size_t ld, 
                     size_t padded)
 {
     real a[LNT_MAX_TERMS] = { 0 };
+    const size_t terms = (size_t)run->p->terms;
     lnt_taylor_coefficients(run->p, a);
-    for (size_t j = 0; j < keys; j++)
-        ker->polynomial(x + j * ld, x + j * ld, a, (size_t)run->p->terms, padded);
+    if (padded == ld) ker->polynomial(x, x, a, terms, keys * ld);
+    else
+        for (size_t j = 0; j < keys; j++) ker->polynomial(x + j * ld, x + j * ld, a, terms, padded);
 }
 
 /* p = w / den, dx = w'(x) (dy.v - delta) / den. */
 static void weigh(const lnt_run *run, const kernels *ker, real *x, real *dw, size_t ld, size_t keys,
                   size_t padded, const real *statistic, const real *delta)
 {
-    real a[LNT_MAX_TERMS] = { 0 }, slope[LNT_MAX_TERMS] = { 0 }, derivative[LNT_TILE_QUERIES];
-    const size_t terms = (size_t)run->p->terms;
+    real a[LNT_MAX_TERMS] = { 0 };
     lnt_taylor_coefficients(run->p, a);
-    for (size_t t = 1; t < terms; t++) slope[t - 1] = (real)t * a[t];
-    for (size_t j = 0; j < keys; j++) {
-        real *score = x + j * ld, *grad = dw + j * ld;
-        ker->polynomial(derivative, score, slope, terms - 1, padded);
-        ker->polynomial(score, score, a, terms, padded);
-        for (size_t i = 0; i < padded; i++) {
-            grad[i] = derivative[i] * (grad[i] - delta[i]) * statistic[i];
-            score[i] *= statistic[i];
-        }
-    }
+    ker->polynomial_back(x, dw, ld, keys, padded, a, (size_t)run->p->terms, statistic, delta);
 }
 
 static void store_dq(const lnt_run *run, lnt_feature_tile *feature, int64_t b, int64_t h,

@@ -43,6 +43,7 @@ INLINE void polynomial_of(int count, real *y, const real *x, const real *a, size
         v[j] = vload(x + (size_t)(j * LANES));
         sum[j] = vsplat(terms ? a[terms - 1] : 0);
     }
+    UNROLL_FULL
     for (size_t t = terms; t > 1; t--) {
         UNROLL_FULL
         for (int j = 0; j < count; j++) sum[j] = sum[j] * v[j] + a[t - 2];
@@ -51,12 +52,73 @@ INLINE void polynomial_of(int count, real *y, const real *x, const real *a, size
     for (int j = 0; j < count; j++) vstore(y + (size_t)(j * LANES), sum[j]);
 }
 
-void KERNEL(polynomial)(real *y, const real *x, const real *a, size_t terms, size_t padded)
+INLINE void polynomial(real *y, const real *x, const real *a, size_t terms, size_t padded)
 {
     size_t i = 0;
     for (; i + AT_ONCE * LANES <= padded; i += AT_ONCE * LANES)
         polynomial_of(AT_ONCE, y + i, x + i, a, terms);
     for (; i < padded; i += LANES) polynomial_of(1, y + i, x + i, a, terms);
+}
+
+/* As many terms as are usual are known to the compiler: twice as fast. */
+void KERNEL(polynomial)(real *y, const real *x, const real *a, size_t terms, size_t padded)
+{
+    if (terms == 3) polynomial(y, x, a, 3, padded);
+    else if (terms == 4) polynomial(y, x, a, 4, padded);
+    else polynomial(y, x, a, terms, padded);
+}
+
+/* The polynomial and its slope by one Horner's rule, on `cols` vectors of columns. */
+INLINE void polynomial_stripe(int cols, real *x, real *dw, size_t ld, size_t m, const real *a,
+                              size_t terms, const real *f, const real *delta)
+{
+    vec factor[AT_ONCE], minus[AT_ONCE];
+    UNROLL_FULL
+    for (int j = 0; j < cols; j++) {
+        factor[j] = vload(f + (size_t)(j * LANES));
+        minus[j] = vload(delta + (size_t)(j * LANES));
+    }
+    for (size_t i = 0; i < m; i++, x += ld, dw += ld) {
+        vec v[AT_ONCE], sum[AT_ONCE], slope[AT_ONCE];
+        UNROLL_FULL
+        for (int j = 0; j < cols; j++) {
+            v[j] = vload(x + (size_t)(j * LANES));
+            sum[j] = vsplat(a[terms - 1]);
+            slope[j] = vsplat(0);
+        }
+        UNROLL_FULL
+        for (size_t t = terms; t > 1; t--)
+            UNROLL_FULL
+            for (int j = 0; j < cols; j++) {
+                slope[j] = t == terms ? sum[j] : slope[j] * v[j] + sum[j];
+                sum[j] = sum[j] * v[j] + a[t - 2];
+            }
+        UNROLL_FULL
+        for (int j = 0; j < cols; j++) {
+            const size_t at = (size_t)(j * LANES);
+            vstore(x + at, sum[j] * factor[j]);
+            vstore(dw + at, slope[j] * (vload(dw + at) - minus[j]) * factor[j]);
+        }
+    }
+}
+
+INLINE void polynomial_grad(real *x, real *dw, size_t ld, size_t m, size_t padded, const real *a,
+                            size_t terms, const real *f, const real *delta)
+{
+    size_t c = 0;
+    for (; c + AT_ONCE * LANES <= padded; c += AT_ONCE * LANES)
+        polynomial_stripe(AT_ONCE, x + c, dw + c, ld, m, a, terms, f + c, delta + c);
+    for (; c < padded; c += LANES)
+        polynomial_stripe(1, x + c, dw + c, ld, m, a, terms, f + c, delta + c);
+}
+
+/* As above. */
+void KERNEL(polynomial_back)(real *x, real *dw, size_t ld, size_t m, size_t padded, const real *a,
+                             size_t terms, const real *f, const real *delta)
+{
+    if (terms == 3) polynomial_grad(x, dw, ld, m, padded, a, 3, f, delta);
+    else if (terms == 4) polynomial_grad(x, dw, ld, m, padded, a, 4, f, delta);
+    else polynomial_grad(x, dw, ld, m, padded, a, terms, f, delta);
 }
 
 /* One stripe of AT_ONCE or one vectors; the factor stays in registers. */

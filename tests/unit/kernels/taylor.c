@@ -1,4 +1,5 @@
-/* taylor.c - checks of the polynomial, the products of rows and the dot products of columns. */
+/* taylor.c - checks of the polynomial and its gradient, the products of rows and the dot products of
+ * columns. */
 #include "checks.h"
 
 void CHECK(polynomial)(trial *t)
@@ -22,6 +23,49 @@ void CHECK(polynomial)(trial *t)
         expect_untouched(t, "x", &x, in_place, n);
         expect_untouched(t, "y", &y, !in_place, n);
         grid_free(&x), grid_free(&y), grid_free(&a);
+    }
+}
+
+/* The value and the slope of the polynomial a, and the sums of their terms' sizes. */
+static void evaluate(const grid *a, double x, double at[2], double size[2])
+{
+    double power = 1, before = 0; /* x^p, and x^(p-1) */
+    at[0] = at[1] = size[0] = size[1] = 0;
+    for (size_t p = 0; p < a->cols; p++, before = power, power *= x) {
+        at[0] += was(a, 0, p) * power;
+        at[1] += was(a, 0, p) * (double)p * before;
+        size[0] += fabs(was(a, 0, p) * power);
+        size[1] += fabs(was(a, 0, p) * (double)p * before);
+    }
+}
+
+void CHECK(polynomial_back)(trial *t)
+{
+    for (size_t i = 0; i < 17 * 11; i++) {
+        const size_t m = TAKE(any_sizes, i), n = TAKE(vector_counts, i) * t->ker->lanes;
+        const size_t ld = leading(t, n), terms = 1 + i % 7;
+        grid x = grid_inout(t, m, n, ld), dw = grid_inout(t, m, n, ld);
+        grid a = grid_input(t, 1, terms, terms + 1), f = grid_input(t, 1, n, n + 1);
+        grid delta = grid_input(t, 1, n, n + 1);
+        trial_sizes(t, "m %zu padded %zu ld %zu terms %zu", m, n, ld, terms);
+        t->ker->polynomial_back(x.at, dw.at, ld, m, n, a.at, terms, f.at, delta.at);
+        for (size_t r = 0; r < m; r++)
+            for (size_t j = 0; j < n; j++) {
+                double at[2], size[2];
+                const double off = 4 * (double)(terms + 1) * REAL_EPSILON;
+                const double over = was(&dw, r, j) - was(&delta, 0, j);
+                evaluate(&a, was(&x, r, j), at, size);
+                expect_near(t, "x", r, j, now(&x, r, j), at[0] * was(&f, 0, j),
+                            off * size[0] * fabs(was(&f, 0, j)));
+                expect_near(t, "dw", r, j, now(&dw, r, j), at[1] * over * was(&f, 0, j),
+                            off * size[1] * fabs(over * was(&f, 0, j)));
+            }
+        expect_untouched(t, "x", &x, m, n);
+        expect_untouched(t, "dw", &dw, m, n);
+        expect_untouched(t, "a", &a, 0, 0);
+        expect_untouched(t, "f", &f, 0, 0);
+        expect_untouched(t, "delta", &delta, 0, 0);
+        grid_free(&x), grid_free(&dw), grid_free(&a), grid_free(&f), grid_free(&delta);
     }
 }
 
