@@ -49,7 +49,7 @@ static void recall_statistics(const lnt_direct *kind, lnt_run *run, const kernel
     (void)kind;
     const query_tile q = lnt_direct_query_tile(s, s->queries);
     const int64_t row = t->seq.q0 + t->q0;
-    const real *statistic = statistics_of(run, t->seq.b, t->h, row);
+    const real *statistic = statistics_of(run, 0, t->seq.b, t->h, row);
     real *keep = kept_of(run, t->seq.b, t->h, row);
     load_rows(ker, s->o, s->mp, &run->io->out, t->seq.b, t->h, row, t->nq, 1);
     load_rows(ker, q.dy, s->mp, &run->grads->dout, t->seq.b, t->h, row, t->nq, 1);

@@ -88,6 +88,7 @@ struct lnt_far {
 #define lnt_hybrid_fade_tile LNT_REAL_NAME(lnt_hybrid_fade_tile)
 #define lnt_hybrid_weigh_keys LNT_REAL_NAME(lnt_hybrid_weigh_keys)
 #define lnt_hybrid_age LNT_REAL_NAME(lnt_hybrid_age)
+#define lnt_hybrid_finish LNT_REAL_NAME(lnt_hybrid_finish)
 #define lnt_hybrid_absorb LNT_REAL_NAME(lnt_hybrid_absorb)
 #define lnt_hybrid_backward LNT_REAL_NAME(lnt_hybrid_backward)
 
@@ -178,6 +179,8 @@ void lnt_hybrid_age(const chunk_job *job, const hybrid_scratch *s, memory mem, s
 /* o, den and max of n queries from query t on, over every key they see; then S takes in what the chunk
  * that comes after them needs, up to token `next`. */
 void lnt_hybrid_attend(const chunk_job *job, hybrid_scratch *s, int64_t t, size_t n, int64_t next);
+/* These are then divided, stored, and their statistics kept. */
+int64_t lnt_hybrid_finish(const chunk_job *job, hybrid_scratch *s, int64_t t, size_t n);
 /* Keys from token `from` up to `to` go into S, the sinks not. */
 void lnt_hybrid_absorb(const chunk_job *job, hybrid_scratch *s, int64_t from, int64_t to);
 

@@ -78,6 +78,23 @@ static void shrink_quotients(const chunk_job *job, hybrid_scratch *s, int64_t qu
         }
 }
 
+/* Queries from query t on of every head, and what was kept of them. */
+static void reload_queries(const chunk_job *job, hybrid_scratch *s, int64_t t, size_t n)
+{
+    memset(s->max, 0, s->t.heads * TOKENS * sizeof(real));
+    memset(s->t.dden, 0, s->t.heads * TOKENS * sizeof(real));
+    lnt_hybrid_load_queries(job, s, t, n);
+    for (size_t g = 0; g < s->t.heads; g++) {
+        const int64_t h = head_of(job, s, g);
+        lnt_quotient_reload(job->run, job->ker, &job->seq, h, t, n, s->t.dn + g * TOKENS * s->t.mp,
+                            s->t.mp, s->t.dden + g * TOKENS);
+        lnt_taylor_turn_dn(job->ker, &s->t, g, n);
+        memcpy(s->max + g * TOKENS, kept_max(job->run, job->seq.b, h, job->seq.q0 + t),
+               n * sizeof(real));
+        find_shrink(job, s, g, lnt_round_up(n, job->ker->lanes));
+    }
+}
+
 /* ---- forward over the sequence: dq ------------------------------------------------------------ */
 
 /* dn, dden and e^-max of every head, kept with max for the way back. */
@@ -90,6 +107,19 @@ static void find_quotients(const chunk_job *job, hybrid_scratch *s, int64_t t, s
         memcpy(kept_max(job->run, job->seq.b, head_of(job, s, g), job->seq.q0 + t),
                s->max + g * TOKENS, n * sizeof(real));
     }
+}
+
+/* The same of what forward gave and kept; queries are loaded. */
+static void recall_quotients(const chunk_job *job, hybrid_scratch *s, int64_t t, size_t n)
+{
+    const lnt_run *run = job->run;
+    const int64_t b = job->seq.b, row = job->seq.q0 + t;
+    for (size_t g = 0; g < s->t.heads; g++) {
+        const int64_t h = head_of(job, s, g);
+        lnt_quotient_recall(run, job->ker, &job->seq, h, t, n, s->t.o, s->t.dn, s->t.mp);
+        memcpy(kept_max(run, b, h, row), statistics_of(run, 1, b, h, row), n * sizeof(real));
+    }
+    reload_queries(job, s, t, n);
 }
 
 static void store_dq(const chunk_job *job, hybrid_scratch *s, int64_t t, size_t n)
@@ -125,8 +155,12 @@ static void grad_queries(const chunk_job *job, hybrid_scratch *s, int64_t t, siz
 {
     const int64_t query = token_of(job, t), frontier = lnt_hybrid_frontier(job, s, query);
     hybrid_tile c = lnt_hybrid_tile_of(job, 0, 0, query, n);
-    lnt_hybrid_attend(job, s, t, n, frontier);
-    find_quotients(job, s, t, n);
+    if (job->run->statistics) {
+        recall_quotients(job, s, t, n);
+    } else {
+        lnt_hybrid_attend(job, s, t, n, frontier);
+        find_quotients(job, s, t, n);
+    }
     memset(s->t.dt, 0, s->t.heads * s->t.d * TOKENS * sizeof(real));
     while (lnt_hybrid_next_tile(job, s, &c)) {
         lnt_hybrid_load_keys(job, s, c.key, c.keys);
@@ -153,23 +187,6 @@ static void pass_over_queries(const chunk_job *job, hybrid_scratch *s)
 }
 
 /* ---- backward over the sequence: dk, dv ------------------------------------------------------- */
-
-/* Queries from query t on of every head, and what was kept of them. */
-static void reload_queries(const chunk_job *job, hybrid_scratch *s, int64_t t, size_t n)
-{
-    memset(s->max, 0, s->t.heads * TOKENS * sizeof(real));
-    memset(s->t.dden, 0, s->t.heads * TOKENS * sizeof(real));
-    lnt_hybrid_load_queries(job, s, t, n);
-    for (size_t g = 0; g < s->t.heads; g++) {
-        const int64_t h = head_of(job, s, g);
-        lnt_quotient_reload(job->run, job->ker, &job->seq, h, t, n, s->t.dn + g * TOKENS * s->t.mp,
-                            s->t.mp, s->t.dden + g * TOKENS);
-        lnt_taylor_turn_dn(job->ker, &s->t, g, n);
-        memcpy(s->max + g * TOKENS, kept_max(job->run, job->seq.b, h, job->seq.q0 + t),
-               n * sizeof(real));
-        find_shrink(job, s, g, lnt_round_up(n, job->ker->lanes));
-    }
-}
 
 /* What the queries loaded, from token `query` on, give to dk, dv of the keys loaded. */
 static void add_queries(const chunk_job *job, hybrid_scratch *s, int64_t key, size_t keys,

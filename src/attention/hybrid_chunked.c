@@ -26,7 +26,7 @@ static int64_t run_sequence(const chunk_job *job, hybrid_scratch *s)
         if (last || !run->causal) next = summed; /* what comes after goes in below */
         lnt_hybrid_attend(job, s, t, n, next);
         summed = next;
-        nonpositive += lnt_taylor_finish(job, &s->t, t, n);
+        nonpositive += lnt_hybrid_finish(job, s, t, n);
     }
     if (!run->io->state_out) return nonpositive;
     lnt_hybrid_absorb(job, s, summed > 0 ? summed : 0, tokens - window);
@@ -81,6 +81,7 @@ const lnt_algo LNT_REAL_NAME(lnt_algo_hybrid_chunked) = { .mechanism = LNT_HYBRI
                                                           .refuses = lnt_hybrid_refuses,
                                                           .chunk = chunk,
                                                           .takes_state = true,
+                                                          .keeps = true,
                                                           .shared = lnt_hybrid_shared,
                                                           .scratch = lnt_hybrid_scratch,
                                                           .forward = forward,

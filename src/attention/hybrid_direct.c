@@ -29,7 +29,7 @@ static void forward(lnt_run *run)
         if (!n) continue;
         hybrid_scratch s = lnt_hybrid_open(&job, false);
         lnt_hybrid_attend(&job, &s, t, n, 0);
-        nonpositive += lnt_taylor_finish(&job, &s.t, t, n);
+        nonpositive += lnt_hybrid_finish(&job, &s, t, n);
     }
     run->nonpositive = nonpositive;
 }
@@ -55,6 +55,7 @@ const lnt_algo LNT_REAL_NAME(lnt_algo_hybrid_direct) = { .mechanism = LNT_HYBRID
                                                          .cost = cost,
                                                          .refuses = refuses,
                                                          .chunk = chunk,
+                                                         .keeps = true,
                                                          .shared = lnt_hybrid_shared,
                                                          .scratch = lnt_hybrid_scratch,
                                                          .forward = forward,

@@ -23,8 +23,8 @@ typedef struct lnt_run {
     double sign;                 /* of what is added to a state: 1, or -1 to remove it */
     const lnt_partial *partial;  /* forward: write this instead of io->out */
     const lnt_attn_grads *grads; /* backward */
-    void *statistics; /* a real for every query, [B,H,N]: forward writes, backward of what it gave in
-                       * io->out reads (keeps); NULL: neither */
+    void *statistics; /* two reals for every query, [2,B,H,N]: forward writes, backward of what it gave
+                       * in io->out reads (keeps); NULL: neither */
     lnt_state *recents;          /* whose recent tokens these follow; NULL: none, start with none */
     bool settle;                 /* put all recents into their state at the end */
     int64_t nonpositive;         /* out: rows whose denominator was not above zero */

@@ -57,6 +57,21 @@ void lnt_quotient_grad(const lnt_run *run, const kernels *ker, const lnt_sequenc
     lnt_quotient_reload(run, ker, seq, h, t, n, dn, ld, dden);
 }
 
+void lnt_quotient_recall(const lnt_run *run, const kernels *ker, const lnt_sequence *seq, int64_t h,
+                         int64_t t, size_t n, real *y, real *dy, size_t ld)
+{
+    const int64_t row = seq->q0 + t;
+    const real *inverse = statistics_of(run, 0, seq->b, h, row);
+    real *keep = kept_of(run, seq->b, h, row);
+    load_rows(ker, y, ld, &run->io->out, seq->b, h, row, n, 1);
+    load_rows(ker, dy, ld, &run->grads->dout, seq->b, h, row, n, 1);
+    for (size_t i = 0; i < n; i++) {
+        const real along = ker->dot(dy + i * ld, y + i * ld, (size_t)run->p->dim_value);
+        keep[2 * i] = inverse[i] * lnt_output_factor(run, seq, t + (int64_t)i);
+        keep[2 * i + 1] = -along * inverse[i];
+    }
+}
+
 /* factor num / total where 1 / total would overflow. */
 static void divide_row(const lnt_run *run, int64_t b, int64_t h, int64_t n, const real *num,
                        double factor, double total)
@@ -76,7 +91,7 @@ real lnt_statistic(const lnt_run *run, const real *max, real den)
 static void keep_statistics(const lnt_run *run, const lnt_sequence *seq, int64_t h, int64_t t,
                             size_t n, const real *den, const real *max)
 {
-    real *statistic = statistics_of(run, seq->b, h, seq->q0 + t);
+    real *statistic = statistics_of(run, 0, seq->b, h, seq->q0 + t);
     for (size_t i = 0; i < n; i++) statistic[i] = lnt_statistic(run, max ? max + i : NULL, den[i]);
 }
 

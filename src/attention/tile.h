@@ -90,10 +90,12 @@ static inline real *kept_of(const lnt_run *run, int64_t b, int64_t h, int64_t n0
     return (real *)run->shared + 2 * ((b * run->p->heads + h) * run->io->q.shape[2] + n0);
 }
 
-/* Where the statistics of head h from row n0 on are, if the run has any. */
-static inline real *statistics_of(const lnt_run *run, int64_t b, int64_t h, int64_t n0)
+/* Where the statistics of head h from row n0 on are, if the run has any: the first of each query, that
+ * of lnt_statistic; the second, hybrid's maximum. */
+static inline real *statistics_of(const lnt_run *run, int i, int64_t b, int64_t h, int64_t n0)
 {
-    return (real *)run->statistics + (b * run->p->heads + h) * run->io->q.shape[2] + n0;
+    const int64_t *shape = run->io->q.shape, H = run->p->heads;
+    return (real *)run->statistics + ((i * shape[0] + b) * H + h) * shape[2] + n0;
 }
 
 /* The gradient of y = num / den: dn [n, ld] = dy / den and dden [n] = -(dy.y) / den, for n queries of
@@ -105,6 +107,12 @@ void LNT_REAL_NAME(lnt_quotient_grad)(const lnt_run *run, const kernels *ker,
 void LNT_REAL_NAME(lnt_quotient_reload)(const lnt_run *run, const kernels *ker,
                                         const lnt_sequence *seq, int64_t h, int64_t t, size_t n,
                                         real *dn, size_t ld, real *dden);
+/* Keeps what the first keeps, given out as forward left it and its statistics; y and dy [n, ld] are
+ * overwritten. */
+void LNT_REAL_NAME(lnt_quotient_recall)(const lnt_run *run, const kernels *ker,
+                                        const lnt_sequence *seq, int64_t h, int64_t t, size_t n,
+                                        real *y, real *dy, size_t ld);
+#define lnt_quotient_recall LNT_REAL_NAME(lnt_quotient_recall)
 #define lnt_quotient_grad LNT_REAL_NAME(lnt_quotient_grad)
 #define lnt_quotient_reload LNT_REAL_NAME(lnt_quotient_reload)
 

@@ -25,7 +25,7 @@ static inline size_t lnt_attention_width(const lnt_attention *a)
 #define lnt_attention_backward LNT_REAL_NAME(lnt_attention_backward)
 
 /* qkv [batch,length,width above], out [batch,length,heads dim]; lengths [batch], NULL: full;
- * temperature [heads] with `learned`; statistics [batch,heads,length] are kept for backward. */
+ * temperature [heads] with `learned`; statistics [2,batch,heads,length] are kept for backward. */
 lnt_status lnt_attention_forward(const lnt_attention *a, const real *qkv, const real *temperature,
                                  const int64_t *lengths, real *out, real *statistics, size_t batch,
                                  size_t length);

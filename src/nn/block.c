@@ -37,7 +37,7 @@ void lnt_block_keep(lnt_arena *arena, const lnt_block_shape *s, size_t n, lnt_bl
     out->stat2 = take(arena, n, 2);
     out->qkv = take(arena, n, qkv_width(s));
     out->mixed = take(arena, n, s->heads * s->head_dim);
-    out->statistics = take(arena, n, s->heads);
+    out->statistics = take(arena, n, 2 * s->heads);
     out->middle = take(arena, n, s->dim);
     out->second = take(arena, n, s->dim);
     out->up = take(arena, n, up_width(s));
