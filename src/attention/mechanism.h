@@ -37,6 +37,7 @@ typedef struct lnt_algo {
     const char *name;            /* "linear/chunked" */
     double rate;                 /* seconds per FLOP of `cost` where nobody calibrated */
     double (*cost)(const lnt_attn_desc *p); /* FLOPs this algorithm spends on a forward run */
+    double both; /* forward runs that one with a backward run takes as long as; 0: as the others' */
     const char *(*refuses)(const lnt_attn_desc *p);   /* why not p, or NULL; NULL: it does any */
     int64_t (*chunk)(const lnt_attn_desc *p);         /* tokens at a time; NULL: one */
     bool takes_state;            /* runs with io->state_in, io->state_out */

@@ -96,6 +96,7 @@ const lnt_algo LNT_REAL_NAME(lnt_algo_taylor_direct) = { .mechanism = LNT_TAYLOR
                                                          .name = "taylor/direct",
                                                          .rate = 4e-11,
                                                          .cost = cost,
+                                                         .both = 3.4,
                                                          .chunk = chunk,
                                                          .keeps = true,
                                                          .shared = lnt_taylor_shared,

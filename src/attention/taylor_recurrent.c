@@ -93,6 +93,14 @@ static const char *refuses(const lnt_attn_desc *p)
 
 static void forward(lnt_run *run) { lnt_recurrent_forward(&kind, run); }
 
+/* However few its monomials are, a token takes as long as so many operations. */
+static double cost(const lnt_attn_desc *p)
+{
+    const double keys = (double)p->kv_heads * (double)p->length_k;
+    const double queries = (double)p->heads * (double)p->length_q, token = 2000;
+    return lnt_recurrent_cost(p) + token * (double)p->batch * (keys + queries);
+}
+
 static size_t scratch(const lnt_attn_desc *p)
 {
     const size_t own = lnt_recurrent_scratch(&kind, p);
@@ -108,7 +116,8 @@ static size_t shared(const lnt_attn_desc *p)
 const lnt_algo LNT_REAL_NAME(lnt_algo_taylor_recurrent) = { .mechanism = LNT_TAYLOR,
                                                             .name = "taylor/recurrent",
                                                             .rate = 8e-11,
-                                                            .cost = lnt_recurrent_cost,
+                                                            .cost = cost,
+                                                            .both = 4.8,
                                                             .refuses = refuses,
                                                             .takes_state = true,
                                                             .shared = shared,

@@ -75,7 +75,8 @@ lnt_status lnt_planner_choose(lnt_ctx *ctx, const lnt_attn_desc *p, int *index)
             why = refusal;
             continue;
         }
-        const double seconds = lnt_planner_seconds(ctx, i, p);
+        const double runs = p->backward && algo->both > 0 ? algo->both : 1;
+        const double seconds = lnt_planner_seconds(ctx, i, p) * runs;
         if (best >= 0 && seconds >= best) continue;
         best = seconds;
         *index = i;
