@@ -265,9 +265,9 @@ void lnt_recurrent_forward(const lnt_recurrent *kind, lnt_run *run)
     run->nonpositive = nonpositive;
 }
 
-double lnt_recurrent_cost(const lnt_attn_desc *p)
+double lnt_recurrent_cost(const lnt_attn_desc *p, double each)
 {
-    return (double)p->batch * 2 * (double)lnt_problem_width(p) * (double)p->dim_value *
+    return (double)p->batch * (2 * (double)lnt_problem_width(p) * (double)p->dim_value + each) *
            ((double)p->kv_heads * (double)p->length_k + (double)p->heads * (double)p->length_q);
 }
 

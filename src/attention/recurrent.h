@@ -24,7 +24,8 @@ typedef struct lnt_recurrent {
 #define lnt_recurrent_forward LNT_REAL_NAME(lnt_recurrent_forward)
 
 size_t lnt_recurrent_scratch(const lnt_recurrent *kind, const lnt_attn_desc *p); /* of forward */
-double lnt_recurrent_cost(const lnt_attn_desc *p);
+/* However narrow the heads are, a key or a query takes as long as `each` operations. */
+double lnt_recurrent_cost(const lnt_attn_desc *p, double each);
 void lnt_recurrent_forward(const lnt_recurrent *kind, lnt_run *run);
 
 #endif

@@ -93,13 +93,7 @@ static const char *refuses(const lnt_attn_desc *p)
 
 static void forward(lnt_run *run) { lnt_recurrent_forward(&kind, run); }
 
-/* However few its monomials are, a token takes as long as so many operations. */
-static double cost(const lnt_attn_desc *p)
-{
-    const double keys = (double)p->kv_heads * (double)p->length_k;
-    const double queries = (double)p->heads * (double)p->length_q, token = 2000;
-    return lnt_recurrent_cost(p) + token * (double)p->batch * (keys + queries);
-}
+static double cost(const lnt_attn_desc *p) { return lnt_recurrent_cost(p, 2000); }
 
 static size_t scratch(const lnt_attn_desc *p)
 {
