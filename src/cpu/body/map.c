@@ -43,7 +43,6 @@ INLINE void polynomial_of(int count, real *y, const real *x, const real *a, size
         v[j] = vload(x + (size_t)(j * LANES));
         sum[j] = vsplat(terms ? a[terms - 1] : 0);
     }
-    UNROLL_FULL
     for (size_t t = terms; t > 1; t--) {
         UNROLL_FULL
         for (int j = 0; j < count; j++) sum[j] = sum[j] * v[j] + a[t - 2];
@@ -86,7 +85,6 @@ INLINE void polynomial_stripe(int cols, real *x, real *dw, size_t ld, size_t m, 
             sum[j] = vsplat(a[terms - 1]);
             slope[j] = vsplat(0);
         }
-        UNROLL_FULL
         for (size_t t = terms; t > 1; t--)
             UNROLL_FULL
             for (int j = 0; j < cols; j++) {
