@@ -35,7 +35,7 @@ query_tile lnt_direct_query_tile(const scratch *s, real *at)
 
 static size_t group_tiles(const lnt_attn_desc *p)
 {
-    return (size_t)(p->heads / p->kv_heads) * (size_t)tiles_of(p->length_q, TQ);
+    return lnt_problem_group(p) * (size_t)tiles_of(p->length_q, TQ);
 }
 
 bool lnt_direct_keeps_queries(const lnt_attn_desc *p)

@@ -18,6 +18,12 @@ static inline lnt_mechanism lnt_problem_sums(const lnt_attn_desc *p)
     return p->mechanism == LNT_HYBRID ? p->far : p->mechanism;
 }
 
+/* Heads of queries that share one of keys; 0 where there are none. */
+static inline size_t lnt_problem_group(const lnt_attn_desc *p)
+{
+    return p->kv_heads ? (size_t)(p->heads / p->kv_heads) : 0;
+}
+
 /* Why hybrid is refused where the order of the keys does not count. */
 extern const char lnt_hybrid_needs_causal[];
 

@@ -25,7 +25,7 @@ static void take_backward(lnt_arena *arena, taylor_scratch *s)
 
 taylor_scratch lnt_taylor_take(lnt_arena *arena, const lnt_attn_desc *p)
 {
-    const size_t group = p->kv_heads ? (size_t)(p->heads / p->kv_heads) : 0;
+    const size_t group = lnt_problem_group(p);
     taylor_scratch s = { .d = (size_t)p->dim,
                          .m = (size_t)p->dim_value,
                          .F = (size_t)lnt_problem_width(p),

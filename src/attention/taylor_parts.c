@@ -58,7 +58,7 @@ static void take_states(lnt_arena *arena, const lnt_attn_desc *p, sums *x)
 static sums take_sums(lnt_arena *arena, const lnt_attn_desc *p)
 {
     const size_t mp = pad((size_t)p->dim_value), d = (size_t)p->dim, states = states_at_a_time(p);
-    const size_t group = p->kv_heads ? (size_t)(p->heads / p->kv_heads) : 0;
+    const size_t group = lnt_problem_group(p);
     const size_t tokens = most_pieces(p) * group * STRETCH;
     lnt_arena_take(arena, lnt_taylor_shared(p), 1);
     sums x = { .rows = take(arena, tokens, mp),
