@@ -34,9 +34,9 @@ fi
 status=0
 cd "$build"
 export LINNET_CUDA_PLUGIN=$build/liblinnet-cuda.so
-for name in test_device test_device_gradient; do
+for name in test_device test_device_state test_device_gradient; do
     cc -std=c11 -D_GNU_SOURCE -O2 -fopenmp "${includes[@]}" "$root/tests/property/$name.c" \
-        "$root"/tests/support/{support,case,stream,mirror,backward}.c "${libraries[@]}" -o "$name"
+        "$root"/tests/support/{support,case,stream,mirror,device,backward}.c "${libraries[@]}" -o "$name"
     "./$name" || status=$?
     [ "$status" != 77 ] || { echo "there is no GPU here"; exit 77; }
     echo "$name: exit $status, ${SECONDS} s"

@@ -80,7 +80,7 @@ foreach(kind fake REFUSES OTHER NONE)
 endforeach()
 # The same tests twice: on a GPU, which say SKIP where there is none, and on the fake one, whose
 # numbers are the CPU's and need few cases.
-foreach(name test_device test_device_gradient)
+foreach(name test_device test_device_state test_device_gradient)
     set_tests_properties(property/${name} PROPERTIES SKIP_RETURN_CODE 77)
     set(scratch ${PROJECT_BINARY_DIR}/scratch/property_${name}_fake)
     file(MAKE_DIRECTORY ${scratch})

@@ -1,60 +1,10 @@
-/* test_device.c - plans and states on a GPU give the oracle's answers, and states mean the same there
- * as on the CPU.  Where there is no GPU this says so and exits with 77; with LINNET_CUDA_PLUGIN naming
- * the fake plug-in of tests/plugin it holds all that lies between a caller and a plug-in. */
-#include <math.h>
-#include <stdio.h>
+/* test_device.c - plans on a GPU give the oracle's answers.  Where there is no GPU this says so and exits
+ * with 77; with LINNET_CUDA_PLUGIN naming the fake plug-in of tests/plugin it holds all that lies between
+ * a caller and a plug-in. */
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "../support/mirror.h"
-#include "../support/stream.h"
-
-enum { SKIPPED = 77 };
-static const lnt_dtype dtypes[] = { LNT_BF16, LNT_F32, LNT_F16 };
-
-static lnt_ctx *host, *device;
-
-/* Tensor cores take operands of bf16: mapped queries and keys, or weights, and the state are rounded
- * before the result is.  Where a few values cancel, their mean keeps a large part of that: one case of
- * few value columns is held to 2^-5 (two columns of 137 random values reach 2e-2 with these roundings),
- * any other to 2^-7, and all cases of a test together to the 3e-3 that the device promises. */
-static double device_bound(const lnt_attn_desc *desc)
-{
-    if (desc->dtype == LNT_F32) return 2e-5;
-    if (desc->dtype != LNT_BF16) return forward_bound(desc);
-    const int64_t columns = desc->dim_value ? desc->dim_value : desc->dim;
-    return columns < 8 ? 0x1p-5 : 0x1p-7;
-}
-
-static const double together_bound = 3e-3;
-static struct {
-    double difference, reference; /* sums of squares, of the cases in bf16 since the last verdict */
-} together;
-
-static void add_to_all(const lnt_attn_desc *desc, const lnt_tensor *out, double error)
-{
-    double square = 0;
-    if (desc->dtype != LNT_BF16) return;
-    for (int64_t i = 0; i < tensor_elements(out); i++)
-        square += tensor_at(out, i) * tensor_at(out, i);
-    together.difference += error * error * square;
-    together.reference += square;
-}
-
-static void judge_all(void)
-{
-    const double error = sqrt(together.difference / together.reference);
-    const bool good = error <= together_bound;
-    together.difference = together.reference = 0;
-    print_message("all cases in bf16 together: relative error %.2e\n", error);
-    if (!good) fail_msg("all cases together: error %.3g, allowed %.3g", error, together_bound);
-}
-
-static lnt_state *to_device(const attn_case *c, const lnt_state *state)
-{
-    return device_state_from(device, host, c, state);
-}
+#include "../support/device.h"
 
 /* A mechanism that the device has not is refused by a sentence that names it. */
 static void expect_refusal(const attn_case *c, const char *algorithm, const lnt_plan *plan)
@@ -73,7 +23,7 @@ static bool matches(const attn_case *c, int algorithm)
     if (!plan) return false;
     trial t = trial_new(host, c);
     device_trial d = device_trial_new(device, &t);
-    lnt_state *before = t.state ? to_device(c, t.state) : NULL;
+    lnt_state *before = t.state ? device_state_from(device, host, c, t.state) : NULL;
     d.io.state_in = before;
     lnt_status status = t.state && !before ? LNT_ERR_UNSUPPORTED : lnt_plan_forward(plan, &d.io);
     if (status != LNT_ERR_UNSUPPORTED) { /* output_norm after a state */
@@ -82,7 +32,7 @@ static bool matches(const attn_case *c, int algorithm)
         mirror_read(device, &d.out);
         const double error = oracle_error(host, &c->desc, &t.io, budget(3, 10));
         expect_below(c, name, device, "forward against the oracle", error, device_bound(&c->desc));
-        add_to_all(&c->desc, &t.out.t, error);
+        device_add(&c->desc, &t.out.t, error);
         expect_true(c, name, device, "something beside the output was written",
                     block_guard_intact(&t.out));
     }
@@ -108,18 +58,18 @@ static void forward_matches_the_oracle_on_random_cases(void **state)
 {
     (void)state;
     dice d = { 5 };
-    for (int t = 0; t < COUNT_OF(dtypes); t++) {
+    for (int t = 0; t < DEVICE_DTYPES; t++) {
         int supported[64] = { 0 };
         for (int a = 0; lnt_algorithm_name(a); a++)
             for (int i = 0; i < budget(4, 40); i++) {
                 attn_case c;
-                case_random(&d, lnt_algorithm_mechanism(a), dtypes[t], &c);
+                case_random(&d, lnt_algorithm_mechanism(a), device_dtypes[t], &c);
                 case_for_device(&c);
                 supported[a] += matches(&c, a);
             }
         check_cover(supported);
     }
-    judge_all();
+    device_judge();
 }
 
 static void forward_matches_the_oracle_at_every_nasty_length(void **state)
@@ -138,12 +88,12 @@ static void forward_matches_the_oracle_at_every_nasty_length(void **state)
                                             lengths[i] + more, 17, 5);
                     c.desc.causal = causal;
                     for (int t = 0; t < budget(2, 3); t++) {
-                        c.desc.dtype = dtypes[t];
+                        c.desc.dtype = device_dtypes[t];
                         supported[a] += matches(&c, a);
                     }
                 }
     check_cover(supported);
-    judge_all();
+    device_judge();
 }
 
 static void forward_matches_the_oracle_at_every_nasty_width(void **state)
@@ -158,12 +108,12 @@ static void forward_matches_the_oracle_at_every_nasty_width(void **state)
                     case_make(lnt_algorithm_mechanism(a), 1, 1, 19, 137, dims[i], dims[j]);
                 c.desc.causal = (i + j) % 4 < 2;
                 for (int t = 0; t < budget(2, 3); t++) {
-                    c.desc.dtype = dtypes[t];
+                    c.desc.dtype = device_dtypes[t];
                     supported[a] += matches(&c, a);
                 }
             }
     check_cover(supported);
-    judge_all();
+    device_judge();
 }
 
 static void forward_matches_the_oracle_in_every_layout(void **state)
@@ -179,13 +129,13 @@ static void forward_matches_the_oracle_in_every_layout(void **state)
             c.lay_q = (layout)(i / LAYOUT_OUTPUTS);
             c.lay_k = (layout)((i + i / LAYOUT_OUTPUTS) % LAYOUT_COUNT);
             c.lay_v = (layout)((i + 3) % LAYOUT_COUNT);
-            for (int t = 0; t < COUNT_OF(dtypes); t++) {
-                c.desc.dtype = dtypes[t];
+            for (int t = 0; t < DEVICE_DTYPES; t++) {
+                c.desc.dtype = device_dtypes[t];
                 supported[a] += matches(&c, a);
             }
         }
     check_cover(supported);
-    judge_all();
+    device_judge();
 }
 
 /* Several segments, several states: what short sequences do not reach. */
@@ -202,12 +152,12 @@ static void forward_matches_the_oracle_on_long_sequences(void **state)
                 if (c.desc.mechanism == LNT_TAYLOR) c.desc.terms = dims[i] > 32 ? 3 : 4;
                 c.desc.causal = causal;
                 for (int t = 0; t < 2; t++) {
-                    c.desc.dtype = dtypes[t];
+                    c.desc.dtype = device_dtypes[t];
                     supported[a] += matches(&c, a);
                 }
             }
     check_cover(supported);
-    judge_all();
+    device_judge();
 }
 
 /* Up to 8 terms have a state where the width is up to 16. */
@@ -219,17 +169,17 @@ static void forward_matches_the_oracle_with_many_terms(void **state)
     for (int64_t terms = 5; terms <= 8; terms++)
         for (int i = 0; i < COUNT_OF(dims); i++)
             for (int a = 0; lnt_algorithm_name(a); a++)
-                for (int t = 0; t < COUNT_OF(dtypes); t++) {
+                for (int t = 0; t < DEVICE_DTYPES; t++) {
                     if (lnt_algorithm_mechanism(a) != LNT_TAYLOR) continue;
                     if (dims[i] == 16 && terms > budget(6, 8)) continue;
                     attn_case c = case_make(LNT_TAYLOR, 4, 2, 190, 333, dims[i], 6);
                     c.desc.terms = terms;
                     c.desc.causal = (t + a) % 2;
-                    c.desc.dtype = dtypes[t];
+                    c.desc.dtype = device_dtypes[t];
                     ran += matches(&c, a);
                 }
-    assert_true(ran >= 2 * COUNT_OF(dtypes) * COUNT_OF(dims)); /* direct and state, at least */
-    judge_all();
+    assert_true(ran >= 2 * DEVICE_DTYPES * COUNT_OF(dims)); /* direct and state, at least */
+    device_judge();
 }
 
 static void nothing_to_do_is_done(void **state)
@@ -255,7 +205,7 @@ static void a_plan_serves_smaller_tensors_than_it_was_made_for(void **state)
             attn_case c = case_make(lnt_algorithm_mechanism(a), 4, 2, 450, 500, 16, 8);
             c.desc.causal = i % 2;
             c.desc.batch = 3;
-            c.desc.dtype = dtypes[i / 2];
+            c.desc.dtype = device_dtypes[i / 2];
             lnt_plan *plan = case_plan(device, &c, a);
             for (int64_t n = 0; plan && n < 450; n += budget(173, 89)) {
                 attn_case less = c;
@@ -269,13 +219,13 @@ static void a_plan_serves_smaller_tensors_than_it_was_made_for(void **state)
                 const double error = oracle_error(host, &less.desc, &t.io, 6);
                 expect_below(&less, lnt_algorithm_name(a), device, "a smaller run", error,
                              device_bound(&less.desc));
-                add_to_all(&less.desc, &t.out.t, error);
+                device_add(&less.desc, &t.out.t, error);
                 device_trial_free(device, &d);
                 trial_free(&t);
             }
             lnt_plan_destroy(plan);
         }
-    judge_all();
+    device_judge();
 }
 
 /* Two runs give the same bits, and neither allocates on the host. */
@@ -288,7 +238,7 @@ static void runs_repeat_to_the_bit_and_allocate_nothing(void **state)
     for (int i = 0; i < 2 * (LNT_TAYLOR + 1); i++) {
         attn_case c = case_make((lnt_mechanism)(i / 2), 4, 2, 1000, 1000, 16, 16);
         c.desc.causal = 1;
-        c.desc.dtype = dtypes[i % 2];
+        c.desc.dtype = device_dtypes[i % 2];
         trial t = trial_new(host, &c);
         block first = block_new(c.desc.dtype, LAYOUT_BHND, 1, 4, 1000, 16);
         device_trial d = device_trial_new(ctx, &t);
@@ -308,232 +258,6 @@ static void runs_repeat_to_the_bit_and_allocate_nothing(void **state)
         trial_free(&t);
     }
     context_close_tracked(ctx, &track);
-}
-
-/* ---- states ---------------------------------------------------------------------------------- */
-
-static lnt_tensor rows(const mirror *m, int64_t first, int64_t count)
-{
-    return tensor_rows(&m->t, first, count);
-}
-
-static void device_append(lnt_state *s, const device_trial *d, int64_t first, int64_t count)
-{
-    const lnt_tensor k = rows(&d->k, first, count), v = rows(&d->v, first, count);
-    assert_ok(device, lnt_state_append(s, &k, &v));
-}
-
-static void device_step(lnt_state *s, const device_trial *d, int64_t first, int64_t count)
-{
-    const lnt_tensor q = rows(&d->q, first, count), k = rows(&d->k, first, count);
-    const lnt_tensor v = rows(&d->v, first, count), out = rows(&d->out, first, count);
-    assert_ok(device, lnt_state_step(s, &q, &k, &v, &out));
-}
-
-/* A state of the case on the device, or NULL where it has none of the kind. */
-static lnt_state *device_state(const attn_case *c)
-{
-    lnt_state *s = NULL;
-    const lnt_status status = lnt_state_create(device, &c->desc, &s);
-    if (status != LNT_ERR_UNSUPPORTED) assert_ok(device, status);
-    return s;
-}
-
-/* Form f of stream.h, with what the device does not offer left out; false: nothing is left. */
-static bool device_form(attn_case *c, int form, int64_t tokens, lnt_dtype dtype)
-{
-    stream_form(c, form, tokens, dtype);
-    c->desc.causal = 1;
-    const bool random = c->desc.mechanism == LNT_LINEAR && c->desc.feature_map > LNT_MAP_IDENTITY;
-    return device_offers(c->desc.mechanism) && c->desc.mechanism != LNT_SOFTMAX &&
-           !c->desc.compensated && !random;
-}
-
-static void steps_match_the_oracle_in_any_portions(void **state)
-{
-    (void)state;
-    dice dice_ = { 31 };
-    int ran = 0;
-    for (int f = 0; f < STREAM_FORMS; f++)
-        for (int t = 0; t < COUNT_OF(dtypes); t++)
-            for (int i = 0; i < budget(1, 4); i++) {
-                attn_case c;
-                const int64_t n = 45;
-                if (!device_form(&c, f, n, dtypes[t])) continue;
-                trial tr = trial_new(host, &c);
-                device_trial d = device_trial_new(device, &tr);
-                lnt_state *s = device_state(&c);
-                assert_non_null(s);
-                for (int64_t at = 0, count; at < n; at += count) {
-                    count = i ? dice_range(&dice_, 0, 9) : 1;
-                    if (count > n - at) count = n - at;
-                    device_step(s, &d, at, count);
-                }
-                mirror_read(device, &d.out);
-                const double error = oracle_error(host, &c.desc, &tr.io, n);
-                expect_below(&c, "step", device, "steps against the oracle", error,
-                             device_bound(&c.desc));
-                add_to_all(&c.desc, &tr.out.t, error);
-                for (int64_t b = 0; b < STREAM_BATCH; b++)
-                    assert_int_equal(lnt_state_tokens(s, b), n);
-                lnt_state_destroy(s);
-                device_trial_free(device, &d);
-                trial_free(&tr);
-                ran++;
-            }
-    assert_true(ran > 10);
-    judge_all();
-}
-
-/* All numbers of a state on the device and of one on the CPU, by way of a file. */
-static void expect_same_numbers(const attn_case *c, const char *what, const lnt_state *on_device,
-                                lnt_state *on_host, double bound)
-{
-    lnt_state *back;
-    assert_ok(device, lnt_state_save(on_device, "device.safetensors"));
-    assert_ok(host, lnt_state_load(host, &c->desc, "device.safetensors", &back));
-    unlink("device.safetensors");
-    expect_same_state(c, host, what, back, on_host, bound);
-    lnt_state_destroy(back);
-}
-
-static void a_state_means_the_same_on_the_device_and_on_the_cpu(void **state)
-{
-    (void)state;
-    for (int f = 0; f < STREAM_FORMS; f++)
-        for (int t = 0; t < COUNT_OF(dtypes); t++) {
-            attn_case c;
-            if (!device_form(&c, f, 40, dtypes[t])) continue;
-            trial tr = trial_new(host, &c);
-            device_trial d = device_trial_new(device, &tr);
-            lnt_state *s = device_state(&c), *same = stream_state(host, &c), *moved;
-            device_append(s, &d, 0, 25);
-            stream_append(host, same, &tr, 0, 25);
-            expect_same_numbers(&c, "appended on each", s, same, 2e-6);
-            moved = to_device(&c, same);
-            device_append(moved, &d, 25, 15);
-            stream_append(host, same, &tr, 25, 15);
-            expect_same_numbers(&c, "begun on the cpu", moved, same, 2e-6);
-            lnt_state_destroy(moved);
-            lnt_state_destroy(same);
-            lnt_state_destroy(s);
-            device_trial_free(device, &d);
-            trial_free(&tr);
-        }
-}
-
-/* A prompt through a plan, then steps; the sequence as a whole against the oracle. */
-static void a_prompt_then_steps_match_the_oracle(void **state)
-{
-    (void)state;
-    int ran = 0;
-    for (int f = 0; f < STREAM_FORMS; f++)
-        for (int i = 0; i < 2 * COUNT_OF(dtypes); i++) {
-            attn_case c;
-            const int64_t n = 300, cut = i % 2 + 1;
-            if (!device_form(&c, f, n, dtypes[i / 2]) || c.desc.output_norm) continue;
-            if (c.desc.mechanism == LNT_TAYLOR && cut == 2) c.desc.terms += 2; /* past four */
-            c.desc.state = 1;
-            trial tr = trial_new(host, &c);
-            device_trial d = device_trial_new(device, &tr);
-            lnt_plan *plan = case_plan(device, &c, -1);
-            lnt_state *s = device_state(&c);
-            const int64_t pieces[] = { 0, 170 / cut, 280, n };
-            for (int part = 0; part < 2; part++) {
-                const int64_t first = pieces[part], count = pieces[part + 1] - first;
-                lnt_attn_io io = { .size = sizeof io, .state_in = s, .state_out = s };
-                io.q = rows(&d.q, first, count);
-                io.k = rows(&d.k, first, count);
-                io.v = rows(&d.v, first, count);
-                io.out = rows(&d.out, first, count);
-                if (part == 0) io.state_in = NULL;
-                assert_ok(device, lnt_plan_forward(plan, &io));
-                assert_int_equal(lnt_state_tokens(s, 1), pieces[part + 1]);
-            }
-            for (int64_t at = pieces[2]; at < n; at++) device_step(s, &d, at, 1);
-            mirror_read(device, &d.out);
-            attn_case plain = c;
-            plain.desc.state = 0;
-            const double error = oracle_error(host, &plain.desc, &tr.io, 40);
-            expect_below(&c, "prompt and steps", device, "against the oracle", error,
-                         device_bound(&c.desc));
-            add_to_all(&c.desc, &tr.out.t, error);
-            lnt_state_destroy(s);
-            lnt_plan_destroy(plan);
-            device_trial_free(device, &d);
-            trial_free(&tr);
-            ran++;
-        }
-    assert_true(ran > 4);
-    judge_all();
-}
-
-/* Two sequences in slots 3 and 1 of a pool of five: copied away, forgotten, copied back. */
-static void a_pool_runs_the_sequences_that_are_selected(void **state)
-{
-    (void)state;
-    for (int f = STREAM_LINEAR; f < STREAM_FORMS; f++) {
-        attn_case c;
-        const int64_t n = 12, index[STREAM_BATCH] = { 3, 1 };
-        if (!device_form(&c, f, n, LNT_F32)) continue;
-        trial tr = trial_new(host, &c);
-        device_trial d = device_trial_new(device, &tr);
-        attn_case pool_case = c;
-        pool_case.desc.batch = 5;
-        lnt_state *pool = device_state(&pool_case), *alone = device_state(&c);
-        void *selected;
-        assert_ok(device, lnt_device_allocate(device, sizeof index, &selected));
-        assert_ok(device, lnt_device_write(device, selected, index, sizeof index));
-        assert_ok(device, lnt_state_select(pool, selected, STREAM_BATCH));
-        device_step(pool, &d, 0, 5);
-        device_append(alone, &d, 0, 5);
-        assert_int_equal(lnt_state_tokens(pool, 3), 5);
-        assert_int_equal(lnt_state_tokens(pool, 0), 0);
-        assert_ok(device, lnt_state_copy(pool, 4, pool, 3));
-        assert_ok(device, lnt_state_reset(pool, 3));
-        assert_int_equal(lnt_state_tokens(pool, 3), 0);
-        assert_ok(device, lnt_state_copy(pool, 3, pool, 4));
-        assert_ok(device, lnt_state_copy(pool, 1, alone, 1)); /* from another state */
-        device_step(pool, &d, 5, n - 5);
-        mirror_read(device, &d.out);
-        expect_below(&c, "pool", device, "selected sequences against the oracle",
-                     oracle_error(host, &c.desc, &tr.io, n), device_bound(&c.desc));
-        lnt_device_release(device, selected, sizeof index);
-        lnt_state_destroy(alone);
-        lnt_state_destroy(pool);
-        device_trial_free(device, &d);
-        trial_free(&tr);
-    }
-}
-
-static void forks_and_merges_remember_what_they_should(void **state)
-{
-    (void)state;
-    for (int f = STREAM_LINEAR; f < STREAM_FORMS; f++) {
-        attn_case c;
-        if (!device_form(&c, f, 40, LNT_F32)) continue;
-        trial tr = trial_new(host, &c);
-        device_trial d = device_trial_new(device, &tr);
-        lnt_state *a = device_state(&c), *b = device_state(&c), *fork;
-        lnt_state *whole = stream_state(host, &c);
-        device_append(a, &d, 0, 17);
-        device_append(b, &d, 17, 23);
-        assert_ok(device, lnt_state_fork(a, &fork));
-        assert_ok(device, lnt_state_merge(fork, b));
-        stream_append(host, whole, &tr, 0, 17);
-        expect_same_numbers(&c, "the fork's parent", a, whole, 2e-6);
-        stream_append(host, whole, &tr, 17, 23);
-        expect_same_numbers(&c, "merged", fork, whole, 2e-6);
-        assert_int_equal(lnt_state_tokens(fork, 0), 40);
-        assert_ok(device, lnt_state_reset(fork, -1));
-        assert_int_equal(lnt_state_tokens(fork, 0), 0);
-        lnt_state_destroy(fork);
-        lnt_state_destroy(whole);
-        lnt_state_destroy(a);
-        lnt_state_destroy(b);
-        device_trial_free(device, &d);
-        trial_free(&tr);
-    }
 }
 
 /* ---- the rest -------------------------------------------------------------------------------- */
@@ -623,11 +347,6 @@ int main(void)
         cmocka_unit_test(a_device_tells_what_it_is),
         cmocka_unit_test(what_a_device_cannot_do_is_said),
         cmocka_unit_test(nothing_to_do_is_done),
-        cmocka_unit_test(steps_match_the_oracle_in_any_portions),
-        cmocka_unit_test(a_pool_runs_the_sequences_that_are_selected),
-        cmocka_unit_test(a_state_means_the_same_on_the_device_and_on_the_cpu),
-        cmocka_unit_test(forks_and_merges_remember_what_they_should),
-        cmocka_unit_test(a_prompt_then_steps_match_the_oracle),
         cmocka_unit_test(forward_matches_the_oracle_at_every_nasty_width),
         cmocka_unit_test(forward_matches_the_oracle_at_every_nasty_length),
         cmocka_unit_test(forward_matches_the_oracle_in_every_layout),
@@ -638,15 +357,8 @@ int main(void)
         cmocka_unit_test(runs_repeat_to_the_bit_and_allocate_nothing),
         cmocka_unit_test(calibration_measures_the_device),
     };
-    const char *why = "";
-    device = device_context(&why);
-    if (!device) {
-        printf("SKIP: no GPU: %s\n", why);
-        return SKIPPED;
-    }
-    host = context_new(2, NULL);
+    if (!device_open()) return DEVICE_MISSING;
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    lnt_ctx_destroy(host);
-    lnt_ctx_destroy(device);
+    device_close();
     return failed;
 }

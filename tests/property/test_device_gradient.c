@@ -7,10 +7,7 @@
 #include <unistd.h>
 
 #include "../support/backward.h"
-#include "../support/mirror.h"
-
-enum { SKIPPED = 77 };
-static lnt_ctx *host, *device;
+#include "../support/device.h"
 
 /* ---- bounds ---------------------------------------------------------------------------------- */
 
@@ -435,15 +432,8 @@ int main(void)
         cmocka_unit_test(a_plan_goes_back_over_smaller_tensors_than_it_was_made_for),
         cmocka_unit_test(backward_repeats_to_the_bit_and_allocates_nothing),
     };
-    const char *why = "";
-    device = device_context(&why);
-    if (!device) {
-        printf("SKIP: no GPU: %s\n", why);
-        return SKIPPED;
-    }
-    host = context_new(2, NULL);
+    if (!device_open()) return DEVICE_MISSING;
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    lnt_ctx_destroy(host);
-    lnt_ctx_destroy(device);
+    device_close();
     return failed;
 }
