@@ -203,6 +203,24 @@ static void gradients_of_long_sequences_match_along_random_directions(void **sta
     coverage_check(&cover);
 }
 
+/* Keys before the first query move the edge between seen and unseen over the edges of all tiles. */
+static void causal_gradients_match_wherever_the_queries_begin(void **state)
+{
+    (void)state;
+    static const int64_t before[] = { 1, 31, 33, 63, 65 };
+    static const int maps[] = { 0, 1, FORM_TAYLOR };
+    lnt_ctx *ctx = context_new(2, NULL);
+    coverage cover = { { 0 } };
+    for (int i = 0; i < COUNT_OF(before); i++)
+        for (int m = 0; m < COUNT_OF(maps); m++) {
+            attn_case c;
+            assert_true(gradient_form(&c, maps[m] + FORM_MAPS * FORM_SHAPES, 70, 3, 2));
+            c.desc.length_k = c.desc.length_q + before[i];
+            compare_along_random_directions(ctx, &c, &cover);
+        }
+    lnt_ctx_destroy(ctx);
+}
+
 /* Enough monomials for few states to be cut into parts. */
 static void gradients_of_taylor_in_parts_match_along_random_directions(void **state)
 {
@@ -356,6 +374,7 @@ int main(void)
         cmocka_unit_test(gradients_match_finite_differences_of_the_oracle),
         cmocka_unit_test(the_gradient_of_the_temperature_matches_differences),
         cmocka_unit_test(gradients_of_long_sequences_match_along_random_directions),
+        cmocka_unit_test(causal_gradients_match_wherever_the_queries_begin),
         cmocka_unit_test(gradients_of_taylor_in_parts_match_along_random_directions),
         cmocka_unit_test(gradients_of_taylor_in_parts_match_the_direct_form),
         cmocka_unit_test(gradients_in_other_dtypes_match_f64_within_rounding),
