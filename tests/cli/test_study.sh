@@ -80,11 +80,13 @@ expect 'lines[2]["input_output_bytes"] == 4 * 20000 * 8 * 4'
 expect 'all(m["beyond_bytes"] < 64e6 for m in lines)'
 
 # Plain sums lose digits as tokens come, compensated ones do not.
-succeeds study accumulation --length 1000000 --json
-expect '[m["tokens"] for m in lines] == 2 * [1e3, 1e4, 1e5, 1e6]'
-expect '[m["sums"] for m in lines] == 4 * ["plain"] + 4 * ["compensated"]'
-expect 'lines[3]["relative_error"] > 10 * lines[7]["relative_error"]'
-expect 'lines[7]["relative_error"] < 1.25 * lines[4]["relative_error"]'
+if [ "${LINNET_TEST_BUDGET:-full}" = full ]; then # it takes that many tokens, one by one
+    succeeds study accumulation --length 1000000 --json
+    expect '[m["tokens"] for m in lines] == 2 * [1e3, 1e4, 1e5, 1e6]'
+    expect '[m["sums"] for m in lines] == 4 * ["plain"] + 4 * ["compensated"]'
+    expect 'lines[3]["relative_error"] > 10 * lines[7]["relative_error"]'
+    expect 'lines[7]["relative_error"] < 1.25 * lines[4]["relative_error"]'
+fi
 fails 2 "--length: '999' is less than 1000" study accumulation --length 999
 
 # As a person reads them.
