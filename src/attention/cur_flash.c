@@ -8,17 +8,11 @@ static void forward(lnt_run *run) { lnt_cur_forward(run, false); }
 static void backward(lnt_run *run) { lnt_cur_backward(run, false); }
 static size_t shared(const lnt_attn_desc *p) { return lnt_cur_shared(p, false); }
 
-static int64_t chunk(const lnt_attn_desc *p)
-{
-    (void)p;
-    return LNT_CUR_TILE_QUERIES;
-}
-
 const lnt_algo LNT_REAL_NAME(lnt_algo_cur_flash) = { .mechanism = LNT_CUR,
                                                      .name = "cur/flash",
                                                      .rate = 5e-11,
                                                      .cost = lnt_cur_flops,
-                                                     .chunk = chunk,
+                                                     .tile = LNT_CUR_TILE_QUERIES,
                                                      .shared = shared,
                                                      .scratch = lnt_cur_scratch,
                                                      .forward = forward,

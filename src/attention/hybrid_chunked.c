@@ -68,18 +68,12 @@ static double cost(const lnt_attn_desc *p)
     return lnt_state_flops(p) + queries * TOKENS * 2 * (double)(p->dim + p->dim_value);
 }
 
-static int64_t chunk(const lnt_attn_desc *p)
-{
-    (void)p;
-    return TOKENS;
-}
-
 const lnt_algo LNT_REAL_NAME(lnt_algo_hybrid_chunked) = { .mechanism = LNT_HYBRID,
                                                           .name = "hybrid/chunked",
                                                           .rate = 4e-11,
                                                           .cost = cost,
                                                           .refuses = lnt_hybrid_refuses,
-                                                          .chunk = chunk,
+                                                          .tile = TOKENS,
                                                           .takes_state = true,
                                                           .keeps = true,
                                                           .shared = lnt_hybrid_shared,

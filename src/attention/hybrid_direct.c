@@ -43,18 +43,12 @@ static const char *refuses(const lnt_attn_desc *p)
 
 static double cost(const lnt_attn_desc *p) { return lnt_direct_flops(p); }
 
-static int64_t chunk(const lnt_attn_desc *p)
-{
-    (void)p;
-    return TOKENS;
-}
-
 const lnt_algo LNT_REAL_NAME(lnt_algo_hybrid_direct) = { .mechanism = LNT_HYBRID,
                                                          .name = "hybrid/direct",
                                                          .rate = 6e-11,
                                                          .cost = cost,
                                                          .refuses = refuses,
-                                                         .chunk = chunk,
+                                                         .tile = TOKENS,
                                                          .keeps = true,
                                                          .shared = lnt_hybrid_shared,
                                                          .scratch = lnt_hybrid_scratch,

@@ -56,17 +56,11 @@ static double cost(const lnt_attn_desc *p)
     return lnt_pairs(p) * 2 * (double)(lnt_problem_width(p) + p->dim_value);
 }
 
-static int64_t chunk(const lnt_attn_desc *p)
-{
-    (void)p;
-    return LNT_TILE_QUERIES;
-}
-
 const lnt_algo LNT_REAL_NAME(lnt_algo_linear_direct) = { .mechanism = LNT_LINEAR,
                                                          .name = "linear/direct",
                                                          .rate = 4e-11,
                                                          .cost = cost,
-                                                         .chunk = chunk,
+                                                         .tile = LNT_TILE_QUERIES,
                                                          .keeps = true,
                                                          .shared = lnt_two_per_query,
                                                          .scratch = lnt_direct_scratch,

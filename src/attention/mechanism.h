@@ -39,7 +39,8 @@ typedef struct lnt_algo {
     double (*cost)(const lnt_attn_desc *p); /* FLOPs this algorithm spends on a forward run */
     double both; /* forward runs that one with a backward run takes as long as; 0: as the others' */
     const char *(*refuses)(const lnt_attn_desc *p);   /* why not p, or NULL; NULL: it does any */
-    int64_t (*chunk)(const lnt_attn_desc *p);         /* tokens at a time; NULL: one */
+    int64_t tile;                /* tokens at a time; 0: one, or what `chunk` says */
+    int64_t (*chunk)(const lnt_attn_desc *p);
     bool takes_state;            /* runs with io->state_in, io->state_out */
     bool keeps;                  /* backward is faster with the statistics of forward */
     size_t (*shared)(const lnt_attn_desc *p);         /* bytes, once per run */

@@ -62,17 +62,11 @@ static double cost(const lnt_attn_desc *p)
     return lnt_direct_flops(&filled);
 }
 
-static int64_t chunk(const lnt_attn_desc *p)
-{
-    (void)p;
-    return LNT_TILE_QUERIES;
-}
-
 const lnt_algo LNT_REAL_NAME(lnt_algo_softmax_tiled) = { .mechanism = LNT_SOFTMAX,
                                                          .name = "softmax/tiled",
                                                          .rate = 5e-11,
                                                          .cost = cost,
-                                                         .chunk = chunk,
+                                                         .tile = LNT_TILE_QUERIES,
                                                          .keeps = true,
                                                          .shared = lnt_two_per_query,
                                                          .scratch = lnt_direct_scratch,

@@ -86,18 +86,12 @@ static double cost(const lnt_attn_desc *p)
     return lnt_pairs(p) * 2 * (double)(p->dim + p->dim_value + p->terms);
 }
 
-static int64_t chunk(const lnt_attn_desc *p)
-{
-    (void)p;
-    return LNT_TILE_QUERIES;
-}
-
 const lnt_algo LNT_REAL_NAME(lnt_algo_taylor_direct) = { .mechanism = LNT_TAYLOR,
                                                          .name = "taylor/direct",
                                                          .rate = 4e-11,
                                                          .cost = cost,
                                                          .both = 3.4,
-                                                         .chunk = chunk,
+                                                         .tile = LNT_TILE_QUERIES,
                                                          .keeps = true,
                                                          .shared = lnt_taylor_shared,
                                                          .scratch = lnt_direct_scratch,

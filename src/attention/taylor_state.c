@@ -60,18 +60,12 @@ static double cost(const lnt_attn_desc *p)
     return lnt_state_flops(p) + (double)p->batch * (double)p->heads * (double)p->length_q * within;
 }
 
-static int64_t chunk(const lnt_attn_desc *p)
-{
-    (void)p;
-    return TOKENS;
-}
-
 const lnt_algo LNT_REAL_NAME(lnt_algo_taylor_state) = { .mechanism = LNT_TAYLOR,
                                                         .name = "taylor/state",
                                                         .rate = 4e-11,
                                                         .cost = cost,
                                                         .both = 4.8,
-                                                        .chunk = chunk,
+                                                        .tile = TOKENS,
                                                         .takes_state = true,
                                                         .shared = lnt_taylor_parts_shared,
                                                         .scratch = lnt_taylor_scratch,

@@ -72,20 +72,7 @@ static void print_json(const measurement *m)
 {
     const lnt_attn_desc *d = &m->desc;
     json line = json_begin(stdout);
-    json_text(&line, "mechanism", lnt_mechanism_name(d->mechanism));
-    json_text(&line, "algorithm", m->algorithm);
-    json_text(&line, "device", m->device);
-    json_text(&line, "isa", m->isa);
-    json_whole(&line, "threads", m->threads);
-    json_text(&line, "dtype", lnt_dtype_name(d->dtype));
-    json_whole(&line, "batch", d->batch);
-    json_whole(&line, "heads", d->heads);
-    json_whole(&line, "kv_heads", d->kv_heads);
-    json_whole(&line, "dim", d->dim);
-    json_whole(&line, "dim_value", d->dim_value);
-    json_mechanism(&line, d);
-    json_whole(&line, "length", d->length_q);
-    json_flag(&line, "causal", d->causal != 0);
+    json_problem(&line, d, m->algorithm, m->device, m->isa, m->threads);
     json_text(&line, "pass", option_choice(OPT_PASS, (int)m->pass));
     json_real(&line, "seconds", m->seconds);
     json_real(&line, "ns_per_token", m->ns_per_token);

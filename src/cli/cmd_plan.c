@@ -86,20 +86,8 @@ static void print_json(const lnt_ctx *ctx, const lnt_attn_desc *d, const lnt_pla
                        const figure *figures)
 {
     json line = json_begin(stdout);
-    json_text(&line, "mechanism", lnt_mechanism_name(d->mechanism));
-    json_text(&line, "algorithm", info->algorithm);
-    json_text(&line, "device", device_word(ctx));
-    json_text(&line, "isa", lnt_ctx_isa(ctx));
-    json_whole(&line, "threads", lnt_ctx_threads(ctx));
-    json_text(&line, "dtype", lnt_dtype_name(d->dtype));
-    json_whole(&line, "batch", d->batch);
-    json_whole(&line, "heads", d->heads);
-    json_whole(&line, "kv_heads", d->kv_heads);
-    json_whole(&line, "dim", d->dim);
-    json_whole(&line, "dim_value", d->dim_value);
-    json_mechanism(&line, d);
-    json_whole(&line, "length", d->length_q);
-    json_flag(&line, "causal", d->causal != 0);
+    json_problem(&line, d, info->algorithm, device_word(ctx), lnt_ctx_isa(ctx),
+                 lnt_ctx_threads(ctx));
     for (int i = 0; i < FIGURES; i++)
         if (figures[i].applies) json_real(&line, figures[i].field, figures[i].value);
     if (heads_apply(d)) heads_json(&line, d);

@@ -1,11 +1,14 @@
-/* cli/describe.h - what the options of a mechanism were: its terms, its landmarks, its window. */
+/* cli/describe.h - what was computed, and where: the sizes of a problem, and the options of its
+ * mechanism, as its terms, its landmarks, its window. */
 #ifndef LNT_CLI_DESCRIBE_H
 #define LNT_CLI_DESCRIBE_H
 
 #include "cli/json.h"
 #include "linnet.h"
 
-void json_mechanism(json *line, const lnt_attn_desc *d);
+/* By what, on what, of which sizes: the fields that a plan and a measurement begin with. */
+void json_problem(json *line, const lnt_attn_desc *d, const char *algorithm, const char *device,
+                  const char *isa, int threads);
 /* "4 terms", "64 landmarks", "128 near, 3 terms" behind `before`; "" where there is nothing to say. */
 void text_mechanism(const lnt_attn_desc *d, const char *before, char *text, size_t capacity);
 

@@ -331,6 +331,12 @@ static double step_flops(const lnt_attn_desc *p)
     return p->mechanism == LNT_SOFTMAX ? lnt_direct_flops(&one) : lnt_state_flops(&one);
 }
 
+static int64_t tokens_at_a_time(const lnt_algo *algo, const lnt_attn_desc *p)
+{
+    if (algo->chunk) return algo->chunk(p);
+    return algo->tile ? algo->tile : 1;
+}
+
 lnt_status lnt_plan_describe(const lnt_plan *plan, lnt_plan_info *info)
 {
     if (!plan || !info) return LNT_ERR_ARGUMENT;
@@ -350,7 +356,7 @@ lnt_status lnt_plan_describe(const lnt_plan *plan, lnt_plan_info *info)
     *info = (lnt_plan_info){
         .size = sizeof *info,
         .algorithm = plan->algo->name,
-        .chunk = device ? device->segment : plan->algo->chunk ? plan->algo->chunk(p) : 1,
+        .chunk = device ? device->segment : tokens_at_a_time(plan->algo, p),
         .flops = cur ? lnt_cur_flops(p) : state ? counted(p, lnt_state_flops(p))
                                                  : lnt_direct_flops(p),
         .flops_backward = cur     ? lnt_cur_flops_backward(p)
