@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -122,9 +123,25 @@ static bool is_due(int64_t every, int64_t step, int64_t steps)
     return step == steps || (every && step % every == 0);
 }
 
+static volatile sig_atomic_t stop_asked;
+
+static void ask_to_stop(int number)
+{
+    stop_asked = 1;
+    signal(number, SIG_DFL); /* the second time at once */
+}
+
+/* Whoever started us in the background may have switched the signal off: then it stays so. */
+static void stop_upon(int number)
+{
+    if (signal(number, ask_to_stop) == SIG_IGN) signal(number, SIG_IGN);
+}
+
 static int train(run *r)
 {
     int status = EXIT_OK;
+    stop_upon(SIGINT);
+    stop_upon(SIGTERM);
     for (int64_t step = r->info.step + 1; step <= r->info.steps && !status; step++) {
         lnt_step_report report = { .size = sizeof report };
         const double before = now_seconds();
@@ -135,7 +152,13 @@ static int train(run *r)
         show_progress(r, &report);
         status = log_step(&r->log, &report, seconds);
         if (!status && is_due(r->info.eval_every, step, r->info.steps)) status = test(r, step);
-        if (!status && is_due(r->info.save_every, step, r->info.steps)) status = save(r);
+        const bool stop = stop_asked && step < r->info.steps;
+        if (!status && (stop || is_due(r->info.save_every, step, r->info.steps))) status = save(r);
+        if (!status && stop) {
+            progress_end();
+            return fail("stopped after step %lld of %lld; --resume --out '%s' goes on from there",
+                        (long long)step, (long long)r->info.steps, opt_text(r->o, OPT_OUT));
+        }
     }
     progress_end();
     return status;

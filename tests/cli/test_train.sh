@@ -64,6 +64,26 @@ cmp unkilled/model.safetensors killed/model.safetensors || wrong "not the same b
 [ "$(steps_of killed)" = "$whole_steps" ] || wrong "the log has steps twice, or not at all"
 [ -z "$(find unkilled -name '*.tmp*')" ] || wrong "temporary files: $(find unkilled -name '*.tmp*')"
 
+# Asked to stop, it ends the step and saves: nothing is trained twice.
+"$LINNET" train --task copy --config copy.json --out stopped --steps 1000000 \
+    >stdout.txt 2>stderr.txt &
+child=$!
+until [ -s stopped/log.jsonl ] && [ "$(steps_of stopped)" -ge 2 ]; do
+    kill -0 "$child" || wrong "it ended before it was asked to"
+    sleep 0.01
+done
+kill -TERM "$child"
+status=0
+wait "$child" || status=$?
+[ "$status" = 1 ] || wrong "asked to stop: exit $status"
+reached=$(steps_of stopped)
+grep -q "stopped after step $reached of 1000000; --resume --out 'stopped' goes on" stderr.txt ||
+    wrong "asked to stop: $(cat stderr.txt)"
+succeeds "$LINNET" train --out stopped --resume --steps $((reached + 3))
+succeeds train --out unstopped --steps $((reached + 3))
+cmp unstopped/model.safetensors stopped/model.safetensors || wrong "not the same bits after a stop"
+[ "$(steps_of stopped)" = $((reached + 3)) ] || wrong "the log has steps twice, or not at all"
+
 succeeds train --out one --threads 1
 for threads in 2 3; do
     succeeds train --out "with-$threads" --threads "$threads"
