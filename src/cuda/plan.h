@@ -37,6 +37,7 @@ lnt_status state_reset(lnt_cuda_plan *plan, const lnt_cuda_states *states, int64
 lnt_status state_fork(lnt_cuda_plan *plan, const lnt_cuda_states *states, int64_t from, int64_t to,
                       void *stream);
 lnt_status plan_nonpositive(lnt_cuda_plan *plan, void *stream, int64_t *out);
+lnt_status plan_set_temperature(lnt_cuda_plan *plan, const double *temperature, void *stream);
 
 /* What run.cu and backward.cu share. */
 view view_of(const lnt_tensor &t);

@@ -152,7 +152,7 @@ static const lnt_cuda_api table = {
     lnt::plan_forward,      lnt::plan_backward,
     lnt::plan_step,         lnt::state_reset,
     lnt::state_fork,        lnt::plan_nonpositive,
-    lnt::copy_within,
+    lnt::copy_within,       lnt::plan_set_temperature,
 };
 
 const lnt_cuda_api *lnt_cuda_plugin(int abi) { return abi == LNT_CUDA_ABI ? &table : NULL; }

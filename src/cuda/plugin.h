@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-#define LNT_CUDA_ABI 2
+#define LNT_CUDA_ABI 3
 #define LNT_CUDA_LIBRARY "liblinnet-cuda.so"
 #define LNT_CUDA_SYMBOL "lnt_cuda_plugin"
 
@@ -88,7 +88,8 @@ typedef struct lnt_cuda_api {
     const char *(*error)(const lnt_cuda_device *device); /* about the last failure; "" */
     lnt_status (*describe)(lnt_cuda_device *device, lnt_cuda_info *info);
 
-    /* Tensor-core products of bf16, or fused multiply-adds of f32, on registers; GFLOP/s. */
+    /* Tensor-core products of bf16, or fused multiply-adds of f32, of numbers that stay on the
+     * multiprocessor; GFLOP/s. */
     lnt_status (*measure_flops)(lnt_cuda_device *device, lnt_dtype dtype, double *gflops);
     /* GB/s, read + written, of a copy of `bytes`. */
     lnt_status (*measure_bandwidth)(lnt_cuda_device *device, size_t bytes,
@@ -126,6 +127,9 @@ typedef struct lnt_cuda_api {
     /* From the device to the device; does not wait. */
     lnt_status (*copy)(lnt_cuda_device *device, void *to, const void *from, size_t bytes,
                        void *stream);
+    /* Runs after it on the stream take temperature [heads], of the host, which is read at once; the
+     * plan was made with one.  Does not wait. */
+    lnt_status (*set_temperature)(lnt_cuda_plan *plan, const double *temperature, void *stream);
 } lnt_cuda_api;
 
 /* The table, or NULL where this library speaks another version. */

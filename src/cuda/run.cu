@@ -334,6 +334,38 @@ lnt_status state_fork(lnt_cuda_plan *plan, const lnt_cuda_states *states, int64_
     return check(plan->device, e, "copying a state");
 }
 
+/* ---- temperatures ---------------------------------------------------------------------------- */
+
+/* Of so many heads at a time: they travel as an argument of the launch, so that nothing waits and a
+ * graph keeps them. */
+enum { TEMPERATURES = 512 };
+
+struct temperatures {
+    int count;
+    float list[TEMPERATURES];
+};
+
+__global__ void temperature_kernel(float *to, const __grid_constant__ temperatures from)
+{
+    for (int h = (int)threadIdx.x; h < from.count; h += (int)blockDim.x) to[h] = from.list[h];
+}
+
+lnt_status plan_set_temperature(lnt_cuda_plan *plan, const double *temperature, void *stream)
+{
+    if (!plan->temperature)
+        return fail(plan->device, LNT_ERR_ARGUMENT,
+                    "cuda: temperature: the plan was made without one");
+    for (int64_t first = 0; first < plan->p.heads; first += TEMPERATURES) {
+        temperatures some;
+        some.count = (int)(plan->p.heads - first < TEMPERATURES ? plan->p.heads - first
+                                                                : TEMPERATURES);
+        for (int h = 0; h < some.count; h++) some.list[h] = (float)temperature[first + h];
+        temperature_kernel<<<1, 128, 0, (cudaStream_t)stream>>>(plan->temperature + first, some);
+    }
+    const lnt_status s = check(plan->device, cudaGetLastError(), "setting temperatures");
+    return s || !plan->ahead ? s : plan_set_temperature(plan->ahead, temperature, stream);
+}
+
 lnt_status plan_nonpositive(lnt_cuda_plan *plan, void *stream, int64_t *out)
 {
     unsigned long long count[2] = { 0, 0 };

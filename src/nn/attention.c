@@ -26,11 +26,11 @@ static parts split(const lnt_attention *a, const real *qkv, size_t batch, size_t
                     .v = view(qkv, width, H + K, K, d, batch, length) };
 }
 
-static void tune(const lnt_attention *a, const real *temperature)
+static lnt_status tune(const lnt_attention *a, const real *temperature)
 {
-    if (!a->learned) return;
+    if (!a->learned) return LNT_OK;
     for (size_t h = 0; h < a->heads; h++) a->temperature[h] = (double)temperature[h];
-    lnt_plan_set_temperature(a->plan, a->temperature);
+    return lnt_plan_set_temperature(a->plan, a->temperature);
 }
 
 static lnt_attn_io make_io(const lnt_attention *a, const real *qkv, const int64_t *lengths,
@@ -48,8 +48,8 @@ lnt_status lnt_attention_forward(const lnt_attention *a, const real *qkv, const 
 {
     const lnt_attn_io io = make_io(a, qkv, lengths, out, batch, length);
     if (a->state) return lnt_state_step(a->state, &io.q, &io.k, &io.v, &io.out);
-    tune(a, temperature);
-    return lnt_plan_forward_keeping(a->plan, &io, statistics);
+    const lnt_status status = tune(a, temperature);
+    return status ? status : lnt_plan_forward_keeping(a->plan, &io, statistics);
 }
 
 lnt_status lnt_attention_backward(const lnt_attention *a, const real *qkv, const real *temperature,
@@ -65,8 +65,8 @@ lnt_status lnt_attention_backward(const lnt_attention *a, const real *qkv, const
         .dq = d.q, .dk = d.k, .dv = d.v,
         .dtemperature = a->learned ? a->dtemperature : NULL
     };
-    tune(a, temperature);
-    const lnt_status status = lnt_plan_backward_kept(a->plan, &io, &grads, statistics);
+    lnt_status status = tune(a, temperature);
+    if (!status) status = lnt_plan_backward_kept(a->plan, &io, &grads, statistics);
     for (size_t h = 0; !status && a->learned && h < a->heads; h++)
         dtemperature[h] += (real)a->dtemperature[h];
     return status;

@@ -82,11 +82,15 @@ void lnt_plan_destroy(lnt_plan *plan)
     lnt_release(ctx, plan, sizeof *plan);
 }
 
-void lnt_plan_set_temperature(lnt_plan *plan, const double *temperature)
+lnt_status lnt_plan_set_temperature(lnt_plan *plan, const double *temperature)
 {
+    lnt_ctx *ctx = plan->engine.ctx;
     const lnt_attn_desc *p = &plan->engine.p;
     assert(p->temperature);
     memcpy((double *)(uintptr_t)p->temperature, temperature, (size_t)p->heads * sizeof *temperature);
+    if (!plan->device.plan || !p->heads) return LNT_OK;
+    return lnt_device_told(ctx, ctx->device->api->set_temperature(plan->device.plan, temperature,
+                                                                  ctx->stream));
 }
 
 /* ---- running --------------------------------------------------------------------------------- */

@@ -4,8 +4,9 @@
 
 #include "linnet.h"
 
-/* Runs from now on take temperature [heads], which is copied; the plan was made with one. */
-void lnt_plan_set_temperature(lnt_plan *plan, const double *temperature);
+/* Runs from now on take temperature [heads], which is copied; the plan was made with one.  On a GPU
+ * those that come after it on the context's stream. */
+LNT_MUST_CHECK lnt_status lnt_plan_set_temperature(lnt_plan *plan, const double *temperature);
 
 /* lnt_plan_forward, keeping in statistics, two numbers of the plan's kind for every query and head, what
  * lnt_plan_backward of the same queries, with io->out as forward left it, then need not find again. */

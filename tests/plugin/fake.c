@@ -11,6 +11,7 @@
 #include "attention/state.h"
 #include "core/tensor.h"
 #include "cuda/plugin.h"
+#include "plan/plan.h"
 
 struct lnt_cuda_device {
     lnt_ctx *ctx;
@@ -217,6 +218,12 @@ static lnt_status nonpositive(lnt_cuda_plan *plan, void *stream, int64_t *out)
     return LNT_OK;
 }
 
+static lnt_status set_temperature(lnt_cuda_plan *plan, const double *temperature, void *stream)
+{
+    (void)stream;
+    return told(plan->device, lnt_plan_set_temperature(plan->plan, temperature));
+}
+
 /* ---- states ---------------------------------------------------------------------------------- */
 
 static int64_t slot_of(const lnt_cuda_states *states, int64_t b)
@@ -418,6 +425,7 @@ static const lnt_cuda_api table = {
     .state_reset = state_reset,
     .nonpositive = nonpositive,
     .copy = copy,
+    .set_temperature = set_temperature,
 };
 
 const lnt_cuda_api *lnt_cuda_plugin(int abi) { return abi == LNT_CUDA_ABI ? &table : NULL; }
