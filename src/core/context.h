@@ -15,8 +15,9 @@ struct lnt_ctx {
     lnt_allocator allocator;
     int threads;
     int isa; /* index for lnt_isa_name */
-    /* Seconds per FLOP by algorithm, f32 and the registry's order; 0: use the rate built in. */
-    double seconds_per_flop[LNT_MAX_ALGORITHMS];
+    /* Seconds per FLOP by dtype, on a CPU f32 for all, and by algorithm in the registry's order; 0:
+     * use the rate built in. */
+    double seconds_per_flop[LNT_F64 + 1][LNT_MAX_ALGORITHMS];
     int64_t engines;           /* plans, states and models that are there */
     struct lnt_device *device; /* NULL: the CPU; cuda/device.h */
     void (*device_close)(lnt_ctx *ctx);

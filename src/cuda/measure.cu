@@ -1,6 +1,7 @@
 /* cuda/measure.cu - what this device reaches: tensor-core products and multiply-adds on registers,
  * and a copy of memory.  The median of several runs. */
 #include "cuda/plan.h"
+#include "cuda/product.cuh"
 
 #include <algorithm>
 #include <functional>
@@ -10,16 +11,37 @@ namespace lnt
 
 enum { MEASURE_RUNS = 9, MEASURE_LOOPS = 4096 };
 
-__global__ void __launch_bounds__(256) products_kernel(float *out)
+/* Products of warpgroups where there are any, four on a multiprocessor, each 64 x 16 by 16 x 136;
+ * else of warps.  Operands are random numbers, -2 to 2: zeros would draw less power, and run faster
+ * than any work does. */
+enum { PRODUCT_THREADS = 128, PRODUCT_N8 = 17, PRODUCT_TURN = 8, PRODUCT_LOOPS = 512 };
+
+__device__ __forceinline__ uint32_t random_pair(uint32_t seed)
 {
-    float c[8][4] = {};
-    const uint32_t x = 0x3f803f80u + threadIdx.x;
-    const uint32_t a[4] = { x, x + 1, x + 2, x + 3 };
-    for (int i = 0; i < MEASURE_LOOPS; i++)
+    seed = (seed ^ 61u ^ seed >> 16) * 9u, seed = (seed ^ seed >> 4) * 0x27d4eb2du;
+    return ((seed ^ seed >> 15) & 0x80ff80ffu) | 0x3f003f00u; /* 0.5 to 2, either sign */
+}
+
+__global__ void __launch_bounds__(PRODUCT_THREADS) products_kernel(float *out)
+{
+    __shared__ __align__(128) uint32_t memory[PRODUCT_N8 * 64];
+    for (int i = (int)threadIdx.x; i < PRODUCT_N8 * 64; i += PRODUCT_THREADS)
+        memory[i] = random_pair((uint32_t)i);
+    product_publish();
+    __syncthreads();
+    operand b = operand_at((const char *)memory, 128, 256);
+    float c[PRODUCT_N8][4] = {};
+    uint32_t a[4];
+    for (int i = 0; i < 4; i++) a[i] = random_pair(4 * threadIdx.x + (uint32_t)i + 9999u);
+    for (int i = 0; i < PRODUCT_LOOPS; i++) {
+        product_begin();
 #pragma unroll
-        for (int n = 0; n < 8; n++) mma16(c[n], a, x + 4, x + 5);
+        for (int n = 0; n < PRODUCT_TURN; n++) product<PRODUCT_N8>(c, a, b);
+        product_commit();
+        product_wait<0>();
+    }
     float sum = 0;
-    for (int n = 0; n < 8; n++) sum += c[n][0] + c[n][1] + c[n][2] + c[n][3];
+    for (int n = 0; n < PRODUCT_N8; n++) sum += c[n][0] + c[n][1] + c[n][2] + c[n][3];
     if (sum == 1.5f) *out = sum; /* never, and the compiler does not know */
 }
 
@@ -78,15 +100,17 @@ lnt_status measure_flops(lnt_cuda_device *device, lnt_dtype dtype, double *gflop
               time_launch(
                   [&] {
                       if (products)
-                          products_kernel<<<blocks, 256>>>(out);
+                          products_kernel<<<blocks, PRODUCT_THREADS>>>(out);
                       else
                           multiply_kernel<<<blocks, 256>>>(out);
                   },
                   &ms),
               "measuring operations");
     cudaFree(out);
-    const double each = products ? 8.0 * 8 * 4096 : 256.0 * 16 * 2; /* a block and turn */
-    *gflops = each * MEASURE_LOOPS * blocks / ms / 1e6;
+    const double product = 2.0 * 64 * 16 * 8 * PRODUCT_N8;
+    const double each = products ? product * PRODUCT_TURN * PRODUCT_LOOPS /* of a block */
+                                 : 256.0 * 16 * 2 * MEASURE_LOOPS;
+    *gflops = each * blocks / ms / 1e6;
     return s;
 }
 

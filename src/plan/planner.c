@@ -11,18 +11,23 @@
 #include "plan/clock.h"
 #include "plan/registry.h"
 
+static double measured_rate(const lnt_ctx *ctx, int index, lnt_dtype dtype)
+{
+    return ctx->seconds_per_flop[ctx->device ? dtype : LNT_F32][index];
+}
+
 double lnt_planner_seconds(const lnt_ctx *ctx, int index, const lnt_attn_desc *p)
 {
     const lnt_algo *algo = lnt_registry_get(index, p->dtype);
-    const double measured = ctx->seconds_per_flop[index];
+    const double measured = measured_rate(ctx, index, p->dtype);
     if (ctx->device && !(measured > 0)) return 0; /* the rates built in are those of a CPU */
     return algo->cost(p) * (measured > 0 ? measured : algo->rate);
 }
 
 /* Whether this context can say how long an algorithm takes: on a GPU only what was measured. */
-static bool is_known(const lnt_ctx *ctx, int index)
+static bool is_known(const lnt_ctx *ctx, int index, lnt_dtype dtype)
 {
-    return !ctx->device || ctx->seconds_per_flop[index] > 0;
+    return !ctx->device || measured_rate(ctx, index, dtype) > 0;
 }
 
 /* Why an algorithm cannot do p, or NULL. */
@@ -69,7 +74,7 @@ lnt_status lnt_planner_choose(lnt_ctx *ctx, const lnt_attn_desc *p, int *index)
     *index = -1;
     for (int i = 0; i < lnt_registry_count(); i++) {
         const lnt_algo *algo = lnt_registry_get(i, p->dtype);
-        if (algo->mechanism != p->mechanism || !is_known(ctx, i)) continue;
+        if (algo->mechanism != p->mechanism || !is_known(ctx, i, p->dtype)) continue;
         const char *refusal = refusal_of(algo, p);
         if (refusal) {
             why = refusal;
@@ -94,7 +99,7 @@ static double best_seconds(const lnt_ctx *ctx, const lnt_attn_desc *p, bool stat
     double best = -1;
     for (int i = 0; i < lnt_registry_count(); i++) {
         const lnt_algo *algo = lnt_registry_get(i, p->dtype);
-        if (algo->mechanism != p->mechanism || algo->takes_state != state || !is_known(ctx, i) ||
+        if (algo->mechanism != p->mechanism || algo->takes_state != state || !is_known(ctx, i, p->dtype) ||
             refusal_of(algo, p))
             continue;
         const double seconds = lnt_planner_seconds(ctx, i, p);
@@ -145,19 +150,19 @@ double lnt_planner_crossover(const lnt_ctx *ctx, const lnt_attn_desc *p)
 
 /* ---- calibration ----------------------------------------------------------------------------- */
 
-/* What is timed: on a GPU enough to fill it, in the type that its tensor cores take. */
+/* What is timed: on a GPU enough to fill it, in each of its types. */
 typedef struct calibration {
     lnt_dtype dtype;
     int64_t heads, tokens, dim;
 } calibration;
 
-static lnt_status calibration_of(lnt_ctx *ctx, calibration *out)
+static lnt_status calibration_of(lnt_ctx *ctx, lnt_dtype dtype, calibration *out)
 {
     lnt_device_info info = { .size = sizeof info };
-    *out = (calibration){ LNT_F32, ctx->threads, 512, 64 }; /* a head for every thread */
+    *out = (calibration){ dtype, ctx->threads, 512, 64 }; /* a head for every thread */
     if (!ctx->device) return LNT_OK;
     const lnt_status status = lnt_device_describe(ctx, &info);
-    *out = (calibration){ LNT_BF16, 16, 256 + 64 * (int64_t)info.multiprocessors, 32 };
+    *out = (calibration){ dtype, 16, 256 + 64 * (int64_t)info.multiprocessors, 32 };
     return status;
 }
 
@@ -196,7 +201,7 @@ static lnt_status calibrate_one(lnt_ctx *ctx, int index, const calibration *c,
     if (status) return status;
     double seconds;
     status = time_plan(ctx, plan, io, &seconds);
-    if (!status) ctx->seconds_per_flop[index] = seconds / algo->cost(&p);
+    if (!status) ctx->seconds_per_flop[c->dtype][index] = seconds / algo->cost(&p);
     lnt_plan_destroy(plan);
     return status;
 }
@@ -220,13 +225,12 @@ static lnt_status fill_calibration(lnt_ctx *ctx, const calibration *c, void *mem
     return status;
 }
 
-lnt_status lnt_ctx_calibrate(lnt_ctx *ctx)
+static lnt_status calibrate_dtype(lnt_ctx *ctx, lnt_dtype dtype)
 {
-    if (!ctx) return LNT_ERR_ARGUMENT;
     calibration c;
     lnt_attn_io io = { .size = sizeof io };
     void *memory;
-    lnt_status status = calibration_of(ctx, &c);
+    lnt_status status = calibration_of(ctx, dtype, &c);
     const size_t each = (size_t)(c.heads * c.tokens * c.dim) * lnt_dtype_size(c.dtype);
     if (!status) status = lnt_device_allocate(ctx, 4 * each, &memory);
     if (status) return status;
@@ -234,5 +238,15 @@ lnt_status lnt_ctx_calibrate(lnt_ctx *ctx)
     for (int i = 0; i < lnt_registry_count() && !status; i++)
         status = calibrate_one(ctx, i, &c, &io);
     lnt_device_release(ctx, memory, 4 * each);
+    return status;
+}
+
+lnt_status lnt_ctx_calibrate(lnt_ctx *ctx)
+{
+    if (!ctx) return LNT_ERR_ARGUMENT;
+    static const lnt_dtype dtypes[] = { LNT_F32, LNT_BF16, LNT_F16 };
+    lnt_status status = LNT_OK;
+    for (int i = 0; i < (ctx->device ? 3 : 1) && !status; i++)
+        status = calibrate_dtype(ctx, dtypes[i]);
     return status;
 }

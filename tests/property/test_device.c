@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "../support/device.h"
+#include "plan/plan.h"
 
 /* A mechanism that the device has not is refused by a sentence that names it. */
 static void expect_refusal(const attn_case *c, const char *algorithm, const lnt_plan *plan)
@@ -260,6 +261,42 @@ static void runs_repeat_to_the_bit_and_allocate_nothing(void **state)
     context_close_tracked(ctx, &track);
 }
 
+/* Of forward; where the plan goes back too, other kernels may take them. */
+static void a_plan_takes_new_temperatures(void **state)
+{
+    (void)state;
+    enum { HEADS = 600 }; /* more than one launch sets */
+    double first[HEADS], second[HEADS];
+    for (int h = 0; h < HEADS; h++) first[h] = 1, second[h] = 0.4 + 0.003 * h;
+    for (int i = 0; i < 3 * DEVICE_DTYPES; i++) {
+        const int kind = i % 3; /* the direct form, a state, and one for both passes */
+        attn_case c = case_make(LNT_TAYLOR, i ? 4 : HEADS, 1, i ? 300 : 9, -1, 16, 8);
+        c.desc.dtype = device_dtypes[i / 3];
+        c.desc.algorithm = kind ? "taylor/state" : "taylor/direct";
+        c.desc.backward = kind == 2 && c.desc.dtype == LNT_BF16;
+        c.desc.normalize = LNT_NORMALIZE_TAYLORSHIFT;
+        c.desc.terms = 3;
+        c.desc.causal = 1;
+        c.desc.temperature = first;
+        lnt_plan *plan;
+        assert_ok(device, lnt_plan_create(device, &c.desc, &plan));
+        trial t = trial_new(host, &c);
+        device_trial d = device_trial_new(device, &t);
+        for (int turn = 0; turn < 2; turn++) {
+            if (turn) assert_ok(device, lnt_plan_set_temperature(plan, second));
+            c.desc.temperature = turn ? second : first;
+            assert_ok(device, lnt_plan_forward(plan, &d.io));
+            mirror_read(device, &d.out);
+            const double error = oracle_error(host, &c.desc, &t.io, 3);
+            expect_below(&c, c.desc.algorithm, device, "new temperatures", error,
+                         device_bound(&c.desc));
+        }
+        device_trial_free(device, &d);
+        trial_free(&t);
+        lnt_plan_destroy(plan);
+    }
+}
+
 /* ---- the rest -------------------------------------------------------------------------------- */
 
 static void what_a_device_cannot_do_is_said(void **state)
@@ -313,15 +350,19 @@ static void calibration_measures_the_device(void **state)
     attn_case c = case_make(LNT_TAYLOR, 16, 16, 65536, -1, 16, 0);
     lnt_plan_info info = { .size = sizeof info };
     lnt_plan *plan;
-    c.desc.dtype = LNT_BF16;
     c.desc.terms = 3;
     assert_ok(device, lnt_ctx_calibrate(device));
-    assert_ok(device, lnt_plan_create(device, &c.desc, &plan));
-    assert_ok(device, lnt_plan_describe(plan, &info));
-    assert_true(info.seconds > 0 && info.crossover_speed > 0);
-    assert_true(info.state_bytes > 0 && info.workspace_bytes > 0);
-    assert_string_equal(info.algorithm, "taylor/state"); /* 65,536 tokens against 153 monomials */
-    lnt_plan_destroy(plan);
+    for (int t = 0; t < DEVICE_DTYPES; t++) {
+        c.desc.dtype = device_dtypes[t];
+        assert_ok(device, lnt_plan_create(device, &c.desc, &plan));
+        assert_ok(device, lnt_plan_describe(plan, &info));
+        print_message("%s: %.3g ms, the state from %.0f tokens on\n", lnt_dtype_name(c.desc.dtype),
+                      info.seconds * 1e3, info.crossover_speed);
+        assert_true(info.seconds > 0 && info.crossover_speed > 0);
+        assert_true(info.state_bytes > 0 && info.workspace_bytes > 0);
+        assert_string_equal(info.algorithm, "taylor/state"); /* 65,536 tokens, 153 monomials */
+        lnt_plan_destroy(plan);
+    }
 }
 
 static void a_device_tells_what_it_is(void **state)
@@ -355,6 +396,7 @@ int main(void)
         cmocka_unit_test(forward_matches_the_oracle_with_many_terms),
         cmocka_unit_test(a_plan_serves_smaller_tensors_than_it_was_made_for),
         cmocka_unit_test(runs_repeat_to_the_bit_and_allocate_nothing),
+        cmocka_unit_test(a_plan_takes_new_temperatures),
         cmocka_unit_test(calibration_measures_the_device),
     };
     if (!device_open()) return DEVICE_MISSING;
