@@ -48,6 +48,14 @@ static lnt_status refuse(lnt_cuda_device *d, const char *sentence)
     return LNT_ERR_UNSUPPORTED;
 }
 
+/* A stream on which everything fails, as launches may. */
+static const uintptr_t bad_stream = 13;
+
+static lnt_status use_stream(lnt_cuda_device *d, const void *stream)
+{
+    return (uintptr_t)stream == bad_stream ? refuse(d, "a launch failed on stream 13") : LNT_OK;
+}
+
 static lnt_status allocate(lnt_cuda_device *d, size_t bytes, void **out)
 {
     (void)d;
@@ -66,38 +74,30 @@ static void release(lnt_cuda_device *d, void *memory)
 
 static lnt_status copy_in(lnt_cuda_device *d, void *to, const void *from, size_t bytes, void *stream)
 {
-    (void)d, (void)stream;
     memcpy(to_host(to), from, bytes);
-    return LNT_OK;
+    return use_stream(d, stream);
 }
 
 static lnt_status copy_out(lnt_cuda_device *d, void *to, const void *from, size_t bytes,
                            void *stream)
 {
-    (void)d, (void)stream;
     memcpy(to, to_host(from), bytes);
-    return LNT_OK;
+    return use_stream(d, stream);
 }
 
 static lnt_status copy(lnt_cuda_device *d, void *to, const void *from, size_t bytes, void *stream)
 {
-    (void)d, (void)stream;
     memmove(to_host(to), to_host(from), bytes);
-    return LNT_OK;
+    return use_stream(d, stream);
 }
 
 static lnt_status clear(lnt_cuda_device *d, void *memory, size_t bytes, void *stream)
 {
-    (void)d, (void)stream;
     memset(to_host(memory), 0, bytes);
-    return LNT_OK;
+    return use_stream(d, stream);
 }
 
-static lnt_status synchronize(lnt_cuda_device *d, void *stream)
-{
-    (void)d, (void)stream;
-    return LNT_OK;
-}
+static lnt_status synchronize(lnt_cuda_device *d, void *stream) { return use_stream(d, stream); }
 
 /* ---- device ---------------------------------------------------------------------------------- */
 
@@ -166,10 +166,7 @@ static lnt_status plan_create(lnt_cuda_device *d, const lnt_attn_desc *desc, lnt
     if (desc->mechanism == LNT_HYBRID) return refuse(d, "hybrid is not offered");
     if (desc->center || desc->center_mean) return refuse(d, "centred keys are not offered");
     if (desc->compensated) return refuse(d, "compensated sums are not offered");
-    if (desc->backward && desc->dtype != LNT_BF16) return refuse(d, "backward is of bf16 alone");
     if (desc->backward && desc->mechanism == LNT_CUR) return refuse(d, "cur has no backward");
-    if (desc->backward && desc->state && desc->mechanism != LNT_LINEAR)
-        return refuse(d, "backward with a state is offered for linear");
     if (desc->dtype == LNT_F64) return refuse(d, "f64 is not offered");
     if (desc->mechanism == LNT_LINEAR && desc->feature_map > LNT_MAP_IDENTITY)
         return refuse(d, "random maps are not offered");
@@ -213,15 +210,14 @@ static lnt_status plan_describe(const lnt_cuda_plan *plan, lnt_cuda_plan_info *i
 
 static lnt_status nonpositive(lnt_cuda_plan *plan, void *stream, int64_t *out)
 {
-    (void)stream;
     *out = plan->nonpositive;
-    return LNT_OK;
+    return use_stream(plan->device, stream);
 }
 
 static lnt_status set_temperature(lnt_cuda_plan *plan, const double *temperature, void *stream)
 {
-    (void)stream;
-    return told(plan->device, lnt_plan_set_temperature(plan->plan, temperature));
+    const lnt_status status = use_stream(plan->device, stream);
+    return status ? status : told(plan->device, lnt_plan_set_temperature(plan->plan, temperature));
 }
 
 /* ---- states ---------------------------------------------------------------------------------- */
@@ -289,7 +285,7 @@ static lnt_status use_workspace(lnt_cuda_plan *plan, const lnt_cuda_io *io, size
 {
     if (io->workspace_bytes < bytes) return refuse(plan->device, "the workspace is too small");
     memset(to_host(io->workspace), 0x7f, bytes);
-    return LNT_OK;
+    return use_stream(plan->device, io->stream);
 }
 
 static lnt_attn_io host_io(const lnt_cuda_io *io)
@@ -378,7 +374,8 @@ static lnt_status step(lnt_cuda_plan *plan, const lnt_cuda_io *io, const lnt_cud
     const lnt_tensor q = host_view(io->q), k = host_view(io->k), v = host_view(io->v),
                      out = host_view(io->out);
     lnt_state *state;
-    lnt_status status = make_state(plan, adds ? k.shape[0] : q.shape[0], &state);
+    lnt_status status = use_stream(plan->device, io->stream);
+    if (!status) status = make_state(plan, adds ? k.shape[0] : q.shape[0], &state);
     if (status) return status;
     exchange(plan, state, slots, true);
     if (adds && reads) status = lnt_state_step(state, &q, &k, &v, &out);
@@ -394,12 +391,11 @@ static lnt_status step(lnt_cuda_plan *plan, const lnt_cuda_io *io, const lnt_cud
 static lnt_status state_reset(lnt_cuda_plan *plan, const lnt_cuda_states *slots, int64_t slot,
                               void *stream)
 {
-    (void)stream;
     const size_t rows = (size_t)(plan->p.kv_heads * features(plan)), m = (size_t)plan->p.dim_value;
     memset((float *)to_host(slots->s) + (size_t)slot * rows * m, 0, rows * m * sizeof(float));
     memset((float *)to_host(slots->z) + (size_t)slot * rows, 0, rows * sizeof(float));
     ((int64_t *)to_host(slots->tokens))[slot] = 0;
-    return LNT_OK;
+    return use_stream(plan->device, stream);
 }
 
 static const lnt_cuda_api table = {

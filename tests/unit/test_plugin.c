@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../support/support.h"
+#include "../support/mirror.h"
+#include "plan/plan.h"
 
 static void a_device_that_is_none_is_refused(void **state)
 {
@@ -94,6 +95,56 @@ static void memory_goes_there_and_back(void **state)
     }
 }
 
+/* Every call that works on the device goes to the context's stream, and tells what failed there: on
+ * stream 13 of the fake plug-in everything does. */
+static void what_fails_on_a_stream_is_told(void **state)
+{
+    (void)state;
+    static const char sentence[] = "a launch failed on stream 13";
+    double temperature[2] = { 1, 2 };
+    char byte = 0;
+    lnt_ctx *ctx = context_new(1, NULL), *host = context_new(1, NULL);
+    assert_int_equal(setenv("LINNET_CUDA_PLUGIN", PLUGIN_FAKE, 1), 0);
+    assert_ok(ctx, lnt_ctx_set_device(ctx, "cuda"));
+    attn_case c = case_make(LNT_TAYLOR, 2, 2, 10, 10, 4, 4);
+    c.desc.causal = c.desc.backward = c.desc.state = 1;
+    c.desc.normalize = LNT_NORMALIZE_TAYLORSHIFT;
+    c.desc.temperature = temperature;
+    trial t = trial_new(host, &c);
+    device_trial d = device_trial_new(ctx, &t);
+    const lnt_attn_grads grads = { .size = sizeof grads, .dout = d.out.t, .dq = d.q.t, .dk = d.k.t,
+                                   .dv = d.v.t };
+    lnt_plan *plan;
+    lnt_state *s, *other;
+    assert_ok(ctx, lnt_plan_create(ctx, &c.desc, &plan));
+    assert_ok(ctx, lnt_state_create(ctx, &c.desc, &s));
+    assert_ok(ctx, lnt_ctx_set_stream(ctx, (void *)(uintptr_t)13));
+    const lnt_status failed[] = { lnt_plan_forward(plan, &d.io),
+                                  lnt_plan_backward(plan, &d.io, &grads),
+                                  lnt_plan_set_temperature(plan, temperature),
+                                  lnt_state_step(s, &d.q.t, &d.k.t, &d.v.t, &d.out.t),
+                                  lnt_state_append(s, &d.k.t, &d.v.t),
+                                  lnt_state_query(s, &d.q.t, &d.out.t),
+                                  lnt_state_fork(s, &other),
+                                  lnt_state_copy(s, 0, s, 0),
+                                  lnt_device_write(ctx, d.q.memory, &byte, 1),
+                                  lnt_device_read(ctx, &byte, d.q.memory, 1) };
+    for (int i = 0; i < COUNT_OF(failed); i++) assert_int_equal(failed[i], LNT_ERR_UNSUPPORTED);
+    assert_int_equal(lnt_plan_nonpositive(plan), -1);
+    assert_refused(ctx, lnt_ctx_synchronize(ctx), LNT_ERR_UNSUPPORTED, sentence);
+    assert_refused(ctx, lnt_plan_forward(plan, &d.io), LNT_ERR_UNSUPPORTED, sentence);
+    assert_refused(ctx, lnt_plan_backward(plan, &d.io, &grads), LNT_ERR_UNSUPPORTED, sentence);
+    assert_ok(ctx, lnt_ctx_set_stream(ctx, NULL));
+    assert_ok(ctx, lnt_plan_forward(plan, &d.io));
+    assert_ok(ctx, lnt_state_append(s, &d.k.t, &d.v.t));
+    lnt_state_destroy(s);
+    lnt_plan_destroy(plan);
+    device_trial_free(ctx, &d);
+    trial_free(&t);
+    lnt_ctx_destroy(ctx);
+    lnt_ctx_destroy(host);
+}
+
 static void a_context_describes_the_cpu_too(void **state)
 {
     (void)state;
@@ -114,6 +165,7 @@ int main(void)
         cmocka_unit_test(a_plugin_of_another_version_is_refused),
         cmocka_unit_test(a_plugin_that_fits_is_opened),
         cmocka_unit_test(memory_goes_there_and_back),
+        cmocka_unit_test(what_fails_on_a_stream_is_told),
         cmocka_unit_test(a_context_describes_the_cpu_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
