@@ -1,14 +1,17 @@
 /* bench/gpu_gradient.h - gradients of attention in double precision on the host, straight from the
  * formulas of docs/math, for one kv head and the heads that share it.
  *
- * Normalised rows are rounded to bf16 here too, since that is what is attended with: then all that
- * differs is what the backward pass itself does. */
+ * Of bf16, normalised rows are rounded here too, since that is what is attended with: then all that
+ * differs is what the backward pass itself does.  Not so where it runs in the precision of f32. */
 #ifndef BENCH_GPU_GRADIENT_H
 #define BENCH_GPU_GRADIENT_H
 
+#include <type_traits>
+
 #include "gpu_reference.h"
 
-struct gradient_reference {
+template <class T> struct gradient_reference {
+    typedef reference_of<T> reference;
     lnt_attn_desc p;
     int64_t nq, nk;
     std::vector<double> dk, dv;          /* [nk, dim], [nk, dim_value] */
@@ -42,10 +45,14 @@ struct gradient_reference {
         return w;
     }
 
-    static double rounded(double x) { return (double)__bfloat162float(__float2bfloat16((float)x)); }
+    double rounded(double x) const
+    {
+        const bool rounds = std::is_same<T, __nv_bfloat16>::value && !p.state;
+        return rounds ? (double)__bfloat162float(__float2bfloat16((float)x)) : x;
+    }
 
     /* What a row of q or k is in the product: phi(x), or x normalised, times tau. */
-    void mapped(const __nv_bfloat16 *x, double tau, std::vector<double> &y) const
+    void mapped(const T *x, double tau, std::vector<double> &y) const
     {
         double length = 0;
         for (int64_t e = 0; e < p.dim; e++) length += reference::at(x, e) * reference::at(x, e);
@@ -59,7 +66,7 @@ struct gradient_reference {
     }
 
     /* From the gradient of the mapped row to that of x, in place; the gradient of tau. */
-    double unmap(const __nv_bfloat16 *x, double tau, double *g) const
+    double unmap(const T *x, double tau, double *g) const
     {
         if (p.mechanism == LNT_LINEAR)
             for (int64_t e = 0; e < p.dim; e++) g[e] *= slope(p.feature_map, reference::at(x, e));
@@ -90,7 +97,7 @@ struct gradient_reference {
         }
     }
     /* What the state after the last key gives key j, as phi(k), and its value. */
-    void write_state_back(const double *key, const __nv_bfloat16 *value, double left, double *dkey,
+    void write_state_back(const double *key, const T *value, double left, double *dkey,
                           double *dvalue) const
     {
         const size_t m = (size_t)p.dim_value + 1;
@@ -104,8 +111,8 @@ struct gradient_reference {
 
     /* Adds head h; all are arrays of one head, [length, width].  rows: only those queries, so that
      * dk and dv are whole only for keys that no other query sees. */
-    void add(const __nv_bfloat16 *q, const __nv_bfloat16 *k, const __nv_bfloat16 *v,
-             const __nv_bfloat16 *dout, int64_t h, const std::vector<int64_t> &rows)
+    void add(const T *q, const T *k, const T *v,
+             const T *dout, int64_t h, const std::vector<int64_t> &rows)
     {
         const size_t d = (size_t)p.dim, m = (size_t)p.dim_value;
         const double tau = p.temperature ? p.temperature[h] : 1;

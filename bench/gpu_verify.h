@@ -31,27 +31,51 @@ static void verify_forward(const char *name, const lnt_attn_desc &p, bool bnhd,
     report(full.c_str(), sqrt(sum / (double)(p.batch * p.heads)), allowed, clean);
 }
 
+/* Every width that kernels are compiled for, causal and full: verify(name, problem, layout). */
+template <class F>
+static void each_width(const char *mechanism, lnt_mechanism m, int64_t tokens, const F &verify)
+{
+    for (int64_t d : { 8, 16, 32, 64, 128 })
+        for (int causal = 0; causal < 2; causal++) {
+            lnt_attn_desc p = describe(m, 2, d, tokens);
+            p.causal = causal;
+            char name[96];
+            snprintf(name, sizeof name, "%s d %d %s", mechanism, (int)d,
+                     causal ? "causal" : "full");
+            verify(name, p, causal);
+        }
+}
+
+/* Lengths of three sequences: full, shorter, and one without queries. */
+struct three_lengths {
+    int64_t q[3], k[3], *device;
+    explicit three_lengths(const lnt_attn_desc &p)
+        : q{ p.length_q, p.length_q / 2, 0 },
+          k{ p.length_k, p.length_k - 7 - p.length_q / 2, 5 }
+    {
+        must(cudaMalloc((void **)&device, sizeof q + sizeof k), "allocating");
+        must(cudaMemcpy(device, q, sizeof q, cudaMemcpyHostToDevice), "copying");
+        must(cudaMemcpy(device + 3, k, sizeof k, cudaMemcpyHostToDevice), "copying");
+    }
+    ~three_lengths() { cudaFree(device); }
+    three_lengths(const three_lengths &) = delete;
+};
+
 template <class T = __nv_bfloat16> static void verify_lengths(lnt_attn_desc p, const char *name)
 {
     p.batch = 3;
     problem_of<T> x(p, false, 77);
-    const int64_t nq[3] = { p.length_q, p.length_q / 2, 0 };
-    const int64_t nk[3] = { p.length_k, p.length_k - 7 - p.length_q / 2, 5 };
-    int64_t *lengths;
-    must(cudaMalloc((void **)&lengths, 6 * sizeof *lengths), "allocating");
-    must(cudaMemcpy(lengths, nq, sizeof nq, cudaMemcpyHostToDevice), "copying");
-    must(cudaMemcpy(lengths + 3, nk, sizeof nk, cudaMemcpyHostToDevice), "copying");
-    x.io.lengths_q = lengths, x.io.lengths_k = lengths + 3;
+    const three_lengths n(p);
+    x.io.lengths_q = n.device, x.io.lengths_k = n.device + 3;
     bool clean = x.run_twice();
     double worst = 0;
     for (int64_t b = 0; b < 3; b++) {
-        if (nq[b]) worst = std::max(worst, x.check(all_rows(nq[b]), b, 0, nq[b], nk[b]));
+        if (n.q[b]) worst = std::max(worst, x.check(all_rows(n.q[b]), b, 0, n.q[b], n.k[b]));
         const auto y = x.head(x.out, p.heads, p.length_q, p.dim_value, b, 0);
-        for (int64_t i = nq[b] * p.dim_value; i < p.length_q * p.dim_value; i++)
+        for (int64_t i = n.q[b] * p.dim_value; i < p.length_q * p.dim_value; i++)
             clean = clean && (float)y[(size_t)i] == 0;
     }
     report(name, worst, allowed_of<T>(), clean);
-    cudaFree(lengths);
 }
 
 struct state_memory {
@@ -256,14 +280,10 @@ static void verify_orbits()
 
 static void verify_linear()
 {
-    for (int64_t d : { 8, 16, 32, 64, 128 })
-        for (int causal = 0; causal < 2; causal++) {
-            lnt_attn_desc p = describe(LNT_LINEAR, 2, d, 1500);
-            p.causal = causal;
-            char name[96];
-            snprintf(name, sizeof name, "linear d %d %s", (int)d, causal ? "causal" : "full");
-            verify_forward(name, p, causal);
-        }
+    auto forward = [](const char *name, const lnt_attn_desc &p, bool bnhd) {
+        verify_forward(name, p, bnhd);
+    };
+    each_width("linear", LNT_LINEAR, 1500, forward);
     lnt_attn_desc p = describe(LNT_LINEAR, 6, 20, 1111);
     p.kv_heads = 2, p.dim_value = 12, p.batch = 2;
     verify_forward("linear 20 -> 12, 6 heads on 2, 1111 tokens", p, true);
@@ -282,14 +302,10 @@ static void verify_linear()
 
 static void verify_softmax()
 {
-    for (int64_t d : { 8, 16, 32, 64, 128 })
-        for (int causal = 0; causal < 2; causal++) {
-            lnt_attn_desc p = describe(LNT_SOFTMAX, 2, d, 777);
-            p.causal = causal;
-            char name[96];
-            snprintf(name, sizeof name, "softmax d %d %s", (int)d, causal ? "causal" : "full");
-            verify_forward(name, p, causal);
-        }
+    auto forward = [](const char *name, const lnt_attn_desc &p, bool bnhd) {
+        verify_forward(name, p, bnhd);
+    };
+    each_width("softmax", LNT_SOFTMAX, 777, forward);
     lnt_attn_desc p = describe(LNT_SOFTMAX, 6, 20, 111);
     p.kv_heads = 2, p.dim_value = 12, p.batch = 2, p.length_k = 333, p.scale = 3;
     verify_forward("softmax 20 -> 12, 6 heads on 2, scale 3", p, true);
@@ -356,13 +372,11 @@ template <class T> static void verify_split_terms(const char *type)
 template <class T> static void verify_split_others(const char *type)
 {
     auto named = [&](const char *name) { return std::string(type) + " " + name; };
-    for (int64_t d : { 8, 16, 32, 64, 128 })
-        for (int causal = 0; causal < 2; causal++)
-            for (lnt_mechanism m : { LNT_LINEAR, LNT_SOFTMAX }) {
-                lnt_attn_desc p = describe(m, 2, d, 777);
-                p.causal = causal;
-                verify_forward<T>(named(m == LNT_LINEAR ? "linear" : "softmax").c_str(), p, causal);
-            }
+    auto forward = [](const char *name, const lnt_attn_desc &p, bool bnhd) {
+        verify_forward<T>(name, p, bnhd);
+    };
+    each_width(named("linear").c_str(), LNT_LINEAR, 777, forward);
+    each_width(named("softmax").c_str(), LNT_SOFTMAX, 777, forward);
     lnt_attn_desc p = describe(LNT_LINEAR, 6, 20, 300);
     p.kv_heads = 2, p.dim_value = 12, p.batch = 2, p.length_k = 1811;
     verify_forward<T>(named("linear 20 -> 12, 300 at the end of 1811").c_str(), p, true);
@@ -415,6 +429,7 @@ static void verify_all_steps()
 
 static void verify_backward(const std::function<bool(const char *)> &wanted);
 static void verify_cur();
+static void verify_streams();
 
 /* All families, or those named. */
 static void verify_all(const std::vector<std::string> &names)
@@ -429,5 +444,6 @@ static void verify_all(const std::vector<std::string> &names)
     if (wanted("softmax")) verify_softmax();
     if (wanted("split")) verify_split();
     if (wanted("cur")) verify_cur();
+    if (wanted("streams")) verify_streams();
     verify_backward(wanted);
 }

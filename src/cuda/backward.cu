@@ -73,7 +73,9 @@ static void lay_out_packed(lnt_cuda_plan *plan)
 
 void backward_lay_out(lnt_cuda_plan *plan)
 {
-    if (plan->p.mechanism == LNT_LINEAR)
+    if (plan->split)
+        split_back_lay_out(plan);
+    else if (plan->p.mechanism == LNT_LINEAR)
         lay_out_linear(plan);
     else
         lay_out_packed(plan);
@@ -83,7 +85,7 @@ void backward_lay_out(lnt_cuda_plan *plan)
 
 __global__ void gaps_kernel(const __grid_constant__ gaps_args a)
 {
-    const int64_t b = blockIdx.z, h = blockIdx.y, n = a.lengths[b];
+    const int64_t b = blockIdx.z, h = blockIdx.y, n = a.lengths ? a.lengths[b] : a.length;
     const int64_t blind = a.lengths_k ? n - a.lengths_k[b] : 0; /* queries before the first key */
     const int64_t step = (int64_t)gridDim.x * blockDim.x;
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.length * a.dim;
@@ -109,7 +111,7 @@ static cudaError_t clear_gaps(lnt_cuda_plan *plan, const lnt_cuda_io *io,
     cudaError_t e = cudaSuccess;
     gaps_args a = {};
     a.batch = (int)io->q.shape[0];
-    if (io->lengths_q) {
+    if (io->lengths_q || (plan->p.causal && io->lengths_k)) {
         a.x = view_of(grads->dq), a.length = io->q.shape[2], a.dim = plan->p.dim;
         a.heads = (int)plan->p.heads, a.lengths = io->lengths_q;
         a.lengths_k = plan->p.causal ? io->lengths_k : NULL;
@@ -152,6 +154,28 @@ static cudaError_t linear_backward(lnt_cuda_plan *plan, const lnt_cuda_io *io,
     if (grads->dstate_out) a.ds_out = grads->dstate_out->s, a.dz_out = grads->dstate_out->z;
     if (grads->dstate_in) a.ds_in = grads->dstate_in->s, a.dz_in = grads->dstate_in->z;
     return a.batch ? linear_back_run(a, stream) : cudaSuccess;
+}
+
+/* ---- normalised rows ------------------------------------------------------------------------- */
+
+cudaError_t normalized_run(lnt_cuda_plan *plan, const lnt_cuda_io *io, const lnt_cuda_grads *grads,
+                           bool keys, cudaStream_t stream)
+{
+    const lnt_attn_desc *p = &plan->p;
+    if (p->mechanism != LNT_TAYLOR || p->normalize != LNT_NORMALIZE_TAYLORSHIFT) return cudaSuccess;
+    char *work = (char *)io->workspace;
+    back_normal_args a = {};
+    a.x = view_of(keys ? io->k : io->q), a.dx = view_of(keys ? grads->dk : grads->dq);
+    a.gradient = (float *)(work + plan->back.gradient);
+    a.length = keys ? io->k.shape[2] : io->q.shape[2];
+    a.lengths = keys ? io->lengths_k : io->lengths_q;
+    a.batch = (int)io->q.shape[0], a.heads = (int)(keys ? p->kv_heads : p->heads);
+    a.dim = (int)p->dim;
+    if (!keys) {
+        a.along = (float *)(work + plan->back.along), a.temperature = plan->temperature;
+        a.dtemperature = grads->dtemperature;
+    }
+    return back_normal_run(a, stream);
 }
 
 /* ---- taylor and softmax ---------------------------------------------------------------------- */
@@ -226,23 +250,6 @@ struct packed_run {
         a->prefixes = prefixes, a->edge = edge;
         a->state = work + plan->at.state, a->mean = at<float>(plan->at.mean);
     }
-    cudaError_t normalized(bool keys) const
-    {
-        const lnt_attn_desc *p = &plan->p;
-        if (p->normalize != LNT_NORMALIZE_TAYLORSHIFT) return cudaSuccess;
-        back_normal_args a = {};
-        a.x = view_of(keys ? io->k : io->q), a.dx = view_of(keys ? grads->dk : grads->dq);
-        a.gradient = at<float>(plan->back.gradient);
-        a.length = keys ? io->k.shape[2] : io->q.shape[2];
-        a.lengths = keys ? io->lengths_k : io->lengths_q;
-        a.batch = (int)io->q.shape[0], a.heads = (int)(keys ? p->kv_heads : p->heads);
-        a.dim = (int)p->dim;
-        if (!keys) {
-            a.along = at<float>(plan->back.along), a.temperature = plan->temperature;
-            a.dtemperature = grads->dtemperature;
-        }
-        return back_normal_run(a, stream);
-    }
     /* The states after each segment, R, in place of those before. */
     cudaError_t gradients_of_states(int *prefixes) const
     {
@@ -305,13 +312,13 @@ static cudaError_t packed_backward(lnt_cuda_plan *plan, const lnt_cuda_io *io,
     back_args a = run.side(BACK_QUERIES, read);
     if (plan->by_state) run.with_states(&a, read.prefixes, plan->p.causal ? 0 : -1);
     if (e == cudaSuccess && nq) e = back_run(a, BACK_QUERIES, plan->units, stream);
-    if (e == cudaSuccess) e = run.normalized(false);
+    if (e == cudaSuccess) e = normalized_run(plan, io, grads, false, stream);
     a = run.side(BACK_KEYS, read);
     int prefixes = 0;
     if (plan->by_state && e == cudaSuccess) e = run.gradients_of_states(&prefixes);
     if (plan->by_state) run.with_states(&a, prefixes, plan->p.causal ? prefixes - 1 : -1);
     if (e == cudaSuccess && nk) e = back_run(a, BACK_KEYS, plan->units, stream);
-    return e == cudaSuccess ? run.normalized(true) : e;
+    return e == cudaSuccess ? normalized_run(plan, io, grads, true, stream) : e;
 }
 
 /* ---- backward -------------------------------------------------------------------------------- */
@@ -325,9 +332,15 @@ static lnt_status check_grads(lnt_cuda_plan *plan, const lnt_cuda_io *io,
     if (!s) s = fits(plan, "dk", grads->dk, p->kv_heads, p->length_k, p->dim);
     if (!s) s = fits(plan, "dv", grads->dv, p->kv_heads, p->length_k, p->dim_value);
     if (s) return s;
-    if ((grads->dstate_out || grads->dstate_in || io->state_in) && p->mechanism != LNT_LINEAR)
+    if (!grads->dstate_out && !grads->dstate_in && !io->state_in) return LNT_OK;
+    if (p->mechanism != LNT_LINEAR && !(plan->split && plan->by_state))
         return fail(plan->device, LNT_ERR_UNSUPPORTED,
-                    "cuda: backward with a state is offered for linear, not for %s", p->algorithm);
+                    "cuda: backward of %s takes no state; of taylor/state it does where the "
+                    "descriptor's state is 1",
+                    p->algorithm);
+    if (p->output_norm && io->state_in)
+        return fail(plan->device, LNT_ERR_UNSUPPORTED,
+                    "cuda: backward with output_norm takes no state before the first key");
     return LNT_OK;
 }
 
@@ -342,8 +355,9 @@ lnt_status plan_backward(lnt_cuda_plan *plan, const lnt_cuda_io *io, const lnt_c
     cudaStream_t stream = (cudaStream_t)io->stream;
     cudaError_t e = clear_gaps(plan, io, grads, stream);
     if (e == cudaSuccess)
-        e = plan->p.mechanism == LNT_LINEAR ? linear_backward(plan, io, grads, stream)
-                                            : packed_backward(plan, io, grads, stream);
+        e = plan->split                       ? split_backward(plan, io, grads, stream)
+            : plan->p.mechanism == LNT_LINEAR ? linear_backward(plan, io, grads, stream)
+                                              : packed_backward(plan, io, grads, stream);
     return check(plan->device, e, "backward");
 }
 

@@ -55,11 +55,8 @@ static lnt_status supported(lnt_cuda_device *d, const lnt_attn_desc *p)
         return fail(d, LNT_ERR_UNSUPPORTED,
                     "cuda: forward takes a state for linear, and for taylor with up to 4 terms or "
                     "8 where dim is up to 16");
-    if (p->backward && (p->dtype != LNT_BF16 || p->mechanism == LNT_CUR))
-        return fail(d, LNT_ERR_UNSUPPORTED,
-                    "cuda: backward is offered for bf16, and for all mechanisms but cur");
-    if (p->backward && p->state && p->mechanism != LNT_LINEAR)
-        return fail(d, LNT_ERR_UNSUPPORTED, "cuda: backward with a state is offered for linear");
+    if (p->backward && p->mechanism == LNT_CUR)
+        return fail(d, LNT_ERR_UNSUPPORTED, "cuda: backward is not offered for cur");
     if (p->batch > 65535 || p->heads > 65535 || p->batch * p->kv_heads > 65535)
         return fail(d, LNT_ERR_UNSUPPORTED,
                     "cuda: batch %lld times kv_heads %lld, up to 65535 are offered",
@@ -316,7 +313,8 @@ lnt_status plan_create(lnt_cuda_device *device, const lnt_attn_desc *desc, lnt_c
     plan->by_state = plan->p.mechanism == LNT_TAYLOR && plan->count &&
                      !asks_for(&plan->p, "direct") &&
                      (asks_for(&plan->p, "state") || plan->p.state || !direct_is_cheaper(plan)) &&
-                     !(plan->p.backward && (plan->width > BACK_STATE_WIDTH || plan->p.terms > 4));
+                     !(plan->p.backward && plan->p.dtype == LNT_BF16 && !plan->p.state &&
+                       (plan->width > BACK_STATE_WIDTH || plan->p.terms > 4));
     plan->split = split_is_for(&plan->p, plan->by_state);
     if (plan->split)
         split_cut(plan);
@@ -327,8 +325,9 @@ lnt_status plan_create(lnt_cuda_device *device, const lnt_attn_desc *desc, lnt_c
                                    (int)plan->p.dim_value, device->properties.multiProcessorCount);
     lay_out(plan);
     if (plan->p.backward) backward_lay_out(plan);
-    if (plan->p.backward && plan->by_state &&
-        orbit_width((int)plan->p.dim, (int)plan->p.dim_value, (int)plan->p.terms)) {
+    if (plan->p.backward && plan->by_state && plan->p.dtype == LNT_BF16 &&
+        (plan->split ||
+         orbit_width((int)plan->p.dim, (int)plan->p.dim_value, (int)plan->p.terms))) {
         lnt_attn_desc forward = *desc;
         forward.backward = 0, forward.algorithm = "state";
         status = plan_create(device, &forward, &plan->ahead);

@@ -51,6 +51,9 @@ cudaError_t make_states(lnt_cuda_plan *plan, const lnt_cuda_io *io, int64_t bloc
 /* Takes bytes of a workspace; where they begin. */
 size_t take(size_t *total, size_t bytes);
 void backward_lay_out(lnt_cuda_plan *plan);
+/* dq or dk of taylorshift, from the gradient of the normalised rows; and of the temperatures. */
+cudaError_t normalized_run(lnt_cuda_plan *plan, const lnt_cuda_io *io, const lnt_cuda_grads *grads,
+                           bool keys, cudaStream_t stream);
 
 /* ---- split_plan.cu: the precision of f32 ----------------------------------------------------- */
 
@@ -59,6 +62,9 @@ void split_cut(lnt_cuda_plan *plan);
 void split_lay_out(lnt_cuda_plan *plan);
 split_args split_args_of(lnt_cuda_plan *plan, const lnt_cuda_io *io);
 lnt_status split_forward(lnt_cuda_plan *plan, const lnt_cuda_io *io, cudaStream_t stream);
+void split_back_lay_out(lnt_cuda_plan *plan);
+cudaError_t split_backward(lnt_cuda_plan *plan, const lnt_cuda_io *io, const lnt_cuda_grads *grads,
+                           cudaStream_t stream);
 
 /* ---- cur_plan.cu ----------------------------------------------------------------------------- */
 

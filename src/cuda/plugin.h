@@ -69,7 +69,8 @@ typedef struct lnt_cuda_io {
 
 /* dout in; dq, dk, dv out, overwritten.  Backward does not use io->out and io->state_out; the
  * gradient of the loss with respect to that state comes in, that with respect to io->state_in goes
- * out, slot b for sequence b (linear only; NULL: none). */
+ * out, slot b for sequence b (linear, and taylor by a state; NULL: none).  With taylorshift those of
+ * degree t are divided by d^(t/2), so that what makes the library's of a state makes it of these. */
 typedef struct lnt_cuda_grads {
     size_t size; /* sizeof(lnt_cuda_grads) */
     lnt_tensor dout, dq, dk, dv;

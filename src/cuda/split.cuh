@@ -6,6 +6,8 @@
 #ifndef LNT_CUDA_SPLIT_CUH
 #define LNT_CUDA_SPLIT_CUH
 
+#include <type_traits>
+
 #include "cuda/split.h"
 
 namespace lnt
@@ -21,6 +23,23 @@ template <int N8> struct split_shape {
      * features how many are multiplied at once, in steps of 8. */
     static constexpr int BLOCKS = N8 > 9 ? 1 : 2, K = 4;
 };
+
+/* run(n8) with the number of column tiles as a constant. */
+template <class F> cudaError_t split_by_columns(int dim_value, const F &run)
+{
+    switch (split_columns(dim_value) / 8) {
+    case 2:
+        return run(std::integral_constant<int, 2>());
+    case 3:
+        return run(std::integral_constant<int, 3>());
+    case 5:
+        return run(std::integral_constant<int, 5>());
+    case 9:
+        return run(std::integral_constant<int, 9>());
+    default:
+        return run(std::integral_constant<int, 17>());
+    }
+}
 
 /* ---- tensor cores ---------------------------------------------------------------------------- */
 
@@ -113,7 +132,7 @@ struct split_sequence {
         queries = a.lengths_q ? a.lengths_q[b] : a.length_q;
         keys = a.lengths_k ? a.lengths_k[b] : a.length_k;
         past = keys - queries;
-        log_decay = a.log_decay ? a.log_decay[kv] : 0.0f;
+        log_decay = a.log_decay ? a.log_decay[kv / a.group] : 0.0f;
     }
     /* The decay to the power of `tokens`. */
     __device__ __forceinline__ float left(int64_t tokens) const
@@ -168,9 +187,9 @@ __device__ __forceinline__ float4 multiply(const float4 &a, const float4 &b)
 
 /* Four features, one after the other in the table, of four tokens side by side: element e of them
  * is at x[e * step], and after the last stands a 1.  put(i, y) takes them. */
-template <int step, class P>
+template <class P>
 __device__ __forceinline__ void make_features(const uint64_t (&feature)[4], int factors,
-                                              const float *x, const P &put)
+                                              const float *x, int step, const P &put)
 {
     auto four = [&](uint32_t word,
                     uint32_t byte) { /* the elements that a byte of it names */

@@ -48,6 +48,8 @@ struct split_args {
                   * causal: the first is that after all */
     const float *s_in, *z_in; /* [B K][D][m], [B K][D]; NULL: none */
     float *s_out, *z_out;
+    /* [B H][length_q]: 1 / denominator, of softmax the log2 of the sum of e^x; NULL: not wanted. */
+    float *inverse;
     unsigned long long *nonpositive;
     /* Softmax over the keys in so many parts, each to answers before the division, [B
      * H][part][n][N] with the denominator at N - 8 and the log2 of what e^x was divided by at N -
@@ -58,12 +60,41 @@ struct split_args {
     int landmarks;                        /* M; 0: all are there */
     const float *land_keys, *land_values; /* [B K] and [B H], as keys and values */
     const float *land_rows;               /* [B H][M][N]: y of landmark queries; NULL: as others */
+    /* Sums over queries in place of keys, for the backward pass: */
+    int group;   /* heads in place of kv heads, so many to a decay; else 1 */
+    int reverse; /* a token counts the less the later it stands in its segment */
 };
 
 /* The table of basis.h (index [D], of up to 8 terms; factors: terms - 1), for make_features() of
  * split.cuh.  Bytes of an entry: five elements, the last but one, the last, and whether the first
- * six (1) and the first five (2) are those of the entry before.  Elements that are none are dim. */
+ * six (1) and the first five (2) are those of the entry before.  Elements that are none are dim, and
+ * entries that are none, up to a multiple of 32, have no others. */
 std::vector<uint64_t> split_table(const std::vector<uint64_t> &index, int dim, int factors);
+
+/* ---- the backward pass ----------------------------------------------------------------------- */
+
+/* G_ij = g_i.[v_j, 1] with g = [dout / den, h], h = -(dout.y) / den, and then dq_i = sum_j G w' k_j,
+ * dk_j = sum_i G w' q_i, dv_j = sum_i w g_i.  dq reads the states of forward, dk and dv those of
+ * R = sum phi(q) g^T, summed from the end; both are one kernel with the sides exchanged.  Queries
+ * are packed as keys are; causal, each at the place of the last key it sees. */
+struct split_back_args : split_args {
+    view dout, y, dq, dk, dv;   /* y [B,H,n,m] is f32 */
+    int64_t places;             /* of queries */
+    float *q_keys, *q_values;   /* as keys and values, [B H]; the values are g, with h at N - 8 */
+    float *logs;                /* [B H][places to 32]: log2 of the sum of e^x; else not used */
+    float *gradient_sums;       /* [B H][gradient_segments] as sums; then, for the first head of each
+                                 * group, R after each segment, times factor */
+    int gradient_segments;
+    const float *ds_out, *dz_out; /* gradient of the state after the last key; NULL: none */
+    float *ds_in, *dz_in;         /* of that before the first */
+    float *gradient; /* [B heads][length][dim] in place of dq and dk, of normalised rows; or NULL */
+};
+enum split_side { SPLIT_QUERIES = 0, SPLIT_KEYS = 1 };
+cudaError_t split_queries_run(const split_back_args &a, cudaStream_t stream);
+cudaError_t split_gradient_sum_run(const split_back_args &a, cudaStream_t stream);
+cudaError_t split_back_run(const split_back_args &a, int side, cudaStream_t stream);
+
+/* ---- forward --------------------------------------------------------------------------------- */
 
 int split_columns(int dim_value); /* N: the values, zeros, a 1 at N - 8, zeros */
 cudaError_t split_pack_run(const split_args &a, cudaStream_t stream);

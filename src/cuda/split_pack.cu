@@ -76,6 +76,8 @@ std::vector<uint64_t> split_table(const std::vector<uint64_t> &index, int dim, i
         const uint64_t same = (differs << 16 ? 0 : 1) | (differs << 24 ? 0 : 2);
         table.push_back(entry | same << 56);
     }
+    /* Read 32 at a time: to the end with products of nothing. */
+    table.resize((size_t)split_rounded((int64_t)table.size()), (uint64_t)dim * 0x01010101010101u);
     return table;
 }
 
@@ -97,18 +99,8 @@ template <int N8> static cudaError_t run(const split_args &a, cudaStream_t strea
 
 cudaError_t split_pack_run(const split_args &a, cudaStream_t stream)
 {
-    switch (split_columns(a.dim_value) / 8) {
-    case 2:
-        return run<2>(a, stream);
-    case 3:
-        return run<3>(a, stream);
-    case 5:
-        return run<5>(a, stream);
-    case 9:
-        return run<9>(a, stream);
-    default:
-        return run<17>(a, stream);
-    }
+    return split_by_columns(a.dim_value,
+                            [&](auto n8) { return run<decltype(n8)::value>(a, stream); });
 }
 
 } // namespace lnt

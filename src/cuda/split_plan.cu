@@ -11,7 +11,7 @@ namespace lnt
 bool split_is_for(const lnt_attn_desc *p, bool by_state)
 {
     return p->dtype != LNT_BF16 || p->mechanism == LNT_CUR ||
-           (by_state && p->mechanism == LNT_TAYLOR && p->terms > 4);
+           (by_state && p->mechanism == LNT_TAYLOR && (p->terms > 4 || (p->backward && p->state)));
 }
 
 static bool has_states(const lnt_cuda_plan *plan)
@@ -55,7 +55,9 @@ void split_cut(lnt_cuda_plan *plan)
     plan->segment = p->causal ? causal_segment(plan) : full_segment(plan);
     /* Of what the device has, a quarter may go to states. */
     const double most = (double)plan->device->properties.totalGlobalMem / 4,
-                 each = (double)(p->batch * p->kv_heads * state_numbers(plan)) * sizeof(float);
+                 each = (double)(p->batch * (p->backward ? p->heads : p->kv_heads) *
+                                 state_numbers(plan)) *
+                        sizeof(float);
     while (plan->segment < p->length_k &&
            each * ceil((double)p->length_k / (double)plan->segment) > most)
         plan->segment *= 2;
@@ -107,18 +109,107 @@ split_args split_args_of(lnt_cuda_plan *plan, const lnt_cuda_io *io)
     a.factors = a.mode == SPLIT_TAYLOR ? a.terms - 1 : 1;
     a.keys = (float *)(work + plan->at.keys), a.values = (float *)(work + plan->at.values);
     a.sums = (float *)(work + plan->at.sums), a.nonpositive = plan->nonpositive;
+    a.group = 1;
     if (io->state_in) a.s_in = io->state_in->s, a.z_in = io->state_in->z;
     if (io->state_out) a.s_out = io->state_out->s, a.z_out = io->state_out->z;
     return a;
 }
 
-lnt_status split_forward(lnt_cuda_plan *plan, const lnt_cuda_io *io, cudaStream_t stream)
+static cudaError_t run_forward(const split_args &a, cudaStream_t stream)
 {
-    const split_args a = split_args_of(plan, io);
     cudaError_t e = a.batch && a.length_k ? split_pack_run(a, stream) : cudaSuccess;
     if (e == cudaSuccess && a.batch && a.by_state) e = split_sum_run(a, stream);
     if (e == cudaSuccess && a.batch && a.length_q) e = split_read_run(a, stream);
-    return check(plan->device, e, "forward");
+    return e;
+}
+
+lnt_status split_forward(lnt_cuda_plan *plan, const lnt_cuda_io *io, cudaStream_t stream)
+{
+    return check(plan->device, run_forward(split_args_of(plan, io), stream), "forward");
+}
+
+/* ---- backward -------------------------------------------------------------------------------- */
+
+/* Causal, queries stand where their keys do. */
+static int64_t query_places(const lnt_cuda_plan *plan, int64_t length_q, int64_t length_k)
+{
+    return plan->p.causal ? length_k : length_q;
+}
+
+static int query_segments(const lnt_cuda_plan *plan, int64_t places)
+{
+    const int segments = (int)((places + plan->segment - 1) / plan->segment);
+    return segments < 1 ? 1 : segments;
+}
+
+void split_back_lay_out(lnt_cuda_plan *plan)
+{
+    const lnt_attn_desc *p = &plan->p;
+    lnt_cuda_back_layout *at = &plan->back;
+    const int64_t heads = p->batch * p->heads, queries = heads * p->length_q,
+                  keys = p->batch * p->kv_heads * p->length_k,
+                  places = query_places(plan, p->length_q, p->length_k);
+    at->bytes = plan->at.bytes; /* after all that forward takes */
+    auto floats = [&](int64_t numbers) {
+        return take(&at->bytes, (size_t)numbers * sizeof(float));
+    };
+    at->q_keys = floats(split_key_numbers(heads, places, (int)p->dim));
+    at->douts = floats(split_value_numbers(heads, places, (int)p->dim_value));
+    at->rows = floats(p->mechanism == LNT_SOFTMAX ? heads * split_rounded(places) : 0);
+    at->y = floats(queries * p->dim_value);
+    at->inverse = floats(queries);
+    at->counter = take(&at->bytes, sizeof(unsigned long long));
+    if (has_states(plan)) {
+        const int segments = query_segments(plan, places);
+        const bool fits = p->heads * segments <= p->kv_heads * plan->segments;
+        at->gradient_sums = fits ? plan->at.sums /* dq has read them by then */
+                                 : floats(heads * segments * state_numbers(plan));
+    }
+    if (p->normalize == LNT_NORMALIZE_TAYLORSHIFT) {
+        at->gradient = floats((queries > keys ? queries : keys) * p->dim);
+        at->along = floats(queries);
+    }
+}
+
+static split_back_args back_args_of(lnt_cuda_plan *plan, const lnt_cuda_io *io,
+                                    const lnt_cuda_grads *grads)
+{
+    const lnt_attn_desc *p = &plan->p;
+    char *work = (char *)io->workspace;
+    lnt_cuda_io forward = *io;
+    forward.state_out = NULL;
+    split_back_args a = {};
+    (split_args &)a = split_args_of(plan, &forward);
+    const int64_t n = a.length_q, m = p->dim_value;
+    a.out = a.y = { work + plan->back.y, LNT_F32, { p->heads * n * m, n * m, m, 1 } };
+    a.inverse = (float *)(work + plan->back.inverse);
+    a.nonpositive = (unsigned long long *)(work + plan->back.counter); /* forward has counted */
+    a.dout = view_of(grads->dout), a.dq = view_of(grads->dq);
+    a.dk = view_of(grads->dk), a.dv = view_of(grads->dv);
+    a.places = query_places(plan, n, a.length_k);
+    a.q_keys = (float *)(work + plan->back.q_keys);
+    a.q_values = (float *)(work + plan->back.douts);
+    a.logs = (float *)(work + plan->back.rows);
+    a.gradient_sums = (float *)(work + plan->back.gradient_sums);
+    a.gradient_segments = query_segments(plan, a.places);
+    if (grads->dstate_out) a.ds_out = grads->dstate_out->s, a.dz_out = grads->dstate_out->z;
+    if (grads->dstate_in) a.ds_in = grads->dstate_in->s, a.dz_in = grads->dstate_in->z;
+    if (a.normalize) a.gradient = (float *)(work + plan->back.gradient);
+    return a;
+}
+
+cudaError_t split_backward(lnt_cuda_plan *plan, const lnt_cuda_io *io, const lnt_cuda_grads *grads,
+                           cudaStream_t stream)
+{
+    const split_back_args a = back_args_of(plan, io, grads);
+    if (!a.batch) return cudaSuccess;
+    cudaError_t e = run_forward(a, stream);
+    if (e == cudaSuccess) e = split_queries_run(a, stream);
+    if (e == cudaSuccess) e = split_back_run(a, SPLIT_QUERIES, stream);
+    if (e == cudaSuccess) e = normalized_run(plan, io, grads, false, stream);
+    if (e == cudaSuccess && a.by_state) e = split_gradient_sum_run(a, stream);
+    if (e == cudaSuccess) e = split_back_run(a, SPLIT_KEYS, stream);
+    return e == cudaSuccess ? normalized_run(plan, io, grads, true, stream) : e;
 }
 
 } // namespace lnt

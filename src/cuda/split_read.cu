@@ -117,7 +117,7 @@ __device__ __forceinline__ void read_state(const split_args &a, const read_job &
     get(0);
     for (int64_t f = 0; f < rounded; f += SPLIT_TOKENS) {
         get(f + SPLIT_TOKENS);
-        make_features<READ_LD>(feature, a.factors, shared + lane * 4,
+        make_features(feature, a.factors, shared + lane * 4, READ_LD,
                                [&](int i, const float4 &y) { *(float4 *)(phi + i * READ_LD) = y; });
         ask_features(a, f + SPLIT_TOKENS + warp * 4, feature);
         copy_wait<1>();
@@ -294,7 +294,7 @@ __device__ __forceinline__ int64_t landmark_of(const split_args &a, const read_j
 
 template <int N8>
 __device__ __forceinline__ void write_rows(const split_args &a, const read_job &job,
-                                           const float (&acc)[N8][4])
+                                           const float (&acc)[N8][4], const float (&top)[2])
 {
     const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
     const bool plain = a.out.dtype == LNT_F32 && a.out.stride[3] == 1;
@@ -307,6 +307,11 @@ __device__ __forceinline__ void write_rows(const split_args &a, const read_job &
         const int64_t seen = job.seen(a, r);
         const bool in = i < job.n.queries;
         float factor = in && den != 0 ? 1.0f / den : 0.0f;
+        if (a.inverse && lane % 4 == 0)
+            a.inverse[(job.n.b * a.heads + job.h) * a.length_q + i] =
+                a.mode != SPLIT_SOFTMAX ? factor
+                : factor > 0            ? top[u] + log2f(den)
+                                        : INFINITY;
         if (a.output_norm) factor *= sqrtf((float)seen / (float)a.dim);
         if (in && (seen > 0 || a.s_in) && lane % 4 == 0 && !(den > 0))
             atomicAdd(a.nonpositive, 1ull);
@@ -348,7 +353,7 @@ __global__ void __launch_bounds__(SPLIT_THREADS, split_shape<N8>::BLOCKS)
     if (a.parts)
         write_partial(a, job, turned % parts, acc, top);
     else
-        write_rows(a, job, acc);
+        write_rows(a, job, acc, top);
 }
 
 template <int N8> static cudaError_t run(const split_args &a, cudaStream_t stream)
@@ -366,18 +371,8 @@ template <int N8> static cudaError_t run(const split_args &a, cudaStream_t strea
 
 cudaError_t split_read_run(const split_args &a, cudaStream_t stream)
 {
-    switch (split_columns(a.dim_value) / 8) {
-    case 2:
-        return run<2>(a, stream);
-    case 3:
-        return run<3>(a, stream);
-    case 5:
-        return run<5>(a, stream);
-    case 9:
-        return run<9>(a, stream);
-    default:
-        return run<17>(a, stream);
-    }
+    return split_by_columns(a.dim_value,
+                            [&](auto n8) { return run<decltype(n8)::value>(a, stream); });
 }
 
 } // namespace lnt

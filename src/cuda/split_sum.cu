@@ -24,19 +24,22 @@ template <int N8> struct sum_shared {  /* in floats */
     }
 };
 
-/* The warp's 16 features of 32 tokens, [16][SUM_LD]; a lane has 4 of 4.  last: the last token's
- * number, counted from the first of the 32. */
+/* The warp's 16 features of 32 tokens, [16][SUM_LD]; a lane has 4 of 4.  first, last: of the segment,
+ * counted from the first of the 32. */
 __device__ __forceinline__ void features_of_keys(const split_args &a, const split_sequence &n,
                                                  const uint64_t (&feature)[4], const float *keys,
-                                                 int64_t last, float *phi, int lane)
+                                                 int64_t first, int64_t last, float *phi, int lane)
 {
     const int place = lane % 8 * 4;
     phi += lane / 8 * 4 * SUM_LD + place;
     float4 weight = make_float4(1, 1, 1, 1);
 #pragma unroll
-    for (int i = 0; i < 4; i++)
-        if (a.log_decay) (&weight.x)[i] = n.left(max(last - token_at(place + i), (int64_t)0));
-    make_features<SPLIT_TOKENS>(feature, a.factors, keys + place, [&](int i, const float4 &y) {
+    for (int i = 0; i < 4; i++) {
+        const int64_t token = token_at(place + i);
+        const int64_t left = a.reverse ? token + 1 - first : max(last - token, (int64_t)0);
+        if (a.log_decay) (&weight.x)[i] = n.left(left);
+    }
+    make_features(feature, a.factors, keys + place, SPLIT_TOKENS, [&](int i, const float4 &y) {
         *(float4 *)(phi + i * SUM_LD) = a.log_decay ? multiply(y, weight) : y;
     });
 }
@@ -107,8 +110,8 @@ __global__ void __launch_bounds__(SPLIT_THREADS, split_shape<N8>::BLOCKS)
         __syncthreads();
         const int mine = c + group;
         if (feature + own < a.count && mine < chunks) {
-            const int64_t last = end - 1 - begin - (int64_t)mine * SPLIT_TOKENS;
-            features_of_keys(a, n, four, keys_of(mine), last, phi, lane);
+            const int64_t from = -(int64_t)mine * SPLIT_TOKENS;
+            features_of_keys(a, n, four, keys_of(mine), from, end - 1 - begin + from, phi, lane);
             __syncwarp();
 #pragma unroll
             for (int k = 0; k < SPLIT_TOKENS; k += 8 * shape::K) {
@@ -168,6 +171,45 @@ __global__ void __launch_bounds__(SCAN_THREADS)
     if (a.s_out && in) *(is_z ? a.z_out + f : a.s_out + f * a.dim_value + c) = x;
 }
 
+/* Of a feature of normalised rows its degree counts: states of gradients are divided by this, see
+ * plugin.h. */
+__device__ static float gradient_unit(const split_args &a, int64_t feature)
+{
+    float unit = 1;
+    for (int byte = 0; byte < 7 && a.normalize; byte++)
+        if ((int)(a.table[feature] >> (8 * byte) & 255) != a.dim) unit *= sqrtf((float)a.dim);
+    return unit;
+}
+
+/* The states after the segments: of the heads of a group together. */
+__global__ void __launch_bounds__(SCAN_THREADS)
+    split_scan_back_kernel(const __grid_constant__ split_back_args a, int columns)
+{
+    const int64_t numbers = split_rounded(a.count) * columns, head = blockIdx.y;
+    const int64_t e = (int64_t)blockIdx.x * SCAN_THREADS + threadIdx.x;
+    if (e >= numbers) return;
+    const split_sequence n(a, head / a.kv_heads, head % a.kv_heads);
+    const int group = a.heads / a.kv_heads;
+    const int64_t f = head * a.count + e / columns;
+    const int c = (int)(e % columns);
+    const bool is_z = c == columns - 8, in = e / columns < a.count && (is_z || c < a.dim_value);
+    const float factor = in && a.factor ? a.factor[e / columns] : 1.0f;
+    const float unit = in && (a.ds_out || a.ds_in) ? gradient_unit(a, e / columns) : 1.0f;
+    float x = 0;
+    if (a.ds_out && in) x = unit * (is_z ? a.dz_out[f] : a.ds_out[f * a.dim_value + c]);
+    float *at = a.gradient_sums + head * group * a.gradient_segments * numbers + e;
+    for (int s = a.gradient_segments - 1; s >= 0; s--) {
+        float sum = 0;
+        for (int g = 0; g < group && in && a.places; g++)
+            sum += at[((int64_t)g * a.gradient_segments + s) * numbers];
+        if (a.causal) at[s * numbers] = x;
+        const int64_t tokens = min(a.segment, n.keys - s * a.segment);
+        x = fmaf(x, a.log_decay ? n.left(max(tokens, (int64_t)0)) : 1.0f, sum * factor);
+    }
+    if (!a.causal) *at = x;
+    if (a.ds_in && in) *(is_z ? a.dz_in + f : a.ds_in + f * a.dim_value + c) = x / unit;
+}
+
 /* ---- launches -------------------------------------------------------------------------------- */
 
 /* As many groups as make a tenth less idle work or more each time they double. */
@@ -199,29 +241,36 @@ template <int N8> static cudaError_t sum_run(const split_args &a, cudaStream_t s
 
 static cudaError_t sum_by_width(const split_args &a, cudaStream_t stream)
 {
-    switch (split_columns(a.dim_value) / 8) {
-    case 2:
-        return sum_run<2>(a, stream);
-    case 3:
-        return sum_run<3>(a, stream);
-    case 5:
-        return sum_run<5>(a, stream);
-    case 9:
-        return sum_run<9>(a, stream);
-    default:
-        return sum_run<17>(a, stream);
-    }
+    return split_by_columns(a.dim_value,
+                            [&](auto n8) { return sum_run<decltype(n8)::value>(a, stream); });
+}
+
+static dim3 scan_grid(const split_args &a)
+{
+    const int64_t numbers = split_rounded(a.count) * split_columns(a.dim_value);
+    return dim3((unsigned)((numbers + SCAN_THREADS - 1) / SCAN_THREADS),
+                (unsigned)(a.batch * a.kv_heads));
 }
 
 cudaError_t split_sum_run(const split_args &a, cudaStream_t stream)
 {
-    const int columns = split_columns(a.dim_value);
     const cudaError_t e = a.summed ? sum_by_width(a, stream) : cudaSuccess;
     if (e != cudaSuccess) return e;
-    const int64_t numbers = split_rounded(a.count) * columns;
-    const dim3 grid((unsigned)((numbers + SCAN_THREADS - 1) / SCAN_THREADS),
-                    (unsigned)(a.batch * a.kv_heads));
-    split_scan_kernel<<<grid, SCAN_THREADS, 0, stream>>>(a, columns);
+    split_scan_kernel<<<scan_grid(a), SCAN_THREADS, 0, stream>>>(a, split_columns(a.dim_value));
+    return cudaGetLastError();
+}
+
+cudaError_t split_gradient_sum_run(const split_back_args &a, cudaStream_t stream)
+{
+    split_args queries = a; /* in the place of keys */
+    queries.kv_heads = a.heads, queries.group = a.heads / a.kv_heads, queries.reverse = 1;
+    queries.keys = a.q_keys, queries.values = a.q_values, queries.sums = a.gradient_sums;
+    queries.segments = queries.summed = a.gradient_segments, queries.length_k = a.places;
+    if (!a.causal) queries.lengths_k = a.lengths_q;
+    const cudaError_t e = a.places ? sum_by_width(queries, stream) : cudaSuccess;
+    if (e != cudaSuccess) return e;
+    split_scan_back_kernel<<<scan_grid(a), SCAN_THREADS, 0, stream>>>(a,
+                                                                     split_columns(a.dim_value));
     return cudaGetLastError();
 }
 
