@@ -5,8 +5,8 @@
  * verify: small problems of odd shapes, every row against double precision on the host.  time: the
  * works of docs/gpu.md, rows picked out of each against double precision, then the median of many
  * runs by events.  once: one run of each, for a profiler.  NAME: only works that begin so; of
- * verify, the families step, taylor, orbits, linear, softmax, split, cur, backward_linear,
- * backward_taylor, backward_softmax. */
+ * verify, the families step, taylor, orbits, linear, softmax, split, cur, streams, backward_linear,
+ * backward_taylor, backward_softmax, backward_split. */
 #include <cuda_runtime.h>
 #include <dlfcn.h>
 
@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <string>
 #include <thread>
 
@@ -237,6 +238,7 @@ static void report(const char *name, double error, double allowed, bool clean)
 
 #include "gpu_backward.h" /* these use both */
 #include "gpu_cur.h"
+#include "gpu_stream.h"
 
 int main(int argc, char **argv)
 {

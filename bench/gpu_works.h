@@ -92,39 +92,105 @@ static void work_forward(const char *name, const lnt_attn_desc &p, double target
          std::max(e0, e1), clean, allowed_of<T>(), split ? SPLIT_PRODUCTS : 1);
 }
 
-/* Steps in a graph, so that the launches' own time is not in it. */
+/* Token i of x, one step. */
+static void step_token(problem &x, const lnt_cuda_states &states, int64_t i, cudaStream_t stream)
+{
+    lnt_cuda_io io = x.io;
+    io.stream = stream;
+    io.q = rows_of(x.io.q, i, 1), io.k = rows_of(x.io.k, i, 1);
+    io.v = rows_of(x.io.v, i, 1), io.out = rows_of(x.io.out, i, 1);
+    must(api->step(x.plan, &io, &states, LNT_CUDA_APPEND | LNT_CUDA_QUERY) == LNT_OK, "step");
+}
+
+/* Seconds of one of 16 steps in a graph, so that the launches' own time is not in it. */
+static double step_seconds(problem &x, lnt_cuda_states states)
+{
+    cudaStream_t stream;
+    cudaGraph_t graph;
+    cudaGraphExec_t ready;
+    states.tokens = nullptr; /* one kernel a step */
+    must(cudaStreamCreate(&stream), "stream");
+    must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "capture");
+    for (int64_t i = 0; i < 16; i++) step_token(x, states, i, stream);
+    must(cudaStreamEndCapture(stream, &graph), "capture");
+    must(cudaGraphInstantiate(&ready, graph, 0), "graph");
+    const double s = median_seconds([&] { must(cudaGraphLaunch(ready, NULL), "graph"); }, 21) / 16;
+    cudaGraphExecDestroy(ready);
+    cudaGraphDestroy(graph);
+    cudaStreamDestroy(stream);
+    return s;
+}
+
 static void work_step(const char *name, lnt_attn_desc p, double target, bool once)
 {
     p.length_q = p.length_k = 16;
     problem x(p, false, 9);
     state_memory memory(x, 1);
-    cudaStream_t stream;
-    must(cudaStreamCreate(&stream), "stream");
-    lnt_cuda_io io = x.io;
-    io.stream = stream;
-    auto step = [&](int64_t i) {
-        io.q = rows_of(x.io.q, i, 1), io.k = rows_of(x.io.k, i, 1);
-        io.v = rows_of(x.io.v, i, 1), io.out = rows_of(x.io.out, i, 1);
-        must(api->step(x.plan, &io, &memory.states, LNT_CUDA_APPEND | LNT_CUDA_QUERY) == LNT_OK,
-             "step");
-    };
-    for (int64_t i = 0; i < (once ? 1 : 16); i++) step(i);
-    must(cudaStreamSynchronize(stream), "running");
+    for (int64_t i = 0; i < (once ? 1 : 16); i++) step_token(x, memory.states, i, NULL);
+    must(cudaDeviceSynchronize(), "running");
     if (once) return;
     const double error = x.check(all_rows(16), 0, p.heads - 1, 16, 16);
-    memory.states.tokens = nullptr; /* one kernel a step */
-    cudaGraph_t graph;
-    cudaGraphExec_t ready;
-    must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "capture");
-    for (int64_t i = 0; i < 16; i++) step(i);
-    must(cudaStreamEndCapture(stream, &graph), "capture");
-    must(cudaGraphInstantiate(&ready, graph, 0), "graph");
-    const double s = median_seconds([&] { must(cudaGraphLaunch(ready, NULL), "graph"); }, 21) / 16;
+    const double s = step_seconds(x, memory.states);
     const double D = (double)x.info.features, m = (double)p.dim_value, H = (double)p.heads;
     line(name, s, s * 1e3, "ms", target, 4 * D * m * H, 8 * D * (m + 1) * H, error, true);
-    cudaGraphExecDestroy(ready);
-    cudaGraphDestroy(graph);
-    cudaStreamDestroy(stream);
+}
+
+/* Steps after so many tokens, which the state holds: fed by forward, 50,000 at a time.  Seconds of a
+ * step; *error is that of 16 of them, of one head. */
+static double step_after(lnt_attn_desc p, int64_t tokens, double *error)
+{
+    const int64_t at_once = std::min<int64_t>(tokens, 50000), d = p.dim, m = p.dim_value;
+    p.length_q = p.length_k = at_once, p.state = 1;
+    problem x(p, false, 70);
+    state_memory memory(x, 1);
+    std::vector<__nv_bfloat16> k, v;
+    auto remember = [&](int64_t n) {
+        const auto hk = x.head(x.k, p.heads, at_once, d, 0, 0),
+                   hv = x.head(x.v, p.heads, at_once, m, 0, 0);
+        k.insert(k.end(), hk.begin(), hk.begin() + n * d);
+        v.insert(v.end(), hv.begin(), hv.begin() + n * m);
+    };
+    x.io.state_out = &memory.states;
+    for (int64_t i = 0; i < tokens; i += at_once) {
+        x.k.fill((uint64_t)i + 1001), x.v.fill((uint64_t)i + 1002);
+        must(api->forward(x.plan, &x.io) == LNT_OK, "forward");
+        x.io.state_in = &memory.states;
+        remember(at_once);
+    }
+    x.k.fill(31), x.v.fill(32);
+    remember(16);
+    for (int64_t i = 0; i < 16; i++) step_token(x, memory.states, i, NULL);
+    int64_t held = 0;
+    must(cudaMemcpy(&held, memory.states.tokens, sizeof held, cudaMemcpyDeviceToHost), "copying");
+    must(held == tokens + 16, "the state does not hold all tokens");
+    const auto q = x.head(x.q, p.heads, at_once, d, 0, 0),
+               y = x.head(x.out, p.heads, at_once, m, 0, 0);
+    const reference ref = { p, q.data(), k.data(), v.data(), 16, tokens + 16, 0 };
+    std::vector<double> want((size_t)m);
+    double sum = 0;
+    for (int64_t i = 0; i < 16; i++) {
+        double off = 0, size = 0;
+        ref.row(i, want.data());
+        for (int64_t c = 0; c < m; c++) {
+            const double e = reference::at(y.data(), i * m + c) - want[(size_t)c];
+            off += e * e, size += want[(size_t)c] * want[(size_t)c];
+        }
+        sum += off / size / 16;
+    }
+    *error = sqrt(sum);
+    return step_seconds(x, memory.states);
+}
+
+/* A step costs the same after 1000 tokens and after a million. */
+static void work_context(const char *name, const lnt_attn_desc &p)
+{
+    double error[2];
+    const double few = step_after(p, 1000, &error[0]), many = step_after(p, 1000000, &error[1]);
+    const bool ok = many < 1.1 * few && std::max(error[0], error[1]) <= 3e-3;
+    if (!ok) failures++;
+    printf("%-40s after 1000 tokens %.4f ms, after 1,000,000 %.4f ms: ratio %.3f  error %.1e %.1e %s\n",
+           name, few * 1e3, many * 1e3, many / few, error[0], error[1], ok ? "" : "WRONG");
+    fflush(stdout);
 }
 
 static void time_backward(const std::function<bool(const char *)> &wanted, bool once);
@@ -172,7 +238,7 @@ static void time_all(const std::vector<std::string> &names, bool once)
         must(api->measure_bandwidth(device, (size_t)4 << 30, &gbytes) == LNT_OK, "measuring");
     }
     peak_flops = gflops * 1e9, peak_bytes = gbytes * 1e9;
-    printf("%s, %d multiprocessors; mma.sync bf16 %.1f TFLOP/s, f32 %.1f TFLOP/s, copy %.0f GB/s\n",
+    printf("%s, %d multiprocessors; products of bf16 %.1f TFLOP/s, f32 %.1f TFLOP/s, copy %.0f GB/s\n",
            info.name, info.multiprocessors, gflops / 1e3, f32 / 1e3, gbytes);
     auto wanted = [&](const char *name) {
         for (const std::string &n : names)
@@ -190,6 +256,12 @@ static void time_all(const std::vector<std::string> &names, bool once)
     decode("step taylor P 4 16 x 64", describe(LNT_TAYLOR, 16, 64, 1), 4, 0.13);
     decode("step taylor P 4 32 x 32", describe(LNT_TAYLOR, 32, 32, 1), 4, 0.025);
     decode("step taylor P 4 64 x 16", describe(LNT_TAYLOR, 64, 16, 1), 4, 0.010);
+    auto context = [&](const char *name, const lnt_attn_desc &p) {
+        if (wanted(name) && !once) work_context(name, p);
+    };
+    context("context taylor P 4 32 x 32", describe(LNT_TAYLOR, 32, 32, 1));
+    context("context taylor P 4 64 x 16", describe(LNT_TAYLOR, 64, 16, 1));
+    context("context linear 16 x 64", describe(LNT_LINEAR, 16, 64, 1));
     for (int64_t d : { 16, 32, 64 }) {
         lnt_attn_desc p = describe(LNT_TAYLOR, 1024 / d, d, 65536);
         p.terms = 3, p.causal = 0, p.normalize = LNT_NORMALIZE_TAYLORSHIFT, p.scale = 1;
