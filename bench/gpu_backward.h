@@ -456,8 +456,12 @@ static void verify_backward(const std::function<bool(const char *)> &wanted)
     if (wanted("backward_split")) {
         verify_split_gradients<float>("f32");
         verify_split_gradients<__half>("f16");
+    }
+    if (wanted("backward_split_taylor")) {
         verify_split_taylor_gradients<float>("f32");
         verify_split_taylor_gradients<__half>("f16");
+    }
+    if (wanted("backward_parts")) {
         verify_taylor_gradients_in_parts<float>("f32");
         verify_taylor_gradients_in_parts<__nv_bfloat16>("bf16");
     }

@@ -126,10 +126,7 @@ static void forward_matches_the_oracle_in_every_layout(void **state)
             attn_case c = case_make(lnt_algorithm_mechanism(a), 4, 2, 35, 67, 24, 13);
             c.desc.batch = 2;
             c.desc.causal = i % 2;
-            c.lay_out = (layout)(i % LAYOUT_OUTPUTS);
-            c.lay_q = (layout)(i / LAYOUT_OUTPUTS);
-            c.lay_k = (layout)((i + i / LAYOUT_OUTPUTS) % LAYOUT_COUNT);
-            c.lay_v = (layout)((i + 3) % LAYOUT_COUNT);
+            device_layouts(&c, i);
             for (int t = 0; t < DEVICE_DTYPES; t++) {
                 c.desc.dtype = device_dtypes[t];
                 supported[a] += matches(&c, a);
@@ -209,10 +206,7 @@ static void a_plan_serves_smaller_tensors_than_it_was_made_for(void **state)
             c.desc.dtype = device_dtypes[i / 2];
             lnt_plan *plan = case_plan(device, &c, a);
             for (int64_t n = 0; plan && n < 450; n += budget(173, 89)) {
-                attn_case less = c;
-                less.desc.length_q = n;
-                less.desc.length_k = n + n % 3;
-                less.desc.batch = 1 + n % 3;
+                const attn_case less = device_smaller(&c, n);
                 trial t = trial_new(host, &less);
                 device_trial d = device_trial_new(device, &t);
                 assert_ok(device, lnt_plan_forward(plan, &d.io));

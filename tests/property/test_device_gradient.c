@@ -8,6 +8,7 @@
 
 #include "../support/backward.h"
 #include "../support/device.h"
+#include "plan/plan.h"
 
 /* ---- bounds ---------------------------------------------------------------------------------- */
 
@@ -301,10 +302,7 @@ static void gradients_match_the_cpu_in_every_layout(void **state)
             attn_case c = case_make((lnt_mechanism)mechanism, 4, 2, 35, 67, 24, 13);
             c.desc.batch = 2;
             c.desc.causal = i % 2;
-            c.lay_out = (layout)(i % LAYOUT_OUTPUTS);
-            c.lay_q = (layout)(i / LAYOUT_OUTPUTS);
-            c.lay_k = (layout)((i + i / LAYOUT_OUTPUTS) % LAYOUT_COUNT);
-            c.lay_v = (layout)((i + 3) % LAYOUT_COUNT);
+            device_layouts(&c, i);
             matches(&c, supported);
         }
     check_cover(supported);
@@ -342,10 +340,7 @@ static void a_plan_goes_back_over_smaller_tensors_than_it_was_made_for(void **st
             c.desc.backward = 1;
             lnt_plan *plan = case_plan(device, &c, -1);
             for (int64_t n = 0; n < 450; n += budget(173, 89)) {
-                attn_case less = c;
-                less.desc.length_q = n;
-                less.desc.length_k = n + n % 3;
-                less.desc.batch = 1 + n % 3;
+                const attn_case less = device_smaller(&c, n);
                 setup s = setup_new(host, &less);
                 device_setup d = device_setup_new(device, &s);
                 assert_ok(device, lnt_plan_backward(plan, &d.t.io, &d.grads)); /* needs no forward */
@@ -356,6 +351,34 @@ static void a_plan_goes_back_over_smaller_tensors_than_it_was_made_for(void **st
             }
             lnt_plan_destroy(plan);
         }
+    judge_all();
+}
+
+static void gradients_follow_new_temperatures(void **state)
+{
+    (void)state;
+    static const double first[] = { 1, 1, 1, 1 }, second[] = { 0.5, 0.8, 1.1, 1.4 };
+    double dtemperature[MAX_HEADS];
+    for (int t = 0; t < DEVICE_DTYPES; t++) {
+        attn_case c = case_make(LNT_TAYLOR, 4, 2, 150, 150, 16, 8);
+        c.desc.dtype = device_dtypes[t];
+        c.desc.normalize = LNT_NORMALIZE_TAYLORSHIFT;
+        c.desc.terms = 3;
+        c.desc.backward = 1;
+        c.desc.temperature = first;
+        lnt_plan *plan = case_plan(device, &c, -1);
+        assert_ok(device, lnt_plan_set_temperature(plan, second));
+        c.desc.temperature = second;
+        setup s = setup_new(host, &c);
+        device_setup d = device_setup_new(device, &s);
+        d.grads.dtemperature = s.grads.dtemperature = dtemperature;
+        assert_ok(device, lnt_plan_backward(plan, &d.t.io, &d.grads));
+        for (int i = 0; i < 3; i++) mirror_read(device, &d.grad[i]);
+        compare(&s, "new temperatures");
+        device_setup_free(device, &d);
+        setup_free(&s);
+        lnt_plan_destroy(plan);
+    }
     judge_all();
 }
 
@@ -443,6 +466,7 @@ int main(void)
         cmocka_unit_test(gradients_match_the_cpu_in_every_layout),
         cmocka_unit_test(gradients_match_the_cpu_on_long_sequences),
         cmocka_unit_test(a_plan_goes_back_over_smaller_tensors_than_it_was_made_for),
+        cmocka_unit_test(gradients_follow_new_temperatures),
         cmocka_unit_test(backward_repeats_to_the_bit_and_allocates_nothing),
     };
     if (!device_open()) return DEVICE_MISSING;

@@ -61,6 +61,23 @@ void device_judge(void)
     if (!good) fail_msg("all cases together: error %.3g, allowed %.3g", error, together_bound);
 }
 
+void device_layouts(attn_case *c, int i)
+{
+    c->lay_out = (layout)(i % LAYOUT_OUTPUTS);
+    c->lay_q = (layout)(i / LAYOUT_OUTPUTS);
+    c->lay_k = (layout)((i + i / LAYOUT_OUTPUTS) % LAYOUT_COUNT);
+    c->lay_v = (layout)((i + 3) % LAYOUT_COUNT);
+}
+
+attn_case device_smaller(const attn_case *c, int64_t n)
+{
+    attn_case less = *c;
+    less.desc.length_q = n;
+    less.desc.length_k = n + n % 3;
+    less.desc.batch = 1 + n % 3;
+    return less;
+}
+
 lnt_state *device_state(const attn_case *c)
 {
     lnt_state *s = NULL;

@@ -21,6 +21,12 @@ double device_bound(const lnt_attn_desc *desc);
 void device_add(const lnt_attn_desc *desc, const lnt_tensor *out, double error);
 void device_judge(void);
 
+/* Way i of LAYOUT_COUNT * LAYOUT_OUTPUTS to lay out q, k, v and what is written. */
+void device_layouts(attn_case *c, int i);
+
+/* The case with n queries, about as many keys, and up to 3 sequences. */
+attn_case device_smaller(const attn_case *c, int64_t n);
+
 /* A state of the case on the device, or NULL where it has none of the kind. */
 lnt_state *device_state(const attn_case *c);
 /* Form f of stream.h, with what the device does not offer left out; false: nothing is left. */
