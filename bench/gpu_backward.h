@@ -238,8 +238,7 @@ static std::vector<double> state_of(const problem_of<T> &x, const lnt_cuda_state
 }
 
 /* Random numbers that give the keys about as much as the queries do. */
-template <class T>
-static void fill_state(const problem_of<T> &x, const lnt_cuda_states &to)
+template <class T> static void fill_state(const problem_of<T> &x, const lnt_cuda_states &to)
 {
     const size_t rows = (size_t)(x.p.kv_heads * x.info.features), m = (size_t)x.p.dim_value;
     std::mt19937 dice(4);

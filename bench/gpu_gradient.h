@@ -111,8 +111,8 @@ template <class T> struct gradient_reference {
 
     /* Adds head h; all are arrays of one head, [length, width].  rows: only those queries, so that
      * dk and dv are whole only for keys that no other query sees. */
-    void add(const T *q, const T *k, const T *v,
-             const T *dout, int64_t h, const std::vector<int64_t> &rows)
+    void add(const T *q, const T *k, const T *v, const T *dout, int64_t h,
+             const std::vector<int64_t> &rows)
     {
         const size_t d = (size_t)p.dim, m = (size_t)p.dim_value;
         const double tau = p.temperature ? p.temperature[h] : 1;

@@ -138,8 +138,8 @@ static void verify_graph(const stream_work &work, const std::function<void()> &c
 
 /* ---- streams --------------------------------------------------------------------------------- */
 
-/* An event that is not there until open() is called; or, so that a run that waits for it ends, until
- * ten seconds have passed. */
+/* An event that is not there until open() is called; or, so that a run that waits for it ends,
+ * until ten seconds have passed. */
 struct gate {
     std::mutex mutex;
     std::condition_variable changed;

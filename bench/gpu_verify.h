@@ -50,8 +50,7 @@ static void each_width(const char *mechanism, lnt_mechanism m, int64_t tokens, c
 struct three_lengths {
     int64_t q[3], k[3], *device;
     explicit three_lengths(const lnt_attn_desc &p)
-        : q{ p.length_q, p.length_q / 2, 0 },
-          k{ p.length_k, p.length_k - 7 - p.length_q / 2, 5 }
+        : q{ p.length_q, p.length_q / 2, 0 }, k{ p.length_k, p.length_k - 7 - p.length_q / 2, 5 }
     {
         must(cudaMalloc((void **)&device, sizeof q + sizeof k), "allocating");
         must(cudaMemcpy(device, q, sizeof q, cudaMemcpyHostToDevice), "copying");

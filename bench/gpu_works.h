@@ -135,8 +135,8 @@ static void work_step(const char *name, lnt_attn_desc p, double target, bool onc
     line(name, s, s * 1e3, "ms", target, 4 * D * m * H, 8 * D * (m + 1) * H, error, true);
 }
 
-/* Steps after so many tokens, which the state holds: fed by forward, 50,000 at a time.  Seconds of a
- * step; *error is that of 16 of them, of one head. */
+/* Steps after so many tokens, which the state holds: fed by forward, 50,000 at a time.  Seconds of
+ * a step; *error is that of 16 of them, of one head. */
 static double step_after(lnt_attn_desc p, int64_t tokens, double *error)
 {
     const int64_t at_once = std::min<int64_t>(tokens, 50000), d = p.dim, m = p.dim_value;
@@ -166,17 +166,21 @@ static double step_after(lnt_attn_desc p, int64_t tokens, double *error)
     const auto q = x.head(x.q, p.heads, at_once, d, 0, 0),
                y = x.head(x.out, p.heads, at_once, m, 0, 0);
     const reference ref = { p, q.data(), k.data(), v.data(), 16, tokens + 16, 0 };
-    std::vector<double> want((size_t)m);
-    double sum = 0;
-    for (int64_t i = 0; i < 16; i++) {
-        double off = 0, size = 0;
-        ref.row(i, want.data());
-        for (int64_t c = 0; c < m; c++) {
-            const double e = reference::at(y.data(), i * m + c) - want[(size_t)c];
-            off += e * e, size += want[(size_t)c] * want[(size_t)c];
-        }
-        sum += off / size / 16;
-    }
+    double each[16], sum = 0;
+    std::vector<std::thread> threads;
+    for (int64_t i = 0; i < 16; i++)
+        threads.emplace_back([&, i] {
+            std::vector<double> want((size_t)m);
+            double off = 0, size = 0;
+            ref.row(i, want.data());
+            for (int64_t c = 0; c < m; c++) {
+                const double e = reference::at(y.data(), i * m + c) - want[(size_t)c];
+                off += e * e, size += want[(size_t)c] * want[(size_t)c];
+            }
+            each[i] = off / size;
+        });
+    for (std::thread &t : threads) t.join();
+    for (double e : each) sum += e / 16;
     *error = sqrt(sum);
     return step_seconds(x, memory.states);
 }
@@ -188,7 +192,8 @@ static void work_context(const char *name, const lnt_attn_desc &p)
     const double few = step_after(p, 1000, &error[0]), many = step_after(p, 1000000, &error[1]);
     const bool ok = many < 1.1 * few && std::max(error[0], error[1]) <= 3e-3;
     if (!ok) failures++;
-    printf("%-40s after 1000 tokens %.4f ms, after 1,000,000 %.4f ms: ratio %.3f  error %.1e %.1e %s\n",
+    printf("%-40s after 1000 tokens %.4f ms, after 1,000,000 %.4f ms: ratio %.3f  error %.1e %.1e "
+           "%s\n",
            name, few * 1e3, many * 1e3, many / few, error[0], error[1], ok ? "" : "WRONG");
     fflush(stdout);
 }
@@ -238,8 +243,9 @@ static void time_all(const std::vector<std::string> &names, bool once)
         must(api->measure_bandwidth(device, (size_t)4 << 30, &gbytes) == LNT_OK, "measuring");
     }
     peak_flops = gflops * 1e9, peak_bytes = gbytes * 1e9;
-    printf("%s, %d multiprocessors; products of bf16 %.1f TFLOP/s, f32 %.1f TFLOP/s, copy %.0f GB/s\n",
-           info.name, info.multiprocessors, gflops / 1e3, f32 / 1e3, gbytes);
+    printf(
+        "%s, %d multiprocessors; products of bf16 %.1f TFLOP/s, f32 %.1f TFLOP/s, copy %.0f GB/s\n",
+        info.name, info.multiprocessors, gflops / 1e3, f32 / 1e3, gbytes);
     auto wanted = [&](const char *name) {
         for (const std::string &n : names)
             if (strncmp(name, n.c_str(), n.size()) == 0) return true;

@@ -12,9 +12,9 @@ namespace lnt
 enum { MEASURE_RUNS = 9, MEASURE_LOOPS = 4096 };
 
 /* Products of warpgroups where there are any, four on a multiprocessor, each 64 x 16 by 16 x 136;
- * else of warps.  Operands are random numbers, -2 to 2: zeros would draw less power, and run faster
- * than any work does. */
-enum { PRODUCT_THREADS = 128, PRODUCT_N8 = 17, PRODUCT_TURN = 8, PRODUCT_LOOPS = 512 };
+ * else of warps.  Operands are random numbers and change with every product, as in work they do:
+ * the same again and again draw less power, and run faster than any work. */
+enum { PRODUCT_THREADS = 128, PRODUCT_N8 = 17, PRODUCT_TURN = 8, PRODUCT_LOOPS = 4096 };
 
 __device__ __forceinline__ uint32_t random_pair(uint32_t seed)
 {
@@ -22,21 +22,24 @@ __device__ __forceinline__ uint32_t random_pair(uint32_t seed)
     return ((seed ^ seed >> 15) & 0x80ff80ffu) | 0x3f003f00u; /* 0.5 to 2, either sign */
 }
 
-__global__ void __launch_bounds__(PRODUCT_THREADS) products_kernel(float *out)
+__global__ void __launch_bounds__(PRODUCT_THREADS, 4) products_kernel(float *out)
 {
-    __shared__ __align__(128) uint32_t memory[PRODUCT_N8 * 64];
-    for (int i = (int)threadIdx.x; i < PRODUCT_N8 * 64; i += PRODUCT_THREADS)
+    constexpr int TILE = PRODUCT_N8 * 64; /* 16 rows of B, two numbers each */
+    __shared__ __align__(128) uint32_t memory[PRODUCT_TURN * TILE];
+    for (int i = (int)threadIdx.x; i < PRODUCT_TURN * TILE; i += PRODUCT_THREADS)
         memory[i] = random_pair((uint32_t)i);
     product_publish();
     __syncthreads();
-    operand b = operand_at((const char *)memory, 128, 256);
+    const operand b = operand_at((const char *)memory, 128, 256);
     float c[PRODUCT_N8][4] = {};
-    uint32_t a[4];
-    for (int i = 0; i < 4; i++) a[i] = random_pair(4 * threadIdx.x + (uint32_t)i + 9999u);
+    uint32_t a[2][4];
+    for (int i = 0; i < 8; i++)
+        a[i / 4][i % 4] = random_pair(8 * threadIdx.x + (uint32_t)i + 9999u);
     for (int i = 0; i < PRODUCT_LOOPS; i++) {
         product_begin();
 #pragma unroll
-        for (int n = 0; n < PRODUCT_TURN; n++) product<PRODUCT_N8>(c, a, b);
+        for (int n = 0; n < PRODUCT_TURN; n++)
+            product<PRODUCT_N8>(c, a[n % 2], operand_plus(b, (uint32_t)(n * TILE * 4)));
         product_commit();
         product_wait<0>();
     }

@@ -141,18 +141,12 @@ static lnt_status synchronize(lnt_cuda_device *device, void *stream)
 } // namespace lnt
 
 static const lnt_cuda_api table = {
-    LNT_CUDA_ABI,           lnt::open_device,
-    lnt::close_device,      lnt::error,
-    lnt::describe,          lnt::measure_flops,
-    lnt::measure_bandwidth, lnt::allocate,
-    lnt::release,           lnt::copy_in,
-    lnt::copy_out,          lnt::clear,
-    lnt::synchronize,       lnt::plan_create,
-    lnt::plan_destroy,      lnt::plan_describe,
-    lnt::plan_forward,      lnt::plan_backward,
-    lnt::plan_step,         lnt::state_reset,
-    lnt::state_fork,        lnt::plan_nonpositive,
-    lnt::copy_within,       lnt::plan_set_temperature,
+    LNT_CUDA_ABI,      lnt::open_device,      lnt::close_device,      lnt::error,
+    lnt::describe,     lnt::measure_flops,    lnt::measure_bandwidth, lnt::allocate,
+    lnt::release,      lnt::copy_in,          lnt::copy_out,          lnt::clear,
+    lnt::synchronize,  lnt::plan_create,      lnt::plan_destroy,      lnt::plan_describe,
+    lnt::plan_forward, lnt::plan_backward,    lnt::plan_step,         lnt::state_reset,
+    lnt::state_fork,   lnt::plan_nonpositive, lnt::copy_within,       lnt::plan_set_temperature,
 };
 
 const lnt_cuda_api *lnt_cuda_plugin(int abi) { return abi == LNT_CUDA_ABI ? &table : NULL; }

@@ -44,8 +44,8 @@ typedef struct lnt_cuda_plan_info {
 } lnt_cuda_plan_info;
 
 /* States of fixed size on the device, f32, in the order of the library: s [slots][K][D][m],
- * z [slots][K][D].  A sequence of a batch may use any slot.  With taylorshift the sums are over keys
- * of length 1, where the library's are over those times d^(1/4). */
+ * z [slots][K][D].  A sequence of a batch may use any slot.  With taylorshift the sums are over
+ * keys of length 1, where the library's are over those times d^(1/4). */
 typedef struct lnt_cuda_states {
     float *s, *z;
     int64_t slots;
@@ -69,13 +69,15 @@ typedef struct lnt_cuda_io {
 
 /* dout in; dq, dk, dv out, overwritten.  Backward does not use io->out and io->state_out; the
  * gradient of the loss with respect to that state comes in, that with respect to io->state_in goes
- * out, slot b for sequence b (linear, and taylor by a state; NULL: none).  With taylorshift those of
- * degree t are divided by d^(t/2), so that what makes the library's of a state makes it of these. */
+ * out, slot b for sequence b (linear, and taylor by a state; NULL: none).  With taylorshift those
+ * of degree t are divided by d^(t/2), so that what makes the library's of a state makes it of
+ * these. */
 typedef struct lnt_cuda_grads {
     size_t size; /* sizeof(lnt_cuda_grads) */
     lnt_tensor dout, dq, dk, dv;
     const lnt_cuda_states *dstate_out, *dstate_in;
-    float *dtemperature; /* [heads] on the device, overwritten; taylorshift only; NULL: not wanted */
+    /* [heads] on the device, overwritten; taylorshift only; NULL: not wanted */
+    float *dtemperature;
 } lnt_cuda_grads;
 
 /* What a step does with its tokens. */

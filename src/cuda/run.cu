@@ -357,8 +357,8 @@ lnt_status plan_set_temperature(lnt_cuda_plan *plan, const double *temperature, 
                     "cuda: temperature: the plan was made without one");
     for (int64_t first = 0; first < plan->p.heads; first += TEMPERATURES) {
         temperatures some;
-        some.count = (int)(plan->p.heads - first < TEMPERATURES ? plan->p.heads - first
-                                                                : TEMPERATURES);
+        some.count =
+            (int)(plan->p.heads - first < TEMPERATURES ? plan->p.heads - first : TEMPERATURES);
         for (int h = 0; h < some.count; h++) some.list[h] = (float)temperature[first + h];
         temperature_kernel<<<1, 128, 0, (cudaStream_t)stream>>>(plan->temperature + first, some);
     }

@@ -67,23 +67,23 @@ struct split_args {
 
 /* The table of basis.h (index [D], of up to 8 terms; factors: terms - 1), for make_features() of
  * split.cuh.  Bytes of an entry: five elements, the last but one, the last, and whether the first
- * six (1) and the first five (2) are those of the entry before.  Elements that are none are dim, and
- * entries that are none, up to a multiple of 32, have no others. */
+ * six (1) and the first five (2) are those of the entry before.  Elements that are none are dim,
+ * and entries that are none, up to a multiple of 32, have no others. */
 std::vector<uint64_t> split_table(const std::vector<uint64_t> &index, int dim, int factors);
 
 /* ---- the backward pass ----------------------------------------------------------------------- */
 
-/* G_ij = g_i.[v_j, 1] with g = [dout / den, h], h = -(dout.y) / den, and then dq_i = sum_j G w' k_j,
- * dk_j = sum_i G w' q_i, dv_j = sum_i w g_i.  dq reads the states of forward, dk and dv those of
- * R = sum phi(q) g^T, summed from the end; both are one kernel with the sides exchanged.  Queries
+/* G_ij = g_i.[v_j, 1] with g = [dout / den, h], h = -(dout.y) / den, and then dq_i = sum_j G w'
+ * k_j, dk_j = sum_i G w' q_i, dv_j = sum_i w g_i.  dq reads the states of forward, dk and dv those
+ * of R = sum phi(q) g^T, summed from the end; both are one kernel with the sides exchanged. Queries
  * are packed as keys are; causal, each at the place of the last key it sees. */
 struct split_back_args : split_args {
-    view dout, y, dq, dk, dv;   /* y [B,H,n,m] is f32 */
-    int64_t places;             /* of queries */
-    float *q_keys, *q_values;   /* as keys and values, [B H]; the values are g, with h at N - 8 */
-    float *logs;                /* [B H][places to 32]: log2 of the sum of e^x; else not used */
-    float *gradient_sums;       /* [B H][gradient_segments] as sums; then, for the first head of each
-                                 * group, R after each segment, times factor */
+    view dout, y, dq, dk, dv; /* y [B,H,n,m] is f32 */
+    int64_t places;           /* of queries */
+    float *q_keys, *q_values; /* as keys and values, [B H]; the values are g, with h at N - 8 */
+    float *logs;              /* [B H][places to 32]: log2 of the sum of e^x; else not used */
+    float *gradient_sums;     /* [B H][gradient_segments] as sums; then, for the first head of each
+                               * group, R after each segment, times factor */
     int gradient_segments;
     const float *ds_out, *dz_out; /* gradient of the state after the last key; NULL: none */
     float *ds_in, *dz_in;         /* of that before the first */

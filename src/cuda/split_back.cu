@@ -17,8 +17,8 @@ enum { BACK_KEY_LD = SPLIT_TOKENS + 8 };
  * be read down and across. */
 template <int N8> struct back_shared {
     static constexpr int VALUES = 8 * N8 + 4, B = SPLIT_TOKENS * VALUES;
-    int ld, rows;   /* rows: elements, zeros up to 8, and a 1 after the last */
-    int copies;     /* of dx: one for each half of a warp, where there is room */
+    int ld, rows; /* rows: elements, zeros up to 8, and a 1 after the last */
+    int copies;   /* of dx: one for each half of a warp, where there is room */
     int dx, u, phi, keys, b, table, size; /* x is at 0; phi and keys are not there at once */
     __host__ __device__ back_shared(int dim, int warps, int copies_) : copies(copies_)
     {
@@ -37,11 +37,11 @@ template <int N8> struct back_shared {
 struct back_job {
     split_sequence n;
     int side;
-    int64_t h;            /* a head, or a kv head */
-    int64_t first;        /* place of the first row */
-    int64_t segment;      /* that it is in */
-    int64_t end;          /* of the rows that are there */
-    int64_t from, to;     /* places of the other side that are read one by one */
+    int64_t h;        /* a head, or a kv head */
+    int64_t first;    /* place of the first row */
+    int64_t segment;  /* that it is in */
+    int64_t end;      /* of the rows that are there */
+    int64_t from, to; /* places of the other side that are read one by one */
 
     __device__ back_job(const split_args &a, int side_, int rows)
         : n(a, blockIdx.z,
@@ -99,8 +99,7 @@ __device__ static void take_own(const split_args &a, const back_job &job, const 
     for (int i = (int)threadIdx.x; i < at.copies * at.rows * at.ld; i += (int)blockDim.x)
         shared[at.dx + i] = 0.0f;
     for (int i = (int)threadIdx.x; i < own * N; i += (int)blockDim.x)
-        shared[at.u + i / N * at.VALUES + i % N] =
-            i / N < there ? values[job.first * N + i] : 0.0f;
+        shared[at.u + i / N * at.VALUES + i % N] = i / N < there ? values[job.first * N + i] : 0.0f;
 }
 
 /* ---- products -------------------------------------------------------------------------------- */
@@ -142,7 +141,7 @@ __device__ __forceinline__ void multiply_add_by(float (&acc)[N8][4], const split
     }
 }
 
-/* The rows' u times `rows` of values or of a state, [32][VALUES]: 16 x 32, over all columns.  row(g)
+/* The rows' u times `rows` of values or of a state, [32][VALUES]: 16 x 32, over all columns. row(g)
  * is the one that column g of a tile stands for. */
 template <int N8, class R>
 __device__ __forceinline__ void dot_rows(float (&out)[SPLIT_TOKENS / 8][4], const float *u,
@@ -233,9 +232,8 @@ __device__ __forceinline__ void back_state(const split_args &a, const back_job &
     float left[2]; /* what the decay leaves of the state, for the lane's rows */
 #pragma unroll
     for (int i = 0; i < 2; i++)
-        left[i] = a.log_decay
-                      ? job.n.left(job.behind(a, job.first + warp * 16 + lane / 4 + 8 * i))
-                      : 1.0f;
+        left[i] = a.log_decay ? job.n.left(job.behind(a, job.first + warp * 16 + lane / 4 + 8 * i))
+                              : 1.0f;
     get(0);
     for (int64_t f = 0; f < rounded; f += SPLIT_TOKENS) {
         const int stage = (int)(f / SPLIT_TOKENS % 2);
@@ -249,9 +247,8 @@ __device__ __forceinline__ void back_state(const split_args &a, const back_job &
 #pragma unroll
             for (int i = 0; i < 4; i++) four[i] = table[lane / 4 * 4 + i];
             float *to = phi + lane / 4 * 4 * at.ld + lane % 4 * 4;
-            make_features(four, a.factors, x + lane % 4 * 4, at.ld, [&](int i, const float4 &y) {
-                *(float4 *)(to + i * at.ld) = y;
-            });
+            make_features(four, a.factors, x + lane % 4 * 4, at.ld,
+                          [&](int i, const float4 &y) { *(float4 *)(to + i * at.ld) = y; });
             __syncwarp();
             split_rows<SPLIT_TOKENS / 8> rows;
             rows.take_columns(phi, at.ld, lane);
@@ -311,18 +308,17 @@ __device__ __forceinline__ void weigh(const split_args &a, back_tile &x, back_ti
 #pragma unroll
     for (int e = 0; e < 16; e++) {
         const int n = e / 4, i = e % 4;
-        w[n][i] = a.mode == SPLIT_LINEAR ? x[n][i]
-                                         : exp2f(fmaf(x[n][i], a.coefficient[0], -log(n, i)));
+        w[n][i] =
+            a.mode == SPLIT_LINEAR ? x[n][i] : exp2f(fmaf(x[n][i], a.coefficient[0], -log(n, i)));
         x[n][i] = a.mode == SPLIT_LINEAR ? 1.0f : w[n][i] * scale;
     }
 }
 
 /* logs: of the queries of this head, at their places. */
 template <int N8>
-__device__ __forceinline__ void back_pairs(const split_args &a, const back_job &job,
-                                           const float *keys, const float *values,
-                                           const float *logs, const back_shared<N8> &at,
-                                           float *shared, float (&dv)[N8][4])
+__device__ __forceinline__ void
+back_pairs(const split_args &a, const back_job &job, const float *keys, const float *values,
+           const float *logs, const back_shared<N8> &at, float *shared, float (&dv)[N8][4])
 {
     constexpr int N = split_shape<N8>::N, LD = back_shared<N8>::VALUES;
     const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
@@ -338,9 +334,8 @@ __device__ __forceinline__ void back_pairs(const split_args &a, const back_job &
     auto get = [&](int64_t place) {
         if (place < job.to) {
             const int64_t block = place / SPLIT_TOKENS, stage = block % 2;
-            back_copy<SPLIT_TOKENS, BACK_KEY_LD>(
-                shared + at.keys + stage * at.rows * BACK_KEY_LD,
-                keys + block * dim * SPLIT_TOKENS, dim);
+            back_copy<SPLIT_TOKENS, BACK_KEY_LD>(shared + at.keys + stage * at.rows * BACK_KEY_LD,
+                                                 keys + block * dim * SPLIT_TOKENS, dim);
             back_copy<N, LD>(shared + at.b + stage * at.B, values + block * SPLIT_TOKENS * N,
                              SPLIT_TOKENS);
         }
@@ -426,8 +421,7 @@ __device__ __forceinline__ void write_gradients(const split_back_args &a, const 
     const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
     const bool is_key = job.side == SPLIT_KEYS;
     const view &x = is_key ? a.k : a.q, &to = is_key ? a.dk : a.dq;
-    const int64_t heads = is_key ? a.kv_heads : a.heads,
-                  length = is_key ? a.length_k : a.length_q,
+    const int64_t heads = is_key ? a.kv_heads : a.heads, length = is_key ? a.length_k : a.length_q,
                   before = is_key || !a.causal ? 0 : job.n.past;
     __syncwarp();
     for (int r = warp * 16; r < warp * 16 + 16; r++) {
@@ -441,8 +435,7 @@ __device__ __forceinline__ void write_gradients(const split_back_args &a, const 
                 a.gradient[((job.n.b * heads + job.h) * length + i) * a.dim + e] = y;
                 continue;
             }
-            if (a.mode == SPLIT_LINEAR)
-                y *= slope_of(a, take(x, row_of(x, job.n.b, job.h, i), e));
+            if (a.mode == SPLIT_LINEAR) y *= slope_of(a, take(x, row_of(x, job.n.b, job.h, i), e));
             store(to, row_of(to, job.n.b, job.h, i) + e * to.stride[3], y);
         }
     }
@@ -486,7 +479,8 @@ __global__ void __launch_bounds__(SPLIT_THREADS)
                             : !a.causal || job.segment > 0 || a.s_in;
     if (a.by_state && any)
         back_state(a, job,
-                   is_key ? a.gradient_sums + (kv * group * a.gradient_segments + job.segment) * numbers
+                   is_key ? a.gradient_sums +
+                                (kv * group * a.gradient_segments + job.segment) * numbers
                           : a.sums + (kv * a.segments + job.segment) * numbers,
                    at, shared, dv);
     for (int64_t g = 0; g < (is_key ? group : 1); g++) {
@@ -526,9 +520,8 @@ template <int N8> static cudaError_t run(const split_back_args &a, int side, cud
 
 cudaError_t split_back_run(const split_back_args &a, int side, cudaStream_t stream)
 {
-    return split_by_columns(a.dim_value, [&](auto n8) {
-        return run<decltype(n8)::value>(a, side, stream);
-    });
+    return split_by_columns(a.dim_value,
+                            [&](auto n8) { return run<decltype(n8)::value>(a, side, stream); });
 }
 
 } // namespace lnt

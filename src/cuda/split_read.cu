@@ -118,7 +118,7 @@ __device__ __forceinline__ void read_state(const split_args &a, const read_job &
     for (int64_t f = 0; f < rounded; f += SPLIT_TOKENS) {
         get(f + SPLIT_TOKENS);
         make_features(feature, a.factors, shared + lane * 4, READ_LD,
-                               [&](int i, const float4 &y) { *(float4 *)(phi + i * READ_LD) = y; });
+                      [&](int i, const float4 &y) { *(float4 *)(phi + i * READ_LD) = y; });
         ask_features(a, f + SPLIT_TOKENS + warp * 4, feature);
         copy_wait<1>();
         __syncthreads();

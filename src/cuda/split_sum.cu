@@ -24,8 +24,8 @@ template <int N8> struct sum_shared {  /* in floats */
     }
 };
 
-/* The warp's 16 features of 32 tokens, [16][SUM_LD]; a lane has 4 of 4.  first, last: of the segment,
- * counted from the first of the 32. */
+/* The warp's 16 features of 32 tokens, [16][SUM_LD]; a lane has 4 of 4.  first, last: of the
+ * segment, counted from the first of the 32. */
 __device__ __forceinline__ void features_of_keys(const split_args &a, const split_sequence &n,
                                                  const uint64_t (&feature)[4], const float *keys,
                                                  int64_t first, int64_t last, float *phi, int lane)
@@ -270,7 +270,7 @@ cudaError_t split_gradient_sum_run(const split_back_args &a, cudaStream_t stream
     const cudaError_t e = a.places ? sum_by_width(queries, stream) : cudaSuccess;
     if (e != cudaSuccess) return e;
     split_scan_back_kernel<<<scan_grid(a), SCAN_THREADS, 0, stream>>>(a,
-                                                                     split_columns(a.dim_value));
+                                                                      split_columns(a.dim_value));
     return cudaGetLastError();
 }
 
