@@ -90,6 +90,9 @@ struct lnt_far {
 #define lnt_hybrid_age LNT_REAL_NAME(lnt_hybrid_age)
 #define lnt_hybrid_finish LNT_REAL_NAME(lnt_hybrid_finish)
 #define lnt_hybrid_absorb LNT_REAL_NAME(lnt_hybrid_absorb)
+#define lnt_hybrid_begin_queries LNT_REAL_NAME(lnt_hybrid_begin_queries)
+#define lnt_hybrid_weigh LNT_REAL_NAME(lnt_hybrid_weigh)
+#define lnt_hybrid_store_dq LNT_REAL_NAME(lnt_hybrid_store_dq)
 #define lnt_hybrid_backward LNT_REAL_NAME(lnt_hybrid_backward)
 
 extern const lnt_far lnt_far_taylor, lnt_far_linear;
@@ -184,6 +187,13 @@ int64_t lnt_hybrid_finish(const chunk_job *job, hybrid_scratch *s, int64_t t, si
 /* Keys from token `from` up to `to` go into S, the sinks not. */
 void lnt_hybrid_absorb(const chunk_job *job, hybrid_scratch *s, int64_t from, int64_t to);
 
+/* Gradients.  n queries from query t on are loaded with what forward left of them, their dt set to 0; x
+ * becomes p of head g over a tile, dx the gradient of the scores; dq is made of dt. */
+void lnt_hybrid_begin_queries(const chunk_job *job, hybrid_scratch *s, int64_t t, size_t n);
+void lnt_hybrid_weigh(const chunk_job *job, hybrid_scratch *s, size_t g, const hybrid_tile *c,
+                      bool far);
+void lnt_hybrid_store_dq(const chunk_job *job, hybrid_scratch *s, int64_t t, size_t n);
+/* All of it: forward over the sequence for dq, backward for dk and dv. */
 void lnt_hybrid_backward(lnt_run *run, bool summed);
 
 #endif

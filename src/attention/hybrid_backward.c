@@ -34,8 +34,8 @@ static void weigh_row(hybrid_scratch *s, size_t g, const hybrid_tile *c, size_t 
     for (size_t i = far; i < c->queries; i++) x[i] = y[i] * shrink[i];
 }
 
-/* x becomes p of head g over a tile, dx the gradient of the scores. */
-static void weigh(const chunk_job *job, hybrid_scratch *s, size_t g, const hybrid_tile *c, bool far)
+void lnt_hybrid_weigh(const chunk_job *job, hybrid_scratch *s, size_t g, const hybrid_tile *c,
+                      bool far)
 {
     const kernels *ker = job->ker;
     const lnt_attn_desc *p = job->run->p;
@@ -122,7 +122,7 @@ static void recall_quotients(const chunk_job *job, hybrid_scratch *s, int64_t t,
     reload_queries(job, s, t, n);
 }
 
-static void store_dq(const chunk_job *job, hybrid_scratch *s, int64_t t, size_t n)
+void lnt_hybrid_store_dq(const chunk_job *job, hybrid_scratch *s, int64_t t, size_t n)
 {
     const lnt_run *run = job->run;
     for (size_t g = 0; g < s->t.heads; g++) {
@@ -142,11 +142,22 @@ static void add_tile(const chunk_job *job, hybrid_scratch *s, const hybrid_tile 
     const bool far = has_far(job->run->p, c);
     if (far && s->far->keys) s->far->keys(job, s, c->keys);
     for (size_t g = 0; g < t->heads; g++) {
-        weigh(job, s, g, c, far);
+        lnt_hybrid_weigh(job, s, g, c, far);
         job->ker->gemm_tn(t->dt + g * t->d * TOKENS + c->from, TOKENS, t->k, t->ldk,
                           t->dx + c->from, TOKENS, t->d, lanes - c->from, c->keys, 1);
         if (far && s->far->grad_queries) s->far->grad_queries(job, s, g, c);
     }
+}
+
+void lnt_hybrid_begin_queries(const chunk_job *job, hybrid_scratch *s, int64_t t, size_t n)
+{
+    if (job->run->statistics) {
+        recall_quotients(job, s, t, n);
+    } else {
+        lnt_hybrid_attend(job, s, t, n, lnt_hybrid_frontier(job, s, token_of(job, t)));
+        find_quotients(job, s, t, n);
+    }
+    memset(s->t.dt, 0, s->t.heads * s->t.d * TOKENS * sizeof(real));
 }
 
 /* dq of n queries from query t on.  S holds what is before their frontier, and takes in what is before
@@ -155,13 +166,7 @@ static void grad_queries(const chunk_job *job, hybrid_scratch *s, int64_t t, siz
 {
     const int64_t query = token_of(job, t), frontier = lnt_hybrid_frontier(job, s, query);
     hybrid_tile c = lnt_hybrid_tile_of(job, 0, 0, query, n);
-    if (job->run->statistics) {
-        recall_quotients(job, s, t, n);
-    } else {
-        lnt_hybrid_attend(job, s, t, n, frontier);
-        find_quotients(job, s, t, n);
-    }
-    memset(s->t.dt, 0, s->t.heads * s->t.d * TOKENS * sizeof(real));
+    lnt_hybrid_begin_queries(job, s, t, n);
     while (lnt_hybrid_next_tile(job, s, &c)) {
         lnt_hybrid_load_keys(job, s, c.key, c.keys);
         add_tile(job, s, &c);
@@ -171,7 +176,7 @@ static void grad_queries(const chunk_job *job, hybrid_scratch *s, int64_t t, siz
         for (size_t g = 0; g < s->t.heads; g++) lnt_taylor_turn_dn(job->ker, &s->t, g, n);
         s->far->walk_queries(job, s, n);
     }
-    store_dq(job, s, t, n);
+    lnt_hybrid_store_dq(job, s, t, n);
     if (s->summed) lnt_hybrid_absorb(job, s, frontier, next);
 }
 
@@ -198,7 +203,7 @@ static void add_queries(const chunk_job *job, hybrid_scratch *s, int64_t key, si
     const bool far = has_far(job->run->p, &c);
     for (size_t g = 0; g < t->heads; g++) {
         const real *dn = t->dn + (g * TOKENS + c.from) * t->mp;
-        weigh(job, s, g, &c, far);
+        lnt_hybrid_weigh(job, s, g, &c, far);
         ker->gemm_nn(t->dv, t->mp, t->x + c.from, TOKENS, dn, t->mp, keys,
                      lnt_round_up(t->m, ker->lanes), n - c.from, 1);
         transpose(ker, t->q, t->dp, t->qt + g * t->d * TOKENS, TOKENS, n, t->d);

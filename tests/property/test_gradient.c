@@ -238,34 +238,54 @@ static void gradients_of_taylor_in_parts_match_along_random_directions(void **st
     lnt_ctx_destroy(ctx);
 }
 
+/* Every other algorithm against one of them, where differences would take too long. */
+static void compare_with(lnt_ctx *ctx, const attn_case *c, const char *name)
+{
+    block want[3];
+    int one = 0;
+    while (strcmp(lnt_algorithm_name(one), name) != 0) one++;
+    setup s = setup_new(ctx, c);
+    assert_true(run_backward(&s, one));
+    for (int p = 0; p < 3; p++) {
+        want[p] = like(&s.dx[p]);
+        tensor_copy(&want[p].t, &s.dx[p]);
+    }
+    for (int a = 0; lnt_algorithm_name(a); a++) {
+        if (lnt_algorithm_mechanism(a) != c->desc.mechanism || !run_backward(&s, a)) continue;
+        for (int p = 0; p < 3; p++)
+            expect_below(c, lnt_algorithm_name(a), ctx, part_names[p],
+                         tensor_error(&s.dx[p], &want[p].t), 1e-12);
+    }
+    for (int p = 0; p < 3; p++) block_free(&want[p]);
+    setup_free(&s);
+}
+
 /* More chunks than parts take at a time. */
 static void gradients_of_taylor_in_parts_match_the_direct_form(void **state)
 {
     (void)state;
     lnt_ctx *ctx = context_new(2, NULL);
-    int direct = 0;
-    while (strcmp(lnt_algorithm_name(direct), "taylor/direct") != 0) direct++;
     for (int i = 0; i < 2 * FORM_SHAPES; i++) {
         attn_case c;
-        block want[3];
         if (i % FORM_SHAPES == 4) continue; /* the direct form takes no state */
         assert_true(gradient_form(&c, FORM_TAYLOR + FORM_MAPS * i, 600, 10, 9));
         c.desc.terms = 4;
         c.desc.kv_heads = 1 + i % 2;
-        setup s = setup_new(ctx, &c);
-        assert_true(run_backward(&s, direct));
-        for (int p = 0; p < 3; p++) {
-            want[p] = like(&s.dx[p]);
-            tensor_copy(&want[p].t, &s.dx[p]);
-        }
-        for (int a = 0; lnt_algorithm_name(a); a++) {
-            if (lnt_algorithm_mechanism(a) != LNT_TAYLOR || !run_backward(&s, a)) continue;
-            for (int p = 0; p < 3; p++)
-                expect_below(&c, lnt_algorithm_name(a), ctx, part_names[p],
-                             tensor_error(&s.dx[p], &want[p].t), 1e-12);
-        }
-        for (int p = 0; p < 3; p++) block_free(&want[p]);
-        setup_free(&s);
+        compare_with(ctx, &c, "taylor/direct");
+    }
+    lnt_ctx_destroy(ctx);
+}
+
+/* More queries in a group than the direct form keeps at hand. */
+static void gradients_of_hybrid_in_large_groups_match_the_chunked_form(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(2, NULL);
+    for (int kind = 0; kind < 2; kind++) {
+        attn_case c;
+        assert_true(gradient_form(&c, FORM_HYBRID + kind, budget(230, 400), 64, 40));
+        c.desc.heads = budget(16, 24);
+        compare_with(ctx, &c, "hybrid/chunked");
     }
     lnt_ctx_destroy(ctx);
 }
@@ -377,6 +397,7 @@ int main(void)
         cmocka_unit_test(causal_gradients_match_wherever_the_queries_begin),
         cmocka_unit_test(gradients_of_taylor_in_parts_match_along_random_directions),
         cmocka_unit_test(gradients_of_taylor_in_parts_match_the_direct_form),
+        cmocka_unit_test(gradients_of_hybrid_in_large_groups_match_the_chunked_form),
         cmocka_unit_test(gradients_in_other_dtypes_match_f64_within_rounding),
         cmocka_unit_test(a_plan_made_without_backward_refuses_it),
         cmocka_unit_test(gradients_of_the_wrong_shape_are_refused_by_name),
