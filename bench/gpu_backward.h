@@ -463,6 +463,11 @@ static void verify_backward(const std::function<bool(const char *)> &wanted)
     if (wanted("backward_parts")) {
         verify_taylor_gradients_in_parts<float>("f32");
         verify_taylor_gradients_in_parts<__nv_bfloat16>("bf16");
+        lnt_attn_desc p = describe(LNT_TAYLOR, 2, 128, 261); /* what bf16 has no kernels for */
+        p.terms = 3, p.algorithm = "state";
+        verify_gradients("bf16 taylor d 128 P 3", p, true);
+        p = describe(LNT_TAYLOR, 4, 9, 333), p.terms = 6, p.algorithm = "state";
+        verify_gradients("bf16 taylor d 9 P 6", p, false);
     }
     if (wanted("backward_linear")) verify_linear_gradients();
     if (wanted("backward_taylor")) verify_taylor_gradients();

@@ -122,7 +122,7 @@ static bool direct_is_cheaper(const lnt_cuda_plan *plan)
     const double group = (double)plan->p.heads / (double)plan->p.kv_heads;
     const double direct = group * pairs * (2 * plan->dim8 * 8 + 2 * columns);
     const double states = (nk + group * nq) * 2 * columns * (double)plan->padded;
-    const bool mixed = plan->p.dtype == LNT_BF16 && plan->p.terms > 4; /* the state's is f32 */
+    const bool mixed = plan->p.dtype == LNT_BF16 && split_is_for(&plan->p, true);
     return direct < states * (mixed ? SPLIT_COST : 1);
 }
 
@@ -312,9 +312,7 @@ lnt_status plan_create(lnt_cuda_device *device, const lnt_attn_desc *desc, lnt_c
     }
     plan->by_state = plan->p.mechanism == LNT_TAYLOR && plan->count &&
                      !asks_for(&plan->p, "direct") &&
-                     (asks_for(&plan->p, "state") || plan->p.state || !direct_is_cheaper(plan)) &&
-                     !(plan->p.backward && plan->p.dtype == LNT_BF16 && !plan->p.state &&
-                       (plan->width > BACK_STATE_WIDTH || plan->p.terms > 4));
+                     (asks_for(&plan->p, "state") || plan->p.state || !direct_is_cheaper(plan));
     plan->split = split_is_for(&plan->p, plan->by_state);
     if (plan->split)
         split_cut(plan);
@@ -325,7 +323,7 @@ lnt_status plan_create(lnt_cuda_device *device, const lnt_attn_desc *desc, lnt_c
                                    (int)plan->p.dim_value, device->properties.multiProcessorCount);
     lay_out(plan);
     if (plan->p.backward) backward_lay_out(plan);
-    if (plan->p.backward && plan->by_state && plan->p.dtype == LNT_BF16 &&
+    if (plan->p.backward && plan->by_state && plan->p.dtype == LNT_BF16 && plan->p.terms <= 4 &&
         (plan->split ||
          orbit_width((int)plan->p.dim, (int)plan->p.dim_value, (int)plan->p.terms))) {
         lnt_attn_desc forward = *desc;

@@ -10,8 +10,10 @@ namespace lnt
 
 bool split_is_for(const lnt_attn_desc *p, bool by_state)
 {
-    return p->dtype != LNT_BF16 || p->mechanism == LNT_CUR ||
-           (by_state && p->mechanism == LNT_TAYLOR && (p->terms > 4 || (p->backward && p->state)));
+    if (p->dtype != LNT_BF16 || p->mechanism == LNT_CUR) return true;
+    const bool wide = width_for((int)p->dim, (int)p->dim_value) > BACK_STATE_WIDTH;
+    return by_state && p->mechanism == LNT_TAYLOR &&
+           (p->terms > 4 || (p->backward && (p->state || wide)));
 }
 
 static bool has_states(const lnt_cuda_plan *plan)

@@ -328,6 +328,25 @@ static void gradients_match_the_cpu_on_long_sequences(void **state)
     judge_all();
 }
 
+/* Up to 8 terms have a state where the width is up to 16. */
+static void gradients_match_the_cpu_with_many_terms(void **state)
+{
+    (void)state;
+    static const int64_t dims[] = { 3, 8, 16 };
+    int supported[64] = { 0 }, ran = 0, cases = 0;
+    for (int64_t terms = 5; terms <= 8; terms++)
+        for (int i = 0; i < COUNT_OF(dims); i++) {
+            if (dims[i] == 16 && terms > budget(5, 8)) continue;
+            attn_case c = case_make(LNT_TAYLOR, 4, 2, 90, 133, dims[i], 8);
+            c.desc.terms = terms;
+            c.desc.causal = (int)(terms + i) % 2;
+            ran += matches(&c, supported);
+            cases += budget(2, DEVICE_DTYPES);
+        }
+    assert_true(ran >= 2 * cases); /* direct and state, at least */
+    judge_all();
+}
+
 static void a_plan_goes_back_over_smaller_tensors_than_it_was_made_for(void **state)
 {
     (void)state;
@@ -465,6 +484,7 @@ int main(void)
         cmocka_unit_test(gradients_match_the_cpu_at_every_nasty_width),
         cmocka_unit_test(gradients_match_the_cpu_in_every_layout),
         cmocka_unit_test(gradients_match_the_cpu_on_long_sequences),
+        cmocka_unit_test(gradients_match_the_cpu_with_many_terms),
         cmocka_unit_test(a_plan_goes_back_over_smaller_tensors_than_it_was_made_for),
         cmocka_unit_test(gradients_follow_new_temperatures),
         cmocka_unit_test(backward_repeats_to_the_bit_and_allocates_nothing),
