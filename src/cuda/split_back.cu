@@ -17,12 +17,12 @@ enum { BACK_KEY_LD = SPLIT_TOKENS + 8 };
  * be read down and across. */
 template <int N8> struct back_shared {
     static constexpr int VALUES = 8 * N8 + 4, B = SPLIT_TOKENS * VALUES;
-    int ld, rows; /* rows: elements, zeros up to 8, and a 1 after the last */
+    int ld, rows; /* rows: elements, zeros up to 8; a 1 after the last */
     int copies;   /* of dx: one for each half of a warp, where there is room */
     int dx, u, phi, keys, b, table, size; /* x is at 0; phi and keys are not there at once */
     __host__ __device__ back_shared(int dim, int warps, int copies_) : copies(copies_)
     {
-        ld = 16 * warps + 8, rows = (dim + 8) / 8 * 8;
+        ld = 16 * warps + 8, rows = dim % 8 ? (dim + 7) / 8 * 8 : dim + 1;
         dx = rows * ld;
         u = dx + copies * rows * ld;
         phi = keys = u + 16 * warps * VALUES;
@@ -47,8 +47,10 @@ struct back_job {
         : n(a, blockIdx.z,
             side_ == SPLIT_KEYS ? blockIdx.y
                                 : blockIdx.y * (unsigned)a.kv_heads / (unsigned)a.heads),
-          side(side_), h(blockIdx.y), first((int64_t)blockIdx.x * rows)
+          side(side_), h(blockIdx.y)
     {
+        const bool turned = side == SPLIT_QUERIES; /* the longest first */
+        first = (int64_t)(turned ? gridDim.x - 1 - blockIdx.x : blockIdx.x) * rows;
         segment = a.causal ? first / a.segment : 0;
         end = side == SPLIT_KEYS || a.causal ? n.keys : n.queries;
         const int64_t all = side == SPLIT_QUERIES || a.causal ? n.keys : n.queries;
@@ -456,7 +458,7 @@ __device__ __forceinline__ void write_gradients(const split_back_args &a, const 
 }
 
 template <int N8>
-__global__ void __launch_bounds__(SPLIT_THREADS)
+__global__ void __launch_bounds__(SPLIT_THREADS, N8 > 5 ? 1 : 2)
     split_back_kernel(const __grid_constant__ split_back_args a, int side, int copies)
 {
     extern __shared__ __align__(16) float shared[];
@@ -497,17 +499,22 @@ template <int N8> static cudaError_t run(const split_back_args &a, int side, cud
 {
     const int64_t places = side == SPLIT_KEYS ? a.length_k : a.places;
     if (!places) return cudaSuccess;
-    int device, most;
+    int device, most, all; /* bytes of a block of threads, and of a multiprocessor */
     cudaError_t e = cudaGetDevice(&device);
     if (e == cudaSuccess)
         e = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+    if (e == cudaSuccess)
+        e = cudaDeviceGetAttribute(&all, cudaDevAttrMaxSharedMemoryPerMultiprocessor, device);
     if (e != cudaSuccess) return e;
     auto bytes = [&](int warps, int copies) {
         return back_shared<N8>(a.dim, warps, copies).size * (int)sizeof(float);
     };
     int warps = SPLIT_WARPS;
     while (warps > 2 && bytes(warps, 1) > most) warps /= 2;
-    const int copies = a.by_state && bytes(warps, 2) <= most ? 2 : 1;
+    /* A second copy of dx is worth less than a second block of threads. */
+    auto two_fit = [&](int copies) { return 2 * (bytes(warps, copies) + 1024) <= all; };
+    const bool room = bytes(warps, 2) <= most && two_fit(2) >= two_fit(1);
+    const int copies = a.by_state && room ? 2 : 1;
     e = cudaFuncSetAttribute((const void *)split_back_kernel<N8>,
                              cudaFuncAttributeMaxDynamicSharedMemorySize, bytes(warps, copies));
     if (e != cudaSuccess) return e;
