@@ -4,10 +4,12 @@
  *
  * S [D,m] and z [D] are f32 in the library's order, read once and written once; that is the cost:
  * 8 D (m + 1) bytes a kv head.  A state is cut into `splits` runs of rows, each a block of threads.
- * Per chunk of rows: every thread asks for its pieces of the next chunk of S, makes the features of
- * this one while they come, then adds and reads.  The block that arrives last adds the partial
- * answers in order, so the result does not depend on which that is.  A group of heads shares the
- * pass over its state. */
+ * Two chunks of rows are under way to shared memory at any time, with z and the table of their
+ * monomials: each thread asks for what it uses itself, and for the chunk after next as soon as it
+ * has used it, so that nothing but the features needs a barrier.  Loads that were waited for where
+ * they are used (z, the table) cost a quarter of the time.  The block that arrives last adds the
+ * partial answers in order, so the result does not depend on which that is.  A group of heads
+ * shares the pass over its state. */
 #include "cuda/kernels.cuh"
 
 namespace lnt
@@ -17,7 +19,7 @@ enum { STEP_THREADS = 256, STEP_ANSWERS = 8 };
 
 /* T tokens, G heads that share the state, V columns a thread reads at once, U times a chunk. */
 template <int T, int G, int V> struct step_shape {
-    static constexpr int A = T * G, U = A <= 2 ? 4 : 2;
+    static constexpr int A = T * G, U = A <= 2 ? 3 : 2;
 };
 
 __device__ static float feature_map(int map, float x)
@@ -54,8 +56,8 @@ __device__ static void take_row(const step_args &a, const view &t, int64_t row, 
 
 /* Feature f of N rows that stand element by element side by side, without its factor. */
 template <int N>
-__device__ __forceinline__ void features(const step_args &a, uint64_t index, int64_t f,
-                                         const float *x, float (&y)[N])
+__device__ __forceinline__ void features(const step_args &a, uint2 index, int64_t f, const float *x,
+                                         float (&y)[N])
 {
     if (!a.taylor) {
 #pragma unroll
@@ -64,8 +66,8 @@ __device__ __forceinline__ void features(const step_args &a, uint64_t index, int
     }
 #pragma unroll
     for (int n = 0; n < N; n++) y[n] = 1.0f;
-    for (int p = 1; p < a.terms; p++, index >>= 8) {
-        const float *at = x + (unsigned)(index & 255) * N;
+    auto times = [&](uint32_t element) {
+        const float *at = x + element * N;
         if constexpr (N == 2) {
             const float2 two = *(const float2 *)at;
             y[0] *= two.x, y[1] *= two.y;
@@ -73,21 +75,38 @@ __device__ __forceinline__ void features(const step_args &a, uint64_t index, int
 #pragma unroll
             for (int n = 0; n < N; n++) y[n] *= at[n];
         }
-    }
+    };
+    /* Past the monomial's degree the table names element dim, which is 1. */
+    times(index.x & 255), times(index.x >> 8 & 255), times(index.x >> 16 & 255);
+    if (a.terms > 4)
+        times(index.x >> 24), times(index.y & 255), times(index.y >> 8 & 255),
+            times(index.y >> 16 & 255);
 }
 
-template <int T, int G> struct step_shared { /* in floats */
-    static constexpr int A = T * G;
+/* Of a feature on its way. */
+struct alignas(16) step_row {
+    uint2 index;
+    float factor, z;
+};
+
+template <int T, int G, int V> struct step_shared { /* in floats */
+    static constexpr int A = T * G, U = step_shape<T, G, V>::U;
     int chunk, values, phi_k, phi_q, second, size; /* rows of k and q are at 0 */
-    __host__ __device__ step_shared(int dim, int dim_value, int rows)
+    int rows, pieces, stage;                       /* on their way: step_row [chunk], S */
+    __host__ __device__ step_shared(int dim, int dim_value)
     {
-        chunk = rows;
+        const int rows_at_once = STEP_THREADS / (dim_value / V);
+        chunk = rows_at_once * U;
         values = (T + A) * (dim + 1);
         phi_k = values + T * dim_value;
-        phi_q = phi_k + T * rows;
-        size = phi_q + A * rows; /* of one chunk; the next stands in a second copy */
+        phi_q = phi_k + T * chunk;
+        size = phi_q + A * chunk; /* of one chunk; the next stands in a second copy */
         second = size - phi_k;
         size += second;
+        rows = (size + 3) / 4 * 4;
+        pieces = rows + chunk * 4;
+        stage = chunk * 4 + STEP_THREADS * U * V;
+        size = rows + 2 * stage;
         const int reduce = STEP_THREADS * 5;
         if (size < reduce) size = reduce;
     }
@@ -97,9 +116,9 @@ struct step_job {
     int64_t b, kv, first_head, slot, token; /* token: the first of this launch */
 };
 
-template <int T, int G>
+template <int T, int G, int V>
 __device__ static void take_rows(const step_args &a, const step_job &job,
-                                 const step_shared<T, G> &at, float *shared)
+                                 const step_shared<T, G, V> &at, float *shared)
 {
     const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
     for (int w = warp; w < T + T * G; w += STEP_THREADS / 32) {
@@ -119,18 +138,41 @@ __device__ static void take_rows(const step_args &a, const step_job &job,
                                               w % a.dim_value * a.v.stride[3]);
 }
 
-/* Features of the chunk's rows into shared memory; z on the way. */
-template <int T, int G>
-__device__ __forceinline__ void
-make_features(const step_args &a, const step_shared<T, G> &at, const float *shared, float *to,
-              float *z, int64_t first, int rows, float gamma, float (&den)[T * G])
+template <int bytes> __device__ __forceinline__ void copy_few(const void *to, const void *from)
 {
+    if (bytes == 16)
+        copy16(shared_address(to), from);
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(shared_address(to)),
+                     "l"(from), "n"(bytes)
+                     : "memory");
+}
+
+/* Asks for row f of the table and of z. */
+__device__ __forceinline__ void ask_row(const step_args &a, step_row *to, const float *z, int64_t f)
+{
+    if (a.taylor) {
+        copy_few<8>(&to->index, a.index + f);
+        copy_few<4>(&to->factor, a.factor + f);
+    }
+    copy_few<4>(&to->z, z + f);
+}
+
+/* Features of the chunk's rows into shared memory; z on the way. */
+template <int T, int G, int V>
+__device__ __forceinline__ void make_features(const step_args &a, const step_shared<T, G, V> &at,
+                                              const float *shared, float *to, step_row *coming,
+                                              float *z, int64_t first, int64_t end, float gamma,
+                                              float (&den)[T * G])
+{
+    const int rows = (int)min(end - first, (int64_t)at.chunk);
     for (int w = (int)threadIdx.x; w < rows; w += STEP_THREADS) {
         const int64_t f = first + w;
-        const uint64_t index = a.taylor ? __ldg(a.index + f) : 0;
-        const float factor = a.taylor ? __ldg(a.factor + f) : 1.0f;
-        float sum = z[f], phi[T + T * G];
-        features<T + T * G>(a, index, f, shared, phi);
+        const step_row row = coming[w];
+        const float factor = a.taylor ? row.factor : 1.0f;
+        float sum = row.z, phi[T + T * G];
+        if (f + 2 * at.chunk < end) ask_row(a, coming + w, z, f + 2 * at.chunk);
+        features<T + T * G>(a, row.index, f, shared, phi);
 #pragma unroll
         for (int t = 0; t < T; t++) {
             if (a.append) {
@@ -150,25 +192,9 @@ make_features(const step_args &a, const step_shared<T, G> &at, const float *shar
     }
 }
 
-template <int V> struct piece {
+template <int V> struct alignas(4 * V) piece {
     float x[V];
 };
-template <int V> __device__ __forceinline__ piece<V> read_piece(const float *from)
-{
-    piece<V> p;
-    if (V == 4)
-        *(float4 *)&p = *(const float4 *)from;
-    else
-        p.x[0] = *from;
-    return p;
-}
-template <int V> __device__ __forceinline__ void write_piece(float *to, const piece<V> &p)
-{
-    if (V == 4)
-        *(float4 *)to = *(const float4 *)&p;
-    else
-        *to = p.x[0];
-}
 
 /* Sums x [columns of a thread] over the threads that have the same column; the first row has them.
  */
@@ -227,7 +253,7 @@ __global__ void __launch_bounds__(STEP_THREADS, T *G <= 2 ? 4 : 3)
     step_job job = { head / a.kv_heads, head % a.kv_heads, 0, 0, token };
     job.first_head = job.kv * (a.heads / a.kv_heads) + first_of_group;
     job.slot = a.slots ? a.slots[job.b] : job.b;
-    const step_shared<T, G> at(a.dim, a.dim_value, rows * U);
+    const step_shared<T, G, V> at(a.dim, a.dim_value);
     const int row = (int)threadIdx.x / lanes, column = (int)threadIdx.x % lanes * V;
     const bool works = row < rows;
     const float gamma = a.decay ? a.decay[job.kv] : 1.0f;
@@ -237,49 +263,58 @@ __global__ void __launch_bounds__(STEP_THREADS, T *G <= 2 ? 4 : 3)
     const int64_t begin = chunks * blockIdx.x / a.splits * at.chunk;
     const int64_t end = min(chunks * (blockIdx.x + 1) / a.splits * at.chunk, a.count);
 
-    take_rows<T, G>(a, job, at, shared);
+    auto ask_piece = [&](piece<V> *to, int64_t first, int u) {
+        const int64_t f = first + row + u * rows;
+        if (works && f < end) copy_few<4 * V>(to + u * STEP_THREADS, s + f * a.dim_value + column);
+    };
+    for (int turn = 0; turn < 2; turn++) {
+        const int64_t first = begin + turn * at.chunk;
+        step_row *coming = (step_row *)(shared + at.rows + turn * at.stage);
+        for (int w = (int)threadIdx.x; w < at.chunk && first + w < end; w += STEP_THREADS)
+            ask_row(a, coming + w, z, first + w);
+        piece<V> *pieces = (piece<V> *)(shared + at.pieces + turn * at.stage) + threadIdx.x;
+#pragma unroll
+        for (int u = 0; u < U; u++) ask_piece(pieces, first, u);
+        copy_commit();
+    }
+    take_rows<T, G, V>(a, job, at, shared);
     __syncthreads();
     float v[T][V] = {}, num[A][V] = {}, den[A] = {};
     for (int t = 0; t < T && works && a.append; t++)
         for (int i = 0; i < V; i++) v[t][i] = shared[at.values + t * a.dim_value + column + i];
 
-    piece<V> ahead[U];
-    auto ask = [&](int64_t first) {
-#pragma unroll
-        for (int u = 0; u < U; u++)
-            if (works && first + row + u * rows < end)
-                ahead[u] = read_piece<V>(s + (first + row + u * rows) * a.dim_value + column);
-    };
-    ask(begin);
-    for (int64_t first = begin; first < end; first += at.chunk) {
+#pragma unroll 1
+    for (int64_t first = begin, turn = 0; first < end; first += at.chunk, turn ^= 1) {
         const int here = (int)min(end - first, (int64_t)at.chunk);
-        float *phi = shared + ((first - begin) / at.chunk % 2 ? at.second : 0);
-        piece<V> p[U];
-#pragma unroll
-        for (int u = 0; u < U; u++) p[u] = ahead[u];
-        ask(first + at.chunk);
-        make_features<T, G>(a, at, shared, phi, z, first, here, gamma, den);
+        float *phi = shared + (turn ? at.second : 0);
+        step_row *coming = (step_row *)(shared + at.rows + (turn ? at.stage : 0));
+        piece<V> *pieces = (piece<V> *)(shared + at.pieces + (turn ? at.stage : 0)) + threadIdx.x;
+        copy_wait<1>();
+        make_features<T, G, V>(a, at, shared, phi, coming, z, first, end, gamma, den);
         __syncthreads();
 #pragma unroll
         for (int u = 0; u < U; u++) {
             const int r = row + u * rows;
             if (!works || r >= here) continue;
+            piece<V> p = pieces[u * STEP_THREADS];
+            ask_piece(pieces, first + 2 * at.chunk, u);
 #pragma unroll
             for (int t = 0; t < T; t++) {
                 const float add = a.append ? phi[at.phi_k + t * at.chunk + r] : 0.0f;
 #pragma unroll
                 for (int i = 0; i < V; i++)
-                    if (a.append) p[u].x[i] = fmaf(add, v[t][i], gamma * p[u].x[i]);
+                    if (a.append) p.x[i] = fmaf(add, v[t][i], gamma * p.x[i]);
 #pragma unroll
                 for (int g = 0; g < G; g++) {
                     const float read = a.answer ? phi[at.phi_q + (t * G + g) * at.chunk + r] : 0.0f;
 #pragma unroll
                     for (int i = 0; i < V; i++)
-                        num[t * G + g][i] = fmaf(read, p[u].x[i], num[t * G + g][i]);
+                        num[t * G + g][i] = fmaf(read, p.x[i], num[t * G + g][i]);
                 }
             }
-            if (a.append) write_piece<V>(s + (first + r) * a.dim_value + column, p[u]);
+            if (a.append) *(piece<V> *)(s + (first + r) * a.dim_value + column) = p;
         }
+        copy_commit();
     }
     __syncthreads();
     if (!a.answer) return;
@@ -311,8 +346,7 @@ template <int T, int G, int V>
 static cudaError_t launch(const step_args &a, int64_t token, int first_of_group,
                           cudaStream_t stream)
 {
-    const int rows = STEP_THREADS / (a.dim_value / V) * step_shape<T, G, V>::U;
-    const step_shared<T, G> at(a.dim, a.dim_value, rows);
+    const step_shared<T, G, V> at(a.dim, a.dim_value);
     const size_t bytes = (size_t)at.size * sizeof(float);
     if (bytes > 48 * 1024) {
         const cudaError_t limit =
