@@ -25,7 +25,7 @@ lnt_attn_grads workload_grads(const workload *w);
  * *error is the relative root mean square error; more than the dtype excuses is a failure.
  *   forward   sampled rows of the whole problem, first and last included
  *   step      the first tokens from an empty state, one by one
- *   backward  a shorter problem: a directional derivative against a central difference */
+ *   backward  a shorter problem: directional derivatives against central differences */
 int workload_verify(lnt_ctx *ctx, const lnt_attn_desc *desc, pass_kind pass, double *error);
 
 #endif
