@@ -206,14 +206,16 @@ __device__ __forceinline__ void
 read_state(const back_args &a, back_warp<X, side> &w, typename back_warp<X, side>::ring &tiles,
            const read_units &units, const float2 (&own)[back_warp<X, side>::R][2])
 {
-    /* Beside dout stands h / inv, beside v 1: against both halves of the last column. */
+    /* Beside dout stands h / inv, beside v 1: against both halves of the last column.  Where scores
+     * are of one sign the rounding of h would be most of dq's error: it is two bf16 as well. */
 #pragma unroll
     for (int p = 0; p < w.R; p++)
 #pragma unroll
         for (int u = 0; u < 2; u++) {
             const float2 x = own[p][u];
             const float beside = side == BACK_KEYS ? 1.0f : x.x != 0 ? x.y / x.x : 0.0f;
-            w.d[p][u][X] = w.lane % 4 ? 0 : twice(beside);
+            const float high = __bfloat162float(__float2bfloat16_rn(beside));
+            w.d[p][u][X] = w.lane % 4 > 1 ? 0 : twice(w.lane % 4 ? beside - high : high);
         }
     __syncthreads();
     contract_state<X, side>(w, tiles, units, a.dim8);

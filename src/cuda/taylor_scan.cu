@@ -5,8 +5,10 @@
  * summed in f32 in the order of the segments, so the result is the same in every run; then bf16 in
  * the order of product.cuh.  A warp owns one tile x 8 columns.  The denominator's
  * column and degree 1 are kept as the sums of two bf16, and degree 0 in f32 (`mean`): those weigh
- * most. For degree 1 that costs nothing, as half of its tiles is there to fill them.  Moves 4 bytes
- * a number in and 2 out.  The states of the library are read and written here too. */
+ * most. For degree 1 that costs nothing, as half of its tiles is there to fill them.  The
+ * denominator's two are there twice, for what a gradient has as two bf16 beside them
+ * (back_kernel.cuh).  Moves 4 bytes a number in and 2 out.  The states of the library are read and
+ * written here too. */
 #include "cuda/kernels.cuh"
 
 namespace lnt
@@ -64,10 +66,11 @@ __device__ static void keep(const scan_args &a, int64_t head, int prefix, int ti
             for (int c = 0; c < 2; c++) a.mean[at * 8 * n8 + 8 * n + 2 * t + c] = x[c];
         return;
     }
-    if (n == a.width && t == 0) { /* z = column 0 + column 1 */
-        const float high0 = __bfloat162float(__float2bfloat16_rn(x[0]));
-        const float high1 = __bfloat162float(__float2bfloat16_rn(x[2]));
-        x[1] = x[0] - high0, x[0] = high0, x[3] = x[2] - high1, x[2] = high1;
+    if (n == a.width) { /* z = column 0 + column 1 = column 2 + column 3 */
+        const float z0 = __shfl_sync(~0u, x[0], lane & ~3), z1 = __shfl_sync(~0u, x[2], lane & ~3);
+        const float high0 = __bfloat162float(__float2bfloat16_rn(z0));
+        const float high1 = __bfloat162float(__float2bfloat16_rn(z1));
+        if (t < 2) x[0] = high0, x[1] = z0 - high0, x[2] = high1, x[3] = z1 - high1;
     }
     if (tile <= a.dim8) { /* degree 1: rows 8 ... 15 have no monomial of their own */
         const uint32_t rounded = pack(x[0], x[1]);
