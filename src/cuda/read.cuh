@@ -13,7 +13,7 @@ enum { READ_STAGES = 3, KEY_BLOCKS = 2, STATE_STAGES = 4 };
 
 template <int X> struct read_shape {
     static constexpr int R = X == 16 ? 1 : 2; /* 16 R queries a warp */
-    static constexpr int WARPS = X <= 4 ? 4 : 8, BLOCKS = X <= 2 ? 4 : X == 4 ? 3 : 1;
+    static constexpr int WARPS = X <= 2 ? 4 : 8, BLOCKS = X <= 2 ? 4 : X == 4 ? 2 : 1;
 };
 
 /* ---- queries --------------------------------------------------------------------------------- */
