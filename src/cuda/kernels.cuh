@@ -112,7 +112,7 @@ struct read_units {
 };
 cudaError_t read_run(const read_args &a, const read_units &units, cudaStream_t stream);
 
-/* ---- orbit_sum.cu, orbit_read.cu ------------------------------------------------------------- */
+/* ---- orbit_sum.cu, orbit_read.cu, orbit_pass.cu ---------------------------------------------- */
 
 /* Taylor attention of few monomials (orbit.h), from q, k, v as they are to y. */
 struct orbit_args {
@@ -126,6 +126,9 @@ struct orbit_args {
     const float *temperature; /* [H] on the device, or NULL */
     int64_t segment;          /* tokens, a multiple of 128 */
     int segments;             /* of the keys */
+    int summed;               /* of them: those that a state after them is wanted of */
+    int walk;                 /* segments that a block of the next two walks through */
+    int relay;                /* by orbit_relay.cu */
     /* [B K][segments][orbit][block][column of (v, 1)][8], then the state before each; and [B
      * K][...] after the last. */
     float *sums, *total;
@@ -139,6 +142,9 @@ int64_t orbit_numbers(int width, int terms); /* floats of a state */
 bool orbit_is_alone(int width, int terms);   /* one warp holds all of it */
 cudaError_t orbit_sum_run(const orbit_args &a, cudaStream_t stream);
 cudaError_t orbit_read_run(const orbit_args &a, cudaStream_t stream);
+cudaError_t orbit_pass_run(const orbit_args &a, cudaStream_t stream);  /* causal, width 1 */
+cudaError_t orbit_relay_run(const orbit_args &a, cudaStream_t stream); /* causal, width 2, P = 4 */
+int orbit_relay_bytes();                                               /* of shared memory */
 
 /* ---- linear.cu ------------------------------------------------------------------------------- */
 

@@ -35,7 +35,8 @@ template <int X_, int terms_, int warps = 0> struct orbit_shape {
     static constexpr int ROWS_BYTES = CHUNK * LD, TURNED_BYTES = CHUNK / 16 * 2 * D * 32;
     /* Monomials to read, 16 at a time: two orbits, or two blocks of one; degree 0 apart. */
     static constexpr int K16 = X == 1 ? T / 2 : (T - 1) * X / 2;
-    static constexpr int STATE_BYTES = K16 * N8 * 256, MEAN_BYTES = (8 * X + 8) * 4;
+    static constexpr int STATE_BYTES = K16 * (X == 1 ? 576 : N8 * 256),
+                         MEAN_BYTES = (8 * X + 8) * 4;
     static constexpr int SUMS = T * X * 8 * (8 * X + 1); /* [orbit][block][column][8] floats */
 };
 
@@ -77,9 +78,10 @@ struct orbit_sequence {
 
 /* Rows skip ... there - 1 of `rows`, the first of which would be at row0; zeros elsewhere. */
 template <class S>
-__device__ __noinline__ void fetch_slowly(const view &x, int64_t row0, int rows, int skip,
-                                          int64_t there, int width, char *to, int id, int threads)
+__device__ __forceinline__ void fetch_here(const view &x, int64_t row0, int rows, int skip,
+                                           int64_t there, int width, char *to, int id, int threads)
 {
+#pragma unroll 1
     for (int w = id; w < rows * S::D; w += threads) {
         const int row = w / S::D, i = w % S::D;
         const bool in = row >= skip && row < there && i < width;
@@ -87,14 +89,24 @@ __device__ __noinline__ void fetch_slowly(const view &x, int64_t row0, int rows,
             __float2bfloat16_rn(in ? load(x, row0 + row * x.stride[2] + i * x.stride[3]) : 0.0f);
     }
 }
+template <class S>
+__device__ __noinline__ void fetch_slowly(const view &x, int64_t row0, int rows, int skip,
+                                          int64_t there, int width, char *to, int id, int threads)
+{
+    fetch_here<S>(x, row0, rows, skip, there, width, to, id, threads);
+}
 
-/* The same, 16 bytes at a time where all of it is there. */
-template <class S, int rows, int threads>
+/* The same, 16 bytes at a time where all of it is there.  calls: whether the kernel may call
+ * functions; one whose warps have different numbers of registers may not. */
+template <class S, int rows, int threads, bool calls = true>
 __device__ __forceinline__ void fetch(const view &x, int64_t row0, int skip, int64_t there,
                                       int width, bool wide, char *to, int id)
 {
     if (!wide || skip > 0 || there < rows) {
-        fetch_slowly<S>(x, row0, rows, skip, there, width, to, id, threads);
+        if (calls)
+            fetch_slowly<S>(x, row0, rows, skip, there, width, to, id, threads);
+        else
+            fetch_here<S>(x, row0, rows, skip, there, width, to, id, threads);
         return;
     }
     const int piece = id % S::X, row = id / S::X;

@@ -2,11 +2,12 @@
  *
  *     y_i = ( phi(q_i) S + sum_j w(q_i.k_j) [v_j, 1] ) -> numerator / denominator
  *
- * Causal: a team of warps walks a segment in chunks.  S, the state before the chunk, is in its
- * accumulators (orbit.cuh) and goes to shared memory as bf16, times the coefficients, once a chunk;
- * keys of the chunk are read one by one up to the query's own, and then added to S.  Not causal: S
- * is the state of all keys, and every warp takes queries on its own.  Reads q, k, v and writes y
- * once, whatever their strides; nothing in between goes to memory.  See docs/gpu.md */
+ * Causal: a team of warps walks a segment in chunks (four terms: orbit_pass.cu, orbit_relay.cu). S,
+ * the state before the chunk, is in its accumulators (orbit.cuh) and goes to shared memory as bf16,
+ * times the coefficients, once a chunk; keys of the chunk are read one by one up to the query's
+ * own, and then added to S.  Not causal: S is the state of all keys, and every warp takes queries
+ * on its own.  Reads q, k, v and writes y once, whatever their strides; nothing in between goes to
+ * memory. See docs/gpu.md */
 #include "cuda/orbit_read.cuh"
 
 namespace lnt
@@ -17,13 +18,6 @@ template <class S> struct read_memory {
                          STATE = TURNED + S::TURNED_BYTES, MEAN = STATE + S::STATE_BYTES,
                          BYTES = (MEAN + S::MEAN_BYTES + 127) / 128 * 128;
 };
-
-/* Whether rows of y go out as they are in the accumulators. */
-__device__ __forceinline__ bool writes_pairs(const orbit_args &a)
-{
-    return is_wide(a.out, a.dim_value) && a.dim_value == 8 * a.width && !a.output_norm &&
-           a.out.stride[2] < 1 << 24;
-}
 
 /* ---- causal ---------------------------------------------------------------------------------- */
 
@@ -58,19 +52,6 @@ answer_chunk(const orbit_args &a, const orbit_sequence &n, const orbit_team<S> &
         for (int r = 0; r < S::R; r++)
             write_rows<S>(a, n, h, first + 16 * tile[r], pairs, mean, out[r], w.lane);
     }
-}
-
-/* Queries before the first key see nothing. */
-template <class S>
-__device__ __noinline__ void clear_rows(const orbit_args &a, int64_t head, int id)
-{
-    const orbit_sequence n(a, head);
-    const int64_t rows = min(-n.past, a.length_q), group = a.heads / a.kv_heads;
-    for (int64_t i = id; i < rows * group * a.dim_value; i += S::THREADS)
-        store(a.out,
-              row_of(a.out, n.b, n.kv * group + i / a.dim_value / rows, i / a.dim_value % rows) +
-                  i % a.dim_value * a.out.stride[3],
-              0.0f);
 }
 
 template <class S>
@@ -252,7 +233,13 @@ template <class S> static cudaError_t full(const orbit_args &a, cudaStream_t str
 
 template <class S> static cudaError_t run(const orbit_args &a, cudaStream_t stream)
 {
-    return a.causal ? walk<S>(a, stream) : full<S>(a, stream);
+    if (!a.causal) return full<S>(a, stream);
+    if constexpr (S::X == 1)
+        return orbit_pass_run(a, stream);
+    else if constexpr (S::X == 2 && S::terms == 4)
+        return a.relay ? orbit_relay_run(a, stream) : walk<S>(a, stream);
+    else
+        return walk<S>(a, stream);
 }
 
 cudaError_t orbit_read_run(const orbit_args &a, cudaStream_t stream)

@@ -1,5 +1,5 @@
-/* cuda/orbit_read.cuh - the parts of orbit_read.cu: monomials of the queries, the state as the
- * products take it, keys one by one, rows out. */
+/* cuda/orbit_read.cuh - the parts of orbit_read.cu and orbit_pass.cu: monomials of the queries, the
+ * state as the products take it, keys one by one, rows out. */
 #ifndef LNT_CUDA_ORBIT_READ_CUH
 #define LNT_CUDA_ORBIT_READ_CUH
 
@@ -11,9 +11,12 @@ namespace lnt
 /* ---- the state in shared memory -------------------------------------------------------------- */
 
 /* Where the pair of monomials 2 t, 2 t + 1 of half h of sixteen i stands, column 8 n + g: lane by
- * lane where each warp multiplies alone, else as product.cuh has it. */
+ * lane where each warp multiplies alone, else as product.cuh has it.  With one block of columns z
+ * stands once, and every column of its tile is the denominator; there a sixteen takes 72 pairs, as
+ * the sums of its orbits do (orbit_pass.cu). */
 template <class S> __device__ __forceinline__ int word_at(int i, int n, int h, int lane)
 {
+    if (S::X == 1) return (i * 72 + (n ? 32 + lane % 4 : lane)) * 2 + h;
     return !S::TOGETHER ? (i * 32 + lane) * 2 * S::N8 + 2 * n + h
                         : ((i * S::N8 + n) * 2 + h) * 32 + lane;
 }
@@ -66,42 +69,13 @@ __device__ __forceinline__ void round_part(const orbit_args &a, orbit_state<S> &
         }
 }
 
-/* The same of one block and one warp, which has all four words of a sixteen. */
-template <class S>
-__device__ __forceinline__ void round_alone(const orbit_args &a, orbit_state<S> &s, uint32_t *state,
-                                            float *mean, int lane)
-{
-    constexpr orbits<S::D, S::terms> all = {};
-    if (lane % 4 == 0)
-        s.each(0, 0, lane, [&](int c, float x, float) { mean[c] = x * a.coefficient[0]; });
-#pragma unroll
-    for (int i = 0; i < S::K16; i++) {
-        uint32_t word[2][2] = {}; /* of orbits 2 i + 1 and 2 i + 2: values, z */
-#pragma unroll
-        for (int h = 0; h < 2; h++) {
-            const int o = 2 * i + 1 + h < S::T ? 2 * i + 1 + h : 0;
-            if (o == 0) continue;
-            const float(&x)[4] = s.s[o][0][0];
-            const float factor = a.coefficient[all.list[o].degree] * (float)all.list[o].times;
-            word[h][0] = pack(x[0] * factor, x[1] * factor);
-            word[h][1] = pack(x[2] * factor, x[3] * factor);
-        }
-        *(uint4 *)(state + word_at<S>(i, 0, 0, lane)) =
-            make_uint4(word[0][0], word[1][0], word[0][1], word[1][1]);
-    }
-}
-
 template <class S, int PART = 0>
 __device__ __forceinline__ void round_state(const orbit_args &a, orbit_state<S> &s, uint32_t *state,
                                             float *mean, const orbit_team<S> &w)
 {
-    if constexpr (S::X == 1) {
-        round_alone<S>(a, s, state, mean, w.lane);
-    } else {
-        if (w.part == PART) round_part<S, PART>(a, s, state, mean, w);
-        if constexpr (PART + 1 < S::PARTS)
-            if (w.part > PART) round_state<S, PART + 1>(a, s, state, mean, w);
-    }
+    if (w.part == PART) round_part<S, PART>(a, s, state, mean, w);
+    if constexpr (PART + 1 < S::PARTS)
+        if (w.part > PART) round_state<S, PART + 1>(a, s, state, mean, w);
 }
 
 /* On the device, for places that are not known when compiled. */
@@ -179,14 +153,9 @@ __device__ __forceinline__ void read_state(const uint32_t *state, const orbit_qu
 #pragma unroll
         for (int i = 0; i < S::K16; i++) {
             uint2 b[S::N8];
-            if constexpr (S::X == 1) {
-                const uint4 all = *(const uint4 *)(state + word_at<S>(i, 0, 0, lane));
-                b[0] = make_uint2(all.x, all.y), b[1] = make_uint2(all.z, all.w);
-            } else {
 #pragma unroll
-                for (int n = 0; n < S::N8; n++)
-                    b[n] = *(const uint2 *)(state + word_at<S>(i, n, 0, lane));
-            }
+            for (int n = 0; n < S::N8; n++)
+                b[n] = *(const uint2 *)(state + word_at<S>(i, n, 0, lane));
 #pragma unroll
             for (int r = 0; r < R; r++) {
                 uint32_t x[4];
@@ -247,7 +216,7 @@ weigh_keys(const orbit_args &a, const orbit_queries<S> &q, const uint32_t (&k)[2
            const uint32_t (&v)[S::M16][4], float (&out)[S::N8][4], int lane)
 {
     const int g = lane / 4, t = lane % 4;
-    const uint32_t one = g == 0 ? 0x3f803f80u : 0;
+    const uint32_t one = S::X == 1 || g == 0 ? 0x3f803f80u : 0;
     float s[2][4] = {};
 #pragma unroll
     for (int m = 0; m < 2; m++)
@@ -306,18 +275,27 @@ __device__ __forceinline__ void read_keys(const orbit_args &a, const char *keys,
 
 __device__ __forceinline__ float reciprocal(float x) { return x != 0 ? __fdividef(1.0f, x) : 0.0f; }
 
+/* Of row g + 8 u, without degree 0: lane 0 of the quad has it. */
+template <class S>
+__device__ __forceinline__ float denominator(const float (&out)[S::N8][4], int u, int lane)
+{
+    const float own = out[S::X][2 * u];
+    return S::X == 1 ? own : __shfl_sync(~0u, own, lane & ~3);
+}
+
 /* 16 rows, all of them there, by pairs of columns. */
 template <class S>
 __device__ __forceinline__ void write_plainly(const orbit_args &a, uint32_t *to, int stride,
                                               const float *mean, const float (&out)[S::N8][4],
                                               int lane)
 {
-    const float count = mean[S::D];
+    const float count = mean[S::D], den[2] = { denominator<S>(out, 0, lane) + count,
+                                               denominator<S>(out, 1, lane) + count };
+    if (!(den[0] > 0 && den[1] > 0) && lane % 4 == 0)
+        atomicAdd(a.nonpositive, (unsigned long long)!(den[0] > 0) + !(den[1] > 0));
 #pragma unroll
     for (int u = 0; u < 2; u++) {
-        const float den = __shfl_sync(~0u, out[S::X][2 * u], lane & ~3) + count;
-        const float factor = reciprocal(den);
-        if (!(den > 0) && lane % 4 == 0) atomicAdd(a.nonpositive, 1ull);
+        const float factor = reciprocal(den[u]);
 #pragma unroll
         for (int c = 0; c < S::X; c++) {
             const float2 m = *(const float2 *)(mean + 8 * c + lane % 4 * 2);
@@ -345,8 +323,7 @@ __device__ __forceinline__ void write_rows(const orbit_args &a, const orbit_sequ
 #pragma unroll
     for (int u = 0; u < 2; u++) {
         const int64_t i = first + lane / 4 + 8 * u;
-        const float den =
-            __shfl_sync(~0u, out[S::X][2 * u], lane & ~3) + mean[S::D]; /* lane 0 of the quad */
+        const float den = denominator<S>(out, u, lane) + mean[S::D];
         const int64_t seen = a.causal ? min(n.keys, i + n.past + 1) : n.keys;
         const bool in = i >= 0 && i < n.queries && (seen > 0 || a.s_in);
         float factor = in ? reciprocal(den) : 0.0f;
@@ -364,6 +341,26 @@ __device__ __forceinline__ void write_rows(const orbit_args &a, const orbit_sequ
             if (column + 1 < a.dim_value) store(a.out, at + a.out.stride[3], y1);
         }
     }
+}
+
+/* Whether rows of y go out as they are in the accumulators. */
+__device__ __forceinline__ bool writes_pairs(const orbit_args &a)
+{
+    return is_wide(a.out, a.dim_value) && a.dim_value == 8 * a.width && !a.output_norm &&
+           a.out.stride[2] < 1 << 24;
+}
+
+/* Queries before the first key see nothing. */
+template <class S>
+__device__ __forceinline__ void clear_rows(const orbit_args &a, int64_t head, int id)
+{
+    const orbit_sequence n(a, head);
+    const int64_t rows = min(-n.past, a.length_q), group = a.heads / a.kv_heads;
+    for (int64_t i = id; i < rows * group * a.dim_value; i += S::THREADS)
+        store(a.out,
+              row_of(a.out, n.b, n.kv * group + i / a.dim_value / rows, i / a.dim_value % rows) +
+                  i % a.dim_value * a.out.stride[3],
+              0.0f);
 }
 
 } // namespace lnt

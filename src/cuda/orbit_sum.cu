@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(S::TEAMS *S::THREADS, S::X == 1 ? 3 : 2)
     char *keys = shared + w.number() * sum_memory<S>::BYTES;
     char *values = keys + sum_memory<S>::VALUES, *turned = keys + sum_memory<S>::TURNED;
     const int64_t segment = (int64_t)blockIdx.x * S::TEAMS + w.number(), head = blockIdx.y;
-    if (segment >= a.segments) return;
+    if (segment >= a.summed) return;
     const orbit_sequence n(a, head);
     const int64_t begin = segment * a.segment, end = min(begin + a.segment, n.keys);
     const int chunks = end > begin ? (int)((end - begin + S::CHUNK - 1) / S::CHUNK) : 0;
@@ -97,7 +97,7 @@ template <class S> __global__ void orbit_scan_kernel(const __grid_constant__ orb
         float sum[ORBIT_AHEAD];
 #pragma unroll
         for (int i = 0; i < ORBIT_AHEAD; i++)
-            if (s + i < a.segments) sum[i] = at[(int64_t)(s + i) * S::SUMS];
+            sum[i] = s + i < a.summed ? at[(int64_t)(s + i) * S::SUMS] : 0.0f;
 #pragma unroll
         for (int i = 0; i < ORBIT_AHEAD; i++)
             if (s + i < a.segments) {
@@ -122,13 +122,15 @@ template <class S> __global__ void orbit_out_kernel(const __grid_constant__ orbi
 
 template <class S> static cudaError_t run(const orbit_args &a, cudaStream_t stream)
 {
+    /* orbit_pass.cu begins with nothing, and sums on its own. */
+    if (S::X == 1 && a.causal && !a.summed && !a.s_in && !a.s_out) return cudaSuccess;
     const int bytes = S::TEAMS * sum_memory<S>::BYTES;
     const cudaError_t e = cudaFuncSetAttribute((const void *)orbit_sum_kernel<S>,
                                                cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
     if (e != cudaSuccess) return e;
     const unsigned heads = (unsigned)(a.batch * a.kv_heads);
-    if (a.segments > 0)
-        orbit_sum_kernel<S><<<dim3((unsigned)((a.segments + S::TEAMS - 1) / S::TEAMS), heads),
+    if (a.summed > 0)
+        orbit_sum_kernel<S><<<dim3((unsigned)((a.summed + S::TEAMS - 1) / S::TEAMS), heads),
                               S::TEAMS * S::THREADS, bytes, stream>>>(a);
     const dim3 grid((S::SUMS + 255) / 256, heads);
     orbit_scan_kernel<S><<<grid, 256, 0, stream>>>(a);

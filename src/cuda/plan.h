@@ -101,7 +101,9 @@ struct lnt_cuda_plan {
     lnt_cuda_plan *ahead;
     int64_t segment, blocks;
     int segments, prefixes; /* most that a run needs */
-    int parts;              /* cur: that the keys are read in */
+    int walk;               /* orbit_args */
+    bool relay;
+    int parts; /* cur: that the keys are read in */
     int splits;
     int64_t count, padded;  /* D, and what is multiplied */
     double coefficient[32]; /* a_p scale^p */

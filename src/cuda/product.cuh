@@ -6,6 +6,7 @@
  *     operand_at(b, down, across)          B at b; bytes from a matrix to the one below, and beside
  *     product_begin()                      registers written before are seen
  *     product<N8>(d, a, b)                 d += a b
+ *     product_turned(d, a, b)              the same where the matrices are row by row
  *     product_commit()                     a group is complete
  *     product_wait<n>()                    all but the last n groups are done
  *
@@ -190,21 +191,46 @@ __device__ __forceinline__ void product(float (&d)[N8][4], const uint32_t (&a)[4
     warpgroup_product<N8>::add(d, a, (uint64_t)b.high << 32 | b.low);
 }
 
+__device__ __forceinline__ void product_turned(float (&d)[3][4], const uint32_t (&a)[4],
+                                               const operand &b)
+{
+    asm volatile("wgmma.mma_async.sync.aligned.m64n24k16.f32.bf16.bf16 {"
+                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11 "
+                 "}, {%12, %13, %14, %15}, %16, 1, 1, 1, 1;"
+                 : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]),
+                   "+f"(d[1][1]), "+f"(d[1][2]), "+f"(d[1][3]), "+f"(d[2][0]), "+f"(d[2][1]),
+                   "+f"(d[2][2]), "+f"(d[2][3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"((uint64_t)b.high << 32 | b.low));
+}
+
 #else
 
 struct operand {
-    const char *own;
+    const char *own, *turned;
     int down, across;
 };
 
 __device__ __forceinline__ operand operand_at(const char *b, int down, int across)
 {
-    return { b + threadIdx.x % 32 * 4, down, across };
+    const int lane = (int)threadIdx.x % 32;
+    return { b + lane * 4, b + lane / 8 % 2 * down + lane % 8 * 16, down, across };
 }
 
 __device__ __forceinline__ operand operand_plus(const operand &b, uint32_t bytes)
 {
-    return { b.own + bytes, b.down, b.across };
+    return { b.own + bytes, b.turned + bytes, b.down, b.across };
+}
+
+template <int N8>
+__device__ __forceinline__ void product_turned(float (&d)[N8][4], const uint32_t (&a)[4],
+                                               const operand &b)
+{
+#pragma unroll
+    for (int n = 0; n < N8; n++) {
+        uint32_t low, high;
+        load_two_transposed(low, high, shared_address(b.turned + n * b.across));
+        mma16(d[n], a, low, high);
+    }
 }
 
 __device__ __forceinline__ void operand_pin(operand &) {}

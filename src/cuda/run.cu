@@ -164,6 +164,9 @@ static lnt_status orbit_forward(lnt_cuda_plan *plan, const lnt_cuda_io *io, cuda
     a.temperature = plan->temperature, a.nonpositive = plan->nonpositive;
     const int64_t n = a.length_k + (p->causal && io->lengths_q ? a.length_q : 0);
     a.segment = plan->segment, a.segments = (int)((n + a.segment - 1) / a.segment);
+    a.walk = plan->walk, a.relay = plan->relay;
+    a.summed =
+        p->causal && !io->state_out && a.segments ? (a.segments - 1) / a.walk * a.walk : a.segments;
     a.sums = (float *)(work + plan->at.sums), a.total = (float *)(work + plan->at.state);
     a.place = plan->place, a.count = plan->count;
     if (io->state_in) a.s_in = io->state_in->s, a.z_in = io->state_in->z;
