@@ -113,7 +113,8 @@ write_chunk(const linear_args &a, const linear_sequence &n, int64_t h, int64_t f
         const int64_t i = first + warp * 16 + lane / 4 + 8 * u;
         float den = o[X][2 * u] + o[X][2 * u + 1];
         den = __shfl_sync(~0u, den, lane & ~3) + a.eps;
-        const bool in = i >= 0 && i < n.queries && (!a.causal || i + n.past >= 0) && n.keys > 0;
+        const bool in =
+            i >= 0 && i < n.queries && (!a.causal || i + n.past >= 0) && (n.keys > 0 || a.s_in);
         const float factor = in && den != 0 ? 1.0f / den : 0.0f;
         if (in && lane % 4 == 0 && !(den > 0)) atomicAdd(a.nonpositive, 1ull);
 #pragma unroll

@@ -317,7 +317,8 @@ __device__ __forceinline__ void finish_rows(const linear_back_args &a, const bac
             }
         dot = quad_sum(dot), den = quad_sum(den) + a.eps;
         const int64_t row = out.row0 + r.own + 8 * u;
-        const bool in = row >= 0 && row < at.n.queries, some = in && at.n.keys > 0 && den != 0;
+        const bool in = row >= 0 && row < at.n.queries,
+                   some = in && (at.n.keys > 0 || a.s_in) && den != 0;
         const float inverse = some ? 1.0f / den : 0.0f;
         /* dphi(q) = inv (T - middle Z) + rest Z */
         const float rest = (r.middle[u] * a.eps - dot) * inverse * inverse,

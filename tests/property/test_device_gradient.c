@@ -347,6 +347,20 @@ static void gradients_match_the_cpu_with_many_terms(void **state)
     judge_all();
 }
 
+/* Not causal, a sequence without keys of its own still has those of the state before it. */
+static void a_query_without_keys_goes_back_to_the_state(void **state)
+{
+    (void)state;
+    int supported[64] = { 0 };
+    attn_case c = case_make(LNT_LINEAR, 4, 2, 70, 90, 20, 9);
+    c.desc.batch = 3;
+    c.state_tokens = 25;
+    c.with_lengths = true;
+    for (int b = 0; b < 3; b++) c.lengths_q[b] = 70 - 33 * b, c.lengths_k[b] = 45 * b;
+    assert_true(matches(&c, supported) > 0);
+    judge_all();
+}
+
 static void a_plan_goes_back_over_smaller_tensors_than_it_was_made_for(void **state)
 {
     (void)state;
@@ -485,6 +499,7 @@ int main(void)
         cmocka_unit_test(gradients_match_the_cpu_in_every_layout),
         cmocka_unit_test(gradients_match_the_cpu_on_long_sequences),
         cmocka_unit_test(gradients_match_the_cpu_with_many_terms),
+        cmocka_unit_test(a_query_without_keys_goes_back_to_the_state),
         cmocka_unit_test(a_plan_goes_back_over_smaller_tensors_than_it_was_made_for),
         cmocka_unit_test(gradients_follow_new_temperatures),
         cmocka_unit_test(backward_repeats_to_the_bit_and_allocates_nothing),
