@@ -239,25 +239,11 @@ template <int X, bool decays> static cudaError_t run(const linear_args &a, cudaS
     return cudaGetLastError();
 }
 
-template <int X> static cudaError_t choose(const linear_args &a, cudaStream_t stream)
-{
-    return a.decay ? run<X, true>(a, stream) : run<X, false>(a, stream);
-}
-
 cudaError_t linear_run(const linear_args &a, cudaStream_t stream)
 {
-    switch (a.width) {
-    case 1:
-        return choose<1>(a, stream);
-    case 2:
-        return choose<2>(a, stream);
-    case 4:
-        return choose<4>(a, stream);
-    case 8:
-        return choose<8>(a, stream);
-    default:
-        return choose<16>(a, stream);
-    }
+    return by_width<1>(a.width, [&](auto x) {
+        return a.decay ? run<x.value, true>(a, stream) : run<x.value, false>(a, stream);
+    });
 }
 
 } // namespace lnt

@@ -22,6 +22,20 @@ template <int X> struct linear_shape {
                          ANSWER_BYTES = (6 * TILE + ROUNDED) * 2;
 };
 
+/* run(x) with a constant x.value of the width in eights, which is at least `least`. */
+template <int value_> struct width_constant {
+    static constexpr int value = value_;
+};
+template <int least, class F> static cudaError_t by_width(int width, const F &run)
+{
+    if constexpr (least < 2)
+        if (width == 1) return run(width_constant<1>());
+    return width <= 2   ? run(width_constant<2>())
+           : width == 4 ? run(width_constant<4>())
+           : width == 8 ? run(width_constant<8>())
+                        : run(width_constant<16>());
+}
+
 __device__ __forceinline__ float power_of_two(float x)
 {
     float y;
@@ -128,12 +142,12 @@ __device__ __forceinline__ void clear_rows(const linear_args &a, const linear_se
 }
 
 /* Rows skip .. there - 1 of a chunk whose row 0 would be at row0; zeros elsewhere. */
-template <int X>
+template <int X, int threads = LINEAR_THREADS>
 __device__ __noinline__ void fetch_slowly(const view &x, int64_t row0, int skip, int64_t there,
                                           int width, __nv_bfloat16 *to)
 {
     constexpr int LD = linear_shape<X>::LD;
-    for (int w = (int)threadIdx.x; w < CHUNK * 8 * X; w += LINEAR_THREADS) {
+    for (int w = (int)threadIdx.x; w < CHUNK * 8 * X; w += threads) {
         const int row = w / (8 * X), i = w % (8 * X);
         const bool in = row >= skip && row < there && i < width;
         to[row * LD + i] =
@@ -142,13 +156,13 @@ __device__ __noinline__ void fetch_slowly(const view &x, int64_t row0, int skip,
 }
 
 /* The same, 16 bytes at a time where the chunk is whole.  A thread stays in its column. */
-template <int X>
+template <int X, int threads = LINEAR_THREADS>
 __device__ __forceinline__ void fetch(const view &x, int64_t row0, int skip, int64_t there,
                                       int width, bool wide, __nv_bfloat16 *to)
 {
-    constexpr int LD = linear_shape<X>::LD, STEP = LINEAR_THREADS / X;
+    constexpr int LD = linear_shape<X>::LD, STEP = threads / X;
     if (!wide || skip > 0 || there < CHUNK) {
-        fetch_slowly<X>(x, row0, skip, there, width, to);
+        fetch_slowly<X, threads>(x, row0, skip, there, width, to);
         return;
     }
     const int column = (int)threadIdx.x % X * 8, row = (int)threadIdx.x / X;
@@ -160,10 +174,11 @@ __device__ __forceinline__ void fetch(const view &x, int64_t row0, int skip, int
 }
 
 /* Where the width is 8, products of 16 read on into the padding. */
-template <int X> __device__ __forceinline__ void clear_padding(char *shared, int bytes)
+template <int X, int threads = LINEAR_THREADS>
+__device__ __forceinline__ void clear_padding(char *shared, int bytes)
 {
     if constexpr (X == 1) {
-        for (int i = (int)threadIdx.x * 4; i < bytes; i += LINEAR_THREADS * 4)
+        for (int i = (int)threadIdx.x * 4; i < bytes; i += threads * 4)
             *(uint32_t *)(shared + i) = 0;
         __syncthreads();
     }

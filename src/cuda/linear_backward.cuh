@@ -15,6 +15,10 @@ namespace lnt
 
 enum { BACK_THREADS = 256 };
 
+/* The passes over the queries and over the keys, in files of their own. */
+cudaError_t linear_back_queries_run(const linear_back_args &a, cudaStream_t stream);
+cudaError_t linear_back_keys_run(const linear_back_args &a, cudaStream_t stream);
+
 /* ---- phi ------------------------------------------------------------------------------------- */
 
 /* phi - psi. */
@@ -45,48 +49,50 @@ __device__ __forceinline__ float power_of(float rate, int n)
     return power_of_two(rate * (float)n);
 }
 
+/* ---- a block of threads ---------------------------------------------------------------------- */
+
+template <int X> struct back_shape {
+    using shape = linear_shape<X>;
+    static constexpr int STATE_FLOATS = 8 * X + shape::COLUMNS; /* z and the last row */
+    static constexpr int STATES =
+        X == 16 ? 1 : 2; /* one to read and the next; where there is room */
+    static constexpr int SUM_BYTES = 2 * SUM_STAGES * shape::TILE * 2 + 64 * 4;
+    static constexpr int QUERY_BYTES =
+        (10 * shape::TILE + STATES * shape::ROUNDED) * 2 + (STATES * STATE_FLOATS + 4 * 64) * 4;
+    static constexpr int KEY_BYTES =
+        (10 * shape::TILE + STATES * shape::ROUNDED) * 2 + (STATES * STATE_FLOATS + 3 * 64) * 4;
+};
+
+/* What both passes know of their block: positions are those of the keys, and the query of position
+ * p is row p - past; not causal, each counts for itself. */
+struct back_place {
+    linear_sequence n;
+    int64_t segment, head, past;
+    int group;
+    float rate; /* log2 of what a token keeps of those before it */
+    bool decays;
+    __device__ __forceinline__ back_place(const linear_back_args &a)
+        : n(a, blockIdx.y), segment(blockIdx.x), head(blockIdx.y)
+    {
+        past = a.causal ? n.past : 0, group = a.heads / a.kv_heads;
+        rate = a.decay ? log2f(n.gamma) : 0.0f, decays = rate != 0;
+    }
+    __device__ __forceinline__ int skip(int64_t row) const
+    {
+        return (int)min(max(-row, (int64_t)0), (int64_t)CHUNK);
+    }
+};
+
+/* gamma^(there - 1 - j): what token j of a chunk is worth at its end. */
+__device__ __forceinline__ void lay_weights(float *weights, float rate, int there)
+{
+    if (threadIdx.x < CHUNK) {
+        const int left = there - 1 - (int)threadIdx.x;
+        weights[threadIdx.x] = left < 0 ? 0.0f : power_of(rate, left);
+    }
+}
+
 /* ---- chunks in shared memory ----------------------------------------------------------------- */
-
-/* Rows skip .. there - 1 of a chunk whose row 0 would be at row0; zeros elsewhere. */
-template <int X>
-__device__ __noinline__ void back_fetch_slowly(const view &x, int64_t row0, int skip, int64_t there,
-                                               int width, __nv_bfloat16 *to)
-{
-    constexpr int LD = linear_shape<X>::LD;
-    for (int w = (int)threadIdx.x; w < CHUNK * 8 * X; w += BACK_THREADS) {
-        const int row = w / (8 * X), i = w % (8 * X);
-        const bool in = row >= skip && row < there && i < width;
-        to[row * LD + i] =
-            __float2bfloat16_rn(in ? load(x, row0 + row * x.stride[2] + i * x.stride[3]) : 0.0f);
-    }
-}
-
-template <int X>
-__device__ __forceinline__ void back_fetch(const view &x, int64_t row0, int skip, int64_t there,
-                                           int width, bool wide, __nv_bfloat16 *to)
-{
-    constexpr int LD = linear_shape<X>::LD, STEP = BACK_THREADS / X;
-    if (!wide || skip > 0 || there < CHUNK) {
-        back_fetch_slowly<X>(x, row0, skip, there, width, to);
-        return;
-    }
-    const int column = (int)threadIdx.x % X * 8, row = (int)threadIdx.x / X;
-    const __nv_bfloat16 *from = (const __nv_bfloat16 *)x.data + row0 + row * x.stride[2] + column;
-    const uint32_t at = shared_address(to + row * LD + column);
-#pragma unroll
-    for (int i = 0; i < CHUNK; i += STEP)
-        if (row + i < CHUNK) copy16(at + i * LD * 2, from + i * x.stride[2]);
-}
-
-/* Where the width is 8, products of 16 read on into the padding. */
-template <int X> __device__ __forceinline__ void back_clear(char *shared, int bytes)
-{
-    if constexpr (X == 1) {
-        for (int i = (int)threadIdx.x * 4; i < bytes; i += BACK_THREADS * 4)
-            *(uint32_t *)(shared + i) = 0;
-        __syncthreads();
-    }
-}
 
 /* psi of a chunk in place, 0 past the end and the width; and, where they are wanted, phi, and psi
  * times factor [row]. */
