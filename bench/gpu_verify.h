@@ -7,6 +7,14 @@ static std::vector<int64_t> all_rows(int64_t n)
     return rows;
 }
 
+static std::vector<int64_t> some_rows(int64_t n, int count)
+{
+    std::vector<int64_t> rows = { 0, 1, n / 2, n - 1 };
+    for (int i = 4; i < count; i++) /* from the first to the last, as many in each doubling */
+        rows.push_back(std::min(n - 1, (int64_t)pow((double)n, (i - 3.0) / (count - 3.0))));
+    return rows;
+}
+
 /* The relative error that a dtype is held to; of bf16 and f16 the rounding of the result is most.
  */
 template <class T> static double allowed_of()
@@ -14,6 +22,7 @@ template <class T> static double allowed_of()
     return dtype_of(T()) == LNT_BF16 ? 3e-3 : dtype_of(T()) == LNT_F16 ? 4e-4 : 2e-5;
 }
 
+/* Every row, or where there are many tokens some of them. */
 template <class T = __nv_bfloat16>
 static void verify_forward(const char *name, const lnt_attn_desc &p, bool bnhd,
                            double allowed = allowed_of<T>())
@@ -21,10 +30,11 @@ static void verify_forward(const char *name, const lnt_attn_desc &p, bool bnhd,
     static uint64_t seed = 100;
     problem_of<T> x(p, bnhd, seed++);
     const bool clean = x.run_twice();
+    const auto rows = p.length_q < 5000 ? all_rows(p.length_q) : some_rows(p.length_q, 24);
     double sum = 0;
     for (int64_t b = 0; b < p.batch; b++)
         for (int64_t h = 0; h < p.heads; h++) {
-            const double e = x.check(all_rows(p.length_q), b, h, p.length_q, p.length_k);
+            const double e = x.check(rows, b, h, p.length_q, p.length_k);
             sum += e * e;
         }
     const std::string full = std::string(name) + " [" + x.info.algorithm + "]";
@@ -46,11 +56,11 @@ static void each_width(const char *mechanism, lnt_mechanism m, int64_t tokens, c
         }
 }
 
-/* Lengths of three sequences: full, shorter, and one without queries. */
+/* Lengths of three sequences: full, shorter, and one of 5 keys without queries, or with more. */
 struct three_lengths {
     int64_t q[3], k[3], *device;
-    explicit three_lengths(const lnt_attn_desc &p)
-        : q{ p.length_q, p.length_q / 2, 0 }, k{ p.length_k, p.length_k - 7 - p.length_q / 2, 5 }
+    explicit three_lengths(const lnt_attn_desc &p, int64_t more = 0)
+        : q{ p.length_q, p.length_q / 2, more }, k{ p.length_k, p.length_k - 7 - p.length_q / 2, 5 }
     {
         must(cudaMalloc((void **)&device, sizeof q + sizeof k), "allocating");
         must(cudaMemcpy(device, q, sizeof q, cudaMemcpyHostToDevice), "copying");
@@ -60,11 +70,12 @@ struct three_lengths {
     three_lengths(const three_lengths &) = delete;
 };
 
-template <class T = __nv_bfloat16> static void verify_lengths(lnt_attn_desc p, const char *name)
+template <class T = __nv_bfloat16>
+static void verify_lengths(lnt_attn_desc p, const char *name, int64_t more = 0)
 {
     p.batch = 3;
     problem_of<T> x(p, false, 77);
-    const three_lengths n(p);
+    const three_lengths n(p, more);
     x.io.lengths_q = n.device, x.io.lengths_k = n.device + 3;
     bool clean = x.run_twice();
     double worst = 0;
@@ -277,6 +288,38 @@ static void verify_orbits()
     }
 }
 
+/* One pass and more of them over k and v: widths, odd numbers of tokens, heads that share. */
+static void verify_linear_as(const char *algorithm)
+{
+    auto name_of = [&](const char *what) {
+        return std::string("linear ") + algorithm + " " + what;
+    };
+    auto forward = [&](lnt_attn_desc p, const std::string &what, bool bnhd) {
+        p.algorithm = algorithm;
+        verify_forward(name_of(what.c_str()).c_str(), p, bnhd);
+    };
+    for (int64_t n : { 1, 15, 63, 64, 65, 255, 257, 1500, 50021 })
+        forward(describe(LNT_LINEAR, 3, 64, n), std::to_string(n) + " tokens", n % 2);
+    for (int64_t heads : { 1, 24, 150 })
+        forward(describe(LNT_LINEAR, heads, 32, heads == 24 ? 8003 : 600),
+                std::to_string(heads) + " heads", true);
+    lnt_attn_desc p = describe(LNT_LINEAR, 6, 24, 1111);
+    p.kv_heads = 2, p.dim_value = 40, p.batch = 2;
+    forward(p, "24 -> 40, 6 heads on 2", true);
+    p.dim = 56, p.dim_value = 8, p.length_q = 300, p.length_k = 1811;
+    forward(p, "56 -> 8, 300 queries at the end of 1811 keys", false);
+    for (int map = LNT_MAP_RELU; map <= LNT_MAP_EXP; map++) {
+        p = describe(LNT_LINEAR, 2, 48, 700), p.feature_map = (lnt_feature_map)map;
+        forward(p, map == LNT_MAP_RELU ? "relu" : "exp", false);
+    }
+    p = describe(LNT_LINEAR, 2, 64, 900), p.length_k = 1200, p.algorithm = algorithm;
+    verify_lengths(p, name_of("lengths").c_str());
+    verify_lengths(p, name_of("lengths, more queries than keys").c_str(), 33);
+    p = describe(LNT_LINEAR, 4, 64, 1303), p.kv_heads = 2, p.state = 1, p.algorithm = algorithm;
+    verify_continued(name_of("in two parts").c_str(), p, 700);
+    verify_steps(name_of("1290 tokens forward, 13 in steps").c_str(), p, 1290, 1);
+}
+
 static void verify_linear()
 {
     auto forward = [](const char *name, const lnt_attn_desc &p, bool bnhd) {
@@ -440,6 +483,7 @@ static void verify_all(const std::vector<std::string> &names)
     if (wanted("taylor")) verify_taylor();
     if (wanted("orbits")) verify_orbits();
     if (wanted("linear")) verify_linear();
+    if (wanted("passes")) verify_linear_as("passes"), verify_linear_as("pass");
     if (wanted("softmax")) verify_softmax();
     if (wanted("split")) verify_split();
     if (wanted("cur")) verify_cur();

@@ -1,14 +1,6 @@
 /* bench/gpu_works.h - the works of docs/gpu.md: picked rows verified, then the median of many runs.
  */
 
-static std::vector<int64_t> some_rows(int64_t n, int count)
-{
-    std::vector<int64_t> rows = { 0, 1, n / 2, n - 1 };
-    for (int i = 4; i < count; i++) /* from the first to the last, as many in each doubling */
-        rows.push_back(std::min(n - 1, (int64_t)pow((double)n, (i - 3.0) / (count - 3.0))));
-    return rows;
-}
-
 /* Seconds of run(), median. */
 static double median_seconds(const std::function<void()> &run, int repeats)
 {

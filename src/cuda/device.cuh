@@ -57,7 +57,7 @@ __device__ __forceinline__ int64_t row_of(const view &x, int64_t b, int64_t h, i
 }
 
 /* Whether rows of `width` can be read 16 bytes at a time, without converting. */
-__device__ __forceinline__ bool is_wide(const view &x, int width)
+__host__ __device__ __forceinline__ bool is_wide(const view &x, int width)
 {
     return x.dtype == LNT_BF16 && x.stride[3] == 1 && width % 8 == 0 && x.stride[0] % 8 == 0 &&
            x.stride[1] % 8 == 0 && x.stride[2] % 8 == 0 && ((uintptr_t)x.data & 15) == 0;

@@ -167,6 +167,16 @@ struct linear_args {
 };
 cudaError_t linear_run(const linear_args &a, cudaStream_t stream);
 
+/* ---- linear_pass.cu -------------------------------------------------------------------------- */
+
+/* The same in one pass, causal and without decay, d and m up to 64, where the device has what it
+ * takes.  blocks: multiprocessors; chunks of 64 tokens a segment, up to 6.  False: the layout of
+ * the tensors is not one that it reads; nothing was done. */
+bool linear_pass_fits(int major, int minor);
+size_t linear_pass_workspace(int blocks);
+bool linear_pass_run(const linear_args &l, int blocks, int chunks, char *workspace,
+                     cudaStream_t stream, cudaError_t *error);
+
 /* ---- linear_backward.cu ---------------------------------------------------------------------- */
 
 /* Of linear_args, out, s_out and z_out are not used. */
@@ -181,6 +191,18 @@ struct linear_back_args : linear_args {
     float *ds_in, *dz_in;         /* of that before the first */
 };
 cudaError_t linear_back_run(const linear_back_args &a, cudaStream_t stream);
+
+/* ---- linear_gradient.cu ---------------------------------------------------------------------- */
+
+/* The same where it is causal without decay, states or lengths, with as many keys as queries and a
+ * key head for each, d and m up to 64, and the device has what it takes.  False: it is not so;
+ * nothing was done. */
+bool linear_gradient_fits(int major, int minor);
+size_t linear_gradient_workspace(int64_t heads, int64_t length); /* heads: B H */
+bool linear_gradient_run(const linear_back_args &a, char *workspace, cudaStream_t stream,
+                         cudaError_t *error);
+
+/* ---- backward.cu ----------------------------------------------------------------------------- */
 
 /* Rows past the lengths, and queries that see no key, of a gradient [B,heads,length,dim]: 0. */
 struct gaps_args {

@@ -185,6 +185,10 @@ static void lay_out(lnt_cuda_plan *plan)
         at->state = take(&at->bytes, heads * (size_t)plan->prefixes * numbers * 2);
         at->mean = take(&at->bytes, heads * (size_t)plan->prefixes * columns * sizeof(float));
     }
+    if (plan->pass) {
+        const size_t pass = linear_pass_workspace(plan->device->properties.multiProcessorCount);
+        if (at->bytes < pass) at->bytes = pass;
+    }
     at->partial = 0; /* a step needs nothing else */
     const size_t step =
         plan->count ? step_workspace((int)heads, plan->splits, (int)p->dim_value) : 0;
@@ -315,6 +319,20 @@ static bool asks_for(const lnt_attn_desc *p, const char *name)
     return strcmp(slash ? slash + 1 : p->algorithm, name) == 0;
 }
 
+/* Linear attention in one pass: where each multiprocessor has a few segments of it, and its boxes,
+ * which are 64 wide, are not half empty.  "pass" and "passes" ask for one or more of them. */
+static bool takes_one_pass(const lnt_cuda_plan *plan)
+{
+    const lnt_attn_desc *p = &plan->p;
+    const cudaDeviceProp *at = &plan->device->properties;
+    if (p->mechanism != LNT_LINEAR || !p->causal || plan->decay || p->dim > 64 ||
+        p->dim_value > 64 || asks_for(p, "passes") || !linear_pass_fits(at->major, at->minor))
+        return false;
+    const int64_t tokens = p->length_k * p->batch * p->kv_heads;
+    return asks_for(p, "pass") ||
+           (p->dim + p->dim_value > 64 && tokens >= (int64_t)1024 * at->multiProcessorCount);
+}
+
 /* ---- create ---------------------------------------------------------------------------------- */
 
 lnt_status plan_create(lnt_cuda_device *device, const lnt_attn_desc *desc, lnt_cuda_plan **out)
@@ -341,6 +359,7 @@ lnt_status plan_create(lnt_cuda_device *device, const lnt_attn_desc *desc, lnt_c
                      !asks_for(&plan->p, "direct") &&
                      (asks_for(&plan->p, "state") || plan->p.state || !direct_is_cheaper(plan));
     plan->split = split_is_for(&plan->p, plan->by_state);
+    plan->pass = !plan->split && takes_one_pass(plan);
     if (plan->split)
         split_cut(plan);
     else

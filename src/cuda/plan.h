@@ -84,7 +84,7 @@ struct lnt_cuda_layout {
 
 /* Of the workspace of a backward run. */
 struct lnt_cuda_back_layout {
-    size_t sums, total, gradient_sums, gradient_total, rows; /* linear */
+    size_t sums, total, gradient_sums, gradient_total, rows, boxes; /* linear */
     /* Others: after all that forward takes. */
     size_t q_rows, q_keys, douts, scaled, y, inverse, gradient, along, counter;
     size_t bytes;
@@ -96,6 +96,8 @@ struct lnt_cuda_plan {
     int width, dim8;
     bool by_state; /* taylor: with a state; else the direct form */
     bool split;    /* by split.h */
+    bool pass;     /* linear: in one pass */
+    bool by_boxes; /* linear: gradients upon boxes of tokens */
     int orbits;    /* orbit_width(): the state is one of orbit.h; 0: of basis.h */
     /* Runs forward, where that is faster by orbits and the backward pass needs basis.h; or NULL. */
     lnt_cuda_plan *ahead;

@@ -196,7 +196,12 @@ static lnt_status linear_forward(lnt_cuda_plan *plan, const lnt_cuda_io *io, cud
     if (io->state_in) a.s_in = io->state_in->s, a.z_in = io->state_in->z;
     if (io->state_out) a.s_out = io->state_out->s, a.z_out = io->state_out->z;
     a.nonpositive = plan->nonpositive;
-    return check(plan->device, a.batch ? linear_run(a, stream) : cudaSuccess, "forward");
+    cudaError_t e = cudaSuccess;
+    const bool done =
+        plan->pass && a.length_q && a.length_k && a.batch &&
+        linear_pass_run(a, plan->device->properties.multiProcessorCount, 6, work, stream, &e);
+    if (!done && a.batch) e = linear_run(a, stream);
+    return check(plan->device, e, "forward");
 }
 
 /* ---- how many tokens a state has seen ---------------------------------------------------------
