@@ -367,6 +367,24 @@ static void verify_softmax_gradients()
     verify_gradient_lengths("softmax lengths, full", p);
 }
 
+/* What linear_gradient.cu takes: odd numbers of tokens, widths, maps, layouts. */
+static void verify_gradient_boxes()
+{
+    for (int64_t n : { 2, 63, 64, 65, 257, 1100 })
+        verify_gradients(("linear boxes, " + std::to_string(n) + " tokens").c_str(),
+                         describe(LNT_LINEAR, 2, 64, n), n % 2);
+    lnt_attn_desc p = describe(LNT_LINEAR, 3, 24, 411);
+    p.dim_value = 48, p.batch = 2;
+    verify_gradients("linear boxes, 24 -> 48, 3 heads, batch 2", p, true);
+    p.dim = 64, p.dim_value = 8;
+    verify_gradients("linear boxes, 64 -> 8, 3 heads, batch 2", p, false);
+    for (int map = LNT_MAP_RELU; map <= LNT_MAP_EXP; map++) {
+        p = describe(LNT_LINEAR, 2, 48, 300), p.feature_map = (lnt_feature_map)map;
+        verify_gradients(map == LNT_MAP_RELU ? "linear boxes, relu" : "linear boxes, exp", p,
+                         false);
+    }
+}
+
 /* In the precision of f32: every width, lengths, states; and of bf16 what has a state. */
 template <class T> static void verify_split_gradients(const char *type)
 {
@@ -470,6 +488,7 @@ static void verify_backward(const std::function<bool(const char *)> &wanted)
         verify_gradients("bf16 taylor d 9 P 6", p, false);
     }
     if (wanted("backward_linear")) verify_linear_gradients();
+    if (wanted("backward_boxes")) verify_gradient_boxes();
     if (wanted("backward_taylor")) verify_taylor_gradients();
     if (wanted("backward_softmax")) verify_softmax_gradients();
 }

@@ -33,6 +33,13 @@ static void lay_out_linear(lnt_cuda_plan *plan)
     at->gradient_sums = take(&at->bytes, heads * queries * state);
     at->gradient_total = take(&at->bytes, heads * state);
     at->rows = take(&at->bytes, (size_t)(p->batch * p->heads * p->length_q) * sizeof(float2));
+    const cudaDeviceProp *device = &plan->device->properties;
+    plan->by_boxes = p->causal && !plan->decay && p->heads == p->kv_heads &&
+                     p->length_q == p->length_k && p->dim <= 64 && p->dim_value <= 64 &&
+                     p->dim + p->dim_value > 64 && /* or the boxes are half empty */
+                     linear_gradient_fits(device->major, device->minor);
+    if (plan->by_boxes)
+        at->boxes = take(&at->bytes, linear_gradient_workspace(p->batch * p->heads, p->length_q));
 }
 
 /* Blocks of 32 tokens of the packed queries; causal, they stand where their keys do. */
@@ -153,7 +160,11 @@ static cudaError_t linear_backward(lnt_cuda_plan *plan, const lnt_cuda_io *io,
     if (io->state_in) a.s_in = io->state_in->s, a.z_in = io->state_in->z;
     if (grads->dstate_out) a.ds_out = grads->dstate_out->s, a.dz_out = grads->dstate_out->z;
     if (grads->dstate_in) a.ds_in = grads->dstate_in->s, a.dz_in = grads->dstate_in->z;
-    return a.batch ? linear_back_run(a, stream) : cudaSuccess;
+    cudaError_t e = cudaSuccess;
+    if (!a.batch || (plan->by_boxes && a.length_q &&
+                     linear_gradient_run(a, work + plan->back.boxes, stream, &e)))
+        return e;
+    return linear_back_run(a, stream);
 }
 
 /* ---- normalised rows ------------------------------------------------------------------------- */
