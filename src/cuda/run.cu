@@ -1,4 +1,6 @@
 /* cuda/run.cu - a plan on a stream: forward, step, and the states between. */
+#include <algorithm>
+
 #include "cuda/plan.h"
 
 namespace lnt
@@ -365,8 +367,7 @@ lnt_status plan_set_temperature(lnt_cuda_plan *plan, const double *temperature, 
                     "cuda: temperature: the plan was made without one");
     for (int64_t first = 0; first < plan->p.heads; first += TEMPERATURES) {
         temperatures some;
-        some.count =
-            (int)(plan->p.heads - first < TEMPERATURES ? plan->p.heads - first : TEMPERATURES);
+        some.count = (int)std::min(plan->p.heads - first, (int64_t)TEMPERATURES);
         for (int h = 0; h < some.count; h++) some.list[h] = (float)temperature[first + h];
         temperature_kernel<<<1, 128, 0, (cudaStream_t)stream>>>(plan->temperature + first, some);
     }
