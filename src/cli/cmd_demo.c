@@ -8,6 +8,7 @@
 #include "cli/report.h"
 #include "cli/request.h"
 #include "cli/study_crossover.h"
+#include "cli/table.h"
 
 static int run(const options *o)
 {
@@ -18,7 +19,7 @@ static int run(const options *o)
     if (!status) {
         const int threads = lnt_ctx_threads(ctx);
         printf("Causal attention over growing lengths, f32, on cpu (%s, %d thread%s).\n\n",
-               lnt_ctx_isa(ctx), threads, threads == 1 ? "" : "s");
+               lnt_ctx_isa(ctx), threads, plural(threads));
         fflush(stdout);
         status = crossover_show(o, ctx, true);
     }

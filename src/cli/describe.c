@@ -1,6 +1,8 @@
 /* cli/describe.c - see describe.h. */
 #include "cli/describe.h"
 
+#include "cli/table.h"
+
 static bool has_terms(const lnt_attn_desc *d)
 {
     return d->mechanism == LNT_TAYLOR || (d->mechanism == LNT_HYBRID && d->far == LNT_TAYLOR);
@@ -34,8 +36,6 @@ void json_problem(json *line, const lnt_attn_desc *d, const char *algorithm, con
     json_whole(line, "length", d->length_q);
     json_flag(line, "causal", d->causal != 0);
 }
-
-static const char *plural(int64_t count) { return count == 1 ? "" : "s"; }
 
 void text_mechanism(const lnt_attn_desc *d, const char *before, char *text, size_t capacity)
 {

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/table.h"
 #include "cli/tensors.h"
 
 bool device_is_gpu(const lnt_ctx *ctx) { return strcmp(lnt_ctx_device(ctx), "cpu") != 0; }
@@ -16,7 +17,7 @@ const char *device_text(lnt_ctx *ctx, char *text, size_t capacity)
     lnt_device_info info = { .size = sizeof info };
     if (!device_is_gpu(ctx))
         snprintf(text, capacity, "cpu (%s, %d thread%s)", lnt_ctx_isa(ctx), threads,
-                 threads == 1 ? "" : "s");
+                 plural(threads));
     else if (lnt_device_describe(ctx, &info) == LNT_OK)
         snprintf(text, capacity, "%s (%s)", lnt_ctx_device(ctx), info.name);
     else

@@ -149,8 +149,8 @@ static void print_table(const journey *j)
     }
     table_print(&t, stdout);
     printf("\nLeft the time of a token with so many before it, right what is remembered of them; "
-           "%lld layers,\n%lld parameters, one sequence.\n\n",
-           (long long)j->info.layers, (long long)j->info.parameters);
+           "%lld layer%s,\n%lld parameters, one sequence.\n\n",
+           (long long)j->info.layers, plural(j->info.layers), (long long)j->info.parameters);
 }
 
 /* As far as softmax goes. */
@@ -187,8 +187,9 @@ static void print_sentences(const journey *j)
 
 static int draw_figure(const options *o, const journey *j)
 {
-    figure f = figure_begin(2, "Generating: %lld layers, %lld parameters, one sequence",
-                            (long long)j->info.layers, (long long)j->info.parameters);
+    figure f = figure_begin(2, "Generating: %lld layer%s, %lld parameters, one sequence",
+                            (long long)j->info.layers, plural(j->info.layers),
+                            (long long)j->info.parameters);
     figure_panel *time = figure_add(&f, "Time of a token");
     figure_panel *memory = figure_add(&f, "What is remembered");
     time->x = memory->x = (figure_axis){ "tokens before", 10, FIGURE_PREFIXED, "" };

@@ -256,19 +256,20 @@ static void print_table(const gallery *g)
                        methods[m].paper / methods[0].paper);
         }
     table_print(&t, stdout);
-    printf("\n%lld x %lld pixels, %lld layers, %lld parameters, drawn pixel by pixel, a batch at "
+    printf("\n%lld x %lld pixels, %lld layer%s, %lld parameters, drawn pixel by pixel, a batch at "
            "once.\nTime: of the batch.  State: of one image at its last pixel.  Difference: of "
            "the logits,\nstep by step, from those of a whole pass at the worst pixel, relative.  "
            "Paper: table 4, 8 layers\nof width 256, on a GPU.\n",
            (long long)g->side, (long long)g->side, (long long)g->info.layers,
-           (long long)g->info.parameters);
+           plural(g->info.layers), (long long)g->info.parameters);
 }
 
 static int draw_figure(const options *o, const gallery *g)
 {
     static double pixel[MOST_SIDE];
-    figure f = figure_begin(g->batches, "Drawing images of %lld × %lld pixels, %lld layers",
-                            (long long)g->side, (long long)g->side, (long long)g->info.layers);
+    figure f = figure_begin(g->batches, "Drawing images of %lld × %lld pixels, %lld layer%s",
+                            (long long)g->side, (long long)g->side, (long long)g->info.layers,
+                            plural(g->info.layers));
     for (int64_t r = 0; r < g->side; r++) pixel[r] = ((double)r + 0.5) * (double)g->side;
     for (int at = 0; at < g->batches; at++) {
         figure_panel *p = figure_add(&f, "%lld at once", (long long)g->batch[at]);

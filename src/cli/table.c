@@ -92,6 +92,8 @@ const char *text_bytes(double bytes, char *text, size_t capacity)
     return text_prefixed(bytes, large, "B", text, capacity);
 }
 
+const char *plural(int64_t count) { return count == 1 ? "" : "s"; }
+
 const char *text_count(double count, char *text, size_t capacity)
 {
     if (!(count < 1000)) return text_prefixed(count, large, "", text, capacity);

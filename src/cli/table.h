@@ -3,6 +3,7 @@
 #define LNT_CLI_TABLE_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 enum { TABLE_COLUMNS = 12, TABLE_ROWS = 256, TABLE_CELL = 64 };
@@ -28,5 +29,6 @@ void table_print(const table *t, FILE *to);
 const char *text_seconds(double seconds, char *text, size_t capacity);
 const char *text_bytes(double bytes, char *text, size_t capacity);
 const char *text_count(double count, char *text, size_t capacity); /* 1.02 M */
+const char *plural(int64_t count); /* "s", or "" for one */
 
 #endif
