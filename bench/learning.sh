@@ -24,10 +24,10 @@ learn() { # name, config, train options ...
 
 case $task in
 copy)
-    for mechanism in softmax linear taylor; do
+    for mechanism in softmax taylor; do
         learn "$mechanism" "$configs/copy.json" --mechanism "$mechanism"
     done
-    learn hybrid "$configs/copy-hybrid.json"
+    for mechanism in linear hybrid; do learn "$mechanism" "$configs/copy-$mechanism.json"; done
     ;;
 mnist)
     for mechanism in softmax linear taylor; do
