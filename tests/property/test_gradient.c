@@ -211,7 +211,7 @@ static void causal_gradients_match_wherever_the_queries_begin(void **state)
     static const int maps[] = { 0, 1, FORM_TAYLOR };
     lnt_ctx *ctx = context_new(2, NULL);
     coverage cover = { { 0 } };
-    for (int i = 0; i < COUNT_OF(before); i += budget(2, 1))
+    for (int i = 0; i < COUNT_OF(before); i += budget(4, 1))
         for (int m = 0; m < COUNT_OF(maps); m++) {
             attn_case c;
             assert_true(gradient_form(&c, maps[m] + FORM_MAPS * FORM_SHAPES, 70, 3, 2));
@@ -281,7 +281,7 @@ static void gradients_of_hybrid_in_large_groups_match_the_chunked_form(void **st
 {
     (void)state;
     lnt_ctx *ctx = context_new(2, NULL);
-    for (int kind = 0; kind < 2; kind++) {
+    for (int kind = 0; kind < 2; kind += budget(2, 1)) {
         attn_case c;
         assert_true(gradient_form(&c, FORM_HYBRID + kind, budget(230, 400), 64, 40));
         c.desc.heads = budget(16, 24);
