@@ -72,6 +72,7 @@ const lnt_algo LNT_REAL_NAME(lnt_algo_hybrid_chunked) = { .mechanism = LNT_HYBRI
                                                           .name = "hybrid/chunked",
                                                           .rate = 4e-11,
                                                           .cost = cost,
+                                                          .both = 4.6,
                                                           .refuses = lnt_hybrid_refuses,
                                                           .tile = TOKENS,
                                                           .takes_state = true,

@@ -179,8 +179,9 @@ static double cost(const lnt_attn_desc *p) { return lnt_direct_flops(p); }
 
 const lnt_algo LNT_REAL_NAME(lnt_algo_hybrid_direct) = { .mechanism = LNT_HYBRID,
                                                          .name = "hybrid/direct",
-                                                         .rate = 6e-11,
+                                                         .rate = 5e-11,
                                                          .cost = cost,
+                                                         .both = 4.3,
                                                          .refuses = refuses,
                                                          .tile = TOKENS,
                                                          .keeps = true,

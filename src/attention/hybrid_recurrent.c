@@ -243,6 +243,7 @@ const lnt_algo LNT_REAL_NAME(lnt_algo_hybrid_recurrent) = { .mechanism = LNT_HYB
                                                             .name = "hybrid/recurrent",
                                                             .rate = 1.2e-10,
                                                             .cost = cost,
+                                                            .both = 4.6,
                                                             .refuses = lnt_hybrid_refuses,
                                                             .takes_state = true,
                                                             .shared = lnt_hybrid_shared,
