@@ -1,7 +1,7 @@
 # A thin front: CMakePresets.json holds the builds, tools/ the scripts.
 #
-#     make            set up, build build/linnet
-#     make run        set up, build, let the model in models/ write a page and ten thousand tokens more,
+#     make            set up, build build/linnet and, where nvcc is found, the GPU plug-in
+#     make run        set up, build the tool, let the model in models/ write a page and ten thousand tokens more,
 #                     and show what a token costs it, and attention alone, as a text grows
 #     make test       set up, build every way, test (STAGES="gcc lint" for some of it)
 #     make bench      verify and time the suite on this machine
@@ -10,12 +10,15 @@
 PREFIX ?= /usr/local
 STAGES ?=
 
-all:
-	@tools/setup.sh build
-	@cmake --preset release --log-level=WARNING > /dev/null
+all: configure
 	@cmake --build --preset release
 
-run: all
+configure:
+	@tools/setup.sh build
+	@cmake --preset release --log-level=WARNING > /dev/null
+
+run: configure
+	@cmake --build --preset release --target linnet
 	@tools/run.sh
 
 test:
@@ -34,4 +37,4 @@ clean:
 help:
 	@sed -n 's/^#  *\(make.*\)/  \1/p' Makefile
 
-.PHONY: all run test bench install clean help
+.PHONY: all configure run test bench install clean help
