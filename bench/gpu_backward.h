@@ -495,10 +495,8 @@ static void verify_backward(const std::function<bool(const char *)> &wanted)
 
 /* ---- works ----------------------------------------------------------------------------------- */
 
-/* dq of the first rows and some others of one head, each row relative to itself, as forward's are,
- * for the first are the longest by far; and dk and dv of the last keys, relative to all of them:
- * the very last has one G for its dk, a difference that may be next to nothing (of 32 x 32 in f32
- * it was 2800 times smaller than what it is a sum of). */
+/* dq of the first rows and some others, and dk and dv of the last keys, of one head: each row
+ * relative to itself, as forward's are, for the first are the longest by far. */
 template <class T> static double check_some(const gradients_of<T> &g, int64_t h)
 {
     const problem_of<T> &x = g.x;
@@ -516,21 +514,18 @@ template <class T> static double check_some(const gradients_of<T> &g, int64_t h)
     gradient_reference<T> ref(p, n, n);
     ref.add(q8.data(), k8.data(), v8.data(), d8.data(), h, rows);
     squares q, k, v;
-    auto compare = [](const std::vector<T> &got, const std::vector<double> &want, int64_t first,
-                      int64_t count, int64_t width) {
-        squares some;
-        const int64_t a = first * width, b = (first + count) * width;
-        some.add(std::vector<T>(got.begin() + a, got.begin() + b),
-                 { want.begin() + a, want.begin() + b });
-        return some;
+    auto compare = [](squares &s, const std::vector<T> &got, const std::vector<double> &want,
+                      int64_t row, int64_t width) {
+        squares one;
+        one.add(std::vector<T>(got.begin() + row * width, got.begin() + (row + 1) * width),
+                { want.begin() + row * width, want.begin() + (row + 1) * width });
+        s.error += one.error / one.size, s.size += 1;
     };
-    for (int64_t i : rows) { /* causal, the first sees one key, and its gradient is 0 */
-        if (!i && p.causal) continue;
-        const squares one = compare(dq8, ref.dq[0], i, 1, d);
-        q.error += one.error / one.size, q.size += 1;
-    }
+    for (int64_t i : rows) /* causal, the first sees one key, and its gradient is 0 */
+        if (i || !p.causal) compare(q, dq8, ref.dq[0], i, d);
     if (p.causal)
-        k = compare(dk8, ref.dk, n - last, last, d), v = compare(dv8, ref.dv, n - last, last, m);
+        for (int64_t j = n - last; j < n; j++)
+            compare(k, dk8, ref.dk, j, d), compare(v, dv8, ref.dv, j, m);
     printf("    picked rows of head %d: dq %.2e dk %.2e dv %.2e\n", (int)h, q.relative(),
            k.relative(), v.relative());
     return std::max(q.relative(), std::max(k.relative(), v.relative()));
