@@ -202,7 +202,9 @@ static lnt_status check_hybrid(lnt_ctx *ctx, lnt_attn_desc *p)
 
 double lnt_problem_coefficient(const lnt_attn_desc *p, int64_t term)
 {
-    return p->coefficients ? p->coefficients[term] : 1 / tgamma((double)term + 1);
+    double factorial = 1;
+    for (int64_t t = 2; t <= term; t++) factorial *= (double)t;
+    return p->coefficients ? p->coefficients[term] : 1 / factorial;
 }
 
 double lnt_problem_score_factor(const lnt_attn_desc *p)

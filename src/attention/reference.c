@@ -20,6 +20,7 @@
 #include "attention/problem.h"
 #include "attention/reference_cur.h"
 #include "core/context.h"
+#include "core/tensor.h"
 
 /* One row to compute, and the room for it. */
 typedef struct row {
@@ -29,30 +30,32 @@ typedef struct row {
     int64_t s, h, kv, i;   /* sequence, head, its kv head, row of q */
     int64_t position, end; /* of the query among the keys; keys seen are 0 .. end-1 */
     double *w;             /* [rows, d], random maps only */
-    double *x;             /* [d] */
+    double *q, *k, *v;     /* [d], [d], [m]: the query, and the token last looked at */
+    double factor;         /* of the query: the scale, and with taylorshift tau / |q| */
     double *center;        /* [d]: what is taken from every key; 0 but for taylor */
     double *phi_q, *phi_k; /* [D] */
     lnt_tensor window_k, window_v; /* hybrid: the tokens that state_in holds as they were */
 } row;
 
 /* Token j of the sequence; hybrid: before the first key, one that state_in holds as it was. */
-static double held(const row *r, const lnt_tensor *window, int64_t j, int64_t c)
+static void read_token(const row *r, const lnt_tensor *t, const lnt_tensor *window, int64_t j,
+                       double *to)
 {
     const int64_t token = r->seq.before + j, sink = r->p->sink;
-    const int64_t at = token < sink ? token : sink + (token - sink) % (window->shape[2] - sink);
-    return lnt_tensor_get(window, r->s, r->kv, at, c);
+    if (j >= 0)
+        lnt_tensor_read(t, r->seq.b, r->kv, r->seq.k0 + j, to);
+    else if (token < sink)
+        lnt_tensor_read(window, r->s, r->kv, token, to);
+    else
+        lnt_tensor_read(window, r->s, r->kv, sink + (token - sink) % (window->shape[2] - sink), to);
 }
 
-static double key(const row *r, int64_t j, int64_t c)
-{
-    if (j < 0) return held(r, &r->window_k, j, c);
-    return lnt_tensor_get(&r->io->k, r->seq.b, r->kv, r->seq.k0 + j, c);
-}
+static void read_key(const row *r, int64_t j) { read_token(r, &r->io->k, &r->window_k, j, r->k); }
 
-static double value(const row *r, int64_t j, int64_t c)
+static void add_value(const row *r, int64_t j, double weight, double *out)
 {
-    if (j < 0) return held(r, &r->window_v, j, c);
-    return lnt_tensor_get(&r->io->v, r->seq.b, r->kv, r->seq.k0 + j, c);
+    read_token(r, &r->io->v, &r->window_v, j, r->v);
+    for (int64_t c = 0; c < r->p->dim_value; c++) out[c] += weight * r->v[c];
 }
 
 static bool is_normalised(const row *r)
@@ -60,39 +63,41 @@ static bool is_normalised(const row *r)
     return r->p->mechanism == LNT_TAYLOR && r->p->normalize == LNT_NORMALIZE_TAYLORSHIFT;
 }
 
-static double key_norm(const row *r, int64_t j)
+/* |x|, where taylorshift divides by it; else 1. */
+static double norm(const row *r, const double *x)
 {
     double square = 0;
-    for (int64_t c = 0; c < r->p->dim; c++) square += key(r, j, c) * key(r, j, c);
-    return is_normalised(r) ? fmax(sqrt(square), 1e-12) : 1;
+    if (!is_normalised(r)) return 1;
+    for (int64_t c = 0; c < r->p->dim; c++) square += x[c] * x[c];
+    return fmax(sqrt(square), 1e-12);
 }
 
-/* What the query is multiplied by: the scale, and with taylorshift tau / |q|. */
-static double query_factor(const row *r)
+static void read_query(row *r)
 {
-    double square = 0;
-    for (int64_t c = 0; c < r->p->dim; c++)
-        square += pow(lnt_tensor_get(&r->io->q, r->seq.b, r->h, r->i, c), 2);
-    if (!is_normalised(r)) return r->p->scale;
-    const double tau = r->p->temperature ? r->p->temperature[r->h] : 1;
-    return r->p->scale * tau / fmax(sqrt(square), 1e-12);
+    lnt_tensor_read(&r->io->q, r->seq.b, r->h, r->i, r->q);
+    const double tau = is_normalised(r) && r->p->temperature ? r->p->temperature[r->h] : 1;
+    r->factor = r->p->scale * tau / norm(r, r->q);
 }
 
-/* Number c of the vector that taylor takes from every key. */
-static double center(const row *r, int64_t c)
+/* The vector that taylor takes from every key. */
+static void find_center(const row *r)
 {
-    if (r->p->center) return r->p->center[r->kv * r->p->dim + c];
-    double sum = 0;
-    for (int64_t j = 0; r->p->center_mean && j < r->seq.nk; j++) sum += key(r, j, c);
-    return r->p->center_mean ? sum / (double)r->seq.nk : 0;
+    const int64_t d = r->p->dim;
+    for (int64_t c = 0; c < d; c++) r->center[c] = r->p->center ? r->p->center[r->kv * d + c] : 0;
+    if (r->p->center || !r->p->center_mean) return;
+    for (int64_t j = 0; j < r->seq.nk; j++) {
+        read_key(r, j);
+        for (int64_t c = 0; c < d; c++) r->center[c] += r->k[c];
+    }
+    for (int64_t c = 0; c < d; c++) r->center[c] /= (double)r->seq.nk;
 }
 
 static double logit(const row *r, int64_t j)
 {
     double sum = 0;
-    for (int64_t c = 0; c < r->p->dim; c++)
-        sum += lnt_tensor_get(&r->io->q, r->seq.b, r->h, r->i, c) * (key(r, j, c) - r->center[c]);
-    return query_factor(r) * sum / key_norm(r, j);
+    read_key(r, j);
+    for (int64_t c = 0; c < r->p->dim; c++) sum += r->q[c] * (r->k[c] - r->center[c]);
+    return r->factor * sum / norm(r, r->k);
 }
 
 /* num [m] / den, 0 where there is nothing to divide by. */
@@ -108,7 +113,7 @@ static void softmax_row(const row *r, double *out)
     for (int64_t j = 0; j < r->end; j++) {
         const double weight = exp(logit(r, j) - max);
         den += weight;
-        for (int64_t c = 0; c < r->p->dim_value; c++) out[c] += weight * value(r, j, c);
+        add_value(r, j, weight, out);
     }
     divide(out, r->p->dim_value, den);
 }
@@ -151,25 +156,18 @@ static double add_state(const row *r, double gamma, double *num)
     double den = 0;
     for (int64_t f = 0; f < lnt_problem_width(r->p); f++) {
         den += age * r->phi_q[f] * lnt_tensor_get(&z, r->s, r->kv, 0, f);
-        for (int64_t c = 0; c < r->p->dim_value; c++)
-            num[c] += age * r->phi_q[f] * lnt_tensor_get(&s, r->s, r->kv, f, c);
+        lnt_tensor_read(&s, r->s, r->kv, f, r->v);
+        for (int64_t c = 0; c < r->p->dim_value; c++) num[c] += age * r->phi_q[f] * r->v[c];
     }
     return den;
-}
-
-static void map_query(const row *r)
-{
-    for (int64_t c = 0; c < r->p->dim; c++)
-        r->x[c] = lnt_tensor_get(&r->io->q, r->seq.b, r->h, r->i, c);
-    feature(r->p, r->w, r->x, r->phi_q);
 }
 
 /* phi(q).phi(k_j), the query mapped. */
 static double linear_weight(const row *r, int64_t j)
 {
     double weight = 0;
-    for (int64_t c = 0; c < r->p->dim; c++) r->x[c] = key(r, j, c);
-    feature(r->p, r->w, r->x, r->phi_k);
+    read_key(r, j);
+    feature(r->p, r->w, r->k, r->phi_k);
     for (int64_t f = 0; f < lnt_problem_width(r->p); f++) weight += r->phi_q[f] * r->phi_k[f];
     return weight;
 }
@@ -178,13 +176,13 @@ static void linear_row(const row *r, double *out)
 {
     const lnt_attn_desc *p = r->p;
     const double gamma = p->decay ? p->decay[r->kv] : 1;
-    map_query(r);
+    feature(p, r->w, r->q, r->phi_q);
 
     double den = r->io->state_in ? add_state(r, gamma, out) : 0;
     for (int64_t j = 0; j < r->end; j++) {
         const double weight = linear_weight(r, j) * pow(gamma, (double)(r->position - j));
         den += weight;
-        for (int64_t c = 0; c < p->dim_value; c++) out[c] += weight * value(r, j, c);
+        add_value(r, j, weight, out);
     }
     divide(out, p->dim_value, den + p->eps);
 }
@@ -220,11 +218,10 @@ static void read_monomials(reading *x, int64_t index[LNT_MAX_TERMS], int n, int 
     /* A state holds the monomials of keys times the root of the score factor. */
     double weight = lnt_problem_coefficient(r->p, p) * orderings(index, p) *
                     pow(lnt_problem_score_factor(r->p), -0.5 * p);
-    for (int i = 0; i < p; i++)
-        weight *= query_factor(r) * lnt_tensor_get(&r->io->q, r->seq.b, r->h, r->i, index[i]);
+    for (int i = 0; i < p; i++) weight *= r->factor * r->q[index[i]];
     x->den += weight * lnt_tensor_get(&x->z, r->s, r->kv, 0, x->feature);
-    for (int64_t c = 0; c < r->p->dim_value; c++)
-        x->num[c] += weight * lnt_tensor_get(&x->s, r->s, r->kv, x->feature, c);
+    lnt_tensor_read(&x->s, r->s, r->kv, x->feature, r->v);
+    for (int64_t c = 0; c < r->p->dim_value; c++) x->num[c] += weight * r->v[c];
     x->feature++;
 }
 
@@ -255,7 +252,7 @@ static void taylor_row(const row *r, double *out)
     for (int64_t j = 0; j < r->end; j++) {
         const double weight = taylor_weight(r, j);
         den += weight;
-        for (int64_t c = 0; c < r->p->dim_value; c++) out[c] += weight * value(r, j, c);
+        add_value(r, j, weight, out);
     }
     divide(out, r->p->dim_value, den);
     const double keys = (double)(r->seq.before + r->end);
@@ -294,7 +291,7 @@ static void hybrid_row(const row *r, double *out)
         else far = true;
     }
     if (far) max = fmax(max, 0); /* relative to it, as e^x is */
-    if (linear) map_query(r);
+    if (linear) feature(p, r->w, r->q, r->phi_q);
     if (r->io->state_in) den = linear ? add_state(r, 1, out) : add_taylor_state(r, out);
     const double shrink = far ? exp(-max) : 0, gamma = p->decay ? p->decay[r->kv] : 1;
     const double age = pow(gamma, (double)(r->position + 1)); /* of the last token in the sums */
@@ -306,7 +303,7 @@ static void hybrid_row(const row *r, double *out)
         const double weight = is_near(r, j) ? exp(logit(r, j) - max)
                               : shrink * past * (linear ? linear_weight(r, j) : taylor_weight(r, j));
         den += weight;
-        for (int64_t c = 0; c < p->dim_value; c++) out[c] += weight * value(r, j, c);
+        add_value(r, j, weight, out);
     }
     divide(out, p->dim_value, den);
 }
@@ -325,26 +322,29 @@ static bool find_sequence(row *r, int64_t sequences, int64_t b)
     return false;
 }
 
-/* Cuts the room for x, center, both phi and w from one allocation; fills center and w. */
+/* Cuts the room for all arrays from one allocation; fills q, center and w. */
 static lnt_status open_scratch(lnt_ctx *ctx, row *r, size_t *bytes)
 {
     const lnt_attn_desc *p = r->p;
     const bool linear = lnt_problem_sums(p) == LNT_LINEAR;
     const bool random = linear && lnt_feature_is_random(p->feature_map);
-    const size_t d = (size_t)p->dim, width = linear ? (size_t)lnt_problem_width(p) : 0;
+    const size_t d = (size_t)p->dim, m = (size_t)p->dim_value, width = linear ? (size_t)lnt_problem_width(p) : 0;
     size_t weights;
     if (!lnt_size_product(random ? (size_t)lnt_feature_rows(p) : 0, d, 1, &weights) ||
-        __builtin_add_overflow(weights, 2 * d + 2 * width, &weights) ||
+        __builtin_add_overflow(weights, 3 * d + m + 2 * width, &weights) ||
         !lnt_size_product(weights, sizeof(double), 1, bytes))
         return lnt_fail(ctx, LNT_ERR_MEMORY, "the reference: the size asked for cannot exist");
-    r->x = lnt_allocate(ctx, *bytes, "the reference");
-    if (!r->x) return LNT_ERR_MEMORY;
-    r->center = r->x + d;
+    r->q = lnt_allocate(ctx, *bytes, "the reference");
+    if (!r->q) return LNT_ERR_MEMORY;
+    r->k = r->q + d;
+    r->v = r->k + d;
+    r->center = r->v + m;
     r->phi_q = r->center + d;
     r->phi_k = r->phi_q + width;
     r->w = r->phi_k + width;
     if (random) lnt_feature_weights(p, r->w);
-    for (int64_t c = 0; c < p->dim; c++) r->center[c] = center(r, c);
+    read_query(r);
+    find_center(r);
     return LNT_OK;
 }
 
@@ -389,6 +389,6 @@ lnt_status lnt_reference_row(lnt_ctx *ctx, const lnt_attn_desc *desc, const lnt_
     case LNT_HYBRID: hybrid_row(&r, out); break;
     case LNT_CUR: break; /* went above */
     }
-    lnt_release(ctx, r.x, bytes);
+    lnt_release(ctx, r.q, bytes);
     return LNT_OK;
 }

@@ -13,6 +13,7 @@
 
 #include "attention/cur.h"
 #include "core/rng.h"
+#include "core/tensor.h"
 
 /* One head of one sequence as plain arrays. */
 typedef struct problem {
@@ -55,8 +56,7 @@ static size_t lay_out(problem *x, char *at)
 static void read_rows(const lnt_tensor *t, int64_t b, int64_t h, int64_t first, int64_t n,
                       double *to)
 {
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t c = 0; c < t->shape[3]; c++) *to++ = lnt_tensor_get(t, b, h, first + i, c);
+    for (int64_t i = 0; i < n; i++) lnt_tensor_read(t, b, h, first + i, to + i * t->shape[3]);
 }
 
 /* ---- landmarks ------------------------------------------------------------------------------- */

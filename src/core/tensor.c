@@ -89,16 +89,27 @@ static char *element(const lnt_tensor *t, int64_t b, int64_t h, int64_t n, int64
     return lnt_tensor_row(t, b, h, n) + d * t->stride[3] * (int64_t)lnt_dtype_size(t->dtype);
 }
 
-double lnt_tensor_get(const lnt_tensor *t, int64_t b, int64_t h, int64_t n, int64_t d)
+static double load(lnt_dtype dtype, const void *p)
 {
-    const void *p = element(t, b, h, n, d);
-    switch (t->dtype) {
+    switch (dtype) {
     case LNT_F32: return (double)*(const float *)p;
     case LNT_F16: return (double)lnt_f16_to_float(*(const uint16_t *)p);
     case LNT_BF16: return (double)lnt_bf16_to_float(*(const uint16_t *)p);
     case LNT_F64: return *(const double *)p;
     }
     return 0;
+}
+
+double lnt_tensor_get(const lnt_tensor *t, int64_t b, int64_t h, int64_t n, int64_t d)
+{
+    return load(t->dtype, element(t, b, h, n, d));
+}
+
+void lnt_tensor_read(const lnt_tensor *t, int64_t b, int64_t h, int64_t n, double *row)
+{
+    const char *p = lnt_tensor_row(t, b, h, n);
+    const int64_t step = t->stride[3] * (int64_t)lnt_dtype_size(t->dtype);
+    for (int64_t d = 0; d < t->shape[3]; d++) row[d] = load(t->dtype, p + d * step);
 }
 
 void lnt_tensor_set(const lnt_tensor *t, int64_t b, int64_t h, int64_t n, int64_t d, double value)

@@ -1,4 +1,4 @@
-/* core/tensor.h - checks on tensor views. */
+/* core/tensor.h - checks on tensor views, and their rows. */
 #ifndef LNT_CORE_TENSOR_H
 #define LNT_CORE_TENSOR_H
 
@@ -17,5 +17,8 @@ static inline char *lnt_tensor_row(const lnt_tensor *t, int64_t b, int64_t h, in
     const int64_t at = b * t->stride[0] + h * t->stride[1] + n * t->stride[2];
     return (char *)t->data + at * (t->dtype == LNT_F64 ? 8 : t->dtype == LNT_F32 ? 4 : 2);
 }
+
+/* Row [b, h, n] of a checked view, in double. */
+void lnt_tensor_read(const lnt_tensor *tensor, int64_t b, int64_t h, int64_t n, double *row);
 
 #endif
