@@ -328,7 +328,8 @@ static lnt_status open_scratch(lnt_ctx *ctx, row *r, size_t *bytes)
     const lnt_attn_desc *p = r->p;
     const bool linear = lnt_problem_sums(p) == LNT_LINEAR;
     const bool random = linear && lnt_feature_is_random(p->feature_map);
-    const size_t d = (size_t)p->dim, m = (size_t)p->dim_value, width = linear ? (size_t)lnt_problem_width(p) : 0;
+    const size_t d = (size_t)p->dim, m = (size_t)p->dim_value;
+    const size_t width = linear ? (size_t)lnt_problem_width(p) : 0;
     size_t weights;
     if (!lnt_size_product(random ? (size_t)lnt_feature_rows(p) : 0, d, 1, &weights) ||
         __builtin_add_overflow(weights, 3 * d + m + 2 * width, &weights) ||
