@@ -4,7 +4,8 @@
 #
 #     bench/gpu.sh [BUILD_FOLDER] [verify] [time] [once] [NAME ...]     without words: verify time
 #
-# LNT_CUDA_ARCH=90a (or 80, 86, 89 ...) is the target; the default is that of the first GPU.
+# LNT_CUDA_ARCH=90a (or 80, 86, 89 ...) is the target; the default is that of the first GPU.  LNT_CUDA_CODE=90
+# beside LNT_CUDA_ARCH=80 runs on a GPU of 9.0 what one of 8.0 would be given.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 build=${1:-$root/build/gpu}
@@ -15,7 +16,7 @@ words=("$@")
 nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
 arch=${LNT_CUDA_ARCH:-$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -1 | tr -d .)}
 [ "$arch" = 90 ] && arch=90a
-flags=(-std=c++17 -O3 -gencode=arch=compute_"$arch",code=sm_"$arch" -I"$root/src" -I"$root/include"
+flags=(-std=c++17 -O3 -gencode=arch=compute_"$arch",code=sm_"${LNT_CUDA_CODE:-$arch}" -I"$root/src" -I"$root/include"
     -I"$root/bench" -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra -Xptxas -v)
 mkdir -p "$build"
 
