@@ -6,8 +6,9 @@
  *
  *     x_e . x_(e+s) . x_(e+t)        e = 0 ... d - 1, indices mod d
  *
- * A lane that holds x turned by its own number makes one member of every orbit with the registers
- * it has, and all members share one coefficient.  Orbits {0, d/2} come round twice: both members
+ * for any s and t that give the same three: which member is the first is free.  A lane that holds x
+ * turned by its own number makes one member of every orbit with the registers it has, and all
+ * members share one coefficient.  Orbits {0, d/2} come round twice: both members
  * count one half.  Degree 0 is an orbit too, all of its members the same: the first counts.
  * Numbers multiplied over the minimal basis: 1.07 at d = 8, 1.02 at 16 (P = 4), 1.08 at 32
  * (P = 3). */
@@ -26,6 +27,32 @@ struct orbit {
     int8_t degree, s, t, times;
 };
 
+/* The orbits of d = 16, P = 4, four at a time that share s: x_e . x_(e+s) is made once for them.
+ * ORBIT_ONE in place of an index: 1 in place of that factor.  The first of each half is degree 0,
+ * the last of all is none. */
+enum { ORBIT_ONE = 16, ORBIT_FOURS = 16 };
+struct orbit_four {
+    int8_t s, t[4];
+};
+constexpr orbit_four orbit_fours[ORBIT_FOURS] = {
+    { 0, { -1, 2, 5, ORBIT_ONE } },
+    { 0, { 0, 7, 8, 9 } },
+    { 1, { 0, 3, 4, 5 } },
+    { 1, { 1, 6, 7, 8 } },
+    { 1, { 9, 10, 11, ORBIT_ONE } },
+    { 1, { 2, 12, 13, 14 } },
+    { 2, { 2, 5, 6, 7 } },
+    { 2, { 8, 9, 10, ORBIT_ONE } },
+    { 0, { -1, 3, 4, 12 } },
+    { 2, { 4, 11, 12, 13 } },
+    { 3, { 7, 8, 9, ORBIT_ONE } },
+    { 3, { 6, 10, 11, 12 } },
+    { 4, { 8, 9, 10, ORBIT_ONE } },
+    { 5, { 5, 9, 10, ORBIT_ONE } },
+    { ORBIT_ONE, { 6, 7, 8, ORBIT_ONE } },
+    { 0, { 6, 10, 13, -1 } },
+};
+
 template <int d, int terms> struct orbits {
     int count = 0;
     orbit list[64] = {};
@@ -34,9 +61,26 @@ template <int d, int terms> struct orbits {
         orbit &o = list[count++];
         o.degree = (int8_t)degree, o.s = (int8_t)s, o.t = (int8_t)t, o.times = (int8_t)times;
     }
+    constexpr void add(int s, int t)
+    {
+        const bool square = s == ORBIT_ONE || t == ORBIT_ONE;
+        const int gap = s == ORBIT_ONE ? t : s;
+        if (gap == ORBIT_ONE)
+            add(1, 0, 0, 1);
+        else if (square)
+            add(2, 0, gap, gap % (d / 2) == 0 ? 1 : 2);
+        else
+            add(3, s, t, s == 0 && t == 0 ? 1 : s == 0 || t == 0 || s == t ? 3 : 6);
+    }
     constexpr orbits()
     {
         add(0, 0, 0, 1);
+        if (d == 16 && terms > 3) {
+            for (const orbit_four &four : orbit_fours)
+                for (const int8_t t : four.t)
+                    if (t >= 0) add(four.s, t);
+            return;
+        }
         add(1, 0, 0, 1);
         for (int s = 0; s <= d / 2; s++) add(2, 0, s, s == 0 || s == d / 2 ? 1 : 2);
         /* The gap s is the least of the three and does not come last: each orbit once. */
