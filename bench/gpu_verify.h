@@ -283,6 +283,9 @@ static void verify_orbits()
         p = describe(LNT_TAYLOR, 4, d, 1000);
         p.terms = 3, p.normalize = LNT_NORMALIZE_TAYLORSHIFT, p.scale = 1, p.algorithm = "state";
         verify_forward("taylorshift causal", p, false);
+        p.terms = 4, p.kv_heads = 2;
+        if (d < 32) verify_forward("taylorshift P 4 causal, 4 heads on 2", p, true);
+        p.terms = 3, p.kv_heads = 4;
         p.causal = 0;
         verify_forward("taylorshift full", p, true);
     }

@@ -127,7 +127,7 @@ struct orbit_args {
     int64_t segment;          /* tokens, a multiple of 128 */
     int segments;             /* of the keys */
     int summed;               /* of them: those that a state after them is wanted of */
-    int walk;                 /* segments that a block of the next two walks through */
+    int walk;                 /* segments that orbit_pass.cu or orbit_relay.cu walk through */
     int relay;                /* by orbit_relay.cu */
     /* [B K][segments][orbit][block][column of (v, 1)][8], then the state before each; and [B
      * K][...] after the last. */
@@ -144,7 +144,7 @@ cudaError_t orbit_sum_run(const orbit_args &a, cudaStream_t stream);
 cudaError_t orbit_read_run(const orbit_args &a, cudaStream_t stream);
 cudaError_t orbit_pass_run(const orbit_args &a, cudaStream_t stream);  /* causal, width 1 */
 cudaError_t orbit_relay_run(const orbit_args &a, cudaStream_t stream); /* causal, width 2, P = 4 */
-int orbit_relay_bytes();                                               /* of shared memory */
+bool orbit_relay_fits(int major, int minor); /* whether the device has what it takes */
 
 /* ---- linear.cu ------------------------------------------------------------------------------- */
 

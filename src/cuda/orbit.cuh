@@ -30,8 +30,9 @@ template <int X_, int terms_, int warps = 0> struct orbit_shape {
     static constexpr int M16 = (X + 1) / 2; /* 16 columns at a time */
     static constexpr int Z16 = X == 1 ? 1 : (OWN * BLOCKS + 15) / 16;
     static constexpr int CHUNK = WARPS == 1 ? 64 : 128;
-    static constexpr int R = WARPS == 1 ? 2 : 1;         /* 16 R queries at a time */
-    static constexpr int LD = X == 1 ? 16 : 16 * X + 16; /* bytes of a row: no bank twice */
+    static constexpr int R = WARPS == 1 ? 2 : 1; /* 16 R queries at a time */
+    /* Bytes of a row in shared memory, so that no bank comes twice, and between its blocks of 8. */
+    static constexpr int LD = X == 1 ? 16 : 16 * X + 16, PLANE = 16;
     static constexpr int ROWS_BYTES = CHUNK * LD, TURNED_BYTES = CHUNK / 16 * 2 * D * 32;
     /* Monomials to read, 16 at a time: two orbits, or two blocks of one; degree 0 apart. */
     static constexpr int K16 = X == 1 ? T / 2 : (T - 1) * X / 2;
@@ -40,6 +41,19 @@ template <int X_, int terms_, int warps = 0> struct orbit_shape {
     static constexpr int SUMS = T * X * 8 * (8 * X + 1); /* [orbit][block][column][8] floats */
 };
 
+/* ---- barriers of some of a block's warps ----------------------------------------------------- */
+
+/* Until `threads` have come. */
+__device__ __forceinline__ void warps_wait(int barrier, int threads)
+{
+    asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
+
+__device__ __forceinline__ void warps_tell(int barrier, int threads)
+{
+    asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
+
 /* ---- a team ---------------------------------------------------------------------------------- */
 
 template <class S> struct orbit_team {
@@ -47,12 +61,14 @@ template <class S> struct orbit_team {
     int block, part;    /* of this warp */
     __device__ __forceinline__ orbit_team()
     {
-        id = (int)threadIdx.x % S::THREADS, lane = id % 32, warp = id / 32;
+        /* unsigned: or every one of them costs a correction for negative numbers */
+        id = (int)(threadIdx.x % S::THREADS), lane = (int)(threadIdx.x % 32u);
+        warp = (int)(threadIdx.x % S::THREADS / 32u);
         block = S::WARPS == 1 ? 0 : warp % S::X, part = S::WARPS == 1 ? 0 : warp / S::X;
     }
     __device__ __forceinline__ int number() const
     {
-        return S::TEAMS == 1 ? 0 : (int)threadIdx.x / S::THREADS;
+        return S::TEAMS == 1 ? 0 : (int)(threadIdx.x / S::THREADS);
     }
     __device__ __forceinline__ void sync() const
     {
@@ -74,7 +90,19 @@ struct orbit_sequence {
     }
 };
 
+/* A position near enough to 0 for an int. */
+__device__ __forceinline__ int near(int64_t position)
+{
+    return (int)min(max(position, (int64_t) - (1 << 30)), (int64_t)1 << 30);
+}
+
 /* ---- rows ------------------------------------------------------------------------------------ */
+
+/* What is computed of x after this is not computed before: for what is hardly ever taken, whose
+ * addresses the compiler would otherwise have ready in every turn of a loop. */
+__device__ __forceinline__ void hide(int64_t &x) { asm volatile("" : "+l"(x)); }
+/* And what it was computed of need not be kept, to compute it again. */
+__device__ __forceinline__ void hide(int &x) { asm volatile("" : "+r"(x)); }
 
 /* Rows skip ... there - 1 of `rows`, the first of which would be at row0; zeros elsewhere. */
 template <class S>
@@ -85,7 +113,7 @@ __device__ __forceinline__ void fetch_here(const view &x, int64_t row0, int rows
     for (int w = id; w < rows * S::D; w += threads) {
         const int row = w / S::D, i = w % S::D;
         const bool in = row >= skip && row < there && i < width;
-        *(__nv_bfloat16 *)(to + row * S::LD + 2 * i) =
+        *(__nv_bfloat16 *)(to + row * S::LD + i / 8 * S::PLANE + i % 8 * 2) =
             __float2bfloat16_rn(in ? load(x, row0 + row * x.stride[2] + i * x.stride[3]) : 0.0f);
     }
 }
@@ -96,22 +124,19 @@ __device__ __noinline__ void fetch_slowly(const view &x, int64_t row0, int rows,
     fetch_here<S>(x, row0, rows, skip, there, width, to, id, threads);
 }
 
-/* The same, 16 bytes at a time where all of it is there.  calls: whether the kernel may call
- * functions; one whose warps have different numbers of registers may not. */
-template <class S, int rows, int threads, bool calls = true>
+/* The same, 16 bytes at a time where all of it is there. */
+template <class S, int rows, int threads>
 __device__ __forceinline__ void fetch(const view &x, int64_t row0, int skip, int64_t there,
                                       int width, bool wide, char *to, int id)
 {
     if (!wide || skip > 0 || there < rows) {
-        if (calls)
-            fetch_slowly<S>(x, row0, rows, skip, there, width, to, id, threads);
-        else
-            fetch_here<S>(x, row0, rows, skip, there, width, to, id, threads);
+        hide(row0), hide(there);
+        fetch_slowly<S>(x, row0, rows, skip, there, width, to, id, threads);
         return;
     }
     const int piece = id % S::X, row = id / S::X;
     const char *from = (const char *)((const __nv_bfloat16 *)x.data + row0 + row * x.stride[2]);
-    const uint32_t at = shared_address(to + row * S::LD + piece * 16);
+    const uint32_t at = shared_address(to + row * S::LD + piece * S::PLANE);
     const int64_t step = threads / S::X * x.stride[2] * 2;
 #pragma unroll
     for (int i = 0; i < rows * S::X / threads; i++)
@@ -189,7 +214,7 @@ __device__ __forceinline__ void take_values(const char *values, int token, int l
         for (int r = 0; r < S::M16; r++)
             load_matrices_transposed(
                 v[r], shared_address(values + (token + lane / 16 * 8 + lane % 8) * S::LD +
-                                     (2 * r + lane / 8 % 2) * 16));
+                                     (2 * r + lane / 8 % 2) * S::PLANE));
     }
 }
 

@@ -111,12 +111,12 @@ template <class S> struct orbit_queries {
     __device__ __forceinline__ void take(const char *rows, int lane)
     {
         constexpr int WORDS = S::D / 2;
-        const int t = lane % 4;
+        const unsigned t = (unsigned)lane % 4;
 #pragma unroll
         for (int u = 0; u < 2; u++) {
             const uint32_t *row = (const uint32_t *)(rows + (lane / 4 + 8 * u) * S::LD);
 #pragma unroll
-            for (int i = 0; i < WORDS; i++) x[u][2 * i] = row[(t + i) % WORDS];
+            for (int i = 0; i < WORDS; i++) x[u][2 * i] = row[(t + (unsigned)i) % WORDS];
 #pragma unroll
             for (int i = 0; i < WORDS; i++)
                 x[u][2 * i + 1] = __byte_perm(x[u][2 * i], x[u][(2 * i + 2) % S::D], 0x5432);
@@ -245,9 +245,9 @@ weigh_keys(const orbit_args &a, const orbit_queries<S> &q, const uint32_t (&k)[2
 }
 
 /* Over the keys of the chunk up to each query; tile[r]: which 16 of it the queries r are,
- * ascending.
+ * ascending; V: how the values stand.
  */
-template <class S, int R>
+template <class S, int R, class V = S>
 __device__ __forceinline__ void read_keys(const orbit_args &a, const char *keys, const char *values,
                                           const orbit_queries<S> (&q)[R], const int (&tile)[R],
                                           float (&out)[R][S::N8][4], int lane)
@@ -256,14 +256,14 @@ __device__ __forceinline__ void read_keys(const orbit_args &a, const char *keys,
 #pragma unroll 1
     for (int block = 0; block < tile[0]; block++) {
         take_keys<S>(keys, 16 * block, lane, k);
-        take_values<S>(values, 16 * block, lane, v);
+        take_values<V>(values, 16 * block, lane, v);
 #pragma unroll
         for (int r = 0; r < R; r++) weigh_keys<S, false>(a, q[r], k, v, out[r], lane);
     }
 #pragma unroll
     for (int r = 0; r < R; r++) { /* tile[r] = tile[0] + r where R > 1 */
         take_keys<S>(keys, 16 * tile[r], lane, k);
-        take_values<S>(values, 16 * tile[r], lane, v);
+        take_values<V>(values, 16 * tile[r], lane, v);
         weigh_keys<S, true>(a, q[r], k, v, out[r], lane);
 #pragma unroll
         for (int after = r + 1; after < R; after++)
@@ -273,7 +273,18 @@ __device__ __forceinline__ void read_keys(const orbit_args &a, const char *keys,
 
 /* ---- rows out -------------------------------------------------------------------------------- */
 
-__device__ __forceinline__ float reciprocal(float x) { return x != 0 ? __fdividef(1.0f, x) : 0.0f; }
+__device__ __forceinline__ float reciprocal_of_normal(float x)
+{
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+/* 0 where there is none. */
+__device__ __forceinline__ float reciprocal(float x)
+{
+    return fabsf(x) >= 0x1p-126f ? reciprocal_of_normal(x) : 0.0f;
+}
 
 /* Of row g + 8 u, without degree 0: lane 0 of the quad has it. */
 template <class S>
@@ -283,14 +294,14 @@ __device__ __forceinline__ float denominator(const float (&out)[S::N8][4], int u
     return S::X == 1 ? own : __shfl_sync(~0u, own, lane & ~3);
 }
 
-/* 16 rows, all of them there, by pairs of columns. */
+/* 16 rows, all of them there, by pairs of columns.  mean: degree 0, or NULL where out has it. */
 template <class S>
 __device__ __forceinline__ void write_plainly(const orbit_args &a, uint32_t *to, int stride,
                                               const float *mean, const float (&out)[S::N8][4],
                                               int lane)
 {
-    const float count = mean[S::D], den[2] = { denominator<S>(out, 0, lane) + count,
-                                               denominator<S>(out, 1, lane) + count };
+    const float count = mean ? mean[S::D] : 0.0f, den[2] = { denominator<S>(out, 0, lane) + count,
+                                                             denominator<S>(out, 1, lane) + count };
     if (!(den[0] > 0 && den[1] > 0) && lane % 4 == 0)
         atomicAdd(a.nonpositive, (unsigned long long)!(den[0] > 0) + !(den[1] > 0));
 #pragma unroll
@@ -298,7 +309,8 @@ __device__ __forceinline__ void write_plainly(const orbit_args &a, uint32_t *to,
         const float factor = reciprocal(den[u]);
 #pragma unroll
         for (int c = 0; c < S::X; c++) {
-            const float2 m = *(const float2 *)(mean + 8 * c + lane % 4 * 2);
+            const float2 m =
+                mean ? *(const float2 *)(mean + 8 * c + lane % 4 * 2) : make_float2(0, 0);
             to[u * 4 * stride + 4 * c] =
                 pack((out[c][2 * u] + m.x) * factor, (out[c][2 * u + 1] + m.y) * factor);
         }
@@ -320,10 +332,11 @@ __device__ __forceinline__ void write_rows(const orbit_args &a, const orbit_sequ
                          stride, mean, out, lane);
         return;
     }
+    hide(first);
 #pragma unroll
     for (int u = 0; u < 2; u++) {
         const int64_t i = first + lane / 4 + 8 * u;
-        const float den = denominator<S>(out, u, lane) + mean[S::D];
+        const float den = denominator<S>(out, u, lane) + (mean ? mean[S::D] : 0.0f);
         const int64_t seen = a.causal ? min(n.keys, i + n.past + 1) : n.keys;
         const bool in = i >= 0 && i < n.queries && (seen > 0 || a.s_in);
         float factor = in ? reciprocal(den) : 0.0f;
@@ -334,8 +347,8 @@ __device__ __forceinline__ void write_rows(const orbit_args &a, const orbit_sequ
 #pragma unroll
         for (int c = 0; c < S::X; c++) {
             const int column = 8 * c + 2 * t;
-            const float y0 = (out[c][2 * u] + mean[column]) * factor,
-                        y1 = (out[c][2 * u + 1] + mean[column + 1]) * factor;
+            const float y0 = (out[c][2 * u] + (mean ? mean[column] : 0.0f)) * factor,
+                        y1 = (out[c][2 * u + 1] + (mean ? mean[column + 1] : 0.0f)) * factor;
             const int64_t at = row + column * a.out.stride[3];
             if (column < a.dim_value) store(a.out, at, y0);
             if (column + 1 < a.dim_value) store(a.out, at + a.out.stride[3], y1);

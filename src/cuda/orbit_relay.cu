@@ -1,59 +1,81 @@
-/* cuda/orbit_relay.cu - causal Taylor attention of four terms where d is 16 (orbit.h):
+/* cuda/orbit_relay.cu - causal Taylor attention of four terms where d is 16 (orbit.h), on compute
+ * capability 9.0:
  *
  *     y_i = ( phi(q_i) S + sum_j w(q_i.k_j) [v_j, 1] ) -> numerator / denominator
  *
- * A block walks a run of tokens in chunks of 128.  Half of its warps keep S, the state before the
- * chunk, in their accumulators, eight orbits each: they leave it in shared memory as bf16, times
- * the coefficients, and add the chunk's keys.  The other half answer meanwhile, 16 queries a warp:
- * S, and the keys of the chunk one by one up to the query's own.  A chunk of the one kind is the
- * other's next, and each waits for the other only where it is two chunks ahead.  See docs/gpu.md */
+ * Two blocks, a cluster, walk a run of tokens in chunks of 128, and each has half of the monomials.
+ * Eight of a block's warps keep its half of S, the state before the chunk, in their accumulators,
+ * four orbits each: they leave it in shared memory as bf16, times the coefficients, and add the
+ * chunk's keys.  The other eight answer meanwhile, 16 queries a warp, up to two chunks behind:
+ * phi(q) S of the block's half.  Of half of the queries, one warpgroup's, the block gets the other
+ * block's part, adds the keys of the chunk one by one up to the query's own, and writes y; those of
+ * the other half it sends.  Which half is the one and which the other changes with every chunk. See
+ * docs/gpu.md */
+#include "cuda/bulk.cuh"
 #include "cuda/orbit_read.cuh"
 
 namespace lnt
 {
 
-typedef orbit_shape<2, 4> relay_shape;
+typedef orbit_shape<2, 4, 8> relay_shape;
+
+/* Keys turned over, 16 tokens at a time: 8 tokens of each element, and again, then the next 8; then
+ * ones, where a factor of a monomial is none. */
+enum { RELAY_HALF = 2 * 16 * 16, RELAY_ONES = 2 * RELAY_HALF, RELAY_TURNED = RELAY_ONES + 16 };
 
 enum {
-    RELAY_KEEPERS = 256, /* threads; as many answer */
+    RELAY_BLOCKS = 2,
+    RELAY_KEEPERS = 256, /* threads */
+    RELAY_READERS = 256, /* threads that answer */
     RELAY_STAGES = 3,    /* chunks of keys and values in shared memory */
-    RELAY_OWN = 8,       /* orbits of a warp */
-    RELAY_CHUNK = 128
+    RELAY_OWN = 4,       /* orbits of a warp, one of orbit_fours; a block's first is degree 0 */
+    RELAY_SIXTEENS = 31, /* the others, at most */
+    RELAY_CHUNK = 128,
+    RELAY_PART = 40 * 128 /* bytes: 10 numbers of each thread of a warpgroup */
 };
 
-/* Barriers: of the keepers alone; a chunk's state is there; it is used up (two each, in turns). */
-enum { RELAY_ALONE = 1, RELAY_THERE = 2, RELAY_USED = 4 };
+/* Barriers: of the keepers alone; of them and either warpgroup that answers, a chunk's state is
+ * there; it is used up (two each, in turns). */
+enum {
+    RELAY_ALONE = 1,
+    RELAY_THERE = 2,
+    RELAY_USED = 6,
+    RELAY_BOTH = RELAY_KEEPERS + RELAY_READERS / 2
+};
+enum { RELAY_MAIL = 0, RELAY_BARRIERS = 2 }; /* in shared memory: the other block's part is there */
+
+/* Values, as products take them: 8 columns of all tokens of a chunk, then the next 8, then ones. */
+struct relay_values : relay_shape {
+    static constexpr int LD = 16, PLANE = RELAY_CHUNK * 16;
+};
 
 struct relay_memory {
     using S = relay_shape;
     static constexpr int ROWS = RELAY_CHUNK * S::LD, VALUES = RELAY_STAGES * ROWS,
-                         TURNED = 2 * VALUES, QUERIES = TURNED + S::TURNED_BYTES,
+                         VALUE_ROWS = (S::X + 1) * relay_values::PLANE,
+                         TURNED = VALUES + RELAY_STAGES * VALUE_ROWS,
+                         QUERIES = TURNED + (RELAY_CHUNK / 16 * RELAY_TURNED + 127) / 128 * 128,
                          QUERY_ROWS = 16 * S::LD, /* of a warp */
-        STATE = QUERIES + 2 * 8 * QUERY_ROWS, MEAN = STATE + 2 * S::STATE_BYTES,
-                         FACTOR = MEAN + 2 * S::MEAN_BYTES, BYTES = FACTOR + 64 * 4;
+        STATE = QUERIES + 2 * 8 * QUERY_ROWS, STATE_BYTES = RELAY_SIXTEENS * S::N8 * 256,
+                         PARTS = STATE + 2 * STATE_BYTES, MEAN = PARTS + 2 * RELAY_PART,
+                         BARRIERS = MEAN + 2 * S::MEAN_BYTES, BYTES = BARRIERS + 8 * RELAY_BARRIERS;
 };
 
-__device__ __forceinline__ void relay_wait(int barrier, int threads)
-{
-    asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
-}
-__device__ __forceinline__ void relay_tell(int barrier, int threads)
-{
-    asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
-}
+/* orbit_fours on the device. */
+template <int count> struct relay_table {
+    orbit_four list[count];
+    constexpr relay_table() : list{}
+    {
+        for (int i = 0; i < count; i++) list[i] = orbit_fours[i];
+    }
+};
+template <int count> __constant__ const relay_table<count> relay_fours;
 
-/* The registers of a keeper and of one who answers: 152 and 104 of a thread's 128. */
-__device__ __forceinline__ void relay_keep()
-{
 #if LNT_WARPGROUPS
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 152;");
-#endif
-}
-__device__ __forceinline__ void relay_answer()
+
+__device__ __forceinline__ uint32_t relay_barrier(const char *shared, int number)
 {
-#if LNT_WARPGROUPS
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 104;");
-#endif
+    return shared_address(shared + relay_memory::BARRIERS) + 8 * number;
 }
 
 struct relay_run {
@@ -61,219 +83,391 @@ struct relay_run {
     int chunks, group;
     __device__ __forceinline__ relay_run(const orbit_args &a, const orbit_sequence &n)
     {
-        segment = (int64_t)blockIdx.x * a.walk, group = a.heads / a.kv_heads;
+        segment = (int64_t)(blockIdx.x / RELAY_BLOCKS) * a.walk, group = a.heads / a.kv_heads;
         /* Positions are those of the keys; the query of position p is row p - past. */
         begin = segment * a.segment;
         end = min(begin + a.walk * a.segment, max(n.keys, a.length_q + n.past));
         chunks = end > begin ? (int)((end - begin + RELAY_CHUNK - 1) / RELAY_CHUNK) : 0;
+        chunks = __shfl_sync(~0u, chunks, 0); /* or the compiler thinks that lanes differ */
     }
 };
 
 /* ---- the state ------------------------------------------------------------------------------- */
 
-/* Of orbits 8 part ...: rows g and g + 8 are members g of its two blocks, columns those of v and of
- * z, eight times. */
+/* Number `slot` of the orbits that block `rank` keeps; T or more: none. */
+__device__ __forceinline__ constexpr int relay_orbit(int rank, int slot)
+{
+    return slot ? rank * RELAY_SIXTEENS + slot : 0;
+}
+
+/* Four matrices of 8 x 8, or two, one after the other; lane i gives the address of row i. */
+__device__ __forceinline__ void store_four(uint32_t at, uint32_t a, uint32_t b, uint32_t c,
+                                           uint32_t d)
+{
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(at), "r"(a),
+                 "r"(b), "r"(c), "r"(d)
+                 : "memory");
+}
+__device__ __forceinline__ void store_two(uint32_t at, uint32_t a, uint32_t b)
+{
+    asm volatile("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0], {%1,%2};" ::"r"(at), "r"(a), "r"(b)
+                 : "memory");
+}
+
+/* Of orbits 4 part ... of the block's: rows g and g + 8 are members g of its two blocks, columns
+ * those of v and of z, eight times. */
 struct relay_state {
     using S = relay_shape;
-    float s[RELAY_OWN][S::N8][4];
+    float s[RELAY_OWN][S::N8][4], factor[RELAY_OWN];
+    /* Where this lane's row of the factors is, of the first 16 tokens. */
+    uint32_t first, second, third[RELAY_OWN];
 
-    /* f(x, column, member): every number of orbit k of this lane. */
-    template <class F> __device__ __forceinline__ void each(int k, int lane, const F &f)
+    /* from: all sums, or NULL. */
+    __device__ __forceinline__ void begin(const orbit_args &a, const float *from,
+                                          const char *turned, int rank, int part, int lane)
     {
-#pragma unroll
-        for (int n = 0; n < S::N8; n++)
-#pragma unroll
-            for (int e = 0; e < 4; e++)
-                f(s[k][n][e], n < S::X ? 8 * n + lane % 4 * 2 + e % 2 : S::D, e / 2 * 8 + lane / 4);
-    }
-    __device__ __forceinline__ void load(const float *from, int part, int lane)
-    {
+        const orbit_four four = relay_fours<ORBIT_FOURS>.list[rank * (ORBIT_FOURS / 2) + part];
+        auto place = [&](int i) {
+            return shared_address(turned) +
+                   (i == ORBIT_ONE
+                        ? RELAY_ONES
+                        : lane / 16 * RELAY_HALF + (max(i, 0) + lane / 8 % 2 * 8 + lane % 8) * 16);
+        };
+        first = place(0), second = place(four.s);
 #pragma unroll
         for (int k = 0; k < RELAY_OWN; k++) {
-            const int o = part * RELAY_OWN + k;
-            each(k, lane, [&](float &x, int column, int member) {
-                x = o < S::T
-                        ? from[((o * S::X + member / 8) * (S::D + 1) + column) * 8 + member % 8]
-                        : 0.0f;
-            });
+            third[k] = place(four.t[k]);
+            const int orbit = relay_orbit(rank, part * RELAY_OWN + k), o = min(orbit, S::T - 1);
+            const struct orbit w = orbit_table<S::D, S::terms>.list[o];
+            factor[k] = a.coefficient[w.degree] * (float)w.times;
+#pragma unroll
+            for (int n = 0; n < S::N8; n++)
+#pragma unroll
+                for (int e = 0; e < 4; e++) {
+                    const int column = n < S::X ? 8 * n + lane % 4 * 2 + e % 2 : S::D;
+                    s[k][n][e] =
+                        from && orbit < S::T
+                            ? from[((o * S::X + e / 2) * (S::D + 1) + column) * 8 + lane / 4]
+                            : 0.0f;
+                }
         }
     }
+
     /* As bf16, row by row: product_turned. */
-    __device__ __forceinline__ void leave(const float *factors, uint32_t *state, float *mean,
-                                          int part, int lane)
+    __device__ __forceinline__ void leave(char *state, float *mean, int part, int lane)
     {
+        const uint32_t four = shared_address(state) + (part * RELAY_OWN - 1) * (S::N8 * 256) +
+                              lane * 16,
+                       two = four + 512 - lane / 16 * 256;
 #pragma unroll
         for (int k = 0; k < RELAY_OWN; k++) {
-            const int o = part * RELAY_OWN + k;
-            if (o >= S::T) break;
-            const float factor = factors[o];
-            if (o == 0) {
+            uint32_t x[S::N8][2];
+            if (k == 0 && part == 0) {
                 if (lane < 4)
 #pragma unroll
                     for (int n = 0; n < S::N8; n++) {
-                        mean[8 * n + lane * 2] = s[k][n][0] * factor;
-                        mean[8 * n + lane * 2 + 1] = s[k][n][1] * factor;
+                        mean[8 * n + lane * 2] = s[k][n][0] * factor[k];
+                        mean[8 * n + lane * 2 + 1] = s[k][n][1] * factor[k];
                     }
                 continue;
             }
 #pragma unroll
-            for (int n = 0; n < S::N8; n++)
+            for (int h = 0; h < 2; h++) {
+                const float z = s[k][S::X][2 * h] * factor[k];
 #pragma unroll
-                for (int h = 0; h < 2; h++)
-                    state[(((o - 1) * S::N8 + n) * 2 + h) * 32 + lane] =
-                        pack(s[k][n][2 * h] * factor, s[k][n][2 * h + 1] * factor);
+                for (int n = 0; n < S::X; n++)
+                    x[n][h] = pack(s[k][n][2 * h] * factor[k], s[k][n][2 * h + 1] * factor[k]);
+                x[S::X][h] = pack(z, z);
+            }
+            store_four(four + k * (S::N8 * 256), x[0][0], x[0][1], x[1][0], x[1][1]);
+            store_two(two + k * (S::N8 * 256), x[2][0], x[2][1]);
         }
     }
 
-    /* += 16 tokens. */
-    template <int PART>
-    __device__ __forceinline__ void add16(const char *turned, const uint32_t (&v)[S::M16][4],
-                                          int lane)
+    /* += a chunk, of which the last `less` tokens are not there, and 0; v: its values. */
+    __device__ __forceinline__ void add(operand v, int less, bool has_one)
     {
-        uint2 x[S::D];
+        constexpr int STEPS = RELAY_CHUNK / 16;
+        uint32_t x[4], y[4], z[RELAY_OWN][4], a[2][RELAY_OWN][4];
+        auto take = [&](int k) {
+            load_matrices(x, first + k * RELAY_TURNED);
+            load_matrices(y, second + k * RELAY_TURNED);
 #pragma unroll
-        for (int i = 0; i < S::D; i++)
-            x[i] = *(const uint2 *)(turned + (lane / 4 + i) * 32 + lane % 4 * 8);
+            for (int i = 0; i < RELAY_OWN; i++) load_matrices(z[i], third[i] + k * RELAY_TURNED);
+        };
+        take(0);
 #pragma unroll
-        for (int k = 0; k < RELAY_OWN; k++) {
-            const int o = PART * RELAY_OWN + k;
-            if (o >= S::T) continue;
-            uint2 f, g;
-            orbit_state<S>::feature(x, o, 0, f);
-            orbit_state<S>::feature(x, o, 1, g);
-            const uint32_t all[4] = { f.x, g.x, f.y, g.y };
-            mma16(s[k][0], all, v[0][0], v[0][2]);
-            mma16(s[k][1], all, v[0][1], v[0][3]);
-            mma16(s[k][2], all, 0x3f803f80u, 0x3f803f80u);
-        }
-    }
-    /* += `there` tokens of a chunk. */
-    template <int PART = 0>
-    __device__ __forceinline__ void add(const char *turned, const char *values, int there, int part,
-                                        int lane)
-    {
-        if (part == PART) {
-#pragma unroll 1
-            for (int k = 0; k < there; k += 16) {
-                uint32_t v[S::M16][4];
-                take_values<S>(values, k, lane, v);
-                add16<PART>(turned + k / 16 * 2 * S::D * 32, v, lane);
+        for (int k = 0; k < STEPS; k++) {
+            product_wait<1>();
+#pragma unroll
+            for (int e = 0; e < 4; e++) {
+                const uint32_t two = multiply(x[e], y[e]);
+#pragma unroll
+                for (int i = 0; i < RELAY_OWN; i++) a[k % 2][i][e] = multiply(two, z[i][e]);
+                if (has_one) a[k % 2][0][e] = 0x3f803f80u;
             }
-            /* Rows past the end are 0, and so is all but degree 0 of them. */
-            if (PART == 0)
+            if (k + 1 < STEPS) take(k + 1); /* on their way while the products are */
+            product_begin();
 #pragma unroll
-                for (int e = 0; e < 4; e++) s[0][S::X][e] -= (float)((16 - there % 16) % 16);
-        } else if constexpr (PART < 7) {
-            add<PART + 1>(turned, values, there, part, lane);
+            for (int i = 0; i < RELAY_OWN; i++) product_turned(s[i], a[k % 2][i], v);
+            product_commit();
+            v = operand_plus(v, 256);
         }
+        product_wait<0>();
+        if (has_one)
+#pragma unroll
+            for (int e = 0; e < 4; e++) s[0][S::X][e] -= (float)less;
     }
 };
+
+/* 16 keys of a chunk a warp. */
+__device__ __forceinline__ void relay_turn(const char *keys, char *turned, int warp, int lane)
+{
+    uint32_t r[4];
+    load_matrices_transposed(
+        r, shared_address(keys + (16 * warp + lane / 16 * 8 + lane % 8) * relay_shape::LD +
+                          lane / 8 % 2 * 16));
+    const uint32_t to = shared_address(turned) + warp * RELAY_TURNED + lane / 16 * RELAY_HALF +
+                        (lane / 8 % 2 * 8 + lane % 8) * 16;
+    store_four(to, r[0], r[1], r[2], r[3]);
+    store_four(to + 16 * 16, r[0], r[1], r[2], r[3]);
+}
 
 /* ---- the two kinds of warps ------------------------------------------------------------------ */
 
 __device__ __forceinline__ void keep_state(const orbit_args &a, const orbit_sequence &n,
-                                           const relay_run &run, int64_t head, char *shared)
+                                           const relay_run &run, int64_t head, int rank, int part,
+                                           char *shared)
 {
     using S = relay_shape;
     using memory = relay_memory;
-    const int id = (int)threadIdx.x, lane = id % 32, part = id / 32;
-    const float *factors = (const float *)(shared + memory::FACTOR);
+    const int id = (int)threadIdx.x, lane = (int)(threadIdx.x % 32u);
     char *turned = shared + memory::TURNED;
     const bool wide_k = is_wide(a.k, a.dim) && a.dim == S::D,
                wide_v = is_wide(a.v, a.dim_value) && a.dim_value == S::D;
-    auto get = [&](int c) {
-        const int64_t token = run.begin + (int64_t)c * RELAY_CHUNK;
-        char *to = shared + c % RELAY_STAGES * memory::ROWS;
-        fetch<S, RELAY_CHUNK, RELAY_KEEPERS, false>(a.k, row_of(a.k, n.b, n.kv, token), 0,
-                                                    n.keys - token, a.dim, wide_k, to, id);
-        fetch<S, RELAY_CHUNK, RELAY_KEEPERS, false>(a.v, row_of(a.v, n.b, n.kv, token), 0,
-                                                    n.keys - token, a.dim_value, wide_v,
-                                                    to + memory::VALUES, id);
+    /* Of a chunk each thread copies 16 bytes of the keys and 16 of the values. */
+    const int last = near(n.keys - run.begin); /* from the run's first on */
+    int key_at = id / S::X * S::LD + id % S::X * 16,
+        value_at = memory::VALUES + id / S::X * 16 + id % S::X * relay_values::PLANE;
+    hide(key_at), hide(value_at);
+    const char *next_k = (const char *)a.k.data + id % S::X * 16 +
+                         2 * row_of(a.k, n.b, n.kv, run.begin + id / S::X),
+               *next_v = (const char *)a.v.data + id % S::X * 16 +
+                         2 * row_of(a.v, n.b, n.kv, run.begin + id / S::X);
+    auto get = [&](int c, int slot) {
+        const bool whole = (c + 1) * RELAY_CHUNK <= last;
+        int64_t token = run.begin + (int64_t)c * RELAY_CHUNK;
+        if (whole && wide_k) {
+            copy16(shared_address(shared) + key_at + slot * memory::ROWS, next_k);
+        } else {
+            hide(token);
+            fetch_here<S>(a.k, row_of(a.k, n.b, n.kv, token), RELAY_CHUNK, 0, n.keys - token, a.dim,
+                          shared + slot * memory::ROWS, id, RELAY_KEEPERS);
+        }
+        if (whole && wide_v) {
+            copy16(shared_address(shared) + value_at + slot * memory::VALUE_ROWS, next_v);
+        } else {
+            hide(token);
+            fetch_here<relay_values>(
+                a.v, row_of(a.v, n.b, n.kv, token), RELAY_CHUNK, 0, n.keys - token, a.dim_value,
+                shared + memory::VALUES + slot * memory::VALUE_ROWS, id, RELAY_KEEPERS);
+        }
+        next_k += 2 * RELAY_CHUNK * a.k.stride[2], next_v += 2 * RELAY_CHUNK * a.v.stride[2];
     };
-    if (run.chunks) get(0);
+    if (run.chunks) get(0, 0);
     copy_commit();
+    const uint4 ones = make_uint4(0x3f803f80u, 0x3f803f80u, 0x3f803f80u, 0x3f803f80u);
+    for (int i = id; i < RELAY_STAGES * RELAY_CHUNK; i += RELAY_KEEPERS)
+        *(uint4 *)(shared + memory::VALUES + i / RELAY_CHUNK * memory::VALUE_ROWS +
+                   S::X * relay_values::PLANE + i % RELAY_CHUNK * 16) = ones;
+    if (id < RELAY_CHUNK / 16) *(uint4 *)(turned + id * RELAY_TURNED + RELAY_ONES) = ones;
     relay_state s;
-    s.load(a.sums + (head * a.segments + run.segment) * S::SUMS, part, lane);
-    const orbit_team<orbit_shape<2, 4, 8>> team;
+    s.begin(a, a.summed || a.s_in ? a.sums + (head * a.segments + run.segment) * S::SUMS : nullptr,
+            turned, rank, part, lane);
 #pragma unroll 1
-    for (int c = 0; c < run.chunks; c++) {
-        const int64_t token = run.begin + (int64_t)c * RELAY_CHUNK;
-        const int there = (int)max(min(n.keys - token, (int64_t)RELAY_CHUNK), (int64_t)0);
-        char *keys = shared + c % RELAY_STAGES * memory::ROWS, *values = keys + memory::VALUES;
-        if (c > 1) relay_wait(RELAY_USED + c % 2, 2 * RELAY_KEEPERS);
+    for (int c = 0, slot = 0; c < run.chunks; c++) {
+        const int there = max(min(last - c * RELAY_CHUNK, (int)RELAY_CHUNK), 0);
+        char *keys = shared + slot * memory::ROWS,
+             *values = shared + memory::VALUES + slot * memory::VALUE_ROWS;
+        const bool more = c + 1 < run.chunks;
+        slot = slot + 1 == RELAY_STAGES ? 0 : slot + 1;
         copy_wait<0>();
-        relay_wait(RELAY_ALONE, RELAY_KEEPERS);
-        if (c + 1 < run.chunks) get(c + 1);
+        warps_wait(RELAY_ALONE, RELAY_KEEPERS);
+        if (a.normalize) {
+            normalize_rows<S>(keys, there, 1.0f, id, RELAY_KEEPERS);
+            warps_wait(RELAY_ALONE, RELAY_KEEPERS);
+        }
+        if (more) relay_turn(keys, turned, part, lane);
+        for (int g = 0; g < 2 && c > 1; g++) warps_wait(RELAY_USED + 2 * g + c % 2, RELAY_BOTH);
+        if (more) get(c + 1, slot);
         copy_commit();
-        if (a.normalize) normalize_rows<S>(keys, there, 1.0f, id, RELAY_KEEPERS);
-        s.leave(factors, (uint32_t *)(shared + memory::STATE + c % 2 * S::STATE_BYTES),
+        s.leave(shared + memory::STATE + c % 2 * memory::STATE_BYTES,
                 (float *)(shared + memory::MEAN + c % 2 * S::MEAN_BYTES), part, lane);
-        product_publish();
-        relay_tell(RELAY_THERE + c % 2, 2 * RELAY_KEEPERS);
-        if (c + 1 == run.chunks) break;
-        if (a.normalize) relay_wait(RELAY_ALONE, RELAY_KEEPERS);
-        turn_keys<orbit_shape<2, 4, 8>>(keys, turned, team);
-        relay_wait(RELAY_ALONE, RELAY_KEEPERS);
-        s.add(turned, values, there, part, lane);
+        product_publish(); /* the values too */
+        for (int g = 0; g < 2; g++) warps_tell(RELAY_THERE + 2 * g + c % 2, RELAY_BOTH);
+        if (!more) break;
+        warps_wait(RELAY_ALONE, RELAY_KEEPERS);
+        /* How far the planes are apart comes from the arguments: see read_relay. */
+        s.add(operand_at(values, 128, a.width * (relay_values::PLANE / 2)), RELAY_CHUNK - there,
+              part == 0);
     }
     for (int c = max(run.chunks - 2, 0); c < run.chunks; c++)
-        relay_wait(RELAY_USED + c % 2, 2 * RELAY_KEEPERS);
+        for (int g = 0; g < 2; g++) warps_wait(RELAY_USED + 2 * g + c % 2, RELAY_BOTH);
 }
 
-/* out += phi(q) x state. */
-__device__ __forceinline__ void read_relay(const char *state, const orbit_queries<relay_shape> &q,
+/* out += phi(q) x the block's half of the state.  across is 256: were that known, it would be moved
+ * to where it is before every product. */
+template <int RANK>
+__device__ __forceinline__ void read_relay(const char *state, int across,
+                                           const orbit_queries<relay_shape> &q,
                                            float (&out)[relay_shape::N8][4])
 {
     using S = relay_shape;
-    operand b = operand_at(state, 128, 256);
+    constexpr int FIRST = RANK * RELAY_SIXTEENS,
+                  COUNT = RANK ? S::K16 - RELAY_SIXTEENS : RELAY_SIXTEENS;
+    operand b = operand_at(state, 128, across);
 #pragma unroll
-    for (int i = 0; i < S::K16; i++) {
-        uint32_t x[4];
-        q.features(i, x);
-        if (i) b = operand_plus(b, S::N8 * 256);
-        operand_pin(b); /* or all 61 are computed before the loop, and kept */
+    for (int i = 0; i < COUNT; i += 2) {
+        uint32_t x[2][4];
+        q.features(FIRST + i, x[0]);
+        if (i + 1 < COUNT) q.features(FIRST + i + 1, x[1]);
+        if (i) b = operand_plus(b, 2 * S::N8 * 256);
+        operand_pin(b); /* or all are computed before the loop, and kept */
         product_begin();
-        product_turned(out, x, b);
+        product_turned(out, x[0], b);
+        if (i + 1 < COUNT) product_turned(out, x[1], operand_plus(b, S::N8 * 256));
         product_commit();
         product_wait<1>();
     }
     product_wait<0>();
 }
 
+/* Parts of sums from the other block's warps of the same number: 10 numbers a thread.  A message to
+ * this block says that its own one before was taken, so that one place and no answer are enough. */
+struct relay_mail {
+    uint32_t own, other, barrier, other_barrier; /* places of this thread */
+    int parity;
+    __device__ __forceinline__ relay_mail(char *shared, int rank, int group)
+    {
+        using memory = relay_memory;
+        own =
+            shared_address(shared + memory::PARTS + group * RELAY_PART) + (threadIdx.x % 128u) * 16;
+        barrier = relay_barrier(shared, RELAY_MAIL + group), parity = 0;
+        asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(other) : "r"(own), "r"(1 - rank));
+        asm("mapa.shared::cluster.u32 %0, %1, %2;"
+            : "=r"(other_barrier)
+            : "r"(barrier), "r"(1 - rank));
+    }
+    __device__ __forceinline__ uint32_t last(uint32_t place) const
+    {
+        return place + 2 * 128 * 16 - threadIdx.x % 128u * 8;
+    }
+    __device__ __forceinline__ void send(const float (&out)[3][4]) const
+    {
+#pragma unroll
+        for (int n = 0; n < 2; n++)
+            asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 "
+                         "[%0], {%1, %2, %3, %4}, [%5];" ::"r"(other + n * 128 * 16),
+                         "f"(out[n][0]), "f"(out[n][1]), "f"(out[n][2]), "f"(out[n][3]),
+                         "r"(other_barrier)
+                         : "memory");
+        asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 "
+                     "[%0], {%1, %2}, [%3];" ::"r"(last(other)),
+                     "f"(out[2][0]), "f"(out[2][2]), "r"(other_barrier)
+                     : "memory");
+    }
+    __device__ __forceinline__ void expect() const
+    {
+        if (threadIdx.x % 128u == 0) barrier_expect(barrier, RELAY_PART);
+    }
+    __device__ __forceinline__ void receive(float (&out)[3][4])
+    {
+        uint32_t done;
+        do {
+            asm volatile("{\n.reg .pred p;\n"
+                         "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2;\n"
+                         "selp.u32 %0, 1, 0, p;\n}"
+                         : "=r"(done)
+                         : "r"(barrier), "r"(parity)
+                         : "memory");
+        } while (!done);
+        parity ^= 1;
+#pragma unroll
+        for (int n = 0; n < 2; n++) {
+            float x[4];
+            asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+                         : "=f"(x[0]), "=f"(x[1]), "=f"(x[2]), "=f"(x[3])
+                         : "r"(own + n * 128 * 16)
+                         : "memory");
+#pragma unroll
+            for (int e = 0; e < 4; e++) out[n][e] += x[e];
+        }
+        float x, y;
+        asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];"
+                     : "=f"(x), "=f"(y)
+                     : "r"(last(own))
+                     : "memory");
+        out[2][0] += x, out[2][2] += y;
+    }
+};
+
+template <int RANK>
 __device__ __forceinline__ void answer(const orbit_args &a, const orbit_sequence &n,
-                                       const relay_run &run, char *shared)
+                                       const relay_run &run, int warp, char *shared)
 {
     using S = relay_shape;
     using memory = relay_memory;
-    const int lane = (int)threadIdx.x % 32, warp = ((int)threadIdx.x - RELAY_KEEPERS) / 32;
-    /* The later queries have more keys: two warps of a scheduler have 9 blocks of 16 together. */
-    const int tile[1] = { warp < 4 ? warp : 11 - warp };
+    const int lane = (int)(threadIdx.x % 32u), group = warp / 4;
+    /* The later queries have more keys: both warpgroups have as many, and the two warps of a
+     * scheduler about as many as those of another. */
+    const int tile[1] = { (group ? 0x1256 : 0x7430) >> 4 * (warp % 4) & 15 };
     char *queries = shared + memory::QUERIES + warp * 2 * memory::QUERY_ROWS;
     const bool wide = is_wide(a.q, a.dim) && a.dim == S::D, pairs = writes_pairs(a);
-    auto get = [&](int item) {
-        const int64_t row =
-            run.begin + (int64_t)(item / run.group) * RELAY_CHUNK + 16 * tile[0] - n.past;
-        fetch<S, 16, 32, false>(a.q, row_of(a.q, n.b, n.kv * run.group + item % run.group, row),
-                                (int)min(max(-row, (int64_t)0), (int64_t)16), n.queries - row,
-                                a.dim, wide, queries + item % 2 * memory::QUERY_ROWS, lane);
+    relay_mail mail(shared, RANK, group);
+    int item = 0;          /* c * group + g */
+    int at = 16 * tile[0]; /* of the queries; positions from the run's first on */
+    const int first = near(n.past - run.begin), last = near(n.past + n.queries - run.begin);
+    /* Where the lane's 16 bytes of the next queries are, and its first pair of y goes. */
+    const int64_t row0 = run.begin + at - n.past;
+    const char *next = (const char *)a.q.data +
+                       2 * row_of(a.q, n.b, n.kv * run.group, row0 + lane / 2) + lane % 2 * 16;
+    char *to = (char *)a.out.data + 2 * row_of(a.out, n.b, n.kv * run.group, row0 + lane / 4) +
+               lane % 4 * 4;
+    auto get = [&](int at, int g, int item) {
+        char *rows = queries + item % 2 * memory::QUERY_ROWS;
+        if (wide && at >= first && at + 16 <= last) {
+            copy16(shared_address(rows + lane / 2 * S::LD + lane % 2 * 16), next);
+        } else {
+            int64_t row = run.begin + at - n.past;
+            hide(row);
+            fetch_here<S>(a.q, row_of(a.q, n.b, n.kv * run.group + g, row), 16,
+                          (int)min(max(-row, (int64_t)0), (int64_t)16), n.queries - row, a.dim,
+                          rows, lane, 32);
+        }
+        next += 2 * a.q.stride[1];
+        if (g + 1 == run.group)
+            next += 2 * (RELAY_CHUNK * a.q.stride[2] - run.group * a.q.stride[1]);
     };
-    if (run.chunks) get(0);
+    if (run.chunks) get(at, 0, 0);
     copy_commit();
 #pragma unroll 1
-    for (int c = 0; c < run.chunks; c++) {
-        const char *keys = shared + c % RELAY_STAGES * memory::ROWS,
-                   *values = keys + memory::VALUES;
+    for (int c = 0, slot = 0; c < run.chunks; c++) {
+        const char *keys = shared + slot * memory::ROWS,
+                   *values = shared + memory::VALUES + slot * memory::VALUE_ROWS;
         const float *mean = (const float *)(shared + memory::MEAN + c % 2 * S::MEAN_BYTES);
-        const int64_t first = run.begin + (int64_t)c * RELAY_CHUNK + 16 * tile[0] - n.past;
-        relay_wait(RELAY_THERE + c % 2, 2 * RELAY_KEEPERS);
+        slot = slot + 1 == RELAY_STAGES ? 0 : slot + 1;
+        warps_wait(RELAY_THERE + 2 * group + c % 2, RELAY_BOTH);
 #pragma unroll 1
-        for (int g = 0; g < run.group; g++) {
-            const int item = c * run.group + g;
+        for (int g = 0; g < run.group; g++, item++) {
             const int64_t h = n.kv * run.group + g;
             char *rows = queries + item % 2 * memory::QUERY_ROWS;
+            const bool own = (item + group + RANK) % 2 == 0;
+            if (own) mail.expect();
             copy_wait<0>();
             __syncwarp();
-            if (item + 1 < run.chunks * run.group) get(item + 1);
+            const bool same = g + 1 < run.group;
+            if (same || c + 1 < run.chunks)
+                get(same ? at : at + RELAY_CHUNK, same ? g + 1 : 0, item + 1);
             copy_commit();
             if (a.normalize) {
                 normalize_rows<S>(rows, 16, a.temperature ? a.temperature[h] : 1.0f, lane, 32);
@@ -282,41 +476,73 @@ __device__ __forceinline__ void answer(const orbit_args &a, const orbit_sequence
             orbit_queries<S> q[1];
             float out[1][S::N8][4] = {};
             q[0].take(rows, lane);
-            read_relay(shared + memory::STATE + c % 2 * S::STATE_BYTES, q[0], out[0]);
-            read_keys<S, 1>(a, keys, values, q, tile, out, lane);
-            write_rows<S>(a, n, h, first, pairs, mean, out[0], lane);
+            read_relay<RANK>(shared + memory::STATE + c % 2 * memory::STATE_BYTES, a.width * 128,
+                             q[0], out[0]);
+            if (own) {
+                read_keys<S, 1, relay_values>(a, keys, values, q, tile, out, lane);
+                mail.receive(out[0]);
+                if (pairs && at >= first && at + 16 <= last)
+                    write_plainly<S>(a, (uint32_t *)to, (int)a.out.stride[2], mean, out[0], lane);
+                else
+                    write_rows<S>(a, n, h, run.begin + at - n.past, false, mean, out[0], lane);
+            } else {
+                mail.send(out[0]);
+            }
+            to += 2 * a.out.stride[1];
         }
+        at += RELAY_CHUNK;
+        to += 2 * (RELAY_CHUNK * a.out.stride[2] - run.group * a.out.stride[1]);
         __syncwarp();
-        relay_tell(RELAY_USED + c % 2, 2 * RELAY_KEEPERS);
+        warps_tell(RELAY_USED + 2 * group + c % 2, RELAY_BOTH);
     }
 }
 
-__global__ void __launch_bounds__(2 * RELAY_KEEPERS, 1)
+#endif
+
+__global__ void __launch_bounds__(RELAY_KEEPERS + RELAY_READERS, 1)
     orbit_relay_kernel(const __grid_constant__ orbit_args a)
 {
+#if LNT_WARPGROUPS
     using S = relay_shape;
     extern __shared__ __align__(128) char shared[];
     const int64_t head = blockIdx.y;
     const orbit_sequence n(a, head);
     const relay_run run(a, n);
-    if (run.segment == 0 && n.past < 0 && threadIdx.x < S::THREADS)
+    const int rank = (int)(blockIdx.x % RELAY_BLOCKS),
+              warp = __shfl_sync(~0u, (int)(threadIdx.x / 32u), 0);
+    if (rank == 0 && run.segment == 0 && n.past < 0 && threadIdx.x < S::THREADS)
         clear_rows<S>(a, head, (int)threadIdx.x);
-    if (threadIdx.x < S::T) {
-        const orbit w = orbit_table<S::D, S::terms>.list[threadIdx.x];
-        ((float *)(shared + relay_memory::FACTOR))[threadIdx.x] =
-            a.coefficient[w.degree] * (float)w.times;
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < 2; i++) {
+            barrier_init(relay_barrier(shared, RELAY_MAIL + i), 1);
+        }
+        barrier_publish();
     }
-    __syncthreads();
-    if (threadIdx.x < RELAY_KEEPERS) {
-        relay_keep();
-        keep_state(a, n, run, head, shared);
+    asm volatile("barrier.cluster.arrive.release.aligned;\n"
+                 "barrier.cluster.wait.acquire.aligned;" ::
+                     : "memory");
+    if (warp < RELAY_KEEPERS / 32) {
+        registers_up<144>();
+        keep_state(a, n, run, head, rank, warp, shared);
     } else {
-        relay_answer();
-        answer(a, n, run, shared);
+        registers_down<112>();
+        if (rank)
+            answer<1>(a, n, run, warp - RELAY_KEEPERS / 32, shared);
+        else
+            answer<0>(a, n, run, warp - RELAY_KEEPERS / 32, shared);
     }
+#else
+    (void)a;
+#endif
 }
 
-int orbit_relay_bytes() { return relay_memory::BYTES; }
+bool orbit_relay_fits(int major, int minor)
+{
+    cudaFuncAttributes at;
+    return major == 9 && minor == 0 &&
+           cudaFuncGetAttributes(&at, (const void *)orbit_relay_kernel) == cudaSuccess &&
+           at.ptxVersion == 90;
+}
 
 cudaError_t orbit_relay_run(const orbit_args &a, cudaStream_t stream)
 {
@@ -324,10 +550,16 @@ cudaError_t orbit_relay_run(const orbit_args &a, cudaStream_t stream)
         cudaFuncSetAttribute((const void *)orbit_relay_kernel,
                              cudaFuncAttributeMaxDynamicSharedMemorySize, relay_memory::BYTES);
     if (e != cudaSuccess || !a.segments) return e;
-    const dim3 grid((unsigned)((a.segments + a.walk - 1) / a.walk),
-                    (unsigned)(a.batch * a.kv_heads));
-    orbit_relay_kernel<<<grid, 2 * RELAY_KEEPERS, relay_memory::BYTES, stream>>>(a);
-    return cudaGetLastError();
+    cudaLaunchAttribute cluster;
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim = { RELAY_BLOCKS, 1, 1 };
+    cudaLaunchConfig_t launch = {};
+    launch.gridDim = dim3((unsigned)((a.segments + a.walk - 1) / a.walk * RELAY_BLOCKS),
+                          (unsigned)(a.batch * a.kv_heads));
+    launch.blockDim = dim3(RELAY_KEEPERS + RELAY_READERS);
+    launch.dynamicSmemBytes = relay_memory::BYTES, launch.stream = stream;
+    launch.attrs = &cluster, launch.numAttrs = 1;
+    return cudaLaunchKernelEx(&launch, orbit_relay_kernel, a);
 }
 
 } // namespace lnt

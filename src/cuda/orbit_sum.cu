@@ -122,8 +122,8 @@ template <class S> __global__ void orbit_out_kernel(const __grid_constant__ orbi
 
 template <class S> static cudaError_t run(const orbit_args &a, cudaStream_t stream)
 {
-    /* orbit_pass.cu begins with nothing, and sums on its own. */
-    if (S::X == 1 && a.causal && !a.summed && !a.s_in && !a.s_out) return cudaSuccess;
+    /* orbit_pass.cu and orbit_relay.cu begin with nothing, and sum on their own. */
+    if ((S::X == 1 || a.relay) && a.causal && !a.summed && !a.s_in && !a.s_out) return cudaSuccess;
     const int bytes = S::TEAMS * sum_memory<S>::BYTES;
     const cudaError_t e = cudaFuncSetAttribute((const void *)orbit_sum_kernel<S>,
                                                cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);

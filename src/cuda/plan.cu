@@ -101,24 +101,24 @@ static int64_t orbit_segment(const lnt_cuda_plan *plan)
     return segment;
 }
 
-/* Of orbits: segments that one block walks through (orbit_pass.cu, orbit_relay.cu).  A block has a
- * multiprocessor to itself: few runs leave some idle at the end, many must be summed before they
- * can begin. */
+/* Of orbits: segments that one block (orbit_pass.cu) or two (orbit_relay.cu) walk through.  A block
+ * has a multiprocessor to itself: few runs leave some idle at the end, many must be summed before
+ * they can begin. */
 static int orbit_walk(const lnt_cuda_plan *plan)
 {
     const int64_t segments = (plan->p.length_k + plan->segment - 1) / plan->segment;
     const bool runs_on = plan->orbits == 1 || plan->relay;
     if (!runs_on || !plan->p.causal || segments < 1) return 1;
     const int64_t heads = plan->p.batch * plan->p.kv_heads,
-                  processors = plan->device->properties.multiProcessorCount;
+                  walkers = plan->device->properties.multiProcessorCount / (plan->relay ? 2 : 1);
     const double summing = plan->orbits == 1 ? 0.4 : 0.7; /* of walking, about */
     int64_t best = segments;
     double least = 0;
     for (int64_t walk = segments; walk >= 1; walk--) {
         const int64_t runs = (segments + walk - 1) / walk,
-                      rounds = (runs * heads + processors - 1) / processors;
+                      rounds = (runs * heads + walkers - 1) / walkers;
         const double cost = (double)(rounds * walk) +
-                            summing * (double)((runs - 1) * walk * heads) / (double)processors;
+                            summing * (double)((runs - 1) * walk * heads) / (double)walkers;
         if (walk == segments || cost < least) best = walk, least = cost;
     }
     return (int)best;
@@ -204,8 +204,8 @@ static void cut(lnt_cuda_plan *plan)
         plan->segment = orbit_segment(plan);
         plan->segments = (int)((n + plan->segment - 1) / plan->segment);
         plan->relay =
-            plan->orbits == 2 && p->terms == 4 && /* devices of 8.6 and 8.9 have less */
-            plan->device->properties.sharedMemPerBlockOptin >= (size_t)orbit_relay_bytes();
+            plan->orbits == 2 && p->terms == 4 &&
+            orbit_relay_fits(plan->device->properties.major, plan->device->properties.minor);
         plan->walk = orbit_walk(plan);
         return;
     }

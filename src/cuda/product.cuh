@@ -6,7 +6,8 @@
  *     operand_at(b, down, across)          B at b; bytes from a matrix to the one below, and beside
  *     product_begin()                      registers written before are seen
  *     product<N8>(d, a, b)                 d += a b
- *     product_turned(d, a, b)              the same where the matrices are row by row
+ *     product_turned(d, a, b)              the same where the matrices are row by row; N8 = 3, and
+ *                                          by warpgroups alone
  *     product_commit()                     a group is complete
  *     product_wait<n>()                    all but the last n groups are done
  *
@@ -206,31 +207,18 @@ __device__ __forceinline__ void product_turned(float (&d)[3][4], const uint32_t 
 #else
 
 struct operand {
-    const char *own, *turned;
+    const char *own;
     int down, across;
 };
 
 __device__ __forceinline__ operand operand_at(const char *b, int down, int across)
 {
-    const int lane = (int)threadIdx.x % 32;
-    return { b + lane * 4, b + lane / 8 % 2 * down + lane % 8 * 16, down, across };
+    return { b + threadIdx.x % 32 * 4, down, across };
 }
 
 __device__ __forceinline__ operand operand_plus(const operand &b, uint32_t bytes)
 {
-    return { b.own + bytes, b.turned + bytes, b.down, b.across };
-}
-
-template <int N8>
-__device__ __forceinline__ void product_turned(float (&d)[N8][4], const uint32_t (&a)[4],
-                                               const operand &b)
-{
-#pragma unroll
-    for (int n = 0; n < N8; n++) {
-        uint32_t low, high;
-        load_two_transposed(low, high, shared_address(b.turned + n * b.across));
-        mma16(d[n], a, low, high);
-    }
+    return { b.own + bytes, b.down, b.across };
 }
 
 __device__ __forceinline__ void operand_pin(operand &) {}
