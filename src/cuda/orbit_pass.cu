@@ -6,28 +6,36 @@
  * The warps of a block walk a run of tokens side by side, a chunk of 64 each.  First every warp
  * sums [v, 1]^T phi(k) of its chunk; then the threads share the numbers of a state, and each adds
  * its own from chunk to chunk, in f32 and in order, and leaves the state before every chunk as
- * bf16; then every warp answers its queries, the keys of the chunk one by one.  No warp keeps a
- * state in registers, so four of them fit a scheduler, and where there are heads enough for the
- * machine nothing is summed beforehand.  See docs/gpu.md */
+ * bf16; then every warp answers its queries, the keys of the chunk one by one.  One half of the
+ * warps is about half a turn after the other, and only the carrying is in turns, so that one kind
+ * of work fills what the other leaves.  No warp keeps a state in registers, so four of them fit a
+ * scheduler, and where there are heads enough for the machine nothing is summed beforehand.
+ * See docs/gpu.md */
 #include "cuda/orbit_read.cuh"
 
 namespace lnt
 {
 
-enum { PASS_WARPS = 16, PASS_STEP = 4 }; /* at most; a multiple of which */
+enum { PASS_WARPS = 16, PASS_STEP = 4 }; /* at most; half of them, a multiple of which */
+enum { PASS_TURN = 1, PASS_OWN = 3 };    /* barriers: a half may carry on; it is done */
 
 /* The sums of a chunk: an orbit after the other, degree 0 last, 36 pairs each: a lane's members of
  * a column, then those of z. */
 template <class S> struct pass_shape {
     static constexpr int PAIRS = 36, COUNT = S::K16 * PAIRS, SUM_BYTES = S::T * PAIRS * 8;
-    /* Of a warp.  The turned keys are used up when the sums are there; the state before the chunk
-     * takes the place of its sums, each pair of orbits that of the first. */
+    static constexpr int EARLY = (S::T + 1) / 2; /* orbits that are summed before the others */
+    /* Of a warp.  The turned keys are used up when the later sums are there; the state before the
+     * chunk takes the place of its sums, each pair of orbits that of the first. */
     static constexpr int VALUES = 2 * S::ROWS_BYTES, QUERIES = 2 * VALUES,
-                         SUMS = QUERIES + S::ROWS_BYTES, TURNED = SUMS, STATE = SUMS,
-                         MEAN = SUMS + (SUM_BYTES > S::TURNED_BYTES ? SUM_BYTES : S::TURNED_BYTES),
-                         BYTES = MEAN + 64;
-    /* Of the block. */
-    static constexpr int bytes(int warps) { return warps * BYTES + COUNT * 24 + 64; }
+                         SUMS = QUERIES + S::ROWS_BYTES, TURNED = SUMS + EARLY * PAIRS * 8,
+                         STATE = SUMS, SUMS_END = SUMS + SUM_BYTES,
+                         TURNED_END = TURNED + S::TURNED_BYTES,
+                         MEAN = SUMS_END > TURNED_END ? SUMS_END : TURNED_END, BYTES = MEAN + 48;
+    /* Of the block: those of its warps, ones, what is carried. */
+    static constexpr int bytes(int warps)
+    {
+        return warps * BYTES + 128 + COUNT * 16 + (S::K16 + 7) / 2 * 2 * 8;
+    }
 };
 
 /* What goes on from chunk to chunk, times the coefficients: the pairs of orbits 2 i + 1 and 2 i +
@@ -39,7 +47,7 @@ template <class S> struct pass_carry {
     __device__ __forceinline__ pass_carry(char *at)
     {
         four = (float4 *)at, factor = (float2 *)(four + pass_shape<S>::COUNT);
-        mean = (float *)(factor + pass_shape<S>::COUNT);
+        mean = (float *)(factor + S::K16);
     }
     /* sums: the state before the first chunk, or NULL. */
     __device__ __forceinline__ void begin(const orbit_args &a, const float *sums)
@@ -55,18 +63,19 @@ template <class S> struct pass_carry {
                 if (sums) x[half][0] = from[0] * f[half], x[half][1] = from[1] * f[half];
             }
             four[e] = make_float4(x[0][0], x[0][1], x[1][0], x[1][1]);
-            factor[e] = make_float2(f[0], f[1]);
+            if (j == 0) factor[i] = make_float2(f[0], f[1]);
         }
         for (int c = (int)threadIdx.x; c <= S::D; c += (int)blockDim.x)
             mean[c] = sums ? sums[c * 8] * a.coefficient[0] : 0.0f;
     }
-    /* Leaves the states before the chunks of all warps, by all threads. */
-    __device__ __forceinline__ void over(const orbit_args &a, char *shared, int warps)
+    /* Leaves the states before the chunks of `warps` warps, by their threads; shared: of the first.
+     */
+    __device__ __forceinline__ void over(const orbit_args &a, char *shared, int id, int warps)
     {
         using shape = pass_shape<S>;
-        for (int e = (int)threadIdx.x; e < shape::COUNT; e += (int)blockDim.x) {
+        for (int e = id; e < shape::COUNT; e += 32 * warps) {
             const int i = e / 36, j = e % 36;
-            const float2 f = factor[e];
+            const float2 f = factor[i];
             const char *from = shared + shape::SUMS + (i * 2 * shape::PAIRS + j) * 8;
             char *to = shared + shape::STATE + word_at<S>(i, j / 32, 0, j % 32) * 4;
             float4 c = four[e];
@@ -89,228 +98,287 @@ template <class S> struct pass_carry {
             }
             four[e] = c;
         }
-        if (threadIdx.x <= S::D) {
-            const char *from =
-                shared + shape::SUMS + ((S::T - 1) * shape::PAIRS + threadIdx.x * 4) * 8;
-            float *to = (float *)(shared + shape::MEAN) + threadIdx.x, c = mean[threadIdx.x];
+        id -= 32 * (warps - 1); /* the last warp has least of the above */
+        if (id >= 0 && id <= S::D) {
+            const char *from = shared + shape::SUMS + ((S::T - 1) * shape::PAIRS + id * 4) * 8;
+            float *to = (float *)(shared + shape::MEAN) + id, c = mean[id];
 #pragma unroll 2
             for (int w = 0; w < warps; w++) {
                 to[w * shape::BYTES / 4] = c;
                 c = fmaf(a.coefficient[0], *(const float *)(from + w * shape::BYTES), c);
             }
-            mean[threadIdx.x] = c;
+            mean[id] = c;
         }
     }
 };
 
-/* The sums of a chunk in the accumulators.  Monomials are A, two orbits its 16 rows, and v is B;
- * for z every pair of orbits has a column of its own in a B of ones, so that eight share a tile. */
-template <class S> struct pass_sums {
-    static constexpr int TWOS = (S::T + 1) / 2;
-    float s[TWOS][4], z[(TWOS + 7) / 8][4];
-
-    /* Orbit number `slot` of the sums, for 16 tokens. */
-    static __device__ __forceinline__ uint2 feature(const uint2 (&x)[S::D], int slot)
-    {
-        uint2 f = make_uint2(0, 0);
-        if (slot < S::T) orbit_state<S>::feature(x, slot + 1 < S::T ? slot + 1 : 0, 0, f);
-        return f;
-    }
-    __device__ __forceinline__ void add16(const char *turned, const char *values, int lane)
-    {
+/* The sums of a chunk, numbers FROM ... TO - 1 of its orbits, for the carry to find: pairs of
+ * members.  [v, 1]^T is A, its ones from a matrix in shared memory that has them in column 0. */
+template <class S, int FROM, int TO>
+__device__ __forceinline__ void pass_sum(const char *turned, const char *values, const char *ones,
+                                         int there, char *sums, int lane)
+{
+    float s[TO - FROM][4] = {};
+    const bool is_one = lane / 8 % 2;
+    uint32_t from =
+        shared_address(is_one ? ones + lane % 8 * 16 : values + (lane / 16 * 8 + lane % 8) * S::LD);
+    turned += lane / 4 * 32 + lane % 4 * 8;
+#pragma unroll
+    for (int k = 0; k < S::CHUNK; k += 16) {
         uint2 x[S::D];
-        uint32_t v0, v1;
+        uint32_t v[4];
 #pragma unroll
-        for (int i = 0; i < S::D; i++)
-            x[i] = *(const uint2 *)(turned + (lane / 4 + i) * 32 + lane % 4 * 8);
-        load_two_transposed(v0, v1, shared_address(values + lane % 16 * S::LD));
+        for (int i = 0; i < S::D; i++) x[i] = *(const uint2 *)(turned + i * 32);
+        load_matrices_transposed(v, from);
+        from += is_one ? 0 : 16 * S::LD, turned += 2 * S::D * 32;
 #pragma unroll
-        for (int i = 0; i < TWOS; i++) {
-            const uint2 f = feature(x, 2 * i), g = feature(x, 2 * i + 1);
-            const uint32_t both[4] = { f.x, g.x, f.y, g.y };
-            const uint32_t one = lane / 4 == i % 8 ? 0x3f803f80u : 0;
-            mma16(s[i], both, v0, v1);
-            mma16(z[i / 8], both, one, one);
+        for (int i = 0; i < TO - FROM; i++) {
+            uint2 f;
+            orbit_state<S>::feature(x, (FROM + i + 1) % S::T, 0, f);
+            mma16(s[i], v, f.x, f.y);
         }
     }
-    __device__ __forceinline__ void add(const char *turned, const char *values, int there, int lane)
+    /* Rows past the end are 0, and so is all but degree 0 of them. */
+    const float less = (float)(S::CHUNK - there);
+    if (TO == S::T) s[TO - FROM - 1][2] -= less, s[TO - FROM - 1][3] -= less;
+    if (TO == S::T) __syncwarp(); /* the turned keys are used up */
+    float2 *to = (float2 *)sums + FROM * pass_shape<S>::PAIRS + lane;
+#pragma unroll
+    for (int i = 0; i < TO - FROM; i++)
+        to[i * pass_shape<S>::PAIRS] = make_float2(s[i][0], s[i][1]);
+    if (lane < 4)
+#pragma unroll
+        for (int i = 0; i < TO - FROM; i++)
+            to[i * pass_shape<S>::PAIRS + 32] = make_float2(s[i][2], s[i][3]);
+}
+
+/* ---- rows in and out ------------------------------------------------------------------------- */
+
+/* A chunk of rows from number `row` on, of which those before 0 and from `rows` on are not there.
+ */
+template <class S>
+__device__ __noinline__ void pass_fetch(const view &x, int64_t b, int64_t h, int64_t row,
+                                        int64_t rows, int width, char *to, int lane)
+{
+    fetch_here<S>(x, row_of(x, b, h, row), S::CHUNK,
+                  (int)min(max(-row, (int64_t)0), (int64_t)S::CHUNK), rows - row, width, to, lane,
+                  32);
+}
+
+template <class S>
+__device__ __noinline__ void pass_write(const orbit_args &a, int64_t head, int64_t h, int64_t row,
+                                        const float (&out)[S::N8][4], int lane)
+{
+    write_rows<S>(a, orbit_sequence(a, head), h, row, false, nullptr, out, lane);
+}
+
+/* Bytes from a chunk's rows to those of the same warp's next one, and from a row to the 32nd after
+ * it; of queries and y from a head of a group to the next, and of queries from the last head's rows
+ * to the first's of the next chunk.  Computed once, on the host. */
+struct pass_steps {
+    int64_t k, v, q, y, k_half, v_half, q_half, y_half, q_head, y_head;
+};
+
+static pass_steps steps_of(const orbit_args &a, int warps, int chunk)
+{
+    const int64_t tokens = (int64_t)warps * chunk, group = a.heads / a.kv_heads;
+    const auto rows = [](const view &x, int64_t n) { return 2 * n * x.stride[2]; };
+    return {
+        rows(a.k, tokens),   rows(a.v, tokens), rows(a.q, tokens) - 2 * (group - 1) * a.q.stride[1],
+        rows(a.out, tokens), rows(a.k, 32),     rows(a.v, 32),
+        rows(a.q, 32),       rows(a.out, 32),   2 * a.q.stride[1],
+        2 * a.out.stride[1]
+    };
+}
+
+template <class S>
+__device__ __forceinline__ void pass_copy(char *to, const char *from, int64_t half, int lane)
+{
+    const uint32_t at = shared_address(to) + lane * S::LD;
+    copy16(at, from);
+    copy16(at + 32 * S::LD, from + half);
+}
+
+/* ---- a block --------------------------------------------------------------------------------- */
+
+/* A warp on its way.  Positions are those of the keys, from the run's first on; the query of
+ * position p is row p - past. */
+template <class S> struct pass_walk {
+    using shape = pass_shape<S>;
+    const orbit_args &a;
+    const pass_steps &steps;
+    const orbit_sequence n;
+    char *own;
+    const char *ones;
+    int64_t head, begin;
+    int lane, stride, group;
+    int at, keys, first, last, end; /* its chunk; the keys, the queries and the run end there */
+    bool wide_q, wide_k, wide_v, pairs;
+    char *k, *v, *q, *y; /* where this lane's part of the next chunk is */
+
+    __device__ __forceinline__ pass_walk(const orbit_args &args, const pass_steps &all,
+                                         char *memory, const char *ones_, int warp, int warps,
+                                         int lane_, int64_t begin_)
+        : a(args), steps(all), n(args, blockIdx.y), own(memory), ones(ones_), head(blockIdx.y),
+          begin(begin_), lane(lane_), stride(warps * S::CHUNK), group(args.heads / args.kv_heads),
+          at(warp * S::CHUNK)
     {
+        auto find = [&](const view &x, int64_t h, int64_t row) {
+            return (char *)x.data + 2 * row_of(x, n.b, h, row);
+        };
+        k = find(a.k, n.kv, begin + at + lane), v = find(a.v, n.kv, begin + at + lane);
+        q = find(a.q, n.kv * group, begin + at - n.past + lane);
+        y = find(a.out, n.kv * group, begin + at - n.past + lane / 4) + lane % 4 * 4;
+        keys = near(n.keys - begin), first = near(n.past - begin);
+        last = near(n.past + n.queries - begin);
+        end = near(min((int64_t)a.walk * a.segment, max(n.keys, a.length_q + n.past) - begin));
+        hide(keys), hide(first), hide(last), hide(end);
+        wide_q = is_wide(a.q, a.dim) && a.dim == S::D;
+        wide_k = is_wide(a.k, a.dim) && a.dim == S::D;
+        wide_v = is_wide(a.v, a.dim_value) && a.dim_value == S::D;
+        pairs = writes_pairs(a);
+    }
+    __device__ __forceinline__ int turns() const { return max((end + stride - 1) / stride, 0); }
+
+    __device__ __forceinline__ void get_keys(int place, char *to)
+    {
+        const bool whole = place + S::CHUNK <= keys;
+        if (whole && wide_k)
+            pass_copy<S>(to, k, steps.k_half, lane);
+        else
+            pass_fetch<S>(a.k, n.b, n.kv, begin + place, n.keys, a.dim, to, lane);
+        if (whole && wide_v)
+            pass_copy<S>(to + shape::VALUES, v, steps.v_half, lane);
+        else
+            pass_fetch<S>(a.v, n.b, n.kv, begin + place, n.keys, a.dim_value, to + shape::VALUES,
+                          lane);
+        k += steps.k, v += steps.v;
+    }
+    /* Of head g of the group. */
+    __device__ __forceinline__ void get_queries(int place, int g)
+    {
+        if (place >= first && place + S::CHUNK <= last && wide_q)
+            pass_copy<S>(own + shape::QUERIES, q, steps.q_half, lane);
+        else
+            pass_fetch<S>(a.q, n.b, n.kv * group + g, begin + place - n.past, n.queries, a.dim,
+                          own + shape::QUERIES, lane);
+        q += g + 1 < group ? steps.q_head : steps.q;
+    }
+    __device__ __forceinline__ void sum(char *rows, const orbit_team<S> &w)
+    {
+        const int there = max(min(keys - at, (int)S::CHUNK), 0);
+        if (a.normalize) {
+            normalize_rows<S>(rows, there, 1.0f, lane, 32);
+            __syncwarp();
+        }
+        turn_keys<S>(rows, own + shape::TURNED, w);
+        __syncwarp();
+        pass_sum<S, 0, shape::EARLY>(own + shape::TURNED, rows + shape::VALUES, ones, there,
+                                     own + shape::SUMS, lane);
+        pass_sum<S, shape::EARLY, S::T>(own + shape::TURNED, rows + shape::VALUES, ones, there,
+                                        own + shape::SUMS, lane);
+    }
+    /* Of the 16 queries from number i of the chunk on; to: where the lane's first pair goes. */
+    __device__ __forceinline__ void write(int i, int g, bool plain, char *to,
+                                          const float (&out)[S::N8][4])
+    {
+        const float den[2] = { out[S::X][0], out[S::X][2] };
+        /* Without denominators that are to be counted, or have no reciprocal. */
+        if (plain && den[0] >= 0x1p-126f && den[1] >= 0x1p-126f) {
+            const float by[2] = { reciprocal_of_normal(den[0]), reciprocal_of_normal(den[1]) };
+            *(uint32_t *)to = pack(out[0][0] * by[0], out[0][1] * by[0]);
+            *(uint32_t *)(to + steps.y_half / 4) = pack(out[0][2] * by[1], out[0][3] * by[1]);
+        } else if (at < end) {
+            float copy[S::N8][4];
 #pragma unroll
-        for (int e = 0; e < 4; e++) {
-#pragma unroll
-            for (int i = 0; i < TWOS; i++) s[i][e] = 0;
-#pragma unroll
-            for (int i = 0; i < (TWOS + 7) / 8; i++) z[i][e] = 0;
+            for (int e = 0; e < S::N8 * 4; e++) copy[e / 4][e % 4] = out[e / 4][e % 4];
+            pass_write<S>(a, head, n.kv * group + g, begin + at - n.past + i, copy, lane);
+        }
+    }
+    /* The queries of head g; more: there are others after them. */
+    __device__ __forceinline__ void answer(const char *rows, int g, bool more)
+    {
+        char *queries = own + shape::QUERIES, *to = y + g * steps.y_head;
+        const bool plain = pairs && at >= first && at + S::CHUNK <= last && at < end;
+        const float2 mean = *(const float2 *)(own + shape::MEAN + lane % 4 * 8);
+        const float count = *(const float *)(own + shape::MEAN + S::D * 4);
+        if (a.normalize) {
+            const float tau = a.temperature ? a.temperature[n.kv * group + g] : 1.0f;
+            normalize_rows<S>(queries, S::CHUNK, tau, lane, 32);
+            __syncwarp();
         }
 #pragma unroll 1
-        for (int k = 0; k < there; k += 16)
-            add16(turned + k / 16 * 2 * S::D * 32, values + k * S::LD, lane);
-        /* Rows past the end are 0, and so is all but degree 0 of them. */
-        constexpr int LAST = (S::T - 1) / 2, HALF = (S::T - 1) % 2;
-        if (lane % 4 == LAST % 8 / 2)
-            z[LAST / 8][2 * HALF + LAST % 2] -= (float)((16 - there % 16) % 16);
-    }
-    /* Where the carry finds them: pairs of members. */
-    __device__ __forceinline__ void store(float *to, int lane)
-    {
-        const int g = lane / 4, t = lane % 4;
+        for (int tile = 0; tile < S::CHUNK / 16; tile += 2) {
+            const int both[2] = { tile, tile + 1 };
+            orbit_queries<S> x[2];
+            float out[2][S::N8][4]; /* from degree 0 on */
 #pragma unroll
-        for (int slot = 0; slot < S::T; slot++) {
-            float *own = to + slot * 2 * pass_shape<S>::PAIRS;
-            const int i = slot / 2, half = slot % 2;
-            own[2 * t * 8 + g] = s[i][2 * half];
-            own[(2 * t + 1) * 8 + g] = s[i][2 * half + 1];
-            if (t == i % 8 / 2) own[64 + g] = z[i / 8][2 * half + i % 2];
+            for (int e = 0; e < 8; e++) {
+                out[e / 4][0][e % 4] = e % 2 ? mean.y : mean.x;
+                out[e / 4][1][e % 4] = count;
+            }
+            x[0].take(queries + 16 * tile * S::LD, lane);
+            x[1].take(queries + 16 * (tile + 1) * S::LD, lane);
+            if (tile + 2 == S::CHUNK / 16) { /* the last: room for the next */
+                __syncwarp();
+                const bool same = g + 1 < group;
+                if (same || more) get_queries(same ? at : at + stride, same ? g + 1 : 0);
+                copy_commit();
+            }
+            read_state<S>((const uint32_t *)(own + shape::STATE), x, out, lane);
+            read_keys<S>(a, rows, rows + shape::VALUES, x, both, out, lane);
+            write(16 * tile, g, plain, to, out[0]);
+            write(16 * tile + 16, g, plain, to + steps.y_half / 2, out[1]);
+            to += steps.y_half;
         }
-    }
-};
-
-/* Rows of one tensor, a chunk a turn: where this lane's two of the next one are. */
-template <class S> struct pass_rows {
-    const char *next;
-    int64_t step, half; /* bytes: to the next turn's, to the lane's second row */
-    __device__ __forceinline__ pass_rows(const view &x, int64_t row0, int64_t stride, int lane)
-    {
-        next = (const char *)x.data + 2 * (row0 + lane * x.stride[2]);
-        step = 2 * stride * x.stride[2], half = 64 * x.stride[2];
-    }
-    __device__ __forceinline__ void copy(char *to, int lane)
-    {
-        const uint32_t at = shared_address(to) + lane * S::LD;
-        copy16(at, next);
-        copy16(at + 32 * S::LD, next + half);
     }
 };
 
 template <class S>
 __global__ void __launch_bounds__(32 * PASS_WARPS, 1)
-    orbit_pass_kernel(const __grid_constant__ orbit_args a)
+    orbit_pass_kernel(const __grid_constant__ orbit_args a,
+                      const __grid_constant__ pass_steps steps)
 {
     using shape = pass_shape<S>;
     extern __shared__ __align__(128) char shared[];
     const orbit_team<S> w;
-    const int warps = (int)blockDim.x / 32, warp = (int)threadIdx.x / 32;
-    char *own = shared + warp * shape::BYTES;
-    pass_carry<S> carry(shared + warps * shape::BYTES);
+    const int warps = (int)(blockDim.x / 32u), warp = (int)(threadIdx.x / 32u), half = warps / 2;
+    const int which = warp >= half; /* half of the warps */
+    char *ones = shared + warps * shape::BYTES;
+    pass_carry<S> carry(ones + 128);
     const int64_t segment = (int64_t)blockIdx.x * a.walk, head = blockIdx.y;
-    const orbit_sequence n(a, head);
-    const int group = a.heads / a.kv_heads;
-    /* Positions are those of the keys; the query of position p is row p - past. */
-    const int64_t begin = segment * a.segment,
-                  end = min(begin + a.walk * a.segment, max(n.keys, a.length_q + n.past));
-    const int64_t stride = (int64_t)warps * S::CHUNK, mine = begin + warp * S::CHUNK;
-    const int turns = end > begin ? (int)((end - begin + stride - 1) / stride) : 0;
-    const bool wide_q = is_wide(a.q, a.dim) && a.dim == S::D,
-               wide_k = is_wide(a.k, a.dim) && a.dim == S::D,
-               wide_v = is_wide(a.v, a.dim_value) && a.dim_value == S::D, pairs = writes_pairs(a);
-    pass_rows<S> keys(a.k, row_of(a.k, n.b, n.kv, mine), stride, w.lane),
-        values(a.v, row_of(a.v, n.b, n.kv, mine), stride, w.lane),
-        queries(a.q, row_of(a.q, n.b, n.kv * group, mine - n.past), stride, w.lane);
-    auto get_keys = [&](int turn) {
-        const int64_t token = mine + turn * stride;
-        char *to = own + turn % 2 * S::ROWS_BYTES;
-        const bool whole = token + S::CHUNK <= n.keys;
-        if (whole && wide_k)
-            keys.copy(to, w.lane);
-        else
-            fetch_slowly<S>(a.k, row_of(a.k, n.b, n.kv, token), S::CHUNK, 0, n.keys - token, a.dim,
-                            to, w.lane, 32);
-        if (whole && wide_v)
-            values.copy(to + shape::VALUES, w.lane);
-        else
-            fetch_slowly<S>(a.v, row_of(a.v, n.b, n.kv, token), S::CHUNK, 0, n.keys - token,
-                            a.dim_value, to + shape::VALUES, w.lane, 32);
-        keys.next += keys.step, values.next += values.step;
-    };
-    /* Of head g of the group.  Rows before 0 are not there. */
-    auto get_queries = [&](int turn, int g) {
-        const int64_t row = mine + turn * stride - n.past;
-        char *to = own + shape::QUERIES;
-        if (row >= 0 && row + S::CHUNK <= n.queries && wide_q)
-            queries.copy(to, w.lane);
-        else
-            fetch_slowly<S>(a.q, row_of(a.q, n.b, n.kv * group + g, row), S::CHUNK,
-                            (int)min(max(-row, (int64_t)0), (int64_t)S::CHUNK), n.queries - row,
-                            a.dim, to, w.lane, 32);
-        queries.next += 2 * a.q.stride[1];
-        if (g + 1 == group) queries.next += queries.step - 2 * group * a.q.stride[1];
-    };
-    if (segment == 0 && n.past < 0 && warp == 0) clear_rows<S>(a, head, w.lane);
-    if (turns) get_keys(0), get_queries(0, 0);
+    pass_walk<S> walk(a, steps, shared + warp * shape::BYTES, ones, warp, warps, w.lane,
+                      segment * a.segment);
+    if (segment == 0 && walk.n.past < 0 && warp == 0) clear_rows<S>(a, head, w.lane);
+    const int turns = walk.turns();
+    if (turns) walk.get_keys(walk.at, walk.own), walk.get_queries(walk.at, 0);
     copy_commit();
-    const float *before =
-        a.summed || a.s_in ? a.sums + (head * a.segments + segment) * S::SUMS : nullptr;
-    carry.begin(a, before);
-    /* Where this lane's first pair of the chunk's first answer goes, and words between rows, twice.
-     */
-    const int pitch = (int)a.out.stride[2];
-    char *answers = (char *)a.out.data + 2 * row_of(a.out, n.b, n.kv * group, mine - n.past) +
-                    w.lane / 4 * 2 * a.out.stride[2] + w.lane % 4 * 4;
+    if (threadIdx.x < 32) ((uint32_t *)ones)[threadIdx.x] = threadIdx.x % 4u == 0 ? 0x3f80u : 0;
+    carry.begin(a, a.summed || a.s_in ? a.sums + (head * a.segments + segment) * S::SUMS : nullptr);
+    __syncthreads();
+    if (which) warps_tell(PASS_TURN, 64 * half); /* the first half begins */
 #pragma unroll 1
     for (int turn = 0; turn < turns; turn++) {
-        const int64_t token = mine + turn * stride;
-        const int there = (int)max(min(n.keys - token, (int64_t)S::CHUNK), (int64_t)0);
-        char *k = own + turn % 2 * S::ROWS_BYTES, *v = k + shape::VALUES;
+        char *rows = walk.own + turn % 2 * S::ROWS_BYTES;
+        const bool more = turn + 1 < turns;
         copy_wait<0>();
         __syncwarp();
-        if (turn + 1 < turns) get_keys(turn + 1);
-        if (a.normalize) {
-            normalize_rows<S>(k, there, 1.0f, w.lane, 32);
-            __syncwarp();
-        }
-        turn_keys<S>(k, own + shape::TURNED, w);
-        __syncwarp();
-        pass_sums<S> sums;
-        sums.add(own + shape::TURNED, v, there, w.lane);
-        __syncwarp();
-        sums.store((float *)(own + shape::SUMS), w.lane);
-        __syncthreads();
-        carry.over(a, shared, warps);
-        __syncthreads();
-        const int64_t row = token - n.past;
-        const bool plainly = pairs && row >= 0 && row + S::CHUNK <= n.queries && token < end;
+        if (more) walk.get_keys(walk.at + walk.stride, walk.own + (turn + 1) % 2 * S::ROWS_BYTES);
+        walk.sum(rows, w);
+        warps_wait(PASS_TURN + which, 64 * half);
+        carry.over(a, shared + which * half * shape::BYTES, (int)threadIdx.x - which * 32 * half,
+                   half);
+        if (!which || more) warps_tell(PASS_TURN + 1 - which, 64 * half);
+        warps_wait(PASS_OWN + which, 32 * half);
 #pragma unroll 1
-        for (int g = 0; g < group; g++) {
-            const int64_t h = n.kv * group + g;
-            char *q = own + shape::QUERIES;
+        for (int g = 0; g < walk.group; g++) {
             if (g) {
                 copy_wait<0>();
                 __syncwarp();
             }
-            if (a.normalize) {
-                normalize_rows<S>(q, S::CHUNK, a.temperature ? a.temperature[h] : 1.0f, w.lane, 32);
-                __syncwarp();
-            }
-#pragma unroll 1
-            for (int tile = 0; tile < S::CHUNK / 16; tile += 2) {
-                const int both[2] = { tile, tile + 1 };
-                orbit_queries<S> x[2];
-                float out[2][S::N8][4] = {};
-                x[0].take(q + 16 * tile * S::LD, w.lane);
-                x[1].take(q + 16 * (tile + 1) * S::LD, w.lane);
-                if (tile + 2 == S::CHUNK / 16) { /* the last: room for the next queries */
-                    __syncwarp();
-                    if (g + 1 < group)
-                        get_queries(turn, g + 1);
-                    else if (turn + 1 < turns)
-                        get_queries(turn + 1, 0);
-                    copy_commit();
-                }
-                read_state<S>((const uint32_t *)(own + shape::STATE), x, out, w.lane);
-                read_keys<S>(a, k, v, x, both, out, w.lane);
-                const float *mean = (const float *)(own + shape::MEAN);
-                if (plainly) {
-                    uint32_t *to =
-                        (uint32_t *)(answers + 2 * g * a.out.stride[1]) + tile * 8 * pitch;
-                    write_plainly<S>(a, to, pitch, mean, out[0], w.lane);
-                    write_plainly<S>(a, to + 8 * pitch, pitch, mean, out[1], w.lane);
-                } else if (token < end) {
-                    write_rows<S>(a, n, h, row + 16 * tile, false, mean, out[0], w.lane);
-                    write_rows<S>(a, n, h, row + 16 * tile + 16, false, mean, out[1], w.lane);
-                }
-            }
+            walk.answer(rows, g, more);
         }
-        answers += 2 * stride * a.out.stride[2];
+        walk.at += walk.stride, walk.y += steps.y;
     }
 }
 
@@ -322,15 +390,14 @@ template <class S> static cudaError_t pass(const orbit_args &a, cudaStream_t str
     if (e == cudaSuccess)
         e = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
     if (e != cudaSuccess || !a.segments) return e;
-    int warps = PASS_WARPS;
-    while (warps > PASS_STEP && shape::bytes(warps) > most) warps -= PASS_STEP;
+    const int warps = shape::bytes(PASS_WARPS) <= most ? PASS_WARPS : PASS_WARPS / 2;
     const int bytes = shape::bytes(warps);
     e = cudaFuncSetAttribute((const void *)orbit_pass_kernel<S>,
                              cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
     if (e != cudaSuccess) return e;
     const dim3 grid((unsigned)((a.segments + a.walk - 1) / a.walk),
                     (unsigned)(a.batch * a.kv_heads));
-    orbit_pass_kernel<S><<<grid, 32 * warps, bytes, stream>>>(a);
+    orbit_pass_kernel<S><<<grid, 32 * warps, bytes, stream>>>(a, steps_of(a, warps, S::CHUNK));
     return cudaGetLastError();
 }
 
