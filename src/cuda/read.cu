@@ -211,7 +211,8 @@ __global__ void __launch_bounds__(read_shape<X>::WARPS * 32, read_shape<X>::BLOC
     reader<X, R> w;
     w.twice = (const uint4 *)shared;
     w.row = warp * 16 * R + lane / 4;
-    load_queries(a, (uint32_t *)shared, ROWS, b, h, first, nq);
+    load_queries(a, (uint32_t *)shared, ROWS, b, h, first, nq, (int)threadIdx.x, (int)blockDim.x,
+                 [] { __syncthreads(); });
     __syncthreads();
     w.take(a.dim8, lane);
     w.clear();

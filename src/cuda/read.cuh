@@ -18,13 +18,15 @@ template <int X> struct read_shape {
 
 /* ---- queries --------------------------------------------------------------------------------- */
 
-/* q of this block's rows as [half-block][row][4], each element twice in a word; then the
- * constant 1. Rows past the end are 0. */
+/* q of `rows` rows as [half-block][row][4], each element twice in a word; then the constant 1.
+ * Rows past the end are 0.  By `threads` threads that wait for each other with sync(). */
+template <class Sync>
 __device__ static void load_queries(const read_args &a, uint32_t *twice_q, int rows, int64_t b,
-                                    int64_t h, int64_t first, int64_t nq)
+                                    int64_t h, int64_t first, int64_t nq, int thread, int threads,
+                                    Sync sync)
 {
     const bool wide = is_wide(a.q, 8);
-    for (int w = (int)threadIdx.x; w < rows * a.dim8; w += (int)blockDim.x) {
+    for (int w = thread; w < rows * a.dim8; w += threads) {
         const int row = w / a.dim8, i8 = w % a.dim8;
         const int64_t at = row_of(a.q, b, h, first + row) + 8 * i8 * a.q.stride[3];
         const bool there = first + row < nq;
@@ -43,11 +45,11 @@ __device__ static void load_queries(const read_args &a, uint32_t *twice_q, int r
         uint4 *to = (uint4 *)twice_q + 2 * i8 * rows + row;
         to[0] = make_uint4(x[0], x[1], x[2], x[3]), to[rows] = make_uint4(x[4], x[5], x[6], x[7]);
     }
-    for (int row = (int)threadIdx.x; row < rows; row += (int)blockDim.x)
+    for (int row = thread; row < rows; row += threads)
         ((uint4 *)twice_q)[2 * a.dim8 * rows + row] = make_uint4(twice(1.0f), 0, 0, 0);
     if (!a.normalize) return;
-    __syncthreads();
-    for (int row = (int)threadIdx.x; row < rows; row += (int)blockDim.x) {
+    sync();
+    for (int row = thread; row < rows; row += threads) {
         float sum = 0;
         for (int i = 0; i < a.dim; i++) {
             const float x = low_of(twice_q[(i / 4 * rows + row) * 4 + i % 4]);
@@ -61,9 +63,9 @@ __device__ static void load_queries(const read_args &a, uint32_t *twice_q, int r
     }
 }
 
-/* What a warp holds: its queries as A fragments, and the sums. */
-template <int X, int R> struct reader {
-    static constexpr int ROWS = read_shape<X>::WARPS * 16 * R, N8 = X + 1;
+/* What a warp of W holds: its queries as A fragments, and the sums. */
+template <int X, int R, int W = read_shape<X>::WARPS> struct reader {
+    static constexpr int ROWS = W * 16 * R, N8 = X + 1;
     const uint4 *twice; /* [half-block][ROWS] */
     int row;            /* this lane's first */
     uint32_t x[R][2][X];
@@ -148,8 +150,8 @@ template <int X> struct state_stream {
 /* ---- keys one by one ------------------------------------------------------------------------- */
 
 /* Scores of 32 keys: s [query tile][group of keys][C fragment]. */
-template <int X, int R>
-__device__ __forceinline__ void scores(const reader<X, R> &w, const char *keys, int dim8,
+template <int X, int R, int W>
+__device__ __forceinline__ void scores(const reader<X, R, W> &w, const char *keys, int dim8,
                                        float (&s)[R][4][4])
 {
     const operand b = operand_at(keys, 128, (dim8 + 1) / 2 * 256);
@@ -173,8 +175,8 @@ __device__ __forceinline__ void scores(const reader<X, R> &w, const char *keys, 
 }
 
 /* acc += weights of 32 keys x values. */
-template <int X, int R>
-__device__ __forceinline__ void weigh(reader<X, R> &w, const char *values,
+template <int X, int R, int W>
+__device__ __forceinline__ void weigh(reader<X, R, W> &w, const char *values,
                                       const float (&s)[R][4][4])
 {
     uint32_t a[R][2][4];
@@ -233,10 +235,10 @@ __device__ __forceinline__ void weights(const read_args &a, const visible &see, 
 }
 
 /* e^(scale (x - max)), the running maximum of each row moving up, and what is summed with it. */
-template <int X, int R, bool all>
+template <int X, int R, bool all, int W>
 __device__ __forceinline__ void exponentials(const read_args &a, const visible &see, int t,
                                              float (&s)[R][4][4], float (&top)[R][2],
-                                             reader<X, R> &w)
+                                             reader<X, R, W> &w)
 {
     const float scale = a.coefficient[0] * 1.44269504f;
 #pragma unroll
@@ -270,8 +272,8 @@ __device__ __forceinline__ void exponentials(const read_args &a, const visible &
 }
 
 /* 32 keys.  all: every row of the warp sees every one. */
-template <int X, int R, int mode, bool all>
-__device__ __forceinline__ void read_block(const read_args &a, reader<X, R> &w, const char *keys,
+template <int X, int R, int mode, bool all, int W>
+__device__ __forceinline__ void read_block(const read_args &a, reader<X, R, W> &w, const char *keys,
                                            const char *values, const visible &see, int lane,
                                            float (&top)[R][2])
 {
@@ -324,8 +326,8 @@ template <int X> struct key_stream {
 
 /* low: the last key the warp's first row sees; there: how many there are; both from the first of s.
  * What a warpgroup does it does together, so it asks about the rows of all its warps. */
-template <int X, int R, int mode>
-__device__ __forceinline__ void read_keys(const read_args &a, reader<X, R> &w, key_stream<X> &s,
+template <int X, int R, int mode, int W>
+__device__ __forceinline__ void read_keys(const read_args &a, reader<X, R, W> &w, key_stream<X> &s,
                                           int low, int there, int lane)
 {
     const int group_low = low - (int)threadIdx.x / 32 % 4 * 16 * R;
@@ -366,10 +368,10 @@ __device__ __forceinline__ void write_two(const read_args &a, int64_t row, int c
     }
 }
 
-template <int X, int R, int mode>
-__device__ __forceinline__ void write_rows(const read_args &a, reader<X, R> &w, const float *mean,
-                                           int64_t b, int64_t h, int64_t first, int64_t nq,
-                                           int64_t nk, int64_t past, int lane)
+template <int X, int R, int mode, int W>
+__device__ __forceinline__ void write_rows(const read_args &a, reader<X, R, W> &w,
+                                           const float *mean, int64_t b, int64_t h, int64_t first,
+                                           int64_t nq, int64_t nk, int64_t past, int lane)
 {
     const int t = lane % 4;
 #pragma unroll
