@@ -5,7 +5,7 @@
  * verify: small problems of odd shapes, every row against double precision on the host.  time: the
  * works of docs/gpu.md, rows picked out of each against double precision, then the median of many
  * runs by events.  once: one run of each, for a profiler.  NAME: only works that begin so; of
- * verify, the families step, taylor, orbits, linear, passes, softmax, split, cur, streams,
+ * verify, the families step, taylor, orbits, pairs, linear, passes, softmax, split, cur, streams,
  * backward_linear, backward_boxes, backward_taylor, backward_softmax, backward_split,
  * backward_split_taylor, backward_parts. */
 #include <cuda_runtime.h>

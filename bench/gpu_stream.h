@@ -231,6 +231,7 @@ template <class T> static void verify_streams_of(const char *type)
         const char *algorithm;
     } const kinds[] = { { "taylor/state 16", LNT_TAYLOR, 16, "state" },
                         { "taylor/state 32", LNT_TAYLOR, 32, "state" },
+                        { "taylor/pairs 32", LNT_TAYLOR, 32, "pairs" },
                         { "taylor/direct 32", LNT_TAYLOR, 32, "direct" },
                         { "linear 64", LNT_LINEAR, 64, NULL },
                         { "softmax 64", LNT_SOFTMAX, 64, NULL } };

@@ -24,8 +24,7 @@ int64_t basis_place(int dim, int p, const int *i)
     return place;
 }
 
-/* p! / prod r_i!, the orderings of sorted indices. */
-static double orderings(int p, const int *i)
+double basis_orderings(int p, const int *i)
 {
     double c = 1;
     for (int t = 0, repeats = 0; t < p; t++) {
@@ -202,7 +201,7 @@ static void number(basis &b, const double *coefficients)
             const bool fresh = place >= 0 && !seen[(size_t)place];
             if (fresh) seen[(size_t)place] = 1;
             b.place.push_back(fresh ? (int32_t)place : -1);
-            b.factor.push_back(fresh ? (float)(coefficients[p] * orderings(p, i)) : 0.0f);
+            b.factor.push_back(fresh ? (float)(coefficients[p] * basis_orderings(p, i)) : 0.0f);
         }
 }
 
@@ -248,7 +247,7 @@ static void walk(int dim, int p, int t, int *i, double a, std::vector<uint64_t> 
     uint64_t packed = 0;
     for (int s = 0; s < 8; s++) packed |= (uint64_t)(s < p ? i[s] : dim) << (8 * s);
     index.push_back(packed);
-    factor.push_back((float)(a * orderings(p, i)));
+    factor.push_back((float)(a * basis_orderings(p, i)));
 }
 
 void basis_table(int dim, int terms, const double *coefficients, std::vector<uint64_t> &index,

@@ -77,6 +77,9 @@ basis basis_make(int dim, int terms, const double *coefficients, int blocks);
 int64_t basis_count(int64_t dim, int terms);
 int64_t basis_place(int dim, int p, const int *i);
 
+/* p! / prod r_i!, the orderings of sorted indices. */
+double basis_orderings(int p, const int *i);
+
 /* One entry for each monomial in the library's order: its indices, 8 bits each, the first lowest;
  * unused ones are dim, where a constant 1 stands.  factor [count] = a_p scale^p C.  terms is at
  * most 8. */

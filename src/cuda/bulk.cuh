@@ -97,6 +97,16 @@ __device__ __forceinline__ uint64_t read_once()
     return policy;
 }
 
+/* `bytes` side by side, a multiple of 16. */
+__device__ __forceinline__ void bulk_load(uint32_t to, const void *from, int bytes,
+                                          uint32_t barrier)
+{
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
+                 " [%0], [%1], %2, [%3];" ::"r"(to),
+                 "l"(from), "r"(bytes), "r"(barrier)
+                 : "memory");
+}
+
 __device__ __forceinline__ void box_load(uint32_t to, const CUtensorMap *map, int b, int h, int row,
                                          uint32_t barrier, uint64_t policy)
 {

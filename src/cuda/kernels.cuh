@@ -9,6 +9,7 @@
 #include "cuda/basis.h"
 #include "cuda/device.cuh"
 #include "cuda/orbit.h"
+#include "cuda/pairs.h"
 
 namespace lnt
 {
@@ -34,6 +35,7 @@ struct pack_args {
     int batch, heads;           /* kv heads */
     int dim, dim_value, dim8, value8;
     int normalize; /* k / |k| */
+    int grouped;   /* rows have their tokens in the order of the values */
     /* Queries in place of keys, for the backward pass. */
     const float *temperature; /* [heads], times what is normalised; NULL: 1 */
     int aligned;              /* row i stands at the place of the last key it sees */
@@ -111,6 +113,34 @@ struct read_units {
     uint32_t list[MOST_UNITS];
 };
 cudaError_t read_run(const read_args &a, const read_units &units, cudaStream_t stream);
+
+/* ---- pair_build.cu, pair_read.cu ------------------------------------------------------------- */
+
+/* The states before all segments but the first, from keys and values packed with `grouped`. */
+struct pair_args {
+    const char *rows, *values;
+    int64_t blocks, segment_blocks; /* of 32 tokens in the arrays, and in a segment */
+    int segments;                   /* that are summed */
+    int prefixes;                   /* states that are kept */
+    int heads, kv_heads;            /* heads: B K */
+    int64_t length;
+    const int64_t *lengths; /* [B] on the device, or NULL */
+    const float *factor;    /* pair_tables */
+    const int32_t *place;
+    float constant; /* a_0 */
+    char *state;    /* [B K][prefixes] PAIR_STATE_BYTES: [part][tile], product.cuh */
+    float *linear;  /* [B K][prefixes][part][136] */
+    float *mean;    /* [B K][prefixes][40]: degree 0 */
+    char *aside;    /* [B K][part] PAIR_ASIDE_BYTES */
+    int64_t count;
+    int dim_value;
+    const float *s_in, *z_in; /* [B K][D][m], [B K][D]; NULL: none */
+    float *s_out, *z_out;
+};
+bool pair_fits(int major, int minor);
+cudaError_t pair_build_run(const pair_args &a, cudaStream_t stream);
+cudaError_t pair_read_run(const read_args &a, const float *linear, int processors,
+                          cudaStream_t stream);
 
 /* ---- orbit_sum.cu, orbit_read.cu, orbit_pass.cu ---------------------------------------------- */
 

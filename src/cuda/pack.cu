@@ -3,7 +3,8 @@
  * block token 8 t + 2 q + e is column 2 t + e of group q: so the 8 tokens a lane of taylor_build.cu
  * reads at once are those its fragments hold.  Matrices of 8 x 8 are contiguous (product.cuh).
  *
- *     rows    [head][block][i][c ^ (i / 2 % 4)][8]    keys: row i, tokens 8 c ... 8 c + 7
+ *     rows    [head][block][i][c ^ (i / 2 % 4)][8]    keys: row i, tokens 8 c ... 8 c + 7, or
+ *                                                     (grouped) those of group c
  *     keys    [head][block][q][i / 8][token of q][8]  a token's elements side by side
  *     values  [head][block][i / 8][q][i % 8][8]       a row's tokens side by side; row W: 1
  *
@@ -70,13 +71,15 @@ __device__ __forceinline__ const uint32_t *block_row(const __nv_bfloat16 *tile, 
 }
 
 /* One block of keys, whole rows. */
-__device__ static void put_rows(const __nv_bfloat16 *tile, int block, int rows, char *to)
+__device__ static void put_rows(const __nv_bfloat16 *tile, int block, int rows, int grouped,
+                                char *to)
 {
+    const int on = grouped ? 4 : 1, first = grouped ? 1 : 4;
     for (int w = (int)threadIdx.x; w < rows * 4; w += PACK_THREADS) {
         const int c = w % 4, i = w / 4;
-        const uint32_t *from = block_row(tile, i, block) + 4 * c;
+        const uint32_t *from = block_row(tile, i, block) + first * c;
         *(uint4 *)(to + i * 64 + (c ^ (i / 2 % 4)) * 16) =
-            make_uint4(from[0], from[1], from[2], from[3]);
+            make_uint4(from[0], from[on], from[2 * on], from[3 * on]);
     }
 }
 
@@ -134,7 +137,7 @@ __global__ void __launch_bounds__(PACK_THREADS) pack_kernel(const __grid_constan
     const int even8 = (a.dim8 + 1) / 2 * 2;
     for (int block = 0; block < PACK_TOKENS / 32 && first_block + block < a.blocks; block++) {
         const int64_t at = head * a.blocks + first_block + block;
-        if (a.rows) put_rows(tile, block, key_rows, a.rows + at * key_rows * 64);
+        if (a.rows) put_rows(tile, block, key_rows, a.grouped, a.rows + at * key_rows * 64);
         if (a.keys) put_keys(tile, block, even8, a.dim8, a.keys + at * even8 * 512);
         put_values(values, block, value_rows, a.values + at * value_rows * 64);
     }

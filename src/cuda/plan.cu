@@ -179,7 +179,13 @@ static void lay_out(lnt_cuda_plan *plan)
             at->keys = take(&at->bytes, blocks * even8 * 512);
         at->values = take(&at->bytes, heads * (size_t)plan->blocks * columns * 64);
     }
-    if (plan->by_state && !plan->orbits && !plan->split) {
+    if (plan->by_state && plan->pairs && !plan->split) {
+        const size_t states = heads * (size_t)plan->prefixes;
+        at->state = take(&at->bytes, states * PAIR_STATE_BYTES);
+        at->linear = take(&at->bytes, states * PAIR_LINEAR * sizeof(float));
+        at->mean = take(&at->bytes, states * columns * sizeof(float));
+        at->sums = take(&at->bytes, heads * PAIR_GROUPS * PAIR_ASIDE_BYTES);
+    } else if (plan->by_state && !plan->orbits && !plan->split) {
         const size_t numbers = (size_t)plan->tile_count * 16 * columns;
         at->sums = take(&at->bytes, heads * (size_t)plan->segments * numbers * sizeof(float));
         at->state = take(&at->bytes, heads * (size_t)plan->prefixes * numbers * 2);
@@ -216,7 +222,9 @@ static void cut(lnt_cuda_plan *plan)
         plan->segments = (int)((n + plan->segment - 1) / plan->segment);
         return;
     }
-    plan->segment = p->causal ? causal_segment(plan) : full_segment(plan);
+    plan->segment = plan->pairs ? (int64_t)PAIR_SEGMENT
+                    : p->causal ? causal_segment(plan)
+                                : full_segment(plan);
     plan->segments = (int)((p->length_k + plan->segment - 1) / plan->segment);
     plan->prefixes = p->causal ? plan->segments : 1;
     if (plan->prefixes < 1) plan->prefixes = 1;
@@ -238,11 +246,40 @@ static cudaError_t upload_floats(float **to, const double *from, int64_t count)
     return upload(to, x.data(), x.size());
 }
 
+/* "direct" or "state", as asked for by name. */
+static bool asks_for(const lnt_attn_desc *p, const char *name)
+{
+    if (!p->algorithm) return false;
+    const char *slash = strrchr(p->algorithm, '/');
+    return strcmp(slash ? slash + 1 : p->algorithm, name) == 0;
+}
+
+/* States of pairs.h: one block of threads walks the whole sequence, so the heads must be enough for
+ * half of the multiprocessors.  "pairs" and "tiles" ask for one or the other. */
+static bool takes_pairs(const lnt_cuda_plan *plan)
+{
+    const lnt_attn_desc *p = &plan->p;
+    const cudaDeviceProp *at = &plan->device->properties;
+    if (p->mechanism != LNT_TAYLOR || p->dtype != LNT_BF16 || !p->causal || p->terms != 4 ||
+        p->dim <= 24 || p->dim > 32 || p->dim_value > 32 ||
+        asks_for(p, "tiles") || !pair_fits(at->major, at->minor))
+        return false;
+    return asks_for(p, "pairs") ||
+           2 * p->batch * p->kv_heads * PAIR_GROUPS >= at->multiProcessorCount;
+}
+
 /* What the kernels for bf16 need. */
 static cudaError_t upload_basis(lnt_cuda_plan *plan)
 {
     const lnt_attn_desc *p = &plan->p;
     cudaError_t e = cudaSuccess;
+    plan->pairs = !p->backward && takes_pairs(plan);
+    if (plan->pairs) {
+        const pair_tables t = pair_tables_make((int)p->dim, plan->coefficient);
+        plan->padded = PAIR_GROUPS * PAIR_TILES * 16 * 4;
+        e = upload(&plan->factor, t.factor.data(), t.factor.size());
+        return e == cudaSuccess ? upload(&plan->place, t.place.data(), t.place.size()) : e;
+    }
     /* The backward pass needs the states of basis.h. */
     if (!p->backward) plan->orbits = orbit_width((int)p->dim, (int)p->dim_value, (int)p->terms);
     if (plan->orbits) {
@@ -311,14 +348,6 @@ static cudaError_t upload_all(lnt_cuda_plan *plan)
     return e;
 }
 
-/* "direct" or "state", as asked for by name. */
-static bool asks_for(const lnt_attn_desc *p, const char *name)
-{
-    if (!p->algorithm) return false;
-    const char *slash = strrchr(p->algorithm, '/');
-    return strcmp(slash ? slash + 1 : p->algorithm, name) == 0;
-}
-
 /* Linear attention in one pass: where each multiprocessor has a few segments of it, and its boxes,
  * which are 64 wide, are not half empty.  "pass" and "passes" ask for one or more of them. */
 static bool takes_one_pass(const lnt_cuda_plan *plan)
@@ -357,7 +386,8 @@ lnt_status plan_create(lnt_cuda_device *device, const lnt_attn_desc *desc, lnt_c
     }
     plan->by_state = plan->p.mechanism == LNT_TAYLOR && plan->count &&
                      !asks_for(&plan->p, "direct") &&
-                     (asks_for(&plan->p, "state") || plan->p.state || !direct_is_cheaper(plan));
+                     (asks_for(&plan->p, "state") || asks_for(&plan->p, "pairs") ||
+                      asks_for(&plan->p, "tiles") || plan->p.state || !direct_is_cheaper(plan));
     plan->split = split_is_for(&plan->p, plan->by_state);
     plan->pass = !plan->split && takes_one_pass(plan);
     if (plan->split)
@@ -370,10 +400,10 @@ lnt_status plan_create(lnt_cuda_device *device, const lnt_attn_desc *desc, lnt_c
     lay_out(plan);
     if (plan->p.backward) backward_lay_out(plan);
     if (plan->p.backward && plan->by_state && plan->p.dtype == LNT_BF16 && plan->p.terms <= 4 &&
-        (plan->split ||
+        (plan->split || takes_pairs(plan) ||
          orbit_width((int)plan->p.dim, (int)plan->p.dim_value, (int)plan->p.terms))) {
         lnt_attn_desc forward = *desc;
-        forward.backward = 0, forward.algorithm = "state";
+        forward.backward = 0, forward.algorithm = takes_pairs(plan) ? "pairs" : "state";
         status = plan_create(device, &forward, &plan->ahead);
         if (status) {
             plan_destroy(plan);

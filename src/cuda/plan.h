@@ -76,7 +76,7 @@ lnt_status cur_forward(lnt_cuda_plan *plan, const lnt_cuda_io *io, cudaStream_t 
 
 /* Where the parts of a workspace begin, in bytes. */
 struct lnt_cuda_layout {
-    size_t rows, keys, values, sums, state, mean, partial, bytes;
+    size_t rows, keys, values, sums, state, linear, mean, partial, bytes;
     struct {
         size_t queries, keys, values, rows, partial, matrices;
     } cur;
@@ -99,7 +99,9 @@ struct lnt_cuda_plan {
     bool pass;     /* linear: in one pass */
     bool by_boxes; /* linear: gradients upon boxes of tokens */
     int orbits;    /* orbit_width(): the state is one of orbit.h; 0: of basis.h */
-    /* Runs forward, where that is faster by orbits and the backward pass needs basis.h; or NULL. */
+    bool pairs;    /* the state is one of pairs.h */
+    /* Runs forward, where that is faster by orbits or pairs and the backward pass needs basis.h; or
+     * NULL. */
     lnt_cuda_plan *ahead;
     int64_t segment, blocks;
     int segments, prefixes; /* most that a run needs */

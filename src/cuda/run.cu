@@ -73,7 +73,7 @@ pack_args pack_of(lnt_cuda_plan *plan, const lnt_cuda_io *io, int64_t blocks)
     a.batch = (int)io->k.shape[0], a.heads = (int)plan->p.kv_heads;
     a.dim = (int)plan->p.dim, a.dim_value = (int)plan->p.dim_value;
     a.dim8 = plan->dim8, a.value8 = plan->width;
-    a.normalize = plan->p.normalize == LNT_NORMALIZE_TAYLORSHIFT;
+    a.normalize = plan->p.normalize == LNT_NORMALIZE_TAYLORSHIFT, a.grouped = plan->pairs;
     return a;
 }
 
@@ -136,16 +136,45 @@ cudaError_t make_states(lnt_cuda_plan *plan, const lnt_cuda_io *io, int64_t bloc
     return e;
 }
 
+/* The same of pairs.h. */
+static cudaError_t make_pairs(lnt_cuda_plan *plan, const lnt_cuda_io *io, int64_t blocks,
+                              read_args *read, cudaStream_t stream)
+{
+    char *work = (char *)io->workspace;
+    const lnt_attn_desc *p = &plan->p;
+    pair_args a = {};
+    a.rows = work + plan->at.rows, a.values = read->values, a.blocks = blocks;
+    a.segment_blocks = plan->segment / 32;
+    const int pieces = (int)((blocks + a.segment_blocks - 1) / a.segment_blocks);
+    a.segments = !io->state_out && pieces > 0 ? pieces - 1 : pieces;
+    a.prefixes = pieces > 1 ? pieces : 1;
+    a.heads = (int)(io->k.shape[0] * p->kv_heads), a.kv_heads = (int)p->kv_heads;
+    a.length = io->k.shape[2], a.lengths = io->lengths_k;
+    a.factor = plan->factor, a.place = plan->place, a.constant = (float)plan->coefficient[0];
+    a.state = work + plan->at.state, a.linear = (float *)(work + plan->at.linear);
+    a.mean = (float *)(work + plan->at.mean), a.aside = work + plan->at.sums;
+    a.count = plan->count, a.dim_value = (int)p->dim_value;
+    if (io->state_in) a.s_in = io->state_in->s, a.z_in = io->state_in->z;
+    if (io->state_out) a.s_out = io->state_out->s, a.z_out = io->state_out->z;
+    read->prefixes = a.prefixes, read->first_is_empty = !io->state_in;
+    read->remembers = io->state_in != NULL, read->state = a.state, read->mean = a.mean;
+    return a.segments || io->state_in || io->state_out ? pair_build_run(a, stream) : cudaSuccess;
+}
+
 static lnt_status packed_forward(lnt_cuda_plan *plan, const lnt_cuda_io *io, cudaStream_t stream)
 {
     const int64_t blocks = (io->k.shape[2] + 127) / 128 * 4;
     read_args read = read_of(plan, io, blocks);
     cudaError_t e =
         blocks && io->k.shape[0] ? pack_run(pack_of(plan, io, blocks), stream) : cudaSuccess;
-    const bool remembers = plan->by_state && io->k.shape[0] > 0;
-    if (e == cudaSuccess && remembers) e = make_states(plan, io, blocks, &read, stream);
+    const bool remembers = plan->by_state && io->k.shape[0] > 0, pairs = remembers && plan->pairs;
+    if (e == cudaSuccess && remembers)
+        e = pairs ? make_pairs(plan, io, blocks, &read, stream)
+                  : make_states(plan, io, blocks, &read, stream);
     if (e == cudaSuccess && io->q.shape[2] && io->q.shape[0])
-        e = read_run(read, plan->units, stream);
+        e = pairs ? pair_read_run(read, (const float *)((char *)io->workspace + plan->at.linear),
+                                  plan->device->properties.multiProcessorCount, stream)
+                  : read_run(read, plan->units, stream);
     return check(plan->device, e, "forward");
 }
 

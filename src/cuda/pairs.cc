@@ -1,0 +1,63 @@
+/* cuda/pairs.cc - which monomial stands where.  Host only; once per plan. */
+#include "cuda/pairs.h"
+
+#include <assert.h>
+#include <stddef.h>
+
+#include <algorithm>
+
+#include "cuda/basis.h"
+
+namespace lnt
+{
+
+enum { ONE = 32, ZERO = 33 };
+
+void pair_elements(int c, int tile, int s, int out[2])
+{
+    out[0] = out[1] = ZERO;
+    if (tile < 4) {
+        out[0] = 8 * tile + s % 8, out[1] = s < 8 ? out[0] : ONE;
+    } else if (tile < 6) {
+        out[0] = 16 * (tile - 4) + s, out[1] = (out[0] & ~3) | ((out[0] + 1) & 3);
+    } else if (tile == 6) {
+        out[0] = s / 2 * 4 + s % 2, out[1] = out[0] + 2;
+    } else if (tile < PAIR_TILES) {
+        const int k = tile - 7;
+        out[0] = 4 * ((c + pair_first(k)) % 8) + s / 4;
+        out[1] = 4 * ((c + pair_second(k)) % 8) + s % 4;
+    } else if (tile == PAIR_TILES && s == 0) {
+        out[0] = out[1] = ONE;
+    }
+}
+
+pair_tables pair_tables_make(int dim, const double *coefficients)
+{
+    pair_tables t;
+    std::vector<char> seen((size_t)basis_count(dim, 4), 0);
+    for (int c = 0; c < PAIR_GROUPS; c++)
+        for (int tile = 0; tile < PAIR_PLACES; tile++)
+            for (int s = 0; s < 16; s++)
+                for (int l = 0; l < 4; l++) {
+                    int pair[2], i[3], n = 0;
+                    pair_elements(c, tile, s, pair);
+                    bool there = true;
+                    for (int x : { pair[0], pair[1], 4 * c + l }) {
+                        if (x == ONE) continue;
+                        there = there && x < dim;
+                        i[n++] = x;
+                    }
+                    std::sort(i, i + n);
+                    const int64_t place = there ? basis_place(dim, n, i) : -1;
+                    const bool fresh = there && !seen[(size_t)place];
+                    if (fresh) seen[(size_t)place] = 1;
+                    t.place.push_back(fresh ? (int32_t)place : -1);
+                    t.factor.push_back(
+                        fresh ? (float)(coefficients[n] * basis_orderings(n, i)) : 0.0f);
+                }
+    /* Degree 0 alone is not here. */
+    assert(std::count(seen.begin(), seen.end(), 1) + 1 == (ptrdiff_t)seen.size());
+    return t;
+}
+
+} // namespace lnt

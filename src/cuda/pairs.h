@@ -1,0 +1,64 @@
+/* cuda/pairs.h - the monomials of d = 32, P = 4 as a product of pairs and elements.
+ *
+ * x is cut into 8 groups of 4.  A state has a part for each group c, the last factor of its
+ * monomials: rows are pairs of elements, columns are x_(4 c + l) times [v, 1], l = 0 ... 3.
+ *
+ *     S_c[pair (i, j)][l, column]  =  sum over tokens of  (x_i x_j) (x_(4 c + l) [v, 1])
+ *
+ * So a token costs a multiplication for each pair and for each of x_l v, not for each monomial, and
+ * products are 136 columns wide: 4 x 32 of values, then 4 of ones and 4 for what rounding leaves of
+ * those.  224 pairs in 14 tiles of 16 cover everything of degrees 2 and 3:
+ *
+ *     tile 0 ... 3   x_i^2 and x_i 1, i in block r of 8
+ *     tile 4, 5, 6   pairs within a group: one element apart (cyclic), two apart
+ *     tile 7 ... 13  pairs of groups (a, b): of three different groups {a, b, c} each triple once.
+ *                    a = c + pair_first(k), b = c + pair_second(k) mod 8
+ *     tile 14        1 1, for degree 1: built, but kept apart in f32
+ *
+ * 7168 numbers are multiplied for the 6512 of the minimal basis.  See docs/gpu.md */
+#ifndef LNT_CUDA_PAIRS_H
+#define LNT_CUDA_PAIRS_H
+
+#include <stdint.h>
+
+#include <vector>
+
+namespace lnt
+{
+
+enum {
+    PAIR_GROUPS = 8,
+    PAIR_TILES = 14,                                    /* of a part of the state, in bf16 */
+    PAIR_PLACES = 16,                                   /* tiles that are built, and an idle one */
+    PAIR_N8 = 17,                                       /* columns / 8 */
+    PAIR_TILE_BYTES = PAIR_N8 * 256,                    /* product.cuh */
+    PAIR_PART_BYTES = PAIR_TILES * PAIR_TILE_BYTES,     /* of one group */
+    PAIR_STATE_BYTES = PAIR_GROUPS * PAIR_PART_BYTES,
+    PAIR_LINEAR = PAIR_GROUPS * 8 * PAIR_N8,            /* floats: degree 1 */
+    PAIR_SEGMENT = 1024,                                /* tokens between states */
+    PAIR_ASIDE = 64,                                    /* segments summed on the tensor cores */
+    PAIR_ASIDE_BYTES = 8 * 2 * PAIR_N8 * 32 * 16        /* what is put aside of a part */
+};
+
+#ifdef __CUDACC__
+#define LNT_ANYWHERE __host__ __device__
+#else
+#define LNT_ANYWHERE
+#endif
+/* Tile 7 + k: groups c + 1 and c + 2 ... 6, then c + 2 and c + 4, 5. */
+LNT_ANYWHERE constexpr int pair_first(int k) { return k < 5 ? 1 : 2; }
+LNT_ANYWHERE constexpr int pair_second(int k) { return k < 5 ? k + 2 : k - 1; }
+
+/* The two elements of row s of a tile of part c; 32: the constant 1, 33: 0. */
+void pair_elements(int c, int tile, int s, int out[2]);
+
+/* [PAIR_GROUPS][PAIR_PLACES][16][4 l]: a_p scale^p C, 0 where a monomial was covered before; and
+ * its place in the library's order, -1 there.  coefficients [4]. */
+struct pair_tables {
+    std::vector<float> factor;
+    std::vector<int32_t> place;
+};
+pair_tables pair_tables_make(int dim, const double *coefficients);
+
+} // namespace lnt
+#endif
