@@ -1,10 +1,11 @@
 /* bench/gpu.cu - the GPU plug-in: verifies, then times.
  *
- *     gpu PLUGIN.so [verify] [time] [once] [NAME ...]
+ *     gpu PLUGIN.so [verify] [time] [once] [like=TEXT] [NAME ...]
  *
  * verify: small problems of odd shapes, every row against double precision on the host.  time: the
  * works of docs/gpu.md, rows picked out of each against double precision, then the median of many
- * runs by events.  once: one run of each, for a profiler.  NAME: only works that begin so; of
+ * runs by events.  once: one run of each, for a profiler.  like=TEXT: of the gradients verified only
+ * those whose names have it.  NAME: only works that begin so; of
  * verify, the families step, taylor, orbits, pairs, linear, passes, softmax, split, cur, streams,
  * backward_linear, backward_boxes, backward_taylor, backward_softmax, backward_split,
  * backward_split_taylor, backward_parts. */
@@ -26,6 +27,7 @@
 static const lnt_cuda_api *api;
 static lnt_cuda_device *device;
 static int failures;
+static std::string like; /* part of the names of the problems wanted */
 
 static void must(bool ok, const char *what)
 {
@@ -60,6 +62,13 @@ template <class T> __global__ static void nan_kernel(const T *x, size_t n, unsig
     const size_t step = (size_t)gridDim.x * blockDim.x;
     for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step)
         if (!isfinite((float)x[i])) *found = 1;
+}
+
+template <class T> __global__ static void positive_kernel(T *x, size_t n)
+{
+    const size_t step = (size_t)gridDim.x * blockDim.x;
+    for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step)
+        x[i] = (T)fabsf((float)x[i]);
 }
 
 /* One head of x [n][heads][d] as [n][d]. */
@@ -262,6 +271,8 @@ int main(int argc, char **argv)
             times = true;
         else if (word == "once")
             once = true;
+        else if (word.rfind("like=", 0) == 0)
+            like = word.substr(5);
         else
             names.push_back(word);
     }

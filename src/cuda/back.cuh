@@ -99,19 +99,21 @@ template <int X, int side> struct back_warp {
     using ring = tile_ring<X, side_shape<X, side>::WARPS * 32>;
     using pairs = row_pair<R>;
     uint32_t x[R][2][X];     /* q or k: elements 2 t, 2 t + 1 of block r */
-    uint32_t d[R][2][X + 1]; /* dout or v; the last: what stands beside it against a state */
+    uint32_t d[R][2][X];     /* dout or v */
     float dx[R][X][4], dv[R][V][4];
+    float dot[R][2]; /* of queries: of phi.(state d) twice degree 1 and degree 2, this lane's part */
     const uint2 *halves; /* [half-block][BACK_TOKENS]: 4 elements; then the constants 1, 0, 0, 0 */
+    float *slopes;       /* of queries: the gradient of the denominator, as gathered */
     float *gathered;     /* [element][GATHER_LD]: what reaches an element as part of a prefix; lane
                           * t has the elements whose remainder by 4 is t */
     int row, lane; /* row: this lane's first of the block's; 16 p + 8 u after it, the others */
-    uint32_t in_tile, in_last; /* where this lane points to in a tile, and in its last column */
+    uint32_t in_tile; /* where this lane points to in a tile */
 
     __device__ __forceinline__ void place(int first_row)
     {
         lane = (int)threadIdx.x % 32, row = first_row + lane / 4;
-        in_tile = four_matrices(lane, 256, 128), in_last = (uint32_t)(X * 256 + lane % 16 * 16);
-        asm volatile("" : "+r"(in_tile), "+r"(in_last)); /* once, not at every tile */
+        in_tile = four_matrices(lane, 256, 128);
+        asm volatile("" : "+r"(in_tile)); /* once, not at every tile */
     }
     /* keys, values: of the block of 32 tokens that holds tile number `tile`. */
     __device__ __forceinline__ void load(int p, const char *keys, const char *values, int tile,
@@ -128,12 +130,17 @@ template <int X, int side> struct back_warp {
 #pragma unroll
             for (int n = 0; n < X; n++)
                 d[p][u][n] = transpose8(*(const uint32_t *)(values + (n * 4 + q) * 128 + lane * 4));
-            d[p][u][X] = 0;
+            dot[p][u] = 0;
         }
 #pragma unroll
         for (int r = 0; r < X; r++) dx[p][r][0] = dx[p][r][1] = dx[p][r][2] = dx[p][r][3] = 0;
 #pragma unroll
         for (int n = 0; n < V; n++) dv[p][n][0] = dv[p][n][1] = dv[p][n][2] = dv[p][n][3] = 0;
+    }
+    /* Of dx[p][r][e] in arrays as gathered. */
+    __device__ __forceinline__ int place_of(int r, int e, int p) const
+    {
+        return (8 * r + lane % 4 * 2 + e % 2) * GATHER_LD + row + 16 * p + e / 2 * 8;
     }
     /* The 4 elements of half-block h. */
     __device__ __forceinline__ void half(int h, uint2 (&four)[R][2]) const
@@ -183,6 +190,19 @@ template <int X, int side> struct back_warp {
     }
 };
 
+/* run(y, r, e, p, u) for all numbers of dx. */
+template <int X, int side, class F>
+__device__ __forceinline__ void each_number(back_warp<X, side> &w, const F &run)
+{
+#pragma unroll
+    for (int p = 0; p < w.R; p++)
+#pragma unroll
+        for (int r = 0; r < X; r++)
+#pragma unroll
+            for (int e = 0; e < 4; e++)
+                run(w.dx[p][r][e], r, e, p, e / 2);
+}
+
 /* Two prefixes of a tile, and what reaches them. */
 template <int R> struct prefix_pair {
     row_pair<R> value[2], gradient[2];
@@ -225,19 +245,27 @@ __device__ __forceinline__ void tile_gradient(const back_warp<X, side> &w, uint3
             mma16(g[p][1], a, b[2], b[3]);
         }
     }
-    uint32_t b0, b1;
-    load_two_transposed(b0, b1, tile + w.in_last);
+}
+
+/* phi.g of a prefix's tiles, `times` of it. */
+template <int X, int side>
+__device__ __forceinline__ void add_dot(back_warp<X, side> &w, float times,
+                                        const prefix_pair<back_warp<X, side>::R> &prefix)
+{
+    if constexpr (side == BACK_QUERIES)
 #pragma unroll
-    for (int p = 0; p < R; p++) {
-        mma8(g[p][0], w.d[p][0][X], w.d[p][1][X], b0);
-        mma8(g[p][1], w.d[p][0][X], w.d[p][1][X], b1);
-    }
+        for (int p = 0; p < 2 * w.R; p++)
+#pragma unroll
+            for (int k = 0; k < 2; k++)
+                w.dot[p / 2][p % 2] =
+                    fmaf(times * prefix.value[k].at[p / 2][p % 2],
+                         prefix.gradient[k].at[p / 2][p % 2], w.dot[p / 2][p % 2]);
 }
 
 /* One tile: two prefixes times block r.  Adds to dx, to the gradients of the prefixes, and, for
- * keys, what the tile gives dv. */
+ * keys, what the tile gives dv.  first: of these prefixes. */
 template <int X, int side>
-__device__ __forceinline__ void back_tile(back_warp<X, side> &w, uint32_t tile, int r,
+__device__ __forceinline__ void back_tile(back_warp<X, side> &w, uint32_t tile, int r, bool first,
                                           prefix_pair<back_warp<X, side>::R> &prefix)
 {
     constexpr int R = back_warp<X, side>::R;
@@ -254,7 +282,7 @@ __device__ __forceinline__ void back_tile(back_warp<X, side> &w, uint32_t tile, 
                 const float f = prefix.value[k].at[p][u], *c = &g[p][k][2 * u];
                 float &given = prefix.gradient[k].at[p][u];
                 dx[0] = fmaf(f, c[0], dx[0]), dx[1] = fmaf(f, c[1], dx[1]);
-                given = fmaf(x0, c[0], fmaf(x1, c[1], given));
+                given = fmaf(x0, c[0], first ? x1 * c[1] : fmaf(x1, c[1], given));
             }
         }
     if constexpr (side == BACK_KEYS) {
@@ -290,24 +318,50 @@ __device__ __forceinline__ void back_one(back_warp<X, side> &w,
     s.need(dim8);
 #pragma unroll
     for (int r = 0; r < X; r++)
-        if (r < dim8) back_tile<X, side>(w, s.take(), r, prefix);
+        if (r < dim8) back_tile<X, side>(w, s.take(), r, r == 0, prefix);
+    add_dot<X, side>(w, 2, prefix);
 }
 
+/* Which blocks a unit's prefixes meet: known here where MASK is not 0, so that there are no
+ * branches between its tiles. */
+template <int MASK> struct back_blocks {
+    int mask;
+    __device__ __forceinline__ bool has(int r) const { return (MASK ? MASK : mask) >> r & 1; }
+    /* Block r is the first. */
+    __device__ __forceinline__ bool begins(int r) const
+    {
+        return MASK != 0 && (MASK & ((1 << r) - 1)) == 0;
+    }
+    __device__ __forceinline__ int count(int first, int blocks) const
+    {
+        return __popc((MASK ? MASK : mask) >> first & ((1 << blocks) - 1));
+    }
+};
+
+/* The elements of a half-block as numbers. */
 template <int X, int side>
+__device__ __forceinline__ void take_half(const back_warp<X, side> &w, int h,
+                                          row_pair<back_warp<X, side>::R> (&x)[4])
+{
+    uint2 four[back_warp<X, side>::R][2];
+    w.half(h, four);
+#pragma unroll
+    for (int p = 0; p < 2 * w.R; p++)
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            x[k].at[p / 2][p % 2] = back_warp<X, side>::part(four[p / 2][p % 2], k);
+}
+
+template <int X, int side, int MASK>
 __device__ __forceinline__ void back_half(back_warp<X, side> &w,
                                           typename back_warp<X, side>::ring &s, const unit &unit)
 {
     constexpr int pair[10][2] = { { 0, 0 }, { 0, 1 }, { 0, 2 }, { 0, 3 }, { 1, 1 },
                                   { 1, 2 }, { 1, 3 }, { 2, 2 }, { 2, 3 }, { 3, 3 } };
     constexpr int R = back_warp<X, side>::R;
-    uint2 four[R][2];
+    const back_blocks<MASK> blocks = { unit.mask };
     row_pair<R> x[4], given[4] = {};
-    w.half(unit.h, four);
-#pragma unroll
-    for (int p = 0; p < 2 * R; p++)
-#pragma unroll
-        for (int k = 0; k < 4; k++)
-            x[k].at[p / 2][p % 2] = back_warp<X, side>::part(four[p / 2][p % 2], k);
+    take_half<X, side>(w, unit.h, x);
 #pragma unroll
     for (int k = 0; k < 10; k += 2) {
         row_pair<R> product[2];
@@ -318,10 +372,10 @@ __device__ __forceinline__ void back_half(back_warp<X, side> &w,
                 product[i].at[p / 2][p % 2] =
                     x[pair[k + i][0]].at[p / 2][p % 2] * x[pair[k + i][1]].at[p / 2][p % 2];
         prefix_pair<R> prefix(product[0], product[1]);
-        s.need(__popc(unit.mask));
+        s.need(blocks.count(0, X));
 #pragma unroll
         for (int r = 0; r < X; r++)
-            if (unit.mask >> r & 1) back_tile<X, side>(w, s.take(), r, prefix);
+            if (blocks.has(r)) back_tile<X, side>(w, s.take(), r, blocks.begins(r), prefix);
 #pragma unroll
         for (int p = 0; p < 2 * R; p++)
 #pragma unroll
@@ -338,17 +392,18 @@ __device__ __forceinline__ void back_half(back_warp<X, side> &w,
 
 /* x_j times half-block h, for as many units from number `i` on as differ in j alone; the first
  * after them. */
-template <int X, int side>
+template <int X, int side, int MASK>
 __device__ __forceinline__ int
 back_quads(back_warp<X, side> &w, typename back_warp<X, side>::ring &s, const read_units &units,
            int i, const unit &unit, int dim8)
 {
     constexpr int R = back_warp<X, side>::R, RUN = BACK_TILES / 2; /* blocks asked for at once */
+    const back_blocks<MASK> blocks = { unit.mask };
     const uint32_t first = units.list[i];
     uint32_t word = first;
-    uint2 four[R][2];
-    row_pair<R> given[4] = {};
-    w.half(unit.h, four);
+    row_pair<R> x[4], given[4] = {};
+    take_half<X, side>(w, unit.h, x);
+#pragma unroll 1
     do {
         const int at = (int)(word >> unit::KIND & (1 << unit::J) - 1);
         row_pair<R> f[4], j, one = {};
@@ -357,16 +412,15 @@ back_quads(back_warp<X, side> &w, typename back_warp<X, side>::ring &s, const re
             j.at[p / 2][p % 2] = w.element(at, p / 2, p % 2);
 #pragma unroll
             for (int k = 0; k < 4; k++)
-                f[k].at[p / 2][p % 2] =
-                    back_warp<X, side>::part(four[p / 2][p % 2], k) * j.at[p / 2][p % 2];
+                f[k].at[p / 2][p % 2] = x[k].at[p / 2][p % 2] * j.at[p / 2][p % 2];
         }
         prefix_pair<R> low(f[0], f[1]), high(f[2], f[3]);
 #pragma unroll
         for (int r = 0; r < X; r++) {
-            if (r % RUN == 0) s.need(2 * __popc(unit.mask >> r & (1 << RUN) - 1));
-            if (unit.mask >> r & 1) {
-                back_tile<X, side>(w, s.take(), r, low);
-                back_tile<X, side>(w, s.take(), r, high);
+            if (r % RUN == 0) s.need(2 * blocks.count(r, RUN));
+            if (blocks.has(r)) {
+                back_tile<X, side>(w, s.take(), r, blocks.begins(r), low);
+                back_tile<X, side>(w, s.take(), r, blocks.begins(r), high);
             }
         }
 #pragma unroll
@@ -375,14 +429,47 @@ back_quads(back_warp<X, side> &w, typename back_warp<X, side>::ring &s, const re
             for (int k = 0; k < 4; k++) {
                 const float g = (k < 2 ? low : high).gradient[k % 2].at[p / 2][p % 2];
                 float &half = given[k].at[p / 2][p % 2], &sum = one.at[p / 2][p % 2];
-                sum = fmaf(g, back_warp<X, side>::part(four[p / 2][p % 2], k), sum);
+                sum = fmaf(g, x[k].at[p / 2][p % 2], sum);
                 half = fmaf(g, j.at[p / 2][p % 2], half);
             }
-        if (at < 8 * dim8) w.give_one(at, one);
+        if (at < 8 * dim8) {
+            w.give_one(at, one);
+        } else {
+            add_dot<X, side>(w, 1, low);
+            add_dot<X, side>(w, 1, high);
+        }
         word = ++i < units.count ? units.list[i] : 0;
     } while (((word ^ first) & ~(((1u << unit::J) - 1) << unit::KIND)) == 0);
     w.give_half(unit.h, given);
     return i;
+}
+
+/* The masks that a basis has where no block is missing are known to the compiler up to X = 4. */
+template <int X, int side>
+__device__ __forceinline__ int
+any_quads(back_warp<X, side> &w, typename back_warp<X, side>::ring &s, const read_units &units,
+          int i, const unit &u, int dim8)
+{
+    if constexpr (X == 4)
+        switch (u.mask) {
+        case 3:
+            return back_quads<X, side, 3>(w, s, units, i, u, dim8);
+        case 7:
+            return back_quads<X, side, 7>(w, s, units, i, u, dim8);
+        case 8:
+            return back_quads<X, side, 8>(w, s, units, i, u, dim8);
+        case 11:
+            return back_quads<X, side, 11>(w, s, units, i, u, dim8);
+        case 12:
+            return back_quads<X, side, 12>(w, s, units, i, u, dim8);
+        case 13:
+            return back_quads<X, side, 13>(w, s, units, i, u, dim8);
+        case 14:
+            return back_quads<X, side, 14>(w, s, units, i, u, dim8);
+        case 15:
+            return back_quads<X, side, 15>(w, s, units, i, u, dim8);
+        }
+    return back_quads<X, side, 0>(w, s, units, i, u, dim8);
 }
 
 template <int X, int side>
@@ -390,6 +477,7 @@ __device__ __forceinline__ void contract_state(back_warp<X, side> &w,
                                                typename back_warp<X, side>::ring &s,
                                                const read_units &units, int dim8)
 {
+    constexpr int ALL = (1 << X) - 1;
 #pragma unroll 1
     for (int i = 0; i < units.count;) {
         const uint32_t word = units.list[i];
@@ -398,15 +486,123 @@ __device__ __forceinline__ void contract_state(back_warp<X, side> &w,
                          (int)(word >> (unit::KIND + unit::J) & (1 << unit::H) - 1),
                          (int)(word >> (unit::KIND + unit::J + unit::H)) };
         if (u.kind == UNIT_QUAD) {
-            i = back_quads<X, side>(w, s, units, i, u, dim8);
+            i = any_quads<X, side>(w, s, units, i, u, dim8);
             continue;
         }
-        if (u.kind == UNIT_HALF)
-            back_half<X, side>(w, s, u);
-        else
+        if (u.kind == UNIT_ONE)
             back_one<X, side>(w, s, dim8);
+        else if (X == 4 && u.mask == ALL)
+            back_half<X, side, X == 4 ? ALL : 0>(w, s, u);
+        else
+            back_half<X, side, 0>(w, s, u);
         i++;
     }
+    copy_wait<0>();
+    __syncthreads();
+}
+
+/* ---- the column of ones ---------------------------------------------------------------------- */
+
+/* x.dx, this lane's part. */
+template <int X, int side>
+__device__ __forceinline__ float along(const back_warp<X, side> &w, int p, int u)
+{
+    float sum = 0;
+#pragma unroll
+    for (int r = 0; r < X; r++)
+        sum = fmaf(low_of(w.x[p][u][r]), w.dx[p][r][2 * u],
+                   fmaf(high_of(w.x[p][u][r]), w.dx[p][r][2 * u + 1], sum));
+    return sum;
+}
+
+/* dx += a x the tile's numbers, of two bf16 each; rest: what rounding took from a, or NULL. */
+template <int X, int side>
+__device__ __forceinline__ void slope_tile(back_warp<X, side> &w, uint32_t high, uint32_t low,
+                                           const uint32_t (&a)[back_warp<X, side>::R][4],
+                                           const uint32_t (*rest)[4])
+{
+#pragma unroll
+    for (int n = 0; n < X; n += 2) {
+        uint32_t b[4], c[4];
+        load_matrices(b, high + n * 256 + w.lane * 16);
+        load_matrices(c, low + n * 256 + w.lane * 16);
+#pragma unroll
+        for (int p = 0; p < w.R; p++) {
+            mma16(w.dx[p][n], a[p], c[0], c[1]);
+            mma16(w.dx[p][n + 1], a[p], c[2], c[3]);
+            if (rest) {
+                mma16(w.dx[p][n], rest[p], b[0], b[1]);
+                mma16(w.dx[p][n + 1], rest[p], b[2], b[3]);
+            }
+            mma16(w.dx[p][n], a[p], b[0], b[1]);
+            mma16(w.dx[p][n + 1], a[p], b[2], b[3]);
+        }
+    }
+}
+
+/* dx = the gradient of phi(x).z, z the state's last column, by the matrix of basis_slopes(): a
+ * product of x and its pairs, which is little beside the other columns', and so exact that where h
+ * times it cancels nothing is lost.  A polynomial of degree p is x times its gradient / p: phi(x).z
+ * is what that gives, this lane's part.  first: the numbers that x does not multiply. */
+template <int X, int side>
+__device__ __forceinline__ void
+contract_slopes(back_warp<X, side> &w, typename back_warp<X, side>::ring &s, const float *first,
+                int dim8, int terms, float (&value)[back_warp<X, side>::R][2])
+{
+    constexpr int R = back_warp<X, side>::R;
+#pragma unroll
+    for (int p = 0; p < R; p++)
+#pragma unroll
+        for (int r = 0; r < X; r++)
+#pragma unroll
+            for (int e = 0; e < 4; e++) w.dx[p][r][e] = first[8 * r + w.lane % 4 * 2 + e % 2];
+    float one[R][2], two[R][2];
+#pragma unroll
+    for (int p = 0; p < 2 * R; p++) one[p / 2][p % 2] = along<X, side>(w, p / 2, p % 2);
+    if (terms > 2)
+#pragma unroll
+        for (int r = 0; r < X; r += 2)
+            if (r < dim8) {
+                uint32_t a[R][4];
+#pragma unroll
+                for (int p = 0; p < R; p++)
+#pragma unroll
+                    for (int e = 0; e < 4; e++) a[p][e] = w.x[p][e % 2][r + e / 2];
+                s.need(2);
+                const uint32_t high = s.take(), low = s.take();
+                slope_tile<X, side>(w, high, low, a, nullptr);
+            }
+#pragma unroll
+    for (int p = 0; p < 2 * R; p++) two[p / 2][p % 2] = along<X, side>(w, p / 2, p % 2);
+#pragma unroll 1
+    for (int pair = 0; pair < 4 * dim8 && terms > 3; pair++) {
+        uint2 four[R][2];
+        w.half(pair / 2, four);
+#pragma unroll
+        for (int r = 0; r < X; r++)
+            if (r >= pair / 4 && r < dim8) {
+                uint32_t a[R][4], rest[R][4];
+#pragma unroll
+                for (int p = 0; p < R; p++)
+#pragma unroll
+                    for (int e = 0; e < 4; e++) {
+                        const uint32_t from = pair % 2 ? four[p][e % 2].y : four[p][e % 2].x,
+                                       f = __byte_perm(from, 0, e / 2 ? 0x3232 : 0x1010);
+                        a[p][e] = multiply(f, w.x[p][e % 2][r]);
+                        rest[p][e] = multiply_subtract(f, w.x[p][e % 2][r], a[p][e]);
+                    }
+                s.need(2);
+                const uint32_t high = s.take(), low = s.take();
+                slope_tile<X, side>(w, high, low, a, rest);
+            }
+    }
+#pragma unroll
+    for (int p = 0; p < R; p++)
+#pragma unroll
+        for (int u = 0; u < 2; u++) {
+            const float all = along<X, side>(w, p, u);
+            value[p][u] = one[p][u] + (two[p][u] - one[p][u]) / 2 + (all - two[p][u]) / 3;
+        }
     copy_wait<0>();
     __syncthreads();
 }

@@ -13,6 +13,9 @@
  *     monomial = prefix x_e:    dx_e += prefix g,   dprefix += x_e g,   then to the prefix's
  * factors
  *
+ * The last column, z of S and h of R, does not depend on d: the gradient of phi.z is a polynomial
+ * of lower degree, and comes from a matrix (contract_slopes).  So den and dout.y are known only
+ * once S is read, and what it gave is scaled then.
  * What lies in the same segment, or all of it where there is no state, is met token by token.  Sums
  * are f32 in a fixed order.  A warp has 16 rows; per tile and warp X + 2 tensor-core products (2 X
  * + 2 with dv) and 16 multiply-adds. */
@@ -25,16 +28,18 @@ namespace lnt
 {
 
 template <int X> struct back_memory {
-    int halves, gathered, ring;
-    __host__ __device__ back_memory(const back_args &a)
+    int halves, gathered, slopes, ring;
+    __host__ __device__ back_memory(const back_args &a, int side)
     {
-        const int state = a.prefixes ? tile_ring<X, 32>::BYTES : 0,
+        const bool by_state = a.prefixes && side != BACK_ROWS;
+        const int state = by_state ? tile_ring<X, 32>::BYTES : 0,
                   tokens = a.direct ? BACK_STAGES * token_ring<X>::stage_bytes(a.dim8) : 0;
-        halves = a.prefixes ? (2 * a.dim8 + 1) * BACK_TOKENS * 8 : 0;
-        gathered = a.prefixes ? 8 * a.dim8 * GATHER_LD * 4 : 0;
+        halves = by_state ? (2 * a.dim8 + 1) * BACK_TOKENS * 8 : 0;
+        gathered = by_state ? 8 * a.dim8 * GATHER_LD * 4 : 0;
+        slopes = by_state && side == BACK_QUERIES ? 8 * X * GATHER_LD * 4 : 0;
         ring = state > tokens ? state : tokens;
     }
-    __host__ __device__ int bytes() const { return halves + gathered + ring; }
+    __host__ __device__ int bytes() const { return halves + gathered + slopes + ring; }
 };
 
 /* The rows of this block's 128 tokens as half-blocks, and nothing gathered yet. */
@@ -93,11 +98,12 @@ __device__ __forceinline__ void span_of(const back_args &a, const back_where &p,
     if (end < from) end = from;
 }
 
-template <int X, int side>
-__device__ __forceinline__ void
-read_tokens(const back_args &a, const back_where &p, back_warp<X, side> &w, token_ring<X> &s,
-            int64_t from, int64_t block, const float2 (&own)[back_warp<X, side>::R][2],
-            back_sums<back_warp<X, side>::R> &sums)
+/* meet(keys, values, rows, see, all) for each block of the other side; all: every row sees every
+ * token. */
+template <int X, int side, class F>
+__device__ __forceinline__ void read_tokens(const back_args &a, const back_where &p,
+                                            const back_warp<X, side> &w, token_ring<X> &s,
+                                            int64_t from, int64_t block, const F &meet)
 {
     constexpr int R = back_warp<X, side>::R;
 #pragma unroll 1
@@ -121,17 +127,14 @@ read_tokens(const back_args &a, const back_where &p, back_warp<X, side> &w, toke
                 see.place[e / 2][e % 2] =
                     all ? (side == BACK_KEYS ? 0 : 31)
                         : token_of(((int)threadIdx.x / 32 * R + e / 2) % 2, e % 2, w.lane);
-            if constexpr (side == BACK_ROWS)
-                sum_block<X>(a, w, keys, values, see, sums);
-            else
-                back_block<X, side>(a, w, keys, values, rows, see, all, own);
+            meet(keys, values, rows, see, all);
         }
     }
     copy_wait<0>();
     __syncthreads();
 }
 
-/* What BACK_ROWS found, of the quad's rows. */
+/* What BACK_ROWS found, of the quad's rows; beside a state the sums themselves. */
 __device__ __forceinline__ void write_sums(const back_args &a, const back_where &p, int64_t place,
                                            bool in, float den, float dot, float top, int lane)
 {
@@ -148,6 +151,11 @@ __device__ __forceinline__ void write_sums(const back_args &a, const back_where 
         }
     }
     if (lane % 4) return;
+    float2 &to = a.rows[(p.b * a.heads + p.h) * a.own_blocks * 32 + place];
+    if (a.prefixes) {
+        to = in ? make_float2(den, dot) : make_float2(0, 0);
+        return;
+    }
     const int64_t seen = a.causal ? place + 1 : p.nk;
     const bool some = in && den != 0 && seen > 0;
     const float inverse = some ? 1.0f / den : 0.0f;
@@ -155,7 +163,7 @@ __device__ __forceinline__ void write_sums(const back_args &a, const back_where 
     float2 out = make_float2(inverse * norm, -dot * inverse * inverse * norm);
     if (a.mode == READ_SOFTMAX)
         out = make_float2(some ? top + log2f(den) : INFINITY, -dot * inverse);
-    a.rows[(p.b * a.heads + p.h) * a.own_blocks * 32 + place] = out;
+    to = out;
 }
 
 /* Two columns of a row of gradients. */
@@ -200,36 +208,67 @@ __device__ __forceinline__ void write_row(const back_args &a, const back_where &
                       w.dv[p][n][2 * u + 1]);
 }
 
-/* What the rows get from their state; own: 1 / den and h. */
+/* What the rows get from their state, number `state`: of keys the gradient, of queries that of the
+ * numerator's product with dout, and in shared memory that of the denominator; this lane's part of
+ * both is added to the sums. */
 template <int X, int side>
 __device__ __forceinline__ void
 read_state(const back_args &a, back_warp<X, side> &w, typename back_warp<X, side>::ring &tiles,
-           const read_units &units, const float2 (&own)[back_warp<X, side>::R][2])
+           char *ring, const read_units &units, int64_t state,
+           back_sums<back_warp<X, side>::R> &sums)
 {
-    /* Beside dout stands h / inv, beside v 1: against both halves of the last column.  Where scores
-     * are of one sign the rounding of h would be most of dq's error: it is two bf16 as well. */
-#pragma unroll
-    for (int p = 0; p < w.R; p++)
-#pragma unroll
-        for (int u = 0; u < 2; u++) {
-            const float2 x = own[p][u];
-            const float beside = side == BACK_KEYS ? 1.0f : x.x != 0 ? x.y / x.x : 0.0f;
-            const float high = __bfloat162float(__float2bfloat16_rn(beside));
-            w.d[p][u][X] = w.lane % 4 > 1 ? 0 : twice(w.lane % 4 ? beside - high : high);
-        }
+    const float *first = (const float *)(a.slopes + (state + 1) * a.slope_bytes) - 8 * X;
     __syncthreads();
+    contract_slopes<X, side>(w, tiles, first, a.dim8, a.terms, sums.weights);
+    tiles.begin(ring, a.state + state * (a.tile_count - 1) * (X + 1) * 256, a.tile_count - 1);
+    if (side == BACK_QUERIES)
+        each_number<X, side>(w, [&](float &y, int r, int e, int p, int) {
+            w.slopes[w.place_of(r, e, p)] = y, y = 0;
+        });
     contract_state<X, side>(w, tiles, units, a.dim8);
+    each_number<X, side>(w, [&](float &y, int r, int e, int p, int) {
+        if (r < a.dim8) y += w.gathered[w.place_of(r, e, p)];
+    });
+    /* x times the gradient of what is of degree p is p times that. */
+    if (side == BACK_QUERIES)
 #pragma unroll
-    for (int p = 0; p < w.R; p++)
+        for (int p = 0; p < 2 * w.R; p++)
+            sums.dot[p / 2][p % 2] =
+                (w.dot[p / 2][p % 2] + along<X, side>(w, p / 2, p % 2)) * (1.0f / 3);
+}
+
+/* 1 / den and h of the rows of queries, from the sums over state and keys, and left for the keys'
+ * side.  mean: degree 0 of the state, or NULL. */
+template <int X>
+__device__ __forceinline__ void
+finish_rows(const back_args &a, const back_where &at, const back_warp<X, BACK_QUERIES> &w,
+            const float *mean, int64_t block, const back_sums<back_warp<X, BACK_QUERIES>::R> &sums,
+            float2 (&own)[back_warp<X, BACK_QUERIES>::R][2])
+{
 #pragma unroll
-        for (int r = 0; r < X; r++)
+    for (int e = 0; e < 2 * w.R; e++) {
+        const int p = e / 2, u = e % 2, t = w.lane % 4;
+        float den = sums.weights[p][u], dot = sums.dot[p][u];
+        if (mean) {
 #pragma unroll
-            for (int e = 0; e < 4; e++) {
-                const int element = 8 * r + w.lane % 4 * 2 + e % 2;
-                float &y = w.dx[p][r][e];
-                if (r < a.dim8) y += w.gathered[element * GATHER_LD + w.row + 16 * p + e / 2 * 8];
-                if (side == BACK_QUERIES) y *= own[p][e / 2].x;
-            }
+            for (int n = 0; n < X; n++)
+                dot = fmaf(low_of(w.d[p][u][n]), mean[8 * n + 2 * t],
+                           fmaf(high_of(w.d[p][u][n]), mean[8 * n + 2 * t + 1], dot));
+            if (t == 0) den += mean[8 * X];
+        }
+#pragma unroll
+        for (int k = 1; k < 4; k *= 2)
+            den += __shfl_xor_sync(~0u, den, k), dot += __shfl_xor_sync(~0u, dot, k);
+        if (BACK_TWICE<X> && a.direct) den += own[p][u].x, dot += own[p][u].y;
+        const int64_t place =
+            32 * block + token_of(((int)threadIdx.x / 32 * w.R + p) % 2, u, w.lane);
+        const int64_t row = place - at.past, seen = a.causal ? place + 1 : at.nk;
+        const bool some = row >= 0 && row < at.nq && den != 0;
+        const float inverse = some ? 1.0f / den : 0.0f;
+        const float norm = a.output_norm && some ? sqrtf((float)seen / (float)a.dim) : 1.0f;
+        own[p][u] = make_float2(inverse * norm, -dot * inverse * inverse * norm);
+        if (t == 0) a.rows[(at.b * a.heads + at.h) * a.own_blocks * 32 + place] = own[p][u];
+    }
 }
 
 template <int X, int side>
@@ -238,8 +277,8 @@ __global__ void __launch_bounds__(side_shape<X, side>::WARPS * 32, side_shape<X,
 {
     constexpr int R = side_shape<X, side>::R;
     extern __shared__ __align__(128) char shared[];
-    const back_memory<X> memory(a);
-    char *ring = shared + memory.halves + memory.gathered;
+    const back_memory<X> memory(a, side);
+    char *ring = shared + memory.halves + memory.gathered + memory.slopes;
     const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
     const back_where p = place_of<side>(a);
     if (p.first * 32 >= p.own && side != BACK_ROWS) return;
@@ -255,11 +294,11 @@ __global__ void __launch_bounds__(side_shape<X, side>::WARPS * 32, side_shape<X,
     const int64_t state = (p.b * a.kv_heads + p.kv) * a.prefixes + p.segment;
 
     typename back_warp<X, side>::ring tiles;
-    if (by_state)
-        tiles.begin(ring, a.state + state * (a.tile_count - 1) * (X + 1) * 256, a.tile_count - 1);
+    if (by_state) tiles.begin(ring, a.slopes + state * a.slope_bytes, a.slope_tiles * 2);
     back_warp<X, side> w;
     w.place(warp * 16 * R);
     w.halves = (const uint2 *)shared, w.gathered = (float *)(shared + memory.halves);
+    w.slopes = w.gathered + memory.gathered / 4;
     float2 own[R][2];
 #pragma unroll
     for (int i = 0; i < R; i++) {
@@ -271,23 +310,29 @@ __global__ void __launch_bounds__(side_shape<X, side>::WARPS * 32, side_shape<X,
                                              : a.rows[(p.b * a.heads + p.h) * a.own_blocks * 32 +
                                                       32 * block + token_of(tile % 2, u, lane)];
     }
+    const float *mean = remembers ? a.mean + state * (8 * X + 8) : nullptr;
+    constexpr bool apart = side == BACK_QUERIES; /* the denominator's gradient */
+    float dz[apart ? R : 1][apart ? X : 1][4] = {};
+    back_sums<R> sums = {};
+#pragma unroll
+    for (int i = 0; i < R; i++) sums.top[i][0] = sums.top[i][1] = -INFINITY;
     if constexpr (can)
         if (by_state) {
             lay_halves(a, keys, (uint2 *)shared, w.gathered);
-            read_state<X, side>(a, w, tiles, units, own);
+            read_state<X, side>(a, w, tiles, ring, units, state, sums);
+            if constexpr (apart)
+                each_number<X, side>(w, [&](float &, int r, int e, int i, int) {
+                    dz[i][r][e] = w.slopes[w.place_of(r, e, i)];
+                });
         }
     if (side == BACK_KEYS && remembers) {
-        const float *mean = a.mean + state * (8 * X + 8);
 #pragma unroll
         for (int n = 0; n < back_warp<X, side>::V; n++)
 #pragma unroll
             for (int e = 0; e < 4 * R; e++)
                 w.dv[e / 4][n][e % 4] += mean[8 * n + lane % 4 * 2 + e % 2];
     }
-    back_sums<R> sums = {};
-#pragma unroll
-    for (int i = 0; i < R; i++) sums.top[i][0] = sums.top[i][1] = -INFINITY;
-    if (a.direct) {
+    auto meet_all = [&](const auto &meet) {
         int64_t from, end;
         span_of<side>(a, p, from, end);
         const int group = a.heads / a.kv_heads, heads = side == BACK_KEYS ? group : 1;
@@ -297,9 +342,32 @@ __global__ void __launch_bounds__(side_shape<X, side>::WARPS * 32, side_shape<X,
                 side == BACK_KEYS ? p.b * a.heads + p.h * group + g : p.b * a.kv_heads + p.kv;
             token_ring<X> tokens;
             tokens.begin(a, ring, other, from, (int)(end - from), side == BACK_KEYS);
-            read_tokens<X, side>(a, p, w, tokens, from, block, own, sums);
+            read_tokens<X, side>(a, p, w, tokens, from, block, meet);
         }
-    }
+    };
+    using view = const back_view<R>;
+    if constexpr (can && side == BACK_QUERIES)
+        if (a.prefixes) {
+            /* dq = 1 / den A + h Z: both of the state and of the keys, then den and h. */
+            if (a.direct && !BACK_TWICE<X>)
+                meet_all([&](const char *k, const char *v, const char *, view &see, bool all) {
+                    if (all)
+                        meet_block<X, true>(a, w, k, v, see, dz, sums);
+                    else
+                        meet_block<X, false>(a, w, k, v, see, dz, sums);
+                });
+            finish_rows<X>(a, p, w, mean, block, sums, own);
+            each_number<X, side>(w, [&](float &y, int r, int e, int i, int u) {
+                y = fmaf(y, own[i][u].x, dz[i][r][e] * own[i][u].y);
+            });
+        }
+    if (a.direct && !(side == BACK_QUERIES && a.prefixes && !BACK_TWICE<X>))
+        meet_all([&](const char *k, const char *v, const char *rows, view &see, bool all) {
+            if constexpr (side == BACK_ROWS)
+                sum_block<X>(a, w, k, v, see, sums);
+            else
+                back_block<X, side>(a, w, k, v, rows, see, all, own);
+        });
 #pragma unroll
     for (int i = 0; i < R; i++)
 #pragma unroll
@@ -320,7 +388,7 @@ __global__ void __launch_bounds__(side_shape<X, side>::WARPS * 32, side_shape<X,
 template <int X, int side>
 static cudaError_t launch(const back_args &a, const read_units &units, cudaStream_t stream)
 {
-    const int shared = back_memory<X>(a).bytes();
+    const int shared = back_memory<X>(a, side).bytes();
     const cudaError_t limit = cudaFuncSetAttribute(
         (const void *)back_kernel<X, side>, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
     if (limit != cudaSuccess) return limit;

@@ -1,5 +1,6 @@
-/* cuda/back_rows.cu - what the backward pass needs of every row besides tensor-core products: the
- * quotient of a query, dout / den as packed values, and the way back through normalised rows. */
+/* cuda/back_rows.cu - what the backward pass needs besides tensor-core products: dout / den as
+ * packed values, matrices for the gradients of denominators, and the way back through normalised
+ * rows. */
 #include "cuda/kernels.cuh"
 
 namespace lnt
@@ -15,68 +16,77 @@ __device__ __forceinline__ float lanes_sum(float x)
     return x;
 }
 
-/* ---- the quotient ---------------------------------------------------------------------------- */
-
-__global__ void __launch_bounds__(ROW_THREADS)
-    back_rows_kernel(const __grid_constant__ back_rows_args a)
-{
-    const int64_t b = blockIdx.z, h = blockIdx.y;
-    const int64_t place = (int64_t)blockIdx.x * ROW_COUNT + threadIdx.x / ROW_LANES;
-    const int64_t nq = a.lengths_q ? a.lengths_q[b] : a.length_q;
-    const int64_t nk = a.lengths_k ? a.lengths_k[b] : a.length_k;
-    const int64_t i = a.causal ? place - (nk - nq) : place;
-    const bool in = i >= 0 && i < nq;
-    float dot = 0;
-    for (int c = (int)threadIdx.x % ROW_LANES; c < a.dim_value && in; c += ROW_LANES)
-        dot = fmaf(load(a.dout, row_of(a.dout, b, h, i) + c * a.dout.stride[3]),
-                   load(a.y, row_of(a.y, b, h, i) + c), dot);
-    dot = lanes_sum(dot);
-    if (threadIdx.x % ROW_LANES || place >= a.blocks * 32) return;
-    const float inverse = in ? a.inverse[(b * a.heads + h) * a.length_q + i] : 0.0f;
-    const int64_t seen = a.causal ? place + 1 : nk;
-    const float norm = a.output_norm ? sqrtf((float)seen / (float)a.dim) : 1.0f;
-    a.rows[(b * a.heads + h) * a.blocks * 32 + place] = make_float2(inverse * norm, -dot * inverse);
-}
-
-cudaError_t back_rows_run(const back_rows_args &a, cudaStream_t stream)
-{
-    const dim3 grid((unsigned)((a.blocks * 32 + ROW_COUNT - 1) / ROW_COUNT), (unsigned)a.heads,
-                    (unsigned)a.batch);
-    back_rows_kernel<<<grid, ROW_THREADS, 0, stream>>>(a);
-    return cudaGetLastError();
-}
-
 /* ---- dout / den, packed ---------------------------------------------------------------------- */
 
 /* A thread has 8 tokens of one column: those of group q (pack.cu). */
 __global__ void __launch_bounds__(ROW_THREADS)
-    back_scaled_kernel(const __grid_constant__ back_rows_args a)
+    back_scaled_kernel(const __grid_constant__ back_scaled_args a)
 {
-    const int64_t n8 = a.width + 1, each = a.blocks * n8 * 32; /* 16 bytes each */
+    const int columns = a.fold ? 2 * a.width : a.width; /* of 8; h after them */
+    const int64_t n8 = columns + 1, each = a.blocks * n8 * 32; /* 16 bytes each */
     const int64_t head = blockIdx.y, w = (int64_t)blockIdx.x * ROW_THREADS + threadIdx.x;
     if (w >= each) return;
     const int i = (int)(w % 8), q = (int)(w / 8 % 4), i8 = (int)(w / 32 % n8);
-    const float2 *rows = a.rows + head * a.blocks * 32 + w / 32 / n8 * 32;
-    const uint4 from = ((const uint4 *)a.douts)[head * each + w];
+    const int64_t block = head * a.blocks + w / 32 / n8;
+    const float2 *rows = a.rows + block * 32;
+    const uint4 from =
+        ((const uint4 *)a.douts)[(block * (a.width + 1) + i8 % a.width) * 32 + w % 32];
     const uint32_t pair[4] = { from.x, from.y, from.z, from.w };
     uint32_t to[4];
 #pragma unroll
     for (int k = 0; k < 4; k++) {
         const float4 two = *(const float4 *)(rows + 8 * k + 2 * q);
-        if (i8 < a.width)
-            to[k] = pack(low_of(pair[k]) * two.x, high_of(pair[k]) * two.z);
-        else
-            to[k] = i == 0 ? pack(two.y, two.w) : 0;
+        uint32_t left;
+        to[k] = pack_both(low_of(pair[k]) * two.x, high_of(pair[k]) * two.z, left);
+        if (i8 >= a.width) to[k] = left;
+        if (i8 == columns) to[k] = i == 0 ? pack(two.y, two.w) : 0;
     }
     ((uint4 *)a.scaled)[head * each + w] = make_uint4(to[0], to[1], to[2], to[3]);
 }
 
-cudaError_t back_scaled_run(const back_rows_args &a, cudaStream_t stream)
+cudaError_t back_scaled_run(const back_scaled_args &a, cudaStream_t stream)
 {
-    const int64_t each = a.blocks * (a.width + 1) * 32;
-    const dim3 grid((unsigned)((each + ROW_THREADS - 1) / ROW_THREADS),
-                    (unsigned)(a.batch * a.heads));
+    const int64_t each = a.blocks * ((a.fold ? 2 : 1) * a.width + 1) * 32;
+    const dim3 grid((unsigned)((each + ROW_THREADS - 1) / ROW_THREADS), (unsigned)a.heads);
     back_scaled_kernel<<<grid, ROW_THREADS, 0, stream>>>(a);
+    return cudaGetLastError();
+}
+
+/* ---- slopes ---------------------------------------------------------------------------------- */
+
+int64_t slopes_bytes(int width, int tiles)
+{
+    return (int64_t)tiles * 2 * (width + 1) * 256 + 8 * width * (int64_t)sizeof(float);
+}
+
+__global__ void __launch_bounds__(ROW_THREADS)
+    slopes_kernel(const __grid_constant__ slopes_args a, int64_t bytes)
+{
+    const __nv_bfloat16 *z = (const __nv_bfloat16 *)a.state +
+                             (int64_t)blockIdx.x * (a.tile_count - 1) * (a.width + 1) * 128;
+    char *to = a.slopes + blockIdx.x * bytes;
+    const int each = a.width * 128, slot = (a.width + 1) * 256, count = a.tiles * each;
+    for (int i = (int)threadIdx.x; i < count + 8 * a.width; i += ROW_THREADS) {
+        const uint32_t entry = a.entries[i], at = entry & (1u << SLOPE_TIMES) - 1;
+        const float times = (float)(entry >> SLOPE_TIMES);
+        const float x = times > 0 ? times * (__bfloat162float(z[at]) + __bfloat162float(z[at + 8]))
+                                  : 0.0f;
+        if (i >= count) {
+            ((float *)(to + bytes))[i - count - 8 * a.width] = x;
+            continue;
+        }
+        const __nv_bfloat16 high = __float2bfloat16_rn(x);
+        __nv_bfloat16 *tile = (__nv_bfloat16 *)(to + i / each * 2 * slot) + i % each;
+        tile[0] = high;
+        tile[slot / 2] = __float2bfloat16_rn(x - __bfloat162float(high));
+    }
+}
+
+cudaError_t slopes_run(const slopes_args &a, cudaStream_t stream)
+{
+    if (a.states && a.tile_count > 1)
+        slopes_kernel<<<(unsigned)a.states, ROW_THREADS, 0, stream>>>(
+            a, slopes_bytes(a.width, a.tiles));
     return cudaGetLastError();
 }
 

@@ -199,6 +199,60 @@ __device__ __forceinline__ void sum_block(const back_args &a, const back_warp<X,
         add_weights<READ_TAYLOR_ANY, R>(a, see, w.lane % 4, x, g, sums);
 }
 
+/* What 32 keys add to queries whose den and h are not known yet: to dx the sum of dout.v w' k, to
+ * dz that of w' k, both as two bf16, and to the sums.  all: every row sees every key. */
+template <int X, bool all>
+__device__ __forceinline__ void
+meet_block(const back_args &a, back_warp<X, BACK_QUERIES> &w, const char *keys, const char *values,
+           const back_view<back_warp<X, BACK_QUERIES>::R> &see,
+           float (&dz)[back_warp<X, BACK_QUERIES>::R][X][4],
+           back_sums<back_warp<X, BACK_QUERIES>::R> &sums)
+{
+    constexpr int R = back_warp<X, BACK_QUERIES>::R;
+    float x[R][4][4], g[R][4][4];
+    products<X, BACK_QUERIES>(w, keys, values, a.dim8, x, g);
+#pragma unroll
+    for (int p = 0; p < R; p++)
+#pragma unroll
+        for (int i = 0; i < 16; i++) {
+            const int c = i / 4, e = i % 4, u = e / 2;
+            float y, slope;
+            weigh<READ_TAYLOR>(a, x[p][c][e], 0, y, slope);
+            if (!all && 8 * (w.lane % 4) + 2 * c + e % 2 > see.place[p][u]) y = slope = 0;
+            sums.weights[p][u] += y;
+            sums.dot[p][u] = fmaf(y, g[p][c][e], sums.dot[p][u]);
+            x[p][c][e] = slope, g[p][c][e] *= slope;
+        }
+    const int even8 = (a.dim8 + 1) / 2 * 2;
+    const uint32_t k = shared_address(keys) + four_matrices(w.lane, even8 * 128, 128);
+#pragma unroll
+    for (int c = 0; c < 4; c += 2) { /* 16 tokens: groups c and c + 1 */
+        uint32_t f[R][4], z[R][4], f_left[R][4], z_left[R][4];
+#pragma unroll
+        for (int p = 0; p < R; p++)
+#pragma unroll
+            for (int e = 0; e < 4; e++) {
+                const int from = c + e / 2, at = e % 2 * 2;
+                f[p][e] = pack_both(g[p][from][at], g[p][from][at + 1], f_left[p][e]);
+                z[p][e] = pack_both(x[p][from][at], x[p][from][at + 1], z_left[p][e]);
+            }
+#pragma unroll
+        for (int r = 0; r < X; r += 2)
+            if (r < a.dim8) {
+                uint32_t b[4]; /* groups c and c + 1 of block r, then of r + 1 */
+                load_matrices_transposed(b, k + (c * even8 + r) * 128);
+#pragma unroll
+                for (int p = 0; p < 2 * R; p++) {
+                    const int at = r + p % 2, i = p / 2, n = p % 2 * 2;
+                    mma16(w.dx[i][at], f[i], b[n], b[n + 1]);
+                    mma16(dz[i][at], z[i], b[n], b[n + 1]);
+                    mma16(w.dx[i][at], f_left[i], b[n], b[n + 1]);
+                    mma16(dz[i][at], z_left[i], b[n], b[n + 1]);
+                }
+            }
+    }
+}
+
 /* From scores and dout.v to weights / den and what is summed to the gradient of a row. */
 template <int mode, int side, bool all, int R>
 __device__ __forceinline__ void weigh_block(const back_args &a, const char *rows,
@@ -245,7 +299,9 @@ __device__ __forceinline__ void weigh_any(const back_args &a, const char *rows,
         weigh_block<READ_SOFTMAX, side, false, R>(a, rows, see, own, t, x, g);
 }
 
-/* What 32 tokens add to the gradients. */
+/* What 32 tokens add to the gradients.  G w' is two bf16: one alone is off by 1.7e-3 where the sum
+ * is of both signs, and by twice that where the tokens' elements are of one sign and G w' of both
+ * (docs/gpu.md). */
 template <int X, int side>
 __device__ __forceinline__ void back_block(const back_args &a, back_warp<X, side> &w,
                                            const char *keys, const char *values, const char *rows,
@@ -261,13 +317,13 @@ __device__ __forceinline__ void back_block(const back_args &a, back_warp<X, side
                    v = shared_address(values) + four_matrices(w.lane, 128, 512);
 #pragma unroll
     for (int c = 0; c < 4; c += 2) { /* 16 tokens: groups c and c + 1 */
-        uint32_t f[R][4], y[R][4];
+        uint32_t f[R][4], left[R][4], y[R][4];
 #pragma unroll
         for (int p = 0; p < R; p++)
 #pragma unroll
             for (int e = 0; e < 4; e++) {
                 const int from = c + e / 2, at = e % 2 * 2;
-                f[p][e] = pack(g[p][from][at], g[p][from][at + 1]);
+                f[p][e] = pack_both(g[p][from][at], g[p][from][at + 1], left[p][e]);
                 y[p][e] = pack(x[p][from][at], x[p][from][at + 1]);
             }
 #pragma unroll
@@ -278,7 +334,9 @@ __device__ __forceinline__ void back_block(const back_args &a, back_warp<X, side
 #pragma unroll
                 for (int p = 0; p < R; p++) {
                     mma16(w.dx[p][r], f[p], b[0], b[1]);
+                    mma16(w.dx[p][r], left[p], b[0], b[1]);
                     mma16(w.dx[p][r + 1], f[p], b[2], b[3]);
+                    mma16(w.dx[p][r + 1], left[p], b[2], b[3]);
                 }
             }
         if constexpr (side == BACK_KEYS) {

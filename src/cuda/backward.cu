@@ -48,6 +48,18 @@ static int64_t query_blocks(const lnt_cuda_plan *plan, int64_t length_q, int64_t
     return ((plan->p.causal ? length_k : length_q) + 127) / 128 * 4;
 }
 
+/* Whether R is built of dout / den as two bf16: twice the columns, which is little where there are
+ * few monomials.  One bf16 is the largest part of the error of dk and dv. */
+static bool folds(const lnt_cuda_plan *plan)
+{
+    return plan->width <= 2 || (plan->width <= 4 && plan->p.terms <= 3);
+}
+
+static int slope_tiles(const lnt_cuda_plan *plan)
+{
+    return basis_slope_tiles(plan->dim8, (int)plan->p.terms);
+}
+
 static void lay_out_packed(lnt_cuda_plan *plan)
 {
     const lnt_attn_desc *p = &plan->p;
@@ -61,13 +73,13 @@ static void lay_out_packed(lnt_cuda_plan *plan)
     at->q_keys = take(&at->bytes, blocks * even8 * 512);
     at->douts = take(&at->bytes, blocks * columns * 64);
     at->rows = take(&at->bytes, blocks * 32 * sizeof(float2));
-    at->counter = take(&at->bytes, sizeof(unsigned long long));
     if (plan->by_state) {
-        const size_t numbers = (size_t)plan->tile_count * 16 * columns;
+        const size_t scaled = (size_t)(8 * (folds(plan) ? 2 : 1) * plan->width + 8),
+                     numbers = (size_t)plan->tile_count * 16 * scaled;
+        const size_t states = (size_t)(p->batch * p->kv_heads) * (size_t)plan->prefixes;
         at->q_rows = take(&at->bytes, blocks * (size_t)plan->dim8 * 512);
-        at->scaled = take(&at->bytes, blocks * columns * 64);
-        at->y = take(&at->bytes, queries * (size_t)p->dim_value * sizeof(float));
-        at->inverse = take(&at->bytes, queries * sizeof(float));
+        at->scaled = take(&at->bytes, blocks * scaled * 64);
+        at->slopes = take(&at->bytes, states * (size_t)slopes_bytes(plan->width, slope_tiles(plan)));
         at->gradient_sums = take(&at->bytes, heads * (size_t)pieces(most * 32, plan->segment) *
                                                  numbers * sizeof(float));
     }
@@ -213,24 +225,13 @@ struct packed_run {
         a.aligned = p->causal, a.length_keys = io->k.shape[2], a.lengths_keys = io->lengths_k;
         return a;
     }
-    back_rows_args rows() const
+    back_scaled_args scaled() const
     {
-        const lnt_attn_desc *p = &plan->p;
-        back_rows_args a = {};
-        a.dout = view_of(grads->dout), a.y = y_view();
-        a.inverse = at<float>(plan->back.inverse), a.rows = at<float2>(plan->back.rows);
-        a.douts = work + plan->back.douts, a.scaled = work + plan->back.scaled;
-        a.length_q = io->q.shape[2], a.length_k = io->k.shape[2], a.blocks = blocks_q;
-        a.lengths_q = io->lengths_q, a.lengths_k = io->lengths_k;
-        a.batch = (int)io->q.shape[0], a.heads = (int)p->heads, a.width = plan->width;
-        a.dim = (int)p->dim, a.dim_value = (int)p->dim_value;
-        a.causal = p->causal, a.output_norm = p->output_norm;
+        back_scaled_args a = {};
+        a.rows = at<float2>(plan->back.rows), a.douts = work + plan->back.douts;
+        a.scaled = work + plan->back.scaled, a.blocks = blocks_q, a.fold = folds(plan);
+        a.heads = (int)(io->q.shape[0] * plan->p.heads), a.width = plan->width;
         return a;
-    }
-    view y_view() const
-    {
-        const int64_t n = io->q.shape[2], m = plan->p.dim_value, heads = plan->p.heads;
-        return { work + plan->back.y, LNT_F32, { heads * n * m, n * m, m, 1 } };
     }
     back_args side(int which, const read_args &read) const
     {
@@ -260,6 +261,17 @@ struct packed_run {
     {
         a->prefixes = prefixes, a->edge = edge;
         a->state = work + plan->at.state, a->mean = at<float>(plan->at.mean);
+        a->slopes = work + plan->back.slopes, a->slope_tiles = slope_tiles(plan);
+        a->slope_bytes = slopes_bytes(plan->width, a->slope_tiles);
+    }
+    cudaError_t slopes(int prefixes) const
+    {
+        slopes_args a = {};
+        a.state = work + plan->at.state, a.entries = plan->slopes;
+        a.slopes = work + plan->back.slopes, a.tiles = slope_tiles(plan);
+        a.states = (int)(io->q.shape[0] * plan->p.kv_heads) * prefixes;
+        a.tile_count = plan->tile_count, a.width = plan->width;
+        return slopes_run(a, stream);
     }
     /* The states after each segment, R, in place of those before. */
     cudaError_t gradients_of_states(int *prefixes) const
@@ -271,37 +283,41 @@ struct packed_run {
         b.segments = pieces(blocks_q * 32, plan->segment);
         b.heads = (int)(io->q.shape[0] * p->heads);
         b.tasks = plan->tasks, b.task_count = plan->task_count, b.tile_count = plan->tile_count;
-        b.dim8 = plan->dim8, b.width = plan->width;
+        b.dim8 = plan->dim8, b.width = folds(plan) ? 2 * plan->width : plan->width;
         b.sums = at<float>(plan->back.gradient_sums);
         scan_args s = {};
         s.sums = b.sums, s.segments = b.segments, s.heads = (int)(io->q.shape[0] * p->kv_heads);
         s.prefixes = p->causal ? b.segments : 1, s.total = !p->causal;
         s.reverse = p->causal, s.group = (int)(p->heads / p->kv_heads);
         s.tile_count = plan->tile_count, s.width = plan->width, s.dim8 = plan->dim8;
-        s.factor = plan->factor;
+        s.factor = plan->factor, s.fold = folds(plan);
         s.state = work + plan->at.state, s.mean = at<float>(plan->at.mean);
         s.place = plan->place, s.count = plan->count, s.dim_value = (int)p->dim_value;
         *prefixes = s.prefixes;
-        const cudaError_t e = b.segments ? build_run(b, stream) : cudaSuccess;
-        return e == cudaSuccess ? scan_run(s, stream) : e;
+        cudaError_t e = b.segments ? back_scaled_run(scaled(), stream) : cudaSuccess;
+        if (e == cudaSuccess && b.segments) e = build_run(b, stream);
+        if (e == cudaSuccess) e = scan_run(s, stream);
+        return e == cudaSuccess ? slopes(s.prefixes) : e;
     }
 };
 
-/* Rows of every query; with states, by running forward. */
+/* Of every query what the keys give that it meets one by one; with states also those.  Forward does
+ * not run: its weights inside a segment are bf16, which would be most of the error of h. */
 static cudaError_t packed_rows(const packed_run &run, read_args *read)
 {
     lnt_cuda_plan *plan = run.plan;
-    if (!plan->by_state) {
-        const back_args a = run.side(BACK_ROWS, *read);
-        return back_run(a, BACK_ROWS, plan->units, run.stream);
+    back_args a = run.side(BACK_ROWS, *read);
+    if (plan->by_state) {
+        cudaError_t e = make_states(plan, run.io, run.blocks_k, read, run.stream);
+        if (e == cudaSuccess) e = run.slopes(read->prefixes);
+        if (e == cudaSuccess && !(plan->p.causal && plan->width == 8))
+            return cudaMemsetAsync(a.rows, 0,
+                                   (size_t)(a.batch * a.heads * run.blocks_q) * 32 * sizeof *a.rows,
+                                   run.stream);
+        if (e != cudaSuccess) return e;
+        run.with_states(&a, read->prefixes, 0);
     }
-    cudaError_t e = make_states(plan, run.io, run.blocks_k, read, run.stream);
-    read->out = run.y_view(), read->inverse = run.at<float>(plan->back.inverse);
-    read->nonpositive = run.at<unsigned long long>(plan->back.counter); /* forward has counted */
-    if (e == cudaSuccess) e = read_run(*read, plan->units, run.stream);
-    if (e == cudaSuccess) e = back_rows_run(run.rows(), run.stream);
-    if (e == cudaSuccess) e = back_scaled_run(run.rows(), run.stream);
-    return e;
+    return back_run(a, BACK_ROWS, plan->units, run.stream);
 }
 
 static cudaError_t packed_backward(lnt_cuda_plan *plan, const lnt_cuda_io *io,

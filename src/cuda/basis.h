@@ -73,6 +73,16 @@ struct basis {
  * number of tasks is a multiple of 8. */
 basis basis_make(int dim, int terms, const double *coefficients, int blocks);
 
+/* The gradient of a polynomial sum of z_f phi_f(x) as a product: of x and of pairs of its elements
+ * with a matrix made of z, times d columns.  Tiles of 16 rows: first blocks r, r + 1 of x, then for
+ * each pair of elements a, a + 1 and each block r from their own on the two times the block.  An
+ * entry for each number of a tile, [tile][column / 8][row / 8][column % 8][row % 8], and then the
+ * `8 width` numbers that x does not multiply: where in a state z_f stands, in bf16 (its second part
+ * 8 after it), and from SLOPE_TIMES on how often it counts. */
+enum { SLOPE_TIMES = 28 };
+std::vector<uint32_t> basis_slopes(const basis &b, int width);
+int basis_slope_tiles(int dim8, int terms);
+
 /* Library order.  How many, and the place of sorted indices i[0] <= ... <= i[p - 1]. */
 int64_t basis_count(int64_t dim, int terms);
 int64_t basis_place(int dim, int p, const int *i);

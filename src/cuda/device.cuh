@@ -79,10 +79,26 @@ __device__ __forceinline__ float high_of(uint32_t pair)
     return __uint_as_float(pair & 0xffff0000u);
 }
 
+/* Two numbers as bf16; left: what rounding took from them, bf16 too. */
+__device__ __forceinline__ uint32_t pack_both(float low, float high, uint32_t &left)
+{
+    const uint32_t pair = pack(low, high);
+    left = pack(low - low_of(pair), high - high_of(pair));
+    return pair;
+}
+
 __device__ __forceinline__ uint32_t multiply(uint32_t a, uint32_t b)
 {
     const __nv_bfloat162 c = __hmul2(*(const __nv_bfloat162 *)&a, *(const __nv_bfloat162 *)&b);
     return *(const uint32_t *)&c;
+}
+
+/* a b - c, rounded once: with c the product rounded, what rounding took from it. */
+__device__ __forceinline__ uint32_t multiply_subtract(uint32_t a, uint32_t b, uint32_t c)
+{
+    const __nv_bfloat162 d = __hfma2(*(const __nv_bfloat162 *)&a, *(const __nv_bfloat162 *)&b,
+                                     __hneg2(*(const __nv_bfloat162 *)&c));
+    return *(const uint32_t *)&d;
 }
 
 __device__ __forceinline__ uint32_t add_pairs(uint32_t a, uint32_t b)

@@ -75,6 +75,7 @@ struct scan_args {
     int dim_value;
     int reverse; /* the sums after each segment; of `group` heads of sums side by side together */
     int group;
+    int fold; /* sums of 2 W + 8 columns: the first W of the state are sums of two W apart */
     const float *s_in, *z_in;
     float *s_out, *z_out;
 };
@@ -248,18 +249,27 @@ cudaError_t gaps_run(const gaps_args &a, cudaStream_t stream);
 /* What every query gives the backward pass, at its place among the packed tokens: 1 / den and
  * h = -(dout.y) / den; softmax: log2 of the sum of e^score, and -(dout.y).  Places without a query:
  * 0 and 0, softmax infinity and 0. */
-struct back_rows_args {
-    view dout, y; /* y [B,H,n,m] f32 */
-    const float *inverse;
-    float2 *rows;         /* [B H][blocks * 32] */
-    char *douts, *scaled; /* packed values; scaled = dout / den, row W = h */
-    int64_t length_q, length_k, blocks;
-    const int64_t *lengths_q, *lengths_k;
-    int batch, heads, dim, dim_value, width;
-    int causal, output_norm;
+struct back_scaled_args {
+    const float2 *rows;  /* [B H][blocks * 32] */
+    const char *douts;   /* packed values */
+    char *scaled;        /* likewise: dout / den, row W = h */
+    int64_t blocks;
+    int heads, width; /* heads: B H */
+    int fold;         /* as two bf16 each, 2 W rows, row 2 W = h */
 };
-cudaError_t back_rows_run(const back_rows_args &a, cudaStream_t stream);   /* rows, from y */
-cudaError_t back_scaled_run(const back_rows_args &a, cudaStream_t stream); /* scaled, from rows */
+cudaError_t back_scaled_run(const back_scaled_args &a, cudaStream_t stream);
+
+/* The matrices of basis_slopes(), of z as a state's last column: tiles as those of a state, without
+ * the last column, of each number the first of two bf16, then tiles of the second; at the end the
+ * numbers that x does not multiply, f32. */
+struct slopes_args {
+    const char *state; /* of scan_args */
+    const uint32_t *entries;
+    char *slopes;
+    int states, tile_count, width, tiles; /* tiles: basis_slope_tiles() */
+};
+int64_t slopes_bytes(int width, int tiles); /* of a state */
+cudaError_t slopes_run(const slopes_args &a, cudaStream_t stream);
 
 /* From the gradients of normalised rows, f32, to those of the rows: (g - u (u.g)) t / |x| with
  * u = x / |x|; and that of the temperature t, sum of u.g over the rows of a head. */
@@ -278,11 +288,15 @@ cudaError_t back_normal_run(const back_normal_args &a, cudaStream_t stream);
 /* ---- back.cu, back_kernel.cuh ------------------------------------------------------------ */
 
 enum back_side {
-    BACK_ROWS = 0,    /* what back_rows_args says, from all keys one by one */
+    BACK_ROWS = 0,    /* what back_rows_args says, from all keys one by one; with states, of the
+                       * keys of the segment, the sums of w and of w dout.v */
     BACK_QUERIES = 1, /* dq */
     BACK_KEYS = 2     /* dk, dv */
 };
 
+/* With states queries meet the keys of their segment once, and only then know den and h; where two
+ * sums of gradients are too many for the registers, BACK_ROWS comes first. */
+template <int X> constexpr bool BACK_TWICE = X > 4;
 enum { BACK_STATE_WIDTH = 8 }; /* blocks of 8 elements that a state may be read with */
 
 /* The side whose gradients are made, its tokens in packed order, against the other, which is read
@@ -302,9 +316,12 @@ struct back_args {
     int prefixes, edge; /* 0: no state; edge: the segment whose state is empty, or -1 */
     const char *state;
     const float *mean;
+    const char *slopes; /* of slopes_args */
+    int64_t slope_bytes;
+    int slope_tiles;
     int tile_count, terms;
     float coefficient[32]; /* as read_args */
-    float2 *rows;
+    float2 *rows;          /* with states, queries turn sums into what back_rows_args says */
     view dx, dv;
     float *gradient; /* [B heads][length][dim] in place of dx, or NULL */
 };

@@ -297,6 +297,10 @@ static cudaError_t upload_basis(lnt_cuda_plan *plan)
         e = upload(&plan->tasks, b.tasks.data(), b.tasks.size());
         if (e == cudaSuccess) e = upload(&plan->factor, b.factor.data(), b.factor.size());
         if (e == cudaSuccess) e = upload(&plan->place, b.place.data(), b.place.size());
+        if (e == cudaSuccess && p->backward && plan->width <= BACK_STATE_WIDTH) {
+            const std::vector<uint32_t> slopes = basis_slopes(b, plan->width);
+            e = upload(&plan->slopes, slopes.data(), slopes.size());
+        }
     }
     return e;
 }
@@ -425,7 +429,7 @@ void plan_destroy(lnt_cuda_plan *plan)
     plan_destroy(plan->ahead);
     for (void *p : { (void *)plan->tasks, (void *)plan->factor, (void *)plan->step_factor,
                      (void *)plan->decay, (void *)plan->log_decay, (void *)plan->temperature,
-                     (void *)plan->place, (void *)plan->step_index, (void *)plan->split_table,
+                     (void *)plan->place, (void *)plan->slopes, (void *)plan->step_index, (void *)plan->split_table,
                      (void *)plan->arrived, (void *)plan->nonpositive })
         cudaFree(p);
     delete plan;

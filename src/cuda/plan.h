@@ -86,7 +86,7 @@ struct lnt_cuda_layout {
 struct lnt_cuda_back_layout {
     size_t sums, total, gradient_sums, gradient_total, rows, boxes; /* linear */
     /* Others: after all that forward takes. */
-    size_t q_rows, q_keys, douts, scaled, y, inverse, gradient, along, counter;
+    size_t q_rows, q_keys, douts, scaled, slopes, y, inverse, gradient, along, counter;
     size_t bytes;
 };
 
@@ -119,6 +119,7 @@ struct lnt_cuda_plan {
     lnt::build_task *tasks;
     float *factor, *step_factor, *decay, *log_decay, *temperature;
     int32_t *place;
+    uint32_t *slopes; /* basis_slopes() */
     uint64_t *step_index, *split_table;
     unsigned *arrived;
     unsigned long long *nonpositive;

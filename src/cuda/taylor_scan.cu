@@ -94,10 +94,14 @@ __global__ void __launch_bounds__(SCAN_WARPS * 32) scan_kernel(const __grid_cons
     const int item = (int)blockIdx.x * SCAN_WARPS + (int)threadIdx.x / 32;
     if (item >= a.tile_count * n8) return;
     const int tile = item / n8, n = item % n8;
-    const int64_t head = blockIdx.y, stride = (int64_t)a.tile_count * n8 * 32;
+    const int wide = a.fold ? 2 * a.width + 1 : n8; /* columns of the sums */
+    const int from_column = a.fold && n == a.width ? wide - 1 : n;
+    const int64_t head = blockIdx.y, stride = (int64_t)a.tile_count * wide * 32;
     const int group = a.group > 1 ? a.group : 1, last = a.segments - 1;
     const float4 *sums =
-        (const float4 *)a.sums + head * group * a.segments * stride + item * 32 + lane;
+        (const float4 *)a.sums + head * group * a.segments * stride +
+        (tile * wide + from_column) * 32 + lane;
+    const int64_t second = a.fold && n < a.width ? a.width * 32 : 0;
     const float f0 = a.factor[tile * 16 + lane / 4], f1 = a.factor[tile * 16 + 8 + lane / 4];
     const scan_place place = place_of(a, tile, n, lane);
 
@@ -111,6 +115,8 @@ __global__ void __launch_bounds__(SCAN_WARPS * 32) scan_kernel(const __grid_cons
                 next[i] = *from;
                 for (int g = 1; g < group; g++)
                     next[i] = add(next[i], from[g * a.segments * stride]);
+                for (int g = 0; g < group && second; g++)
+                    next[i] = add(next[i], from[g * a.segments * stride + second]);
             }
 #pragma unroll
         for (int i = 0; i < SCAN_AHEAD; i++)
