@@ -170,6 +170,22 @@ __device__ __forceinline__ float split_map(const split_args &a, float x)
     }
 }
 
+/* How much the mapped element changes with x. */
+__device__ __forceinline__ float split_slope(const split_args &a, float x)
+{
+    if (a.mode != SPLIT_LINEAR) return 1.0f;
+    switch (a.map) {
+    case LNT_MAP_RELU:
+        return x > 0 ? 1.0f : 0.0f;
+    case LNT_MAP_EXP:
+        return expf(x);
+    case LNT_MAP_IDENTITY:
+        return 1.0f;
+    default:
+        return x > 0 ? 1.0f : expf(x);
+    }
+}
+
 /* 1 / |x| of a row that `lanes` lanes side by side hold, each with its part of the sum of squares.
  */
 __device__ __forceinline__ float split_norm(float square, int lanes)

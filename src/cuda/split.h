@@ -93,6 +93,7 @@ enum split_side { SPLIT_QUERIES = 0, SPLIT_KEYS = 1 };
 cudaError_t split_queries_run(const split_back_args &a, cudaStream_t stream);
 cudaError_t split_gradient_sum_run(const split_back_args &a, cudaStream_t stream);
 cudaError_t split_back_run(const split_back_args &a, int side, cudaStream_t stream);
+cudaError_t split_last_run(const split_back_args &a, cudaStream_t stream); /* after the keys */
 
 /* ---- forward --------------------------------------------------------------------------------- */
 

@@ -399,22 +399,6 @@ back_pairs(const split_args &a, const back_job &job, const float *keys, const fl
 
 /* ---- rows out -------------------------------------------------------------------------------- */
 
-/* How much the mapped element changes with x. */
-__device__ __forceinline__ float slope_of(const split_args &a, float x)
-{
-    if (a.mode != SPLIT_LINEAR) return 1.0f;
-    switch (a.map) {
-    case LNT_MAP_RELU:
-        return x > 0 ? 1.0f : 0.0f;
-    case LNT_MAP_EXP:
-        return expf(x);
-    case LNT_MAP_IDENTITY:
-        return 1.0f;
-    default:
-        return x > 0 ? 1.0f : expf(x);
-    }
-}
-
 template <int N8>
 __device__ __forceinline__ void write_gradients(const split_back_args &a, const back_job &job,
                                                 const back_shared<N8> &at, const float *shared,
@@ -437,7 +421,7 @@ __device__ __forceinline__ void write_gradients(const split_back_args &a, const 
                 a.gradient[((job.n.b * heads + job.h) * length + i) * a.dim + e] = y;
                 continue;
             }
-            if (a.mode == SPLIT_LINEAR) y *= slope_of(a, take(x, row_of(x, job.n.b, job.h, i), e));
+            if (a.mode == SPLIT_LINEAR) y *= split_slope(a, take(x, row_of(x, job.n.b, job.h, i), e));
             store(to, row_of(to, job.n.b, job.h, i) + e * to.stride[3], y);
         }
     }

@@ -211,6 +211,7 @@ cudaError_t split_backward(lnt_cuda_plan *plan, const lnt_cuda_io *io, const lnt
     if (e == cudaSuccess) e = normalized_run(plan, io, grads, false, stream);
     if (e == cudaSuccess && a.by_state) e = split_gradient_sum_run(a, stream);
     if (e == cudaSuccess) e = split_back_run(a, SPLIT_KEYS, stream);
+    if (e == cudaSuccess) e = split_last_run(a, stream);
     return e == cudaSuccess ? normalized_run(plan, io, grads, true, stream) : e;
 }
 
