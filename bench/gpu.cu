@@ -4,10 +4,10 @@
  *
  * verify: small problems of odd shapes, every row against double precision on the host.  time: the
  * works of docs/gpu.md, rows picked out of each against double precision, then the median of many
- * runs by events.  once: one run of each, for a profiler.  like=TEXT: of the gradients verified only
- * those whose names have it.  NAME: only works that begin so; of
- * verify, the families step, taylor, orbits, pairs, linear, passes, softmax, split, cur, streams,
- * backward_linear, backward_boxes, backward_taylor, backward_softmax, backward_split,
+ * runs by events.  once: one run of each, for a profiler.  like=TEXT: of the gradients verified
+ * only those whose names have it.  NAME: only works that begin so; of verify, the families step,
+ * taylor, orbits, pairs, linear, passes, softmax, split, cur, streams, backward_linear,
+ * backward_boxes, backward_taylor, backward_pairs, backward_softmax, backward_split,
  * backward_split_taylor, backward_parts. */
 #include <cuda_runtime.h>
 #include <dlfcn.h>

@@ -379,6 +379,29 @@ static void verify_taylor_gradients()
         }
 }
 
+/* What pair_back.cu takes: segments, odd numbers of tokens, widths, lengths. */
+static void verify_pair_gradients()
+{
+    for (int64_t n : { 2, 700, 1025, 2600 }) {
+        lnt_attn_desc p = describe(LNT_TAYLOR, 2, 32, n);
+        p.algorithm = "pairs";
+        verify_gradients(("taylor pairs, " + std::to_string(n) + " tokens").c_str(), p, n % 2);
+    }
+    lnt_attn_desc p = describe(LNT_TAYLOR, 2, 32, 2600);
+    p.algorithm = "pairs";
+    verify_gradients_of("taylor pairs, q and k above 0", p, false, true);
+    p = describe(LNT_TAYLOR, 3, 27, 1500), p.dim_value = 30, p.batch = 2, p.algorithm = "pairs";
+    verify_gradients("taylor pairs 27 -> 30, 3 heads, batch 2", p, true);
+    p = describe(LNT_TAYLOR, 2, 32, 600), p.length_k = 2300, p.algorithm = "pairs";
+    verify_gradients("taylor pairs, 600 queries at the end of 2300 keys", p, false);
+    verify_gradient_lengths("taylor pairs, lengths", p);
+    p = describe(LNT_TAYLOR, 2, 32, 2100), p.algorithm = "pairs";
+    p.normalize = LNT_NORMALIZE_TAYLORSHIFT, p.scale = 1, p.output_norm = 1;
+    verify_gradients("taylor pairs, taylorshift, output norm", p, false);
+    p = describe(LNT_TAYLOR, 4, 32, 1300), p.kv_heads = 2, p.algorithm = "pairs";
+    verify_gradients("taylor pairs, 4 heads on 2: by tiles", p, true);
+}
+
 static void verify_softmax_gradients()
 {
     each_width("softmax", LNT_SOFTMAX, 277, verify_gradients<>);
@@ -513,6 +536,7 @@ static void verify_backward(const std::function<bool(const char *)> &wanted)
     if (wanted("backward_linear")) verify_linear_gradients();
     if (wanted("backward_boxes")) verify_gradient_boxes();
     if (wanted("backward_taylor")) verify_taylor_gradients();
+    if (wanted("backward_pairs")) verify_pair_gradients();
     if (wanted("backward_softmax")) verify_softmax_gradients();
 }
 

@@ -98,15 +98,15 @@ template <int X, int side> struct back_warp {
     static constexpr int V = side == BACK_KEYS ? X : 1, R = side_shape<X, side>::R;
     using ring = tile_ring<X, side_shape<X, side>::WARPS * 32>;
     using pairs = row_pair<R>;
-    uint32_t x[R][2][X];     /* q or k: elements 2 t, 2 t + 1 of block r */
-    uint32_t d[R][2][X];     /* dout or v */
+    uint32_t x[R][2][X]; /* q or k: elements 2 t, 2 t + 1 of block r */
+    uint32_t d[R][2][X]; /* dout or v */
     float dx[R][X][4], dv[R][V][4];
-    float dot[R][2]; /* of queries: of phi.(state d) twice degree 1 and degree 2, this lane's part */
+    float dot[R][2]; /* of queries, of phi.(state d): twice degree 1, and degree 2; this lane's */
     const uint2 *halves; /* [half-block][BACK_TOKENS]: 4 elements; then the constants 1, 0, 0, 0 */
     float *slopes;       /* of queries: the gradient of the denominator, as gathered */
     float *gathered;     /* [element][GATHER_LD]: what reaches an element as part of a prefix; lane
                           * t has the elements whose remainder by 4 is t */
-    int row, lane; /* row: this lane's first of the block's; 16 p + 8 u after it, the others */
+    int row, lane;    /* row: this lane's first of the block's; 16 p + 8 u after it, the others */
     uint32_t in_tile; /* where this lane points to in a tile */
 
     __device__ __forceinline__ void place(int first_row)
@@ -199,8 +199,7 @@ __device__ __forceinline__ void each_number(back_warp<X, side> &w, const F &run)
 #pragma unroll
         for (int r = 0; r < X; r++)
 #pragma unroll
-            for (int e = 0; e < 4; e++)
-                run(w.dx[p][r][e], r, e, p, e / 2);
+            for (int e = 0; e < 4; e++) run(w.dx[p][r][e], r, e, p, e / 2);
 }
 
 /* Two prefixes of a tile, and what reaches them. */
@@ -446,12 +445,11 @@ back_quads(back_warp<X, side> &w, typename back_warp<X, side>::ring &s, const re
 
 /* The masks that a basis has where no block is missing are known to the compiler up to X = 4. */
 template <int X, int side>
-__device__ __forceinline__ int
-any_quads(back_warp<X, side> &w, typename back_warp<X, side>::ring &s, const read_units &units,
-          int i, const unit &u, int dim8)
+__device__ __forceinline__ int any_quads(back_warp<X, side> &w,
+                                         typename back_warp<X, side>::ring &s,
+                                         const read_units &units, int i, const unit &u, int dim8)
 {
-    if constexpr (X == 4)
-        switch (u.mask) {
+    if constexpr (X == 4) switch (u.mask) {
         case 3:
             return back_quads<X, side, 3>(w, s, units, i, u, dim8);
         case 7:
@@ -497,112 +495,6 @@ __device__ __forceinline__ void contract_state(back_warp<X, side> &w,
             back_half<X, side, 0>(w, s, u);
         i++;
     }
-    copy_wait<0>();
-    __syncthreads();
-}
-
-/* ---- the column of ones ---------------------------------------------------------------------- */
-
-/* x.dx, this lane's part. */
-template <int X, int side>
-__device__ __forceinline__ float along(const back_warp<X, side> &w, int p, int u)
-{
-    float sum = 0;
-#pragma unroll
-    for (int r = 0; r < X; r++)
-        sum = fmaf(low_of(w.x[p][u][r]), w.dx[p][r][2 * u],
-                   fmaf(high_of(w.x[p][u][r]), w.dx[p][r][2 * u + 1], sum));
-    return sum;
-}
-
-/* dx += a x the tile's numbers, of two bf16 each; rest: what rounding took from a, or NULL. */
-template <int X, int side>
-__device__ __forceinline__ void slope_tile(back_warp<X, side> &w, uint32_t high, uint32_t low,
-                                           const uint32_t (&a)[back_warp<X, side>::R][4],
-                                           const uint32_t (*rest)[4])
-{
-#pragma unroll
-    for (int n = 0; n < X; n += 2) {
-        uint32_t b[4], c[4];
-        load_matrices(b, high + n * 256 + w.lane * 16);
-        load_matrices(c, low + n * 256 + w.lane * 16);
-#pragma unroll
-        for (int p = 0; p < w.R; p++) {
-            mma16(w.dx[p][n], a[p], c[0], c[1]);
-            mma16(w.dx[p][n + 1], a[p], c[2], c[3]);
-            if (rest) {
-                mma16(w.dx[p][n], rest[p], b[0], b[1]);
-                mma16(w.dx[p][n + 1], rest[p], b[2], b[3]);
-            }
-            mma16(w.dx[p][n], a[p], b[0], b[1]);
-            mma16(w.dx[p][n + 1], a[p], b[2], b[3]);
-        }
-    }
-}
-
-/* dx = the gradient of phi(x).z, z the state's last column, by the matrix of basis_slopes(): a
- * product of x and its pairs, which is little beside the other columns', and so exact that where h
- * times it cancels nothing is lost.  A polynomial of degree p is x times its gradient / p: phi(x).z
- * is what that gives, this lane's part.  first: the numbers that x does not multiply. */
-template <int X, int side>
-__device__ __forceinline__ void
-contract_slopes(back_warp<X, side> &w, typename back_warp<X, side>::ring &s, const float *first,
-                int dim8, int terms, float (&value)[back_warp<X, side>::R][2])
-{
-    constexpr int R = back_warp<X, side>::R;
-#pragma unroll
-    for (int p = 0; p < R; p++)
-#pragma unroll
-        for (int r = 0; r < X; r++)
-#pragma unroll
-            for (int e = 0; e < 4; e++) w.dx[p][r][e] = first[8 * r + w.lane % 4 * 2 + e % 2];
-    float one[R][2], two[R][2];
-#pragma unroll
-    for (int p = 0; p < 2 * R; p++) one[p / 2][p % 2] = along<X, side>(w, p / 2, p % 2);
-    if (terms > 2)
-#pragma unroll
-        for (int r = 0; r < X; r += 2)
-            if (r < dim8) {
-                uint32_t a[R][4];
-#pragma unroll
-                for (int p = 0; p < R; p++)
-#pragma unroll
-                    for (int e = 0; e < 4; e++) a[p][e] = w.x[p][e % 2][r + e / 2];
-                s.need(2);
-                const uint32_t high = s.take(), low = s.take();
-                slope_tile<X, side>(w, high, low, a, nullptr);
-            }
-#pragma unroll
-    for (int p = 0; p < 2 * R; p++) two[p / 2][p % 2] = along<X, side>(w, p / 2, p % 2);
-#pragma unroll 1
-    for (int pair = 0; pair < 4 * dim8 && terms > 3; pair++) {
-        uint2 four[R][2];
-        w.half(pair / 2, four);
-#pragma unroll
-        for (int r = 0; r < X; r++)
-            if (r >= pair / 4 && r < dim8) {
-                uint32_t a[R][4], rest[R][4];
-#pragma unroll
-                for (int p = 0; p < R; p++)
-#pragma unroll
-                    for (int e = 0; e < 4; e++) {
-                        const uint32_t from = pair % 2 ? four[p][e % 2].y : four[p][e % 2].x,
-                                       f = __byte_perm(from, 0, e / 2 ? 0x3232 : 0x1010);
-                        a[p][e] = multiply(f, w.x[p][e % 2][r]);
-                        rest[p][e] = multiply_subtract(f, w.x[p][e % 2][r], a[p][e]);
-                    }
-                s.need(2);
-                const uint32_t high = s.take(), low = s.take();
-                slope_tile<X, side>(w, high, low, a, rest);
-            }
-    }
-#pragma unroll
-    for (int p = 0; p < R; p++)
-#pragma unroll
-        for (int u = 0; u < 2; u++) {
-            const float all = along<X, side>(w, p, u);
-            value[p][u] = one[p][u] + (two[p][u] - one[p][u]) / 2 + (all - two[p][u]) / 3;
-        }
     copy_wait<0>();
     __syncthreads();
 }

@@ -22,6 +22,7 @@
 #ifndef LNT_CUDA_BACK_KERNEL_CUH
 #define LNT_CUDA_BACK_KERNEL_CUH
 
+#include "cuda/back_slopes.cuh"
 #include "cuda/back_tokens.cuh"
 
 namespace lnt
@@ -99,16 +100,22 @@ __device__ __forceinline__ void span_of(const back_args &a, const back_where &p,
 }
 
 /* meet(keys, values, rows, see, all) for each block of the other side; all: every row sees every
- * token. */
-template <int X, int side, class F>
-__device__ __forceinline__ void read_tokens(const back_args &a, const back_where &p,
-                                            const back_warp<X, side> &w, token_ring<X> &s,
-                                            int64_t from, int64_t block, const F &meet)
+ * token.  meet_two(keys, values, rows): of a stage whose two blocks all rows see, or false. */
+template <int X, int side, class F, class G>
+__device__ __forceinline__ void
+read_tokens(const back_args &a, const back_where &p, const back_warp<X, side> &w, token_ring<X> &s,
+            int64_t from, int64_t block, const F &meet, const G &meet_two)
 {
     constexpr int R = back_warp<X, side>::R;
 #pragma unroll 1
     for (int i = 0; i < s.stages; i++) {
         const char *stage = s.next(i);
+        const int64_t low = from + i * BACK_BLOCKS;
+        if ((i + 1) * BACK_BLOCKS <= s.blocks &&
+            (side == BACK_KEYS ? low > block : low + BACK_BLOCKS <= block) &&
+            meet_two(stage, stage + BACK_BLOCKS * s.key_bytes,
+                     stage + BACK_BLOCKS * (s.key_bytes + s.VALUE_BYTES)))
+            continue;
 #pragma unroll 1
         for (int k = 0; k < BACK_BLOCKS; k++) {
             const int number = i * BACK_BLOCKS + k;
@@ -212,10 +219,10 @@ __device__ __forceinline__ void write_row(const back_args &a, const back_where &
  * numerator's product with dout, and in shared memory that of the denominator; this lane's part of
  * both is added to the sums. */
 template <int X, int side>
-__device__ __forceinline__ void
-read_state(const back_args &a, back_warp<X, side> &w, typename back_warp<X, side>::ring &tiles,
-           char *ring, const read_units &units, int64_t state,
-           back_sums<back_warp<X, side>::R> &sums)
+__device__ __forceinline__ void read_state(const back_args &a, back_warp<X, side> &w,
+                                           typename back_warp<X, side>::ring &tiles, char *ring,
+                                           const read_units &units, int64_t state,
+                                           back_sums<back_warp<X, side>::R> &sums)
 {
     const float *first = (const float *)(a.slopes + (state + 1) * a.slope_bytes) - 8 * X;
     __syncthreads();
@@ -259,7 +266,7 @@ finish_rows(const back_args &a, const back_where &at, const back_warp<X, BACK_QU
 #pragma unroll
         for (int k = 1; k < 4; k *= 2)
             den += __shfl_xor_sync(~0u, den, k), dot += __shfl_xor_sync(~0u, dot, k);
-        if (BACK_TWICE<X> && a.direct) den += own[p][u].x, dot += own[p][u].y;
+        if (back_twice(X) && a.direct) den += own[p][u].x, dot += own[p][u].y;
         const int64_t place =
             32 * block + token_of(((int)threadIdx.x / 32 * w.R + p) % 2, u, w.lane);
         const int64_t row = place - at.past, seen = a.causal ? place + 1 : at.nk;
@@ -311,7 +318,7 @@ __global__ void __launch_bounds__(side_shape<X, side>::WARPS * 32, side_shape<X,
                                                       32 * block + token_of(tile % 2, u, lane)];
     }
     const float *mean = remembers ? a.mean + state * (8 * X + 8) : nullptr;
-    constexpr bool apart = side == BACK_QUERIES; /* the denominator's gradient */
+    constexpr bool apart = side == BACK_QUERIES && !back_twice(X); /* the denominator's gradient */
     float dz[apart ? R : 1][apart ? X : 1][4] = {};
     back_sums<R> sums = {};
 #pragma unroll
@@ -342,26 +349,33 @@ __global__ void __launch_bounds__(side_shape<X, side>::WARPS * 32, side_shape<X,
                 side == BACK_KEYS ? p.b * a.heads + p.h * group + g : p.b * a.kv_heads + p.kv;
             token_ring<X> tokens;
             tokens.begin(a, ring, other, from, (int)(end - from), side == BACK_KEYS);
-            read_tokens<X, side>(a, p, w, tokens, from, block, meet);
+            read_tokens<X, side>(a, p, w, tokens, from, block, meet,
+                                 [](const char *, const char *, const char *) { return false; });
         }
     };
     using view = const back_view<R>;
     if constexpr (can && side == BACK_QUERIES)
         if (a.prefixes) {
             /* dq = 1 / den A + h Z: both of the state and of the keys, then den and h. */
-            if (a.direct && !BACK_TWICE<X>)
-                meet_all([&](const char *k, const char *v, const char *, view &see, bool all) {
-                    if (all)
-                        meet_block<X, true>(a, w, k, v, see, dz, sums);
-                    else
-                        meet_block<X, false>(a, w, k, v, see, dz, sums);
-                });
+            if constexpr (apart)
+                if (a.direct)
+                    meet_all([&](const char *k, const char *v, const char *, view &see, bool all) {
+                        if (all)
+                            meet_block<X, true>(a, w, k, v, see, dz, sums);
+                        else
+                            meet_block<X, false>(a, w, k, v, see, dz, sums);
+                    });
             finish_rows<X>(a, p, w, mean, block, sums, own);
             each_number<X, side>(w, [&](float &y, int r, int e, int i, int u) {
-                y = fmaf(y, own[i][u].x, dz[i][r][e] * own[i][u].y);
+                float z = 0;
+                if constexpr (apart)
+                    z = dz[i][r][e];
+                else if (by_state)
+                    z = w.slopes[w.place_of(r, e, i)];
+                y = fmaf(y, own[i][u].x, z * own[i][u].y);
             });
         }
-    if (a.direct && !(side == BACK_QUERIES && a.prefixes && !BACK_TWICE<X>))
+    if (a.direct && !(side == BACK_QUERIES && a.prefixes && !back_twice(X)))
         meet_all([&](const char *k, const char *v, const char *rows, view &see, bool all) {
             if constexpr (side == BACK_ROWS)
                 sum_block<X>(a, w, k, v, see, sums);

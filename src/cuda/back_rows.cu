@@ -22,7 +22,7 @@ __device__ __forceinline__ float lanes_sum(float x)
 __global__ void __launch_bounds__(ROW_THREADS)
     back_scaled_kernel(const __grid_constant__ back_scaled_args a)
 {
-    const int columns = a.fold ? 2 * a.width : a.width; /* of 8; h after them */
+    const int columns = a.fold ? 2 * a.width : a.width;        /* of 8; h after them */
     const int64_t n8 = columns + 1, each = a.blocks * n8 * 32; /* 16 bytes each */
     const int64_t head = blockIdx.y, w = (int64_t)blockIdx.x * ROW_THREADS + threadIdx.x;
     if (w >= each) return;
@@ -62,16 +62,20 @@ int64_t slopes_bytes(int width, int tiles)
 __global__ void __launch_bounds__(ROW_THREADS)
     slopes_kernel(const __grid_constant__ slopes_args a, int64_t bytes)
 {
-    const __nv_bfloat16 *z = (const __nv_bfloat16 *)a.state +
-                             (int64_t)blockIdx.x * (a.tile_count - 1) * (a.width + 1) * 128;
+    const __nv_bfloat16 *z = (const __nv_bfloat16 *)a.state + blockIdx.x * a.numbers;
+    const float *linear = a.linear ? a.linear + (int64_t)blockIdx.x * a.linear_numbers : nullptr;
     char *to = a.slopes + blockIdx.x * bytes;
     const int each = a.width * 128, slot = (a.width + 1) * 256, count = a.tiles * each;
     for (int i = (int)threadIdx.x; i < count + 8 * a.width; i += ROW_THREADS) {
         const uint32_t entry = a.entries[i], at = entry & (1u << SLOPE_TIMES) - 1;
         const float times = (float)(entry >> SLOPE_TIMES);
-        const float x = times > 0 ? times * (__bfloat162float(z[at]) + __bfloat162float(z[at + 8]))
-                                  : 0.0f;
-        if (i >= count) {
+        const bool first = i >= count;
+        float x = 0;
+        if (times > 0)
+            x = times * (first && linear
+                             ? linear[at]
+                             : __bfloat162float(z[at]) + __bfloat162float(z[at + a.left]));
+        if (first) {
             ((float *)(to + bytes))[i - count - 8 * a.width] = x;
             continue;
         }
@@ -84,7 +88,7 @@ __global__ void __launch_bounds__(ROW_THREADS)
 
 cudaError_t slopes_run(const slopes_args &a, cudaStream_t stream)
 {
-    if (a.states && a.tile_count > 1)
+    if (a.states && a.numbers)
         slopes_kernel<<<(unsigned)a.states, ROW_THREADS, 0, stream>>>(
             a, slopes_bytes(a.width, a.tiles));
     return cudaGetLastError();

@@ -199,18 +199,14 @@ __device__ __forceinline__ void sum_block(const back_args &a, const back_warp<X,
         add_weights<READ_TAYLOR_ANY, R>(a, see, w.lane % 4, x, g, sums);
 }
 
-/* What 32 keys add to queries whose den and h are not known yet: to dx the sum of dout.v w' k, to
- * dz that of w' k, both as two bf16, and to the sums.  all: every row sees every key. */
-template <int X, bool all>
-__device__ __forceinline__ void
-meet_block(const back_args &a, back_warp<X, BACK_QUERIES> &w, const char *keys, const char *values,
-           const back_view<back_warp<X, BACK_QUERIES>::R> &see,
-           float (&dz)[back_warp<X, BACK_QUERIES>::R][X][4],
-           back_sums<back_warp<X, BACK_QUERIES>::R> &sums)
+/* What 32 keys add to queries whose den and h are not known yet: to the sums, and for dx the sum of
+ * dout.v w' k, for dz that of w' k.  From scores x and g = dout.v to what those are sums with, in
+ * their places.  all: every row sees every key. */
+template <bool all, int R>
+__device__ __forceinline__ void meet_weights(const back_args &a, const back_view<R> &see, int t,
+                                             float (&x)[R][4][4], float (&g)[R][4][4],
+                                             back_sums<R> &sums)
 {
-    constexpr int R = back_warp<X, BACK_QUERIES>::R;
-    float x[R][4][4], g[R][4][4];
-    products<X, BACK_QUERIES>(w, keys, values, a.dim8, x, g);
 #pragma unroll
     for (int p = 0; p < R; p++)
 #pragma unroll
@@ -218,11 +214,22 @@ meet_block(const back_args &a, back_warp<X, BACK_QUERIES> &w, const char *keys, 
             const int c = i / 4, e = i % 4, u = e / 2;
             float y, slope;
             weigh<READ_TAYLOR>(a, x[p][c][e], 0, y, slope);
-            if (!all && 8 * (w.lane % 4) + 2 * c + e % 2 > see.place[p][u]) y = slope = 0;
+            if (!all && 8 * t + 2 * c + e % 2 > see.place[p][u]) y = slope = 0;
             sums.weights[p][u] += y;
             sums.dot[p][u] = fmaf(y, g[p][c][e], sums.dot[p][u]);
             x[p][c][e] = slope, g[p][c][e] *= slope;
         }
+}
+
+/* The sums with the keys, both as two bf16. */
+template <int X>
+__device__ __forceinline__ void meet_keys(const back_args &a, back_warp<X, BACK_QUERIES> &w,
+                                          const char *keys,
+                                          const float (&x)[back_warp<X, BACK_QUERIES>::R][4][4],
+                                          const float (&g)[back_warp<X, BACK_QUERIES>::R][4][4],
+                                          float (&dz)[back_warp<X, BACK_QUERIES>::R][X][4])
+{
+    constexpr int R = back_warp<X, BACK_QUERIES>::R;
     const int even8 = (a.dim8 + 1) / 2 * 2;
     const uint32_t k = shared_address(keys) + four_matrices(w.lane, even8 * 128, 128);
 #pragma unroll
@@ -251,6 +258,20 @@ meet_block(const back_args &a, back_warp<X, BACK_QUERIES> &w, const char *keys, 
                 }
             }
     }
+}
+
+template <int X, bool all>
+__device__ __forceinline__ void meet_block(const back_args &a, back_warp<X, BACK_QUERIES> &w,
+                                           const char *keys, const char *values,
+                                           const back_view<back_warp<X, BACK_QUERIES>::R> &see,
+                                           float (&dz)[back_warp<X, BACK_QUERIES>::R][X][4],
+                                           back_sums<back_warp<X, BACK_QUERIES>::R> &sums)
+{
+    constexpr int R = back_warp<X, BACK_QUERIES>::R;
+    float x[R][4][4], g[R][4][4];
+    products<X, BACK_QUERIES>(w, keys, values, a.dim8, x, g);
+    meet_weights<all, R>(a, see, w.lane % 4, x, g, sums);
+    meet_keys<X>(a, w, keys, x, g, dz);
 }
 
 /* From scores and dout.v to weights / den and what is summed to the gradient of a row. */
@@ -299,19 +320,16 @@ __device__ __forceinline__ void weigh_any(const back_args &a, const char *rows,
         weigh_block<READ_SOFTMAX, side, false, R>(a, rows, see, own, t, x, g);
 }
 
-/* What 32 tokens add to the gradients.  G w' is two bf16: one alone is off by 1.7e-3 where the sum
- * is of both signs, and by twice that where the tokens' elements are of one sign and G w' of both
- * (docs/gpu.md). */
+/* What 32 tokens add to the gradients, from weights x and G w' g.  G w' is two bf16: one alone is
+ * off by 1.7e-3 where the sum is of both signs, and by twice that where the tokens' elements are of
+ * one sign and G w' of both (docs/gpu.md). */
 template <int X, int side>
-__device__ __forceinline__ void back_block(const back_args &a, back_warp<X, side> &w,
-                                           const char *keys, const char *values, const char *rows,
-                                           const back_view<back_warp<X, side>::R> &see, bool all,
-                                           const float2 (&own)[back_warp<X, side>::R][2])
+__device__ __forceinline__ void give_block(const back_args &a, back_warp<X, side> &w,
+                                           const char *keys, const char *values,
+                                           const float (&x)[back_warp<X, side>::R][4][4],
+                                           const float (&g)[back_warp<X, side>::R][4][4])
 {
     constexpr int R = back_warp<X, side>::R;
-    float x[R][4][4], g[R][4][4];
-    products<X, side>(w, keys, values, a.dim8, x, g);
-    weigh_any<side, R>(a, rows, see, own, all, w.lane % 4, x, g);
     const int even8 = (a.dim8 + 1) / 2 * 2;
     const uint32_t k = shared_address(keys) + four_matrices(w.lane, even8 * 128, 128),
                    v = shared_address(values) + four_matrices(w.lane, 128, 512);
@@ -352,6 +370,20 @@ __device__ __forceinline__ void back_block(const back_args &a, back_warp<X, side
             }
         }
     }
+}
+
+/* The same from the tokens. */
+template <int X, int side>
+__device__ __forceinline__ void back_block(const back_args &a, back_warp<X, side> &w,
+                                           const char *keys, const char *values, const char *rows,
+                                           const back_view<back_warp<X, side>::R> &see, bool all,
+                                           const float2 (&own)[back_warp<X, side>::R][2])
+{
+    constexpr int R = back_warp<X, side>::R;
+    float x[R][4][4], g[R][4][4];
+    products<X, side>(w, keys, values, a.dim8, x, g);
+    weigh_any<side, R>(a, rows, see, own, all, w.lane % 4, x, g);
+    give_block<X, side>(a, w, keys, values, x, g);
 }
 
 } // namespace lnt

@@ -74,12 +74,14 @@ static void lay_out_packed(lnt_cuda_plan *plan)
     at->douts = take(&at->bytes, blocks * columns * 64);
     at->rows = take(&at->bytes, blocks * 32 * sizeof(float2));
     if (plan->by_state) {
-        const size_t scaled = (size_t)(8 * (folds(plan) ? 2 : 1) * plan->width + 8),
+        const size_t scaled =
+                         plan->pairs ? 0 : (size_t)(8 * (folds(plan) ? 2 : 1) * plan->width + 8),
                      numbers = (size_t)plan->tile_count * 16 * scaled;
         const size_t states = (size_t)(p->batch * p->kv_heads) * (size_t)plan->prefixes;
         at->q_rows = take(&at->bytes, blocks * (size_t)plan->dim8 * 512);
         at->scaled = take(&at->bytes, blocks * scaled * 64);
-        at->slopes = take(&at->bytes, states * (size_t)slopes_bytes(plan->width, slope_tiles(plan)));
+        at->slopes =
+            take(&at->bytes, states * (size_t)slopes_bytes(plan->width, slope_tiles(plan)));
         at->gradient_sums = take(&at->bytes, heads * (size_t)pieces(most * 32, plan->segment) *
                                                  numbers * sizeof(float));
     }
@@ -263,19 +265,47 @@ struct packed_run {
         a->state = work + plan->at.state, a->mean = at<float>(plan->at.mean);
         a->slopes = work + plan->back.slopes, a->slope_tiles = slope_tiles(plan);
         a->slope_bytes = slopes_bytes(plan->width, a->slope_tiles);
+        a->linear = at<float>(plan->at.linear);
+    }
+    cudaError_t back(const back_args &a, int which) const
+    {
+        return plan->by_state && plan->pairs ? pair_back_run(a, which, stream)
+                                             : back_run(a, which, plan->units, stream);
     }
     cudaError_t slopes(int prefixes) const
     {
         slopes_args a = {};
         a.state = work + plan->at.state, a.entries = plan->slopes;
         a.slopes = work + plan->back.slopes, a.tiles = slope_tiles(plan);
-        a.states = (int)(io->q.shape[0] * plan->p.kv_heads) * prefixes;
-        a.tile_count = plan->tile_count, a.width = plan->width;
+        a.states = (int)(io->q.shape[0] * plan->p.kv_heads) * prefixes, a.width = plan->width;
+        a.numbers = (int64_t)(plan->tile_count - 1) * (plan->width + 1) * 128, a.left = 8;
+        if (plan->pairs) {
+            a.numbers = PAIR_STATE_BYTES / 2, a.left = PAIR_LEFT;
+            a.linear = at<float>(plan->at.linear), a.linear_numbers = PAIR_LINEAR;
+        }
         return slopes_run(a, stream);
+    }
+    /* The same of pairs.h. */
+    cudaError_t gradients_of_pairs(int *prefixes) const
+    {
+        pair_args a = {};
+        a.rows = work + plan->back.q_rows, a.values = work + plan->back.douts;
+        a.blocks = blocks_q, a.segment_blocks = plan->segment / 32;
+        a.prefixes = *prefixes = pieces(blocks_q * 32, plan->segment);
+        a.segments = a.prefixes - 1, a.heads = (int)(io->q.shape[0] * plan->p.kv_heads);
+        a.kv_heads = (int)plan->p.kv_heads;
+        a.length = blocks_q * 32, a.scale = at<float2>(plan->back.rows);
+        a.factor = plan->factor, a.place = plan->place;
+        a.constant = (float)plan->coefficient[0];
+        a.state = work + plan->at.state, a.linear = at<float>(plan->at.linear);
+        a.mean = at<float>(plan->at.mean), a.aside = work + plan->at.sums;
+        a.count = plan->count, a.dim_value = (int)plan->p.dim_value;
+        return a.segments > 0 ? pair_build_run(a, stream) : cudaSuccess;
     }
     /* The states after each segment, R, in place of those before. */
     cudaError_t gradients_of_states(int *prefixes) const
     {
+        if (plan->pairs) return gradients_of_pairs(prefixes);
         const lnt_attn_desc *p = &plan->p;
         build_args b = {};
         b.rows = work + plan->back.q_rows, b.values = work + plan->back.scaled;
@@ -301,19 +331,21 @@ struct packed_run {
     }
 };
 
-/* Of every query what the keys give that it meets one by one; with states also those.  Forward does
- * not run: its weights inside a segment are bf16, which would be most of the error of h. */
+/* The states, and of every query what the keys give that it meets one by one; where it meets them
+ * once, nothing yet.  Forward does not run: its weights inside a segment are bf16, which would be
+ * most of the error of h. */
 static cudaError_t packed_rows(const packed_run &run, read_args *read)
 {
     lnt_cuda_plan *plan = run.plan;
     back_args a = run.side(BACK_ROWS, *read);
     if (plan->by_state) {
-        cudaError_t e = make_states(plan, run.io, run.blocks_k, read, run.stream);
+        cudaError_t e = plan->pairs ? make_pairs(plan, run.io, run.blocks_k, read, run.stream)
+                                    : make_states(plan, run.io, run.blocks_k, read, run.stream);
         if (e == cudaSuccess) e = run.slopes(read->prefixes);
-        if (e == cudaSuccess && !(plan->p.causal && plan->width == 8))
-            return cudaMemsetAsync(a.rows, 0,
-                                   (size_t)(a.batch * a.heads * run.blocks_q) * 32 * sizeof *a.rows,
-                                   run.stream);
+        if (e == cudaSuccess && !(plan->p.causal && back_twice(plan->width))) {
+            const size_t places = (size_t)(a.batch * a.heads) * (size_t)run.blocks_q * 32;
+            return cudaMemsetAsync(a.rows, 0, places * sizeof *a.rows, run.stream);
+        }
         if (e != cudaSuccess) return e;
         run.with_states(&a, read->prefixes, 0);
     }
@@ -335,16 +367,16 @@ static cudaError_t packed_backward(lnt_cuda_plan *plan, const lnt_cuda_io *io,
     read_args read = read_of(plan, io, run.blocks_k);
     cudaError_t e = run.blocks_k ? pack_run(pack_of(plan, io, run.blocks_k), stream) : cudaSuccess;
     if (e == cudaSuccess && run.blocks_q) e = pack_run(run.pack_queries(), stream);
-    if (e == cudaSuccess && nq) e = packed_rows(run, &read);
+    if (e == cudaSuccess && run.blocks_q) e = packed_rows(run, &read);
     back_args a = run.side(BACK_QUERIES, read);
     if (plan->by_state) run.with_states(&a, read.prefixes, plan->p.causal ? 0 : -1);
-    if (e == cudaSuccess && nq) e = back_run(a, BACK_QUERIES, plan->units, stream);
+    if (e == cudaSuccess && nq) e = run.back(a, BACK_QUERIES);
     if (e == cudaSuccess) e = normalized_run(plan, io, grads, false, stream);
     a = run.side(BACK_KEYS, read);
     int prefixes = 0;
     if (plan->by_state && e == cudaSuccess) e = run.gradients_of_states(&prefixes);
     if (plan->by_state) run.with_states(&a, prefixes, plan->p.causal ? prefixes - 1 : -1);
-    if (e == cudaSuccess && nk) e = back_run(a, BACK_KEYS, plan->units, stream);
+    if (e == cudaSuccess && nk) e = run.back(a, BACK_KEYS);
     return e == cudaSuccess ? normalized_run(plan, io, grads, true, stream) : e;
 }
 

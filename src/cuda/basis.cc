@@ -244,42 +244,44 @@ int basis_slope_tiles(int dim8, int terms)
     return terms < 3 ? 0 : (dim8 + 1) / 2 + (terms > 3 ? 2 * dim8 * (dim8 + 1) : 0);
 }
 
+std::vector<int64_t> basis_sums_at(const basis &b, int width)
+{
+    std::vector<int64_t> at((size_t)basis_count(b.dim, b.terms), 0);
+    for (size_t f = 16; f < b.place.size(); f++)
+        if (b.place[f] >= 0)
+            at[(size_t)b.place[f]] =
+                ((int64_t)(f / 16 - 1) * (width + 1) + width) * 128 + f % 16 / 8 * 64 + f % 8;
+    return at;
+}
+
 namespace
 {
 struct slopes {
-    const basis &b;
-    int width;
-    std::vector<int64_t> at; /* of the monomials in the library's order: where z stands */
+    int dim, terms, width;
+    const std::vector<int64_t> &at;
     std::vector<uint32_t> entries;
 
-    slopes(const basis &from, int w) : b(from), width(w), at(from.factor.size(), 0)
-    {
-        for (size_t f = 16; f < b.place.size(); f++)
-            if (b.place[f] >= 0)
-                at[(size_t)b.place[f]] =
-                    ((int64_t)(f / 16 - 1) * (width + 1) + width) * 128 + f % 16 / 8 * 64 + f % 8;
-    }
     /* The part of d/dx_c that the n other elements multiply. */
     void add(const int *others, int n, int c)
     {
         int i[3] = { c }, times = 1;
         for (int k = 0; k < n; k++) {
             i[k + 1] = others[k], times += others[k] == c;
-            if (others[k] >= b.dim) times = -9;
+            if (others[k] >= dim) times = -9;
         }
-        if (c >= b.dim || times < 0 || n + 1 >= b.terms) {
+        if (c >= dim || times < 0 || n + 1 >= terms) {
             entries.push_back(0);
             return;
         }
         std::sort(i, i + n + 1);
-        entries.push_back((uint32_t)at[(size_t)basis_place(b.dim, n + 1, i)] |
-                          (uint32_t)times << SLOPE_TIMES);
+        entries.push_back((uint32_t)at[(size_t)basis_place(dim, n + 1, i)] | (uint32_t)times
+                                                                                 << SLOPE_TIMES);
     }
     /* row(w, e, others): the elements of row 8 w + e. */
     template <class R> void add_tile(int n, const R &row)
     {
         for (int x = 0; x < width * 128; x++) {
-            int others[2] = { b.dim, b.dim };
+            int others[2] = { dim, dim };
             row(x / 64 % 2, x % 8, others);
             add(others, n, x / 128 * 8 + x / 8 % 8);
         }
@@ -287,14 +289,15 @@ struct slopes {
 };
 } // namespace
 
-std::vector<uint32_t> basis_slopes(const basis &b, int width)
+std::vector<uint32_t> basis_slopes(int dim, int terms, int width, const std::vector<int64_t> &at)
 {
-    slopes s(b, width);
-    for (int r = 0; r < b.dim8 && b.terms > 2; r += 2)
+    slopes s = { dim, terms, width, at, {} };
+    const int dim8 = (dim + 7) / 8;
+    for (int r = 0; r < dim8 && terms > 2; r += 2)
         s.add_tile(1, [&](int w, int e, int *others) { others[0] = 8 * (r + w) + e; });
-    for (int x = 0; x < b.dim8 && b.terms > 3; x++)
+    for (int x = 0; x < dim8 && terms > 3; x++)
         for (int a = 8 * x; a < 8 * x + 8; a += 2)
-            for (int r = x; r < b.dim8; r++)
+            for (int r = x; r < dim8; r++)
                 s.add_tile(2, [&](int w, int e, int *others) {
                     if (8 * r + e < a + w) return; /* there as a pair already */
                     others[0] = a + w, others[1] = 8 * r + e;

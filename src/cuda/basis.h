@@ -77,10 +77,12 @@ basis basis_make(int dim, int terms, const double *coefficients, int blocks);
  * with a matrix made of z, times d columns.  Tiles of 16 rows: first blocks r, r + 1 of x, then for
  * each pair of elements a, a + 1 and each block r from their own on the two times the block.  An
  * entry for each number of a tile, [tile][column / 8][row / 8][column % 8][row % 8], and then the
- * `8 width` numbers that x does not multiply: where in a state z_f stands, in bf16 (its second part
- * 8 after it), and from SLOPE_TIMES on how often it counts. */
+ * `8 width` numbers that x does not multiply: where z_f stands, and from SLOPE_TIMES on how often
+ * it counts.  at: of the monomials in the library's order, where z stands. */
 enum { SLOPE_TIMES = 28 };
-std::vector<uint32_t> basis_slopes(const basis &b, int width);
+std::vector<uint32_t> basis_slopes(int dim, int terms, int width, const std::vector<int64_t> &at);
+/* In a state of this basis, in bf16; the second part 8 after the first. */
+std::vector<int64_t> basis_sums_at(const basis &b, int width);
 int basis_slope_tiles(int dim8, int terms);
 
 /* Library order.  How many, and the place of sorted indices i[0] <= ... <= i[p - 1]. */

@@ -137,6 +137,9 @@ struct pair_args {
     int dim_value;
     const float *s_in, *z_in; /* [B K][D][m], [B K][D]; NULL: none */
     float *s_out, *z_out;
+    /* Queries in place of keys, for the backward pass: the states after each segment, of values
+     * times scale[].x with scale[].y in place of the ones.  Or NULL. */
+    const float2 *scale; /* [B K][blocks * 32] */
 };
 bool pair_fits(int major, int minor);
 cudaError_t pair_build_run(const pair_args &a, cudaStream_t stream);
@@ -250,9 +253,9 @@ cudaError_t gaps_run(const gaps_args &a, cudaStream_t stream);
  * h = -(dout.y) / den; softmax: log2 of the sum of e^score, and -(dout.y).  Places without a query:
  * 0 and 0, softmax infinity and 0. */
 struct back_scaled_args {
-    const float2 *rows;  /* [B H][blocks * 32] */
-    const char *douts;   /* packed values */
-    char *scaled;        /* likewise: dout / den, row W = h */
+    const float2 *rows; /* [B H][blocks * 32] */
+    const char *douts;  /* packed values */
+    char *scaled;       /* likewise: dout / den, row W = h */
     int64_t blocks;
     int heads, width; /* heads: B H */
     int fold;         /* as two bf16 each, 2 W rows, row 2 W = h */
@@ -266,7 +269,11 @@ struct slopes_args {
     const char *state; /* of scan_args */
     const uint32_t *entries;
     char *slopes;
-    int states, tile_count, width, tiles; /* tiles: basis_slope_tiles() */
+    int states, width, tiles; /* tiles: basis_slope_tiles() */
+    int64_t numbers;          /* bf16 of a state */
+    int left;                 /* from the first part of z to the second */
+    const float *linear;      /* degree 1 in f32, `linear_numbers` a state; NULL: in the state */
+    int linear_numbers;
 };
 int64_t slopes_bytes(int width, int tiles); /* of a state */
 cudaError_t slopes_run(const slopes_args &a, cudaStream_t stream);
@@ -296,7 +303,7 @@ enum back_side {
 
 /* With states queries meet the keys of their segment once, and only then know den and h; where two
  * sums of gradients are too many for the registers, BACK_ROWS comes first. */
-template <int X> constexpr bool BACK_TWICE = X > 4;
+__host__ __device__ constexpr bool back_twice(int width) { return width > 4; }
 enum { BACK_STATE_WIDTH = 8 }; /* blocks of 8 elements that a state may be read with */
 
 /* The side whose gradients are made, its tokens in packed order, against the other, which is read
@@ -316,7 +323,8 @@ struct back_args {
     int prefixes, edge; /* 0: no state; edge: the segment whose state is empty, or -1 */
     const char *state;
     const float *mean;
-    const char *slopes; /* of slopes_args */
+    const float *linear; /* pair_back.cu: degree 1 of pair_args, whose states `state` then are */
+    const char *slopes;  /* of slopes_args */
     int64_t slope_bytes;
     int slope_tiles;
     int tile_count, terms;
@@ -326,6 +334,7 @@ struct back_args {
     float *gradient; /* [B heads][length][dim] in place of dx, or NULL */
 };
 cudaError_t back_run(const back_args &a, int side, const read_units &units, cudaStream_t stream);
+cudaError_t pair_back_run(const back_args &a, int side, cudaStream_t stream); /* pair_back.cu */
 
 /* ---- step.cu --------------------------------------------------------------------------------- */
 

@@ -22,15 +22,21 @@ enum {
     PAIR_KEY_BYTES = 4 * PAIR_BLOCK_BYTES,
     PAIR_VALUE_BYTES = 4 * 5 * 512,
     PAIR_STAGE_BYTES = PAIR_KEY_BYTES + PAIR_VALUE_BYTES + 8 * PAIR_TILE_BYTES,
-    PAIR_SHARED = PAIR_STAGES * PAIR_STAGE_BYTES + 3 * PAIR_STAGES * 8
+    PAIR_SHARED = PAIR_STAGES * PAIR_STAGE_BYTES + 3 * PAIR_STAGES * 8,
+    PAIR_SCALES_AT = (PAIR_SHARED + 127) / 128 * 128, /* of queries alone */
+    PAIR_SCALE_BYTES = 128 * 8,
+    PAIR_BACK_SHARED = PAIR_SCALES_AT + PAIR_STAGES * PAIR_SCALE_BYTES
 };
 
 #if LNT_WARPGROUPS
 
-struct pair_walk {
+/* back: queries in place of keys, from the end (pair_args.scale). */
+template <bool back> struct pair_walk {
+    static constexpr bool BACK = back;
     const pair_args &a;
     char *shared;
     int part, stages, per_segment; /* stages of 128 tokens: all, in a segment */
+    int pieces, tail;              /* segments there are; from the end: stages of the last one */
     int64_t head;
 
     __device__ __forceinline__ pair_walk(const pair_args &args, char *memory)
@@ -38,6 +44,30 @@ struct pair_walk {
     {
         per_segment = (int)(a.segment_blocks / 4);
         stages = (int)min((int64_t)a.segments * per_segment, a.blocks / 4);
+        const int all = (int)(a.blocks / 4);
+        pieces = (all + per_segment - 1) / per_segment;
+        tail = all - (pieces - 1) * per_segment;
+        if (back) stages = all > per_segment ? all - per_segment : 0;
+    }
+    /* Which stage is number i; whether it ends a segment; the state that is complete after s of
+     * them. */
+    __device__ __forceinline__ int stage(int i) const
+    {
+        if (!back) return i;
+        const int j = i - tail;
+        return j < 0 ? (pieces - 1) * per_segment + i
+                     : (pieces - 2 - j / per_segment) * per_segment + j % per_segment;
+    }
+    __device__ __forceinline__ int segment_end(int i) const /* of the segment that begins at i */
+    {
+        return back && i == 0 ? tail : min(i + per_segment, stages);
+    }
+    __device__ __forceinline__ int state(int s) const { return back ? pieces - 1 - s : s; }
+    /* Of two tokens side by side of block b of number i. */
+    __device__ __forceinline__ const float4 *scales(int i, int b) const
+    {
+        return (const float4 *)(shared + PAIR_SCALES_AT + i % PAIR_STAGES * PAIR_SCALE_BYTES) +
+               b * 16;
     }
     __device__ __forceinline__ char *keys(int i) const
     {
@@ -81,8 +111,11 @@ struct pair_walk {
     {
         if (i >= stages) return;
         if (i >= PAIR_STAGES) barrier_wait(done(i), parity(i - PAIR_STAGES));
-        const int64_t block = head * a.blocks + (int64_t)i * 4;
-        barrier_expect(come(i), 4 * 2048 + PAIR_VALUE_BYTES);
+        const int64_t block = head * a.blocks + (int64_t)stage(i) * 4;
+        barrier_expect(come(i), 4 * 2048 + PAIR_VALUE_BYTES + (back ? PAIR_SCALE_BYTES : 0));
+        if (back)
+            bulk_load(shared_address(scales(i, 0)), a.scale + block * 32, PAIR_SCALE_BYTES,
+                      come(i));
         for (int b = 0; b < 4; b++)
             bulk_load(shared_address(keys(i) + b * PAIR_BLOCK_BYTES), a.rows + (block + b) * 2048,
                       2048, come(i));
@@ -99,7 +132,7 @@ __device__ __forceinline__ uint4 multiply_eight(const uint4 &x, const uint4 &y)
 }
 
 /* Eight tokens a thread (group q of block b), columns `column` + 8 k of each of the 4 elements. */
-__device__ __forceinline__ void make_products(const pair_walk &w, int i, int thread)
+template <class W> __device__ __forceinline__ void make_products(const W &w, int i, int thread)
 {
     const int column = thread % 8, q = thread / 8 % 4, b = thread / 32;
     const char *keys = w.keys(i) + b * PAIR_BLOCK_BYTES;
@@ -123,9 +156,49 @@ __device__ __forceinline__ void make_products(const pair_walk &w, int i, int thr
     *(uint4 *)(to + 16 * 256) = one;
 }
 
+/* Of queries: times what scales the tokens, rounded once. */
+template <class W> __device__ __forceinline__ void make_scaled(const W &w, int i, int thread)
+{
+    const int column = thread % 8, q = thread / 8 % 4, b = thread / 32;
+    const float4 *from = w.scales(i, b) + q;
+    const float4 scale[4] = { from[0], from[4], from[8], from[12] };
+    const char *keys = w.keys(i) + b * PAIR_BLOCK_BYTES;
+    auto row = [&](int e) {
+        return *(const uint4 *)(keys + e * 64 + (q ^ (e / 2 % 4)) * 16);
+    };
+    const char *values = w.values(i) + b * 2560 + q * 128 + column * 16;
+    char *to = w.products(i) + (2 * b + q / 2) * PAIR_TILE_BYTES + q % 2 * 128 + column * 16;
+    uint4 x[4];
+#pragma unroll
+    for (int l = 0; l < 4; l++) x[l] = row(4 * w.part + l);
+#pragma unroll
+    for (int k = 0; k < 4; k++) {
+        const uint4 v = *(const uint4 *)(values + k * 512);
+        const uint32_t pair[4] = { v.x, v.y, v.z, v.w };
+        float y[8];
+#pragma unroll
+        for (int p = 0; p < 4; p++)
+            y[2 * p] = low_of(pair[p]) * scale[p].x, y[2 * p + 1] = high_of(pair[p]) * scale[p].z;
+#pragma unroll
+        for (int l = 0; l < 4; l++)
+            *(uint4 *)(to + (4 * l + k) * 256) =
+                make_uint4(pack(low_of(x[l].x) * y[0], high_of(x[l].x) * y[1]),
+                           pack(low_of(x[l].y) * y[2], high_of(x[l].y) * y[3]),
+                           pack(low_of(x[l].z) * y[4], high_of(x[l].z) * y[5]),
+                           pack(low_of(x[l].w) * y[6], high_of(x[l].w) * y[7]));
+    }
+    const uint4 z = row(4 * w.part + column % 4);
+    uint4 one = make_uint4(pack(low_of(z.x) * scale[0].y, high_of(z.x) * scale[0].w),
+                           pack(low_of(z.y) * scale[1].y, high_of(z.y) * scale[1].w),
+                           pack(low_of(z.z) * scale[2].y, high_of(z.z) * scale[2].w),
+                           pack(low_of(z.w) * scale[3].y, high_of(z.w) * scale[3].w));
+    if (column >= 4) one = make_uint4(0, 0, 0, 0);
+    *(uint4 *)(to + 16 * 256) = one;
+}
+
 /* Of degree 0, by one warp: columns 4 part ... 4 part + 3, one of them a lane, of 4 tokens of each
  * 32. */
-__device__ __forceinline__ float sum_values(const pair_walk &w, int i, int lane)
+template <class W> __device__ __forceinline__ float sum_values(const W &w, int i, int lane)
 {
     const int column = 4 * w.part + lane / 2 % 4;
     const char *values = w.values(i) + column / 8 * 512 + lane / 8 * 128 + column % 8 * 16;
@@ -133,12 +206,19 @@ __device__ __forceinline__ float sum_values(const pair_walk &w, int i, int lane)
 #pragma unroll
     for (int b = 0; b < 4; b++) {
         const uint2 x = *(const uint2 *)(values + b * 2560 + lane % 2 * 8);
-        sum += (low_of(x.x) + high_of(x.x)) + (low_of(x.y) + high_of(x.y));
+        if constexpr (W::BACK) {
+            const float4 *from = w.scales(i, b) + lane / 8 + lane % 2 * 8;
+            const float4 y = from[0], z = from[4];
+            sum += (low_of(x.x) * y.x + high_of(x.x) * y.z) +
+                   (low_of(x.y) * z.x + high_of(x.y) * z.z);
+        } else {
+            sum += (low_of(x.x) + high_of(x.x)) + (low_of(x.y) + high_of(x.y));
+        }
     }
     return sum;
 }
 
-__device__ static void keep_mean(const pair_walk &w, int prefix, float sum, int lane)
+template <class W> __device__ static void keep_mean(const W &w, int prefix, float sum, int lane)
 {
     const pair_args &a = w.a;
     for (int k : { 1, 8, 16 }) sum += __shfl_xor_sync(~0u, sum, k);
@@ -159,7 +239,7 @@ __device__ static void keep_mean(const pair_walk &w, int prefix, float sum, int 
     if (column == 0) a.z_out[state] = seen;
 }
 
-__device__ __forceinline__ void make(const pair_walk &w)
+template <class W> __device__ __forceinline__ void make(const W &w)
 {
     const int thread = (int)threadIdx.x - 256, lane = thread % 32;
     const bool means = thread < 32;
@@ -167,17 +247,22 @@ __device__ __forceinline__ void make(const pair_walk &w)
         for (int i = 0; i < 2; i++) w.fetch(i);
     float sum = 0;
     if (means && (w.a.s_in || !w.a.segments)) keep_mean(w, 0, sum, lane);
+    int end = w.segment_end(0);
     for (int i = 0, s = 0; i < w.stages; i++) {
         if (thread == 0) w.fetch(i + 2);
         __syncwarp();
         barrier_wait(w.come(i), w.parity(i));
-        make_products(w, i, thread);
+        if constexpr (W::BACK)
+            make_scaled(w, i, thread);
+        else
+            make_products(w, i, thread);
         product_publish();
         if (means) sum += sum_values(w, i, lane);
         barrier_arrive(w.made(i));
-        if ((i + 1) % w.per_segment == 0 || i + 1 == w.stages) {
+        if (i + 1 == end) {
             s++;
-            if (means) keep_mean(w, s, sum, lane);
+            if (means) keep_mean(w, w.state(s), sum, lane);
+            end = w.segment_end(i + 1);
         }
     }
 }
@@ -357,7 +442,7 @@ struct pair_tile {
     }
 };
 
-template <bool cross> __device__ __forceinline__ void sum(const pair_walk &w)
+template <bool cross, class W> __device__ __forceinline__ void sum(const W &w)
 {
     const int lane = (int)threadIdx.x % 32,
               warp = __shfl_sync(~0u, (int)threadIdx.x / 32 % 4, 0);
@@ -380,12 +465,12 @@ template <bool cross> __device__ __forceinline__ void sum(const pair_walk &w)
 #pragma unroll
         for (int k = 0; k < 2; k++) {
             if (takes) tiles[k].take_back(acc[k], aside + k * TILE);
-            if (s < w.a.prefixes && (s || w.a.s_in)) tiles[k].keep(s, acc[k]);
+            if (w.state(s) < w.a.prefixes && (s || w.a.s_in)) tiles[k].keep(w.state(s), acc[k]);
             if (i >= w.stages && w.a.s_out) tiles[k].store(acc[k]);
             if (puts) tiles[k].put_aside(acc[k], aside + k * TILE);
         }
         if (i >= w.stages) break;
-        const int end = min(i + w.per_segment, w.stages);
+        const int end = w.segment_end(i);
 #pragma unroll 1
         for (; i < end; i++) {
             barrier_wait(w.come(i), w.parity(i));
@@ -419,12 +504,13 @@ template <bool cross> __device__ __forceinline__ void sum(const pair_walk &w)
 
 #endif
 
+template <bool back>
 __global__ void __launch_bounds__(PAIR_THREADS, 1)
     pair_build_kernel(const __grid_constant__ pair_args a)
 {
 #if LNT_WARPGROUPS
     extern __shared__ __align__(128) char shared[];
-    const pair_walk w(a, shared);
+    const pair_walk<back> w(a, shared);
     w.begin();
     const int role = __shfl_sync(~0u, (int)threadIdx.x / 128, 0);
     if (role < 2) {
@@ -442,15 +528,21 @@ __global__ void __launch_bounds__(PAIR_THREADS, 1)
 
 bool pair_fits(int major, int minor) { return major == 9 && minor == 0; }
 
+template <bool back> static cudaError_t launch(const pair_args &a, cudaStream_t stream)
+{
+    const int shared = back ? PAIR_BACK_SHARED : PAIR_SHARED;
+    const cudaError_t limit =
+        cudaFuncSetAttribute((const void *)pair_build_kernel<back>,
+                             cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
+    if (limit != cudaSuccess) return limit;
+    const dim3 grid(PAIR_GROUPS, (unsigned)a.heads);
+    pair_build_kernel<back><<<grid, PAIR_THREADS, shared, stream>>>(a);
+    return cudaGetLastError();
+}
+
 cudaError_t pair_build_run(const pair_args &a, cudaStream_t stream)
 {
-    const cudaError_t limit =
-        cudaFuncSetAttribute((const void *)pair_build_kernel,
-                             cudaFuncAttributeMaxDynamicSharedMemorySize, PAIR_SHARED);
-    if (limit != cudaSuccess) return limit;
-    pair_build_kernel<<<dim3(PAIR_GROUPS, (unsigned)a.heads), PAIR_THREADS, PAIR_SHARED, stream>>>(
-        a);
-    return cudaGetLastError();
+    return a.scale ? launch<true>(a, stream) : launch<false>(a, stream);
 }
 
 } // namespace lnt

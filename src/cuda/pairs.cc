@@ -60,4 +60,19 @@ pair_tables pair_tables_make(int dim, const double *coefficients)
     return t;
 }
 
+std::vector<int64_t> pair_sums_at(const pair_tables &t, int dim)
+{
+    std::vector<int64_t> at((size_t)basis_count(dim, 4), 0);
+    for (size_t f = 0; f < t.place.size(); f++) {
+        const int64_t l = (int64_t)f % 4, s = (int64_t)f / 4 % 16,
+                      tile = (int64_t)f / 64 % PAIR_PLACES, c = (int64_t)f / 64 / PAIR_PLACES;
+        if (t.place[f] >= 0)
+            at[(size_t)t.place[f]] =
+                tile == PAIR_TILES ? c * 8 * PAIR_N8 + 128 + l
+                                   : (c * PAIR_PART_BYTES + tile * PAIR_TILE_BYTES) / 2 +
+                                         16 * 128 + s / 8 * 64 + l * 8 + s % 8;
+    }
+    return at;
+}
+
 } // namespace lnt

@@ -59,6 +59,10 @@ struct pair_tables {
     std::vector<int32_t> place;
 };
 pair_tables pair_tables_make(int dim, const double *coefficients);
+/* For basis_slopes(): where z of the monomials stands, of degree 1 among PAIR_LINEAR floats, else
+ * in a state, in bf16, the second part PAIR_LEFT after the first. */
+enum { PAIR_LEFT = 32 };
+std::vector<int64_t> pair_sums_at(const pair_tables &t, int dim);
 
 } // namespace lnt
 #endif

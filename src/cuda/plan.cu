@@ -273,12 +273,17 @@ static cudaError_t upload_basis(lnt_cuda_plan *plan)
 {
     const lnt_attn_desc *p = &plan->p;
     cudaError_t e = cudaSuccess;
-    plan->pairs = !p->backward && takes_pairs(plan);
+    /* The backward pass takes them where no heads share keys. */
+    plan->pairs = takes_pairs(plan) && (!p->backward || p->heads == p->kv_heads);
     if (plan->pairs) {
         const pair_tables t = pair_tables_make((int)p->dim, plan->coefficient);
         plan->padded = PAIR_GROUPS * PAIR_TILES * 16 * 4;
         e = upload(&plan->factor, t.factor.data(), t.factor.size());
-        return e == cudaSuccess ? upload(&plan->place, t.place.data(), t.place.size()) : e;
+        if (e == cudaSuccess) e = upload(&plan->place, t.place.data(), t.place.size());
+        if (e != cudaSuccess || !p->backward) return e;
+        const std::vector<uint32_t> slopes =
+            basis_slopes((int)p->dim, 4, plan->width, pair_sums_at(t, (int)p->dim));
+        return upload(&plan->slopes, slopes.data(), slopes.size());
     }
     /* The backward pass needs the states of basis.h. */
     if (!p->backward) plan->orbits = orbit_width((int)p->dim, (int)p->dim_value, (int)p->terms);
@@ -298,7 +303,8 @@ static cudaError_t upload_basis(lnt_cuda_plan *plan)
         if (e == cudaSuccess) e = upload(&plan->factor, b.factor.data(), b.factor.size());
         if (e == cudaSuccess) e = upload(&plan->place, b.place.data(), b.place.size());
         if (e == cudaSuccess && p->backward && plan->width <= BACK_STATE_WIDTH) {
-            const std::vector<uint32_t> slopes = basis_slopes(b, plan->width);
+            const std::vector<uint32_t> slopes = basis_slopes(
+                (int)p->dim, (int)p->terms, plan->width, basis_sums_at(b, plan->width));
             e = upload(&plan->slopes, slopes.data(), slopes.size());
         }
     }
@@ -404,7 +410,7 @@ lnt_status plan_create(lnt_cuda_device *device, const lnt_attn_desc *desc, lnt_c
     lay_out(plan);
     if (plan->p.backward) backward_lay_out(plan);
     if (plan->p.backward && plan->by_state && plan->p.dtype == LNT_BF16 && plan->p.terms <= 4 &&
-        (plan->split || takes_pairs(plan) ||
+        (plan->split || (takes_pairs(plan) && !plan->pairs) ||
          orbit_width((int)plan->p.dim, (int)plan->p.dim_value, (int)plan->p.terms))) {
         lnt_attn_desc forward = *desc;
         forward.backward = 0, forward.algorithm = takes_pairs(plan) ? "pairs" : "state";
@@ -429,7 +435,8 @@ void plan_destroy(lnt_cuda_plan *plan)
     plan_destroy(plan->ahead);
     for (void *p : { (void *)plan->tasks, (void *)plan->factor, (void *)plan->step_factor,
                      (void *)plan->decay, (void *)plan->log_decay, (void *)plan->temperature,
-                     (void *)plan->place, (void *)plan->slopes, (void *)plan->step_index, (void *)plan->split_table,
+                     (void *)plan->place, (void *)plan->slopes,
+                     (void *)plan->step_index, (void *)plan->split_table,
                      (void *)plan->arrived, (void *)plan->nonpositive })
         cudaFree(p);
     delete plan;

@@ -48,6 +48,8 @@ pack_args pack_of(lnt_cuda_plan *plan, const lnt_cuda_io *io, int64_t blocks);
 read_args read_of(lnt_cuda_plan *plan, const lnt_cuda_io *io, int64_t blocks);
 cudaError_t make_states(lnt_cuda_plan *plan, const lnt_cuda_io *io, int64_t blocks, read_args *read,
                         cudaStream_t stream);
+cudaError_t make_pairs(lnt_cuda_plan *plan, const lnt_cuda_io *io, int64_t blocks, read_args *read,
+                       cudaStream_t stream);
 /* Takes bytes of a workspace; where they begin. */
 size_t take(size_t *total, size_t bytes);
 void backward_lay_out(lnt_cuda_plan *plan);

@@ -137,8 +137,8 @@ cudaError_t make_states(lnt_cuda_plan *plan, const lnt_cuda_io *io, int64_t bloc
 }
 
 /* The same of pairs.h. */
-static cudaError_t make_pairs(lnt_cuda_plan *plan, const lnt_cuda_io *io, int64_t blocks,
-                              read_args *read, cudaStream_t stream)
+cudaError_t make_pairs(lnt_cuda_plan *plan, const lnt_cuda_io *io, int64_t blocks, read_args *read,
+                       cudaStream_t stream)
 {
     char *work = (char *)io->workspace;
     const lnt_attn_desc *p = &plan->p;

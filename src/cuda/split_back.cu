@@ -421,7 +421,8 @@ __device__ __forceinline__ void write_gradients(const split_back_args &a, const 
                 a.gradient[((job.n.b * heads + job.h) * length + i) * a.dim + e] = y;
                 continue;
             }
-            if (a.mode == SPLIT_LINEAR) y *= split_slope(a, take(x, row_of(x, job.n.b, job.h, i), e));
+            if (a.mode == SPLIT_LINEAR)
+                y *= split_slope(a, take(x, row_of(x, job.n.b, job.h, i), e));
             store(to, row_of(to, job.n.b, job.h, i) + e * to.stride[3], y);
         }
     }

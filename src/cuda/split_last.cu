@@ -53,8 +53,7 @@ __global__ void __launch_bounds__(32) split_last_kernel(const __grid_constant__ 
             difference += (double)take(a.dout, dout, c) *
                           (norm * (double)take(a.v, v, c) - (double)take(a.y, y, c));
         const double slope = slope_at(a, warp_sum(x), inverse);
-        const double by =
-            warp_sum(difference) * slope * (a.mode == SPLIT_SOFTMAX ? 1 : inverse);
+        const double by = warp_sum(difference) * slope * (a.mode == SPLIT_SOFTMAX ? 1 : inverse);
         for (int c = 0; lane + 32 * c < a.dim; c++)
             sum[c] += by * q[(lane + 32 * c) * SPLIT_TOKENS];
     }

@@ -98,9 +98,8 @@ __global__ void __launch_bounds__(SCAN_WARPS * 32) scan_kernel(const __grid_cons
     const int from_column = a.fold && n == a.width ? wide - 1 : n;
     const int64_t head = blockIdx.y, stride = (int64_t)a.tile_count * wide * 32;
     const int group = a.group > 1 ? a.group : 1, last = a.segments - 1;
-    const float4 *sums =
-        (const float4 *)a.sums + head * group * a.segments * stride +
-        (tile * wide + from_column) * 32 + lane;
+    const float4 *sums = (const float4 *)a.sums + head * group * a.segments * stride +
+                         (tile * wide + from_column) * 32 + lane;
     const int64_t second = a.fold && n < a.width ? a.width * 32 : 0;
     const float f0 = a.factor[tile * 16 + lane / 4], f1 = a.factor[tile * 16 + 8 + lane / 4];
     const scan_place place = place_of(a, tile, n, lane);
