@@ -295,8 +295,8 @@ cudaError_t back_normal_run(const back_normal_args &a, cudaStream_t stream);
 /* ---- back.cu, back_kernel.cuh ------------------------------------------------------------ */
 
 enum back_side {
-    BACK_ROWS = 0,    /* what back_rows_args says, from all keys one by one; with states, of the
-                       * keys of the segment, the sums of w and of w dout.v */
+    BACK_ROWS = 0, /* what back_scaled_args says of rows, from all keys one by one; with states, of
+                    * the keys of the segment, the sums of w and of w dout.v */
     BACK_QUERIES = 1, /* dq */
     BACK_KEYS = 2     /* dk, dv */
 };
@@ -329,7 +329,7 @@ struct back_args {
     int slope_tiles;
     int tile_count, terms;
     float coefficient[32]; /* as read_args */
-    float2 *rows;          /* with states, queries turn sums into what back_rows_args says */
+    float2 *rows; /* with states, queries turn sums into what back_scaled_args says of rows */
     view dx, dv;
     float *gradient; /* [B heads][length][dim] in place of dx, or NULL */
 };

@@ -261,8 +261,8 @@ static bool takes_pairs(const lnt_cuda_plan *plan)
     const lnt_attn_desc *p = &plan->p;
     const cudaDeviceProp *at = &plan->device->properties;
     if (p->mechanism != LNT_TAYLOR || p->dtype != LNT_BF16 || !p->causal || p->terms != 4 ||
-        p->dim <= 24 || p->dim > 32 || p->dim_value > 32 ||
-        asks_for(p, "tiles") || !pair_fits(at->major, at->minor))
+        p->dim <= 24 || p->dim > 32 || p->dim_value > 32 || asks_for(p, "tiles") ||
+        !pair_fits(at->major, at->minor))
         return false;
     return asks_for(p, "pairs") ||
            2 * p->batch * p->kv_heads * PAIR_GROUPS >= at->multiProcessorCount;
@@ -435,9 +435,8 @@ void plan_destroy(lnt_cuda_plan *plan)
     plan_destroy(plan->ahead);
     for (void *p : { (void *)plan->tasks, (void *)plan->factor, (void *)plan->step_factor,
                      (void *)plan->decay, (void *)plan->log_decay, (void *)plan->temperature,
-                     (void *)plan->place, (void *)plan->slopes,
-                     (void *)plan->step_index, (void *)plan->split_table,
-                     (void *)plan->arrived, (void *)plan->nonpositive })
+                     (void *)plan->place, (void *)plan->slopes, (void *)plan->step_index,
+                     (void *)plan->split_table, (void *)plan->arrived, (void *)plan->nonpositive })
         cudaFree(p);
     delete plan;
 }
