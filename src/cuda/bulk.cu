@@ -21,7 +21,7 @@ static encode_function find_encode()
 }
 
 bool bulk_describe(CUtensorMap *map, const view &x, int64_t batch, int64_t heads, int64_t length,
-                   int64_t width)
+                   int64_t width, int rows)
 {
     static const encode_function encode = find_encode();
     if (!encode || x.dtype != LNT_BF16 || x.stride[3] != 1 || ((uintptr_t)x.data & 15))
@@ -39,7 +39,7 @@ bool bulk_describe(CUtensorMap *map, const view &x, int64_t batch, int64_t heads
         if (bytes <= 0 || bytes % 16) return false;
         strides[i] = (cuuint64_t)bytes;
     }
-    const cuuint32_t box[4] = { BOX_WIDTH, BOX_ROWS, 1, 1 }, step[4] = { 1, 1, 1, 1 };
+    const cuuint32_t box[4] = { BOX_WIDTH, (cuuint32_t)rows, 1, 1 }, step[4] = { 1, 1, 1, 1 };
     return encode(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 4, x.data, sizes, strides, box, step,
                   CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
                   CU_TENSOR_MAP_L2_PROMOTION_L2_256B,

@@ -17,10 +17,11 @@ namespace lnt
 
 enum { BOX_ROWS = 64, BOX_WIDTH = 64, BOX_BYTES = BOX_ROWS * BOX_WIDTH * 2 };
 
-/* A view [batch, heads, length, width] as the copy engine wants it described, in boxes of 64 rows
- * of 64: false where it cannot be.  What lies outside the tensor is read as 0 and not written. */
+/* A view [batch, heads, length, width] as the copy engine wants it described, in boxes of so many
+ * rows of 64: false where it cannot be.  What lies outside the tensor is read as 0, and not
+ * written; a box to write must not begin before it. */
 bool bulk_describe(CUtensorMap *map, const view &x, int64_t batch, int64_t heads, int64_t length,
-                   int64_t width);
+                   int64_t width, int rows = BOX_ROWS);
 
 #if LNT_WARPGROUPS
 

@@ -204,12 +204,12 @@ cudaError_t linear_run(const linear_args &a, cudaStream_t stream);
 /* ---- linear_pass.cu -------------------------------------------------------------------------- */
 
 /* The same in one pass, causal and without decay, d and m up to 64, where the device has what it
- * takes.  blocks: multiprocessors; chunks of 64 tokens a segment, up to 6.  False: the layout of
- * the tensors is not one that it reads; nothing was done. */
+ * takes.  blocks: multiprocessors.  False: the layout of the tensors is not one that it reads;
+ * nothing was done. */
 bool linear_pass_fits(int major, int minor);
-size_t linear_pass_workspace(int blocks);
-bool linear_pass_run(const linear_args &l, int blocks, int chunks, char *workspace,
-                     cudaStream_t stream, cudaError_t *error);
+size_t linear_pass_workspace(int64_t heads);
+bool linear_pass_run(const linear_args &l, int blocks, char *workspace, cudaStream_t stream,
+                     cudaError_t *error);
 
 /* ---- linear_backward.cu ---------------------------------------------------------------------- */
 

@@ -2,42 +2,42 @@
  *
  *     y_i = phi(q_i) S_i / (phi(q_i).z_i + eps)      S_i = sum over j <= i of phi(k_j) v_j^T
  *
- * One block a multiprocessor, all running at once; a team of T blocks has a sequence and head.  A
- * segment is up to 6 chunks of 64 tokens.  In wave w block r of the team takes segment w T + r, and
- * its warps each have a task:
+ * One block a multiprocessor, all running at once.  A segment is up to 8 chunks of 64 tokens; the
+ * blocks take the segments of all heads in turn, and each warp of a block has a task:
  *
- *     sum      a warpgroup: phi(k) in place, the segment's sum of phi(k) [v, 1]
- *     scan     two warps: each block adds up its share of the numbers of all sums of the team, in
- *              the order of the tokens, and gives each block the state before its segment
- *     take     a warp: that state into shared memory
- *     answer   two warpgroups, a chunk of queries each: phi(q) times the state, and times the
- *              segment's own keys up to each query's; then divided by the denominators
  *     load     a thread: k and v into slots of shared memory, q into buffers of each warpgroup
+ *     map      three warps: phi(k) in place
+ *     keep     a warpgroup: the sum of a segment's phi(k) [v, 1]; when the state before the segment
+ *              comes from the block that has the one before, the state after it goes to the next;
+ *              then chunk by chunk the state before each, while the next segment is summed
+ *     answer   two warpgroups, a chunk of queries each: phi(q) times the state before the chunk,
+ *              and times the chunk's own keys up to each query's; then divided by the denominators
  *
- * Sums run ahead of the answers by what the slots hold, so that the exchange is hidden behind the
- * segment before.  Each number is read and written once; beside them a state goes to the cache and
- * back twice a segment.  Keys and queries of a segment are taken from the last chunk to the first:
- * the last keys are then the first that are no longer needed.  See docs/gpu.md */
-#include "cuda/linear_exchange.cuh"
+ * k and v stay in shared memory from their sum to their answer.  Each number is read and written
+ * once; beside them a state a segment goes to the cache and back.  See docs/gpu.md */
+#include "cuda/linear_keep.cuh"
 
 namespace lnt
 {
 
 #if LNT_WARPGROUPS
 
-/* ---- sum ------------------------------------------------------------------------------------- */
+/* ---- map ------------------------------------------------------------------------------------- */
 
 /* phi of a box in place, 0 past the tokens there and past the width. */
 template <int map>
 __device__ __forceinline__ void map_box(uint32_t box, int there, int width, int thread)
 {
-    const int piece = thread % 8, row = thread / 8;
-    const uint32_t at = box + box_at(row, piece);
-    uint32_t x[4][4];
+    constexpr int PIECES = BOX_BYTES / 16, TURNS = (PIECES + MAP_THREADS - 1) / MAP_THREADS;
+    const int piece = thread % 8;
+    uint32_t x[TURNS][4];
 #pragma unroll
-    for (int i = 0; i < 4; i++) load_piece(x[i], at + i * 2048);
+    for (int i = 0; i < TURNS; i++)
+        if (thread + i * MAP_THREADS < PIECES)
+            load_piece(x[i], box + box_at(thread / 8 + i * MAP_THREADS / 8, piece));
 #pragma unroll
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < TURNS; i++) {
+        const int row = thread / 8 + i * MAP_THREADS / 8;
 #pragma unroll
         for (int e = 0; e < 4; e++) x[i][e] = map_two<map>(x[i][e]);
         if (width < BOX_WIDTH)
@@ -46,92 +46,40 @@ __device__ __forceinline__ void map_box(uint32_t box, int there, int width, int 
                 const int left = width - piece * 8 - 2 * e;
                 x[i][e] &= left > 1 ? ~0u : left == 1 ? 0xffffu : 0u;
             }
-        if (row + 16 * i >= there) x[i][0] = x[i][1] = x[i][2] = x[i][3] = 0;
-        store_piece(at + i * 2048, x[i]);
+        if (row >= there) x[i][0] = x[i][1] = x[i][2] = x[i][3] = 0;
+        if (row < BOX_ROWS) store_piece(box + box_at(row, piece), x[i]);
     }
 }
 
 __device__ __forceinline__ void clear_rows(uint32_t box, int there, int thread)
 {
-    for (int row = thread / 8; row < BOX_ROWS; row += 16)
+    for (int row = thread / 8; row < BOX_ROWS; row += MAP_THREADS / 8)
         if (row >= there) {
             const uint32_t none[4] = {};
             store_piece(box + box_at(row, thread % 8), none);
         }
 }
 
-__device__ __forceinline__ void sum_sync() { asm volatile("bar.sync 2, 128;" ::: "memory"); }
-
-__device__ __forceinline__ void sum_task(const pass_block &p)
+__device__ __forceinline__ void map_task(const pass_block &p)
 {
     const linear_args &l = p.a.l;
-    const int thread = (int)threadIdx.x % 128, lane = thread % 32;
-    const uint64_t ones = column_operand(p.shared + AT_ONES);
-    for_waves(p, [&](const pass_wave &w) {
-        float s[8][4], z[1][4];
-        int under_way = -1; /* the slot of the product that may not be done */
-        for (int c = p.a.chunks - 1; c >= 0 && w.present; c--) {
-            const int slot = w.slot(p, c), there = w.there(c);
-            barrier_wait(p.barrier(FULL + slot), w.use & 1);
-            if (there > 0) {
-                if (l.map == LNT_MAP_ELU1)
-                    map_box<LNT_MAP_ELU1>(p.keys(slot), there, l.dim, thread);
-                else if (l.map == LNT_MAP_RELU)
-                    map_box<LNT_MAP_RELU>(p.keys(slot), there, l.dim, thread);
-                else if (l.map == LNT_MAP_EXP)
-                    map_box<LNT_MAP_EXP>(p.keys(slot), there, l.dim, thread);
-                else
-                    map_box<LNT_MAP_IDENTITY>(p.keys(slot), there, l.dim, thread);
-                if (there < BOX_ROWS) clear_rows(p.values(slot), there, thread);
-                product_publish();
-            }
-            __syncwarp();
-            if (lane == 0) barrier_arrive(p.barrier(MAPPED + slot));
-            barrier_wait(p.barrier(MAPPED + slot), w.use & 1);
-            product_wait<0>();
-            product_hold(s);
-            product_hold(z);
-            if (under_way >= 0 && lane == 0) barrier_arrive(p.barrier(EMPTY + under_way));
-            const int on = under_way >= 0;
-            if (there == 0) { /* these come first */
-                if (lane == 0) barrier_arrive(p.barrier(EMPTY + slot));
-                continue;
-            }
-            under_way = slot;
-            const uint64_t k = box_operand(p.keys(slot)), v = box_operand(p.values(slot));
-            product_begin();
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
-                product_down(s, operand_on(k, i * BOX_DOWN), operand_on(v, i * BOX_DOWN),
-                             i > 0 ? 1 : on);
-                product_down_columns(z, operand_on(k, i * BOX_DOWN), ones, i > 0 ? 1 : on);
-            }
-            product_commit();
-        }
-        product_wait<0>();
-        product_hold(s);
-        product_hold(z);
-        if (under_way >= 0 && lane == 0) barrier_arrive(p.barrier(EMPTY + under_way));
-        if (w.wave >= 2) barrier_wait(p.barrier(SCANNED + (w.wave & 1)), (w.wave / 2 - 1) & 1);
-        if (w.present) {
-            float *to = p.sum(w.wave, p.r);
-#pragma unroll
-            for (int n = 0; n < 8; n++)
-                __stcg((float4 *)to + n * 128 + thread,
-                       make_float4(s[n][0], s[n][1], s[n][2], s[n][3]));
-            if (lane % 4 == 0) {
-                const int feature = thread / 32 * 16 + lane / 4;
-                __stcg(to + 64 * 64 + feature, z[0][0]);
-                __stcg(to + 64 * 64 + feature + 8, z[0][2]);
-            }
-        }
-        sum_sync();
-        if (thread == 0) {
-            /* Once all have counted, the states of the wave before last may be written over. */
-            if (w.wave >= 2) barrier_wait(p.barrier(TAKEN + (w.wave & 1)), (w.wave / 2 - 1) & 1);
-            count_up(p.counter(0, w.wave));
-        }
-    });
+    const int thread = (int)threadIdx.x;
+    for (chunk_walk at(p, false); at.x.live; at.next()) {
+        const int n = at.x.chunk + at.c, slot = slot_of(n), there = at.x.there(at.c);
+        barrier_wait(p.barrier(FULL + slot), use_of(n) & 1);
+        if (l.map == LNT_MAP_ELU1)
+            map_box<LNT_MAP_ELU1>(p.keys(slot), there, l.dim, thread);
+        else if (l.map == LNT_MAP_RELU)
+            map_box<LNT_MAP_RELU>(p.keys(slot), there, l.dim, thread);
+        else if (l.map == LNT_MAP_EXP)
+            map_box<LNT_MAP_EXP>(p.keys(slot), there, l.dim, thread);
+        else
+            map_box<LNT_MAP_IDENTITY>(p.keys(slot), there, l.dim, thread);
+        if (there < BOX_ROWS) clear_rows(p.values(slot), there, thread);
+        product_publish();
+        __syncwarp();
+        if (thread % 32 == 0) barrier_arrive(p.barrier(MAPPED + slot));
+    }
 }
 
 /* ---- answer ---------------------------------------------------------------------------------- */
@@ -140,29 +88,26 @@ struct answer_task {
     const pass_block &p;
     int which, lane, warp; /* of the warpgroup */
 
-    /* phi(q) phi(k)^T of a chunk of keys, under way. */
-    __device__ __forceinline__ void ask(const pass_wave &w, int c, const uint32_t (&q)[4][4],
-                                        float (&s)[8][4]) const
+    /* phi(q) phi(k)^T of the chunk of keys, under way. */
+    __device__ __forceinline__ void ask(int slot, const uint32_t (&q)[4][4], float (&s)[8][4]) const
     {
-        const uint64_t k = box_operand(p.keys(w.slot(p, c)));
+        const uint64_t k = box_operand(p.keys(slot));
         product_begin();
 #pragma unroll
         for (int i = 0; i < 4; i++)
             product_box<false>(s, q[i], operand_on(k, i * BOX_ACROSS), i > 0);
         product_commit();
     }
-    /* Weights times the values of a chunk, and where `sums` times 1, under way. */
-    template <bool sums>
-    __device__ __forceinline__ void add(const pass_wave &w, int c, const uint32_t (&weight)[4][4],
-                                        float (&o)[8][4], float (&den)[1][4], int on) const
+    /* Weights times the values of the chunk and times 1, under way. */
+    __device__ __forceinline__ void add(int slot, const uint32_t (&weight)[4][4], float (&o)[8][4],
+                                        float (&den)[1][4]) const
     {
-        const uint64_t v = box_operand(p.values(w.slot(p, c))),
-                       ones = column_operand(p.shared + AT_ONES);
+        const uint64_t v = box_operand(p.values(slot)), ones = column_operand(p.shared + AT_ONES);
         product_begin();
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            product_box<true>(o, weight[i], operand_on(v, i * BOX_DOWN), i > 0 ? 1 : on);
-            if (sums) product_columns(den, weight[i], ones, 1);
+            product_box<true>(o, weight[i], operand_on(v, i * BOX_DOWN), 1);
+            product_columns(den, weight[i], ones, 1);
         }
         product_commit();
     }
@@ -175,56 +120,41 @@ struct answer_task {
             for (int u = 0; u < 2; u++)
                 weight[n / 2][n % 2 * 2 + u] = pack(s[n][2 * u], s[n][2 * u + 1]);
     }
-    /* The products of a chunk of queries with the keys of its segment up to its own, and with the
-     * state, which is under way while the last scores are rounded.  Weights that are not masked are
-     * added up by the lanes: products of 8 columns take half as long as those of 64. */
-    __device__ __forceinline__ void read(const pass_wave &w, int chunk, const uint32_t (&q)[4][4],
-                                         float (&o)[8][4], float (&den)[1][4]) const
+    __device__ __forceinline__ void read_state(int buffer, const uint32_t (&q)[4][4],
+                                               float (&o)[8][4], float (&den)[1][4]) const
     {
-        float s[8][4], rows[2] = { 0, 0 };
-        uint32_t weight[4][4];
-        for (int c = 0; c < chunk; c++) {
-            ask(w, c, q, s);
-            product_wait<0>();
-            round(weight, s);
-            add<false>(w, c, weight, o, den, c > 0);
-#pragma unroll
-            for (int u = 0; u < 2; u++) {
-                float two[8];
-#pragma unroll
-                for (int n = 0; n < 8; n++) two[n] = s[n][2 * u] + s[n][2 * u + 1];
-                rows[u] += ((two[0] + two[1]) + (two[2] + two[3])) +
-                           ((two[4] + two[5]) + (two[6] + two[7]));
-            }
-        }
-        ask(w, chunk, q, s);
-        read_state(w, q, o, den, chunk > 0);
-        product_wait<1>();
-        round(weight, s);
-        mask(weight);
-        add<true>(w, chunk, weight, o, den, 1);
-        product_wait<0>();
-        product_hold(o);
-        product_hold(den);
-#pragma unroll
-        for (int u = 0; u < 2; u++) {
-            rows[u] += __shfl_xor_sync(~0u, rows[u], 1);
-            den[0][2 * u] += rows[u] + __shfl_xor_sync(~0u, rows[u], 2);
-        }
-    }
-    __device__ __forceinline__ void read_state(const pass_wave &w, const uint32_t (&q)[4][4],
-                                               float (&o)[8][4], float (&den)[1][4], int on) const
-    {
-        barrier_wait(p.barrier(READY), w.segment & 1);
-        const uint64_t state = box_operand(p.shared + AT_STATE),
-                       z = column_operand(p.shared + AT_Z);
+        const uint64_t state = box_operand(p.state(buffer)), z = column_operand(p.z(buffer));
         product_begin();
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            product_box<true>(o, q[i], operand_on(state, i * BOX_DOWN), i > 0 ? 1 : on);
+            product_box<true>(o, q[i], operand_on(state, i * BOX_DOWN), i > 0);
             product_columns(den, q[i], operand_on(z, i * 256), i > 0);
         }
         product_commit();
+    }
+    /* The products of queries with the keys of their chunk n, and with the state before it, which
+     * is under way while the scores are rounded.  last: of what the warpgroup asks of the chunk. */
+    __device__ __forceinline__ void read(int n, const uint32_t (&q)[4][4], float (&o)[8][4],
+                                         float (&den)[1][4], bool last) const
+    {
+        const int slot = slot_of(n), buffer = buffer_of(n);
+        float s[8][4];
+        uint32_t weight[4][4];
+        barrier_wait(p.barrier(MAPPED + slot), use_of(n) & 1);
+        ask(slot, q, s);
+        barrier_wait(p.barrier(READY + buffer), turn_of(n) & 1);
+        which ? together<4>() : together<3>();
+        read_state(buffer, q, o, den);
+        product_wait<1>();
+        round(weight, s);
+        mask(weight);
+        add(slot, weight, o, den);
+        product_wait<1>();
+        if (last && lane == 0) barrier_arrive(p.barrier(DONE + buffer));
+        product_wait<0>();
+        product_hold(o);
+        product_hold(den);
+        if (last && lane == 0) barrier_arrive(p.barrier(EMPTY + slot));
     }
     /* Keys after the query count nothing. */
     __device__ __forceinline__ void mask(uint32_t (&weight)[4][4]) const
@@ -238,92 +168,95 @@ struct answer_task {
                 weight[n / 2][n % 2 * 2 + u] &= by > 0 ? ~0u : by == 0 ? 0xffffu : 0u;
             }
     }
-    /* o / den to y.  Lanes of a quad have two columns of every eight; they exchange them, so that
-     * each stores eight columns that lie together. */
-    __device__ __forceinline__ void write(const pass_wave &w, int first, int h,
-                                          const float (&o)[8][4], const float (&den)[1][4]) const
+    /* o / den to y, by way of the warp's rows of q, which it no longer needs: by the copy engine
+     * where all of them are there, else by the lanes. */
+    __device__ __forceinline__ void write(const pass_walk &w, int first, int h, uint32_t to,
+                                          const float (&o)[8][4], const float (&den)[1][4],
+                                          uint64_t policy) const
     {
         const linear_args &l = p.a.l;
-        const int row = first + warp * 16 + lane / 4;
-        uint32_t x[2][2][4];
+        const int row0 = first + warp * 16, row = row0 + lane / 4;
+        float factor[2];
 #pragma unroll
         for (int u = 0; u < 2; u++) {
             const float sum = den[0][2 * u] + den[0][2 * u + 1];
             const float all = __shfl_sync(~0u, sum, lane & ~3) + l.eps;
             const bool in = row + 8 * u >= 0 && row + 8 * u < w.queries;
-            const float factor = in && all != 0 ? __fdividef(1.0f, all) : 0.0f;
+            factor[u] = in && all != 0 ? __fdividef(1.0f, all) : 0.0f;
             if (in && lane % 4 == 0 && !(all > 0)) atomicAdd(l.nonpositive, 1ull);
-#pragma unroll
-            for (int n = 0; n < 8; n++)
-                x[u][n / 4][n % 4] =
-                    factor != 0 ? pack(o[n][2 * u] * factor, o[n][2 * u + 1] * factor) : 0;
         }
 #pragma unroll
-        for (int i = 0; i < 4; i++) turn_quad(x[i / 2][i % 2], lane);
-        __nv_bfloat16 *to = (__nv_bfloat16 *)l.out.data + row_of(l.out, w.b, h, row);
+        for (int n = 0; n < 8; n += 2) {
+            uint32_t four[4];
 #pragma unroll
-        for (int u = 0; u < 2; u++)
-#pragma unroll
-            for (int e = 0; e < 2; e++) {
-                const int i = row + 8 * u, column = 8 * (4 * e + lane % 4);
-                const uint32_t(&y)[4] = x[u][e];
-                if (i >= 0 && i < l.length_q && column < l.dim_value)
-                    __stcs((uint4 *)(to + 8 * u * l.out.stride[2] + column),
-                           make_uint4(y[0], y[1], y[2], y[3]));
+            for (int i = 0; i < 4; i++) {
+                const float f = factor[i % 2], *x = &o[n + i / 2][2 * (i % 2)];
+                four[i] = f != 0 ? pack(x[0] * f, x[1] * f) : 0;
             }
-    }
-    /* Lane t of a quad gets number t of all its lanes. */
-    static __device__ __forceinline__ void turn_quad(uint32_t (&x)[4], int lane)
-    {
-#pragma unroll
-        for (int by = 1; by < 4; by *= 2)
-#pragma unroll
-            for (int e = 0; e < 4; e++) {
-                if (e & by) continue;
-                const bool high = lane & by;
-                const uint32_t got = __shfl_xor_sync(~0u, high ? x[e] : x[e | by], by);
-                (high ? x[e] : x[e | by]) = got;
-            }
+            store_matrices(to + box_at(warp * 16 + lane % 16, n + lane / 16), four);
+        }
+        product_publish();
+        __syncwarp();
+        if (row0 >= 0 && row0 + 16 <= l.length_q && l.dim_value == BOX_WIDTH) {
+            if (lane == 0) box_store(to + warp * 2048, &p.a.y, w.b, h, row0, policy);
+            return;
+        }
+        __nv_bfloat16 *out = (__nv_bfloat16 *)l.out.data + row_of(l.out, w.b, h, row0);
+        for (int i = lane / 8; i < 16; i += 4) {
+            uint32_t x[4];
+            load_piece(x, to + box_at(warp * 16 + i, lane % 8));
+            if (row0 + i >= 0 && row0 + i < l.length_q && lane % 8 * 8 < l.dim_value)
+                *(uint4 *)(out + i * l.out.stride[2] + lane % 8 * 8) =
+                    make_uint4(x[0], x[1], x[2], x[3]);
+        }
+        __syncwarp();
     }
 
-    __device__ __forceinline__ void answer(const pass_wave &w, int chunk, int h, int &uses) const
+    __device__ __forceinline__ void answer(const pass_walk &w, int c, int h, int item, bool last,
+                                           uint64_t policy) const
     {
-        const int buffer = 2 * (uses % PASS_DEPTH) + which;
-        barrier_wait(p.barrier(QUERIES + buffer), uses / PASS_DEPTH & 1);
-        uses++;
+        const int buffer = item % PASS_QUERIES;
+        barrier_wait(p.barrier(QUERIES + buffer), item / PASS_QUERIES & 1);
         uint32_t q[4][4];
 #pragma unroll
         for (int i = 0; i < 4; i++)
             load_matrices(q[i],
                           p.queries(buffer) + box_at(warp * 16 + lane % 16, 2 * i + lane / 16));
+        if (lane == 0 && item >= 2) { /* y of the item before has left its buffer */
+            box_store_wait();
+            barrier_arrive(p.barrier(ASKED + (item - 2) % PASS_QUERIES));
+        }
         __syncwarp();
-        if (lane == 0) barrier_arrive(p.barrier(ASKED + buffer));
         /* Past the width phi is not 0, but the state and the keys are. */
         if (p.a.l.map == LNT_MAP_ELU1)
             map_pairs<16>(q[0], LNT_MAP_ELU1);
         else
             map_pairs<16>(q[0], p.a.l.map);
         float o[8][4], den[1][4];
-        read(w, chunk, q, o, den);
-        write(w, w.row(chunk), h, o, den);
+        read(w.chunk + c, q, o, den, last);
+        write(w, w.row(c), h, p.queries(buffer), o, den, policy);
     }
 
     __device__ __forceinline__ void run() const
     {
-        int item = 0, uses = 0;
-        for_waves(p, [&](const pass_wave &w) {
-            if (!w.present) return;
-            for (int c = 0; c < p.a.chunks; c++)
-                barrier_wait(p.barrier(MAPPED + w.slot(p, c)), w.use & 1);
-            for (int c = p.a.chunks - 1; c >= 0; c--) {
-                for_items(p, w, item, c, [&](int h) {
-                    if (group_of(item) == which) answer(w, c, h, uses);
-                });
-                if (lane == 0) barrier_arrive(p.barrier(EMPTY + w.slot(p, c)));
-            }
-            barrier_wait(p.barrier(READY), w.segment & 1); /* so that none is missed */
-            if (lane == 0) barrier_arrive(p.barrier(DONE));
-        });
+        const int group = p.a.l.heads / p.a.l.kv_heads;
+        const uint64_t policy = read_once();
+        int item = 0;
+        for (chunk_walk at(p, false); at.x.live; at.next()) {
+            const int items = at.x.asks(at.c) ? group : 0, first = group_of(item) ^ which;
+            for (int g = first; g < items; g += 2)
+                answer(at.x, at.c, at.x.kv * group + g, item + g, g + 2 >= items, policy);
+            item += items;
+            if (first < items) continue;
+            const int n = at.x.chunk + at.c; /* not asked, but not missed either */
+            barrier_wait(p.barrier(READY + buffer_of(n)), turn_of(n) & 1);
+            if (lane == 0) barrier_arrive(p.barrier(DONE + buffer_of(n)));
+            if (lane == 0) barrier_arrive(p.barrier(EMPTY + slot_of(n)));
+        }
+        if (lane == 0) {
+            box_store_wait();
+            box_store_finish();
+        }
     }
 };
 
@@ -337,22 +270,20 @@ __device__ __forceinline__ void set_up(const pass_block &p)
         store_word(p.shared + AT_Z + (uint32_t)i * 4, one ? 0x3f803f80u : 0u);
     }
     product_publish();
-    if (threadIdx.x == 0) {
+    if (threadIdx.x == 0) { /* a lane of each warp arrives */
         for (int i = 0; i < PASS_SLOTS; i++) {
             barrier_init(p.barrier(FULL + i), 1);
-            barrier_init(p.barrier(MAPPED + i), 4); /* a lane of each warp */
+            barrier_init(p.barrier(MAPPED + i), MAP_THREADS / 32);
             barrier_init(p.barrier(EMPTY + i), 12);
         }
-        for (int i = 0; i < 2 * PASS_DEPTH; i++) {
+        for (int i = 0; i < PASS_QUERIES; i++) {
             barrier_init(p.barrier(QUERIES + i), 1);
             barrier_init(p.barrier(ASKED + i), 4);
         }
-        for (int i = 0; i < 2; i++) {
-            barrier_init(p.barrier(SCANNED + i), 1);
-            barrier_init(p.barrier(TAKEN + i), 1);
+        for (int i = 0; i < PASS_STATES; i++) {
+            barrier_init(p.barrier(READY + i), 4);
+            barrier_init(p.barrier(DONE + i), 8);
         }
-        barrier_init(p.barrier(READY), 1);
-        barrier_init(p.barrier(DONE), 8);
         barrier_publish();
     }
     __syncthreads();
@@ -363,58 +294,36 @@ __global__ void __launch_bounds__(PASS_THREADS, 1) pass_kernel(const __grid_cons
 {
 #if LNT_WARPGROUPS
     extern __shared__ __align__(1024) char bytes[];
-    const pass_block p = { a, (shared_address(bytes) + 1023) & ~1023u,
-                           (int)blockIdx.x / a.team_size, (int)blockIdx.x % a.team_size };
+    const pass_block p = { a, shared_address(bytes) };
+    if (p.shared % 1024) __trap(); /* boxes would not lie as the copy engine lays them */
     set_up(p);
-    for (int64_t head = p.team; head < (int64_t)a.l.batch * a.l.kv_heads; head += a.teams) {
+    const int heads = a.l.batch * a.l.kv_heads, parts = max((int)gridDim.x / heads, 1);
+    for (int head = (int)blockIdx.x / parts; head < heads; head += (int)gridDim.x / parts) {
         const linear_sequence n(a.l, head); /* what no chunk of keys stands beside */
-        clear_rows(a.l, n, 0, min(-n.past, a.l.length_q), p.r, a.team_size);
-        clear_rows(a.l, n, max(n.queries, (int64_t)0), a.l.length_q, p.r, a.team_size);
+        const int part = (int)blockIdx.x % parts;
+        clear_rows(a.l, n, 0, min(-n.past, a.l.length_q), part, parts);
+        clear_rows(a.l, n, max(n.queries, (int64_t)0), a.l.length_q, part, parts);
     }
-    const int warp = (int)threadIdx.x / 32;
+    const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
     if (warp < 4) {
-        registers_down<PASS_SUM_REGISTERS>();
-        sum_task(p);
-    } else if (warp < 12) {
-        registers_up<PASS_ANSWER_REGISTERS>();
-        answer_task{ p, warp / 4 - 1, (int)threadIdx.x % 32, warp % 4 }.run();
-    } else {
-        registers_down<PASS_OTHER_REGISTERS>();
-        if (warp < 14)
-            scan_task{ p }.run((int)threadIdx.x - 384);
-        else if (warp == 14)
-            take_task{ p }.run((int)threadIdx.x % 32);
-        else if (threadIdx.x % 32 == 0)
+        registers_down<PASS_MAP_REGISTERS>();
+        if (threadIdx.x < MAP_THREADS)
+            map_task(p);
+        else if (lane == 0)
             load_task{ p }.run();
+    } else if (warp < 8) {
+        registers_up<PASS_KEEP_REGISTERS>();
+        keep_task{ p, (int)threadIdx.x % 128, lane, warp % 4 }.run();
+    } else {
+        registers_up<PASS_ANSWER_REGISTERS>();
+        answer_task{ p, warp / 4 - 2, lane, warp % 4 }.run();
     }
 #endif
 }
 
 /* ---- the launch ------------------------------------------------------------------------------ */
 
-/* The team that has its heads done soonest; of those about as good the smallest, whose exchange is
- * the quickest. */
-static void choose_teams(pass_args *a, int blocks, int64_t segments)
-{
-    const int64_t heads = (int64_t)a->l.batch * a->l.kv_heads;
-    auto waves = [&](int64_t size) {
-        const int64_t teams = blocks / size, rounds = (heads + teams - 1) / teams;
-        return rounds * ((segments + size - 1) / size);
-    };
-    int64_t least = INT64_MAX;
-    for (int64_t size = 1; size <= blocks; size++)
-        least = waves(size) < least ? waves(size) : least;
-    int64_t size = 1;
-    while (waves(size) * 20 > least * 21) size++;
-    a->team_size = (int)size, a->teams = (int)(blocks / size < heads ? blocks / size : heads);
-}
-
-size_t linear_pass_workspace(int blocks)
-{
-    const size_t n = (size_t)blocks;
-    return n *
-           (3 * PASS_SUM * sizeof(float) + 2 * PASS_STATE_BYTES + PASS_COUNTERS * sizeof(unsigned));
-}
+size_t linear_pass_workspace(int64_t heads) { return (size_t)heads * PASS_BOX_BYTES; }
 
 bool linear_pass_fits(int major, int minor)
 {
@@ -424,34 +333,31 @@ bool linear_pass_fits(int major, int minor)
            at.ptxVersion == 90;
 }
 
-bool linear_pass_run(const linear_args &l, int blocks, int chunks, char *workspace,
-                     cudaStream_t stream, cudaError_t *error)
+bool linear_pass_run(const linear_args &l, int blocks, char *workspace, cudaStream_t stream,
+                     cudaError_t *error)
 {
     pass_args a = {};
     a.l = l;
     if (!bulk_describe(&a.q, l.q, l.batch, l.heads, l.length_q, l.dim) ||
         !bulk_describe(&a.k, l.k, l.batch, l.kv_heads, l.length_k, l.dim) ||
         !bulk_describe(&a.v, l.v, l.batch, l.kv_heads, l.length_k, l.dim_value) ||
+        !bulk_describe(&a.y, l.out, l.batch, l.heads, l.length_q, l.dim_value, 16) ||
         !is_wide(l.out, l.dim_value))
         return false;
-    a.chunks = chunks, a.groups = PASS_SLOTS / chunks;
-    const int64_t tokens = (int64_t)chunks * BOX_ROWS;
-    choose_teams(&a, blocks, (l.length_k + tokens - 1) / tokens);
-    a.counters = (unsigned *)workspace;
-    a.sums = (float *)(a.counters + (size_t)blocks * PASS_COUNTERS);
-    a.totals = a.sums + (size_t)blocks * 2 * PASS_SUM;
-    a.states = (char *)(a.totals + (size_t)blocks * PASS_SUM);
+    const int64_t heads = (int64_t)l.batch * l.kv_heads, tokens = PASS_CHUNKS * BOX_ROWS;
+    a.chunks = PASS_CHUNKS, a.segments = (int)((l.length_k + tokens - 1) / tokens);
+    if (heads * (a.segments + 1) + blocks > INT32_MAX || blocks > PASS_BLOCKS) return false;
+    a.boxes = workspace;
     cudaLaunchAttribute together = {};
     together.id = cudaLaunchAttributeCooperative, together.val.cooperative = 1;
     cudaLaunchConfig_t config = {};
-    config.gridDim = dim3((unsigned)(a.teams * a.team_size)), config.blockDim = dim3(PASS_THREADS);
+    config.gridDim = dim3((unsigned)blocks), config.blockDim = dim3(PASS_THREADS);
     config.dynamicSmemBytes = PASS_BYTES, config.stream = stream;
     config.attrs = &together, config.numAttrs = 1;
     cudaError_t e = cudaFuncSetAttribute((const void *)pass_kernel,
                                          cudaFuncAttributeMaxDynamicSharedMemorySize, PASS_BYTES);
-    if (e == cudaSuccess)
-        e = cudaMemsetAsync(a.counters, 0, (size_t)a.teams * PASS_COUNTERS * sizeof(unsigned),
-                            stream);
+    if (e == cudaSuccess) /* for segment 0, which does not wait */
+        e = cudaMemsetAsync(a.boxes, 0, linear_pass_workspace(heads), stream);
     if (e == cudaSuccess) e = cudaLaunchKernelEx(&config, pass_kernel, a);
     *error = e;
     return true;

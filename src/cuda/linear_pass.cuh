@@ -10,51 +10,46 @@ namespace lnt
 {
 
 enum {
-    PASS_SLOTS = 12, /* of k and v */
-    PASS_DEPTH = 1,  /* buffers of q, of each answering warpgroup */
+    PASS_SLOTS = 11,    /* of k and v */
+    PASS_CHUNKS = 8,    /* of a segment, at most: fewer than there are slots */
+    PASS_BLOCKS = 2048, /* at most: linear_keep.cuh */
+    PASS_STATES = 2,    /* buffers of the state before a chunk */
+    PASS_QUERIES = 4,   /* buffers of q and then y, two of each warpgroup that answers */
     PASS_THREADS = 512,
-    PASS_SCAN_THREADS = 64,
+    MAP_THREADS = 96, /* the first; then the warp that loads */
     /* Of a thread, by task: 512 together, which is 4 times the 128 of the launch. */
-    PASS_SUM_REGISTERS = 88,
-    PASS_ANSWER_REGISTERS = 152,
-    PASS_OTHER_REGISTERS = 120,
-    /* A sum: 64 x 64 in the order of the accumulators, then z.  A state: the same as bf16, z as the
-     * sum of two. */
-    PASS_SUM = 64 * 64 + 64,
-    PASS_STATE_BYTES = 64 * 64 * 2 + 64 * 4,
-    PASS_COUNTERS = 128, /* four, each in a line of its own */
+    PASS_MAP_REGISTERS = 72,
+    PASS_KEEP_REGISTERS = 152,
+    PASS_ANSWER_REGISTERS = 144,
+    /* The state that goes from block to block: 64 x 64 in the order of the accumulators, then z,
+     * each two of it beside two that are not used. */
+    PASS_BOX_BYTES = (64 * 64 + 64 * 2) * 4,
 };
 
 /* Shared memory, in bytes. */
 enum {
     AT_QUERIES = PASS_SLOTS * 2 * BOX_BYTES,
-    AT_STATE = AT_QUERIES + 2 * PASS_DEPTH * BOX_BYTES,
-    AT_Z = AT_STATE + BOX_BYTES, /* 64 k by 8 columns, of which two are z */
-    AT_ONES = AT_Z + 1024,       /* 16 k by 8 columns, of which one is 1 */
+    AT_STATE = AT_QUERIES + PASS_QUERIES * BOX_BYTES,
+    AT_Z = AT_STATE + PASS_STATES * BOX_BYTES, /* 64 k by 8 columns, of which two are z */
+    AT_ONES = AT_Z + PASS_STATES * 1024,       /* 16 k by 8 columns, of which one is 1 */
     AT_BARRIERS = AT_ONES + 256,
     /* Barriers, in their number. */
-    FULL = 0,                         /* a slot: k and v are there */
-    MAPPED = FULL + PASS_SLOTS,       /* k is phi(k) */
-    EMPTY = MAPPED + PASS_SLOTS,      /* nobody needs it any more */
-    QUERIES = EMPTY + PASS_SLOTS,     /* a buffer: q is there */
-    ASKED = QUERIES + 2 * PASS_DEPTH, /* and in registers */
-    SCANNED = ASKED + 2 * PASS_DEPTH, /* one of two sums in global memory may be written again */
-    TAKEN = SCANNED + 2,              /* one of two states is read from global memory */
-    READY = TAKEN + 2,                /* the state is there */
-    DONE = READY + 1,                 /* and no longer needed */
-    BARRIERS = DONE + 1,
-    PASS_BYTES = AT_BARRIERS + 8 * BARRIERS + 1024, /* the last to begin at a multiple of 1024 */
+    FULL = 0,                       /* a slot: k and v are there */
+    MAPPED = FULL + PASS_SLOTS,     /* k is phi(k) */
+    EMPTY = MAPPED + PASS_SLOTS,    /* nobody needs it any more */
+    QUERIES = EMPTY + PASS_SLOTS,   /* a buffer: q is there */
+    ASKED = QUERIES + PASS_QUERIES, /* and is no longer needed, nor is y in its place */
+    READY = ASKED + PASS_QUERIES,   /* a state is there */
+    DONE = READY + PASS_STATES,     /* and no longer needed */
+    BARRIERS = DONE + PASS_STATES,
+    PASS_BYTES = AT_BARRIERS + 8 * BARRIERS,
 };
 
 struct pass_args {
-    CUtensorMap q, k, v;
+    CUtensorMap q, k, v, y; /* y in boxes of 16 rows, those of a warp */
     linear_args l;
-    int team_size, teams;
-    int chunks, groups; /* a segment's; and segments that the slots hold */
-    unsigned *counters; /* [teams][PASS_COUNTERS]: sums made, sums scanned */
-    float *sums;        /* [teams][2][team_size][PASS_SUM] */
-    float *totals;      /* [teams][PASS_SUM] */
-    char *states;       /* [teams][2][team_size][PASS_STATE_BYTES] */
+    int chunks, segments; /* of a segment; of the longest sequence */
+    char *boxes;          /* [B K][PASS_BOX_BYTES] */
 };
 
 #if LNT_WARPGROUPS
@@ -63,7 +58,6 @@ struct pass_args {
 struct pass_block {
     const pass_args &a;
     uint32_t shared; /* address of the shared memory */
-    int team, r;     /* block r of the team */
     __device__ __forceinline__ uint32_t barrier(int which) const
     {
         return shared + AT_BARRIERS + 8 * (uint32_t)which;
@@ -77,133 +71,94 @@ struct pass_block {
     {
         return shared + AT_QUERIES + (uint32_t)buffer * BOX_BYTES;
     }
-    __device__ __forceinline__ float *sum(unsigned wave, int member) const
+    __device__ __forceinline__ uint32_t state(int buffer) const
     {
-        return a.sums + (int64_t)((team * 2 + (int)(wave & 1)) * a.team_size + member) * PASS_SUM;
+        return shared + AT_STATE + (uint32_t)buffer * BOX_BYTES;
     }
-    __device__ __forceinline__ char *state(unsigned wave, int member) const
+    __device__ __forceinline__ uint32_t z(int buffer) const
     {
-        return a.states +
-               (int64_t)((team * 2 + (int)(wave & 1)) * a.team_size + member) * PASS_STATE_BYTES;
-    }
-    /* Sums made, sums scanned; one for even and one for odd waves, as a block may be one ahead. */
-    __device__ __forceinline__ unsigned *counter(int which, unsigned wave) const
-    {
-        return a.counters + team * PASS_COUNTERS + (2 * which + (int)(wave & 1)) * 32;
+        return shared + AT_Z + (uint32_t)buffer * 1024;
     }
 };
 
-/* A wave of a sequence and head, as every task of the block meets it. */
-struct pass_wave {
-    int b, kv, head, keys, queries, past; /* of the sequence; there are fewer than 2^31 tokens */
-    int begin;                            /* the segment's first token */
-    int members;                          /* segments of this wave */
-    bool first, last, present;
-    unsigned wave;  /* since the kernel began */
-    int group, use; /* where the segment's slots are, and how often they were used before */
-    int segment;    /* of this block since the kernel began */
-    __device__ __forceinline__ int slot(const pass_block &p, int chunk) const
-    {
-        return group * p.a.chunks + chunk;
-    }
-    /* Tokens of a chunk, and the row of its first query. */
-    __device__ __forceinline__ int there(int chunk) const
-    {
-        return max(min(keys - begin - chunk * BOX_ROWS, (int)BOX_ROWS), 0);
-    }
-    __device__ __forceinline__ int row(int chunk) const { return begin + chunk * BOX_ROWS - past; }
-    __device__ __forceinline__ bool asks(int chunk) const
-    {
-        const int i = row(chunk);
-        return there(chunk) > 0 && i > -BOX_ROWS && i < queries;
-    }
-};
+/* Where chunk n of a block's lies (or its state), and how often that was used before. */
+__device__ __forceinline__ int slot_of(int n) { return (int)((unsigned)n % PASS_SLOTS); }
+__device__ __forceinline__ int use_of(int n) { return (int)((unsigned)n / PASS_SLOTS); }
+__device__ __forceinline__ int buffer_of(int n) { return (int)((unsigned)n % PASS_STATES); }
+__device__ __forceinline__ int turn_of(int n) { return (int)((unsigned)n / PASS_STATES); }
 
-/* All waves of the block's heads, one after the other. */
-struct wave_walk {
+/* The segments of a block, one after the other, as every task of it meets them.  They are numbered
+ * heads first: a block of n has every n-th.  A sequence without keys has one segment of no chunk,
+ * which hands on the state. */
+struct pass_walk {
     const pass_block &p;
-    pass_wave w;
-    int index, waves, segments; /* of the head */
-    bool live;
+    int number;
+    int head, b, kv, keys, queries, past; /* there are fewer than 2^31 tokens */
+    int index, begin, count;              /* of the sequence; its first token; its chunks */
+    int chunk;                            /* of the block's, the number of its first */
+    bool live, last;
 
-    __device__ __forceinline__ wave_walk(const pass_block &block) : p(block)
+    __device__ __forceinline__ pass_walk(const pass_block &block)
+        : p(block), number((int)blockIdx.x), chunk(0)
     {
-        w.wave = 0, w.segment = 0;
-        begin(p.team);
+        find();
     }
     __device__ __forceinline__ void next()
     {
-        w.wave++, w.segment += w.present;
-        if (++index < waves)
-            place();
-        else
-            begin(w.head + p.a.teams);
+        chunk += count, number += (int)gridDim.x;
+        find();
+    }
+    /* Tokens of a chunk, and the row of its first query. */
+    __device__ __forceinline__ int there(int c) const
+    {
+        return min(keys - begin - c * BOX_ROWS, (int)BOX_ROWS);
+    }
+    __device__ __forceinline__ int row(int c) const { return begin + c * BOX_ROWS - past; }
+    __device__ __forceinline__ bool asks(int c) const
+    {
+        return row(c) > -BOX_ROWS && row(c) < queries;
     }
 
   private:
-    __device__ __forceinline__ void begin(int head)
+    __device__ __forceinline__ void find()
     {
-        const pass_args &a = p.a;
-        live = head < a.l.batch * a.l.kv_heads;
-        if (!live) return;
-        const linear_sequence n(a.l, head);
-        w.head = head, w.b = (int)n.b, w.kv = (int)n.kv;
-        w.keys = (int)n.keys, w.queries = (int)n.queries, w.past = (int)n.past;
-        const int tokens = a.chunks * BOX_ROWS;
-        segments = (w.keys + tokens - 1) / tokens;
-        waves = max((segments + a.team_size - 1) / a.team_size, 1), index = 0;
-        place();
-    }
-    __device__ __forceinline__ void place()
-    {
-        const pass_args &a = p.a;
-        w.begin = (index * a.team_size + p.r) * a.chunks * BOX_ROWS;
-        w.members = min(segments - index * a.team_size, a.team_size);
-        w.first = index == 0, w.last = index + 1 == waves, w.present = p.r < w.members;
-        w.group = w.segment % a.groups, w.use = w.segment / a.groups;
+        const linear_args &l = p.a.l;
+        const int heads = l.batch * l.kv_heads, tokens = p.a.chunks * BOX_ROWS;
+        for (count = 0;; number += (int)gridDim.x) {
+            index = number / heads, head = number % heads, live = index < p.a.segments;
+            if (!live) return;
+            b = head / l.kv_heads, kv = head % l.kv_heads, begin = index * tokens;
+            keys = (int)(l.lengths_k ? l.lengths_k[b] : l.length_k);
+            if (index > 0 && begin >= keys) continue;
+            queries = (int)(l.lengths_q ? l.lengths_q[b] : l.length_q), past = keys - queries;
+            count = (min(keys - begin, tokens) + BOX_ROWS - 1) / BOX_ROWS;
+            last = begin + tokens >= keys;
+            return;
+        }
     }
 };
 
-template <class F> __device__ __forceinline__ void for_waves(const pass_block &p, const F &task)
-{
-    for (wave_walk x(p); x.live; x.next()) task(x.w);
-}
-
 /* ---- load ------------------------------------------------------------------------------------ */
 
-/* Chunks of queries are items, counted since the kernel began.  Of four that follow each other a
- * warpgroup has the outer two, the other those between: they meet as many keys. */
-__device__ __forceinline__ int group_of(int item) { return (item ^ item >> 1) & 1; }
+/* A chunk of queries of a head is an item, counted since the kernel began; even and odd ones go to
+ * the two warpgroups that answer. */
+__device__ __forceinline__ int group_of(int item) { return item & 1; }
 
-template <class F>
-__device__ __forceinline__ void for_items(const pass_block &p, const pass_wave &w, int &item,
-                                          int chunk, const F &task)
-{
-    if (!w.asks(chunk)) return;
-    const int group = p.a.l.heads / p.a.l.kv_heads;
-    for (int g = 0; g < group; g++, item++) task(w.kv * group + g);
-}
-
-/* Chunks of the block's segments in the order they are taken, keys or those that queries ask. */
+/* Chunks in the order they are taken, all or those that queries ask. */
 struct chunk_walk {
-    wave_walk x;
+    pass_walk x;
     bool asks;
-    int chunk;
+    int c;
     __device__ __forceinline__ chunk_walk(const pass_block &p, bool of_queries)
-        : x(p), asks(of_queries), chunk(p.a.chunks)
+        : x(p), asks(of_queries), c(-1)
     {
         next();
     }
     __device__ __forceinline__ void next()
     {
         do {
-            if (chunk > 0 && x.live && x.w.present) {
-                chunk--;
-            } else if (x.live) {
-                if (chunk < x.p.a.chunks || !x.w.present) x.next();
-                chunk = x.p.a.chunks;
-            }
-        } while (x.live && (chunk == x.p.a.chunks || (asks && !x.w.asks(chunk))));
+            for (c++; x.live && c >= x.count; c = 0) x.next();
+        } while (x.live && asks && !x.asks(c));
     }
 };
 
@@ -211,19 +166,15 @@ struct chunk_walk {
 struct load_task {
     const pass_block &p;
 
-    __device__ __forceinline__ bool load_keys(const pass_wave &w, int chunk, uint64_t policy) const
+    __device__ __forceinline__ bool load_keys(const chunk_walk &at, uint64_t policy) const
     {
-        const int slot = w.slot(p, chunk);
-        if (w.use > 0 && !barrier_done(p.barrier(EMPTY + slot), (w.use - 1) & 1)) return false;
+        const int n = at.x.chunk + at.c, slot = slot_of(n), use = use_of(n);
+        if (use > 0 && !barrier_done(p.barrier(EMPTY + slot), (use - 1) & 1)) return false;
         const uint32_t full = p.barrier(FULL + slot);
-        if (w.there(chunk) == 0) {
-            barrier_arrive(full);
-            return true;
-        }
         barrier_expect(full, 2 * BOX_BYTES);
-        const int token = w.begin + chunk * BOX_ROWS;
-        box_load(p.keys(slot), &p.a.k, w.b, w.kv, token, full, policy);
-        box_load(p.values(slot), &p.a.v, w.b, w.kv, token, full, policy);
+        const int token = at.x.begin + at.c * BOX_ROWS;
+        box_load(p.keys(slot), &p.a.k, at.x.b, at.x.kv, token, full, policy);
+        box_load(p.values(slot), &p.a.v, at.x.b, at.x.kv, token, full, policy);
         return true;
     }
     __device__ __forceinline__ void run() const
@@ -231,24 +182,20 @@ struct load_task {
         const uint64_t policy = read_once();
         const int group = p.a.l.heads / p.a.l.kv_heads;
         chunk_walk keys(p, false), queries(p, true);
-        int item = 0, g = 0, uses[2] = { 0, 0 };
+        int item = 0, g = 0;
         while (keys.x.live || queries.x.live) {
-            if (keys.x.live && load_keys(keys.x.w, keys.chunk, policy))
+            if (keys.x.live && load_keys(keys, policy))
                 keys.next();
             else
                 __nanosleep(20);
             if (!queries.x.live) continue;
-            const pass_wave &w = queries.x.w;
-            const int which = group_of(item), use = which ? uses[1] : uses[0];
-            const int buffer = 2 * (use % PASS_DEPTH) + which;
-            if (use >= PASS_DEPTH &&
-                !barrier_done(p.barrier(ASKED + buffer), (use / PASS_DEPTH - 1) & 1))
-                continue;
+            const int buffer = item % PASS_QUERIES, use = item / PASS_QUERIES;
+            if (use > 0 && !barrier_done(p.barrier(ASKED + buffer), (use - 1) & 1)) continue;
             const uint32_t full = p.barrier(QUERIES + buffer);
             barrier_expect(full, BOX_BYTES);
-            box_load(p.queries(buffer), &p.a.q, w.b, w.kv * group + g, w.row(queries.chunk), full,
-                     policy);
-            item++, which ? uses[1]++ : uses[0]++;
+            box_load(p.queries(buffer), &p.a.q, queries.x.b, queries.x.kv * group + g,
+                     queries.x.row(queries.c), full, policy);
+            item++;
             if (++g == group) g = 0, queries.next();
         }
     }

@@ -192,7 +192,7 @@ static void lay_out(lnt_cuda_plan *plan)
         at->mean = take(&at->bytes, heads * (size_t)plan->prefixes * columns * sizeof(float));
     }
     if (plan->pass) {
-        const size_t pass = linear_pass_workspace(plan->device->properties.multiProcessorCount);
+        const size_t pass = linear_pass_workspace(p->batch * p->kv_heads);
         if (at->bytes < pass) at->bytes = pass;
     }
     at->partial = 0; /* a step needs nothing else */
@@ -367,9 +367,10 @@ static bool takes_one_pass(const lnt_cuda_plan *plan)
     if (p->mechanism != LNT_LINEAR || !p->causal || plan->decay || p->dim > 64 ||
         p->dim_value > 64 || asks_for(p, "passes") || !linear_pass_fits(at->major, at->minor))
         return false;
-    const int64_t tokens = p->length_k * p->batch * p->kv_heads;
+    const int64_t heads = p->batch * p->kv_heads, tokens = p->length_k * heads;
     return asks_for(p, "pass") ||
-           (p->dim + p->dim_value > 64 && tokens >= (int64_t)1024 * at->multiProcessorCount);
+           (p->dim + p->dim_value > 64 && heads >= 8 && /* each waits for its own states */
+            tokens >= (int64_t)1024 * at->multiProcessorCount);
 }
 
 /* ---- create ---------------------------------------------------------------------------------- */

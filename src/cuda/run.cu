@@ -230,7 +230,7 @@ static lnt_status linear_forward(lnt_cuda_plan *plan, const lnt_cuda_io *io, cud
     cudaError_t e = cudaSuccess;
     const bool done =
         plan->pass && a.length_q && a.length_k && a.batch &&
-        linear_pass_run(a, plan->device->properties.multiProcessorCount, 6, work, stream, &e);
+        linear_pass_run(a, plan->device->properties.multiProcessorCount, work, stream, &e);
     if (!done && a.batch) e = linear_run(a, stream);
     return check(plan->device, e, "forward");
 }
