@@ -275,9 +275,9 @@ struct keep_task {
             if (!later.live) return;
             if (later.count == 0) sum.clear();
             if (later.number > now.number) now.next();
+            later.next(); /* before the wait, as all wait for what comes after it */
             exchange(now, state, sum);
             together<2>();
-            later.next();
         }
     }
 };

@@ -2,7 +2,7 @@
  *
  *     y_i = phi(q_i) S_i / (phi(q_i).z_i + eps)      S_i = sum over j <= i of phi(k_j) v_j^T
  *
- * One block a multiprocessor, all running at once.  A segment is up to 8 chunks of 64 tokens; the
+ * One block a multiprocessor, all running at once.  A segment is up to 7 chunks of 64 tokens; the
  * blocks take the segments of all heads in turn, and each warp of a block has a task:
  *
  *     load     a thread: k and v into slots of shared memory, q into buffers of each warpgroup

@@ -369,7 +369,7 @@ static bool takes_one_pass(const lnt_cuda_plan *plan)
         return false;
     const int64_t heads = p->batch * p->kv_heads, tokens = p->length_k * heads;
     return asks_for(p, "pass") ||
-           (p->dim + p->dim_value > 64 && heads >= 8 && /* each waits for its own states */
+           (p->dim + p->dim_value > 64 && heads >= 5 && /* each waits for its own states */
             tokens >= (int64_t)1024 * at->multiProcessorCount);
 }
 
