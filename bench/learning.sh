@@ -4,7 +4,7 @@
 #
 #     bench/learning.sh copy DIR            softmax, linear, taylor, hybrid
 #     bench/learning.sh mnist DIR DATA      softmax, linear, taylor; DATA has the four idx files
-#     bench/learning.sh listops DIR         softmax, cur, taylor, and taylor with 4 to 64 heads
+#     bench/learning.sh listops DIR         softmax, cur, taylor with 3 and 5 terms, with 4 to 64 heads
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 tool=${LINNET:-$root/build/linnet}
@@ -38,6 +38,7 @@ listops)
     for mechanism in softmax cur taylor; do
         learn "$mechanism" "$configs/listops.json" --mechanism "$mechanism"
     done
+    learn taylor-5-terms "$configs/listops-taylor.json"
     for heads in 4 16 32 64; do
         sed "s/\"heads\": 8/\"heads\": $heads/" "$configs/listops.json" > "$folder/$heads.json"
         learn "taylor-$heads" "$folder/$heads.json" --mechanism taylor
