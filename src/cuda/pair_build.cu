@@ -497,6 +497,7 @@ template <bool cross, class W> __device__ __forceinline__ void sum(const W &w)
             product_wait<0>();
             product_hold(acc[0]);
             product_hold(acc[1]);
+            __syncwarp(); /* lane 0 tells for what all lanes have read */
             if (lane == 0) barrier_arrive(w.done(i));
         }
     }
