@@ -140,6 +140,7 @@ static void stop_upon(int number)
 static int train(run *r)
 {
     int status = EXIT_OK;
+    if (r->info.step >= r->info.steps) return save(r); /* killed before the model, perhaps */
     stop_upon(SIGINT);
     stop_upon(SIGTERM);
     for (int64_t step = r->info.step + 1; step <= r->info.steps && !status; step++) {

@@ -262,6 +262,10 @@ static lnt_status resume(lnt_ctx *ctx, const char *path, const lnt_safetensors *
     lnt_model *model = NULL;
     int64_t step = 0;
     lnt_status status = read_progress(ctx, path, st, &s, &step);
+    if (!status && steps && steps < step)
+        status = lnt_fail(ctx, LNT_ERR_ARGUMENT,
+                          "steps is %lld, must be %lld or more, which " LNT_FILE_FMT " has behind it",
+                          (long long)steps, (long long)step, path);
     if (!status) status = lnt_model_read(ctx, path, st, &model);
     if (!status) status = reopen_task(ctx, path, model, data, false, &s, &task);
     if (steps) s.recipe.steps = steps;

@@ -64,6 +64,17 @@ cmp unkilled/model.safetensors killed/model.safetensors || wrong "not the same b
 [ "$(steps_of killed)" = "$whole_steps" ] || wrong "the log has steps twice, or not at all"
 [ -z "$(find unkilled -name '*.tmp*')" ] || wrong "temporary files: $(find unkilled -name '*.tmp*')"
 
+# Killed after the last checkpoint and before the model: what is missing is made, and nothing is
+# trained or logged again.
+cp unkilled/log.jsonl log-before.jsonl
+rm unkilled/model.safetensors unkilled/loss.svg
+succeeds "$LINNET" train --out unkilled --resume
+cmp unkilled/model.safetensors killed/model.safetensors ||
+    wrong "the model of an ended run is another one"
+cmp unkilled/log.jsonl log-before.jsonl || wrong "the log of an ended run has changed"
+[ -s unkilled/loss.svg ] || wrong "the curve of an ended run is missing"
+fails 1 "steps is 1, must be $whole_steps or more" "$LINNET" train --out unkilled --resume --steps 1
+
 # Asked to stop, it ends the step and saves: nothing is trained twice.
 "$LINNET" train --task copy --config copy.json --out stopped --steps 1000000 \
     >stdout.txt 2>stderr.txt &
