@@ -246,7 +246,8 @@ static void report(const char *name, double error, double allowed, bool clean)
 #include "gpu_verify.h"
 #include "gpu_works.h"
 
-#include "gpu_backward.h" /* these use both */
+#include "gpu_backward_cases.h" /* these use both */
+#include "gpu_backward_works.h"
 #include "gpu_cur.h"
 #include "gpu_stream.h"
 
