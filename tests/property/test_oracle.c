@@ -90,6 +90,32 @@ static void linear_maps_are_the_formulas(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+/* Of x = 1 and -1/2.  Algorithms take the same coefficients: only here would wrong ones be seen. */
+static void taylor_is_the_start_of_the_series(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(1, NULL);
+    double q[] = { 2 }, k[] = { 0.5, -0.25 }, v[] = { 3, 7 };
+    static const double weight[][2] = { { 1, 1 },
+                                        { 2, 0.5 },
+                                        { 5.0 / 2, 5.0 / 8 },
+                                        { 8.0 / 3, 29.0 / 48 },
+                                        { 65.0 / 24, 233.0 / 384 },
+                                        { 163.0 / 60, 2329.0 / 3840 } };
+    attn_case c = scalar_case(LNT_TAYLOR, 1, 2);
+    const lnt_attn_io io = scalars(q, 1, k, v, 2);
+    for (int t = 0; t < COUNT_OF(weight); t++) {
+        const double *w = weight[t];
+        c.desc.terms = t + 1;
+        near(row(ctx, &c, &io, 0), (3 * w[0] + 7 * w[1]) / (w[0] + w[1]));
+    }
+    static const double own[] = { 1, 2, 3 };
+    c.desc.terms = 3;
+    c.desc.coefficients = own;
+    near(row(ctx, &c, &io, 0), (3 * 6.0 + 7 * 0.75) / 6.75);
+    lnt_ctx_destroy(ctx);
+}
+
 /* One key: y = v w / (w + eps) gives the kernel w = phi(q).phi(k) away.  Equal vectors: 1 for
  * fourier whatever the weights, since cos^2 + sin^2 = 1; e^{2wx - x^2} averaged for positive. */
 static void random_maps_are_the_formulas(void **state)
@@ -296,6 +322,7 @@ int main(void)
         cmocka_unit_test(softmax_survives_logits_of_ten_thousand),
         cmocka_unit_test(causal_is_aligned_at_the_end),
         cmocka_unit_test(linear_maps_are_the_formulas),
+        cmocka_unit_test(taylor_is_the_start_of_the_series),
         cmocka_unit_test(random_maps_are_the_formulas),
         cmocka_unit_test(decay_weighs_a_key_by_its_age),
         cmocka_unit_test(a_state_is_one_decay_older_than_the_first_key),
