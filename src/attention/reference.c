@@ -9,7 +9,7 @@
  *
  * over the keys j that the query, itself at key position t = i + n_k - n_q, may see.  O(n (d + m))
  * a row for softmax; linear maps every key again for every row.  Slow on purpose: nothing here is
- * shared with the algorithms that are held against it but the random weights.
+ * shared with the algorithms that are held against it but the random weights and the coefficients.
  * See docs/math. */
 #include <math.h>
 #include <string.h>
