@@ -55,7 +55,6 @@ int32_t lnt_sampler_draw(const lnt_sampling *s, const double *logits, size_t cou
     size_t few = 0;
     while (few < count && (few == 0 || kept < s->top_p * total)) kept += c[few++].weight;
     if (s->top_p < 1) count = few;
-    else kept = total;
     double left = u * kept;
     size_t i = 0;
     while (i + 1 < count && left >= c[i].weight) left -= c[i++].weight;
