@@ -182,6 +182,19 @@ if command -v gnuplot >/dev/null; then
     succeeds study learning --data runs --svg learning.svg
     grep -q softmax learning.svg || wrong "learning.svg does not name its runs"
 fi
+# What is drawn, by a gnuplot that gives back what it reads: of 401 steps the means of three, the last
+# of two, at the step where each ends.  Tokens a second are all tokens in all seconds.
+mkdir -p echo long/run
+printf '#!/bin/sh\nexec cat\n' >echo/gnuplot
+chmod +x echo/gnuplot
+for step in $(seq 401); do
+    echo "{\"step\": $step, \"loss\": $((step % 3)), \"tokens\": 10, \"seconds\": $((step % 2 + 1))}"
+done >long/run/log.jsonl
+succeeds env PATH="$work/echo:$PATH" "$LINNET" bench --study learning --data long --json --svg long.txt
+expect 'abs(m["tokens_per_second"] / (4010 / 602) - 1) < 1e-12 and m["loss"] is None'
+sed -n '/^\$points0/,/^END/p' long.txt | sed '1d;$d' >points.txt
+[ "$(head -n 2 points.txt | tr '\n' ' ')$(tail -n 2 points.txt | tr '\n' ' ')$(wc -l <points.txt)" = \
+    "3 1 6 1 399 1 401 1.5 134" ] || wrong "learning draws $(cat points.txt)"
 fails 2 "--data is missing" study learning
 fails 1 "cannot read 'nowhere'" study learning --data nowhere
 fails 1 "'runs/empty' has no run in it" study learning --data runs/empty

@@ -16,8 +16,17 @@ grep -q '^test loss .* bits per token, accuracy' stdout.txt || wrong "summary: $
 [ "$(grep -c '"test_loss"' whole/log.jsonl)" = 2 ] || wrong "the log has not a line for each test"
 python3 - <<'END'
 import json, xml.dom.minidom
-for line in open("whole/log.jsonl"): json.loads(line)
-xml.dom.minidom.parse("whole/loss.svg")
+lines = [json.loads(line) for line in open("whole/log.jsonl")]
+# The curves are those of the log: 0 and the highest loss stand at the ends of the axis.
+drawn = [[tuple(map(float, point.split(","))) for point in curve.getAttribute("points").split()]
+         for curve in xml.dom.minidom.parse("whole/loss.svg").getElementsByTagName("polyline")]
+losses = [[(m["step"], m[name]) for m in lines if name in m] for name in ("loss", "test_loss")]
+most = max(loss for curve in losses for step, loss in curve)
+assert [len(curve) for curve in drawn] == [len(curve) for curve in losses] == [40, 2]
+for curve, numbers in zip(drawn, losses):
+    for (x, y), (step, loss) in zip(curve, numbers):
+        assert abs(x - (70 + (step - 1) / 39 * 630)) < 0.06, (x, step)
+        assert abs(y - (390 - loss / most * 350)) < 0.06, (y, loss)
 END
 
 # Python's view of the model: names, shapes, and metadata without Linnet.
