@@ -235,6 +235,21 @@ static void embedding_and_positions_have_the_right_gradients(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+/* Of 8 numbers, pairs turn by 1, 0.1, 0.01 and 0.001 a token. */
+static void positions_are_waves_a_power_of_ten_apart(void **state)
+{
+    (void)state;
+    enum { D = 8, FIRST = 5, N = 3 };
+    double turn[N * D], wave[N * D];
+    lnt_rotary_table(turn, FIRST, N, D);
+    lnt_sinusoidal_table(wave, FIRST, N, D);
+    for (int i = 0; i < N * D; i++) {
+        const double angle = (FIRST + i / D) * pow(0.1, i % D / 2);
+        assert_true(fabs(turn[i] - (i % 2 ? sin(angle) : cos(angle))) < 1e-14);
+        assert_true(fabs(wave[i] - (i % 2 ? cos(angle) : sin(angle))) < 1e-14);
+    }
+}
+
 static void a_rotation_depends_on_the_distance_and_turns_back(void **state)
 {
     (void)state;
@@ -299,6 +314,7 @@ int main(void)
         cmocka_unit_test(convolution_has_the_right_gradients),
         cmocka_unit_test(a_causal_convolution_sees_no_later_token),
         cmocka_unit_test(embedding_and_positions_have_the_right_gradients),
+        cmocka_unit_test(positions_are_waves_a_power_of_ten_apart),
         cmocka_unit_test(a_rotation_depends_on_the_distance_and_turns_back),
         cmocka_unit_test(dropout_keeps_the_mean_and_draws_the_same_again),
     };
