@@ -168,6 +168,46 @@ static void every_optimizer_learns(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+/* One step with a decay and one without differ by rate x decay of a matrix, and of nothing else. */
+static void decay_shrinks_matrices_alone(void **state)
+{
+    (void)state;
+    enum { SIZE = 1 << 16 };
+    static float first[SIZE];
+    static const char format[] = "{\"model\":{\"dim\":16,\"layers\":1,\"heads\":2,\"length\":16},"
+                                 "\"train\":{\"optimizer\":\"adamw\",\"schedule\":\"constant\","
+                                 "\"rate\":0.01,\"warmup\":0,\"decay\":%s}}";
+    lnt_ctx *ctx = context_new(1, NULL);
+    const lnt_model *model[2];
+    lnt_trainer *trainer[2];
+    int matrices = 0, vectors = 0;
+    for (int i = 0; i < 2; i++) {
+        char text[sizeof format + 8];
+        snprintf(text, sizeof text, format, i ? "0.5" : "0");
+        write_text("decay.json", text);
+        const lnt_train_request r = request_of("copy", "decay.json");
+        assert_ok(ctx, lnt_trainer_create(ctx, &r, &trainer[i]));
+        model[i] = lnt_trainer_model(trainer[i]);
+        assert_true(model[i]->layout.size <= SIZE);
+        memcpy(first, model[i]->weights, model[i]->layout.size * sizeof *first);
+        run(ctx, trainer[i], 1);
+    }
+    for (size_t e = 0; e < model[0]->layout.entry_count; e++) {
+        const lnt_layout_entry *at = &model[0]->layout.entries[e];
+        const bool matrix = at->count && at->param.rank > 1;
+        matrices += matrix, vectors += at->count && !matrix;
+        for (size_t i = at->offset; i < at->offset + at->count; i++) {
+            const double less = (double)model[0]->weights[i] - (double)model[1]->weights[i];
+            const double expected = matrix ? 0.01 * 0.5 * (double)first[i] : 0;
+            if (fabs(less - expected) > 1e-6)
+                fail_msg("%s: decay took %g, expected %g", at->name, less, expected);
+        }
+    }
+    assert_true(matrices >= 6 && vectors >= 6);
+    for (int i = 0; i < 2; i++) lnt_trainer_destroy(trainer[i]);
+    lnt_ctx_destroy(ctx);
+}
+
 static void a_trained_model_evaluates_as_its_trainer_did(void **state)
 {
     (void)state;
@@ -284,6 +324,7 @@ static int clean(void **state)
     (void)state;
     remove("small.json");
     remove("lists.json");
+    remove("decay.json");
     remove("checkpoint.safetensors");
     return 0;
 }
@@ -296,6 +337,7 @@ int main(void)
         cmocka_unit_test(timing_the_products_changes_nothing_that_a_step_reads),
         cmocka_unit_test(the_loss_falls_and_the_test_shows_it),
         cmocka_unit_test(every_optimizer_learns),
+        cmocka_unit_test(decay_shrinks_matrices_alone),
         cmocka_unit_test(a_trained_model_evaluates_as_its_trainer_did),
         cmocka_unit_test(training_allocates_nothing_in_a_step),
         cmocka_unit_test(no_allocation_fails_without_a_trace),
