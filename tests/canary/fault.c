@@ -14,6 +14,11 @@ int main(int argc, char **argv)
 #ifdef SIGNED_OVERFLOW
     const int value = INT_MAX - 1 + argc * 2;
 #endif
+#ifdef LEAK
+    int *volatile data = calloc(4, sizeof(int));
+    const int value = data ? data[argc] : 0;
+    data = NULL;
+#endif
     printf("value %d\n", value);
     return 0;
 }
