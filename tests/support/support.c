@@ -17,9 +17,11 @@ int budget(int small, int full)
 }
 
 /* splitmix64 */
+static const uint64_t DICE_STEP = UINT64_C(0x9E3779B97F4A7C15);
+
 uint64_t dice_next(dice *d)
 {
-    uint64_t z = d->state += UINT64_C(0x9E3779B97F4A7C15);
+    uint64_t z = d->state += DICE_STEP;
     z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
     z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
     return z ^ (z >> 31);
@@ -32,10 +34,30 @@ int64_t dice_range(dice *d, int64_t low, int64_t high)
 
 double dice_uniform(dice *d) { return (double)(dice_next(d) >> 11) * 0x1p-53; }
 
-double dice_normal(dice *d)
+static double draw_normal(dice *d)
 {
     const double radius = sqrt(-2 * log(1 - dice_uniform(d)));
     return radius * cos(6.283185307179586 * dice_uniform(d));
+}
+
+/* A case draws the same numbers anew for every algorithm, type and number of threads: those drawn
+ * last are kept by the state they came from.  STEP_INVERSE puts numbers drawn in turn side by side. */
+double dice_normal(dice *d)
+{
+    enum { KEPT = 1 << 18 };
+    static const uint64_t STEP_INVERSE = UINT64_C(0xF1DE83E19937733D);
+    static struct {
+        uint64_t state;
+        double number;
+    } kept[KEPT];
+    const uint64_t state = d->state;
+    const size_t at = (size_t)(state * STEP_INVERSE / 2 % KEPT);
+    if (kept[at].state != state || kept[at].number == 0) {
+        kept[at].number = draw_normal(d);
+        kept[at].state = state;
+    }
+    d->state = state + 2 * DICE_STEP;
+    return kept[at].number;
 }
 
 /* ---- tensors ------------------------------------------------------------------------------- */
@@ -90,10 +112,11 @@ void block_free(block *b)
 
 static void index_of(const lnt_tensor *t, int64_t i, int64_t at[4])
 {
-    for (int axis = 3; axis >= 0; axis--) {
+    for (int axis = 3; axis > 0; axis--) {
         at[axis] = i % t->shape[axis];
         i /= t->shape[axis];
     }
+    at[0] = i;
 }
 
 bool block_guard_intact(const block *b)
@@ -102,11 +125,12 @@ bool block_guard_intact(const block *b)
     assert_non_null(owned);
     const size_t width = lnt_dtype_size(b->t.dtype);
     const ptrdiff_t start = (unsigned char *)b->t.data - b->memory;
-    for (int64_t i = 0; i < tensor_elements(&b->t); i++) {
-        int64_t at[4], offset = 0;
-        index_of(&b->t, i, at);
-        for (int axis = 0; axis < 4; axis++) offset += at[axis] * b->t.stride[axis];
-        memset(owned + start + offset * (int64_t)width, 1, width);
+    const int64_t *n = b->t.shape, *step = b->t.stride;
+    for (int64_t row = 0; row < n[0] * n[1] * n[2]; row++) {
+        const int64_t batch = row / n[2] / n[1], head = row / n[2] % n[1], token = row % n[2];
+        const int64_t first = batch * step[0] + head * step[1] + token * step[2];
+        for (int64_t c = 0; c < n[3]; c++)
+            memset(owned + start + (first + c * step[3]) * (int64_t)width, 1, width);
     }
     bool intact = true;
     for (size_t i = 0; i < b->bytes; i++) intact &= owned[i] || b->memory[i] == PATTERN;
@@ -124,17 +148,25 @@ int64_t tensor_elements(const lnt_tensor *t)
     return t->shape[0] * t->shape[1] * t->shape[2] * t->shape[3];
 }
 
+/* Element i lies i elements behind the first: no division, which is most of the time otherwise. */
+static bool is_row_major(const lnt_tensor *t)
+{
+    const int64_t *n = t->shape, *step = t->stride;
+    return step[3] == 1 && step[2] == n[3] && step[1] == n[2] * step[2] &&
+           step[0] == n[1] * step[1];
+}
+
 double tensor_at(const lnt_tensor *t, int64_t i)
 {
-    int64_t at[4];
-    index_of(t, i, at);
+    int64_t at[4] = { 0, 0, 0, i };
+    if (!is_row_major(t)) index_of(t, i, at);
     return lnt_tensor_get(t, at[0], at[1], at[2], at[3]);
 }
 
 void tensor_put(const lnt_tensor *t, int64_t i, double x)
 {
-    int64_t at[4];
-    index_of(t, i, at);
+    int64_t at[4] = { 0, 0, 0, i };
+    if (!is_row_major(t)) index_of(t, i, at);
     lnt_tensor_set(t, at[0], at[1], at[2], at[3], x);
 }
 
