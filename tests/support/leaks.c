@@ -6,14 +6,16 @@
  * given back are taken off: where 0 is left there is no leak.  Anything else, and LeakSanitizer
  * searches and judges; a block from before we counted has it do that too.
  *
- * What libraries keep for themselves would count: so stdout gets its buffer here, the unwinder is
- * loaded first, and OpenMP ends its threads; GLIBC_TUNABLES=glibc.pthread.stack_cache_size=0 has
- * their stacks given back. */
+ * What libraries keep for themselves would count: so stdout gets its buffer here, the unwinder and
+ * dlerror are called and the plug-in is opened before we count, and OpenMP ends its threads, whose
+ * stacks come back by GLIBC_TUNABLES=glibc.pthread.stack_cache_size=0. */
+#include <dlfcn.h>
 #include <execinfo.h>
 #include <omp.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 /* Of the sanitizers; gcc comes without the headers that declare them. */
 int __sanitizer_install_malloc_and_free_hooks(void (*taken)(const volatile void *, size_t),
@@ -39,11 +41,22 @@ static void taken(const volatile void *block, size_t bytes)
 
 static void given_back(const volatile void *block) { atomic_fetch_sub(&left, hash(block)); }
 
+/* dlerror gives back what it said last. */
+static void forget_sentence(void)
+{
+    dlerror();
+    dlerror();
+}
+
 __attribute__((constructor)) static void count_from_here(void)
 {
     static char buffer[BUFSIZ];
+    const char *plugin = getenv("LINNET_CUDA_PLUGIN");
     void *frame[1];
     backtrace(frame, 1);
+    dlsym(RTLD_DEFAULT, "no such name");
+    if (plugin) dlopen(plugin, RTLD_NOW | RTLD_LOCAL);
+    forget_sentence();
     setvbuf(stdout, buffer, _IOFBF, sizeof buffer);
     __sanitizer_install_malloc_and_free_hooks(taken, given_back);
 }
@@ -52,5 +65,6 @@ __attribute__((constructor)) static void count_from_here(void)
 int __lsan_is_turned_off(void)
 {
     omp_pause_resource_all(omp_pause_hard);
+    forget_sentence();
     return atomic_load(&left) == 0;
 }
