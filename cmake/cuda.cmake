@@ -39,12 +39,15 @@ set_target_properties(linnet_cuda PROPERTIES OUTPUT_NAME linnet-cuda
                       CXX_STANDARD 17 CUDA_STANDARD 17 CUDA_STANDARD_REQUIRED ON
                       CXX_VISIBILITY_PRESET hidden CUDA_VISIBILITY_PRESET hidden)
 target_include_directories(linnet_cuda PRIVATE include src)
-target_compile_options(linnet_cuda PRIVATE
-    $<$<COMPILE_LANGUAGE:CUDA>:-O3 -Xcompiler=-Wall,-Wextra>
-    $<$<COMPILE_LANGUAGE:CXX>:-O3 -Wall -Wextra>)
+set(level -O3)
 if(LINNET_TESTS AND NOT EXISTS /dev/nvidiactl) # nothing to run it on: an eighth of the time will do
+    set(level -O0)
+    set(CMAKE_CUDA_FLAGS_RELEASE -DNDEBUG) # one level only, or nvcc warns
     check_compiler_flag(CUDA -Ofc=max LINNET_NVCC_HURRIES)
     target_compile_options(linnet_cuda PRIVATE
         $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${LINNET_NVCC_HURRIES}>>:-Ofc=max>)
 endif()
+target_compile_options(linnet_cuda PRIVATE
+    $<$<COMPILE_LANGUAGE:CUDA>:${level} -Xcompiler=-Wall,-Wextra>
+    $<$<COMPILE_LANGUAGE:CXX>:${level} -Wall -Wextra>)
 set(linnet_cuda_built TRUE)
