@@ -1,6 +1,6 @@
-/* cmocka.h - as much of cmocka as tests/support and tests/property/test_device.c use, for machines
- * with a GPU where it is not installed and nothing can be.  Elsewhere the tests are built with cmocka
- * itself. */
+/* cmocka.h - as much of cmocka as tests/support, tests/property/test_device*.c and
+ * tests/unit/test_kernels.c use, for machines with a GPU where it is not installed and nothing can be
+ * (bench/gpu_tests.sh).  Elsewhere the tests are built with cmocka itself. */
 #ifndef LNT_TESTS_STANDIN_CMOCKA_H
 #define LNT_TESTS_STANDIN_CMOCKA_H
 
@@ -11,10 +11,11 @@
 
 struct CMUnitTest {
     const char *name;
-    void (*function)(void **state);
+    void (*test_func)(void **state);
+    void *initial_state;
 };
 
-#define cmocka_unit_test(test) { #test, test }
+#define cmocka_unit_test(test) { #test, test, NULL }
 
 /* One for the whole program, though every file includes this: weak, so that the linker joins them. */
 __attribute__((weak)) jmp_buf standin_end_of_test;
@@ -26,6 +27,7 @@ __attribute__((weak)) jmp_buf standin_end_of_test;
      longjmp(standin_end_of_test, 1))
 #define fail_msg(...) standin_fail(__FILE__, __LINE__, __VA_ARGS__)
 #define _fail(file, line) standin_fail(file, line, "failed")
+#define fail() _fail(__FILE__, __LINE__)
 #define assert_true(x) ((x) ? (void)0 : fail_msg("%s is not true", #x))
 #define assert_false(x) assert_true(!(x))
 #define assert_non_null(x) assert_true((x) != NULL)
@@ -54,14 +56,15 @@ static inline int standin_run(const struct CMUnitTest *tests, size_t count)
             failed++;
             fprintf(stderr, "FAILED: %s\n", tests[i].name);
         } else {
-            void *state = NULL;
-            tests[i].function(&state);
+            void *state = tests[i].initial_state;
+            tests[i].test_func(&state);
         }
     }
     printf("%zu tests, %d failed\n", count, failed);
     return failed;
 }
 
+#define _cmocka_run_group_tests(name, tests, count, set_up, tear_down) standin_run(tests, count)
 #define cmocka_run_group_tests(tests, set_up, tear_down) \
     standin_run(tests, sizeof(tests) / sizeof(tests)[0])
 
