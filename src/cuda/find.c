@@ -62,7 +62,8 @@ lnt_status lnt_plugin_open(lnt_ctx *ctx, lnt_device *device)
         return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
                         "device cuda: the plug-in " LNT_CUDA_LIBRARY " could not be opened: %.300s%s",
                         why ? why : "no reason given",
-                        named ? " (LINNET_CUDA_PLUGIN names it)" : "");
+                        named ? " (LINNET_CUDA_PLUGIN names it)"
+                              : " (a build of Linnet where nvcc is found makes it)");
     }
     const char *path = named ? named : LNT_CUDA_LIBRARY;
     /* POSIX has it that this works; the C standard knows no function in a void pointer. */
