@@ -138,9 +138,11 @@ static lnt_status measure_flops(lnt_cuda_device *d, lnt_dtype dtype, double *gfl
     return told(d, lnt_measure_flops(d->ctx, dtype, gflops));
 }
 
+/* Of fewer bytes than would fill a GPU: it is none. */
 static lnt_status measure_bandwidth(lnt_cuda_device *d, size_t bytes, double *gbytes)
 {
-    return told(d, lnt_measure_bandwidth(d->ctx, bytes, gbytes));
+    const size_t enough = 1 << 20;
+    return told(d, lnt_measure_bandwidth(d->ctx, bytes < enough ? bytes : enough, gbytes));
 }
 
 /* ---- plans ----------------------------------------------------------------------------------- */
