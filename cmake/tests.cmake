@@ -35,6 +35,15 @@ if(support_sources)
     target_link_libraries(linnet_support INTERFACE linnet_test_support)
 endif()
 
+# Long ones start first, so that none is left to run alone on one core at the end.
+set(long_tests property/test_gradient property/test_threads property/test_training cli/test_study
+               cli/test_plan property/test_device_gradient_on_the_fake_plugin)
+macro(set_cost test)
+    if(${test} IN_LIST long_tests)
+        set_tests_properties(${test} PROPERTIES COST 1)
+    endif()
+endmacro()
+
 function(add_test_program label source)
     get_filename_component(name ${source} NAME_WE)
     set(target ${label}_${name})
@@ -61,6 +70,7 @@ function(add_test_program label source)
     file(MAKE_DIRECTORY ${scratch})
     add_test(NAME ${label}/${name} COMMAND ${target} WORKING_DIRECTORY ${scratch})
     set_tests_properties(${label}/${name} PROPERTIES LABELS ${label} TIMEOUT 900)
+    set_cost(${label}/${name})
 endfunction()
 
 foreach(label unit property)
@@ -96,6 +106,7 @@ foreach(name test_device test_device_state test_device_gradient)
              WORKING_DIRECTORY ${scratch})
     set_tests_properties(property/${name}_on_the_fake_plugin PROPERTIES LABELS property TIMEOUT 900
         ENVIRONMENT "LINNET_CUDA_PLUGIN=$<TARGET_FILE:linnet_plugin_fake>;LINNET_TEST_BUDGET=small")
+    set_cost(property/${name}_on_the_fake_plugin)
 endforeach()
 
 add_executable(linnet_isas tools/isas.c)
@@ -152,6 +163,7 @@ foreach(script ${scripts})
     # the unit and property tests do look for leaks.
     set_tests_properties(cli/${name} PROPERTIES LABELS cli TIMEOUT 300
         ENVIRONMENT "LINNET=$<TARGET_FILE:linnet_tool>;LINNET_FAKE_PLUGIN=$<TARGET_FILE:linnet_plugin_fake>;TMPDIR=${scratch};ASAN_OPTIONS=detect_leaks=0")
+    set_cost(cli/${name})
 endforeach()
 
 add_test(NAME lint/exports COMMAND ${PROJECT_SOURCE_DIR}/tools/check-exports.sh
