@@ -43,7 +43,12 @@ template <int X_, int terms_, int warps = 0> struct orbit_shape {
 
 /* ---- barriers of some of a block's warps ----------------------------------------------------- */
 
-/* Until `threads` have come. */
+/* Number `barrier`, of so many threads: each comes to tell, or to wait until all have come. */
+#ifndef LNT_RACECHECK
+
+/* By one thread, before any comes. */
+__device__ __forceinline__ void warps_begin(int, int) {}
+
 __device__ __forceinline__ void warps_wait(int barrier, int threads)
 {
     asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
@@ -53,6 +58,49 @@ __device__ __forceinline__ void warps_tell(int barrier, int threads)
 {
     asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
 }
+
+#else
+
+/* The same for compute-sanitizer, which follows these barriers and not bar.arrive: docs/gpu.md. */
+__device__ __forceinline__ uint32_t warps_barrier(int barrier)
+{
+    __shared__ __align__(8) uint64_t all[16];
+    return shared_address(all + barrier);
+}
+
+__device__ __forceinline__ void warps_begin(int barrier, int threads)
+{
+    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(warps_barrier(barrier)), "r"(threads)
+                 : "memory");
+}
+
+__device__ __forceinline__ uint64_t warps_come(int barrier)
+{
+    uint64_t phase;
+    asm volatile("mbarrier.arrive.shared.b64 %0, [%1];"
+                 : "=l"(phase)
+                 : "r"(warps_barrier(barrier))
+                 : "memory");
+    return phase;
+}
+
+__device__ __forceinline__ void warps_wait(int barrier, int)
+{
+    const uint64_t phase = warps_come(barrier);
+    uint32_t done;
+    do {
+        asm volatile("{\n.reg .pred p;\nmbarrier.test_wait.shared.b64 p, [%1], %2;\n"
+                     "selp.u32 %0, 1, 0, p;\n}"
+                     : "=r"(done)
+                     : "r"(warps_barrier(barrier)), "l"(phase)
+                     : "memory");
+    } while (!done);
+    __syncwarp();
+}
+
+__device__ __forceinline__ void warps_tell(int barrier, int) { warps_come(barrier); }
+
+#endif
 
 /* ---- a team ---------------------------------------------------------------------------------- */
 

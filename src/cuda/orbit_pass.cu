@@ -355,6 +355,9 @@ __global__ void __launch_bounds__(32 * PASS_WARPS, 1)
     copy_commit();
     if (threadIdx.x < 32) ((uint32_t *)ones)[threadIdx.x] = threadIdx.x % 4u == 0 ? 0x3f80u : 0;
     carry.begin(a, a.summed || a.s_in ? a.sums + (head * a.segments + segment) * S::SUMS : nullptr);
+    if (threadIdx.x == 0)
+        for (int i = 0; i < 2; i++)
+            warps_begin(PASS_TURN + i, 64 * half), warps_begin(PASS_OWN + i, 32 * half);
     __syncthreads();
     if (which) warps_tell(PASS_TURN, 64 * half); /* the first half begins */
 #pragma unroll 1

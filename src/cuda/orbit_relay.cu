@@ -513,9 +513,10 @@ __global__ void __launch_bounds__(RELAY_KEEPERS + RELAY_READERS, 1)
     if (rank == 0 && run.segment == 0 && n.past < 0 && threadIdx.x < S::THREADS)
         clear_rows<S>(a, head, (int)threadIdx.x);
     if (threadIdx.x == 0) {
-        for (int i = 0; i < 2; i++) {
-            barrier_init(relay_barrier(shared, RELAY_MAIL + i), 1);
-        }
+        for (int i = 0; i < 2; i++) barrier_init(relay_barrier(shared, RELAY_MAIL + i), 1);
+        warps_begin(RELAY_ALONE, RELAY_KEEPERS);
+        for (int i = 0; i < 4; i++)
+            warps_begin(RELAY_THERE + i, RELAY_BOTH), warps_begin(RELAY_USED + i, RELAY_BOTH);
         barrier_publish();
     }
     asm volatile("barrier.cluster.arrive.release.aligned;\n"

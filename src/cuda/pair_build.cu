@@ -100,7 +100,7 @@ template <bool back> struct pair_walk {
             for (int i = 0; i < PAIR_STAGES; i++) {
                 barrier_init(come(i), 1);
                 barrier_init(made(i), 128);
-                barrier_init(done(i), 8);
+                barrier_init(done(i), 256);
             }
             barrier_publish();
         }
@@ -497,8 +497,7 @@ template <bool cross, class W> __device__ __forceinline__ void sum(const W &w)
             product_wait<0>();
             product_hold(acc[0]);
             product_hold(acc[1]);
-            __syncwarp(); /* lane 0 tells for what all lanes have read */
-            if (lane == 0) barrier_arrive(w.done(i));
+            barrier_arrive(w.done(i)); /* each lane for what it has read */
         }
     }
 }
