@@ -1,13 +1,13 @@
 /* bench/gpu.cu - the GPU plug-in: verifies, then times.
  *
- *     gpu PLUGIN.so [verify] [time] [once] [like=TEXT] [NAME ...]
+ *     gpu PLUGIN.so [verify] [time] [once] [like=TEXT ...] [NAME ...]
  *
  * verify: small problems of odd shapes, every row against double precision on the host.  time: the
  * works of docs/gpu.md, rows picked out of each against double precision, then the median of many
- * runs by events.  once: one run of each, for a profiler.  like=TEXT: of the gradients verified
- * only those whose names have it.  NAME: only works that begin so; of verify, the families step,
- * taylor, orbits, pairs, linear, passes, softmax, split, cur, streams, backward_linear,
- * backward_boxes, backward_taylor, backward_pairs, backward_softmax, backward_split,
+ * runs by events.  once: one run of each, for a profiler.  like=TEXT: verifies only problems whose
+ * names have one of them.  NAME: only works that begin so; of verify, the families step, taylor,
+ * orbits, pairs, linear, passes, softmax, split, cur, streams, backward_linear, backward_boxes,
+ * backward_taylor, backward_pairs, backward_softmax, backward_mean, backward_split,
  * backward_split_taylor, backward_parts. */
 #include <cuda_runtime.h>
 #include <dlfcn.h>
@@ -27,7 +27,14 @@
 static const lnt_cuda_api *api;
 static lnt_cuda_device *device;
 static int failures;
-static std::string like; /* part of the names of the problems wanted */
+static std::vector<std::string> like; /* parts of the names of the problems wanted */
+
+static bool is_wanted(const std::string &name)
+{
+    for (const std::string &part : like)
+        if (name.find(part) != std::string::npos) return true;
+    return like.empty();
+}
 
 static void must(bool ok, const char *what)
 {
@@ -69,6 +76,14 @@ template <class T> __global__ static void positive_kernel(T *x, size_t n)
     const size_t step = (size_t)gridDim.x * blockDim.x;
     for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step)
         x[i] = (T)fabsf((float)x[i]);
+}
+
+/* Plus `mean`, of every other element minus. */
+template <class T> __global__ static void mean_kernel(T *x, size_t n, float mean)
+{
+    const size_t step = (size_t)gridDim.x * blockDim.x;
+    for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step)
+        x[i] = (T)((float)x[i] + (i % 2 ? -mean : mean));
 }
 
 /* One head of x [n][heads][d] as [n][d]. */
@@ -273,7 +288,7 @@ int main(int argc, char **argv)
         else if (word == "once")
             once = true;
         else if (word.rfind("like=", 0) == 0)
-            like = word.substr(5);
+            like.push_back(word.substr(5));
         else
             names.push_back(word);
     }

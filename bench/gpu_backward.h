@@ -149,17 +149,20 @@ static void report_gradients(const char *name, const gradient_errors &e, bool cl
     fflush(stdout);
 }
 
-/* above: q and k above 0, so that scores are of one sign and sums of what is of both cancel. */
+/* above: q and k above 0, so that scores are of one sign and sums of what is of both cancel.  mean:
+ * of the values, in their spreads. */
 template <class T = __nv_bfloat16>
-static void verify_gradients_of(const char *name, lnt_attn_desc p, bool bnhd, bool above)
+static void verify_gradients_of(const char *name, lnt_attn_desc p, bool bnhd, bool above,
+                                float mean = 0)
 {
     static uint64_t seed = 300;
     p.backward = 1, seed++;
-    if (std::string(name).find(like) == std::string::npos) return;
+    if (!is_wanted(name)) return;
     problem_of<T> x(p, bnhd, seed - 1);
     gradients_of<T> g(x, seed);
     if (above)
         for (buffer_of<T> *b : { &x.q, &x.k }) positive_kernel<<<1024, 256>>>(b->data, b->count);
+    if (mean != 0) mean_kernel<<<1024, 256>>>(x.v.data, x.v.count, mean);
     const bool clean = g.run_twice();
     gradient_errors e;
     for (int64_t b = 0; b < p.batch; b++)
@@ -178,7 +181,7 @@ static void verify_gradients(const char *name, lnt_attn_desc p, bool bnhd)
 template <class T = __nv_bfloat16>
 static void verify_gradient_lengths(const char *name, lnt_attn_desc p)
 {
-    if (std::string(name).find(like) == std::string::npos) return;
+    if (!is_wanted(name)) return;
     p.batch = 3, p.backward = 1;
     problem_of<T> x(p, true, 177);
     gradients_of<T> g(x, 178);
@@ -197,6 +200,7 @@ static void verify_gradient_lengths(const char *name, lnt_attn_desc p)
 template <class T = __nv_bfloat16>
 static void verify_gradients_in_parts(const char *name, lnt_attn_desc p, int64_t half)
 {
+    if (!is_wanted(name)) return;
     p.backward = 1, p.state = 1;
     problem_of<T> x(p, false, 191);
     gradients_of<T> g(x, 192);
@@ -263,6 +267,7 @@ template <class T> static void fill_state(const problem_of<T> &x, const lnt_cuda
 template <class T = __nv_bfloat16>
 static void verify_state_gradients(const char *name, lnt_attn_desc p)
 {
+    if (!is_wanted(name)) return;
     p.backward = 1, p.state = 1;
     problem_of<T> x(p, false, 211);
     gradients_of<T> g(x, 212);

@@ -148,6 +148,7 @@ static lnt_attn_desc describe_cur(int64_t heads, int64_t dim, int64_t n, int64_t
 
 template <class T> static void verify_one_cur(const char *name, const lnt_attn_desc &p, bool bnhd)
 {
+    if (!is_wanted(name)) return;
     problem_of<T> x(p, bnhd, 31);
     const bool clean = x.run_twice();
     double worst = 0;
@@ -159,6 +160,8 @@ template <class T> static void verify_one_cur(const char *name, const lnt_attn_d
 
 static void verify_cur_lengths()
 {
+    const char *name = "f32 cur lengths";
+    if (!is_wanted(name)) return;
     lnt_attn_desc p = describe_cur(2, 16, 200, 24);
     p.batch = 4, p.length_k = 300;
     problem_of<float> x(p, false, 32);
@@ -174,7 +177,7 @@ static void verify_cur_lengths()
         const auto y = x.head(x.out, 2, 200, 16, b, 1);
         for (int64_t i = lengths[0][b] * 16; i < 200 * 16; i++) clean = clean && y[(size_t)i] == 0;
     }
-    report("f32 cur lengths", worst, allowed_of<float>(), clean);
+    report(name, worst, allowed_of<float>(), clean);
     cudaFree(on_device);
 }
 

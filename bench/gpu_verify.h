@@ -22,23 +22,26 @@ template <class T> static double allowed_of()
     return dtype_of(T()) == LNT_BF16 ? 3e-3 : dtype_of(T()) == LNT_F16 ? 4e-4 : 2e-5;
 }
 
-/* Every row, or where there are many tokens some of them. */
+/* Every row, or where there are many tokens some of them; of every head, or of each `step`th. */
 template <class T = __nv_bfloat16>
 static void verify_forward(const char *name, const lnt_attn_desc &p, bool bnhd,
-                           double allowed = allowed_of<T>())
+                           double allowed = allowed_of<T>(), int64_t step = 1)
 {
     static uint64_t seed = 100;
-    problem_of<T> x(p, bnhd, seed++);
+    const uint64_t own = seed++;
+    if (!is_wanted(name)) return;
+    problem_of<T> x(p, bnhd, own);
     const bool clean = x.run_twice();
     const auto rows = p.length_q < 5000 ? all_rows(p.length_q) : some_rows(p.length_q, 24);
     double sum = 0;
+    int64_t heads = 0;
     for (int64_t b = 0; b < p.batch; b++)
-        for (int64_t h = 0; h < p.heads; h++) {
+        for (int64_t h = 0; h < p.heads; h += step, heads++) {
             const double e = x.check(rows, b, h, p.length_q, p.length_k);
             sum += e * e;
         }
     const std::string full = std::string(name) + " [" + x.info.algorithm + "]";
-    report(full.c_str(), sqrt(sum / (double)(p.batch * p.heads)), allowed, clean);
+    report(full.c_str(), sqrt(sum / (double)heads), allowed, clean);
 }
 
 /* Every width that kernels are compiled for, causal and full: verify(name, problem, layout). */
@@ -73,6 +76,7 @@ struct three_lengths {
 template <class T = __nv_bfloat16>
 static void verify_lengths(lnt_attn_desc p, const char *name, int64_t more = 0)
 {
+    if (!is_wanted(name)) return;
     p.batch = 3;
     problem_of<T> x(p, false, 77);
     const three_lengths n(p, more);
@@ -121,6 +125,7 @@ static lnt_tensor rows_of(lnt_tensor t, int64_t first, int64_t n)
 template <class T = __nv_bfloat16>
 static void verify_steps(const char *name, const lnt_attn_desc &p, int64_t before, int64_t at_once)
 {
+    if (!is_wanted(name)) return;
     problem_of<T> x(p, false, 55);
     state_memory memory(x, p.batch + 1);
     must(cudaMemset(x.out.data, 0xff, x.out.count * sizeof(T)), "poisoning");
@@ -153,6 +158,8 @@ static void verify_steps(const char *name, const lnt_attn_desc &p, int64_t befor
 /* Slots in any order, forked and forgotten. */
 static void verify_pool()
 {
+    const char *name = "states in slots 3 and 1, forked, reset, forked back";
+    if (!is_wanted(name)) return;
     lnt_attn_desc p = describe(LNT_TAYLOR, 2, 8, 6);
     p.batch = 2;
     problem x(p, false, 91);
@@ -178,7 +185,7 @@ static void verify_pool()
     double worst = 0;
     for (int64_t b = 0; b < 2; b++)
         for (int64_t h = 0; h < 2; h++) worst = std::max(worst, x.check(all_rows(6), b, h, 6, 6));
-    report("states in slots 3 and 1, forked, reset, forked back", worst, 2.5e-3, true);
+    report(name, worst, 2.5e-3, true);
     cudaFree(on_device);
 }
 
@@ -223,6 +230,7 @@ static void verify_taylor()
 template <class T = __nv_bfloat16>
 static void verify_continued(const char *name, const lnt_attn_desc &p, int64_t half)
 {
+    if (!is_wanted(name)) return;
     problem_of<T> x(p, false, 66);
     state_memory memory(x, p.batch);
     must(cudaMemset(x.out.data, 0xff, x.out.count * sizeof(T)), "poisoning");
@@ -289,6 +297,22 @@ static void verify_orbits()
         p.causal = 0;
         verify_forward("taylorshift full", p, true);
     }
+}
+
+/* Heads enough for the machine, so that a run of tokens is a whole head: a block of threads walks
+ * several turns through it. */
+static void verify_runs()
+{
+    for (int64_t share : { 1, 3 })
+        for (int64_t d : { 8, 16 }) {
+            lnt_attn_desc p = describe(LNT_TAYLOR, (d == 8 ? 132 : 66) * share, d, 2600);
+            p.kv_heads = p.heads / share, p.algorithm = "state";
+            if (d == 16) p.length_q = p.length_k = 700;
+            char name[96];
+            snprintf(name, sizeof name, "taylor runs, %d heads of %d on %d", (int)p.heads, (int)d,
+                     (int)p.kv_heads);
+            verify_forward(name, p, share == 1, allowed_of<__nv_bfloat16>(), p.heads / 3 - 1);
+        }
 }
 
 /* States of pairs.h, however few the heads: segments begun, full and beyond; widths between. */
@@ -515,7 +539,7 @@ static void verify_all(const std::vector<std::string> &names)
     };
     if (wanted("step")) verify_all_steps();
     if (wanted("taylor")) verify_taylor();
-    if (wanted("orbits")) verify_orbits();
+    if (wanted("orbits")) verify_orbits(), verify_runs();
     if (wanted("pairs")) verify_pairs();
     if (wanted("linear")) verify_linear();
     if (wanted("passes")) verify_linear_as("passes"), verify_linear_as("pass");
