@@ -91,6 +91,39 @@ static void verify_taylor_gradients()
         }
 }
 
+/* Values whose mean is not small beside their spread: center.cu. */
+static void verify_mean_gradients()
+{
+    for (float mean : { 0.25f, 1.0f, 4.0f, 16.0f }) {
+        const bool above = mean == 1 || mean == 16;
+        auto verify = [&](const char *what, const lnt_attn_desc &p) {
+            char name[96];
+            snprintf(name, sizeof name, "taylor %s, mean %g%s", what, (double)mean,
+                     above ? ", q and k above 0" : "");
+            verify_gradients_of(name, p, above, above, mean);
+        };
+        lnt_attn_desc p = describe(LNT_TAYLOR, 2, 16, 512);
+        p.causal = 0, p.algorithm = "state";
+        verify("d 16 full", p);
+        p = describe(LNT_TAYLOR, 4, 16, 1500), p.kv_heads = 2, p.algorithm = "state";
+        verify("d 16 causal, 4 heads on 2", p);
+        p = describe(LNT_TAYLOR, 1, 13, 2100), p.dim_value = 10, p.algorithm = "state";
+        p.causal = 0, p.terms = 3;
+        verify("13 -> 10 full, P 3", p);
+        p = describe(LNT_TAYLOR, 1, 32, 700), p.causal = 0, p.algorithm = "state";
+        verify("d 32 full", p);
+        p = describe(LNT_TAYLOR, 2, 32, 2600), p.algorithm = "pairs";
+        verify("pairs", p);
+        p = describe(LNT_TAYLOR, 1, 64, 300), p.causal = 0, p.algorithm = "state";
+        verify("d 64 full", p);
+    }
+    lnt_attn_desc p = describe(LNT_TAYLOR, 2, 32, 700);
+    p.causal = 0, p.algorithm = "state";
+    verify_gradients_of("taylor d 32 full, mean 1", p, true, false, 1);
+    p = describe(LNT_TAYLOR, 1, 16, 300), p.algorithm = "direct";
+    verify_gradients_of("taylor d 16 direct, mean 4", p, true, false, 4);
+}
+
 /* What pair_back.cu takes: segments, odd numbers of tokens, widths, lengths. */
 static void verify_pair_gradients()
 {
@@ -250,4 +283,5 @@ static void verify_backward(const std::function<bool(const char *)> &wanted)
     if (wanted("backward_taylor")) verify_taylor_gradients();
     if (wanted("backward_pairs")) verify_pair_gradients();
     if (wanted("backward_softmax")) verify_softmax_gradients();
+    if (wanted("backward_mean")) verify_mean_gradients();
 }

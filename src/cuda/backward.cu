@@ -84,6 +84,10 @@ static void lay_out_packed(lnt_cuda_plan *plan)
             take(&at->bytes, states * (size_t)slopes_bytes(plan->width, slope_tiles(plan)));
         at->gradient_sums = take(&at->bytes, heads * (size_t)pieces(most * 32, plan->segment) *
                                                  numbers * sizeof(float));
+        const int64_t kv = p->batch * p->kv_heads;
+        at->center = take(&at->bytes, (size_t)(8 * kv * plan->width) * sizeof(float));
+        at->center_parts =
+            take(&at->bytes, (size_t)center_parts(kv, p->length_k, plan->width) * sizeof(float));
     }
     if (p->normalize == LNT_NORMALIZE_TAYLORSHIFT) {
         at->gradient =
@@ -215,6 +219,20 @@ struct packed_run {
 
     template <class T> T *at(size_t place) const { return (T *)(work + place); }
 
+    /* Keys, and values without their mean where states are made of them. */
+    cudaError_t pack_keys() const
+    {
+        pack_args a = pack_of(plan, io, blocks_k);
+        if (!plan->by_state || (plan->p.causal && a.length <= plan->segment))
+            return pack_run(a, stream);
+        center_args c = {};
+        c.v = a.v, c.length = a.length, c.lengths = a.lengths;
+        c.batch = a.batch, c.heads = a.heads, c.dim_value = a.dim_value, c.value8 = a.value8;
+        c.parts = at<float>(plan->back.center_parts);
+        a.center = c.center = at<float>(plan->back.center);
+        const cudaError_t e = center_run(c, stream);
+        return e == cudaSuccess ? pack_run(a, stream) : e;
+    }
     pack_args pack_queries() const
     {
         const lnt_attn_desc *p = &plan->p;
@@ -365,7 +383,7 @@ static cudaError_t packed_backward(lnt_cuda_plan *plan, const lnt_cuda_io *io,
                              (char *)io->workspace };
     if (!io->q.shape[0]) return cudaSuccess;
     read_args read = read_of(plan, io, run.blocks_k);
-    cudaError_t e = run.blocks_k ? pack_run(pack_of(plan, io, run.blocks_k), stream) : cudaSuccess;
+    cudaError_t e = run.blocks_k ? run.pack_keys() : cudaSuccess;
     if (e == cudaSuccess && run.blocks_q) e = pack_run(run.pack_queries(), stream);
     if (e == cudaSuccess && run.blocks_q) e = packed_rows(run, &read);
     back_args a = run.side(BACK_QUERIES, read);

@@ -79,6 +79,15 @@ __device__ __forceinline__ float high_of(uint32_t pair)
     return __uint_as_float(pair & 0xffff0000u);
 }
 
+/* 8 elements of a row, from element i on; zeros past the width. */
+__device__ __forceinline__ uint4 take8(const view &x, int64_t row, int i, int width, bool wide)
+{
+    if (wide && i + 8 <= width) return *(const uint4 *)((const __nv_bfloat16 *)x.data + row + i);
+    float e[8];
+    for (int k = 0; k < 8; k++) e[k] = i + k < width ? load(x, row + (i + k) * x.stride[3]) : 0.0f;
+    return make_uint4(pack(e[0], e[1]), pack(e[2], e[3]), pack(e[4], e[5]), pack(e[6], e[7]));
+}
+
 /* Two numbers as bf16; left: what rounding took from them, bf16 too. */
 __device__ __forceinline__ uint32_t pack_both(float low, float high, uint32_t &left)
 {

@@ -34,8 +34,9 @@ struct pack_args {
     const int64_t *lengths;     /* [B] on the device, or NULL */
     int batch, heads;           /* kv heads */
     int dim, dim_value, dim8, value8;
-    int normalize; /* k / |k| */
-    int grouped;   /* rows have their tokens in the order of the values */
+    int normalize;       /* k / |k| */
+    int grouped;         /* rows have their tokens in the order of the values */
+    const float *center; /* [B heads][8 value8]: taken from the values; NULL: nothing */
     /* Queries in place of keys, for the backward pass. */
     const float *temperature; /* [heads], times what is normalised; NULL: 1 */
     int aligned;              /* row i stands at the place of the last key it sees */
@@ -43,6 +44,22 @@ struct pack_args {
     const int64_t *lengths_keys;
 };
 cudaError_t pack_run(const pack_args &a, cudaStream_t stream);
+
+/* ---- center.cu ------------------------------------------------------------------------------- */
+
+/* Of each head's values the mean of every column, where that is more than chance, rounded so that
+ * what is left of a value is mostly exact in bf16; else 0. */
+struct center_args {
+    view v;
+    int64_t length;
+    const int64_t *lengths; /* [B] on the device, or NULL */
+    int batch, heads;       /* kv heads */
+    int dim_value, value8;
+    float *parts;  /* center_parts() of them */
+    float *center; /* [B heads][8 value8] */
+};
+int64_t center_parts(int64_t heads, int64_t length, int value8); /* heads: B K */
+cudaError_t center_run(const center_args &a, cudaStream_t stream);
 
 /* ---- taylor_build.cu ------------------------------------------------------------------------- */
 

@@ -16,18 +16,19 @@ namespace lnt
 
 enum { PACK_TOKENS = 128, PACK_LD = PACK_TOKENS + 2, PACK_THREADS = 256 };
 
-/* 8 elements of a row, from element i on; zeros past the width. */
-__device__ __forceinline__ uint4 take8(const view &x, int64_t row, int i, int width, bool wide)
+/* Eight numbers less their columns' centres. */
+__device__ __forceinline__ uint4 less8(const uint4 &x, const float *center)
 {
-    if (wide && i + 8 <= width) return *(const uint4 *)((const __nv_bfloat16 *)x.data + row + i);
-    float e[8];
-    for (int k = 0; k < 8; k++) e[k] = i + k < width ? load(x, row + (i + k) * x.stride[3]) : 0.0f;
-    return make_uint4(pack(e[0], e[1]), pack(e[2], e[3]), pack(e[4], e[5]), pack(e[6], e[7]));
+    const float4 c = *(const float4 *)center, e = *(const float4 *)(center + 4);
+    return make_uint4(
+        pack(low_of(x.x) - c.x, high_of(x.x) - c.y), pack(low_of(x.y) - c.z, high_of(x.y) - c.w),
+        pack(low_of(x.z) - e.x, high_of(x.z) - e.y), pack(low_of(x.w) - e.z, high_of(x.w) - e.w));
 }
 
-/* PACK_TOKENS tokens into columns of tile [rows][PACK_LD], two tokens a thread. */
+/* PACK_TOKENS tokens into columns of tile [rows][PACK_LD], two tokens a thread; less center, if
+ * not NULL. */
 __device__ static void take(const view &x, int64_t b, int64_t h, int64_t first, int64_t length,
-                            int width, int rows8, __nv_bfloat16 *tile)
+                            int width, int rows8, const float *center, __nv_bfloat16 *tile)
 {
     const bool wide = is_wide(x, 8);
     const int token = (int)threadIdx.x % (PACK_TOKENS / 2) * 2;
@@ -35,9 +36,14 @@ __device__ static void take(const view &x, int64_t b, int64_t h, int64_t first, 
     for (int i8 = (int)threadIdx.x / (PACK_TOKENS / 2); i8 < rows8;
          i8 += PACK_THREADS / (PACK_TOKENS / 2)) {
         uint4 p = make_uint4(0, 0, 0, 0), q = p;
-        if (first + token >= 0 && first + token < length) p = take8(x, row, 8 * i8, width, wide);
-        if (first + token + 1 >= 0 && first + token + 1 < length)
+        if (first + token >= 0 && first + token < length) {
+            p = take8(x, row, 8 * i8, width, wide);
+            if (center) p = less8(p, center + 8 * i8);
+        }
+        if (first + token + 1 >= 0 && first + token + 1 < length) {
             q = take8(x, row + x.stride[2], 8 * i8, width, wide);
+            if (center) q = less8(q, center + 8 * i8);
+        }
         uint32_t *to = (uint32_t *)(tile + 8 * i8 * PACK_LD + token);
         const uint32_t one[4] = { p.x, p.y, p.z, p.w }, two[4] = { q.x, q.y, q.z, q.w };
 #pragma unroll
@@ -122,8 +128,9 @@ __global__ void __launch_bounds__(PACK_THREADS) pack_kernel(const __grid_constan
     __nv_bfloat16 *values = tile + key_rows * PACK_LD;
     int64_t past = 0;
     if (a.aligned) past = (a.lengths_keys ? a.lengths_keys[b] : a.length_keys) - length;
-    take(a.k, b, h, first - past, length, a.dim, a.dim8, tile);
-    take(a.v, b, h, first - past, length, a.dim_value, a.value8, values);
+    take(a.k, b, h, first - past, length, a.dim, a.dim8, nullptr, tile);
+    take(a.v, b, h, first - past, length, a.dim_value, a.value8,
+         a.center ? a.center + head * 8 * a.value8 : nullptr, values);
     for (int w = (int)threadIdx.x; w < 8 * PACK_TOKENS; w += (int)blockDim.x) {
         const bool one = w < PACK_TOKENS && first + w < length;
         values[(8 * a.value8 + w / PACK_TOKENS) * PACK_LD + w % PACK_TOKENS] =

@@ -88,7 +88,8 @@ struct lnt_cuda_layout {
 struct lnt_cuda_back_layout {
     size_t sums, total, gradient_sums, gradient_total, rows, boxes; /* linear */
     /* Others: after all that forward takes. */
-    size_t q_rows, q_keys, douts, scaled, slopes, y, inverse, gradient, along, counter;
+    size_t q_rows, q_keys, douts, scaled, slopes, center, center_parts;
+    size_t y, inverse, gradient, along, counter;
     size_t bytes;
 };
 

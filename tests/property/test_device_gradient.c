@@ -187,14 +187,17 @@ static void compare(setup *s, const char *algorithm)
 }
 
 /* Every algorithm of the registry that takes the case, each on inputs drawn anew, which are the same;
- * how many did. */
-static int matches_in_its_dtype(const attn_case *c, int supported[])
+ * how many did.  mean: added to the values, of every other one taken away. */
+static int matches_in_its_dtype(const attn_case *c, double mean, int supported[])
 {
     exact_gradients exact;
     int count = 0;
     for (int a = 0; lnt_algorithm_name(a); a++) {
         if (lnt_algorithm_mechanism(a) != c->desc.mechanism) continue;
         setup s = setup_new(host, c);
+        const lnt_tensor *v = &s.t.io.v;
+        for (int64_t i = 0; i < tensor_elements(v) && mean != 0; i++)
+            tensor_put(v, i, tensor_at(v, i) + (i % 2 ? -mean : mean));
         double dtemperature[MAX_HEADS];
         if (c->desc.normalize == LNT_NORMALIZE_TAYLORSHIFT) s.grads.dtemperature = dtemperature;
         if (run_on_device(&s, a)) {
@@ -217,7 +220,7 @@ static int matches(attn_case *c, int supported[])
     for (int t = 0; t < budget(2, DEVICE_DTYPES); t++) {
         c->desc.dtype = device_dtypes[t];
         c->desc.backward = 1;
-        count += matches_in_its_dtype(c, supported);
+        count += matches_in_its_dtype(c, 0, supported);
     }
     return count;
 }
@@ -343,6 +346,27 @@ static void gradients_match_the_cpu_on_long_sequences(void **state)
                 matches(&c, supported);
             }
     check_cover(supported);
+    judge_all();
+}
+
+/* A gradient does not change with the mean of the values, but most of a state is that mean's, and its
+ * rounding is not to stay in the gradients. */
+static void gradients_match_the_cpu_where_values_have_a_mean(void **state)
+{
+    (void)state;
+    static const double means[] = { 1, 4, 16 };
+    int supported[64] = { 0 };
+    for (int i = 0; i < COUNT_OF(means); i++)
+        for (int causal = 0; causal < 2; causal++) {
+            attn_case c =
+                case_make(LNT_TAYLOR, 2, 1, causal ? 700 : 40, causal ? 700 : 512, 16, 0);
+            c.desc.causal = causal;
+            c.desc.backward = 1;
+            for (int t = 0; t < 2; t++) {
+                c.desc.dtype = device_dtypes[t];
+                assert_true(matches_in_its_dtype(&c, means[i], supported) >= 2);
+            }
+        }
     judge_all();
 }
 
@@ -516,6 +540,7 @@ int main(void)
         cmocka_unit_test(gradients_match_the_cpu_at_every_nasty_width),
         cmocka_unit_test(gradients_match_the_cpu_in_every_layout),
         cmocka_unit_test(gradients_match_the_cpu_on_long_sequences),
+        cmocka_unit_test(gradients_match_the_cpu_where_values_have_a_mean),
         cmocka_unit_test(gradients_match_the_cpu_with_many_terms),
         cmocka_unit_test(a_query_without_keys_goes_back_to_the_state),
         cmocka_unit_test(a_plan_goes_back_over_smaller_tensors_than_it_was_made_for),
