@@ -11,7 +11,7 @@ namespace lnt
 
 enum {
     PASS_SLOTS = 11,    /* of k and v */
-    PASS_CHUNKS = 7,    /* of a segment, at most: fewer than there are slots */
+    PASS_CHUNKS = 8,    /* of a segment, at most: fewer than there are slots */
     PASS_BLOCKS = 2048, /* at most: linear_keep.cuh */
     PASS_STATES = 2,    /* buffers of the state before a chunk */
     PASS_QUERIES = 4,   /* buffers of q and then y, two of each warpgroup that answers */
