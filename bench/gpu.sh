@@ -3,6 +3,10 @@
 # installed.
 #
 #     bench/gpu.sh [BUILD_FOLDER] [verify] [time] [once] [NAME ...]     without words: verify time
+#     bench/gpu.sh BUILD_FOLDER build | racecheck | memcheck
+#
+# racecheck, memcheck: problems of every family under compute-sanitizer, which follows only some of the barriers that
+# the GPU has (docs/gpu.md): for racecheck the kernels that use others are built with LNT_RACECHECK.
 #
 # LNT_CUDA_ARCH=90a (or 80, 86, 89 ...) is the target; the default is that of the first GPU.  LNT_CUDA_CODE=90
 # beside LNT_CUDA_ARCH=80 runs on a GPU of 9.0 what one of 8.0 would be given.
@@ -16,26 +20,102 @@ words=("$@")
 nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
 arch=${LNT_CUDA_ARCH:-$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -1 | tr -d .)}
 [ "$arch" = 90 ] && arch=90a
-flags=(-std=c++17 -O3 -gencode=arch=compute_"$arch",code=sm_"${LNT_CUDA_CODE:-$arch}" -I"$root/src" -I"$root/include"
+flags=(-std=c++17 -O3 -lineinfo -gencode=arch=compute_"$arch",code=sm_"${LNT_CUDA_CODE:-$arch}" -I"$root/src" -I"$root/include"
     -I"$root/bench" -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra -Xptxas -v)
 mkdir -p "$build"
 
+# Source, name of the object, flags.
 compile() {
-    local object=$build/$(basename "$1").o
+    local object=$build/$2.o
     if [ "$object" -ot "$1" ] || [ -n "$(find "$root/src/cuda" "$root/bench" -name '*.*h' -newer "$object")" ]; then
-        "$nvcc" "${flags[@]}" -c "$1" -o "$object" > "$object.log" 2>&1 || { cat "$object.log"; return 1; }
+        "$nvcc" "${flags[@]}" "${@:3}" -c "$1" -o "$object" > "$object.log" 2>&1 || { cat "$object.log"; return 1; }
     fi
 }
-pids=()
-for source in "$root"/src/cuda/*.cu "$root"/src/cuda/*.cc "$root"/bench/gpu.cu; do
-    compile "$source" &
-    pids+=($!)
+pids=() objects=() checked=()
+for source in "$root"/src/cuda/*.cu "$root"/src/cuda/*.cc; do
+    name=$(basename "$source")
+    compile "$source" "$name" &
+    pids+=($!) objects+=("$build/$name.o")
+    if [[ ${words[0]} =~ ^(build|racecheck)$ ]] && grep -q 'warps_begin(' "$source"; then
+        compile "$source" "$name.racecheck" -DLNT_RACECHECK &
+        pids+=($!) name=$name.racecheck
+    fi
+    checked+=("$build/$name.o")
 done
+compile "$root/bench/gpu.cu" gpu.cu &
+pids+=($!)
 for pid in "${pids[@]}"; do wait "$pid"; done
-objects=()
-for source in "$root"/src/cuda/*.cu "$root"/src/cuda/*.cc; do objects+=("$build/$(basename "$source").o"); done
-"$nvcc" -shared -cudart static -o "$build/liblinnet-cuda.so" "${objects[@]}"
-"$nvcc" -o "$build/gpu" "$build/gpu.cu.o" -ldl -lpthread
+
+# What to make, and of what, if an object is newer.
+link() {
+    if [ ! -e "$1" ] || [ -n "$(find "$build" -name '*.o' -newer "$1")" ]; then "$nvcc" -o "$@"; fi
+}
+link "$build/liblinnet-cuda.so" -shared -cudart static "${objects[@]}"
+link "$build/gpu" "$build/gpu.cu.o" -ldl -lpthread
+[[ ${words[0]} =~ ^(build|racecheck)$ ]] && link "$build/racecheck.so" -shared -cudart static "${checked[@]}"
+
+# Families, and of each which problems: every kernel, with shapes that reach its corners.
+problems() {
+    cat << 'END'
+orbits|runs, 132 heads
+orbits|runs, 66 heads
+orbits|runs, 198 heads
+orbits|6 heads on 2, 211 at
+orbits|taylor lengths
+orbits|in two parts
+orbits|taylorshift
+pairs|1025 tokens|taylor pairs lengths
+pairs|in two parts|output norm
+passes|1500 tokens|pass lengths
+passes|in two parts|24 -> 40
+taylor|d 32 P 4|d 64 P 3
+taylor|20 -> 12|output norm
+linear|20 -> 12|d 128
+softmax|20 -> 12|d 64
+step|20 -> 13|decay|slots
+split|20 -> 13|d 8 P 7
+split|linear lengths|softmax lengths
+cur|lengths
+backward_pairs|1025|lengths
+backward_boxes|
+backward_linear|20 -> 12|lengths
+backward_taylor|20 -> 12|output norm, causal
+backward_taylor|d 64 P 4 causal|d 32 P 4 full
+backward_softmax|20 -> 12
+backward_mean|mean 1
+backward_split|20 -> 12
+backward_parts|d 8 P 6|d 9 P 6
+END
+}
+
+# The problems $3 under the tool $1 upon the library $2; a line about them.
+sanitize() {
+    local log="$build/$1-$4.log" seconds=$SECONDS parts words count found
+    IFS='|' read -ra parts <<< "$3"
+    words=("${parts[0]}")
+    for part in "${parts[@]:1}"; do words+=("like=$part"); done
+    "$sanitizer" --tool "$1" --print-limit 20 "$build/gpu" "$2" verify "${words[@]}" > "$log" 2>&1 || true
+    count=$(grep -c ' ok$' "$log" || true)
+    found=$(grep -o 'SUMMARY: .*' "$log" | tail -1)
+    [ "$count" -gt 0 ] && grep -q '^all right' "$log" || found="FAILED, see $log"
+    printf '%-9s %-60s %3d problems, %3d s: %s\n' "$1" "${words[*]}" "$count" $((SECONDS - seconds)) "$found"
+}
+
+case ${words[0]} in
+build) exit ;;
+racecheck | memcheck)
+    sanitizer=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)
+    library=$build/liblinnet-cuda.so number=0
+    [ "${words[0]}" = memcheck ] || library=$build/racecheck.so
+    while read -r line; do
+        while [ "$(jobs -r | wc -l)" -ge 12 ]; do wait -n; done
+        number=$((number + 1))
+        sanitize "${words[0]}" "$library" "$line" $number &
+    done < <(problems) | tee "$build/${words[0]}.txt"
+    ! grep -qv 'SUMMARY: 0 ' "$build/${words[0]}.txt"
+    exit
+    ;;
+esac
 
 "$build/gpu" "$build/liblinnet-cuda.so" "${words[@]}"
 if [[ " ${words[*]} " == *" time "* ]] && python3 -c 'import torch' 2> /dev/null; then
