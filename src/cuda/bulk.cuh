@@ -54,6 +54,17 @@ __device__ __forceinline__ void barrier_arrive(uint32_t barrier)
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
+/* Which lanes of a warp that has come together arrive: the first, for what all have read or
+ * written. racecheck counts an arrival for the lane that makes it, so for it all do; a barrier of n
+ * warps is set up for n WARP_ARRIVES. */
+#ifdef LNT_RACECHECK
+enum { WARP_ARRIVES = 32 };
+__device__ __forceinline__ bool warp_arrives(int) { return true; }
+#else
+enum { WARP_ARRIVES = 1 };
+__device__ __forceinline__ bool warp_arrives(int lane) { return lane == 0; }
+#endif
+
 /* Arrives, and so many bytes are to come. */
 __device__ __forceinline__ void barrier_expect(uint32_t barrier, int bytes)
 {
@@ -206,10 +217,28 @@ template <int n> __device__ __forceinline__ void product_hold(float (&d)[n][4])
     "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, "  \
     "%20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}"
 
+/* What a product reads of an operand: product_shows. */
+template <bool down> __device__ __forceinline__ void box_shows(uint64_t operand)
+{
+#ifdef LNT_RACECHECK
+    const uint32_t address = (uint32_t)(operand & 0x3fff) << 4, box = address & ~1023u;
+    for (int row = 0; row < 8 && !down; row++)
+        for (int c = 0; c < 2; c++)
+            product_shows(box + box_at(row, (int)(address % 128 / 16) + c), 16, BOX_ROWS / 8, 1024);
+    if (down) product_shows(address, 16 * 128);
+#endif
+}
+
+__device__ __forceinline__ void column_shows(uint64_t operand)
+{
+    product_shows((uint32_t)(operand & 0x3fff) << 4, 256);
+}
+
 /* d [64][64] (+)= A [64][16] B [16][64]; on: else d is new.  A and B in shared memory, `down`: B's
  * rows are the inner dimension.  A's are too. */
 __device__ __forceinline__ void product_down(float (&d)[8][4], uint64_t a, uint64_t b, int on)
 {
+    box_shows<true>(a), box_shows<true>(b);
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"
                  "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 " LNT_SUMS_32_NAMES
                  ", %32, %33, p, 1, 1, 1, 1;\n}"
@@ -221,6 +250,7 @@ __device__ __forceinline__ void product_down(float (&d)[8][4], uint64_t a, uint6
 template <bool down>
 __device__ __forceinline__ void product_box(float (&d)[8][4], const uint32_t *a, uint64_t b, int on)
 {
+    box_shows<down>(b);
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %37, 0;\n"
                  "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 " LNT_SUMS_32_NAMES
                  ", {%32, %33, %34, %35}, %36, p, 1, 1, %38;\n}"
@@ -232,6 +262,7 @@ __device__ __forceinline__ void product_box(float (&d)[8][4], const uint32_t *a,
 __device__ __forceinline__ void product_down_columns(float (&d)[1][4], uint64_t a, uint64_t b,
                                                      int on)
 {
+    box_shows<true>(a), column_shows(b);
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %6, 0;\n"
                  "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%0, %1, %2, %3}, %4, %5, p, "
                  "1, 1, 1, 0;\n}"
@@ -242,6 +273,7 @@ __device__ __forceinline__ void product_down_columns(float (&d)[1][4], uint64_t 
 __device__ __forceinline__ void product_columns(float (&d)[1][4], const uint32_t *a, uint64_t b,
                                                 int on)
 {
+    column_shows(b);
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %9, 0;\n"
                  "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%0, %1, %2, %3}, "
                  "{%4, %5, %6, %7}, %8, p, 1, 1, 0;\n}"

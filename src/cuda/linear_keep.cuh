@@ -243,7 +243,7 @@ struct keep_task {
             }
         product_publish();
         __syncwarp();
-        if (lane == 0) barrier_arrive(p.barrier(READY + buffer));
+        if (warp_arrives(lane)) barrier_arrive(p.barrier(READY + buffer));
     }
 
     /* Chunk by chunk a segment whose state is known, and beside it the sum of the next one: the
@@ -270,7 +270,7 @@ struct keep_task {
                 product_wait<0>();
                 state.hold();
                 sum.hold();
-                if (keeps && lane == 0) barrier_arrive(p.barrier(EMPTY + slot_of(n)));
+                if (keeps && warp_arrives(lane)) barrier_arrive(p.barrier(EMPTY + slot_of(n)));
             }
             if (!later.live) return;
             if (later.count == 0) sum.clear();

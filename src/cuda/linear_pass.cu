@@ -78,7 +78,7 @@ __device__ __forceinline__ void map_task(const pass_block &p)
         if (there < BOX_ROWS) clear_rows(p.values(slot), there, thread);
         product_publish();
         __syncwarp();
-        if (thread % 32 == 0) barrier_arrive(p.barrier(MAPPED + slot));
+        if (WARP_ARRIVES > 1 || thread % 32 == 0) barrier_arrive(p.barrier(MAPPED + slot));
     }
 }
 
@@ -150,11 +150,11 @@ struct answer_task {
         mask(weight);
         add(slot, weight, o, den);
         product_wait<1>();
-        if (last && lane == 0) barrier_arrive(p.barrier(DONE + buffer));
+        if (last && warp_arrives(lane)) barrier_arrive(p.barrier(DONE + buffer));
         product_wait<0>();
         product_hold(o);
         product_hold(den);
-        if (last && lane == 0) barrier_arrive(p.barrier(EMPTY + slot));
+        if (last && warp_arrives(lane)) barrier_arrive(p.barrier(EMPTY + slot));
     }
     /* Keys after the query count nothing. */
     __device__ __forceinline__ void mask(uint32_t (&weight)[4][4]) const
@@ -250,8 +250,8 @@ struct answer_task {
             if (first < items) continue;
             const int n = at.x.chunk + at.c; /* not asked, but not missed either */
             barrier_wait(p.barrier(READY + buffer_of(n)), turn_of(n) & 1);
-            if (lane == 0) barrier_arrive(p.barrier(DONE + buffer_of(n)));
-            if (lane == 0) barrier_arrive(p.barrier(EMPTY + slot_of(n)));
+            if (warp_arrives(lane)) barrier_arrive(p.barrier(DONE + buffer_of(n)));
+            if (warp_arrives(lane)) barrier_arrive(p.barrier(EMPTY + slot_of(n)));
         }
         if (lane == 0) {
             box_store_wait();
@@ -270,19 +270,19 @@ __device__ __forceinline__ void set_up(const pass_block &p)
         store_word(p.shared + AT_Z + (uint32_t)i * 4, one ? 0x3f803f80u : 0u);
     }
     product_publish();
-    if (threadIdx.x == 0) { /* a lane of each warp arrives */
+    if (threadIdx.x == 0) {
         for (int i = 0; i < PASS_SLOTS; i++) {
             barrier_init(p.barrier(FULL + i), 1);
-            barrier_init(p.barrier(MAPPED + i), MAP_THREADS / 32);
-            barrier_init(p.barrier(EMPTY + i), 12);
+            barrier_init(p.barrier(MAPPED + i), MAP_THREADS / 32 * WARP_ARRIVES);
+            barrier_init(p.barrier(EMPTY + i), 12 * WARP_ARRIVES);
         }
         for (int i = 0; i < PASS_QUERIES; i++) {
             barrier_init(p.barrier(QUERIES + i), 1);
             barrier_init(p.barrier(ASKED + i), 4);
         }
         for (int i = 0; i < PASS_STATES; i++) {
-            barrier_init(p.barrier(READY + i), 4);
-            barrier_init(p.barrier(DONE + i), 8);
+            barrier_init(p.barrier(READY + i), 4 * WARP_ARRIVES);
+            barrier_init(p.barrier(DONE + i), 8 * WARP_ARRIVES);
         }
         barrier_publish();
     }

@@ -81,7 +81,7 @@ template <int stages, int bytes> struct pair_ring {
     {
         for (int i = 0; i < stages; i++) {
             barrier_init(come(i), 1);
-            barrier_init(done(i), PAIR_READ_WARPS);
+            barrier_init(done(i), PAIR_READ_WARPS * WARP_ARRIVES);
         }
     }
     /* Until stage i may be written, and then: so many bytes are to come. */
@@ -93,7 +93,7 @@ template <int stages, int bytes> struct pair_ring {
     __device__ __forceinline__ void wait(int i) const { barrier_wait(come(i), parity(i)); }
     __device__ __forceinline__ void leave(int i, int lane) const
     {
-        if (lane == 0) barrier_arrive(done(i));
+        if (warp_arrives(lane)) barrier_arrive(done(i));
     }
 };
 

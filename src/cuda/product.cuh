@@ -80,6 +80,42 @@ __device__ __forceinline__ operand operand_at(const char *b, int down, int acros
              (uint32_t)(across >> 4) };
 }
 
+/* compute-sanitizer does not see what wgmma reads: for racecheck the lanes read it too, `count`
+ * times `bytes`, `on` bytes apart. */
+__device__ __forceinline__ void product_shows(uint32_t address, int bytes, int count = 1,
+                                              uint32_t on = 0)
+{
+#ifdef LNT_RACECHECK
+    extern __shared__ char own[];
+    uint32_t all = 0;
+    address |= shared_address(own) & ~0x3ffffu; /* which block of a cluster; wgmma knows that */
+#pragma unroll 1
+    for (int n = 0; n < count; n++)
+#pragma unroll 1
+        for (int i = (int)threadIdx.x % 32 * 4; i < bytes; i += 128) {
+            uint32_t x;
+            asm volatile("ld.shared.b32 %0, [%1];"
+                         : "=r"(x)
+                         : "r"(address + n * on + i)
+                         : "memory");
+            all ^= x;
+        }
+    __syncwarp();
+    asm volatile("{\n.reg .pred p;\nsetp.eq.u32 p, %0, 0x9e3779b9;\n@p pmevent 1;\n}" ::"r"(
+        all)); /* used, or it would not be read */
+#endif
+}
+
+/* N8 columns of an operand. */
+template <int N8> __device__ __forceinline__ void product_shows(const operand &b)
+{
+#ifdef LNT_RACECHECK
+    const uint32_t address = (b.low & 0x3fff) << 4, across = b.high << 4;
+    product_shows(address, 128, N8, across);
+    product_shows(address + (b.low >> 16 << 4), 128, N8, across);
+#endif
+}
+
 template <int N8> struct warpgroup_product;
 
 template <> struct warpgroup_product<2> {
@@ -209,12 +245,14 @@ template <> struct warpgroup_product<17> {
 template <int N8>
 __device__ __forceinline__ void product(float (&d)[N8][4], const uint32_t (&a)[4], const operand &b)
 {
+    product_shows<N8>(b);
     warpgroup_product<N8>::add(d, a, (uint64_t)b.high << 32 | b.low);
 }
 
 __device__ __forceinline__ void product_turned(float (&d)[3][4], const uint32_t (&a)[4],
                                                const operand &b)
 {
+    product_shows<3>(b);
     asm volatile("wgmma.mma_async.sync.aligned.m64n24k16.f32.bf16.bf16 {"
                  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11 "
                  "}, {%12, %13, %14, %15}, %16, 1, 1, 1, 1;"
@@ -228,6 +266,7 @@ __device__ __forceinline__ void product_turned(float (&d)[3][4], const uint32_t 
 __device__ __forceinline__ void product_turned(float (&d)[7][4], const uint32_t (&a)[4],
                                                const operand &b, int on)
 {
+    product_shows<7>(b);
     asm volatile("{ .reg .pred p; setp.ne.b32 p, %33, 0;\n"
                  "wgmma.mma_async.sync.aligned.m64n56k16.f32.bf16.bf16 {"
                  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
