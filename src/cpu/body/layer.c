@@ -7,67 +7,78 @@
 
 #include "cpu/body/vec.h"
 
-enum { AT_ONCE = 4 }; /* vectors in flight */
-
-/* 1 / (1 + e^-u); 0 where e^-u would overflow. */
-INLINE vec logistic(vec u)
+/* u = 1 / (1 + e^-u) for `count` vectors; 0 where e^-u would overflow, which n = 128 makes infinite. */
+INLINE void logistics(int count, vec *u)
 {
-    const real lowest = EXP_BIAS == 127 ? -88 : -709;
-    return vclear(u < lowest, 1 / (1 + vexp_below(-u)));
+    const real lowest = EXP_BIAS == 127 ? -89 : -710;
+    UNROLL_FULL
+    for (int j = 0; j < count; j++) u[j] = -vmax(vsplat(lowest), u[j]);
+    vexps_below(count, u);
+    UNROLL_FULL
+    for (int j = 0; j < count; j++) u[j] = 1 / (1 + u[j]);
 }
 
-INLINE vec unit(vec x, real slope, real cube)
+/* s = the logistic function of u = x (slope + bend x^2), bend = slope cube. */
+INLINE void logistics_of(int count, vec *s, const real *x, real slope, real bend)
 {
-    return x * logistic(slope * (x + cube * (x * x * x)));
+    UNROLL_FULL
+    for (int j = 0; j < count; j++) {
+        const vec v = vload(x + (size_t)(j * LANES));
+        s[j] = v * (slope + bend * (v * v));
+    }
+    logistics(count, s);
 }
 
-INLINE vec unit_back(vec x, vec dy, real slope, real cube)
+INLINE void units(int count, real *y, const real *x, real slope, real bend)
 {
-    const vec square = x * x, s = logistic(slope * (x + cube * (square * x)));
-    return dy * s * (1 + x * (1 - s) * (slope * (1 + 3 * cube * square)));
+    vec s[EXPS];
+    logistics_of(count, s, x, slope, bend);
+    UNROLL_FULL
+    for (int j = 0; j < count; j++) {
+        const size_t at = (size_t)(j * LANES);
+        vstore(y + at, vload(x + at) * s[j]);
+    }
+}
+
+INLINE void units_back(int count, real *dx, const real *x, const real *dy, real slope, real bend)
+{
+    vec s[EXPS];
+    logistics_of(count, s, x, slope, bend);
+    UNROLL_FULL
+    for (int j = 0; j < count; j++) {
+        const size_t at = (size_t)(j * LANES);
+        const vec v = vload(x + at), du = slope + 3 * bend * (v * v);
+        vstore(dx + at, vload(dy + at) * s[j] * (1 + v * (1 - s[j]) * du));
+    }
 }
 
 void KERNEL(logistic_unit)(real *y, const real *x, real slope, real cube, size_t n)
 {
+    const real bend = slope * cube;
     size_t i = 0;
-    for (; i + AT_ONCE * LANES <= n; i += AT_ONCE * LANES) {
-        vec out[AT_ONCE];
-        UNROLL_FULL
-        for (int j = 0; j < AT_ONCE; j++)
-            out[j] = unit(vload(x + i + (size_t)(j * LANES)), slope, cube);
-        UNROLL_FULL
-        for (int j = 0; j < AT_ONCE; j++) vstore(y + i + (size_t)(j * LANES), out[j]);
-    }
-    for (; i + LANES <= n; i += LANES) vstore(y + i, unit(vload(x + i), slope, cube));
+    for (; i + EXPS * LANES <= n; i += EXPS * LANES) units(EXPS, y + i, x + i, slope, bend);
+    for (; i + LANES <= n; i += LANES) units(1, y + i, x + i, slope, bend);
     if (i == n) return;
     real own[LANES] = { 0 };
     memcpy(own, x + i, (n - i) * sizeof *own);
-    vstore(own, unit(vload(own), slope, cube));
+    units(1, own, own, slope, bend);
     memcpy(y + i, own, (n - i) * sizeof *own);
 }
 
 void KERNEL(logistic_unit_back)(real *dx, const real *x, const real *dy, real slope, real cube,
                                 size_t n)
 {
+    const real bend = slope * cube;
     size_t i = 0;
-    for (; i + AT_ONCE * LANES <= n; i += AT_ONCE * LANES) {
-        vec out[AT_ONCE];
-        UNROLL_FULL
-        for (int j = 0; j < AT_ONCE; j++) {
-            const size_t at = i + (size_t)(j * LANES);
-            out[j] = unit_back(vload(x + at), vload(dy + at), slope, cube);
-        }
-        UNROLL_FULL
-        for (int j = 0; j < AT_ONCE; j++) vstore(dx + i + (size_t)(j * LANES), out[j]);
-    }
-    for (; i + LANES <= n; i += LANES)
-        vstore(dx + i, unit_back(vload(x + i), vload(dy + i), slope, cube));
+    for (; i + EXPS * LANES <= n; i += EXPS * LANES)
+        units_back(EXPS, dx + i, x + i, dy + i, slope, bend);
+    for (; i + LANES <= n; i += LANES) units_back(1, dx + i, x + i, dy + i, slope, bend);
     if (i == n) return;
     real own[2][LANES] = { { 0 } };
     memcpy(own[0], x + i, (n - i) * sizeof(real));
     memcpy(own[1], dy + i, (n - i) * sizeof(real));
-    vstore(own[0], unit_back(vload(own[0]), vload(own[1]), slope, cube));
-    memcpy(dx + i, own[0], (n - i) * sizeof(real));
+    units_back(1, own[1], own[0], own[1], slope, bend);
+    memcpy(dx + i, own[1], (n - i) * sizeof(real));
 }
 
 void KERNEL(norm_back)(real *dx, const real *x, const real *gain, const real *dy, real mean, real r,

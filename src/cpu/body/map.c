@@ -6,19 +6,24 @@
 
 enum { AT_ONCE = 4 }; /* vectors in flight */
 
-INLINE vec elu1(vec v) { return vselect(v <= 0, vexp_below(v), v + 1); } /* NaN: v + 1 */
+INLINE void elu1(int count, real *y, const real *x)
+{
+    vec e[EXPS];
+    UNROLL_FULL
+    for (int j = 0; j < count; j++) e[j] = vload(x + (size_t)(j * LANES));
+    vexps_below(count, e);
+    UNROLL_FULL
+    for (int j = 0; j < count; j++) {
+        const vec v = vload(x + (size_t)(j * LANES));
+        vstore(y + (size_t)(j * LANES), vselect(v <= 0, e[j], v + 1)); /* NaN: v + 1 */
+    }
+}
 
 void KERNEL(map_elu1)(real *y, const real *x, size_t padded)
 {
     size_t i = 0;
-    for (; i + AT_ONCE * LANES <= padded; i += AT_ONCE * LANES) {
-        vec v[AT_ONCE];
-        UNROLL_FULL
-        for (int j = 0; j < AT_ONCE; j++) v[j] = elu1(vload(x + i + (size_t)(j * LANES)));
-        UNROLL_FULL
-        for (int j = 0; j < AT_ONCE; j++) vstore(y + i + (size_t)(j * LANES), v[j]);
-    }
-    for (; i < padded; i += LANES) vstore(y + i, elu1(vload(x + i)));
+    for (; i + EXPS * LANES <= padded; i += EXPS * LANES) elu1(EXPS, y + i, x + i);
+    for (; i < padded; i += LANES) elu1(1, y + i, x + i);
 }
 
 void KERNEL(map_exp)(real *y, const real *x, size_t padded)

@@ -6,7 +6,7 @@
 
 #include "cpu/body/vec.h"
 
-enum { AT_ONCE = 4 }; /* vectors in flight: one alone would wait for itself */
+enum { AT_ONCE = EXPS };
 
 /* `cols` vectors of columns. */
 INLINE void fold(int cols, real *s, size_t ld, size_t keys, real *max, real *sum, real *rescale)
@@ -29,8 +29,8 @@ INLINE void fold(int cols, real *s, size_t ld, size_t keys, real *max, real *sum
         vec p[AT_ONCE];
         real *row = s + j * ld;
         UNROLL_FULL
-        for (int c = 0; c < cols; c++)
-            p[c] = vexp_below(vload(row + (size_t)(c * LANES)) - shift[c]);
+        for (int c = 0; c < cols; c++) p[c] = vload(row + (size_t)(c * LANES)) - shift[c];
+        vexps_below(cols, p);
         UNROLL_FULL
         for (int c = 0; c < cols; c++) {
             vstore(row + (size_t)(c * LANES), p[c]);
@@ -78,13 +78,12 @@ void KERNEL(softmax_row)(real *s, size_t padded, real *max, real *sum, real *res
 
 INLINE void weights(int cols, real *s, size_t ld, size_t keys, const real *lse)
 {
-    vec p[AT_ONCE], shift[AT_ONCE];
-    UNROLL_FULL
-    for (int c = 0; c < cols; c++) shift[c] = vload(lse + (size_t)(c * LANES));
     for (size_t j = 0; j < keys; j++, s += ld) {
+        vec p[AT_ONCE];
         UNROLL_FULL
         for (int c = 0; c < cols; c++)
-            p[c] = vexp_below(vload(s + (size_t)(c * LANES)) - shift[c]);
+            p[c] = vload(s + (size_t)(c * LANES)) - vload(lse + (size_t)(c * LANES));
+        vexps_below(cols, p);
         UNROLL_FULL
         for (int c = 0; c < cols; c++) vstore(s + (size_t)(c * LANES), p[c]);
     }
@@ -111,21 +110,17 @@ void KERNEL(softmax_grad)(real *ds, const real *p, size_t ld, size_t keys, size_
 INLINE void back(int cols, real *s, real *ds, size_t ld, size_t keys, const real *lse,
                  const real *delta)
 {
-    vec p[AT_ONCE], shift[AT_ONCE], minus[AT_ONCE];
-    UNROLL_FULL
-    for (int c = 0; c < cols; c++) {
-        shift[c] = vload(lse + (size_t)(c * LANES));
-        minus[c] = vload(delta + (size_t)(c * LANES));
-    }
     for (size_t j = 0; j < keys; j++, s += ld, ds += ld) {
+        vec p[AT_ONCE];
         UNROLL_FULL
         for (int c = 0; c < cols; c++)
-            p[c] = vexp_below(vload(s + (size_t)(c * LANES)) - shift[c]);
+            p[c] = vload(s + (size_t)(c * LANES)) - vload(lse + (size_t)(c * LANES));
+        vexps_below(cols, p);
         UNROLL_FULL
         for (int c = 0; c < cols; c++) {
             const size_t at = (size_t)(c * LANES);
             vstore(s + at, p[c]);
-            vstore(ds + at, p[c] * (vload(ds + at) - minus[c]));
+            vstore(ds + at, p[c] * (vload(ds + at) - vload(delta + at)));
         }
     }
 }

@@ -139,29 +139,35 @@ INLINE vec vsqrt(vec a) { return (vec)sqrt((double)a); }
  * even without a fused multiply-add; a minimax polynomial for the rest (relative error 2e-9 in float,
  * 4e-20 in double); 2^n by its exponent bits, which adding a large number brings to the low end. */
 #ifdef LNT_DOUBLE
+#define EXP_MAGIC 0x1.8p52
 static const real EXP_LOG2E = 0x1.71547652b82fep+0, EXP_LN2_HIGH = 0x1.62e42feep-1,
-                  EXP_LN2_LOW = 0x1.a39ef35793c76p-33, EXP_MAGIC = 0x1.8p52;
+                  EXP_LN2_LOW = 0x1.a39ef35793c76p-33;
 enum { EXP_MANTISSA = 52, EXP_BIAS = 1023, EXP_DEGREE = 12 };
+#define EXP_EACH(c) { c, c }
+#define EXP_COEFFICIENTS(F)                                                                     \
+    {                                                                                           \
+        F(1.0), F(1.0), F(0x1.0000000000000p-1), F(0x1.5555555555562p-3),                       \
+            F(0x1.55555555554ebp-5), F(0x1.111111110dc4cp-7), F(0x1.6c16c16c3376dp-10),         \
+            F(0x1.a01a01b7c67b3p-13), F(0x1.a01a0132ccda9p-16), F(0x1.71dde7de49538p-19),       \
+            F(0x1.27e5af8a4d006p-22), F(0x1.af77bb5e66289p-26), F(0x1.1e4fd6f637e72p-29)        \
+    }
 #else
+#define EXP_MAGIC 0x1.8p23f
 static const real EXP_LOG2E = 0x1.715476p+0f, EXP_LN2_HIGH = 0x1.63p-1f,
-                  EXP_LN2_LOW = -0x1.bd0106p-13f, EXP_MAGIC = 0x1.8p23f;
+                  EXP_LN2_LOW = -0x1.bd0106p-13f;
 enum { EXP_MANTISSA = 23, EXP_BIAS = 127, EXP_DEGREE = 6 };
+#define EXP_EACH(c) { c, c, c, c }
+#define EXP_COEFFICIENTS(F)                                                                     \
+    {                                                                                           \
+        F(1.0f), F(0x1.000000p+0f), F(0x1.fffffap-2f), F(0x1.55540ap-3f), F(0x1.55589ep-5f),    \
+            F(0x1.126dbep-7f), F(0x1.6ab8cep-10f)                                               \
+    }
 #endif
+#define EXP_ONE(c) c
 
 INLINE vec vexp_of_rest(vec rest)
 {
-#ifdef LNT_DOUBLE
-    static const real c[] = { 1.0, 1.0,
-                              0x1.0000000000000p-1, 0x1.5555555555562p-3,
-                              0x1.55555555554ebp-5, 0x1.111111110dc4cp-7,
-                              0x1.6c16c16c3376dp-10, 0x1.a01a01b7c67b3p-13,
-                              0x1.a01a0132ccda9p-16, 0x1.71dde7de49538p-19,
-                              0x1.27e5af8a4d006p-22, 0x1.af77bb5e66289p-26,
-                              0x1.1e4fd6f637e72p-29 };
-#else
-    static const real c[] = { 1.0f,           0x1.000000p+0f, 0x1.fffffap-2f, 0x1.55540ap-3f,
-                              0x1.55589ep-5f, 0x1.126dbep-7f, 0x1.6ab8cep-10f };
-#endif
+    static const real c[] = EXP_COEFFICIENTS(EXP_ONE);
     /* In pairs (Estrin): shorter chains, and fewer copies of constants where a multiply-add
      * overwrites its addend. */
     const vec square = rest * rest;
@@ -184,16 +190,69 @@ INLINE vec vexp_of_number(vec x)
 
 INLINE vec vexp(vec x) { return vselect(x == x, vexp_of_number(x), x); } /* NaN stays */
 
-/* The same in fewer operations for x up to 88 (709 in double), as where a maximum was taken off.
- * From the x on for which the bits of 2^n are 0, so is the product; NaN stays. */
-INLINE vec vexp_below(vec x)
+/* The same in fewer operations for `count` vectors of x up to 88 (709 in double), as where a maximum
+ * was taken off.  From the x on for which the bits of 2^n are 0, so is the product; NaN stays. */
+#if defined(__aarch64__) && LNT_VEC_BYTES
+enum { EXPS = 8 }; /* vectors at once: a multiply-add takes 4 cycles, and two begin in each */
+
+/* *c, a constant, to be the addend of a product with x.  A multiply-add overwrites its addend: one kept in
+ * a register would be copied by one of the two units that multiply, one that is loaded each time costs
+ * them nothing.  That x is named keeps the load where it is. */
+INLINE vec vaddend(const vec *c, vec x)
+{
+    vec y;
+    __asm__ volatile("ldr %q0, [%1]" : "=w"(y) : "r"(c), "w"(x));
+    return y;
+}
+
+/* The polynomial by Horner's rule, which has the fewest operations; vectors side by side make up for
+ * its long chain, step by step, for the CPU does not look far enough ahead to put them so. */
+INLINE void vexps_below(int count, vec *x)
+{
+    static const vec shift = EXP_EACH(EXP_MAGIC + EXP_BIAS);
+    static const vec c[] = EXP_COEFFICIENTS(EXP_EACH);
+    const real lowest = EXP_BIAS == 127 ? -88 : -709;
+    vec shifted[EXPS], y[EXPS];
+    UNROLL_FULL
+    for (int j = 0; j < count; j++) x[j] = vmax(vsplat(lowest), x[j]);
+    UNROLL_FULL
+    for (int j = 0; j < count; j++) shifted[j] = vaddend(&shift, x[j]) + x[j] * EXP_LOG2E;
+    UNROLL_FULL
+    for (int j = 0; j < count; j++) y[j] = shifted[j] - (EXP_MAGIC + EXP_BIAS);
+    UNROLL_FULL
+    for (int j = 0; j < count; j++) x[j] = x[j] - y[j] * EXP_LN2_HIGH;
+    UNROLL_FULL
+    for (int j = 0; j < count; j++) x[j] = x[j] - y[j] * EXP_LN2_LOW;
+    UNROLL_FULL
+    for (int j = 0; j < count; j++) y[j] = c[EXP_DEGREE];
+    UNROLL_FULL
+    for (int i = EXP_DEGREE - 1; i >= 0; i--)
+        UNROLL_FULL
+        for (int j = 0; j < count; j++) y[j] = vaddend(c + i, x[j]) + x[j] * y[j];
+    UNROLL_FULL
+    for (int j = 0; j < count; j++)
+        x[j] = y[j] * vfrom_bits(vshift_exponent(vbits(shifted[j]), EXP_MANTISSA));
+}
+#else
+enum { EXPS = 4 }; /* vectors at once: one alone would wait for itself */
+
+INLINE void vexps_below(int count, vec *x)
 {
     const real lowest = EXP_BIAS == 127 ? -88 : -709, magic = EXP_MAGIC + EXP_BIAS;
-    x = vmax(vsplat(lowest), x);
-    const vec shifted = x * EXP_LOG2E + magic;
-    const vec n = shifted - magic;
-    const vec y = vexp_of_rest((x - n * EXP_LN2_HIGH) - n * EXP_LN2_LOW);
-    return y * vfrom_bits(vshift_exponent(vbits(shifted), EXP_MANTISSA));
+    UNROLL_FULL
+    for (int j = 0; j < count; j++) {
+        const vec number = vmax(vsplat(lowest), x[j]);
+        const vec shifted = number * EXP_LOG2E + magic, n = shifted - magic;
+        const vec y = vexp_of_rest((number - n * EXP_LN2_HIGH) - n * EXP_LN2_LOW);
+        x[j] = y * vfrom_bits(vshift_exponent(vbits(shifted), EXP_MANTISSA));
+    }
+}
+#endif
+
+INLINE vec vexp_below(vec x)
+{
+    vexps_below(1, &x);
+    return x;
 }
 
 #endif
