@@ -172,14 +172,20 @@ static void fold(const lnt_direct *kind, const lnt_run *run, const kernels *ker,
     ker->add_rows(s->sum + from, s->ones, s->x + from, TQ, t->rows, wide);
 }
 
-void lnt_direct_keys(const lnt_direct *kind, lnt_run *run, const kernels *ker, scratch *s,
-                     const tile *t)
+void lnt_direct_values(const lnt_run *run, const kernels *ker, scratch *s, const tile *t)
 {
-    const int64_t row = t->seq.k0 + t->k0;
-    kind->keys(run, &s->feature, t->seq.b, t->kvh, row, t->nk, s->kt_own, TK);
-    s->kt = s->kt_own;
     s->ldv = s->mp;
-    s->v = read_rows(ker, s->v_own, &s->ldv, &run->io->v, t->seq.b, t->kvh, row, t->nk);
+    s->v = read_rows(ker, s->v_own, &s->ldv, &run->io->v, t->seq.b, t->kvh, t->seq.k0 + t->k0,
+                     t->nk);
+}
+
+/* kt and v of the tile, all its keys, into kt_own and v_own. */
+static void load_keys(const lnt_direct *kind, lnt_run *run, const kernels *ker, scratch *s,
+                      const tile *t)
+{
+    kind->keys(run, &s->feature, t->seq.b, t->kvh, t->seq.k0 + t->k0, t->nk, s->kt_own, TK);
+    s->kt = s->kt_own;
+    lnt_direct_values(run, ker, s, t);
 }
 
 static size_t pack_size(const scratch *s) { return TK * (s->D + s->mp); }
@@ -217,7 +223,7 @@ void lnt_direct_attend(const lnt_direct *kind, lnt_run *run, const kernels *ker,
     const int64_t end = visible_keys(t);
     for (t->k0 = 0; t->k0 < end; t->k0 += TK) {
         t->nk = smaller(end - t->k0, TK);
-        (s->packs ? recall_keys : lnt_direct_keys)(kind, run, ker, s, t);
+        (s->packs ? recall_keys : load_keys)(kind, run, ker, s, t);
         for (t->row = t->rows = 0; lnt_direct_next_strip(t);) {
             lnt_direct_scores(kind, ker, s, t, s->qt);
             fold(kind, run, ker, s, t);

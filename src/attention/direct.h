@@ -12,6 +12,8 @@ typedef struct lnt_direct {
     /* Before the first tile of a sequence and kv head; NULL: nothing to prepare. */
     void (*begin)(const lnt_run *run, lnt_feature_tile *feature, const lnt_sequence *seq,
                   int64_t kvh);
+    /* Whether the mapped q of head h, or its k, is the tensor's times a factor; NULL: it never is. */
+    bool (*plain)(const lnt_run *run, bool query, int64_t h, double *factor);
     /* Mapped q and k as columns [D, ld]; x = q.k. */
     void (*queries)(const lnt_run *run, lnt_feature_tile *feature, int64_t b, int64_t h, int64_t n0,
                     size_t n, real *columns, size_t ld);
@@ -23,7 +25,7 @@ typedef struct lnt_direct {
     /* x becomes p = w / den, dw (= dy.v) becomes dx; statistic as lnt_statistic gives it. */
     void (*weigh)(const lnt_run *run, const kernels *ker, real *x, real *dw, size_t ld, size_t keys,
                   size_t padded, const real *statistic, const real *delta);
-    /* dq, dk from the gradients of mapped q, k, as columns [D, ld]. */
+    /* dq, dk from the gradients of mapped q, k, as columns [D, ld]; not asked where these are plain. */
     void (*store_dq)(const lnt_run *run, lnt_feature_tile *feature, int64_t b, int64_t h,
                      int64_t n0, size_t n, real *columns, size_t ld);
     void (*store_dk)(const lnt_run *run, lnt_feature_tile *feature, int64_t b, int64_t h,

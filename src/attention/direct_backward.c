@@ -13,12 +13,16 @@
 
 #include "attention/direct_tile.h"
 
-/* dout of tile t as rows, times what y was multiplied by. */
+/* dout of tile t as rows; then times what y was multiplied by. */
 static void load_dy(const lnt_run *run, const kernels *ker, const scratch *s, const query_tile *q,
                     const tile *t)
 {
-    const int64_t row = t->seq.q0 + t->q0;
-    load_rows(ker, q->dy, s->mp, &run->grads->dout, t->seq.b, t->h, row, t->nq, 1);
+    load_rows(ker, q->dy, s->mp, &run->grads->dout, t->seq.b, t->h, t->seq.q0 + t->q0, t->nq, 1);
+}
+
+static void multiply_dy(const lnt_run *run, const kernels *ker, const scratch *s,
+                        const query_tile *q, const tile *t)
+{
     for (size_t i = 0; i < t->nq; i++) {
         const real factor = lnt_output_factor(run, &t->seq, t->q0 + (int64_t)i);
         if (factor != 1) ker->scale(q->dy + i * s->mp, factor, s->m);
@@ -34,6 +38,7 @@ static void find_statistics(const lnt_direct *kind, lnt_run *run, const kernels 
     real *keep = kept_of(run, t->seq.b, t->h, t->seq.q0 + t->q0);
     lnt_direct_attend(kind, run, ker, s, t);
     load_dy(run, ker, s, &q, t);
+    multiply_dy(run, ker, s, &q, t);
     for (size_t i = 0; i < t->nq; i++) {
         const real den = s->sum[i] + eps;
         const real along = ker->dot(q.dy + i * s->mp, s->o + i * s->mp, s->m);
@@ -42,42 +47,83 @@ static void find_statistics(const lnt_direct *kind, lnt_run *run, const kernels 
     }
 }
 
-/* The same of what forward gave and kept. */
-static void recall_statistics(const lnt_direct *kind, lnt_run *run, const kernels *ker, scratch *s,
-                              tile *t)
+/* The same of what forward gave and kept, for the queries whose dy is loaded. */
+static void recall_statistics(const lnt_run *run, const kernels *ker, const scratch *s,
+                              const query_tile *q, const tile *t)
+{
+    const int64_t row = t->seq.q0 + t->q0;
+    load_rows(ker, s->o, s->mp, &run->io->out, t->seq.b, t->h, row, t->nq, 1);
+    memcpy(q->statistic, statistics_of(run, 0, t->seq.b, t->h, row), t->nq * sizeof(real));
+    for (size_t i = 0; i < t->nq; i++)
+        q->delta[i] = ker->dot(q->dy + i * s->mp, s->o + i * s->mp, s->m);
+}
+
+static void keep_recalled(const lnt_direct *kind, lnt_run *run, const kernels *ker, scratch *s,
+                          tile *t)
 {
     (void)kind;
     const query_tile q = lnt_direct_query_tile(s, s->queries);
-    const int64_t row = t->seq.q0 + t->q0;
-    const real *statistic = statistics_of(run, 0, t->seq.b, t->h, row);
-    real *keep = kept_of(run, t->seq.b, t->h, row);
-    load_rows(ker, s->o, s->mp, &run->io->out, t->seq.b, t->h, row, t->nq, 1);
-    load_rows(ker, q.dy, s->mp, &run->grads->dout, t->seq.b, t->h, row, t->nq, 1);
-    for (size_t i = 0; i < t->nq; i++) {
-        keep[2 * i] = statistic[i];
-        keep[2 * i + 1] = ker->dot(q.dy + i * s->mp, s->o + i * s->mp, s->m);
-    }
+    real *keep = kept_of(run, t->seq.b, t->h, t->seq.q0 + t->q0);
+    load_dy(run, ker, s, &q, t);
+    recall_statistics(run, ker, s, &q, t);
+    for (size_t i = 0; i < t->nq; i++) keep[2 * i] = q.statistic[i], keep[2 * i + 1] = q.delta[i];
 }
 
-static void load_queries(const lnt_direct *kind, lnt_run *run, const kernels *ker, scratch *s,
-                         const query_tile *q, const tile *t)
+static void reload_statistics(const lnt_run *run, const query_tile *q, const tile *t)
 {
-    const int64_t row = t->seq.q0 + t->q0;
-    const real *kept = kept_of(run, t->seq.b, t->h, row);
-    kind->queries(run, &s->feature, t->seq.b, t->h, row, t->nq, q->qt, TQ);
-    transpose(ker, q->q, s->Dp, q->qt, TQ, t->nq, s->D);
-    load_dy(run, ker, s, q, t);
-    ker->load_columns(q->dyt, TQ, q->dy, LNT_REAL_DTYPE, (int64_t)s->mp, 1, t->nq, s->m, 1);
+    const real *kept = kept_of(run, t->seq.b, t->h, t->seq.q0 + t->q0);
     for (size_t i = 0; i < t->nq; i++) q->statistic[i] = kept[2 * i], q->delta[i] = kept[2 * i + 1];
+}
+
+/* dst [width, ldd] = src [n, lds] transposed. */
+static void turn(const kernels *ker, real *dst, size_t ldd, const real *src, size_t lds, size_t n,
+                 size_t width)
+{
+    ker->load_columns(dst, ldd, src, LNT_REAL_DTYPE, (int64_t)lds, 1, n, width, 1);
+}
+
+static bool is_plain(const lnt_direct *kind, const lnt_run *run, bool query, int64_t h,
+                     double *factor)
+{
+    return kind->plain && kind->plain(run, query, h, factor);
+}
+
+/* recall: the statistics are still as forward kept them. */
+static void load_queries(const lnt_direct *kind, lnt_run *run, const kernels *ker, scratch *s,
+                         const query_tile *q, const tile *t, bool recall)
+{
+    const int64_t b = t->seq.b, row = t->seq.q0 + t->q0;
+    double factor;
+    if (is_plain(kind, run, true, t->h, &factor)) {
+        load_rows(ker, q->q, s->Dp, &run->io->q, b, t->h, row, t->nq, factor);
+        turn(ker, q->qt, TQ, q->q, s->Dp, t->nq, s->D);
+    } else {
+        kind->queries(run, &s->feature, b, t->h, row, t->nq, q->qt, TQ);
+        transpose(ker, q->q, s->Dp, q->qt, TQ, t->nq, s->D);
+    }
+    load_dy(run, ker, s, q, t);
+    if (recall) recall_statistics(run, ker, s, q, t);
+    else reload_statistics(run, q, t);
+    multiply_dy(run, ker, s, q, t);
+    turn(ker, q->dyt, TQ, q->dy, s->mp, t->nq, s->m);
     memset(q->dq, 0, t->nq * s->Dp * sizeof(real));
 }
 
 static void load_keys(const lnt_direct *kind, lnt_run *run, const kernels *ker, scratch *s,
                       const tile *t)
 {
-    lnt_direct_keys(kind, run, ker, s, t);
-    transpose(ker, s->k, s->Dp, s->kt, TK, t->nk, s->D);
-    ker->load_columns(s->vt, TK, s->v, LNT_REAL_DTYPE, (int64_t)s->ldv, 1, t->nk, s->m, 1);
+    const int64_t row = t->seq.k0 + t->k0;
+    double factor;
+    if (is_plain(kind, run, false, t->kvh, &factor)) {
+        load_rows(ker, s->k, s->Dp, &run->io->k, t->seq.b, t->kvh, row, t->nk, factor);
+        turn(ker, s->kt_own, TK, s->k, s->Dp, t->nk, s->D);
+    } else {
+        kind->keys(run, &s->feature, t->seq.b, t->kvh, row, t->nk, s->kt_own, TK);
+        transpose(ker, s->k, s->Dp, s->kt_own, TK, t->nk, s->D);
+    }
+    s->kt = s->kt_own;
+    lnt_direct_values(run, ker, s, t);
+    turn(ker, s->vt, TK, s->v, s->ldv, t->nk, s->m);
 }
 
 /* x of the strip becomes p, dx the gradient of the scores. */
@@ -89,7 +135,7 @@ static void weigh(const lnt_direct *kind, const lnt_run *run, const kernels *ker
     ker->gemm_tn(s->dx + from, TQ, s->vt + t->row, TK, q->dyt + from, TQ, t->rows, wide, s->m, 0);
     kind->weigh(run, ker, s->x + from, s->dx + from, TQ, t->rows, wide, q->statistic + from,
                 q->delta + from);
-    lnt_direct_mask(t, s->x, 0);
+    if (!kind->has_max) lnt_direct_mask(t, s->x, 0); /* e^-inf is 0 already */
     lnt_direct_mask(t, s->dx, 0);
     lnt_direct_decay(t, s->power, s->dx);
 }
@@ -115,11 +161,39 @@ static void add_tile(const lnt_direct *kind, const lnt_run *run, const kernels *
     }
 }
 
+/* n rows of the gradient of a mapped q or k times factor. */
+static void store_plain(const kernels *ker, const scratch *s, const lnt_tensor *to, int64_t b,
+                        int64_t h, int64_t row, size_t n, const real *rows, double factor)
+{
+    for (size_t i = 0; i < n; i++) s->rescale[i] = (real)factor;
+    store_rows(ker, to, b, h, row, n, rows, s->Dp, s->rescale);
+}
+
 static void store_dq(const lnt_direct *kind, const lnt_run *run, const kernels *ker, scratch *s,
                      const query_tile *q, const tile *t)
 {
-    ker->load_columns(s->columns, TQ, q->dq, LNT_REAL_DTYPE, (int64_t)s->Dp, 1, t->nq, s->D, 1);
-    kind->store_dq(run, &s->feature, t->seq.b, t->h, t->seq.q0 + t->q0, t->nq, s->columns, TQ);
+    const int64_t b = t->seq.b, row = t->seq.q0 + t->q0;
+    double factor;
+    if (is_plain(kind, run, true, t->h, &factor)) {
+        store_plain(ker, s, &run->grads->dq, b, t->h, row, t->nq, q->dq, factor);
+        return;
+    }
+    turn(ker, s->columns, TQ, q->dq, s->Dp, t->nq, s->D);
+    kind->store_dq(run, &s->feature, b, t->h, row, t->nq, s->columns, TQ);
+}
+
+static void store_keys(const lnt_direct *kind, const lnt_run *run, const kernels *ker, scratch *s,
+                       const tile *t)
+{
+    const int64_t b = t->seq.b, row = t->seq.k0 + t->k0;
+    double factor;
+    store_rows(ker, &run->grads->dv, b, t->kvh, row, t->nk, s->dv, s->mp, NULL);
+    if (is_plain(kind, run, false, t->kvh, &factor)) {
+        store_plain(ker, s, &run->grads->dk, b, t->kvh, row, t->nk, s->dk, factor);
+        return;
+    }
+    turn(ker, s->columns, TQ, s->dk, s->Dp, t->nk, s->D);
+    kind->store_dk(run, &s->feature, b, t->kvh, row, t->nk, s->columns, TQ);
 }
 
 /* dq of one tile of queries. */
@@ -127,7 +201,7 @@ static void grad_queries(const lnt_direct *kind, lnt_run *run, const kernels *ke
                          tile *t)
 {
     const query_tile q = lnt_direct_query_tile(s, s->queries);
-    load_queries(kind, run, ker, s, &q, t);
+    load_queries(kind, run, ker, s, &q, t, false);
     for (t->k0 = 0; t->k0 < t->seq.nk; t->k0 += TK) {
         if (t->causal && t->k0 >= t->offset + t->q0 + (int64_t)t->nq) break;
         t->nk = smaller(t->seq.nk - t->k0, TK);
@@ -158,14 +232,11 @@ static void grad_keys(const lnt_direct *kind, lnt_run *run, const kernels *ker, 
             const query_tile q = lnt_direct_query_tile(s, at);
             t.q0 = i * TQ;
             t.nq = smaller(seq->nq - t.q0, TQ);
-            if (!kept) load_queries(kind, run, ker, s, &q, &t);
+            if (!kept) load_queries(kind, run, ker, s, &q, &t, false);
             add_tile(kind, run, ker, s, &q, &t, kept ? OF_BOTH : OF_KEYS);
         }
     }
-    const int64_t row = seq->k0 + k0;
-    store_rows(ker, &run->grads->dv, seq->b, kvh, row, t.nk, s->dv, s->mp, NULL);
-    ker->load_columns(s->columns, TQ, s->dk, LNT_REAL_DTYPE, (int64_t)s->Dp, 1, t.nk, s->D, 1);
-    kind->store_dk(run, &s->feature, seq->b, kvh, row, t.nk, s->columns, TQ);
+    store_keys(kind, run, ker, s, &t);
 }
 
 /* All gradients of one group of heads. */
@@ -182,7 +253,7 @@ static void grad_group(const lnt_direct *kind, lnt_run *run, const kernels *ker,
                 tile t = lnt_direct_tile(run, seq, kvh * group + g);
                 t.q0 = i * TQ;
                 t.nq = smaller(seq->nq - t.q0, TQ);
-                if (pass == 0) load_queries(kind, run, ker, s, &q, &t);
+                if (pass == 0) load_queries(kind, run, ker, s, &q, &t, run->statistics != NULL);
                 else store_dq(kind, run, ker, s, &q, &t);
             }
         for (int64_t k0 = 0; pass == 0 && k0 < seq->nk; k0 += TK)
@@ -250,8 +321,10 @@ void lnt_direct_backward(const lnt_direct *kind, lnt_run *run)
     lnt_clear_gaps(run, &g->dq, false);
     lnt_clear_gaps(run, &g->dk, true);
     lnt_clear_gaps(run, &g->dv, true);
-    each_query_tile(kind, run, threads, run->statistics ? recall_statistics : find_statistics);
-    if (takes_one_pass(run, threads)) {
+    const bool one_pass = takes_one_pass(run, threads);
+    if (!run->statistics) each_query_tile(kind, run, threads, find_statistics);
+    else if (!one_pass) each_query_tile(kind, run, threads, keep_recalled);
+    if (one_pass) {
         each_group(kind, run, threads);
         return;
     }

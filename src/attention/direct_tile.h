@@ -55,7 +55,7 @@ typedef struct tile {
 
 #define lnt_direct_take LNT_REAL_NAME(lnt_direct_take)
 #define lnt_direct_open LNT_REAL_NAME(lnt_direct_open)
-#define lnt_direct_keys LNT_REAL_NAME(lnt_direct_keys)
+#define lnt_direct_values LNT_REAL_NAME(lnt_direct_values)
 #define lnt_direct_next_strip LNT_REAL_NAME(lnt_direct_next_strip)
 #define lnt_direct_mask LNT_REAL_NAME(lnt_direct_mask)
 #define lnt_direct_decay LNT_REAL_NAME(lnt_direct_decay)
@@ -90,9 +90,8 @@ bool LNT_REAL_NAME(lnt_direct_keeps_queries)(const lnt_attn_desc *p);
 /* This thread's scratch, ready for a sequence and kv head. */
 scratch lnt_direct_open(const lnt_direct *kind, const lnt_run *run, const lnt_sequence *seq,
                         int64_t kvh);
-/* kt and v of the tile, all its keys, into kt_own and v_own. */
-void lnt_direct_keys(const lnt_direct *kind, lnt_run *run, const kernels *ker, scratch *s,
-                     const tile *t);
+/* v of the tile, all its keys: where it lies, or in v_own. */
+void lnt_direct_values(const lnt_run *run, const kernels *ker, scratch *s, const tile *t);
 /* The next strip of the tile; false past the last.  The tile before its first has rows 0. */
 bool lnt_direct_next_strip(tile *t);
 /* x [rows, TQ] of the strip: `value` where the key is not seen; times decay^distance; the scores. */

@@ -26,29 +26,19 @@ static void weigh(const lnt_run *run, const kernels *ker, real *x, real *dw, siz
     ker->softmax_back(x, dw, ld, keys, padded, statistic, delta);
 }
 
-static void store_dq(const lnt_run *run, lnt_feature_tile *feature, int64_t b, int64_t h,
-                     int64_t n0, size_t n, real *columns, size_t ld)
+/* x = (scale q).k */
+static bool plain(const lnt_run *run, bool query, int64_t h, double *factor)
 {
-    (void)feature;
-    const kernels *ker = run_kernels(run);
-    ker->scale(columns, (real)run->p->scale, (size_t)run->p->dim * ld);
-    store_columns(ker, &run->grads->dq, b, h, n0, n, columns, ld);
-}
-
-/* x = (scale q).k: the scale is in the mapped q already. */
-static void store_dk(const lnt_run *run, lnt_feature_tile *feature, int64_t b, int64_t h,
-                     int64_t n0, size_t n, real *columns, size_t ld)
-{
-    (void)feature;
-    store_columns(run_kernels(run), &run->grads->dk, b, h, n0, n, columns, ld);
+    (void)h;
+    *factor = query ? run->p->scale : 1;
+    return true;
 }
 
 static const lnt_direct kind = { .has_max = true,
+                                 .plain = plain,
                                  .queries = load_queries,
                                  .keys = load_keys,
-                                 .weigh = weigh,
-                                 .store_dq = store_dq,
-                                 .store_dk = store_dk };
+                                 .weigh = weigh };
 
 static void forward(lnt_run *run) { lnt_direct_forward(&kind, run); }
 void lnt_softmax_backward(lnt_run *run) { lnt_direct_backward(&kind, run); }

@@ -8,6 +8,7 @@
 
 #define lnt_taylor_coefficients LNT_REAL_NAME(lnt_taylor_coefficients)
 #define lnt_taylor_center LNT_REAL_NAME(lnt_taylor_center)
+#define lnt_taylor_plain LNT_REAL_NAME(lnt_taylor_plain)
 #define lnt_taylor_columns LNT_REAL_NAME(lnt_taylor_columns)
 #define lnt_taylor_key_rows LNT_REAL_NAME(lnt_taylor_key_rows)
 #define lnt_taylor_row LNT_REAL_NAME(lnt_taylor_row)
@@ -22,6 +23,9 @@ void lnt_taylor_coefficients(const lnt_attn_desc *p, real a[LNT_MAX_TERMS]);
  * nothing.  tile [d, ld] is overwritten. */
 const double *lnt_taylor_center(const lnt_run *run, const lnt_sequence *seq, int64_t kvh,
                                 double *own, real *tile, size_t ld);
+
+/* Whether q', or k', is only multiplied by a factor: see direct.h. */
+bool lnt_taylor_plain(const lnt_run *run, bool query, int64_t h, double *factor);
 
 /* Queries or keys n0 .. n0+n-1 of head h, centred (keys), normalised and scaled (q', k'): as
  * columns [d, ld], n at most LNT_TILE_QUERIES; one of them as a row [d]; keys as rows, given their

@@ -66,6 +66,7 @@ static void begin(const lnt_run *run, lnt_feature_tile *feature, const lnt_seque
 }
 
 static const lnt_direct kind = { .begin = begin,
+                                 .plain = lnt_taylor_plain,
                                  .queries = load_queries,
                                  .keys = load_keys,
                                  .weights = weights,

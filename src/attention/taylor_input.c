@@ -27,6 +27,12 @@ static double factor_of(const lnt_run *run, bool query, int64_t h)
     return root * run->p->scale * (run->p->temperature ? run->p->temperature[h] : 1);
 }
 
+bool lnt_taylor_plain(const lnt_run *run, bool query, int64_t h, double *factor)
+{
+    *factor = factor_of(run, query, h);
+    return !is_normalised(run) && (query || (!run->p->center && !run->p->center_mean));
+}
+
 /* norm[i] = |column i of x|, at least 1e-12. */
 static void norms(const kernels *ker, const real *x, size_t ld, size_t d, size_t lanes, real *norm)
 {

@@ -64,6 +64,16 @@ INLINE void load_any(int dtype, real *dst, size_t row_step, size_t col_step, con
     }
 }
 
+/* Rows that stand far apart no cache foresees: row i + AHEAD is asked for with row i. */
+enum { AHEAD = 8, LINE = 64 / (int)sizeof(real) };
+
+INLINE void prefetch_row(const real *src, int64_t stride, size_t i, size_t rows, size_t width)
+{
+    if (stride <= 2 * (int64_t)width || i + AHEAD >= rows) return;
+    const real *row = src + (int64_t)(i + AHEAD) * stride;
+    for (size_t j = 0; j < width; j += LINE) __builtin_prefetch(row + j);
+}
+
 /* Blocks of 4 x 4 numbers (2 x 2 in double) turned in registers; 16 bytes, which every ISA has. */
 #if LNT_VEC_BYTES
 enum { SIDE = 16 / (int)sizeof(real) };
@@ -99,6 +109,7 @@ INLINE size_t turn_blocks(real *dst, size_t ld, const real *src, int64_t stride,
     for (size_t i = 0; i < done; i += side) {
         const real *from = src + (int64_t)i * stride;
         size_t j = 0;
+        for (size_t r = i; r < i + side; r++) prefetch_row(src, stride, r, rows, width);
         for (; j + side <= width; j += side)
             turn_block(dst + j * ld + i, ld, from + j, stride, scale);
         for (; j < width; j++)
@@ -126,19 +137,24 @@ INLINE void clear_margin(real *dst, size_t ld, size_t rows, size_t width)
 INLINE void copy_vectors(real *dst, size_t ld, const real *src, int64_t stride, size_t rows,
                          size_t width, real scale)
 {
-    for (size_t i = 0; i < rows; i++, dst += ld, src += stride)
-        for (size_t j = 0; j < width; j += LANES) vstore(dst + j, vload(src + j) * scale);
+    for (size_t i = 0; i < rows; i++) {
+        const real *from = src + (int64_t)i * stride;
+        real *to = dst + i * ld;
+        prefetch_row(src, stride, i, rows, width);
+        for (size_t j = 0; j < width; j += LANES) vstore(to + j, vload(from + j) * scale);
+    }
 }
 
 void KERNEL(load_rows)(real *dst, size_t ld, const void *src, int dtype, int64_t row_stride,
                        int64_t col_stride, size_t rows, size_t width, real scale)
 {
-    if (dtype == REAL_DTYPE && col_stride == 1 && width == ld && width % LANES == 0) {
+    if (dtype == REAL_DTYPE && col_stride == 1 && width == 32) /* known to the compiler: twice as fast */
+        copy_vectors(dst, ld, src, row_stride, rows, 32, scale);
+    else if (dtype == REAL_DTYPE && col_stride == 1 && width % LANES == 0)
         copy_vectors(dst, ld, src, row_stride, rows, width, scale);
-        return;
-    }
-    load_any(dtype, dst, ld, 1, src, row_stride, col_stride, rows, width, scale);
-    clear_margin(dst, ld, rows, width);
+    else
+        load_any(dtype, dst, ld, 1, src, row_stride, col_stride, rows, width, scale);
+    if (width < ld) clear_margin(dst, ld, rows, width);
 }
 
 void KERNEL(load_columns)(real *dst, size_t ld, const void *src, int dtype, int64_t row_stride,
@@ -194,6 +210,14 @@ INLINE void store_any(void *dst, int dtype, int64_t row_stride, int64_t col_stri
 void KERNEL(store_rows)(void *dst, int dtype, int64_t row_stride, int64_t col_stride,
                         const real *src, size_t ld, size_t rows, size_t width, const real *scale)
 {
+    if (dtype == REAL_DTYPE && col_stride == 1 && width % LANES == 0) {
+        for (size_t i = 0; i < rows; i++, src += ld) {
+            real *to = (real *)dst + (int64_t)i * row_stride;
+            const real factor = scale ? scale[i] : 1;
+            for (size_t j = 0; j < width; j += LANES) vstore(to + j, vload(src + j) * factor);
+        }
+        return;
+    }
     store_any(dst, dtype, row_stride, col_stride, src, ld, 1, rows, width, scale);
 }
 
