@@ -53,6 +53,11 @@ struct lnt_far {
      * these two each mechanism has one. */
     void (*slope)(const chunk_job *job, hybrid_scratch *s, const hybrid_tile *c);
     void (*split)(const chunk_job *job, hybrid_scratch *s, const hybrid_tile *c);
+    /* A tile that is far throughout and does not fade: x becomes the weights; and back, where x becomes
+     * f w(x) and dx w'(x) f (dx - delta), f and delta by query.  NULL: as any other. */
+    void (*whole)(const chunk_job *job, hybrid_scratch *s, const hybrid_tile *c);
+    void (*whole_back)(const chunk_job *job, hybrid_scratch *s, const hybrid_tile *c, const real *f,
+                       const real *delta);
     /* What y gives to the gradients of phi(q), phi(k); NULL: there are none. */
     void (*grad_queries)(const chunk_job *job, hybrid_scratch *s, size_t g, const hybrid_tile *c);
     void (*grad_keys)(const chunk_job *job, hybrid_scratch *s, size_t g, const hybrid_tile *c);
@@ -152,18 +157,24 @@ size_t lnt_hybrid_far_from(const lnt_attn_desc *p, const hybrid_tile *c, size_t 
 /* x = the scores of head g; then -inf where a key is not near, or not seen. */
 void lnt_hybrid_scores(const chunk_job *job, hybrid_scratch *s, size_t g, const hybrid_tile *c);
 void lnt_hybrid_mask(const chunk_job *job, hybrid_scratch *s, const hybrid_tile *c);
-/* Whether any pair of the tile is far. */
+/* Whether any pair of the tile is far: the first key that is no sink is so soonest. */
 static inline bool has_far(const lnt_attn_desc *p, const hybrid_tile *c)
 {
-    for (size_t j = 0; j < c->keys; j++)
-        if (lnt_hybrid_far_from(p, c, j) < c->queries) return true;
-    return false;
+    const int64_t past = p->sink - c->key;
+    const size_t first = past > 0 ? (size_t)past : 0;
+    return first < c->keys && lnt_hybrid_far_from(p, c, first) < c->queries;
 }
 
 /* Whether every pair is. */
 static inline bool all_far(const lnt_attn_desc *p, const hybrid_tile *c)
 {
     return c->key >= p->sink && lnt_hybrid_far_from(p, c, c->keys - 1) == c->from;
+}
+
+/* Whether far->whole, whole_back are for the tile, some pair of which is far. */
+static inline bool is_whole(const chunk_job *job, const hybrid_scratch *s, const hybrid_tile *c)
+{
+    return s->far->whole && !(job->decay < 1) && all_far(job->run->p, c);
 }
 
 /* Far keys fade: a key counts decay^t, t the tokens between it and the window.  S holds them as they

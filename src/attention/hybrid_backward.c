@@ -34,6 +34,23 @@ static void weigh_row(hybrid_scratch *s, size_t g, const hybrid_tile *c, size_t 
     for (size_t i = far; i < c->queries; i++) x[i] = y[i] * shrink[i];
 }
 
+/* The same where all pairs that are seen are near, or all are far. */
+static void weigh_whole(const chunk_job *job, hybrid_scratch *s, size_t g, const hybrid_tile *c,
+                        bool far)
+{
+    taylor_scratch *t = &s->t;
+    const size_t lanes = lnt_round_up(c->queries, job->ker->lanes), from = c->from;
+    real delta[TOKENS];
+    for (size_t i = from; i < lanes; i++) delta[i] = -t->dden[g * TOKENS + i];
+    if (far) {
+        s->far->whole_back(job, s, c, s->shrink + g * TOKENS, delta);
+        return;
+    }
+    lnt_hybrid_mask(job, s, c);
+    job->ker->softmax_back(t->x + from, t->dx + from, TOKENS, c->keys, lanes - from,
+                           s->max + g * TOKENS + from, delta + from);
+}
+
 void lnt_hybrid_weigh(const chunk_job *job, hybrid_scratch *s, size_t g, const hybrid_tile *c,
                       bool far)
 {
@@ -44,25 +61,27 @@ void lnt_hybrid_weigh(const chunk_job *job, hybrid_scratch *s, size_t g, const h
     lnt_hybrid_scores(job, s, g, c);
     ker->gemm_nn(t->dx + from, TOKENS, t->v, t->ldv, t->dnt + g * t->m * TOKENS + from, TOKENS,
                  c->keys, lanes - from, t->m, 0);
+    if (!far || is_whole(job, s, c)) {
+        weigh_whole(job, s, g, c, far);
+        return;
+    }
     for (size_t j = 0; j < c->keys; j++)
         ker->axpy(t->dx + j * TOKENS + from, 1, t->dden + g * TOKENS + from, lanes - from);
-    if (far) {
-        s->far->weights(job, s, g, c);
-        lnt_hybrid_fade_tile(job, s, c, s->y);
-        lnt_hybrid_fade_tile(job, s, c, t->dx);
-        for (size_t j = 0; j < c->keys; j++)
-            for (size_t i = lnt_hybrid_far_from(p, c, j); i < c->queries; i++)
-                t->dx[j * TOKENS + i] *= s->shrink[g * TOKENS + i];
-        if (s->far->slope) s->far->slope(job, s, c);
-    }
-    if (!far || !all_far(p, c)) {
+    s->far->weights(job, s, g, c);
+    lnt_hybrid_fade_tile(job, s, c, s->y);
+    lnt_hybrid_fade_tile(job, s, c, t->dx);
+    for (size_t j = 0; j < c->keys; j++)
+        for (size_t i = lnt_hybrid_far_from(p, c, j); i < c->queries; i++)
+            t->dx[j * TOKENS + i] *= s->shrink[g * TOKENS + i];
+    if (s->far->slope) s->far->slope(job, s, c);
+    if (!all_far(p, c)) {
         lnt_hybrid_mask(job, s, c);
         ker->softmax_weights(t->x + from, TOKENS, c->keys, lanes - from,
                              s->max + g * TOKENS + from);
     }
     for (size_t j = 0; j < c->keys; j++)
-        weigh_row(s, g, c, j, far ? lnt_hybrid_far_from(p, c, j) : c->queries);
-    if (far && s->far->split) s->far->split(job, s, c);
+        weigh_row(s, g, c, j, lnt_hybrid_far_from(p, c, j));
+    if (s->far->split) s->far->split(job, s, c);
 }
 
 /* dn and dden of every head are multiplied by e^-max, and fade, as keys in S want them. */

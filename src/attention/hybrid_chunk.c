@@ -293,7 +293,9 @@ static void fill(real *x, size_t from, size_t to)
 void lnt_hybrid_mask(const chunk_job *job, hybrid_scratch *s, const hybrid_tile *c)
 {
     const size_t lanes = lnt_round_up(c->queries, job->ker->lanes);
-    for (size_t j = 0; j < c->keys && !c->still; j++) {
+    const bool all_seen = c->still || c->key + (int64_t)c->keys <= c->query + 1;
+    if (all_seen && !has_far(job->run->p, c)) return;
+    for (size_t j = 0; j < c->keys; j++) {
         const size_t seen = clamp(c->key + (int64_t)j - c->query, c->from, c->queries);
         const size_t far = lnt_hybrid_far_from(job->run->p, c, j);
         fill(s->t.x + j * TOKENS, c->from, seen);
@@ -317,28 +319,58 @@ static void add_far(const chunk_job *job, hybrid_scratch *s, size_t g, const hyb
     }
 }
 
-/* The keys of a tile, which are loaded, into o, den and max of head g. */
-static void fold(const chunk_job *job, hybrid_scratch *s, size_t g, const hybrid_tile *c, bool far)
+/* The same where all of the tile is far: max is 0, and its weights count in full, until a query has met
+ * a near key. */
+static void add_whole(const chunk_job *job, hybrid_scratch *s, size_t g, const hybrid_tile *c)
+{
+    const kernels *ker = job->ker;
+    const size_t from = c->from, wide = lnt_round_up(c->queries, ker->lanes) - from;
+    const real *max = s->max + g * TOKENS + from;
+    real *x = s->t.x + from, *shrink = s->shrink + g * TOKENS + from;
+    bool met = false;
+    s->far->whole(job, s, c);
+    for (size_t i = 0; i < wide; i++) {
+        met |= max[i] != 0;
+        shrink[i] = -max[i];
+    }
+    if (met) {
+        ker->map_exp(shrink, shrink, wide);
+        ker->multiply_rows(x, TOKENS, x, TOKENS, shrink, c->keys, wide);
+    }
+    ker->add_rows(s->t.den + g * TOKENS + from, s->t.ones, x, TOKENS, c->keys, wide);
+}
+
+/* Scores become weights of head g, which den and max take in, and o is made relative to max. */
+static void weigh(const chunk_job *job, hybrid_scratch *s, size_t g, const hybrid_tile *c, bool far)
 {
     const kernels *ker = job->ker;
     taylor_scratch *t = &s->t;
     const size_t lanes = lnt_round_up(c->queries, ker->lanes), from = c->from;
-    real *o = t->o + g * TOKENS * t->mp, *at = t->x + from;
-    lnt_hybrid_scores(job, s, g, c);
+    real *o = t->o + g * TOKENS * t->mp;
     if (far) {
         s->far->weights(job, s, g, c);
         lnt_hybrid_fade_tile(job, s, c, s->y);
     }
     if (!far || !all_far(job->run->p, c)) {
         lnt_hybrid_mask(job, s, c);
-        ker->softmax_fold(at, TOKENS, c->keys, lanes - from, s->max + g * TOKENS + from,
+        ker->softmax_fold(t->x + from, TOKENS, c->keys, lanes - from, s->max + g * TOKENS + from,
                           t->den + g * TOKENS + from, s->rescale + from);
         for (size_t i = from; i < c->queries; i++)
             if (s->rescale[i] != 1) ker->scale(o + i * t->mp, s->rescale[i], t->mp);
     }
     if (far) add_far(job, s, g, c);
-    ker->gemm_tn(o + from * t->mp, t->mp, at, TOKENS, t->v, t->ldv, c->queries - from,
-                 lnt_round_up(t->m, ker->lanes), c->keys, 1);
+}
+
+/* The keys of a tile, which are loaded, into o, den and max of head g. */
+static void fold(const chunk_job *job, hybrid_scratch *s, size_t g, const hybrid_tile *c, bool far)
+{
+    taylor_scratch *t = &s->t;
+    const size_t from = c->from, row = g * TOKENS + from;
+    lnt_hybrid_scores(job, s, g, c);
+    if (far && is_whole(job, s, c)) add_whole(job, s, g, c);
+    else weigh(job, s, g, c, far);
+    job->ker->gemm_tn(t->o + row * t->mp, t->mp, t->x + from, TOKENS, t->v, t->ldv,
+                      c->queries - from, lnt_round_up(t->m, job->ker->lanes), c->keys, 1);
 }
 
 /* Weights of far keys are relative to e^0: where a query has any, the maximum begins there. */
