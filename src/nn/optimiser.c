@@ -108,6 +108,19 @@ void lnt_optimiser_update(const lnt_ctx *ctx, const lnt_update *u, real *w, cons
         w[i] -= scaled * direction_of(&f, w[i], m[i], v[i]);
 }
 
+/* In a few lanes, which the compiler makes vectors of. */
+static double squares(const real *x, size_t count)
+{
+    enum { LANES = 8 };
+    double lane[LANES] = { 0 }, sum = 0;
+    size_t i = 0;
+    for (; i + LANES <= count; i += LANES)
+        for (size_t j = 0; j < LANES; j++) lane[j] += (double)x[i + j] * (double)x[i + j];
+    for (; i < count; i++) sum += (double)x[i] * (double)x[i];
+    for (size_t j = 0; j < LANES; j++) sum += lane[j];
+    return sum;
+}
+
 double lnt_square_sum(const lnt_ctx *ctx, const real *x, size_t count)
 {
     double part[SUM_PIECES] = { 0 }, sum = 0;
@@ -115,10 +128,8 @@ double lnt_square_sum(const lnt_ctx *ctx, const real *x, size_t count)
     const int threads = lnt_threads_for(ctx, 4 * (double)count);
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int p = 0; p < SUM_PIECES; p++) {
-        double lane[4] = { 0 };
-        for (size_t i = size * (size_t)p; i < nn_least(size * (size_t)(p + 1), count); i++)
-            lane[i % 4] += (double)x[i] * (double)x[i];
-        part[p] = (lane[0] + lane[1]) + (lane[2] + lane[3]);
+        const size_t begin = nn_least(size * (size_t)p, count);
+        part[p] = squares(x + begin, nn_least(size, count - begin));
     }
     for (int p = 0; p < SUM_PIECES; p++) sum += part[p];
     return sum;
