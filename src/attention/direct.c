@@ -18,7 +18,7 @@
 size_t lnt_direct_query_size(const lnt_attn_desc *p)
 {
     const size_t D = (size_t)lnt_score_width(p), m = (size_t)p->dim_value;
-    return TQ * (D + 2 * pad(D) + m + pad(m) + 2);
+    return TQ * (D + 2 * pad(D) + m + pad(m) + 3);
 }
 
 query_tile lnt_direct_query_tile(const scratch *s, real *at)
@@ -30,6 +30,7 @@ query_tile lnt_direct_query_tile(const scratch *s, real *at)
     q.dy = q.dyt + s->m * TQ;
     q.statistic = q.dy + TQ * s->mp;
     q.delta = q.statistic + TQ;
+    q.shrink = q.delta + TQ;
     return q;
 }
 
@@ -48,11 +49,14 @@ bool lnt_direct_keeps_queries(const lnt_attn_desc *p)
 static scratch take_scratch(lnt_arena *arena, const lnt_attn_desc *p)
 {
     const size_t D = (size_t)lnt_score_width(p), m = (size_t)p->dim_value, back = p->backward != 0;
+    const size_t mixed = p->mechanism == LNT_HYBRID;
     scratch s = { .D = D, .m = m, .Dp = pad(D), .mp = pad(m) };
     s.qt = take(arena, D, TQ);
     s.kt_own = take(arena, D, TK);
     s.v_own = take(arena, TK, s.mp);
     s.x = take(arena, TK, TQ);
+    s.y = take(arena, mixed * TK, TQ);
+    s.dy = take(arena, mixed * back * TK, TQ);
     s.o = take(arena, TQ, s.mp);
     s.max = take(arena, 3, TQ);
     s.power = take(arena, 1, TQ + TK);
@@ -155,16 +159,23 @@ void lnt_direct_scores(const lnt_direct *kind, const kernels *ker, const scratch
     if (kind->has_max) lnt_direct_mask(t, s->x, -(real)INFINITY); /* e^x is 0 there */
 }
 
+void lnt_direct_fold_max(const kernels *ker, scratch *s, const tile *t)
+{
+    const size_t from = t->from, wide = lnt_round_up(t->nq, ker->lanes) - from;
+    ker->softmax_fold(s->x + from, TQ, t->rows, wide, s->max + from, s->sum + from,
+                      s->rescale + from);
+    for (size_t i = from; i < t->nq; i++)
+        if (s->rescale[i] != 1) ker->scale(s->o + i * s->mp, s->rescale[i], s->mp);
+}
+
 /* The scores become weights, added to sum (and max). */
 static void fold(const lnt_direct *kind, const lnt_run *run, const kernels *ker, scratch *s,
                  const tile *t)
 {
     const size_t from = t->from, wide = lnt_round_up(t->nq, ker->lanes) - from;
-    if (kind->has_max) {
-        ker->softmax_fold(s->x + from, TQ, t->rows, wide, s->max + from, s->sum + from,
-                          s->rescale + from);
-        for (size_t i = from; i < t->nq; i++)
-            if (s->rescale[i] != 1) ker->scale(s->o + i * s->mp, s->rescale[i], s->mp);
+    if (kind->fold || kind->has_max) {
+        if (kind->fold) kind->fold(run, ker, s, t);
+        else lnt_direct_fold_max(ker, s, t);
         return;
     }
     if (kind->weights) kind->weights(run, ker, s->x + from, TQ, t->rows, wide);
@@ -219,7 +230,10 @@ void lnt_direct_attend(const lnt_direct *kind, lnt_run *run, const kernels *ker,
     const size_t wide = lnt_round_up(s->m, ker->lanes);
     kind->queries(run, &s->feature, t->seq.b, t->h, t->seq.q0 + t->q0, t->nq, s->qt, TQ);
     memset(s->o, 0, t->nq * s->mp * sizeof(real));
-    for (size_t i = 0; i < TQ; i++) s->max[i] = -(real)INFINITY, s->sum[i] = 0;
+    for (size_t i = 0; i < TQ; i++) {
+        s->max[i] = kind->least ? kind->least(run, t->offset + t->q0 + (int64_t)i) : -(real)INFINITY;
+        s->sum[i] = 0;
+    }
     const int64_t end = visible_keys(t);
     for (t->k0 = 0; t->k0 < end; t->k0 += TK) {
         t->nk = smaller(end - t->k0, TK);
@@ -278,7 +292,10 @@ void lnt_direct_forward(const lnt_direct *kind, lnt_run *run)
             }
             lnt_direct_attend(kind, run, ker, &s, &t);
             lnt_tile_finish(run, ker, &seq, t.h, t.q0, t.nq, s.o, s.mp, s.sum,
-                            kind->has_max ? s.max : NULL, s.rescale, &nonpositive);
+                            kind->has_max && !kind->least ? s.max : NULL, s.rescale, &nonpositive);
+            if (kind->least && run->statistics)
+                memcpy(statistics_of(run, 1, seq.b, t.h, seq.q0 + t.q0), s.max,
+                       t.nq * sizeof(real));
         }
     }
     run->nonpositive = nonpositive;

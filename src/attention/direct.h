@@ -7,8 +7,18 @@
 #include "attention/mechanism.h"
 #include "attention/tile.h"
 
+struct scratch;
+struct tile;
+struct query_tile;
+
 typedef struct lnt_direct {
     bool has_max; /* w = e^x, relative to a running maximum */
+    /* Hybrid: w may be another function of x where a key is far.  What the maximum of the query at a
+     * token begins as; what fold, and mask and weigh, do to a strip.  NULL: nothing is far. */
+    real (*least)(const lnt_run *run, int64_t token);
+    void (*fold)(const lnt_run *run, const kernels *ker, struct scratch *s, const struct tile *t);
+    void (*back)(const lnt_run *run, const kernels *ker, const struct scratch *s,
+                 const struct query_tile *q, const struct tile *t);
     /* Before the first tile of a sequence and kv head; NULL: nothing to prepare. */
     void (*begin)(const lnt_run *run, lnt_feature_tile *feature, const lnt_sequence *seq,
                   int64_t kvh);

@@ -4,11 +4,12 @@
  *     dq_i = sum_j dx_ij k_j     dk_j = sum_i dx_ij q_i
  *
  * First what forward knew of each query: its statistic (softmax: the logarithm of the sum of e^x, else
- * 1 / den) and delta = dy.y, kept or found again.  Then, where there are heads enough for the threads,
+ * 1 / den; hybrid: that and the maximum) and delta = dy.y, kept or found again.  Then, where there are heads enough for the threads,
  * one pass over tiles of keys gives dk and dv, and dq tile by tile as the keys come: 2.5 times forward.
  * Else one pass over tiles of queries gives dq and one over keys the rest: 3.5 times forward.  Both add
  * up in the same order, and each sum is one thread's, so nothing depends on their number.  Scratch: a
  * few times q of the heads of one group per thread, or, where that would be large, O(d + m). */
+#include <math.h>
 #include <string.h>
 
 #include "attention/direct_tile.h"
@@ -35,44 +36,70 @@ static void find_statistics(const lnt_direct *kind, lnt_run *run, const kernels 
 {
     const query_tile q = lnt_direct_query_tile(s, s->queries);
     const real eps = run->p->mechanism == LNT_LINEAR ? (real)run->p->eps : 0;
-    real *keep = kept_of(run, t->seq.b, t->h, t->seq.q0 + t->q0);
+    const int64_t row = t->seq.q0 + t->q0;
+    const bool logarithm = kind->has_max && !kind->least;
+    real *keep = kept_of(run, t->seq.b, t->h, row);
     lnt_direct_attend(kind, run, ker, s, t);
     load_dy(run, ker, s, &q, t);
     multiply_dy(run, ker, s, &q, t);
     for (size_t i = 0; i < t->nq; i++) {
         const real den = s->sum[i] + eps;
         const real along = ker->dot(q.dy + i * s->mp, s->o + i * s->mp, s->m);
-        keep[2 * i] = lnt_statistic(run, kind->has_max ? s->max + i : NULL, s->sum[i]);
+        keep[2 * i] = lnt_statistic(run, logarithm ? s->max + i : NULL, s->sum[i]);
         keep[2 * i + 1] = den == 0 ? 0 : along / den;
     }
+    if (kind->least)
+        memcpy(kept_max(run, t->seq.b, t->h, row), s->max, t->nq * sizeof(real));
 }
 
-/* The same of what forward gave and kept, for the queries whose dy is loaded. */
-static void recall_statistics(const lnt_run *run, const kernels *ker, const scratch *s,
-                              const query_tile *q, const tile *t)
+/* The same of what forward gave and kept, for the queries whose dy is loaded; hybrid's max in shrink. */
+static void recall_statistics(const lnt_direct *kind, const lnt_run *run, const kernels *ker,
+                              const scratch *s, const query_tile *q, const tile *t)
 {
-    const int64_t row = t->seq.q0 + t->q0;
-    load_rows(ker, s->o, s->mp, &run->io->out, t->seq.b, t->h, row, t->nq, 1);
-    memcpy(q->statistic, statistics_of(run, 0, t->seq.b, t->h, row), t->nq * sizeof(real));
+    const int64_t b = t->seq.b, row = t->seq.q0 + t->q0;
+    load_rows(ker, s->o, s->mp, &run->io->out, b, t->h, row, t->nq, 1);
+    memcpy(q->statistic, statistics_of(run, 0, b, t->h, row), t->nq * sizeof(real));
     for (size_t i = 0; i < t->nq; i++)
         q->delta[i] = ker->dot(q->dy + i * s->mp, s->o + i * s->mp, s->m);
+    if (kind->least)
+        memcpy(q->shrink, statistics_of(run, 1, b, t->h, row), t->nq * sizeof(real));
 }
 
 static void keep_recalled(const lnt_direct *kind, lnt_run *run, const kernels *ker, scratch *s,
                           tile *t)
 {
-    (void)kind;
     const query_tile q = lnt_direct_query_tile(s, s->queries);
-    real *keep = kept_of(run, t->seq.b, t->h, t->seq.q0 + t->q0);
+    const int64_t row = t->seq.q0 + t->q0;
+    real *keep = kept_of(run, t->seq.b, t->h, row);
     load_dy(run, ker, s, &q, t);
-    recall_statistics(run, ker, s, &q, t);
+    recall_statistics(kind, run, ker, s, &q, t);
     for (size_t i = 0; i < t->nq; i++) keep[2 * i] = q.statistic[i], keep[2 * i + 1] = q.delta[i];
+    if (kind->least)
+        memcpy(kept_max(run, t->seq.b, t->h, row), q.shrink, t->nq * sizeof(real));
 }
 
-static void reload_statistics(const lnt_run *run, const query_tile *q, const tile *t)
+static void reload_statistics(const lnt_direct *kind, const lnt_run *run, const query_tile *q,
+                              const tile *t)
 {
-    const real *kept = kept_of(run, t->seq.b, t->h, t->seq.q0 + t->q0);
+    const int64_t row = t->seq.q0 + t->q0;
+    const real *kept = kept_of(run, t->seq.b, t->h, row);
     for (size_t i = 0; i < t->nq; i++) q->statistic[i] = kept[2 * i], q->delta[i] = kept[2 * i + 1];
+    if (kind->least)
+        memcpy(q->shrink, kept_max(run, t->seq.b, t->h, row), t->nq * sizeof(real));
+}
+
+/* Hybrid: p = den times what it was from here on, and dy = dy / den, delta = delta / den, for den may
+ * have any sign.  The statistic, that was 1 / den, is the maximum then. */
+static void make_relative(const kernels *ker, const scratch *s, const query_tile *q, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const real inverse = q->statistic[i], max = q->shrink[i];
+        ker->scale(q->dy + i * s->mp, inverse, s->m);
+        q->delta[i] *= inverse;
+        q->statistic[i] = isinf(max) ? 0 : max; /* it sees no key */
+    }
+    for (size_t i = 0; i < TQ; i++) q->shrink[i] = i < n ? -q->statistic[i] : 0;
+    ker->map_exp(q->shrink, q->shrink, TQ);
 }
 
 /* dst [width, ldd] = src [n, lds] transposed. */
@@ -102,9 +129,10 @@ static void load_queries(const lnt_direct *kind, lnt_run *run, const kernels *ke
         transpose(ker, q->q, s->Dp, q->qt, TQ, t->nq, s->D);
     }
     load_dy(run, ker, s, q, t);
-    if (recall) recall_statistics(run, ker, s, q, t);
-    else reload_statistics(run, q, t);
+    if (recall) recall_statistics(kind, run, ker, s, q, t);
+    else reload_statistics(kind, run, q, t);
     multiply_dy(run, ker, s, q, t);
+    if (kind->least) make_relative(ker, s, q, t->nq);
     turn(ker, q->dyt, TQ, q->dy, s->mp, t->nq, s->m);
     memset(q->dq, 0, t->nq * s->Dp * sizeof(real));
 }
@@ -133,8 +161,11 @@ static void weigh(const lnt_direct *kind, const lnt_run *run, const kernels *ker
     const size_t from = t->from, wide = lnt_round_up(t->nq, ker->lanes) - from;
     lnt_direct_scores(kind, ker, s, t, q->qt);
     ker->gemm_tn(s->dx + from, TQ, s->vt + t->row, TK, q->dyt + from, TQ, t->rows, wide, s->m, 0);
-    kind->weigh(run, ker, s->x + from, s->dx + from, TQ, t->rows, wide, q->statistic + from,
-                q->delta + from);
+    if (kind->back)
+        kind->back(run, ker, s, q, t);
+    else
+        kind->weigh(run, ker, s->x + from, s->dx + from, TQ, t->rows, wide, q->statistic + from,
+                    q->delta + from);
     if (!kind->has_max) lnt_direct_mask(t, s->x, 0); /* e^-inf is 0 already */
     lnt_direct_mask(t, s->dx, 0);
     lnt_direct_decay(t, s->power, s->dx);

@@ -15,6 +15,7 @@ typedef struct query_tile {
     real *dyt, *dy;           /* [m, TQ], [TQ, mp] */
     real *dq;                 /* [TQ, Dp] */
     real *statistic, *delta;  /* [TQ] */
+    real *shrink;             /* [TQ]: hybrid, e^-max */
 } query_tile;
 
 typedef struct scratch {
@@ -27,6 +28,7 @@ typedef struct scratch {
     const real *v;       /* [TK, ldv]: that, or the tensor itself */
     size_t ldv;
     real *x, *dx;        /* [TK, TQ] */
+    real *y, *dy;        /* hybrid, the same of what is far: [TK, TQ] */
     real *o;             /* [TQ, mp] */
     real *max, *sum, *rescale; /* [TQ] */
     real *power;         /* [TQ + TK] decay by distance */
@@ -60,6 +62,7 @@ typedef struct tile {
 #define lnt_direct_mask LNT_REAL_NAME(lnt_direct_mask)
 #define lnt_direct_decay LNT_REAL_NAME(lnt_direct_decay)
 #define lnt_direct_scores LNT_REAL_NAME(lnt_direct_scores)
+#define lnt_direct_fold_max LNT_REAL_NAME(lnt_direct_fold_max)
 #define lnt_direct_attend LNT_REAL_NAME(lnt_direct_attend)
 #define lnt_direct_threads LNT_REAL_NAME(lnt_direct_threads)
 
@@ -99,6 +102,8 @@ void lnt_direct_mask(const tile *t, real *x, real value);
 void lnt_direct_decay(const tile *t, real *power, real *x);
 void lnt_direct_scores(const lnt_direct *kind, const kernels *ker, const scratch *s, const tile *t,
                        const real *qt);
+/* The scores become weights e^(x - max), added to sum and max, to which o is made relative. */
+void lnt_direct_fold_max(const kernels *ker, scratch *s, const tile *t);
 /* o, max, sum of the query tile t over all its keys. */
 void lnt_direct_attend(const lnt_direct *kind, lnt_run *run, const kernels *ker, scratch *s,
                        tile *t);

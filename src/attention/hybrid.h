@@ -95,9 +95,6 @@ struct lnt_far {
 #define lnt_hybrid_age LNT_REAL_NAME(lnt_hybrid_age)
 #define lnt_hybrid_finish LNT_REAL_NAME(lnt_hybrid_finish)
 #define lnt_hybrid_absorb LNT_REAL_NAME(lnt_hybrid_absorb)
-#define lnt_hybrid_begin_queries LNT_REAL_NAME(lnt_hybrid_begin_queries)
-#define lnt_hybrid_weigh LNT_REAL_NAME(lnt_hybrid_weigh)
-#define lnt_hybrid_store_dq LNT_REAL_NAME(lnt_hybrid_store_dq)
 #define lnt_hybrid_backward LNT_REAL_NAME(lnt_hybrid_backward)
 
 extern const lnt_far lnt_far_taylor, lnt_far_linear;
@@ -111,14 +108,6 @@ hybrid_scratch lnt_hybrid_open(const chunk_job *job, bool summed);
 size_t lnt_hybrid_scratch(const lnt_attn_desc *p);
 size_t lnt_hybrid_shared(const lnt_attn_desc *p);
 int lnt_hybrid_threads(const lnt_run *run);
-
-/* Where the maxima of head h from row n0 on are kept for backward. */
-static inline real *kept_max(const lnt_run *run, int64_t b, int64_t h, int64_t n0)
-{
-    const lnt_tensor *q = &run->io->q;
-    real *all = (real *)run->shared + 2 * q->shape[0] * run->p->heads * q->shape[2];
-    return all + (b * run->p->heads + h) * q->shape[2] + n0;
-}
 
 /* Token of query t of the sequence. */
 static inline int64_t token_of(const chunk_job *job, int64_t t)
@@ -198,13 +187,7 @@ int64_t lnt_hybrid_finish(const chunk_job *job, hybrid_scratch *s, int64_t t, si
 /* Keys from token `from` up to `to` go into S, the sinks not. */
 void lnt_hybrid_absorb(const chunk_job *job, hybrid_scratch *s, int64_t from, int64_t to);
 
-/* Gradients.  n queries from query t on are loaded with what forward left of them, their dt set to 0; x
- * becomes p of head g over a tile, dx the gradient of the scores; dq is made of dt. */
-void lnt_hybrid_begin_queries(const chunk_job *job, hybrid_scratch *s, int64_t t, size_t n);
-void lnt_hybrid_weigh(const chunk_job *job, hybrid_scratch *s, size_t g, const hybrid_tile *c,
-                      bool far);
-void lnt_hybrid_store_dq(const chunk_job *job, hybrid_scratch *s, int64_t t, size_t n);
-/* All of it: forward over the sequence for dq, backward for dk and dv. */
+/* Gradients: forward over the sequence for dq, backward for dk and dv. */
 void lnt_hybrid_backward(lnt_run *run, bool summed);
 
 #endif

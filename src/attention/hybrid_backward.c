@@ -34,7 +34,7 @@ static void weigh_row(hybrid_scratch *s, size_t g, const hybrid_tile *c, size_t 
     for (size_t i = far; i < c->queries; i++) x[i] = y[i] * shrink[i];
 }
 
-/* The same where all pairs that are seen are near, or all are far. */
+/* What weigh, below, does where all pairs that are seen are near, or all are far. */
 static void weigh_whole(const chunk_job *job, hybrid_scratch *s, size_t g, const hybrid_tile *c,
                         bool far)
 {
@@ -51,8 +51,8 @@ static void weigh_whole(const chunk_job *job, hybrid_scratch *s, size_t g, const
                            s->max + g * TOKENS + from, delta + from);
 }
 
-void lnt_hybrid_weigh(const chunk_job *job, hybrid_scratch *s, size_t g, const hybrid_tile *c,
-                      bool far)
+/* x becomes p of head g over a tile, dx the gradient of the scores. */
+static void weigh(const chunk_job *job, hybrid_scratch *s, size_t g, const hybrid_tile *c, bool far)
 {
     const kernels *ker = job->ker;
     const lnt_attn_desc *p = job->run->p;
@@ -141,7 +141,8 @@ static void recall_quotients(const chunk_job *job, hybrid_scratch *s, int64_t t,
     reload_queries(job, s, t, n);
 }
 
-void lnt_hybrid_store_dq(const chunk_job *job, hybrid_scratch *s, int64_t t, size_t n)
+/* dq of every head is made of dt. */
+static void store_dq(const chunk_job *job, hybrid_scratch *s, int64_t t, size_t n)
 {
     const lnt_run *run = job->run;
     for (size_t g = 0; g < s->t.heads; g++) {
@@ -161,14 +162,15 @@ static void add_tile(const chunk_job *job, hybrid_scratch *s, const hybrid_tile 
     const bool far = has_far(job->run->p, c);
     if (far && s->far->keys) s->far->keys(job, s, c->keys);
     for (size_t g = 0; g < t->heads; g++) {
-        lnt_hybrid_weigh(job, s, g, c, far);
+        weigh(job, s, g, c, far);
         job->ker->gemm_tn(t->dt + g * t->d * TOKENS + c->from, TOKENS, t->k, t->ldk,
                           t->dx + c->from, TOKENS, t->d, lanes - c->from, c->keys, 1);
         if (far && s->far->grad_queries) s->far->grad_queries(job, s, g, c);
     }
 }
 
-void lnt_hybrid_begin_queries(const chunk_job *job, hybrid_scratch *s, int64_t t, size_t n)
+/* n queries from query t on are loaded with what forward left of them, their dt set to 0. */
+static void begin_queries(const chunk_job *job, hybrid_scratch *s, int64_t t, size_t n)
 {
     if (job->run->statistics) {
         recall_quotients(job, s, t, n);
@@ -185,7 +187,7 @@ static void grad_queries(const chunk_job *job, hybrid_scratch *s, int64_t t, siz
 {
     const int64_t query = token_of(job, t), frontier = lnt_hybrid_frontier(job, s, query);
     hybrid_tile c = lnt_hybrid_tile_of(job, 0, 0, query, n);
-    lnt_hybrid_begin_queries(job, s, t, n);
+    begin_queries(job, s, t, n);
     while (lnt_hybrid_next_tile(job, s, &c)) {
         lnt_hybrid_load_keys(job, s, c.key, c.keys);
         add_tile(job, s, &c);
@@ -195,7 +197,7 @@ static void grad_queries(const chunk_job *job, hybrid_scratch *s, int64_t t, siz
         for (size_t g = 0; g < s->t.heads; g++) lnt_taylor_turn_dn(job->ker, &s->t, g, n);
         s->far->walk_queries(job, s, n);
     }
-    lnt_hybrid_store_dq(job, s, t, n);
+    store_dq(job, s, t, n);
     if (s->summed) lnt_hybrid_absorb(job, s, frontier, next);
 }
 
@@ -222,7 +224,7 @@ static void add_queries(const chunk_job *job, hybrid_scratch *s, int64_t key, si
     const bool far = has_far(job->run->p, &c);
     for (size_t g = 0; g < t->heads; g++) {
         const real *dn = t->dn + (g * TOKENS + c.from) * t->mp;
-        lnt_hybrid_weigh(job, s, g, &c, far);
+        weigh(job, s, g, &c, far);
         ker->gemm_nn(t->dv, t->mp, t->x + c.from, TOKENS, dn, t->mp, keys,
                      lnt_round_up(t->m, ker->lanes), n - c.from, 1);
         transpose(ker, t->q, t->dp, t->qt + g * t->d * TOKENS, TOKENS, n, t->d);

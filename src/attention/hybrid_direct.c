@@ -2,12 +2,142 @@
  * score where it is near and the weight of linear or Taylor attention where it is far.
  *
  * O(n^2 (d + m)) time, O(d + m) scratch per thread.  Fewer operations than with S while n is below about
- * its number of rows.  Backward meets each pair once where all queries of a sequence fit the cache, and
- * else as hybrid_backward.c does, once for dq and once for dk and dv.  See docs/math/hybrid.md */
-#include <omp.h>
+ * its number of rows.  Where Taylor attention is far and does not fade both are functions of one score,
+ * and tiles go as those of softmax and Taylor attention do (direct.c), far weights times e^-max.  Else
+ * keys are met in chunks (hybrid_chunk.c).  See docs/math/hybrid.md */
+#include <math.h>
 #include <string.h>
 
+#include "attention/direct_tile.h"
 #include "attention/hybrid.h"
+
+/* ---- tiles of one score ---------------------------------------------------------------------- */
+
+static bool has_one_score(const lnt_attn_desc *p) { return p->far == LNT_TAYLOR && !p->decay; }
+
+/* First query of the tile for which key j of the strip is far; at least t->from, and nq: none. */
+static size_t far_query(const lnt_attn_desc *p, const tile *t, size_t j)
+{
+    const int64_t key = t->k0 + (int64_t)(t->row + j);
+    const int64_t first = key - t->offset - t->q0 + p->window;
+    if (key < p->sink || first >= (int64_t)t->nq) return t->nq;
+    return first > (int64_t)t->from ? (size_t)first : t->from;
+}
+
+typedef enum reach { NEAR, FAR, MIXED } reach;
+
+static reach reach_of(const lnt_attn_desc *p, const tile *t)
+{
+    const int64_t key = t->k0 + (int64_t)t->row;
+    const size_t past = p->sink > key ? (size_t)(p->sink - key) : 0; /* sinks */
+    if (past >= t->rows || far_query(p, t, past) == t->nq) return NEAR;
+    return past == 0 && far_query(p, t, t->rows - 1) == t->from ? FAR : MIXED;
+}
+
+/* Weights of far keys are relative to e^0: where a query has any, the maximum begins there. */
+static real least(const lnt_run *run, int64_t token)
+{
+    return token >= run->p->sink + run->p->window ? 0 : -(real)INFINITY;
+}
+
+/* y = w(x), which may be the same place. */
+static void far_weights(const lnt_run *run, const kernels *ker, real *y, const real *x, size_t rows,
+                        size_t wide)
+{
+    real a[LNT_MAX_TERMS] = { 0 };
+    const size_t terms = (size_t)run->p->terms;
+    lnt_taylor_coefficients(run->p, a);
+    if (wide == TQ) ker->polynomial(y, x, a, terms, rows * TQ);
+    else
+        for (size_t j = 0; j < rows; j++) ker->polynomial(y + j * TQ, x + j * TQ, a, terms, wide);
+}
+
+/* rescale = e^-max; false where that is 1 for all, as before any near key. */
+static bool find_shrink(const kernels *ker, const scratch *s, size_t from, size_t wide)
+{
+    bool met = false;
+    for (size_t i = from; i < from + wide; i++) {
+        met |= s->max[i] != 0;
+        s->rescale[i] = -s->max[i];
+    }
+    if (met) ker->map_exp(s->rescale + from, s->rescale + from, wide);
+    return met;
+}
+
+static void fold_mixed(const lnt_run *run, const kernels *ker, scratch *s, const tile *t)
+{
+    const size_t from = t->from, wide = lnt_round_up(t->nq, ker->lanes) - from;
+    far_weights(run, ker, s->y + from, s->x + from, t->rows, wide);
+    for (size_t j = 0; j < t->rows; j++)
+        for (size_t i = far_query(run->p, t, j); i < t->nq; i++) s->x[j * TQ + i] = -(real)INFINITY;
+    lnt_direct_fold_max(ker, s, t);
+    if (!find_shrink(ker, s, from, wide))
+        for (size_t i = from; i < t->nq; i++) s->rescale[i] = 1;
+    for (size_t j = 0; j < t->rows; j++) {
+        real *x = s->x + j * TQ, *y = s->y + j * TQ;
+        for (size_t i = far_query(run->p, t, j); i < t->nq; i++) {
+            x[i] = y[i] * s->rescale[i];
+            s->sum[i] += x[i];
+        }
+    }
+}
+
+static void fold(const lnt_run *run, const kernels *ker, scratch *s, const tile *t)
+{
+    const size_t from = t->from, wide = lnt_round_up(t->nq, ker->lanes) - from;
+    const reach keys = reach_of(run->p, t);
+    real *x = s->x + from;
+    if (keys == NEAR) {
+        lnt_direct_fold_max(ker, s, t);
+        return;
+    }
+    if (keys == MIXED) {
+        fold_mixed(run, ker, s, t);
+        return;
+    }
+    far_weights(run, ker, x, x, t->rows, wide);
+    if (find_shrink(ker, s, from, wide))
+        ker->multiply_rows(x, TQ, x, TQ, s->rescale + from, t->rows, wide);
+    ker->add_rows(s->sum + from, s->ones, x, TQ, t->rows, wide);
+}
+
+/* x becomes p, dx the gradient of the scores. */
+static void back(const lnt_run *run, const kernels *ker, const scratch *s, const query_tile *q,
+                 const tile *t)
+{
+    const size_t from = t->from, wide = lnt_round_up(t->nq, ker->lanes) - from;
+    const reach keys = reach_of(run->p, t);
+    real a[LNT_MAX_TERMS] = { 0 }, *x = s->x, *dx = s->dx;
+    for (size_t at = from; keys == MIXED && at < t->rows * TQ; at += TQ) {
+        memcpy(s->y + at, s->x + at, wide * sizeof(real));
+        memcpy(s->dy + at, s->dx + at, wide * sizeof(real));
+    }
+    if (keys != FAR)
+        ker->softmax_back(s->x + from, s->dx + from, TQ, t->rows, wide, q->statistic + from,
+                          q->delta + from);
+    if (keys == NEAR) return;
+    if (keys == MIXED) x = s->y, dx = s->dy;
+    lnt_taylor_coefficients(run->p, a);
+    ker->polynomial_back(x + from, dx + from, TQ, t->rows, wide, a, (size_t)run->p->terms,
+                         q->shrink + from, q->delta + from);
+    for (size_t j = 0; keys == MIXED && j < t->rows; j++) {
+        const size_t far = far_query(run->p, t, j), at = j * TQ + far;
+        memcpy(s->x + at, s->y + at, (t->nq - far) * sizeof(real));
+        memcpy(s->dx + at, s->dy + at, (t->nq - far) * sizeof(real));
+    }
+}
+
+static lnt_direct kind_of_tiles(void)
+{
+    lnt_direct kind = lnt_taylor_kind;
+    kind.has_max = true;
+    kind.least = least;
+    kind.fold = fold;
+    kind.back = back;
+    return kind;
+}
+
+/* ---- chunks ---------------------------------------------------------------------------------- */
 
 static int64_t most_chunks(const lnt_run *run)
 {
@@ -24,6 +154,11 @@ static void forward(lnt_run *run)
     const int64_t KVH = run->p->kv_heads, chunks = most_chunks(run);
     const int threads = lnt_hybrid_threads(run);
     int64_t nonpositive = 0;
+    if (has_one_score(run->p)) {
+        const lnt_direct kind = kind_of_tiles();
+        lnt_direct_forward(&kind, run);
+        return;
+    }
     lnt_clear_gaps(run, &run->io->out, false);
 #pragma omp parallel for schedule(dynamic) num_threads(threads) reduction(+ : nonpositive)
     for (int64_t unit = 0; unit < run->sequences * KVH * chunks; unit++) {
@@ -38,136 +173,16 @@ static void forward(lnt_run *run)
     run->nonpositive = nonpositive;
 }
 
-/* ---- backward, with all queries of a sequence at hand ---------------------------------------- */
-
-static size_t chunks_of(int64_t tokens) { return ((size_t)tokens + TOKENS - 1) / TOKENS; }
-
-/* What is kept of a chunk of queries, of every head: see use_queries. */
-static size_t chunk_size(const taylor_scratch *t)
-{
-    return t->heads * TOKENS * (2 * t->d + t->dp + t->mp + t->m + 3);
-}
-
-/* The scratch of a thread, with room for all queries: NULL where they are too many, or where linear
- * attention is far, which has features of them besides. */
-static real *take_queries(lnt_arena *arena, const lnt_attn_desc *p, const taylor_scratch *t)
-{
-    enum { MOST = 1 << 20 }; /* what the last cache holds for a few threads */
-    size_t count;
-    if (!p->backward || p->far != LNT_TAYLOR) return NULL;
-    if (!lnt_size_product(chunks_of(p->length_q), chunk_size(t), 1, &count) || count > MOST)
-        return NULL;
-    return take(arena, 1, count);
-}
-
 static size_t scratch_bytes(const lnt_attn_desc *p)
 {
-    lnt_arena counting = { .used = lnt_hybrid_scratch(p) };
-    if (counting.used == SIZE_MAX) return SIZE_MAX;
-    lnt_arena nothing = { 0 };
-    const taylor_scratch t = lnt_taylor_take(&nothing, p);
-    take_queries(&counting, p, &t);
-    return counting.overflow ? SIZE_MAX : counting.used;
-}
-
-/* The chunk of queries kept at `at` is the one that is loaded. */
-static void use_queries(hybrid_scratch *s, real *at)
-{
-    taylor_scratch *t = &s->t;
-    const size_t rows = t->heads * TOKENS;
-    t->qt = at;
-    t->dt = t->qt + rows * t->d;
-    t->q = t->dt + rows * t->d; /* [heads][TOKENS, dp] */
-    t->dn = t->q + rows * t->dp;
-    t->dnt = t->dn + rows * t->mp;
-    t->dden = t->dnt + rows * t->m;
-    s->max = t->dden + rows;
-    s->shrink = s->max + rows;
-}
-
-/* What the queries in use give to the keys loaded, and take from them. */
-static void add_pairs(const chunk_job *job, hybrid_scratch *s, const hybrid_tile *c)
-{
-    const kernels *ker = job->ker;
-    taylor_scratch *t = &s->t;
-    const bool far = has_far(job->run->p, c);
-    const size_t lanes = lnt_round_up(c->queries, ker->lanes), from = c->from;
-    for (size_t g = 0; g < t->heads; g++) {
-        const size_t row = g * TOKENS + from;
-        lnt_hybrid_weigh(job, s, g, c, far);
-        ker->gemm_nn(t->dv, t->mp, t->x + from, TOKENS, t->dn + row * t->mp, t->mp, c->keys,
-                     lnt_round_up(t->m, ker->lanes), c->queries - from, 1);
-        ker->gemm_nn(t->dk, t->dp, t->dx + from, TOKENS, t->q + row * t->dp, t->dp, c->keys,
-                     lnt_round_up(t->d, ker->lanes), c->queries - from, 1);
-        ker->gemm_tn(t->dt + g * t->d * TOKENS + from, TOKENS, t->k, t->ldk, t->dx + from, TOKENS,
-                     t->d, lanes - from, c->keys, 1);
-    }
-}
-
-static void grad_keys(const chunk_job *job, hybrid_scratch *s, real *queries, int64_t key, size_t n)
-{
-    taylor_scratch *t = &s->t;
-    const lnt_attn_grads *grads = job->run->grads;
-    const int64_t alone = keys_alone(job), row = job->seq.k0 + key;
-    const size_t chunks = chunks_of(job->seq.nq);
-    lnt_hybrid_load_keys(job, s, key, n);
-    memset(t->dv, 0, n * t->mp * sizeof(real));
-    memset(t->dk, 0, n * t->dp * sizeof(real));
-    for (size_t c = key > alone ? (size_t)(key - alone) / TOKENS : 0; c < chunks; c++) {
-        const int64_t first = (int64_t)(c * TOKENS);
-        const hybrid_tile tile = lnt_hybrid_tile_of(job, key, n, token_of(job, first),
-                                                    chunk_tokens(job->seq.nq - first));
-        use_queries(s, queries + c * chunk_size(t));
-        add_pairs(job, s, &tile);
-    }
-    store_rows(job->ker, &grads->dk, job->seq.b, job->kvh, row, n, t->dk, t->dp, NULL);
-    store_rows(job->ker, &grads->dv, job->seq.b, job->kvh, row, n, t->dv, t->mp, NULL);
-}
-
-static void grad_sequence(const chunk_job *job, hybrid_scratch *s, real *queries)
-{
-    const taylor_scratch *t = &s->t;
-    const int64_t nq = job->seq.nq, nk = job->seq.nk, tile = LNT_TILE_KEYS;
-    const int64_t past = keys_alone(job) % tile;
-    for (size_t c = 0; c < chunks_of(nq); c++) {
-        const int64_t first = (int64_t)(c * TOKENS);
-        const size_t n = chunk_tokens(nq - first);
-        use_queries(s, queries + c * chunk_size(t));
-        lnt_hybrid_begin_queries(job, s, first, n);
-        for (size_t g = 0; g < t->heads; g++)
-            transpose(job->ker, t->q + g * TOKENS * t->dp, t->dp, t->qt + g * t->d * TOKENS, TOKENS,
-                      n, t->d);
-    }
-    /* Tiles of keys begin where chunks of queries do. */
-    for (int64_t key = 0, end = past ? past : tile; key < nk; key = end, end += tile)
-        grad_keys(job, s, queries, key, (size_t)((end < nk ? end : nk) - key));
-    for (size_t c = 0; c < chunks_of(nq); c++) {
-        const int64_t first = (int64_t)(c * TOKENS);
-        use_queries(s, queries + c * chunk_size(t));
-        lnt_hybrid_store_dq(job, s, first, chunk_tokens(nq - first));
-    }
+    return has_one_score(p) ? lnt_direct_scratch(p) : lnt_hybrid_scratch(p);
 }
 
 static void backward(lnt_run *run)
 {
-    const lnt_attn_grads *g = run->grads;
-    const int64_t KVH = run->p->kv_heads;
-    if (scratch_bytes(run->p) == lnt_hybrid_scratch(run->p)) {
-        lnt_hybrid_backward(run, false);
-        return;
-    }
-    lnt_clear_gaps(run, &g->dq, false);
-    lnt_clear_gaps(run, &g->dk, true);
-    lnt_clear_gaps(run, &g->dv, true);
-#pragma omp parallel for schedule(dynamic) num_threads(lnt_hybrid_threads(run))
-    for (int64_t unit = 0; unit < run->sequences * KVH; unit++) {
-        const chunk_job job = lnt_chunk_job(run, unit / KVH, unit % KVH);
-        const size_t thread = (size_t)omp_get_thread_num();
-        lnt_arena arena = { .base = run->scratch + thread * run->scratch_stride,
-                            .capacity = run->scratch_stride };
-        hybrid_scratch s = lnt_hybrid_open_in(&arena, &job, false);
-        grad_sequence(&job, &s, take_queries(&arena, run->p, &s.t));
-    }
+    const lnt_direct kind = kind_of_tiles();
+    if (has_one_score(run->p)) lnt_direct_backward(&kind, run);
+    else lnt_hybrid_backward(run, false);
 }
 
 static const char *refuses(const lnt_attn_desc *p)
@@ -181,7 +196,7 @@ const lnt_algo LNT_REAL_NAME(lnt_algo_hybrid_direct) = { .mechanism = LNT_HYBRID
                                                          .name = "hybrid/direct",
                                                          .rate = 5e-11,
                                                          .cost = cost,
-                                                         .both = 4.3,
+                                                         .both = 3.4,
                                                          .refuses = refuses,
                                                          .tile = TOKENS,
                                                          .keeps = true,

@@ -8,6 +8,7 @@
 
 #define lnt_taylor_coefficients LNT_REAL_NAME(lnt_taylor_coefficients)
 #define lnt_taylor_center LNT_REAL_NAME(lnt_taylor_center)
+#define lnt_taylor_kind LNT_REAL_NAME(lnt_taylor_kind)
 #define lnt_taylor_plain LNT_REAL_NAME(lnt_taylor_plain)
 #define lnt_taylor_columns LNT_REAL_NAME(lnt_taylor_columns)
 #define lnt_taylor_key_rows LNT_REAL_NAME(lnt_taylor_key_rows)
@@ -15,6 +16,9 @@
 #define lnt_taylor_store_grad LNT_REAL_NAME(lnt_taylor_store_grad)
 #define lnt_taylor_finish_grads LNT_REAL_NAME(lnt_taylor_finish_grads)
 #define lnt_taylor_shared LNT_REAL_NAME(lnt_taylor_shared)
+
+/* The quadratic form; see direct.h. */
+extern const lnt_direct lnt_taylor_kind;
 
 /* Those of powers of q'.k', with q' and k' as below. */
 void lnt_taylor_coefficients(const lnt_attn_desc *p, real a[LNT_MAX_TERMS]);

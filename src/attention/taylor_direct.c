@@ -65,20 +65,20 @@ static void begin(const lnt_run *run, lnt_feature_tile *feature, const lnt_seque
     feature->center = lnt_taylor_center(run, seq, kvh, feature->mean, feature->phi, feature->ld);
 }
 
-static const lnt_direct kind = { .begin = begin,
-                                 .plain = lnt_taylor_plain,
-                                 .queries = load_queries,
-                                 .keys = load_keys,
-                                 .weights = weights,
-                                 .weigh = weigh,
-                                 .store_dq = store_dq,
-                                 .store_dk = store_dk };
+const lnt_direct lnt_taylor_kind = { .begin = begin,
+                                     .plain = lnt_taylor_plain,
+                                     .queries = load_queries,
+                                     .keys = load_keys,
+                                     .weights = weights,
+                                     .weigh = weigh,
+                                     .store_dq = store_dq,
+                                     .store_dk = store_dk };
 
-static void forward(lnt_run *run) { lnt_direct_forward(&kind, run); }
+static void forward(lnt_run *run) { lnt_direct_forward(&lnt_taylor_kind, run); }
 
 static void backward(lnt_run *run)
 {
-    lnt_direct_backward(&kind, run);
+    lnt_direct_backward(&lnt_taylor_kind, run);
     lnt_taylor_finish_grads(run);
 }
 

@@ -90,6 +90,14 @@ static inline real *kept_of(const lnt_run *run, int64_t b, int64_t h, int64_t n0
     return (real *)run->shared + 2 * ((b * run->p->heads + h) * run->io->q.shape[2] + n0);
 }
 
+/* Where the maxima of hybrid are, behind those. */
+static inline real *kept_max(const lnt_run *run, int64_t b, int64_t h, int64_t n0)
+{
+    const lnt_tensor *q = &run->io->q;
+    real *all = (real *)run->shared + 2 * q->shape[0] * run->p->heads * q->shape[2];
+    return all + (b * run->p->heads + h) * q->shape[2] + n0;
+}
+
 /* Where the statistics of head h from row n0 on are, if the run has any: the first of each query, that
  * of lnt_statistic; the second, hybrid's maximum. */
 static inline real *statistics_of(const lnt_run *run, int i, int64_t b, int64_t h, int64_t n0)
