@@ -6,7 +6,7 @@
 
 #include "cpu/body/vec.h"
 
-enum { AT_ONCE = EXPS };
+enum { AT_ONCE = EXPS, HALF = EXPS / 2 }; /* HALF: a tile's edges are multiples of 16 numbers */
 
 /* `cols` vectors of columns. */
 INLINE void fold(int cols, real *s, size_t ld, size_t keys, real *max, real *sum, real *rescale)
@@ -53,6 +53,8 @@ void KERNEL(softmax_fold)(real *s, size_t ld, size_t keys, size_t padded, real *
     size_t c = 0;
     for (; c + AT_ONCE * LANES <= padded; c += AT_ONCE * LANES)
         fold(AT_ONCE, s + c, ld, keys, max + c, sum + c, rescale + c);
+    for (; c + HALF * LANES <= padded; c += HALF * LANES)
+        fold(HALF, s + c, ld, keys, max + c, sum + c, rescale + c);
     for (; c < padded; c += LANES) fold(1, s + c, ld, keys, max + c, sum + c, rescale + c);
 }
 
@@ -94,6 +96,8 @@ void KERNEL(softmax_weights)(real *s, size_t ld, size_t keys, size_t padded, con
     size_t c = 0;
     for (; c + AT_ONCE * LANES <= padded; c += AT_ONCE * LANES)
         weights(AT_ONCE, s + c, ld, keys, lse + c);
+    for (; c + HALF * LANES <= padded; c += HALF * LANES)
+        weights(HALF, s + c, ld, keys, lse + c);
     for (; c < padded; c += LANES) weights(1, s + c, ld, keys, lse + c);
 }
 
@@ -131,5 +135,7 @@ void KERNEL(softmax_back)(real *s, real *ds, size_t ld, size_t keys, size_t padd
     size_t c = 0;
     for (; c + AT_ONCE * LANES <= padded; c += AT_ONCE * LANES)
         back(AT_ONCE, s + c, ds + c, ld, keys, lse + c, delta + c);
+    for (; c + HALF * LANES <= padded; c += HALF * LANES)
+        back(HALF, s + c, ds + c, ld, keys, lse + c, delta + c);
     for (; c < padded; c += LANES) back(1, s + c, ds + c, ld, keys, lse + c, delta + c);
 }
