@@ -114,39 +114,52 @@ INLINE void tile(int rows, int cols, real *c, size_t ldc, base from, const real 
 #define FMA_BY_LANE(sum, b, a, lane) ((vec)vfmaq_laneq_f32(sum, b, a, lane))
 #endif
 
-/* A step of k by one lane of each row's part of a.  Its loads stay in it: those of all LANES steps at
- * once would not fit the registers. */
-#define STEP_BY_LANE(lane)                                                          \
-    load_b(COLS, row_b, b + (p + (lane)) * ldb);                                    \
-    UNROLL_FULL                                                                     \
-    for (int r = 0; r < ROWS; r++)                                                  \
-        UNROLL_FULL                                                                 \
-        for (int j = 0; j < COLS; j++)                                              \
-            s.at[r][j] = FMA_BY_LANE(s.at[r][j], row_b[j], part[r], lane);          \
+/* A step of k by one lane of each row's part of a.  What the next LANES steps read is loaded as soon as
+ * what stood in its registers is used, and no sooner, which the barrier sees to: all 32 are taken. */
+#define STEP_BY_LANE(lane, ahead)                                                       \
+    UNROLL_FULL                                                                         \
+    for (int r = 0; r < ROWS; r++) {                                                    \
+        UNROLL_FULL                                                                     \
+        for (int j = 0; j < COLS; j++)                                                  \
+            s.at[r][j] = FMA_BY_LANE(s.at[r][j], row_b[lane][j], part[r], lane);        \
+        if ((ahead) && (lane) == LANES - 1) part[r] = vload(a + (size_t)r * lda + LANES); \
+    }                                                                                   \
+    if (ahead) load_b(COLS, row_b[lane], b + (LANES + (lane)) * ldb);                   \
     __asm__ volatile("" ::: "memory")
 
-/* A whole tile where the rows of a are contiguous (nn): LANES numbers of each come with one load. */
+#ifdef LNT_DOUBLE
+#define STEPS_BY_LANE(ahead) \
+    STEP_BY_LANE(0, ahead);  \
+    STEP_BY_LANE(1, ahead)
+#else
+#define STEPS_BY_LANE(ahead) \
+    STEP_BY_LANE(0, ahead);  \
+    STEP_BY_LANE(1, ahead);  \
+    STEP_BY_LANE(2, ahead);  \
+    STEP_BY_LANE(3, ahead)
+#endif
+
+/* A whole tile where the rows of a are contiguous (nn): LANES numbers of each come with one load; k is
+ * at least LANES. */
 INLINE void tile_along(real *c, size_t ldc, base from, const real *a, size_t lda, const real *b,
                        size_t ldb, size_t k)
 {
     sums s;
+    vec row_b[LANES][WIDE], part[ROWS];
     UNROLL_FULL
-    for (int r = 0; r < ROWS; r++)
+    for (int r = 0; r < ROWS; r++) {
+        part[r] = vload(a + (size_t)r * lda);
         UNROLL_FULL
         for (int j = 0; j < COLS; j++) s.at[r][j] = vsplat(0);
-    size_t p = 0;
-    for (; p + LANES <= k; p += LANES) {
-        vec row_b[WIDE], part[ROWS];
-        UNROLL_FULL
-        for (int r = 0; r < ROWS; r++) part[r] = vload(a + (size_t)r * lda + p);
-        STEP_BY_LANE(0);
-        STEP_BY_LANE(1);
-#ifndef LNT_DOUBLE
-        STEP_BY_LANE(2);
-        STEP_BY_LANE(3);
-#endif
     }
-    for (; p < k; p++) step(ROWS, COLS, &s, a + p, lda, b + p * ldb);
+    UNROLL_FULL
+    for (int p = 0; p < LANES; p++) load_b(COLS, row_b[p], b + (size_t)p * ldb);
+    size_t p = LANES;
+    for (; p + LANES <= k; p += LANES, a += LANES, b += LANES * ldb) {
+        STEPS_BY_LANE(1);
+    }
+    STEPS_BY_LANE(0);
+    for (size_t i = LANES; p < k; p++, i++) step(ROWS, COLS, &s, a + i, lda, b + i * ldb);
     finish(ROWS, COLS, &s, c, ldc, from);
 }
 
@@ -202,7 +215,7 @@ void KERNEL(gemm_nn)(real *c, size_t ldc, const real *a, size_t lda, const real 
 {
     const base from = { accumulate ? c : NULL, ldc };
 #if BY_LANE
-    const size_t rows = m / ROWS * ROWS, cols = n / (COLS * LANES) * (COLS * LANES);
+    const size_t rows = k < LANES ? 0 : m / ROWS * ROWS, cols = n / (COLS * LANES) * (COLS * LANES);
     product_along(c, ldc, from, a, lda, b, ldb, rows, cols, k);
     product(c + cols, ldc, base_at(from, 0, cols), a, lda, 1, b + cols, ldb, rows, n - cols, k);
     product(c + rows * ldc, ldc, base_at(from, rows, 0), a + rows * lda, lda, 1, b, ldb, m - rows, n,
