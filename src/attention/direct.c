@@ -57,6 +57,7 @@ static scratch take_scratch(lnt_arena *arena, const lnt_attn_desc *p)
     s.x = take(arena, TK, TQ);
     s.y = take(arena, mixed * TK, TQ);
     s.dy = take(arena, mixed * back * TK, TQ);
+    s.fade = take(arena, mixed, TQ + TK);
     s.o = take(arena, TQ, s.mp);
     s.max = take(arena, 3, TQ);
     s.power = take(arena, 1, TQ + TK);
@@ -93,6 +94,8 @@ scratch lnt_direct_open(const lnt_direct *kind, const lnt_run *run, const lnt_se
     scratch s = take_scratch(&arena, run->p);
     for (size_t j = 0; j < TK; j++) s.ones[j] = 1;
     if (kind->begin) kind->begin(run, &s.feature, seq, kvh);
+    for (size_t i = 0; kind->fold && run->p->decay && i < TQ + TK; i++)
+        s.fade[i] = (real)pow(run->p->decay[kvh], (double)i);
     return s;
 }
 
@@ -155,7 +158,7 @@ void lnt_direct_scores(const lnt_direct *kind, const kernels *ker, const scratch
 {
     const size_t wide = lnt_round_up(t->nq, ker->lanes) - t->from;
     ker->gemm_tn(s->x + t->from, TQ, s->kt + t->row, TK, qt + t->from, TQ, t->rows, wide, s->D, 0);
-    lnt_direct_decay(t, s->power, s->x);
+    if (!kind->fold) lnt_direct_decay(t, s->power, s->x);
     if (kind->has_max) lnt_direct_mask(t, s->x, -(real)INFINITY); /* e^x is 0 there */
 }
 

@@ -168,7 +168,7 @@ static void weigh(const lnt_direct *kind, const lnt_run *run, const kernels *ker
                     q->delta + from);
     if (!kind->has_max) lnt_direct_mask(t, s->x, 0); /* e^-inf is 0 already */
     lnt_direct_mask(t, s->dx, 0);
-    lnt_direct_decay(t, s->power, s->dx);
+    if (!kind->back) lnt_direct_decay(t, s->power, s->dx);
 }
 
 /* Which gradients a pass adds to. */

@@ -29,6 +29,7 @@ typedef struct scratch {
     size_t ldv;
     real *x, *dx;        /* [TK, TQ] */
     real *y, *dy;        /* hybrid, the same of what is far: [TK, TQ] */
+    real *fade;          /* hybrid: powers of the decay, from 0 on [TQ + TK] */
     real *o;             /* [TQ, mp] */
     real *max, *sum, *rescale; /* [TQ] */
     real *power;         /* [TQ + TK] decay by distance */

@@ -2,9 +2,9 @@
  * score where it is near and the weight of linear or Taylor attention where it is far.
  *
  * O(n^2 (d + m)) time, O(d + m) scratch per thread.  Fewer operations than with S while n is below about
- * its number of rows.  Where Taylor attention is far and does not fade both are functions of one score,
- * and tiles go as those of softmax and Taylor attention do (direct.c), far weights times e^-max.  Else
- * keys are met in chunks (hybrid_chunk.c).  See docs/math/hybrid.md */
+ * its number of rows.  Where Taylor attention is far both are functions of one score, and tiles go as
+ * those of softmax and Taylor attention do (direct.c), far weights times e^-max.  Else keys are met in
+ * chunks (hybrid_chunk.c).  See docs/math/hybrid.md */
 #include <math.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@
 
 /* ---- tiles of one score ---------------------------------------------------------------------- */
 
-static bool has_one_score(const lnt_attn_desc *p) { return p->far == LNT_TAYLOR && !p->decay; }
+static bool has_one_score(const lnt_attn_desc *p) { return p->far == LNT_TAYLOR; }
 
 /* First query of the tile for which key j of the strip is far; at least t->from, and nq: none. */
 static size_t far_query(const lnt_attn_desc *p, const tile *t, size_t j)
@@ -52,6 +52,36 @@ static void far_weights(const lnt_run *run, const kernels *ker, real *y, const r
         for (size_t j = 0; j < rows; j++) ker->polynomial(y + j * TQ, x + j * TQ, a, terms, wide);
 }
 
+/* decay^n, n the tokens between the window of query i of the tile and key j of the strip. */
+static real faded(const lnt_attn_desc *p, const tile *t, size_t i, size_t j)
+{
+    const int64_t key = t->k0 + (int64_t)(t->row + j);
+    return (real)pow(t->decay, (double)(t->offset + t->q0 + (int64_t)i - key - p->window));
+}
+
+/* A strip that is far throughout, times how far its keys have faded. */
+static void fade(const lnt_attn_desc *p, const kernels *ker, const scratch *s, const tile *t,
+                 real *x)
+{
+    if (!(t->decay < 1)) return;
+    const size_t from = t->from, wide = lnt_round_up(t->nq, ker->lanes) - from, last = t->rows - 1;
+    const real least_faded = faded(p, t, from, last);
+    for (size_t n = 0; n < last + wide; n++) s->power[n] = least_faded * s->fade[n];
+    for (size_t j = 0; j <= last; j++) {
+        real *row = x + j * TQ + from;
+        ker->multiply_rows(row, TQ, row, TQ, s->power + last - j, 1, wide);
+    }
+}
+
+/* The same of one key, for queries from its first far one on. */
+static void fade_row(const lnt_attn_desc *p, const scratch *s, const tile *t, size_t j, size_t far,
+                     real *x)
+{
+    if (!(t->decay < 1) || far == t->nq) return;
+    const real least_faded = faded(p, t, far, j);
+    for (size_t i = far; i < t->nq; i++) x[i] *= least_faded * s->fade[i - far];
+}
+
 /* rescale = e^-max; false where that is 1 for all, as before any near key. */
 static bool find_shrink(const kernels *ker, const scratch *s, size_t from, size_t wide)
 {
@@ -75,7 +105,9 @@ static void fold_mixed(const lnt_run *run, const kernels *ker, scratch *s, const
         for (size_t i = from; i < t->nq; i++) s->rescale[i] = 1;
     for (size_t j = 0; j < t->rows; j++) {
         real *x = s->x + j * TQ, *y = s->y + j * TQ;
-        for (size_t i = far_query(run->p, t, j); i < t->nq; i++) {
+        const size_t far = far_query(run->p, t, j);
+        fade_row(run->p, s, t, j, far, y);
+        for (size_t i = far; i < t->nq; i++) {
             x[i] = y[i] * s->rescale[i];
             s->sum[i] += x[i];
         }
@@ -96,9 +128,22 @@ static void fold(const lnt_run *run, const kernels *ker, scratch *s, const tile 
         return;
     }
     far_weights(run, ker, x, x, t->rows, wide);
+    fade(run->p, ker, s, t, s->x);
     if (find_shrink(ker, s, from, wide))
         ker->multiply_rows(x, TQ, x, TQ, s->rescale + from, t->rows, wide);
     ker->add_rows(s->sum + from, s->ones, x, TQ, t->rows, wide);
+}
+
+/* x and dx of the strip, of its far keys those in y and dy. */
+static void blend(const lnt_attn_desc *p, const scratch *s, const tile *t)
+{
+    for (size_t j = 0; j < t->rows; j++) {
+        const size_t far = far_query(p, t, j), at = j * TQ + far;
+        fade_row(p, s, t, j, far, s->y + j * TQ);
+        fade_row(p, s, t, j, far, s->dy + j * TQ);
+        memcpy(s->x + at, s->y + at, (t->nq - far) * sizeof(real));
+        memcpy(s->dx + at, s->dy + at, (t->nq - far) * sizeof(real));
+    }
 }
 
 /* x becomes p, dx the gradient of the scores. */
@@ -120,11 +165,12 @@ static void back(const lnt_run *run, const kernels *ker, const scratch *s, const
     lnt_taylor_coefficients(run->p, a);
     ker->polynomial_back(x + from, dx + from, TQ, t->rows, wide, a, (size_t)run->p->terms,
                          q->shrink + from, q->delta + from);
-    for (size_t j = 0; keys == MIXED && j < t->rows; j++) {
-        const size_t far = far_query(run->p, t, j), at = j * TQ + far;
-        memcpy(s->x + at, s->y + at, (t->nq - far) * sizeof(real));
-        memcpy(s->dx + at, s->dy + at, (t->nq - far) * sizeof(real));
+    if (keys == MIXED) {
+        blend(run->p, s, t);
+        return;
     }
+    fade(run->p, ker, s, t, x);
+    fade(run->p, ker, s, t, dx);
 }
 
 static lnt_direct kind_of_tiles(void)
