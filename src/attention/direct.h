@@ -14,7 +14,8 @@ struct query_tile;
 typedef struct lnt_direct {
     bool has_max; /* w = e^x, relative to a running maximum */
     /* Hybrid: w may be another function of x where a key is far.  What the maximum of the query at a
-     * token begins as; what fold, and mask and weigh, do to a strip.  NULL: nothing is far. */
+     * token begins as; a strip of masked scores becomes weights, added to sum and max; and back, as
+     * weigh below.  NULL, all three: nothing is far. */
     real (*least)(const lnt_run *run, int64_t token);
     void (*fold)(const lnt_run *run, const kernels *ker, struct scratch *s, const struct tile *t);
     void (*back)(const lnt_run *run, const kernels *ker, const struct scratch *s,
