@@ -172,6 +172,51 @@ static void verify_gradients_of(const char *name, lnt_attn_desc p, bool bnhd, bo
     report_gradients<T>(full.c_str(), e, clean);
 }
 
+/* What forward leaves for backward: forward is right, the gradients have the bits that they have
+ * without it, and keys elsewhere than where forward read them are not taken for the same. */
+template <class T = __nv_bfloat16>
+static void verify_after_forward(const char *name, lnt_attn_desc p, float mean)
+{
+    static uint64_t seed = 500;
+    p.backward = 1, seed++;
+    if (!is_wanted(name)) return;
+    problem_of<T> x(p, true, seed), other(p, true, seed + 1000);
+    gradients_of<T> g(x, seed);
+    mean_kernel<<<1024, 256>>>(x.v.data, x.v.count, mean);
+    const auto backward = [&] { must(api->backward(x.plan, &x.io, &g.grads) == LNT_OK, "backward"); };
+    const auto bits = [&] {
+        must(cudaDeviceSynchronize(), "running");
+        std::vector<T> all;
+        for (buffer_of<T> *b : { &g.dq, &g.dk, &g.dv }) {
+            const auto some = b->host(0, b->count);
+            all.insert(all.end(), some.begin(), some.end());
+        }
+        return all;
+    };
+    const auto same = [](const std::vector<T> &a, const std::vector<T> &b) {
+        return !memcmp(a.data(), b.data(), a.size() * sizeof a[0]);
+    };
+    bool clean = x.run_twice();
+    double sum = 0;
+    for (int64_t b = 0; b < p.batch; b++)
+        for (int64_t h = 0; h < p.heads; h++) {
+            const double e = x.check(all_rows(p.length_q), b, h, p.length_q, p.length_k);
+            sum += e * e;
+        }
+    g.grads.after_forward = 1, g.poison(), backward();
+    const auto after = bits();
+    g.grads.after_forward = 0, g.poison(), backward();
+    clean = clean && same(after, bits());
+    lnt_cuda_io elsewhere = x.io;
+    elsewhere.k = other.io.k, elsewhere.v = other.io.v;
+    must(api->forward(x.plan, &elsewhere) == LNT_OK, "forward");
+    g.grads.after_forward = 1, g.poison(), backward();
+    clean = clean && same(after, bits());
+    g.poison(), backward(); /* whose states are gone */
+    clean = clean && same(after, bits());
+    report(name, sqrt(sum / (double)(p.batch * p.heads)), allowed_of<T>(), clean);
+}
+
 template <class T = __nv_bfloat16>
 static void verify_gradients(const char *name, lnt_attn_desc p, bool bnhd)
 {

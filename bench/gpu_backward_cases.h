@@ -145,6 +145,16 @@ static void verify_pair_gradients()
     verify_gradients("taylor pairs, taylorshift, output norm", p, false);
     p = describe(LNT_TAYLOR, 4, 32, 1300), p.kv_heads = 2, p.algorithm = "pairs";
     verify_gradients("taylor pairs, 4 heads on 2: by tiles", p, true);
+    p = describe(LNT_TAYLOR, 3, 27, 1500), p.dim_value = 30, p.batch = 2, p.algorithm = "pairs";
+    for (float mean : { 0.0f, 2.0f })
+        verify_after_forward(mean > 0 ? "taylor pairs after forward, mean 2"
+                                      : "taylor pairs after forward", p, mean);
+    p.normalize = LNT_NORMALIZE_TAYLORSHIFT, p.scale = 1, p.output_norm = 1;
+    verify_after_forward("taylor pairs after forward, taylorshift, output norm, mean 1", p, 1);
+    p = describe(LNT_TAYLOR, 2, 32, 900), p.algorithm = "pairs";
+    verify_after_forward("taylor pairs after forward, one segment", p, 1);
+    p = describe(LNT_TAYLOR, 4, 20, 700), p.kv_heads = 2, p.algorithm = "state";
+    verify_after_forward("taylor after forward, 4 heads on 2", p, 1);
 }
 
 static void verify_softmax_gradients()

@@ -399,6 +399,9 @@ typedef struct lnt_attn_grads {
     lnt_state *dstate_in;
     /* [heads], overwritten; taylorshift only; NULL: not wanted.  On a GPU backward waits for it. */
     double *dtemperature;
+    /* 1: the last run of this plan was forward over the same q, k, v and lengths, which still hold what
+     * they held: a GPU then uses what forward made of them.  0 is always right. */
+    int after_forward;
 } lnt_attn_grads;
 
 /* An answer before the division, so that answers over disjoint keys can be added:

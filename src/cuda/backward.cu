@@ -209,6 +209,38 @@ cudaError_t normalized_run(lnt_cuda_plan *plan, const lnt_cuda_io *io, const lnt
 
 /* ---- taylor and softmax ---------------------------------------------------------------------- */
 
+cudaError_t pack_for_gradients(lnt_cuda_plan *plan, const lnt_cuda_io *io, int64_t blocks,
+                               const float **center, cudaStream_t stream)
+{
+    pack_args a = pack_of(plan, io, blocks);
+    *center = NULL;
+    if (!plan->by_state || (plan->p.causal && a.length <= plan->segment))
+        return pack_run(a, stream);
+    char *work = (char *)io->workspace;
+    center_args c = {};
+    c.v = a.v, c.length = a.length, c.lengths = a.lengths;
+    c.batch = a.batch, c.heads = a.heads, c.dim_value = a.dim_value, c.value8 = a.value8;
+    c.parts = (float *)(work + plan->back.center_parts);
+    *center = a.center = c.center = (float *)(work + plan->back.center);
+    const cudaError_t e = center_run(c, stream);
+    return e == cudaSuccess ? pack_run(a, stream) : e;
+}
+
+static bool same_view(const lnt_tensor &a, const lnt_tensor &b)
+{
+    bool same = a.data == b.data;
+    for (int i = 0; i < 4; i++)
+        same = same && a.shape[i] == b.shape[i] && a.stride[i] == b.stride[i];
+    return same;
+}
+
+/* Whether the workspace has what forward made of these keys and values. */
+static bool is_left(const lnt_cuda_left &left, const lnt_cuda_io *io)
+{
+    return left.workspace && left.workspace == io->workspace && left.lengths_k == io->lengths_k &&
+           same_view(left.k, io->k) && same_view(left.v, io->v);
+}
+
 struct packed_run {
     lnt_cuda_plan *plan;
     const lnt_cuda_io *io;
@@ -219,20 +251,6 @@ struct packed_run {
 
     template <class T> T *at(size_t place) const { return (T *)(work + place); }
 
-    /* Keys, and values without their mean where states are made of them. */
-    cudaError_t pack_keys() const
-    {
-        pack_args a = pack_of(plan, io, blocks_k);
-        if (!plan->by_state || (plan->p.causal && a.length <= plan->segment))
-            return pack_run(a, stream);
-        center_args c = {};
-        c.v = a.v, c.length = a.length, c.lengths = a.lengths;
-        c.batch = a.batch, c.heads = a.heads, c.dim_value = a.dim_value, c.value8 = a.value8;
-        c.parts = at<float>(plan->back.center_parts);
-        a.center = c.center = at<float>(plan->back.center);
-        const cudaError_t e = center_run(c, stream);
-        return e == cudaSuccess ? pack_run(a, stream) : e;
-    }
     pack_args pack_queries() const
     {
         const lnt_attn_desc *p = &plan->p;
@@ -349,15 +367,15 @@ struct packed_run {
     }
 };
 
-/* The states, and of every query what the keys give that it meets one by one; where it meets them
- * once, nothing yet.  Forward does not run: its weights inside a segment are bf16, which would be
- * most of the error of h. */
-static cudaError_t packed_rows(const packed_run &run, read_args *read)
+/* The states, unless they are made, and of every query what the keys give that it meets one by one;
+ * where it meets them once, nothing yet.  Forward does not run: its weights inside a segment are
+ * bf16, which would be most of the error of h. */
+static cudaError_t packed_rows(const packed_run &run, bool made, read_args *read)
 {
     lnt_cuda_plan *plan = run.plan;
     back_args a = run.side(BACK_ROWS, *read);
     if (plan->by_state) {
-        cudaError_t e = plan->pairs ? make_pairs(plan, run.io, run.blocks_k, read, run.stream)
+        cudaError_t e = plan->pairs ? make_pairs(plan, run.io, run.blocks_k, made, read, run.stream)
                                     : make_states(plan, run.io, run.blocks_k, read, run.stream);
         if (e == cudaSuccess) e = run.slopes(read->prefixes);
         if (e == cudaSuccess && !(plan->p.causal && back_twice(plan->width))) {
@@ -383,9 +401,13 @@ static cudaError_t packed_backward(lnt_cuda_plan *plan, const lnt_cuda_io *io,
                              (char *)io->workspace };
     if (!io->q.shape[0]) return cudaSuccess;
     read_args read = read_of(plan, io, run.blocks_k);
-    cudaError_t e = run.blocks_k ? run.pack_keys() : cudaSuccess;
+    const bool made = grads->after_forward && is_left(plan->left, io);
+    plan->left = {}; /* other states take their place */
+    const float *center;
+    cudaError_t e = cudaSuccess;
+    if (run.blocks_k && !made) e = pack_for_gradients(plan, io, run.blocks_k, &center, stream);
     if (e == cudaSuccess && run.blocks_q) e = pack_run(run.pack_queries(), stream);
-    if (e == cudaSuccess && run.blocks_q) e = packed_rows(run, &read);
+    if (e == cudaSuccess && run.blocks_q) e = packed_rows(run, made, &read);
     back_args a = run.side(BACK_QUERIES, read);
     if (plan->by_state) run.with_states(&a, read.prefixes, plan->p.causal ? 0 : -1);
     if (e == cudaSuccess && nq) e = run.back(a, BACK_QUERIES);

@@ -118,6 +118,7 @@ struct read_args {
     int remembers;      /* a state came before the first key, which a row without keys reads too */
     const char *state;
     const float *mean;
+    const float *center; /* what was taken from the values, pack_args; NULL: nothing */
     int tile_count, terms;
     float coefficient[32]; /* a_p scale^p; softmax: [0] = scale */
     int normalize, output_norm;

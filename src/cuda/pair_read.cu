@@ -371,8 +371,11 @@ __device__ __forceinline__ void read_items(const read_args &a, char *shared, con
         read_own(a, w, feed, stage, item.stages,
                  (int)(first + warp % 4 * 16 + item.past - item.from), (int)(item.nk - item.from),
                  lane);
-        write_rows<4, 1, READ_TAYLOR>(a, w, item.remembers ? a.mean + item.place * 40 : nullptr,
-                                      item.b, item.h, first, item.nq, item.nk, item.past, lane);
+        write_rows<4, 1, READ_TAYLOR>(
+            a, w, item.remembers ? a.mean + item.place * 40 : nullptr, item.b, item.h, first,
+            item.nq, item.nk, item.past, lane,
+            a.center ? a.center + (item.b * a.kv_heads + item.h * a.kv_heads / a.heads) * 32
+                     : nullptr);
         part += item.halves, stage += item.stages;
     }
 }

@@ -48,8 +48,12 @@ pack_args pack_of(lnt_cuda_plan *plan, const lnt_cuda_io *io, int64_t blocks);
 read_args read_of(lnt_cuda_plan *plan, const lnt_cuda_io *io, int64_t blocks);
 cudaError_t make_states(lnt_cuda_plan *plan, const lnt_cuda_io *io, int64_t blocks, read_args *read,
                         cudaStream_t stream);
-cudaError_t make_pairs(lnt_cuda_plan *plan, const lnt_cuda_io *io, int64_t blocks, read_args *read,
-                       cudaStream_t stream);
+/* made: the states are there already. */
+cudaError_t make_pairs(lnt_cuda_plan *plan, const lnt_cuda_io *io, int64_t blocks, bool made,
+                       read_args *read, cudaStream_t stream);
+/* Keys, and values without their mean where states are made of them; *center: that mean, or NULL. */
+cudaError_t pack_for_gradients(lnt_cuda_plan *plan, const lnt_cuda_io *io, int64_t blocks,
+                               const float **center, cudaStream_t stream);
 /* Takes bytes of a workspace; where they begin. */
 size_t take(size_t *total, size_t bytes);
 void backward_lay_out(lnt_cuda_plan *plan);
@@ -93,6 +97,14 @@ struct lnt_cuda_back_layout {
     size_t bytes;
 };
 
+/* Of what forward made packed keys and values and states that backward can use; workspace NULL: the
+ * workspace has none. */
+struct lnt_cuda_left {
+    lnt_tensor k, v;
+    const int64_t *lengths_k;
+    void *workspace;
+};
+
 struct lnt_cuda_plan {
     lnt_cuda_device *device;
     lnt_attn_desc p; /* resolved; its arrays are gone */
@@ -116,6 +128,7 @@ struct lnt_cuda_plan {
     double coefficient[32]; /* a_p scale^p */
     lnt_cuda_layout at;
     lnt_cuda_back_layout back;
+    lnt_cuda_left left;
     int tile_count, task_count;
     lnt::read_units units;
     /* On the device. */

@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-#define LNT_CUDA_ABI 3
+#define LNT_CUDA_ABI 4
 #define LNT_CUDA_LIBRARY "liblinnet-cuda.so"
 #define LNT_CUDA_SYMBOL "lnt_cuda_plugin"
 
@@ -78,6 +78,9 @@ typedef struct lnt_cuda_grads {
     const lnt_cuda_states *dstate_out, *dstate_in;
     /* [heads] on the device, overwritten; taylorshift only; NULL: not wanted */
     float *dtemperature;
+    /* 1: the plan's last run was forward in this workspace, over k, v and lengths that have not
+     * changed since: what it made of them may be used again */
+    int after_forward;
 } lnt_cuda_grads;
 
 /* What a step does with its tokens. */

@@ -371,7 +371,8 @@ __device__ __forceinline__ void write_two(const read_args &a, int64_t row, int c
 template <int X, int R, int mode, int W>
 __device__ __forceinline__ void write_rows(const read_args &a, reader<X, R, W> &w,
                                            const float *mean, int64_t b, int64_t h, int64_t first,
-                                           int64_t nq, int64_t nk, int64_t past, int lane)
+                                           int64_t nq, int64_t nk, int64_t past, int lane,
+                                           const float *center = nullptr)
 {
     const int t = lane % 4;
 #pragma unroll
@@ -387,15 +388,19 @@ __device__ __forceinline__ void write_rows(const read_args &a, reader<X, R, W> &
             float factor = den != 0 && in ? 1.0f / den : 0.0f;
             if (a.inverse && t == 0)
                 a.inverse[(b * a.heads + h) * a.length_q + i] = factor;
-            if (a.output_norm) factor *= sqrtf((float)seen / (float)a.dim);
+            const float norm = a.output_norm ? sqrtf((float)seen / (float)a.dim) : 1.0f;
+            const float back = factor != 0 ? norm : 0.0f;
+            factor *= norm;
             if (t == 0 && in && !(den > 0)) atomicAdd(a.nonpositive, 1ull);
             const int64_t row = row_of(a.out, b, h, i);
 #pragma unroll
             for (int n = 0; n < X; n++) {
                 const int column = 8 * n + 2 * t;
                 const float m0 = mean ? mean[column] : 0.0f, m1 = mean ? mean[column + 1] : 0.0f;
-                write_two(a, row, column, (w.acc[p][n][2 * u] + m0) * factor,
-                          (w.acc[p][n][2 * u + 1] + m1) * factor);
+                float y0 = (w.acc[p][n][2 * u] + m0) * factor,
+                      y1 = (w.acc[p][n][2 * u + 1] + m1) * factor;
+                if (center) y0 += center[column] * back, y1 += center[column + 1] * back;
+                write_two(a, row, column, y0, y1);
             }
         }
 }

@@ -137,8 +137,8 @@ cudaError_t make_states(lnt_cuda_plan *plan, const lnt_cuda_io *io, int64_t bloc
 }
 
 /* The same of pairs.h. */
-cudaError_t make_pairs(lnt_cuda_plan *plan, const lnt_cuda_io *io, int64_t blocks, read_args *read,
-                       cudaStream_t stream)
+cudaError_t make_pairs(lnt_cuda_plan *plan, const lnt_cuda_io *io, int64_t blocks, bool made,
+                       read_args *read, cudaStream_t stream)
 {
     char *work = (char *)io->workspace;
     const lnt_attn_desc *p = &plan->p;
@@ -158,19 +158,31 @@ cudaError_t make_pairs(lnt_cuda_plan *plan, const lnt_cuda_io *io, int64_t block
     if (io->state_out) a.s_out = io->state_out->s, a.z_out = io->state_out->z;
     read->prefixes = a.prefixes, read->first_is_empty = !io->state_in;
     read->remembers = io->state_in != NULL, read->state = a.state, read->mean = a.mean;
-    return a.segments || io->state_in || io->state_out ? pair_build_run(a, stream) : cudaSuccess;
+    const bool some = a.segments || io->state_in || io->state_out;
+    return some && !made ? pair_build_run(a, stream) : cudaSuccess;
+}
+
+/* Whether forward packs and sums as backward would, and leaves it there. */
+static bool leaves_for_backward(const lnt_cuda_plan *plan, const lnt_cuda_io *io)
+{
+    return plan->p.backward && plan->by_state && plan->pairs && !io->state_in && !io->state_out &&
+           io->workspace_bytes >= plan->back.bytes;
 }
 
 static lnt_status packed_forward(lnt_cuda_plan *plan, const lnt_cuda_io *io, cudaStream_t stream)
 {
     const int64_t blocks = (io->k.shape[2] + 127) / 128 * 4;
     read_args read = read_of(plan, io, blocks);
-    cudaError_t e =
-        blocks && io->k.shape[0] ? pack_run(pack_of(plan, io, blocks), stream) : cudaSuccess;
+    const bool leaves = leaves_for_backward(plan, io);
+    cudaError_t e = cudaSuccess;
+    if (blocks && io->k.shape[0])
+        e = leaves ? pack_for_gradients(plan, io, blocks, &read.center, stream)
+                   : pack_run(pack_of(plan, io, blocks), stream);
     const bool remembers = plan->by_state && io->k.shape[0] > 0, pairs = remembers && plan->pairs;
     if (e == cudaSuccess && remembers)
-        e = pairs ? make_pairs(plan, io, blocks, &read, stream)
+        e = pairs ? make_pairs(plan, io, blocks, false, &read, stream)
                   : make_states(plan, io, blocks, &read, stream);
+    if (e == cudaSuccess && leaves) plan->left = { io->k, io->v, io->lengths_k, io->workspace };
     if (e == cudaSuccess && io->q.shape[2] && io->q.shape[0])
         e = pairs ? pair_read_run(read, (const float *)((char *)io->workspace + plan->at.linear),
                                   plan->device->properties.multiProcessorCount, stream)
@@ -273,6 +285,7 @@ static lnt_status check_states(lnt_cuda_plan *plan, const lnt_cuda_io *io)
 
 lnt_status plan_forward(lnt_cuda_plan *plan, const lnt_cuda_io *io)
 {
+    plan->left = {};
     if (plan->ahead) return plan_forward(plan->ahead, io);
     lnt_status s = check_io(plan, io);
     if (!s) s = check_states(plan, io);
@@ -308,6 +321,7 @@ lnt_status plan_step(lnt_cuda_plan *plan, const lnt_cuda_io *io, const lnt_cuda_
                     plan->at.bytes);
     const bool appends = what & LNT_CUDA_APPEND, answers = what & LNT_CUDA_QUERY;
     lnt_status s = LNT_OK;
+    plan->left = {};
     if (appends) s = fits(plan, "k", io->k, p->kv_heads, INT32_MAX, p->dim);
     if (!s && appends) s = fits(plan, "v", io->v, p->kv_heads, INT32_MAX, p->dim_value);
     if (!s && answers) s = fits(plan, "q", io->q, p->heads, INT32_MAX, p->dim);

@@ -70,7 +70,8 @@ lnt_status lnt_device_backward(lnt_ctx *ctx, const lnt_device_plan *plan, const 
                                  .dq = grads->dq,
                                  .dk = grads->dk,
                                  .dv = grads->dv,
-                                 .dtemperature = grads->dtemperature ? plan->dtemperature : NULL };
+                                 .dtemperature = grads->dtemperature ? plan->dtemperature : NULL,
+                                 .after_forward = grads->after_forward };
     if (grads->dstate_out) {
         gradients[0] = lnt_device_state_view(grads->dstate_out);
         on_device.dstate_out = &gradients[0];
