@@ -305,8 +305,8 @@ struct packed_run {
     }
     cudaError_t back(const back_args &a, int which) const
     {
-        return plan->by_state && plan->pairs ? pair_back_run(a, which, stream)
-                                             : back_run(a, which, plan->units, stream);
+        if (!plan->by_state || !plan->pairs) return back_run(a, which, plan->units, stream);
+        return pair_back_run(a, which, plan->device->properties.multiProcessorCount, stream);
     }
     cudaError_t slopes(int prefixes) const
     {

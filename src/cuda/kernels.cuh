@@ -352,7 +352,8 @@ struct back_args {
     float *gradient; /* [B heads][length][dim] in place of dx, or NULL */
 };
 cudaError_t back_run(const back_args &a, int side, const read_units &units, cudaStream_t stream);
-cudaError_t pair_back_run(const back_args &a, int side, cudaStream_t stream); /* pair_back.cu */
+/* pair_back.cu; processors: of the device */
+cudaError_t pair_back_run(const back_args &a, int side, int processors, cudaStream_t stream);
 
 /* ---- step.cu --------------------------------------------------------------------------------- */
 
