@@ -143,6 +143,8 @@ static void verify_pair_gradients()
     p = describe(LNT_TAYLOR, 2, 32, 2100), p.algorithm = "pairs";
     p.normalize = LNT_NORMALIZE_TAYLORSHIFT, p.scale = 1, p.output_norm = 1;
     verify_gradients("taylor pairs, taylorshift, output norm", p, false);
+    p = describe(LNT_TAYLOR, 40, 32, 1100), p.algorithm = "pairs"; /* several sets a block */
+    verify_gradients("taylor pairs, 40 heads", p, false);
     p = describe(LNT_TAYLOR, 4, 32, 1300), p.kv_heads = 2, p.algorithm = "pairs";
     verify_gradients("taylor pairs, 4 heads on 2: by tiles", p, true);
     p = describe(LNT_TAYLOR, 3, 27, 1500), p.dim_value = 30, p.batch = 2, p.algorithm = "pairs";
