@@ -31,7 +31,7 @@ compile() {
         "$nvcc" "${flags[@]}" "${@:3}" -c "$1" -o "$object" > "$object.log" 2>&1 || { cat "$object.log"; return 1; }
     fi
 }
-hidden=" orbit_pass.cu orbit_relay.cu pair_build.cu pair_read.cu linear_pass.cu linear_gradient_keys.cu linear_gradient_queries.cu "
+hidden=" orbit_pass.cu orbit_relay.cu pair_build.cu pair_read.cu pair_back.cu linear_pass.cu linear_gradient_keys.cu linear_gradient_queries.cu "
 pids=() objects=() checked=()
 for source in "$root"/src/cuda/*.cu "$root"/src/cuda/*.cc; do
     name=$(basename "$source")
@@ -77,6 +77,7 @@ step|20 -> 13|decay|slots
 split|20 -> 13|d 8 P 7
 split|linear lengths|softmax lengths
 cur|lengths
+backward_pairs|40 heads
 backward_pairs|1025|lengths
 backward_boxes|
 backward_linear|20 -> 12|lengths

@@ -122,12 +122,12 @@ struct pair_back_barriers {
     {
         for (int i = 0; i < 2; i++) {
             barrier_init(come(i), 1);
-            barrier_init(done(i), PAIR_BACK_STATE_WARPS);
+            barrier_init(done(i), PAIR_BACK_STATE_WARPS * WARP_ARRIVES);
         }
         barrier_init(given(), PAIR_BACK_STATE_WARPS * 32);
         barrier_init(taken(), 128);
         for (int i = 0; i < PAIR_BACK_STAGES; i++)
-            barrier_init(tokens(i), 1), barrier_init(met(i), 4);
+            barrier_init(tokens(i), 1), barrier_init(met(i), 4 * WARP_ARRIVES);
         barrier_publish();
     }
 };
@@ -151,7 +151,7 @@ template <int side> struct pair_back_units {
     __device__ __forceinline__ void leave(int unit, int lane) const
     {
         __syncwarp();
-        if (lane == 0) barrier_arrive(bar.done(unit & 1));
+        if (warp_arrives(lane)) barrier_arrive(bar.done(unit & 1));
     }
 };
 

@@ -30,6 +30,7 @@ template <bool turned>
 __device__ __forceinline__ void product_shared(float (&d)[4][4], const operand &a, const operand &b,
                                                int on)
 {
+    product_shows<8>(a), product_shows<4>(b);
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %18, 0;\n"
                  "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 " LNT_SUMS_16_NAMES
                  ", %16, %17, p, 1, 1, 0, %19;\n}"
@@ -41,6 +42,7 @@ __device__ __forceinline__ void product_shared(float (&d)[4][4], const operand &
 __device__ __forceinline__ void product_turned(float (&d)[4][4], const uint32_t (&a)[4],
                                                const operand &b)
 {
+    product_shows<4>(b);
     asm volatile("wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 " LNT_SUMS_16_NAMES
                  ", {%16, %17, %18, %19}, %20, 1, 1, 1, 1;"
                  : LNT_SUMS_16(d)
@@ -100,7 +102,7 @@ struct pair_back_tokens {
     __device__ __forceinline__ void leave(int lane, int ago) const
     {
         __syncwarp();
-        if (lane == 0)
+        if (warp_arrives(lane))
             barrier_arrive(pair_back_barriers(shared).met((number - ago) % PAIR_BACK_STAGES));
     }
 };
