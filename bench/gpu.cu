@@ -269,7 +269,7 @@ static void report(const char *name, double error, double allowed, bool clean)
 int main(int argc, char **argv)
 {
     if (argc < 2)
-        return fprintf(stderr, "usage: gpu PLUGIN.so [verify] [time] [once] [NAME ...]\n"), 2;
+        return fprintf(stderr, "usage: gpu PLUGIN.so [verify] [time] [once] [steady] [NAME ...]\n"), 2;
     void *library = dlopen(argv[1], RTLD_NOW);
     if (!library) return fprintf(stderr, "gpu: %s\n", dlerror()), 1;
     const auto ask = (lnt_cuda_plugin_function)dlsym(library, LNT_CUDA_SYMBOL);
@@ -277,7 +277,7 @@ int main(int argc, char **argv)
     char sentence[256] = "not a plug-in of this version";
     if (!api || api->open(0, &device, sentence, sizeof sentence))
         return fprintf(stderr, "gpu: %s\n", sentence), 1;
-    bool verifies = false, times = false, once = false;
+    bool verifies = false, times = false, once = false, repeats = false;
     std::vector<std::string> names;
     for (int i = 2; i < argc; i++) {
         const std::string word = argv[i];
@@ -287,6 +287,8 @@ int main(int argc, char **argv)
             times = true;
         else if (word == "once")
             once = true;
+        else if (word == "steady")
+            repeats = true;
         else if (word.rfind("like=", 0) == 0)
             like.push_back(word.substr(5));
         else
@@ -294,6 +296,8 @@ int main(int argc, char **argv)
     }
     if (verifies) verify_all(names);
     if (times || once) time_all(names, once);
+    for (int64_t tokens : { 65536, 65000, 40000, 131072 })
+        if (repeats) verify_steady(tokens);
     printf(failures ? "%d WRONG\n" : "all right\n", failures);
     return failures ? 1 : 0;
 }

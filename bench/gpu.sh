@@ -2,7 +2,7 @@
 # The GPU plug-in in one call: builds it, verifies it, times it, and PyTorch beside it where that is
 # installed.
 #
-#     bench/gpu.sh [BUILD_FOLDER] [verify] [time] [once] [NAME ...]     without words: verify time
+#     bench/gpu.sh [BUILD_FOLDER] [verify] [time] [once] [steady] [NAME ...]     without words: verify time
 #     bench/gpu.sh BUILD_FOLDER build | racecheck [FAMILY ...] | memcheck [FAMILY ...]
 #
 # racecheck, memcheck: problems of every family under compute-sanitizer.  racecheck follows only some of the barriers that

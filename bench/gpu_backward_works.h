@@ -68,6 +68,51 @@ static void work_backward(const char *name, lnt_attn_desc p, double target, doub
          sizeof(T) == 4 ? SPLIT_PRODUCTS : 1);
 }
 
+__global__ static void differ_kernel(const uint32_t *a, const uint32_t *b, size_t n,
+                                     unsigned long long *count)
+{
+    unsigned long long own = 0;
+    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n;
+         i += (size_t)gridDim.x * blockDim.x)
+        own += a[i] != b[i];
+    if (own) atomicAdd(count, own);
+}
+
+/* Whether run after run, into poisoned memory, gives the same gradients by pairs, to the bit. */
+static void verify_steady(int64_t tokens)
+{
+    constexpr int runs = 100;
+    lnt_attn_desc p = describe(LNT_TAYLOR, 32, 32, tokens);
+    p.backward = 1;
+    problem_of<__nv_bfloat16> x(p, false, 5);
+    gradients_of<__nv_bfloat16> g(x, 6);
+    using buffer = buffer_of<__nv_bfloat16>;
+    buffer *all[3] = { &g.dq, &g.dk, &g.dv };
+    buffer first[3] = { buffer(g.dq.count), buffer(g.dk.count), buffer(g.dv.count) };
+    unsigned long long *count;
+    must(cudaMallocManaged((void **)&count, sizeof *count), "allocating");
+    int others = 0;
+    for (int run = 0; run <= runs; run++) {
+        g.poison(), *count = 0;
+        must(api->backward(x.plan, &x.io, &g.grads) == LNT_OK, "backward");
+        for (int i = 0; i < 3; i++) {
+            const size_t bytes = all[i]->count * sizeof(__nv_bfloat16);
+            if (run == 0)
+                must(cudaMemcpy(first[i].data, all[i]->data, bytes, cudaMemcpyDeviceToDevice),
+                     "copying");
+            else
+                differ_kernel<<<1024, 256>>>((const uint32_t *)first[i].data,
+                                             (const uint32_t *)all[i]->data, bytes / 4, count);
+        }
+        must(cudaDeviceSynchronize(), "running backward");
+        others += *count > 0;
+    }
+    cudaFree(count);
+    if (others) failures++;
+    printf("%lld tokens: %d of %d runs gave other bits than the first\n", (long long)tokens, others,
+           runs);
+}
+
 static void time_backward(const std::function<bool(const char *)> &wanted, bool once)
 {
     auto both = [&](const char *name, const lnt_attn_desc &p, double target, double times = 0) {
