@@ -40,18 +40,6 @@ static real least(const lnt_run *run, int64_t token)
     return token >= run->p->sink + run->p->window ? 0 : -(real)INFINITY;
 }
 
-/* y = w(x), which may be the same place. */
-static void far_weights(const lnt_run *run, const kernels *ker, real *y, const real *x, size_t rows,
-                        size_t wide)
-{
-    real a[LNT_MAX_TERMS] = { 0 };
-    const size_t terms = (size_t)run->p->terms;
-    lnt_taylor_coefficients(run->p, a);
-    if (wide == TQ) ker->polynomial(y, x, a, terms, rows * TQ);
-    else
-        for (size_t j = 0; j < rows; j++) ker->polynomial(y + j * TQ, x + j * TQ, a, terms, wide);
-}
-
 /* decay^n, n the tokens between the window of query i of the tile and key j of the strip. */
 static real faded(const lnt_attn_desc *p, const tile *t, size_t i, size_t j)
 {
@@ -97,7 +85,7 @@ static bool find_shrink(const kernels *ker, const scratch *s, size_t from, size_
 static void fold_mixed(const lnt_run *run, const kernels *ker, scratch *s, const tile *t)
 {
     const size_t from = t->from, wide = lnt_round_up(t->nq, ker->lanes) - from;
-    far_weights(run, ker, s->y + from, s->x + from, t->rows, wide);
+    lnt_taylor_weights(run, ker, s->y + from, s->x + from, TQ, t->rows, wide);
     for (size_t j = 0; j < t->rows; j++)
         for (size_t i = far_query(run->p, t, j); i < t->nq; i++) s->x[j * TQ + i] = -(real)INFINITY;
     lnt_direct_fold_max(ker, s, t);
@@ -127,7 +115,7 @@ static void fold(const lnt_run *run, const kernels *ker, scratch *s, const tile 
         fold_mixed(run, ker, s, t);
         return;
     }
-    far_weights(run, ker, x, x, t->rows, wide);
+    lnt_taylor_weights(run, ker, x, x, TQ, t->rows, wide);
     fade(run->p, ker, s, t, s->x);
     if (find_shrink(ker, s, from, wide))
         ker->multiply_rows(x, TQ, x, TQ, s->rescale + from, t->rows, wide);

@@ -7,6 +7,7 @@
 #include "attention/direct.h"
 
 #define lnt_taylor_coefficients LNT_REAL_NAME(lnt_taylor_coefficients)
+#define lnt_taylor_weights LNT_REAL_NAME(lnt_taylor_weights)
 #define lnt_taylor_center LNT_REAL_NAME(lnt_taylor_center)
 #define lnt_taylor_kind LNT_REAL_NAME(lnt_taylor_kind)
 #define lnt_taylor_plain LNT_REAL_NAME(lnt_taylor_plain)
@@ -22,6 +23,10 @@ extern const lnt_direct lnt_taylor_kind;
 
 /* Those of powers of q'.k', with q' and k' as below. */
 void lnt_taylor_coefficients(const lnt_attn_desc *p, real a[LNT_MAX_TERMS]);
+
+/* y = w(x), [keys, ld] of which `padded` columns count; they may be the same place. */
+void lnt_taylor_weights(const lnt_run *run, const kernels *ker, real *y, const real *x, size_t ld,
+                        size_t keys, size_t padded);
 
 /* What is taken from every key of this sequence and kv head, own [d] or the descriptor's; NULL:
  * nothing.  tile [d, ld] is overwritten. */

@@ -28,15 +28,21 @@ void lnt_taylor_coefficients(const lnt_attn_desc *p, real a[LNT_MAX_TERMS])
         a[t] = (real)(lnt_problem_coefficient(p, t) / pow(factor, (double)t));
 }
 
-static void weights(const lnt_run *run, const kernels *ker, real *x, size_t ld, size_t keys,
-                    size_t padded)
+void lnt_taylor_weights(const lnt_run *run, const kernels *ker, real *y, const real *x, size_t ld,
+                        size_t keys, size_t padded)
 {
     real a[LNT_MAX_TERMS] = { 0 };
     const size_t terms = (size_t)run->p->terms;
     lnt_taylor_coefficients(run->p, a);
-    if (padded == ld) ker->polynomial(x, x, a, terms, keys * ld);
+    if (padded == ld) ker->polynomial(y, x, a, terms, keys * ld);
     else
-        for (size_t j = 0; j < keys; j++) ker->polynomial(x + j * ld, x + j * ld, a, terms, padded);
+        for (size_t j = 0; j < keys; j++) ker->polynomial(y + j * ld, x + j * ld, a, terms, padded);
+}
+
+static void weights(const lnt_run *run, const kernels *ker, real *x, size_t ld, size_t keys,
+                    size_t padded)
+{
+    lnt_taylor_weights(run, ker, x, x, ld, keys, padded);
 }
 
 /* p = w / den, dx = w'(x) (dy.v - delta) / den. */
