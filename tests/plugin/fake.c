@@ -25,6 +25,7 @@ struct lnt_cuda_plan {
     lnt_state *own; /* one sequence, for its problem; NULL: the mechanism has none */
     int64_t nonpositive;
     const char *algorithm;
+    bool ran_forward; /* last: what grads->after_forward says */
 };
 
 enum { FORWARD_BYTES = 640, BACKWARD_BYTES = 1280 }; /* of the workspace; it is only filled */
@@ -323,6 +324,7 @@ static lnt_status forward(lnt_cuda_plan *plan, const lnt_cuda_io *io)
     run.state_out = out;
     if (!status) status = told(plan->device, lnt_plan_forward(plan->plan, &run));
     if (!status && out) exchange(plan, out, io->state_out, false);
+    plan->ran_forward = !status;
     plan->nonpositive += lnt_plan_nonpositive(plan->plan);
     lnt_state_destroy(in);
     lnt_state_destroy(out);
@@ -354,6 +356,9 @@ static lnt_status backward(lnt_cuda_plan *plan, const lnt_cuda_io *io, const lnt
                              .dv = host_view(grads->dv) };
     lnt_state *in = NULL, *after = NULL, *before = NULL;
     lnt_status status = use_workspace(plan, io, BACKWARD_BYTES);
+    if (!status && grads->after_forward && !plan->ran_forward)
+        status = refuse(plan->device, "after_forward, but not forward ran last");
+    plan->ran_forward = false;
     if (!status) status = host_state(plan, batch, io->state_in, true, &in);
     if (!status) status = host_state(plan, batch, grads->dstate_out, true, &after);
     if (!status) status = host_state(plan, batch, grads->dstate_in, false, &before);

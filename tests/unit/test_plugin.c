@@ -145,6 +145,38 @@ static void what_fails_on_a_stream_is_told(void **state)
     lnt_ctx_destroy(host);
 }
 
+/* The fake plug-in refuses what is not so. */
+static void backward_is_told_that_forward_ran(void **state)
+{
+    (void)state;
+    static const char sentence[] = "after_forward, but not forward ran last";
+    lnt_ctx *ctx = context_new(1, NULL), *host = context_new(1, NULL);
+    assert_int_equal(setenv("LINNET_CUDA_PLUGIN", PLUGIN_FAKE, 1), 0);
+    assert_ok(ctx, lnt_ctx_set_device(ctx, "cuda"));
+    attn_case c = case_make(LNT_TAYLOR, 2, 2, 10, 10, 4, 4);
+    c.desc.causal = c.desc.backward = 1;
+    trial t = trial_new(host, &c);
+    device_trial d = device_trial_new(ctx, &t), g = device_trial_new(ctx, &t);
+    lnt_attn_grads grads = { .size = sizeof grads, .dout = g.out.t, .dq = g.q.t, .dk = g.k.t,
+                             .dv = g.v.t };
+    lnt_plan *plan;
+    assert_ok(ctx, lnt_plan_create(ctx, &c.desc, &plan));
+    for (int turn = 0; turn < 2; turn++) {
+        assert_ok(ctx, lnt_plan_backward(plan, &d.io, &grads));
+        grads.after_forward = 1;
+        assert_refused(ctx, lnt_plan_backward(plan, &d.io, &grads), LNT_ERR_UNSUPPORTED, sentence);
+        assert_ok(ctx, lnt_plan_forward(plan, &d.io));
+        assert_ok(ctx, lnt_plan_backward(plan, &d.io, &grads));
+        grads.after_forward = 0;
+    }
+    lnt_plan_destroy(plan);
+    device_trial_free(ctx, &d);
+    device_trial_free(ctx, &g);
+    trial_free(&t);
+    lnt_ctx_destroy(ctx);
+    lnt_ctx_destroy(host);
+}
+
 static void a_context_describes_the_cpu_too(void **state)
 {
     (void)state;
@@ -166,6 +198,7 @@ int main(void)
         cmocka_unit_test(a_plugin_that_fits_is_opened),
         cmocka_unit_test(memory_goes_there_and_back),
         cmocka_unit_test(what_fails_on_a_stream_is_told),
+        cmocka_unit_test(backward_is_told_that_forward_ran),
         cmocka_unit_test(a_context_describes_the_cpu_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
