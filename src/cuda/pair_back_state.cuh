@@ -467,23 +467,17 @@ __device__ __forceinline__ void read_states(const back_args &a, char *shared, in
         lay_set(keys, set, (uint2 *)(shared + PAIR_BACK_HALVES_AT), w.gathered);
         w.load(0, keys + warp % 4 / 2 * 2048, values, warp, 4);
         sync();
-        {
-            contract_pairs<side>(w, shared, set, units);
-        }
+        contract_pairs<side>(w, shared, set, units);
         each_number<4, side>(
             w, [&](float &y, int r, int e, int p, int) { y += w.gathered[w.place_of(r, e, p)]; });
-        {
-            if (number > 0) barrier_wait(units.bar.taken(), (number & 1) ^ 1);
-        }
+        if (number > 0) barrier_wait(units.bar.taken(), (number & 1) ^ 1);
         float4 *to = (float4 *)(shared + PAIR_BACK_GIVEN_AT) + set * 8 * 128 + threadIdx.x % 128;
 #pragma unroll
         for (int r = 0; r < 4; r++) to[r * 128] = *(const float4 *)w.dx[0][r];
         if constexpr (side == BACK_QUERIES) {
             float weights[2], dot[2] = { w.dot[0][0], w.dot[0][1] };
             const float *first = (const float *)(a.slopes + (state + 1) * a.slope_bytes) - 32;
-            {
-                read_slopes(w, units, first, weights);
-            }
+            read_slopes(w, units, first, weights);
 #pragma unroll
             for (int r = 0; r < 4; r++) to[(4 + r) * 128] = *(const float4 *)w.dx[0][r];
 #pragma unroll

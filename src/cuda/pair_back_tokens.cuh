@@ -401,14 +401,12 @@ __device__ __forceinline__ void meet_items(const back_args &a, char *shared, int
 #pragma unroll 1
     for (int i = pair_back_next<side, false>(a, (int)blockIdx.x, count); i < count;
          i = pair_back_next<side, false>(a, i + (int)gridDim.x, count)) {
-        if (pair_back_find<side>(a, i).remembers) {
+        if (pair_back_find<side>(a, i).remembers)
             barrier_wait(pair_back_barriers(shared).given(), number++ & 1);
-        }
 #pragma unroll 1
         for (int set = 0; set < 2; set++)
-            if (pair_back_find<side>(a, i).there<side>(set)) {
+            if (pair_back_find<side>(a, i).there<side>(set))
                 meet_set<side>(a, shared, i, set, tokens, warp % 4, lane);
-            }
     }
 }
 
