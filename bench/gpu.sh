@@ -55,9 +55,15 @@ link "$build/liblinnet-cuda.so" -shared -cudart static "${objects[@]}"
 link "$build/gpu" "$build/gpu.cu.o" -ldl -lpthread
 [[ ${words[0]} =~ ^(build|racecheck)$ ]] && link "$build/racecheck.so" -shared -cudart static "${checked[@]}"
 
-# Families, and of each which problems: every kernel, with shapes that reach its corners.
+# Families, and of each which problems: every kernel, with shapes that reach its corners; the longest first.
 problems() {
     cat << 'END'
+backward_pairs|40 heads
+pairs|1025 tokens|taylor pairs lengths
+pairs|in two parts|output norm
+backward_pairs|1025|lengths
+backward_split_taylor|20 -> 13|f32 taylor lengths
+backward_mean|mean 1
 orbits|runs, 132 heads
 orbits|runs, 66 heads
 orbits|runs, 198 heads
@@ -65,8 +71,6 @@ orbits|6 heads on 2, 211 at
 orbits|taylor lengths
 orbits|in two parts
 orbits|taylorshift
-pairs|1025 tokens|taylor pairs lengths
-pairs|in two parts|output norm
 passes|1500 tokens|pass lengths
 passes|in two parts|24 -> 40
 taylor|d 32 P 4|d 64 P 3
@@ -77,14 +81,11 @@ step|20 -> 13|decay|slots
 split|20 -> 13|d 8 P 7
 split|linear lengths|softmax lengths
 cur|lengths
-backward_pairs|40 heads
-backward_pairs|1025|lengths
 backward_boxes|
 backward_linear|20 -> 12|lengths
 backward_taylor|20 -> 12|output norm, causal
 backward_taylor|d 64 P 4 causal|d 32 P 4 full
 backward_softmax|20 -> 12
-backward_mean|mean 1
 backward_split|20 -> 12
 backward_parts|d 8 P 6|d 9 P 6
 END
