@@ -33,11 +33,10 @@ static void lay_out_linear(lnt_cuda_plan *plan)
     at->gradient_sums = take(&at->bytes, heads * queries * state);
     at->gradient_total = take(&at->bytes, heads * state);
     at->rows = take(&at->bytes, (size_t)(p->batch * p->heads * p->length_q) * sizeof(float2));
-    const cudaDeviceProp *device = &plan->device->properties;
     plan->by_boxes = p->causal && !plan->decay && p->heads == p->kv_heads &&
                      p->length_q == p->length_k && p->dim <= 64 && p->dim_value <= 64 &&
                      p->dim + p->dim_value > 64 && /* or the boxes are half empty */
-                     linear_gradient_fits(device->major, device->minor);
+                     plan->device->has_warpgroups;
     if (plan->by_boxes)
         at->boxes = take(&at->bytes, linear_gradient_workspace(p->batch * p->heads, p->length_q));
 }

@@ -1,8 +1,20 @@
-/* cuda/bulk.cu - tensors as the copy engine of compute capability 9.0 wants them described. */
+/* cuda/bulk.cu - whether what compute capability 9.0 has was compiled, and tensors as its copy
+ * engine wants them described. */
 #include "cuda/bulk.cuh"
+#include "cuda/kernels.cuh"
 
 namespace lnt
 {
+
+/* Is never launched: how many threads it may be launched with says what was compiled. */
+__global__ void __launch_bounds__(LNT_WARPGROUPS ? 128 : 32) warpgroups_kernel() {}
+
+bool warpgroups_are_compiled()
+{
+    cudaFuncAttributes at;
+    return cudaFuncGetAttributes(&at, (const void *)warpgroups_kernel) == cudaSuccess &&
+           at.maxThreadsPerBlock == 128;
+}
 
 typedef CUresult (*encode_function)(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *,
                                     const cuuint64_t *, const cuuint64_t *, const cuuint32_t *,

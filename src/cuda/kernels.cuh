@@ -23,6 +23,12 @@ inline int width_for(int dim, int dim_value)
     return 0;
 }
 
+/* ---- bulk.cu --------------------------------------------------------------------------------- */
+
+/* Whether the device runs what is compiled for warpgroups alone: one of 9.0 may have been given code
+ * for others, where the launches that need them do nothing. */
+bool warpgroups_are_compiled();
+
 /* ---- pack.cu --------------------------------------------------------------------------------- */
 
 /* Keys and values in blocks of 32 tokens, bf16; see pack.cu for the order in a block.  Tokens past
@@ -159,7 +165,6 @@ struct pair_args {
      * times scale[].x with scale[].y in place of the ones.  Or NULL. */
     const float2 *scale; /* [B K][blocks * 32] */
 };
-bool pair_fits(int major, int minor);
 cudaError_t pair_build_run(const pair_args &a, cudaStream_t stream);
 cudaError_t pair_read_run(const read_args &a, const float *linear, int processors,
                           cudaStream_t stream);
@@ -196,7 +201,6 @@ cudaError_t orbit_sum_run(const orbit_args &a, cudaStream_t stream);
 cudaError_t orbit_read_run(const orbit_args &a, cudaStream_t stream);
 cudaError_t orbit_pass_run(const orbit_args &a, cudaStream_t stream);  /* causal, width 1 */
 cudaError_t orbit_relay_run(const orbit_args &a, cudaStream_t stream); /* causal, width 2, P = 4 */
-bool orbit_relay_fits(int major, int minor); /* whether the device has what it takes */
 
 /* ---- linear.cu ------------------------------------------------------------------------------- */
 
@@ -224,7 +228,6 @@ cudaError_t linear_run(const linear_args &a, cudaStream_t stream);
 /* The same in one pass, causal and without decay, d and m up to 64, where the device has what it
  * takes.  blocks: multiprocessors.  False: the layout of the tensors is not one that it reads;
  * nothing was done. */
-bool linear_pass_fits(int major, int minor);
 size_t linear_pass_workspace(int64_t heads);
 bool linear_pass_run(const linear_args &l, int blocks, char *workspace, cudaStream_t stream,
                      cudaError_t *error);
@@ -249,7 +252,6 @@ cudaError_t linear_back_run(const linear_back_args &a, cudaStream_t stream);
 /* The same where it is causal without decay, states or lengths, with as many keys as queries and a
  * key head for each, d and m up to 64, and the device has what it takes.  False: it is not so;
  * nothing was done. */
-bool linear_gradient_fits(int major, int minor);
 size_t linear_gradient_workspace(int64_t heads, int64_t length); /* heads: B H */
 bool linear_gradient_run(const linear_back_args &a, char *workspace, cudaStream_t stream,
                          cudaError_t *error);

@@ -127,14 +127,6 @@ size_t linear_gradient_workspace(int64_t heads, int64_t length)
     return 2 * (size_t)heads * gradient_segments(length) * GRADIENT_STATE * sizeof(float);
 }
 
-bool linear_gradient_fits(int major, int minor)
-{
-    cudaFuncAttributes at;
-    return major == 9 && minor == 0 &&
-           cudaFuncGetAttributes(&at, (const void *)gradient_sum_kernel) == cudaSuccess &&
-           at.ptxVersion == 90;
-}
-
 static bool describe_gradients(gradient_args *g, const linear_back_args &a)
 {
     const int64_t n = a.length_q, d = a.dim, m = a.dim_value;

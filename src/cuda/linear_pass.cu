@@ -325,14 +325,6 @@ __global__ void __launch_bounds__(PASS_THREADS, 1) pass_kernel(const __grid_cons
 
 size_t linear_pass_workspace(int64_t heads) { return (size_t)heads * PASS_BOX_BYTES; }
 
-bool linear_pass_fits(int major, int minor)
-{
-    cudaFuncAttributes at;
-    return major == 9 && minor == 0 &&
-           cudaFuncGetAttributes(&at, (const void *)pass_kernel) == cudaSuccess &&
-           at.ptxVersion == 90;
-}
-
 bool linear_pass_run(const linear_args &l, int blocks, char *workspace, cudaStream_t stream,
                      cudaError_t *error)
 {

@@ -537,14 +537,6 @@ __global__ void __launch_bounds__(RELAY_KEEPERS + RELAY_READERS, 1)
 #endif
 }
 
-bool orbit_relay_fits(int major, int minor)
-{
-    cudaFuncAttributes at;
-    return major == 9 && minor == 0 &&
-           cudaFuncGetAttributes(&at, (const void *)orbit_relay_kernel) == cudaSuccess &&
-           at.ptxVersion == 90;
-}
-
 cudaError_t orbit_relay_run(const orbit_args &a, cudaStream_t stream)
 {
     const cudaError_t e =

@@ -526,8 +526,6 @@ __global__ void __launch_bounds__(PAIR_THREADS, 1)
 #endif
 }
 
-bool pair_fits(int major, int minor) { return major == 9 && minor == 0; }
-
 template <bool back> static cudaError_t launch(const pair_args &a, cudaStream_t stream)
 {
     const int shared = back ? PAIR_BACK_SHARED : PAIR_SHARED;

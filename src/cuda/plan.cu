@@ -209,9 +209,7 @@ static void cut(lnt_cuda_plan *plan)
     if (plan->by_state && plan->orbits) {
         plan->segment = orbit_segment(plan);
         plan->segments = (int)((n + plan->segment - 1) / plan->segment);
-        plan->relay =
-            plan->orbits == 2 && p->terms == 4 &&
-            orbit_relay_fits(plan->device->properties.major, plan->device->properties.minor);
+        plan->relay = plan->orbits == 2 && p->terms == 4 && plan->device->has_warpgroups;
         plan->walk = orbit_walk(plan);
         return;
     }
@@ -259,13 +257,12 @@ static bool asks_for(const lnt_attn_desc *p, const char *name)
 static bool takes_pairs(const lnt_cuda_plan *plan)
 {
     const lnt_attn_desc *p = &plan->p;
-    const cudaDeviceProp *at = &plan->device->properties;
     if (p->mechanism != LNT_TAYLOR || p->dtype != LNT_BF16 || !p->causal || p->terms != 4 ||
         p->dim <= 24 || p->dim > 32 || p->dim_value > 32 || asks_for(p, "tiles") ||
-        !pair_fits(at->major, at->minor))
+        !plan->device->has_warpgroups)
         return false;
-    return asks_for(p, "pairs") ||
-           2 * p->batch * p->kv_heads * PAIR_GROUPS >= at->multiProcessorCount;
+    return asks_for(p, "pairs") || 2 * p->batch * p->kv_heads * PAIR_GROUPS >=
+                                       plan->device->properties.multiProcessorCount;
 }
 
 /* What the kernels for bf16 need. */
@@ -363,14 +360,13 @@ static cudaError_t upload_all(lnt_cuda_plan *plan)
 static bool takes_one_pass(const lnt_cuda_plan *plan)
 {
     const lnt_attn_desc *p = &plan->p;
-    const cudaDeviceProp *at = &plan->device->properties;
     if (p->mechanism != LNT_LINEAR || !p->causal || plan->decay || p->dim > 64 ||
-        p->dim_value > 64 || asks_for(p, "passes") || !linear_pass_fits(at->major, at->minor))
+        p->dim_value > 64 || asks_for(p, "passes") || !plan->device->has_warpgroups)
         return false;
     const int64_t heads = p->batch * p->kv_heads, tokens = p->length_k * heads;
     return asks_for(p, "pass") ||
            (p->dim + p->dim_value > 64 && heads >= 5 && /* each waits for its own states */
-            tokens >= (int64_t)1024 * at->multiProcessorCount);
+            tokens >= (int64_t)1024 * plan->device->properties.multiProcessorCount);
 }
 
 /* ---- create ---------------------------------------------------------------------------------- */

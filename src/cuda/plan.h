@@ -11,6 +11,7 @@
 struct lnt_cuda_device {
     int ordinal;
     cudaDeviceProp properties;
+    bool has_warpgroups; /* and was given the code for them */
     std::string sentence;
 };
 

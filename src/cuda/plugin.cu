@@ -58,6 +58,7 @@ static lnt_status open_device(int ordinal, lnt_cuda_device **out, char *sentence
     const cudaError_t asked = cudaGetDeviceProperties(&device->properties, ordinal);
     const bool old = device->properties.major < 8;
     if (asked == cudaSuccess && !old && cudaSetDevice(ordinal) == cudaSuccess) {
+        device->has_warpgroups = warpgroups_are_compiled();
         *out = device;
         return LNT_OK;
     }
