@@ -202,20 +202,8 @@ __device__ __forceinline__ uint64_t operand_on(uint64_t operand, int bytes)
 template <int n> __device__ __forceinline__ void product_hold(float (&d)[n][4])
 {
 #pragma unroll
-    for (int i = 0; i < n; i++)
-        asm volatile("" : "+f"(d[i][0]), "+f"(d[i][1]), "+f"(d[i][2]), "+f"(d[i][3])::"memory");
+    for (int i = 0; i < n; i++) asm volatile("" : LNT_SUMS(d, i)::"memory");
 }
-
-#define LNT_SUMS_32(d)                                                                             \
-    "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]),      \
-        "+f"(d[1][2]), "+f"(d[1][3]), "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]),  \
-        "+f"(d[3][0]), "+f"(d[3][1]), "+f"(d[3][2]), "+f"(d[3][3]), "+f"(d[4][0]), "+f"(d[4][1]),  \
-        "+f"(d[4][2]), "+f"(d[4][3]), "+f"(d[5][0]), "+f"(d[5][1]), "+f"(d[5][2]), "+f"(d[5][3]),  \
-        "+f"(d[6][0]), "+f"(d[6][1]), "+f"(d[6][2]), "+f"(d[6][3]), "+f"(d[7][0]), "+f"(d[7][1]),  \
-        "+f"(d[7][2]), "+f"(d[7][3])
-#define LNT_SUMS_32_NAMES                                                                          \
-    "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, "  \
-    "%20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}"
 
 /* What a product reads of an operand: product_shows. */
 template <bool down> __device__ __forceinline__ void box_shows(uint64_t operand)
@@ -240,9 +228,9 @@ __device__ __forceinline__ void product_down(float (&d)[8][4], uint64_t a, uint6
 {
     box_shows<true>(a), box_shows<true>(b);
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"
-                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 " LNT_SUMS_32_NAMES
-                 ", %32, %33, p, 1, 1, 1, 1;\n}"
-                 : LNT_SUMS_32(d)
+                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" LNT_NAMES_8
+                 "}, %32, %33, p, 1, 1, 1, 1;\n}"
+                 : LNT_SUMS_8(d)
                  : "l"(a), "l"(b), "r"(on));
 }
 
@@ -252,9 +240,9 @@ __device__ __forceinline__ void product_box(float (&d)[8][4], const uint32_t *a,
 {
     box_shows<down>(b);
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %37, 0;\n"
-                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 " LNT_SUMS_32_NAMES
-                 ", {%32, %33, %34, %35}, %36, p, 1, 1, %38;\n}"
-                 : LNT_SUMS_32(d)
+                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" LNT_NAMES_8
+                 "}, {%32, %33, %34, %35}, %36, p, 1, 1, %38;\n}"
+                 : LNT_SUMS_8(d)
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(on), "n"(down ? 1 : 0));
 }
 
@@ -264,9 +252,9 @@ __device__ __forceinline__ void product_down_columns(float (&d)[1][4], uint64_t 
 {
     box_shows<true>(a), column_shows(b);
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %6, 0;\n"
-                 "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%0, %1, %2, %3}, %4, %5, p, "
-                 "1, 1, 1, 0;\n}"
-                 : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3])
+                 "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {" LNT_NAMES_1
+                 "}, %4, %5, p, 1, 1, 1, 0;\n}"
+                 : LNT_SUMS_1(d)
                  : "l"(a), "l"(b), "r"(on));
 }
 
@@ -275,9 +263,9 @@ __device__ __forceinline__ void product_columns(float (&d)[1][4], const uint32_t
 {
     column_shows(b);
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %9, 0;\n"
-                 "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%0, %1, %2, %3}, "
-                 "{%4, %5, %6, %7}, %8, p, 1, 1, 0;\n}"
-                 : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3])
+                 "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {" LNT_NAMES_1
+                 "}, {%4, %5, %6, %7}, %8, p, 1, 1, 0;\n}"
+                 : LNT_SUMS_1(d)
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(on));
 }
 

@@ -13,12 +13,6 @@ namespace lnt
 
 #if LNT_WARPGROUPS
 
-#define LNT_SUMS_16(d)                                                                             \
-    "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]),      \
-        "+f"(d[1][2]), "+f"(d[1][3]), "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]),  \
-        "+f"(d[3][0]), "+f"(d[3][1]), "+f"(d[3][2]), "+f"(d[3][3])
-#define LNT_SUMS_16_NAMES "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}"
-
 __device__ __forceinline__ uint64_t operand_word(const operand &b)
 {
     return (uint64_t)b.high << 32 | b.low;
@@ -32,9 +26,9 @@ __device__ __forceinline__ void product_shared(float (&d)[4][4], const operand &
 {
     product_shows<8>(a), product_shows<4>(b);
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %18, 0;\n"
-                 "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 " LNT_SUMS_16_NAMES
-                 ", %16, %17, p, 1, 1, 0, %19;\n}"
-                 : LNT_SUMS_16(d)
+                 "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {" LNT_NAMES_4
+                 "}, %16, %17, p, 1, 1, 0, %19;\n}"
+                 : LNT_SUMS_4(d)
                  : "l"(operand_word(a)), "l"(operand_word(b)), "r"(on), "n"(turned ? 1 : 0));
 }
 
@@ -43,9 +37,9 @@ __device__ __forceinline__ void product_turned(float (&d)[4][4], const uint32_t 
                                                const operand &b)
 {
     product_shows<4>(b);
-    asm volatile("wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 " LNT_SUMS_16_NAMES
-                 ", {%16, %17, %18, %19}, %20, 1, 1, 1, 1;"
-                 : LNT_SUMS_16(d)
+    asm volatile("wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {" LNT_NAMES_4
+                 "}, {%16, %17, %18, %19}, %20, 1, 1, 1, 1;"
+                 : LNT_SUMS_4(d)
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(operand_word(b)));
 }
 
