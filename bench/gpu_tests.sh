@@ -5,7 +5,8 @@
 #     bench/gpu_tests.sh [BUILD_FOLDER]
 #
 # LNT_CUDA_ARCH=90a (or 80, 86, 89 ...) is the target; the default is that of the first GPU.  Where
-# cmocka is not installed, a header that does as much of it as these tests use stands in.
+# cmocka is not installed, a header that does as much of it as these tests use stands in.  LNT_UNDER is a
+# command to run the tests under ("compute-sanitizer --error-exitcode 1"; with LINNET_TEST_BUDGET=small).
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 build=${1:-$root/build/gpu-tests}
@@ -37,7 +38,7 @@ export LINNET_CUDA_PLUGIN=$build/liblinnet-cuda.so
 for name in test_device test_device_state test_device_gradient; do
     cc -std=c11 -D_GNU_SOURCE -O2 -fopenmp "${includes[@]}" "$root/tests/property/$name.c" \
         "$root"/tests/support/{support,case,stream,mirror,device,backward}.c "${libraries[@]}" -o "$name"
-    "./$name" || status=$?
+    ${LNT_UNDER-} "./$name" || status=$?
     [ "$status" != 77 ] || { echo "there is no GPU here"; exit 77; }
     echo "$name: exit $status, ${SECONDS} s"
 done
