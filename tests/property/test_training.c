@@ -122,6 +122,36 @@ static void timing_the_products_changes_nothing_that_a_step_reads(void **state)
     }
 }
 
+/* Of a text of one letter every batch is the same, and so is the loss, unless something is left out by
+ * chance: that is another part of the network at every step. */
+static void each_step_drops_something_else(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(0, NULL);
+    static const char *const rates[] = { "\"dropout\":0", "\"dropout\":0.3", "\"drop_path\":0.3" };
+    char text[2001] = "", config[256];
+    memset(text, 'a', sizeof text - 1);
+    write_text("letter.txt", text);
+    for (int i = 0; i < COUNT_OF(rates); i++) {
+        snprintf(config, sizeof config,
+                 "{\"model\":{\"dim\":16,\"layers\":2,\"heads\":2,\"length\":8,%s},\"train\":"
+                 "{\"steps\":8,\"batch\":4,\"rate\":1e-30}}",
+                 rates[i]);
+        write_text("letter.json", config);
+        lnt_train_request r = request_of("text", "letter.json");
+        r.data = "letter.txt";
+        lnt_trainer *t;
+        assert_ok(ctx, lnt_trainer_create(ctx, &r, &t));
+        const double first = run(ctx, t, 1).score.loss;
+        int others = 0;
+        for (int step = 1; step < 8; step++) others += run(ctx, t, 1).score.loss != first;
+        if (i == 0) assert_int_equal(others, 0);
+        else assert_in_range(others, 3, 7); /* the same path may be dropped again */
+        lnt_trainer_destroy(t);
+    }
+    lnt_ctx_destroy(ctx);
+}
+
 static void the_loss_falls_and_the_test_shows_it(void **state)
 {
     (void)state;
@@ -335,6 +365,7 @@ int main(void)
         cmocka_unit_test(any_number_of_threads_trains_to_the_same_bits),
         cmocka_unit_test(a_run_that_was_interrupted_ends_with_the_same_bits),
         cmocka_unit_test(timing_the_products_changes_nothing_that_a_step_reads),
+        cmocka_unit_test(each_step_drops_something_else),
         cmocka_unit_test(the_loss_falls_and_the_test_shows_it),
         cmocka_unit_test(every_optimizer_learns),
         cmocka_unit_test(decay_shrinks_matrices_alone),
