@@ -304,8 +304,7 @@ __device__ __forceinline__ void read_all(const read_args &a, pair_reader &w, con
 #pragma unroll
             for (int e = 0; e < 4; e++) {
                 const float *two = &s[half][2 * k + e / 2][e % 2 * 2];
-                y[half][k][e] =
-                    pack(weight<READ_TAYLOR>(a, two[0]), weight<READ_TAYLOR>(a, two[1]));
+                y[half][k][e] = pack(weight(a, two[0]), weight(a, two[1]));
             }
         const operand b = operand_at(values + half * 2560, 128, 512);
         product_begin();

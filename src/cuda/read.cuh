@@ -209,14 +209,26 @@ struct visible {
     }
 };
 
-template <int mode> __device__ __forceinline__ float weight(const read_args &a, float x)
+/* Of up to four terms. */
+__device__ __forceinline__ float weight(const read_args &a, float x)
 {
-    if (mode == READ_TAYLOR)
-        return fmaf(fmaf(fmaf(a.coefficient[3], x, a.coefficient[2]), x, a.coefficient[1]), x,
-                    a.coefficient[0]);
-    float y = a.coefficient[a.terms - 1];
-    for (int p = a.terms - 2; p >= 0; p--) y = fmaf(y, x, a.coefficient[p]);
-    return y;
+    return fmaf(fmaf(fmaf(a.coefficient[3], x, a.coefficient[2]), x, a.coefficient[1]), x,
+                a.coefficient[0]);
+}
+
+/* Of any number of terms, in place of 16 scores: a coefficient is loaded once for them. */
+__device__ __forceinline__ void polynomials(const read_args &a, float (&s)[4][4])
+{
+    float *x = s[0], y[16];
+#pragma unroll
+    for (int j = 0; j < 16; j++) y[j] = a.coefficient[a.terms - 1];
+    for (int p = a.terms - 2; p >= 0; p--) {
+        const float next = a.coefficient[p];
+#pragma unroll
+        for (int j = 0; j < 16; j++) y[j] = fmaf(y[j], x[j], next);
+    }
+#pragma unroll
+    for (int j = 0; j < 16; j++) x[j] = y[j];
 }
 
 template <int R, int mode, bool all>
@@ -224,14 +236,16 @@ __device__ __forceinline__ void weights(const read_args &a, const visible &see, 
                                         float (&s)[R][4][4])
 {
 #pragma unroll
-    for (int p = 0; p < R; p++)
+    for (int p = 0; p < R; p++) {
+        if (mode == READ_TAYLOR_ANY) polynomials(a, s[p]);
 #pragma unroll
         for (int c = 0; c < 4; c++)
 #pragma unroll
             for (int e = 0; e < 4; e++) {
-                const float y = weight<mode>(a, s[p][c][e]);
+                const float y = mode == READ_TAYLOR ? weight(a, s[p][c][e]) : s[p][c][e];
                 s[p][c][e] = all || see.sees(p, e / 2, 8 * t + 2 * c + e % 2) ? y : 0.0f;
             }
+    }
 }
 
 /* e^(scale (x - max)), the running maximum of each row moving up, and what is summed with it. */
