@@ -22,7 +22,8 @@ struct lnt_plan {
     double rank;
 };
 
-/* A plan on the GPU.  *index is the algorithm to take, -1: the plug-in's choice; and becomes it. */
+/* A plan on the GPU.  *index is the planner's choice, -1: none; and becomes the plug-in's, which may
+ * not have it.  What the caller named it must have. */
 static lnt_status open_on_device(lnt_ctx *ctx, const lnt_attn_desc *p, lnt_plan *plan, int *index)
 {
     lnt_attn_desc wanted = *p;
@@ -30,11 +31,12 @@ static lnt_status open_on_device(lnt_ctx *ctx, const lnt_attn_desc *p, lnt_plan 
     lnt_status status = lnt_device_plan_open(ctx, &wanted, &plan->device);
     if (status) return status;
     const char *name = plan->device.info.algorithm;
-    if (*index < 0) *index = lnt_registry_find(name);
-    if (*index < 0 || strcmp(name, lnt_algorithm_name(*index)) != 0)
+    const int found = lnt_registry_find(name);
+    if (found < 0 || (p->algorithm && found != *index))
         status = lnt_fail(ctx, LNT_ERR_UNSUPPORTED, "%s: %s has %s for this problem",
                           wanted.algorithm ? wanted.algorithm : lnt_mechanism_name(p->mechanism),
                           ctx->device->name, name);
+    *index = found;
     if (!status) status = lnt_engine_open(ctx, p, NULL, 0, &plan->engine);
     if (status) lnt_device_plan_close(ctx, &plan->device);
     return status;

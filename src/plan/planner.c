@@ -11,23 +11,26 @@
 #include "plan/clock.h"
 #include "plan/registry.h"
 
-static double measured_rate(const lnt_ctx *ctx, int index, lnt_dtype dtype)
+/* A GPU sums states of more than four terms in the precision of f32, whatever the tensors are. */
+static double measured_rate(const lnt_ctx *ctx, int index, const lnt_attn_desc *p)
 {
-    return ctx->seconds_per_flop[ctx->device ? dtype : LNT_F32][index];
+    const bool many = p->mechanism == LNT_TAYLOR && p->terms > 4 &&
+                      lnt_registry_get(index, p->dtype)->takes_state;
+    return ctx->seconds_per_flop[ctx->device && !many ? p->dtype : LNT_F32][index];
 }
 
 double lnt_planner_seconds(const lnt_ctx *ctx, int index, const lnt_attn_desc *p)
 {
     const lnt_algo *algo = lnt_registry_get(index, p->dtype);
-    const double measured = measured_rate(ctx, index, p->dtype);
+    const double measured = measured_rate(ctx, index, p);
     if (ctx->device && !(measured > 0)) return 0; /* the rates built in are those of a CPU */
     return algo->cost(p) * (measured > 0 ? measured : algo->rate);
 }
 
 /* Whether this context can say how long an algorithm takes: on a GPU only what was measured. */
-static bool is_known(const lnt_ctx *ctx, int index, lnt_dtype dtype)
+static bool is_known(const lnt_ctx *ctx, int index, const lnt_attn_desc *p)
 {
-    return !ctx->device || measured_rate(ctx, index, dtype) > 0;
+    return !ctx->device || measured_rate(ctx, index, p) > 0;
 }
 
 /* Why an algorithm cannot do p, or NULL. */
@@ -74,7 +77,7 @@ lnt_status lnt_planner_choose(lnt_ctx *ctx, const lnt_attn_desc *p, int *index)
     *index = -1;
     for (int i = 0; i < lnt_registry_count(); i++) {
         const lnt_algo *algo = lnt_registry_get(i, p->dtype);
-        if (algo->mechanism != p->mechanism || !is_known(ctx, i, p->dtype)) continue;
+        if (algo->mechanism != p->mechanism || !is_known(ctx, i, p)) continue;
         const char *refusal = refusal_of(algo, p);
         if (refusal) {
             why = refusal;
@@ -99,8 +102,8 @@ static double best_seconds(const lnt_ctx *ctx, const lnt_attn_desc *p, bool stat
     double best = -1;
     for (int i = 0; i < lnt_registry_count(); i++) {
         const lnt_algo *algo = lnt_registry_get(i, p->dtype);
-        if (algo->mechanism != p->mechanism || algo->takes_state != state || !is_known(ctx, i, p->dtype) ||
-            refusal_of(algo, p))
+        if (algo->mechanism != p->mechanism || algo->takes_state != state ||
+            !is_known(ctx, i, p) || refusal_of(algo, p))
             continue;
         const double seconds = lnt_planner_seconds(ctx, i, p);
         if (best < 0 || seconds < best) best = seconds;

@@ -153,7 +153,9 @@ static const char *algorithm_for(const lnt_attn_desc *p)
     if (p->mechanism == LNT_SOFTMAX) return "softmax/tiled";
     if (p->mechanism == LNT_LINEAR) return "linear/chunked";
     if (p->mechanism == LNT_CUR) return "cur/flash";
-    return p->algorithm && strstr(p->algorithm, "direct") ? "taylor/direct" : "taylor/state";
+    const bool stateless = p->terms > 4 && p->dim > 16;
+    return stateless || (p->algorithm && strstr(p->algorithm, "direct")) ? "taylor/direct"
+                                                                         : "taylor/state";
 }
 
 static void plan_destroy(lnt_cuda_plan *plan)

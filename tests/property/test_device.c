@@ -383,6 +383,24 @@ static void calibration_measures_the_device(void **state)
     }
 }
 
+/* Of more than four terms there is no state beyond a width of 16, however many tokens there are. */
+static void what_the_planner_would_take_may_not_be_there(void **state)
+{
+    (void)state;
+    attn_case c = case_make(LNT_TAYLOR, 1, 1, 1 << 20, -1, 17, 1);
+    lnt_plan_info info = { .size = sizeof info };
+    lnt_plan *plan;
+    c.desc.terms = 5;
+    assert_ok(device, lnt_ctx_calibrate(device));
+    assert_ok(device, lnt_plan_create(device, &c.desc, &plan));
+    assert_ok(device, lnt_plan_describe(plan, &info));
+    assert_string_equal(info.algorithm, "taylor/direct");
+    lnt_plan_destroy(plan);
+    c.desc.algorithm = "taylor/state";
+    assert_refused(device, lnt_plan_create(device, &c.desc, &plan), LNT_ERR_UNSUPPORTED,
+                   "has taylor/direct for this problem");
+}
+
 static void a_device_tells_what_it_is(void **state)
 {
     (void)state;
@@ -417,6 +435,7 @@ int main(void)
         cmocka_unit_test(runs_on_a_stream_match_the_oracle),
         cmocka_unit_test(a_plan_takes_new_temperatures),
         cmocka_unit_test(calibration_measures_the_device),
+        cmocka_unit_test(what_the_planner_would_take_may_not_be_there),
     };
     if (!device_open()) return DEVICE_MISSING;
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
