@@ -96,6 +96,7 @@ LNT_API LNT_MUST_CHECK lnt_status lnt_model_sample(const lnt_model *model, const
                                                    const lnt_sampling *sampling, int32_t *tokens);
 
 LNT_API int64_t lnt_session_tokens(const lnt_session *session);
+LNT_API int64_t lnt_session_batch(const lnt_session *session); /* sequences, also of one that was loaded */
 LNT_API size_t lnt_session_bytes(const lnt_session *session); /* what is remembered */
 /* What a softmax cache of the same model would hold by now. */
 LNT_API double lnt_session_cache_bytes(const lnt_session *session);
@@ -151,6 +152,7 @@ typedef struct lnt_trainer_info {
     int64_t step, steps; /* done, and in all */
     int64_t eval_every, eval_batches, save_every; /* as the config says; 0: at the end only */
     int64_t parameters;
+    int tests; /* there is something to test on */
 } lnt_trainer_info;
 
 LNT_API LNT_MUST_CHECK lnt_status lnt_trainer_describe(const lnt_trainer *trainer,

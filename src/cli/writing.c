@@ -39,7 +39,11 @@ int writing_begin(writing *w, int64_t batch)
     w->batch = batch;
     const lnt_status status = from ? lnt_session_load(w->model, from, &w->session)
                                    : lnt_session_create(w->model, batch, &w->session);
-    return status ? fail_ctx(w->ctx) : EXIT_OK;
+    if (status) return fail_ctx(w->ctx);
+    if (lnt_session_batch(w->session) != batch)
+        return fail("'%s': holds %lld sequences, must hold %lld", from,
+                    (long long)lnt_session_batch(w->session), (long long)batch);
+    return EXIT_OK;
 }
 
 int writing_end(writing *w)

@@ -86,7 +86,7 @@ lnt_status lnt_model_convert(const lnt_model *model, const char *mechanism, lnt_
     if (named != config.attention.mechanism) {
         config.attention = plain.attention;
         config.attention.mechanism = named;
-        config.coefficient_count = 0;
+        config.coefficient_count = config.decay_count = 0;
         config.learned_temperature = 0;
     }
     status = lnt_config_resolve(ctx, model->task, &config);
@@ -133,7 +133,11 @@ static lnt_status check_forward(const lnt_model *model, const int32_t *tokens, i
     if ((c->position == LNT_POSITION_LEARNED || c->distance_bias) && length > c->length)
         return lnt_fail(ctx, LNT_ERR_SHAPE, "length is %lld, the model has learned %lld positions",
                         (long long)length, (long long)c->length);
-    for (int64_t i = 0; i < batch * length; i++)
+    int64_t count;
+    if (__builtin_mul_overflow(batch, length, &count))
+        return lnt_fail(ctx, LNT_ERR_SHAPE, "batch %lld times length %lld is too large",
+                        (long long)batch, (long long)length);
+    for (int64_t i = 0; i < count; i++)
         if (tokens[i] < 0 || tokens[i] >= c->inputs)
             return lnt_fail(ctx, LNT_ERR_ARGUMENT, "token %lld is %d, must be 0 to %lld",
                             (long long)i, tokens[i], (long long)c->inputs - 1);

@@ -1,6 +1,7 @@
 /* model/model_file.c - models as .safetensors: a tensor for each parameter under its name, and
  * config, task and tokenizer in the metadata.  A file is checked whole before memory is taken for
  * it: its config may claim anything. */
+#include <math.h>
 #include <string.h>
 
 #include "core/dtype.h"
@@ -182,6 +183,10 @@ lnt_status lnt_model_read_array(const lnt_model *model, const char *path, const 
         status = find(model->ctx, path, st, e, array->prefix, &entry);
         if (!status) read_tensor(entry, array->data + e->offset, e->count);
     }
+    for (size_t i = 0; !status && i < layout->size; i++)
+        if (!isfinite(array->data[i]))
+            status = lnt_fail(model->ctx, LNT_ERR_FORMAT,
+                              LNT_FILE_FMT ": has numbers that are not finite", path);
     return status;
 }
 

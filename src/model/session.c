@@ -108,6 +108,9 @@ static lnt_status check_feed(const lnt_session *s, const int32_t *tokens, int64_
     if (count < 0 || (count && !tokens))
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "count is %lld, must be 0 or more, with tokens",
                         (long long)count);
+    if (count > INT64_MAX / (int64_t)s->batch - s->tokens)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "count is %lld, and such a number of tokens is not",
+                        (long long)count);
     if (c->position == LNT_POSITION_LEARNED && s->tokens + count > c->length)
         return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
                         "the model has learned %lld positions and cannot go beyond them",
@@ -169,6 +172,13 @@ static void draw(const lnt_model *model, const float *logits, size_t batch, int6
     }
 }
 
+static bool are_finite(const float *x, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!isfinite(x[i])) return false;
+    return true;
+}
+
 lnt_status lnt_session_sample(lnt_session *s, const lnt_sampling *sampling, int32_t *tokens)
 {
     if (!s) return LNT_ERR_ARGUMENT;
@@ -178,6 +188,9 @@ lnt_status lnt_session_sample(lnt_session *s, const lnt_sampling *sampling, int3
     if (!tokens) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "tokens is NULL");
     if (!s->tokens)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "session: nothing was fed yet to go on from");
+    if (!are_finite(s->logits, s->batch * (size_t)s->model->config.outputs))
+        return lnt_fail(ctx, LNT_ERR_FORMAT,
+                        "session: the model's answer is not finite; its weights or the state are damaged");
     draw(s->model, s->logits, s->batch, s->tokens, sampling, s->scores, s->candidates, tokens);
     return LNT_OK;
 }
@@ -208,6 +221,7 @@ lnt_status lnt_model_sample(const lnt_model *model, const float *logits, int64_t
 }
 
 int64_t lnt_session_tokens(const lnt_session *s) { return s ? s->tokens : 0; }
+int64_t lnt_session_batch(const lnt_session *s) { return s ? (int64_t)s->batch : 0; }
 
 size_t lnt_session_bytes(const lnt_session *s)
 {

@@ -145,6 +145,34 @@ static void a_saved_model_is_the_same_model(void **state)
     remove("model.safetensors");
 }
 
+/* Weights, and what is remembered, as a file that is whole may have them. */
+static void numbers_that_are_none_are_refused(void **state)
+{
+    (void)state;
+    const lnt_sampling sampling = { sizeof sampling, 1, 5, 0.9, 11 };
+    lnt_ctx *ctx = context_new(1, NULL);
+    lnt_model *model = make(ctx, configs[0], LNT_LINEAR, 0), *again;
+    int32_t tokens[4] = { 1, 2, 3, 0 };
+    lnt_session *two;
+    const float before = model->weights[0];
+    model->weights[0] = NAN;
+    assert_ok(ctx, lnt_model_save(model, "nan.safetensors", LNT_F32));
+    assert_refused(ctx, lnt_model_load(ctx, "nan.safetensors", &again), LNT_ERR_FORMAT, "not finite");
+    model->weights[0] = before;
+    assert_ok(ctx, lnt_session_create(model, 2, &two));
+    assert_int_equal(lnt_session_batch(two), 2);
+    assert_refused(ctx, lnt_session_feed(two, tokens, INT64_MAX), LNT_ERR_ARGUMENT, "count is");
+    assert_ok(ctx, lnt_session_feed(two, tokens, 2));
+    ((float *)(uintptr_t)lnt_session_logits(two))[0] = INFINITY;
+    assert_refused(ctx, lnt_session_sample(two, &sampling, tokens), LNT_ERR_FORMAT, "not finite");
+    assert_refused(ctx, lnt_model_forward(model, tokens, INT64_MAX / 2, 4, NULL, &model->weights[0]),
+                   LNT_ERR_SHAPE, "too large");
+    lnt_session_destroy(two);
+    lnt_model_destroy(model);
+    lnt_ctx_destroy(ctx);
+    remove("nan.safetensors");
+}
+
 static void check_rounded_file(lnt_ctx *ctx, lnt_model *model)
 {
     lnt_model *again, *twice;
@@ -180,6 +208,7 @@ static void check_session_file(lnt_ctx *ctx, lnt_model *model)
     assert_ok(ctx, lnt_session_save(session, "s.safetensors"));
     assert_ok(ctx, lnt_session_load(model, "s.safetensors", &again));
     assert_int_equal(lnt_session_tokens(again), 30);
+    assert_int_equal(lnt_session_batch(again), 1);
     for (int i = 0; i < 20; i++) {
         assert_ok(ctx, lnt_session_sample(session, &sampling, &next));
         assert_ok(ctx, lnt_session_sample(again, &sampling, &same));
@@ -449,6 +478,7 @@ int main(void)
         cmocka_unit_test(a_prompt_and_steps_give_what_the_whole_sequence_gives),
         cmocka_unit_test(later_tokens_do_not_reach_earlier_ones),
         cmocka_unit_test(a_saved_model_is_the_same_model),
+        cmocka_unit_test(numbers_that_are_none_are_refused),
         cmocka_unit_test(a_model_saved_as_bf16_is_rounded_once),
         cmocka_unit_test(a_saved_session_goes_on_where_it_was),
         cmocka_unit_test(a_session_of_another_model_is_refused),
