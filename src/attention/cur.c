@@ -79,7 +79,7 @@ lnt_status lnt_cur_resolve(lnt_ctx *ctx, lnt_attn_desc *p)
     if (p->causal)
         return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
                         "cur: causal is not offered, because the row of a landmark sees every key "
-                        "and the others are made from it; use softmax, linear or taylor");
+                        "and the others are made from it; use softmax, linear, taylor or hybrid");
     if (p->landmarks == 0) p->landmarks = 64;
     if (p->landmarks < 1 || p->landmarks > MAX_LANDMARKS)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "landmarks is %lld, must be 1 to %d",

@@ -396,7 +396,8 @@ lnt_status lnt_io_check(lnt_ctx *ctx, const lnt_attn_desc *p, const lnt_attn_io 
     if (!status && io->state_out)
         status = lnt_state_fits(ctx, "state_out", io->state_out, p, *sequences);
     if (status || !p->causal) return status;
-    for (int64_t s = 0; s < *sequences; s++) {
+    const bool alike = !io->sequences && !io->lengths_q && !io->lengths_k;
+    for (int64_t s = 0; s < (alike && *sequences ? 1 : *sequences); s++) {
         const lnt_sequence q = lnt_io_sequence(io, s);
         if (q.nq > q.nk)
             return lnt_fail(ctx, LNT_ERR_SHAPE,

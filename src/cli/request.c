@@ -86,7 +86,7 @@ static int check_cur(const options *o)
     const int64_t select = opt_whole(o, OPT_SELECT, LNT_SELECT_STEP);
     if (opt_given(o, OPT_CAUSAL) || opt_whole(o, OPT_PASS, PASS_FORWARD) == PASS_STEP)
         return fail_usage("cur is not causal: the row of a landmark sees every key, and the others "
-                          "are made from it; use softmax, linear or taylor");
+                          "are made from it; use softmax, linear, taylor or hybrid");
     if (opt_given(o, OPT_STATE_IN) || opt_given(o, OPT_STATE_OUT))
         return fail_usage("cur has no state: its landmarks are chosen from the whole sequence");
     if (opt_given(o, OPT_EMBED_COLUMN) && select != LNT_SELECT_EMBED)

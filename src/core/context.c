@@ -104,6 +104,8 @@ lnt_status lnt_fail(lnt_ctx *ctx, lnt_status status, const char *format, ...)
     va_start(args, format);
     vsnprintf(ctx->error, sizeof ctx->error, format, args);
     va_end(args);
+    for (char *c = ctx->error; *c; c++) /* what a file says may stand here: one line, for any terminal */
+        if ((unsigned char)*c < ' ' || *c == 127) *c = '?';
     return status;
 }
 

@@ -125,10 +125,12 @@ void lnt_tensor_set(const lnt_tensor *t, int64_t b, int64_t h, int64_t n, int64_
 
 lnt_status lnt_tensor_fill_normal(lnt_ctx *ctx, const lnt_tensor *t, uint64_t seed, double sigma)
 {
+    if (!ctx) return LNT_ERR_ARGUMENT;
     const lnt_status status = lnt_tensor_check(ctx, "tensor", t);
     if (status) return status;
     const lnt_rng rng = lnt_rng_make(seed);
-    const int64_t rows = t->shape[0] * t->shape[1] * t->shape[2], width = t->shape[3];
+    const int64_t width = t->shape[3];
+    const int64_t rows = width ? t->shape[0] * t->shape[1] * t->shape[2] : 0;
 #pragma omp parallel for num_threads(ctx->threads)
     for (int64_t r = 0; r < rows; r++) {
         const int64_t n = r % t->shape[2], h = r / t->shape[2] % t->shape[1],

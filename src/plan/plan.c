@@ -135,6 +135,17 @@ static void keep_reports(lnt_plan *plan, const lnt_run *run)
     plan->rank = isfinite(run->rank) ? run->rank : 0;
 }
 
+static bool is_empty(const lnt_tensor *t)
+{
+    return !t->shape[0] || !t->shape[1] || !t->shape[2] || !t->shape[3];
+}
+
+/* No row to write and no key to remember, however many sequences there are of that. */
+static bool is_idle(const lnt_attn_io *io)
+{
+    return is_empty(&io->q) && is_empty(&io->k) && !io->state_out;
+}
+
 lnt_status lnt_plan_forward_keeping(lnt_plan *plan, const lnt_attn_io *io, void *statistics)
 {
     if (!plan) return LNT_ERR_ARGUMENT;
@@ -144,7 +155,7 @@ lnt_status lnt_plan_forward_keeping(lnt_plan *plan, const lnt_attn_io *io, void 
     if (plan->device.plan) return lnt_device_forward(plan->engine.ctx, &plan->device, io);
     lnt_run run = lnt_engine_run(&plan->engine, io, sequences);
     if (plan->algo->keeps) run.statistics = statistics;
-    plan->algo->forward(&run);
+    if (!is_idle(io)) plan->algo->forward(&run);
     lnt_state_advance(io, sequences);
     keep_reports(plan, &run);
     return LNT_OK;
@@ -208,7 +219,7 @@ lnt_status lnt_plan_partial(lnt_plan *plan, const lnt_attn_io *io, const lnt_par
     if (status) return status;
     lnt_run run = lnt_engine_run(&plan->engine, io, sequences);
     run.partial = partial;
-    plan->algo->forward(&run);
+    if (!is_idle(io)) plan->algo->forward(&run);
     lnt_state_advance(io, sequences);
     keep_reports(plan, &run);
     return LNT_OK;

@@ -66,7 +66,7 @@ succeeds "$LINNET" attend q4.npy k4.npy v4.npy -o b.npy --mechanism cur --landma
 # What it refuses.
 attend() { "$LINNET" attend q.npy k.npy v.npy -o n.npy --mechanism cur "$@"; }
 fails 2 "cur is not causal" attend --causal
-grep -q "use softmax, linear or taylor" stderr.txt || wrong "nothing to use instead"
+grep -q "use softmax, linear, taylor or hybrid" stderr.txt || wrong "nothing to use instead"
 fails 2 "cur is not causal" "$LINNET" bench --mechanism cur --pass step
 fails 2 "cur has no state" attend --state-out s.safetensors
 fails 2 "--landmarks: '0' is not a whole number of at least 1" attend --landmarks 0

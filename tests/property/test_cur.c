@@ -439,7 +439,7 @@ static void causal_states_and_partials_are_refused_with_the_reason(void **state)
     lnt_attn_desc desc = c.desc;
     desc.causal = 1;
     assert_refused(ctx, lnt_plan_create(ctx, &desc, &plan), LNT_ERR_UNSUPPORTED, "causal");
-    assert_non_null(strstr(lnt_ctx_error(ctx), "use softmax, linear or taylor"));
+    assert_non_null(strstr(lnt_ctx_error(ctx), "use softmax, linear, taylor or hybrid"));
     assert_refused(ctx, lnt_reference_row(ctx, &desc, &t.io, 0, 0, 0, y), LNT_ERR_UNSUPPORTED,
                    "causal");
     desc = c.desc;

@@ -199,6 +199,29 @@ static void nothing_to_do_is_done(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+/* It is done at once, however many sequences have nothing. */
+static void no_tokens_of_many_sequences_take_no_time(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(2, NULL);
+    const int64_t many = INT64_C(1) << 40;
+    for (int a = 0; lnt_algorithm_name(a); a++) {
+        attn_case c = case_make(lnt_algorithm_mechanism(a), 1, 1, 0, 0, 4, 4);
+        c.desc.batch = many;
+        c.desc.causal = c.desc.mechanism == LNT_HYBRID;
+        lnt_plan *plan = case_plan(ctx, &c, a);
+        if (!plan) continue;
+        lnt_attn_io io = { .size = sizeof io, .q = lnt_tensor_bhnd(NULL, LNT_F32, many, 1, 0, 4) };
+        io.k = io.v = io.out = io.q;
+        assert_ok(ctx, lnt_plan_forward(plan, &io));
+        lnt_plan_destroy(plan);
+    }
+    const lnt_tensor none = lnt_tensor_bhnd(NULL, LNT_F32, many, 1, 1, 0);
+    assert_ok(ctx, lnt_tensor_fill_normal(ctx, &none, 1, 1));
+    assert_int_equal(lnt_tensor_fill_normal(NULL, &none, 1, 1), LNT_ERR_ARGUMENT);
+    lnt_ctx_destroy(ctx);
+}
+
 /* Relative to what one algorithm gives, so this holds at lengths the oracle is too slow for. */
 static void all_algorithms_of_one_mechanism_agree(void **state)
 {
@@ -273,6 +296,7 @@ int main(void)
         cmocka_unit_test(ten_thousand_tokens_lose_no_digits_at_any_number_of_terms),
         cmocka_unit_test(a_plan_serves_smaller_tensors_than_it_was_made_for),
         cmocka_unit_test(nothing_to_do_is_done),
+        cmocka_unit_test(no_tokens_of_many_sequences_take_no_time),
         cmocka_unit_test(all_algorithms_of_one_mechanism_agree),
         cmocka_unit_test(every_isa_agrees_with_scalar),
     };

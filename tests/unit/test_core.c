@@ -156,6 +156,8 @@ static void the_last_failure_is_the_sentence_and_never_too_long(void **state)
     assert_string_equal(lnt_ctx_error(ctx), "first 1");
     assert_int_equal(lnt_fail(ctx, LNT_ERR_FILE, "%s", word), LNT_ERR_FILE);
     assert_int_equal(strlen(lnt_ctx_error(ctx)), LNT_ERROR_CAPACITY - 1);
+    assert_int_equal(lnt_fail(ctx, LNT_ERR_FILE, "%s", "a\n\033[2J\177 \303\251"), LNT_ERR_FILE);
+    assert_string_equal(lnt_ctx_error(ctx), "a??[2J? \303\251"); /* one line, and no commands */
     assert_int_equal(lnt_fail(NULL, LNT_ERR_FILE, "nobody hears"), LNT_ERR_FILE);
     lnt_ctx_destroy(ctx);
 }
