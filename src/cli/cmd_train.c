@@ -103,9 +103,11 @@ static void show_progress(const run *r, const lnt_step_report *report)
 
 static int test(run *r, int64_t step)
 {
+    if (!r->info.tests) return EXIT_OK;
     r->last.size = sizeof r->last;
     if (lnt_trainer_evaluate(r->trainer, r->info.eval_batches, &r->last)) return fail_ctx(r->ctx);
-    return log_test(&r->log, step, &r->last);
+    const int status = log_test(&r->log, step, &r->last);
+    return status ? status : log_draw(&r->log, r->curve, r->info.task);
 }
 
 /* The checkpoint first: a model file without its checkpoint is worth less than the other way. */
@@ -152,9 +154,9 @@ static int train(run *r)
         r->tokens += (double)report.tokens;
         show_progress(r, &report);
         status = log_step(&r->log, &report, seconds);
-        if (!status && is_due(r->info.eval_every, step, r->info.steps)) status = test(r, step);
         const bool stop = stop_asked && step < r->info.steps;
         if (!status && (stop || is_due(r->info.save_every, step, r->info.steps))) status = save(r);
+        if (!status && !stop && is_due(r->info.eval_every, step, r->info.steps)) status = test(r, step);
         if (!status && stop) {
             progress_end();
             return fail("stopped after step %lld of %lld; --resume --out '%s' goes on from there",

@@ -22,7 +22,7 @@ static const lnt_field options[] = {
     { .key = "vocabulary", .kind = LNT_FIELD_WHOLE,
       .offset = offsetof(lnt_task_options, vocabulary), .least = 257, .most = LNT_TOKENIZER_MOST },
     { .key = "held_out", .kind = LNT_FIELD_REAL, .offset = offsetof(lnt_task_options, held_out),
-      .least = 0, .most = 1 },
+      .least = 0, .most = 0.9 },
     { .key = NULL },
 };
 

@@ -174,6 +174,7 @@ lnt_status lnt_trainer_describe(const lnt_trainer *t, lnt_trainer_info *info)
                                 .eval_every = t->recipe.eval_every,
                                 .eval_batches = t->recipe.eval_batches,
                                 .save_every = t->recipe.save_every,
-                                .parameters = (int64_t)t->model->layout.parameters };
+                                .parameters = (int64_t)t->model->layout.parameters,
+                                .tests = t->task.test_examples > 0 };
     return LNT_OK;
 }

@@ -81,7 +81,8 @@ refused listops '{"task": {"shortest": 50, "longest": 20}}' "shortest is 50, mus
 refused listops '{"model": {"kind": "decoder"}}' "kind must be encoder"
 refused text '{"task": {"tokenizer": "bpe", "vocabulary": 200}}' \
     "task.vocabulary is 200, must be 257 to" --data tiny.txt
-refused text '{"task": {"held_out": 1.5}}' "task.held_out is 1.5, must be 0 to 1" --data tiny.txt
+refused text '{"task": {"held_out": 1}}' "task.held_out is 1, must be 0 to 0.9" --data tiny.txt
+refused copy '{"model": {"a\nb\u001b[2J": 1}}' "unknown key 'a?b?[2J'"
 absent new
 
 # ---- damage -------------------------------------------------------------------------------------
