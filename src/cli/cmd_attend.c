@@ -4,6 +4,7 @@
  * handing the state on).  A state takes them as a stream; that is how --chunk works, and the only
  * way for softmax, whose cache no plan takes, to continue a state. */
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +35,7 @@ typedef struct job {
     lnt_plan_info info;
     char algorithm[96];
     double seconds;
-    int64_t nonpositive, divergent;
+    int64_t nonpositive, divergent, unfinite; /* rows, pseudo-inverses, rows */
     double rank;
     lnt_array indices;  /* cur: [B,H,2,M], of queries and of keys; data NULL: not wanted */
     comparison against; /* with --compare */
@@ -45,6 +46,29 @@ static bool has_state(const options *o)
     return opt_given(o, OPT_STATE_IN) || opt_given(o, OPT_STATE_OUT);
 }
 
+/* The folder that a path is in; false: there is none. */
+static bool folder_of(const char *path, const char **name, struct stat *folder)
+{
+    char text[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    const int length = slash ? (int)(slash - path) + 1 : 0;
+    *name = path + length;
+    const int used = snprintf(text, sizeof text, "%.*s.", length, path);
+    return used < (int)sizeof text && stat(text, folder) == 0;
+}
+
+/* Whether two paths, as they may be spelt, name one file, which need not be there. */
+static bool are_one_file(const char *a, const char *b)
+{
+    struct stat x, y;
+    if (stat(a, &x) || stat(b, &y)) {
+        const char *name, *other;
+        if (!folder_of(a, &name, &x) || !folder_of(b, &other, &y) || strcmp(name, other) != 0)
+            return strcmp(a, b) == 0;
+    }
+    return x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
 static int check_usage(const options *o, const lnt_attn_desc *desc)
 {
     const char *output = opt_text(o, OPT_OUTPUT), *state_out = opt_text(o, OPT_STATE_OUT);
@@ -53,10 +77,10 @@ static int check_usage(const options *o, const lnt_attn_desc *desc)
                           "themselves, and a state has only their sums");
     if (!output && !state_out && !opt_given(o, OPT_COMPARE))
         return fail_usage("%s is missing: say where the result goes", option_name(OPT_OUTPUT));
-    if (output && state_out && !strcmp(output, state_out))
+    if (output && state_out && are_one_file(output, state_out))
         return fail_usage("--output and --state-out are the same file, '%s'", output);
     const char *indices = opt_text(o, OPT_INDICES_OUT);
-    if (output && indices && !strcmp(output, indices))
+    if (output && indices && are_one_file(output, indices))
         return fail_usage("--output and --indices-out are the same file, '%s'", output);
     if (opt_given(o, OPT_CHUNK) && !desc->causal)
         return fail_usage("--chunk needs --causal: a stream is read in the order of its tokens");
@@ -220,6 +244,20 @@ static int run_comparison(job *j)
 
 /* ---- results ------------------------------------------------------------------------------- */
 
+/* Rows of the result that have a number which is none. */
+static int64_t count_unfinite(const lnt_tensor *t)
+{
+    int64_t count = 0;
+    const int64_t *s = t->shape, rows = s[3] ? s[0] * s[1] * s[2] : 0;
+    for (int64_t r = 0; r < rows; r++) {
+        bool finite = true;
+        for (int64_t d = 0; d < s[3] && finite; d++)
+            finite = isfinite(lnt_tensor_get(t, r / s[2] / s[1], r / s[2] % s[1], r % s[2], d));
+        count += !finite;
+    }
+    return count;
+}
+
 static int write_output(job *j)
 {
     const char *path = opt_text(j->o, OPT_OUTPUT);
@@ -250,16 +288,9 @@ static int write_indices(const job *j, const char *path)
 
 /* Result and state, or indices, appear together or not at all: the other waits under another name
  * until the result is there. */
-static int write_both(job *j, const char *path, int (*write_other)(const job *, const char *))
+static int write_waiting(job *j, const char *path, int (*write_other)(const job *, const char *))
 {
-    struct stat target;
     const size_t capacity = strlen(path) + 32;
-    if (stat(path, &target) == 0 && S_ISDIR(target.st_mode))
-        return fail("cannot write '%s': it is a directory", path);
-    if (stat(path, &target) == 0 && !S_ISREG(target.st_mode)) { /* a device is not replaced */
-        const int status = write_output(j);
-        return status ? status : write_other(j, path);
-    }
     char *waiting = malloc(capacity);
     if (!waiting) return fail_memory(capacity);
     snprintf(waiting, capacity, "%s.%ld.new", path, (long)getpid());
@@ -271,6 +302,24 @@ static int write_both(job *j, const char *path, int (*write_other)(const job *, 
         if (status) unlink(waiting);
     }
     free(waiting);
+    return status;
+}
+
+static int write_both(job *j, const char *path, int (*write_other)(const job *, const char *))
+{
+    struct stat target;
+    if (stat(path, &target) == 0 && S_ISDIR(target.st_mode))
+        return fail("cannot write '%s': it is a directory", path);
+    if (stat(path, &target) == 0 && !S_ISREG(target.st_mode)) { /* a device is not replaced */
+        const int status = write_other(j, path);
+        return status ? status : write_output(j);
+    }
+    if (lstat(path, &target) != 0 || !S_ISLNK(target.st_mode))
+        return write_waiting(j, path, write_other);
+    char *linked = realpath(path, NULL);
+    if (!linked) return fail("cannot write '%s': it is a link to a file that does not exist", path);
+    const int status = write_waiting(j, linked, write_other);
+    free(linked);
     return status;
 }
 
@@ -301,12 +350,15 @@ static void print_text(const job *j)
            (long long)d->batch, (long long)d->heads, (long long)d->kv_heads,
            (long long)d->length_q, (long long)d->length_k, (long long)d->dim,
            (long long)d->dim_value);
-    printf("%.4g ms, %.4g GFLOP/s, state ", 1e3 * j->seconds,
+    printf("%.4g ms, %.4g GFLOP/s", 1e3 * j->seconds,
            j->seconds > 0 ? 1e-9 * j->info.flops / j->seconds : 0.0);
-    if (isnan(state_bytes(j))) printf("too large to count\n");
-    else printf("of %.0f bytes\n", state_bytes(j));
+    if (isnan(state_bytes(j))) printf("; a state would be too large to count");
+    else if (j->state) printf(", state of %.0f bytes", state_bytes(j));
+    else if (state_bytes(j) > 0) printf("; a state would have %.0f bytes", state_bytes(j));
+    putchar('\n');
     if (j->nonpositive)
         printf("%lld rows had a denominator that was not above zero\n", (long long)j->nonpositive);
+    if (j->unfinite) printf("%lld rows are not finite\n", (long long)j->unfinite);
     if (d->mechanism == LNT_CUR && j->rank > 0)
         printf("%lld landmarks, of rank %.1f or more\n", (long long)d->landmarks, j->rank);
     if (j->divergent)
@@ -334,6 +386,7 @@ static void print_results(const job *j)
     json_real(&line, "flops", j->info.flops);
     json_real(&line, "state_bytes", state_bytes(j));
     json_whole(&line, "nonpositive_denominators", j->nonpositive);
+    json_whole(&line, "rows_not_finite", j->unfinite);
     if (j->desc.mechanism == LNT_CUR) {
         json_whole(&line, "landmarks", j->desc.landmarks);
         json_whole(&line, "pinv_divergences", j->divergent);
@@ -369,6 +422,7 @@ static int attend(job *j)
     if (!status) status = open_state(j);
     if (!status) status = describe(j);
     if (!status) status = run_job(j);
+    if (!status) j->unfinite = count_unfinite(&j->out);
     if (!status && opt_given(j->o, OPT_COMPARE)) status = run_comparison(j);
     if (!status) status = write_results(j);
     if (!status) print_results(j);

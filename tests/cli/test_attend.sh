@@ -173,7 +173,7 @@ npy make wide.npy 4x700
 succeeds "$LINNET" attend wide.npy wide.npy wide.npy -o y.npy --mechanism taylor --terms 30 --json
 npy expect stdout.txt 'm["state_bytes"] is None and m["algorithm"] == "taylor/direct"'
 succeeds "$LINNET" attend wide.npy wide.npy wide.npy -o y.npy --mechanism taylor --terms 30
-grep -q 'state too large to count' stdout.txt || wrong "a size of the state: $(cat stdout.txt)"
+grep -q 'state would be too large to count' stdout.txt || wrong "a size of the state: $(cat stdout.txt)"
 
 # The operations told are those of the form that ran: through the state the same for every token.
 for length in 100 200; do

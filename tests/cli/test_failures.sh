@@ -72,6 +72,10 @@ fails 1 "no/such/s" linear q.npy k.npy v.npy -o y.npy --state-out no/such/s.safe
 fails 1 "folder.npy" linear q.npy k.npy v.npy -o y.npy --state-out folder.npy
 absent y.npy
 fails 1 "no/such/y.npy" linear q.npy k.npy v.npy -o no/such/y.npy --state-out s.safetensors
+fails 1 "/dev/full" linear q.npy k.npy v.npy -o y.npy --state-out /dev/full
+ln -s nowhere dangling
+fails 1 "link to a file that does not exist" linear q.npy k.npy v.npy -o y.npy --state-out dangling
+absent y.npy
 absent s.safetensors
 
 # A disk that fills up half way: the write fails, what was there stays, nothing is left behind.

@@ -97,6 +97,7 @@ fails 2 "'more' is one argument too many" attend more --mechanism linear
 fails 2 "'q.npy' is one argument too many" "$LINNET" info q.npy
 fails 2 "-o/--output is missing" "$LINNET" attend q.npy q.npy q.npy --mechanism linear
 fails 2 "are the same file" attend --mechanism linear --state-out y.npy
+fails 2 "are the same file" attend --mechanism linear --state-out ./y.npy
 
 fails 2 "linnet plan: --mechanism is missing" "$LINNET" plan
 fails 2 "--kv-heads: '3' does not divide --heads, which is 8" \
