@@ -17,24 +17,24 @@ static volatile sig_atomic_t interrupted = 0;
 
 static void interrupt(int number)
 {
-    (void)number;
     interrupted = 1;
+    signal(number, SIG_DFL); /* the second time at once */
 }
 
 /* ---- text and symbols ---------------------------------------------------------------------- */
 
 static bool has_text(const writing *w) { return strcmp(w->info.tokenizer, "none") != 0; }
 
-/* "3,0,7" as tokens, for models without text. */
+/* "3,0,7", or "3 0 7 " as they are written, as tokens, for models without text. */
 static int parse_symbols(const char *text, int32_t *tokens, size_t *count)
 {
     for (const char *at = text;; at++) {
         char *end;
         const long value = strtol(at, &end, 10);
-        if (end == at || value < 0 || value > INT32_MAX || (*end && *end != ','))
+        if (end == at || value < 0 || value > INT32_MAX || (*end && *end != ',' && *end != ' '))
             return fail_usage("--prompt: '%s' is not a list of tokens such as 0,3,1", text);
         tokens[(*count)++] = (int32_t)value;
-        if (!*end) return EXIT_OK;
+        if (!*end || strcmp(end, " ") == 0) return EXIT_OK;
         at = end;
     }
 }
@@ -116,6 +116,7 @@ static int generate_text(writing *w)
         if (opt_given(w->o, foreign[i]))
             return fail_usage("%s is for models that draw images", option_name(foreign[i]));
     int status = writing_begin(w, 1);
+    signal(SIGINT, interrupt); /* what was written so far is kept, and the state saved */
     if (!status && !prompt && !opt_given(w->o, OPT_LOAD_STATE)) prompt = has_text(w) ? "\n" : "0";
     if (!status && prompt) status = feed_prompt(w, prompt);
     if (!status && opt_given(w->o, OPT_PROMPT) && !opt_given(w->o, OPT_JSON) && has_text(w))
@@ -132,7 +133,6 @@ static int run(const options *o)
 {
     writing w;
     int status = writing_open(&w, o);
-    signal(SIGINT, interrupt); /* what was written so far is kept, and the state saved */
     if (!status)
         status = strcmp(w.info.task, "mnist") == 0 ? drawing_write(&w) : generate_text(&w);
     writing_close(&w);

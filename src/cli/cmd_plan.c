@@ -1,6 +1,7 @@
 /* cli/cmd_plan.c - `linnet plan`: what a problem will cost, before anything is computed. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cli/commands.h"
 #include "cli/describe.h"
@@ -112,7 +113,8 @@ static void print_text(lnt_ctx *ctx, const lnt_attn_desc *d, const lnt_plan_info
     table_begin(&t, 1, headings);
     for (int i = 0; i < FIGURES; i++) {
         const figure *f = &figures[i];
-        if (!f->applies) continue;
+        const bool beside_none = d->mechanism == LNT_CUR && strncmp(f->field, "kv_cache", 8) == 0;
+        if (!f->applies || beside_none) continue; /* cur has no state to set the cache beside */
         table_row(&t);
         table_cell(&t, "  %s", f->meaning);
         switch (f->unit) {

@@ -298,7 +298,7 @@ static double held_bytes(const trial *t)
     const bool quadratic = grows(t) || strstr(t->info.algorithm, "/direct");
     const double cache = t->info.kv_cache_elements * (double)t->desc.batch *
                          (double)lnt_dtype_size(t->desc.dtype);
-    if (t->pass == PASS_STEP) return state_bytes(t);
+    if (t->pass == PASS_STEP) return grows(t) ? state_bytes(t) : (double)t->info.state_bytes;
     return (quadratic ? cache : 0) + (double)t->info.workspace_bytes;
 }
 

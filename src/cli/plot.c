@@ -56,7 +56,7 @@ static void draw(const plot *p, canvas *c)
             }
         }
     }
-    for (int s = 0; s < p->count; s++)
+    for (int s = p->count - 1; s >= 0; s--) /* where two meet the first is seen */
         for (int i = 0; i < p->points; i++)
             c->cell[row_of(c, p->series[s].y[i])][column_of(p, p->x[i])] = (signed char)(1 + s);
 }

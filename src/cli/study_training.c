@@ -70,7 +70,7 @@ static int measure_one(const options *o, lnt_ctx *ctx, const char *mechanism, bo
     *out = (speed){ .mechanism = mechanism, .step = NAN, .products = NAN };
     if (lnt_trainer_create(ctx, &request, &trainer)) {
         if (asked) return fail_ctx(ctx);
-        note("%s: %s", mechanism, lnt_ctx_error(ctx));
+        note("%s is left out: %s", mechanism, lnt_ctx_error(ctx));
         return EXIT_OK;
     }
     const int status = time_trainer(ctx, trainer, out);

@@ -155,7 +155,7 @@ expect 'len(lines) == 1 and m["mechanism"] == "linear" and m["tokens"] == 16'
 expect '0 < m["products_seconds"] < m["seconds"]'
 expect 'abs(m["ratio"] * m["products_seconds"] / m["seconds"] - 1) < 1e-9'
 study training --config tiny.json --json >stdout.txt 2>stderr.txt || wrong "$(cat stderr.txt)"
-grep -q 'cur: .* kind must be encoder' stderr.txt || wrong "cur: $(cat stderr.txt)"
+grep -q 'cur is left out: .* kind must be encoder' stderr.txt || wrong "cur: $(cat stderr.txt)"
 expect '{m["mechanism"] for m in lines} >= {"softmax", "linear", "taylor"}'
 fails 1 "kind must be encoder" study training --config tiny.json --mechanism cur
 fails 1 "missing.json" study training --config missing.json
