@@ -233,7 +233,12 @@ lnt_status lnt_model_read(lnt_ctx *ctx, const char *path, const lnt_safetensors 
     else status = lnt_model_make(ctx, &config, task, &tokenizer, 0, out);
     if (status) return status;
     memcpy((*out)->task_options, options, strlen(options) + 1);
-    return lnt_model_read_array(*out, path, st, &(lnt_model_array){ "", (*out)->weights });
+    status = lnt_model_read_array(*out, path, st, &(lnt_model_array){ "", (*out)->weights });
+    if (status) {
+        lnt_model_destroy(*out);
+        *out = NULL;
+    }
+    return status;
 }
 
 lnt_status lnt_model_load(lnt_ctx *ctx, const char *path, lnt_model **out)

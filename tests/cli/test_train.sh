@@ -104,6 +104,14 @@ succeeds train --out unstopped --steps $((reached + 3))
 cmp unstopped/model.safetensors stopped/model.safetensors || wrong "not the same bits after a stop"
 [ "$(steps_of stopped)" = $((reached + 3)) ] || wrong "the log has steps twice, or not at all"
 
+# All of a text may be for training: nothing is tested then.
+printf 'abcdefgh%.0s' $(seq 40) >letters.txt
+echo '{"model": {"dim": 8, "layers": 1, "heads": 2, "length": 8},
+ "train": {"steps": 3, "batch": 2, "eval_every": 1}, "task": {"held_out": 0}}' >all.json
+succeeds "$LINNET" train --task text --data letters.txt --config all.json --out all
+[ -s all/model.safetensors ] || wrong "nothing held out: no model"
+! grep -q test_loss all/log.jsonl || wrong "nothing held out, and tested"
+
 succeeds train --out one --threads 1
 for threads in 2 3; do
     succeeds train --out "with-$threads" --threads "$threads"

@@ -158,6 +158,7 @@ static void numbers_that_are_none_are_refused(void **state)
     model->weights[0] = NAN;
     assert_ok(ctx, lnt_model_save(model, "nan.safetensors", LNT_F32));
     assert_refused(ctx, lnt_model_load(ctx, "nan.safetensors", &again), LNT_ERR_FORMAT, "not finite");
+    assert_null(again);
     model->weights[0] = before;
     assert_ok(ctx, lnt_session_create(model, 2, &two));
     assert_int_equal(lnt_session_batch(two), 2);
