@@ -11,7 +11,7 @@ how=(--temperature 0.7 --top-p 0.95)
 
 echo "A page by $model, a model of 2.4 million parameters with hybrid attention:"
 echo
-"$tool" generate "$model" --prompt $'Fellow citizens,\n\n' --tokens 500 "${how[@]}" \
+"$tool" generate "$model" --prompt 'Fellow citizens,' --tokens 500 "${how[@]}" \
     --seed 7 --save-state "$page"
 echo
 echo "Ten thousand tokens more, from what it remembers of that page, into build/pages.txt:"
