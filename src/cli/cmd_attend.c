@@ -3,14 +3,10 @@
  * Two roads.  A plan takes the sequences whole (or, where an algorithm is forced, chunk by chunk,
  * handing the state on).  A state takes them as a stream; that is how --chunk works, and the only
  * way for softmax, whose cache no plan takes, to continue a state. */
-#include <errno.h>
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "cli/clock.h"
 #include "cli/commands.h"
@@ -22,6 +18,7 @@
 #include "cli/report.h"
 #include "cli/request.h"
 #include "cli/tensors.h"
+#include "cli/two_files.h"
 
 typedef struct job {
     const options *o;
@@ -46,29 +43,6 @@ static bool has_state(const options *o)
     return opt_given(o, OPT_STATE_IN) || opt_given(o, OPT_STATE_OUT);
 }
 
-/* The folder that a path is in; false: there is none. */
-static bool folder_of(const char *path, const char **name, struct stat *folder)
-{
-    char text[PATH_MAX];
-    const char *slash = strrchr(path, '/');
-    const int length = slash ? (int)(slash - path) + 1 : 0;
-    *name = path + length;
-    const int used = snprintf(text, sizeof text, "%.*s.", length, path);
-    return used < (int)sizeof text && stat(text, folder) == 0;
-}
-
-/* Whether two paths, as they may be spelt, name one file, which need not be there. */
-static bool are_one_file(const char *a, const char *b)
-{
-    struct stat x, y;
-    if (stat(a, &x) || stat(b, &y)) {
-        const char *name, *other;
-        if (!folder_of(a, &name, &x) || !folder_of(b, &other, &y) || strcmp(name, other) != 0)
-            return strcmp(a, b) == 0;
-    }
-    return x.st_dev == y.st_dev && x.st_ino == y.st_ino;
-}
-
 static int check_usage(const options *o, const lnt_attn_desc *desc)
 {
     const char *output = opt_text(o, OPT_OUTPUT), *state_out = opt_text(o, OPT_STATE_OUT);
@@ -77,10 +51,10 @@ static int check_usage(const options *o, const lnt_attn_desc *desc)
                           "themselves, and a state has only their sums");
     if (!output && !state_out && !opt_given(o, OPT_COMPARE))
         return fail_usage("%s is missing: say where the result goes", option_name(OPT_OUTPUT));
-    if (output && state_out && are_one_file(output, state_out))
+    if (output && state_out && two_files_are_one(output, state_out))
         return fail_usage("--output and --state-out are the same file, '%s'", output);
     const char *indices = opt_text(o, OPT_INDICES_OUT);
-    if (output && indices && are_one_file(output, indices))
+    if (output && indices && two_files_are_one(output, indices))
         return fail_usage("--output and --indices-out are the same file, '%s'", output);
     if (opt_given(o, OPT_CHUNK) && !desc->causal)
         return fail_usage("--chunk needs --causal: a stream is read in the order of its tokens");
@@ -244,22 +218,9 @@ static int run_comparison(job *j)
 
 /* ---- results ------------------------------------------------------------------------------- */
 
-/* Rows of the result that have a number which is none. */
-static int64_t count_unfinite(const lnt_tensor *t)
+static int write_output(void *of)
 {
-    int64_t count = 0;
-    const int64_t *s = t->shape, rows = s[3] ? s[0] * s[1] * s[2] : 0;
-    for (int64_t r = 0; r < rows; r++) {
-        bool finite = true;
-        for (int64_t d = 0; d < s[3] && finite; d++)
-            finite = isfinite(lnt_tensor_get(t, r / s[2] / s[1], r / s[2] % s[1], r % s[2], d));
-        count += !finite;
-    }
-    return count;
-}
-
-static int write_output(job *j)
-{
+    job *j = of;
     const char *path = opt_text(j->o, OPT_OUTPUT);
     const lnt_array *q = &j->in.q.array;
     lnt_array y = { .data = j->out.data, .dtype = q->dtype, .rank = q->rank };
@@ -276,59 +237,26 @@ static int write_output(job *j)
     return lnt_npy_write(j->ctx, path, &y) ? fail_ctx(j->ctx) : EXIT_OK;
 }
 
-static int write_state(const job *j, const char *path)
+static int write_state(void *of, const char *path)
 {
+    const job *j = of;
     return lnt_state_save(j->state, path) ? fail_ctx(j->ctx) : EXIT_OK;
 }
 
-static int write_indices(const job *j, const char *path)
+static int write_indices(void *of, const char *path)
 {
+    const job *j = of;
     return lnt_npy_write(j->ctx, path, &j->indices) ? fail_ctx(j->ctx) : EXIT_OK;
-}
-
-/* Result and state, or indices, appear together or not at all: the other waits under another name
- * until the result is there. */
-static int write_waiting(job *j, const char *path, int (*write_other)(const job *, const char *))
-{
-    const size_t capacity = strlen(path) + 32;
-    char *waiting = malloc(capacity);
-    if (!waiting) return fail_memory(capacity);
-    snprintf(waiting, capacity, "%s.%ld.new", path, (long)getpid());
-    int status = write_other(j, waiting);
-    if (!status) {
-        status = write_output(j);
-        if (!status && rename(waiting, path) != 0)
-            status = fail("cannot write '%s': %s", path, strerror(errno));
-        if (status) unlink(waiting);
-    }
-    free(waiting);
-    return status;
-}
-
-static int write_both(job *j, const char *path, int (*write_other)(const job *, const char *))
-{
-    struct stat target;
-    if (stat(path, &target) == 0 && S_ISDIR(target.st_mode))
-        return fail("cannot write '%s': it is a directory", path);
-    if (stat(path, &target) == 0 && !S_ISREG(target.st_mode)) { /* a device is not replaced */
-        const int status = write_other(j, path);
-        return status ? status : write_output(j);
-    }
-    if (lstat(path, &target) != 0 || !S_ISLNK(target.st_mode))
-        return write_waiting(j, path, write_other);
-    char *linked = realpath(path, NULL);
-    if (!linked) return fail("cannot write '%s': it is a link to a file that does not exist", path);
-    const int status = write_waiting(j, linked, write_other);
-    free(linked);
-    return status;
 }
 
 static int write_results(job *j)
 {
     const char *state_path = opt_text(j->o, OPT_STATE_OUT);
-    if (j->indices.data) return write_both(j, opt_text(j->o, OPT_INDICES_OUT), write_indices);
+    if (j->indices.data)
+        return two_files_write(j, write_output, write_indices, opt_text(j->o, OPT_INDICES_OUT));
     if (!state_path) return write_output(j);
-    if (opt_given(j->o, OPT_OUTPUT)) return write_both(j, state_path, write_state);
+    if (opt_given(j->o, OPT_OUTPUT))
+        return two_files_write(j, write_output, write_state, state_path);
     return write_state(j, state_path);
 }
 
@@ -422,7 +350,7 @@ static int attend(job *j)
     if (!status) status = open_state(j);
     if (!status) status = describe(j);
     if (!status) status = run_job(j);
-    if (!status) j->unfinite = count_unfinite(&j->out);
+    if (!status) j->unfinite = tensor_unfinite_rows(&j->out);
     if (!status && opt_given(j->o, OPT_COMPARE)) status = run_comparison(j);
     if (!status) status = write_results(j);
     if (!status) print_results(j);

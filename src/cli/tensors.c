@@ -1,6 +1,8 @@
 /* cli/tensors.c - tensors that the tool owns: made, cut along the length, converted, freed. */
 #include "cli/tensors.h"
 
+#include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,6 +53,19 @@ void tensor_convert(const lnt_tensor *from, const lnt_tensor *to)
 int64_t tensor_elements(const lnt_tensor *tensor)
 {
     return tensor->shape[0] * tensor->shape[1] * tensor->shape[2] * tensor->shape[3];
+}
+
+int64_t tensor_unfinite_rows(const lnt_tensor *t)
+{
+    int64_t count = 0;
+    const int64_t *s = t->shape, rows = s[3] ? s[0] * s[1] * s[2] : 0;
+    for (int64_t r = 0; r < rows; r++) {
+        bool finite = true;
+        for (int64_t d = 0; d < s[3] && finite; d++)
+            finite = isfinite(lnt_tensor_get(t, r / s[2] / s[1], r / s[2] % s[1], r % s[2], d));
+        count += !finite;
+    }
+    return count;
 }
 
 double tensor_bytes(const lnt_tensor *tensor)

@@ -16,6 +16,8 @@ lnt_tensor tensor_rows(const lnt_tensor *tensor, int64_t at, int64_t count);
 void tensor_convert(const lnt_tensor *from, const lnt_tensor *to);
 
 int64_t tensor_elements(const lnt_tensor *tensor);
+/* How many rows have a number that is not finite. */
+int64_t tensor_unfinite_rows(const lnt_tensor *tensor);
 double tensor_bytes(const lnt_tensor *tensor);
 
 #endif

@@ -168,6 +168,30 @@ for how in "" "--causal" "--causal --chunk 1" "--algorithm direct" "--algorithm 
     npy expect stdout.txt 'm["nonpositive_denominators"] == 0'
 done
 
+# Rows that are not finite are told.
+python3 - "$here" <<'END'
+import sys
+sys.path.insert(0, sys.argv[1])
+import npy
+npy.write("huge.npy", [3, 2], [3e38, 3e38, 1.0, 1.0, 1.0, 2.0])
+npy.write("ones.npy", [3, 2], [1.0] * 6)
+END
+succeeds "$LINNET" attend huge.npy ones.npy ones.npy -o y.npy --mechanism linear --dtype f32 --json
+npy expect stdout.txt 'm["rows_not_finite"] == 1'
+succeeds "$LINNET" attend huge.npy ones.npy ones.npy -o y.npy --mechanism linear --dtype f32
+grep -q '^1 rows are not finite$' stdout.txt || wrong "rows that are not finite: $(cat stdout.txt)"
+succeeds "$LINNET" attend ones.npy ones.npy ones.npy -o y.npy --mechanism linear
+! grep -q 'not finite' stdout.txt || wrong "all is finite: $(cat stdout.txt)"
+
+# Nothing of very many sequences is there at once.
+python3 -c 'h = b"{\"descr\": \"<f4\", \"fortran_order\": False, \"shape\": (1099511627776, 1, 0, 8), }"
+h = h.replace(b"\"", b"\x27"); h += b" " * (63 - (10 + len(h)) % 64) + b"\n"
+open("none.npy", "wb").write(b"\x93NUMPY\x01\x00" + len(h).to_bytes(2, "little") + h)'
+for mechanism in softmax linear taylor "cur --landmarks 2"; do
+    # shellcheck disable=SC2086
+    succeeds timeout 20 "$LINNET" attend none.npy none.npy none.npy -o y.npy --mechanism $mechanism
+done
+
 # A state that 64 bits cannot count has no size, and the direct form does not need it.
 npy make wide.npy 4x700
 succeeds "$LINNET" attend wide.npy wide.npy wide.npy -o y.npy --mechanism taylor --terms 30 --json

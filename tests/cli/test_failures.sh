@@ -77,6 +77,11 @@ ln -s nowhere dangling
 fails 1 "link to a file that does not exist" linear q.npy k.npy v.npy -o y.npy --state-out dangling
 absent y.npy
 absent s.safetensors
+: >linked
+ln -s linked link
+succeeds linear q.npy k.npy v.npy -o y.npy --state-out link
+[ -L link ] && [ -s linked ] || wrong "a state did not go where the link leads"
+rm y.npy
 
 # A disk that fills up half way: the write fails, what was there stays, nothing is left behind.
 npy make big.npy 64x32

@@ -57,6 +57,26 @@ kill -INT "$child"
 wait "$child" || wrong "interrupted: exit $?"
 [ -s forever.safetensors ] || wrong "no state after an interruption"
 
+# A session of two sequences is none that one token at a time can go on with.
+python3 - <<'END'
+import json, struct
+data = open("s.safetensors", "rb").read()
+size = struct.unpack("<Q", data[:8])[0]
+header, at, parts = json.loads(data[8:8 + size]), 0, []
+for key in [k for k in header["__metadata__"] if k.startswith("linnet.checksum")]:
+    del header["__metadata__"][key]
+for name in sorted((k for k in header if k != "__metadata__"), key=lambda k: header[k]["data_offsets"]):
+    e = header[name]
+    first, last = e["data_offsets"]
+    parts.append(2 * data[8 + size + first:8 + size + last])
+    e["shape"][0] *= 2
+    e["data_offsets"] = [at, at + len(parts[-1])]
+    at += len(parts[-1])
+text = json.dumps(header).encode()
+open("two.safetensors", "wb").write(struct.pack("<Q", len(text)) + text + b"".join(parts))
+END
+fails 1 "'two.safetensors': holds 2 sequences, must hold 1" generate --load-state two.safetensors
+
 fails 1 "missing.safetensors" "$LINNET" generate missing.safetensors
 fails 1 "is not a model" "$LINNET" generate s.safetensors
 fails 1 "is not a session" generate --load-state "$model"
@@ -140,6 +160,8 @@ fails 1 "there are 20 for testing" \
 fails 1 "there are 20 for testing" \
     "$LINNET" generate image/model.safetensors --images 2 --first 19 -o x.png --data idx
 fails 2 "-o/--output is missing" "$LINNET" generate image/model.safetensors
+fails 2 "--save-state is not for models that draw images" \
+    "$LINNET" generate image/model.safetensors --save-state x.safetensors -o x.png
 fails 2 "--prompt is not for models that draw images" \
     "$LINNET" generate image/model.safetensors --prompt x -o x.png
 fails 1 "cannot write" "$LINNET" generate image/model.safetensors -o no/such.png

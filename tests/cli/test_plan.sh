@@ -148,3 +148,4 @@ npy json stdout.txt flops=number landmarks=whole crossover_speed=number workspac
 npy expect stdout.txt '64 < m["crossover_speed"] < 4096 and m["flops"] < m["flops_direct"]'
 succeeds "$LINNET" plan --mechanism cur --landmarks 32 --length 4096
 grep -q 'faster than softmax from length' stdout.txt || wrong "no crossover in the table"
+! grep -q 'cache' stdout.txt || wrong "a cache beside a state that cur has not: $(cat stdout.txt)"

@@ -71,6 +71,9 @@ succeeds study context --length 64 --json
 expect 'len(lines) == 8 and all(m["ns_per_token"] > 0 < m["ns_next_token"] for m in lines)'
 expect '[m["state_bytes"] for m in lines if m["mechanism"] == "softmax"] ==
     [64 * 2 * d * 4 for d in (8, 16, 32, 64)]'
+state=$("$LINNET" plan --mechanism taylor --heads 1 --dim 8 --causal --no-calibrate --json |
+    python3 -c 'import json, sys; print(json.load(sys.stdin)["state_bytes"])')
+expect "[m['state_bytes'] for m in lines if m['mechanism'] == 'taylor'][0] == $state"
 succeeds study taylorshift --dim 4 --json
 expect 'len(lines) == 18 and all(m["seconds"] > 0 < m["bytes"] for m in lines)'
 expect '(m["crossover_speed_paper"], m["crossover_memory_paper"]) == (21, 16)'

@@ -104,6 +104,13 @@ succeeds train --out unstopped --steps $((reached + 3))
 cmp unstopped/model.safetensors stopped/model.safetensors || wrong "not the same bits after a stop"
 [ "$(steps_of stopped)" = $((reached + 3)) ] || wrong "the log has steps twice, or not at all"
 
+# Symbols may be given as they are written.
+succeeds "$LINNET" generate whole/model.safetensors --prompt 0,3,1 --tokens 5 --seed 2
+cp stdout.txt commas.txt
+succeeds "$LINNET" generate whole/model.safetensors --prompt '0 3 1 ' --tokens 5 --seed 2
+cmp commas.txt stdout.txt || wrong "0,3,1 is not 0 3 1"
+fails 2 "not a list of tokens" "$LINNET" generate whole/model.safetensors --prompt '0;3'
+
 # All of a text may be for training: nothing is tested then.
 printf 'abcdefgh%.0s' $(seq 40) >letters.txt
 echo '{"model": {"dim": 8, "layers": 1, "heads": 2, "length": 8},
