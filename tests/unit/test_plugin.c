@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "../support/mirror.h"
+#include "core/context.h"
 #include "plan/plan.h"
 
 static void a_device_that_is_none_is_refused(void **state)
@@ -177,6 +178,36 @@ static void backward_is_told_that_forward_ran(void **state)
     lnt_ctx_destroy(host);
 }
 
+static const char *chosen(lnt_ctx *ctx, lnt_dtype dtype, int64_t terms)
+{
+    attn_case c = case_make(LNT_TAYLOR, 1, 1, 1 << 16, -1, 8, 1);
+    lnt_plan_info info = { .size = sizeof info };
+    lnt_plan *plan;
+    c.desc.dtype = dtype, c.desc.terms = terms;
+    assert_ok(ctx, lnt_plan_create(ctx, &c.desc, &plan));
+    assert_ok(ctx, lnt_plan_describe(plan, &info));
+    lnt_plan_destroy(plan);
+    return info.algorithm;
+}
+
+/* A device whose states are fast in bf16 alone: those of more terms go in the precision of f32. */
+static void states_of_many_terms_are_judged_by_the_rate_of_f32(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(1, NULL);
+    assert_int_equal(setenv("LINNET_CUDA_PLUGIN", PLUGIN_FAKE, 1), 0);
+    assert_ok(ctx, lnt_ctx_set_device(ctx, "cuda"));
+    for (int a = 0; lnt_algorithm_name(a); a++)
+        for (int t = 0; t <= LNT_F64; t++)
+            ctx->seconds_per_flop[t][a] = strstr(lnt_algorithm_name(a), "taylor/direct") ? 1e-12
+                                          : t == LNT_BF16                                ? 1e-12
+                                                                                         : 1e-6;
+    assert_string_equal(chosen(ctx, LNT_BF16, 4), "taylor/state");
+    assert_string_equal(chosen(ctx, LNT_BF16, 5), "taylor/direct");
+    assert_string_equal(chosen(ctx, LNT_F32, 4), "taylor/direct");
+    lnt_ctx_destroy(ctx);
+}
+
 static void a_context_describes_the_cpu_too(void **state)
 {
     (void)state;
@@ -199,6 +230,7 @@ int main(void)
         cmocka_unit_test(memory_goes_there_and_back),
         cmocka_unit_test(what_fails_on_a_stream_is_told),
         cmocka_unit_test(backward_is_told_that_forward_ran),
+        cmocka_unit_test(states_of_many_terms_are_judged_by_the_rate_of_f32),
         cmocka_unit_test(a_context_describes_the_cpu_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
