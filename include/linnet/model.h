@@ -134,8 +134,8 @@ typedef struct lnt_train_request {
 
 LNT_API LNT_MUST_CHECK lnt_status lnt_trainer_create(lnt_ctx *ctx, const lnt_train_request *request,
                                                      lnt_trainer **out);
-/* Goes on from a checkpoint, to the same bits as if nothing had come between; steps 0: as many as were
- * planned. */
+/* Goes on from a checkpoint, to the same bits as if nothing had come between; other data, wherever it
+ * lies, is refused.  steps 0: as many as were planned. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_trainer_resume(lnt_ctx *ctx, const char *checkpoint,
                                                      const char *data, int64_t steps,
                                                      lnt_trainer **out);

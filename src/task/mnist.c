@@ -74,6 +74,7 @@ static lnt_status read_idx(lnt_task *task, const char *name, uint32_t magic, lnt
     if (access(path, F_OK)) snprintf(path, sizeof path, "%s/%s.gz", task->data, name);
     const lnt_status status = lnt_content_read(task->ctx, path, out);
     if (status) return status;
+    lnt_task_count_in(task, out->data, out->bytes);
     const size_t header = magic == IMAGES_MAGIC ? 16 : 8;
     if (out->bytes < header || big32(out->data) != magic)
         return lnt_fail(task->ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": is no idx file of %s", path,

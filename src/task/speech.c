@@ -130,6 +130,9 @@ static lnt_status load(lnt_task *task, recording *r)
         lnt_wav_free(task->ctx, &wav);
         return status;
     }
+    lnt_task_count_in(task, r->name, strlen(r->name));
+    lnt_task_count_in(task, &wav.rate, sizeof wav.rate);
+    lnt_task_count_in(task, wav.samples, wav.count * sizeof *wav.samples);
     r->frames = lnt_mel_frames(wav.count, wav.rate);
     r->features = lnt_allocate(task->ctx, r->frames * LNT_MEL_BANDS * sizeof *r->features,
                                "the features of a recording");

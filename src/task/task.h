@@ -62,6 +62,7 @@ struct lnt_task {
     lnt_rng rng;
     lnt_tokenizer tokenizer; /* given, or made by open */
     int64_t test_examples;   /* INT64_MAX: as many as are wanted */
+    uint64_t data_sum;       /* over all that was read, by which it is known again */
     void *own;
 };
 
@@ -72,5 +73,7 @@ const lnt_task_kind *lnt_task_find(const char *name);
 /* task->kind, ctx, options, data, rng are set; tokenizer where it is known. */
 lnt_status lnt_task_open(lnt_task *task, lnt_config *config);
 void lnt_task_close(lnt_task *task);
+/* Adds what open read, in an order that does not change, to data_sum. */
+void lnt_task_count_in(lnt_task *task, const void *data, size_t bytes);
 
 #endif

@@ -73,6 +73,7 @@ static lnt_status read_one(lnt_task *task, corpus *c, const char *path)
     lnt_content content;
     lnt_status status = lnt_content_read(task->ctx, path, &content);
     if (status) return status;
+    lnt_task_count_in(task, content.data, content.bytes);
     const size_t held = (size_t)((double)content.bytes * task->options.held_out);
     const size_t kept = content.bytes - held;
     status = append(task->ctx, c, LNT_SPLIT_TRAIN, content.data, kept);

@@ -254,6 +254,18 @@ static lnt_status read_progress(lnt_ctx *ctx, const char *path, const lnt_safete
     return read_object(ctx, path, "train", train, lnt_recipe_fields, &s->recipe);
 }
 
+/* A checkpoint of before sums were written has none. */
+static lnt_status check_data(lnt_ctx *ctx, const char *path, const lnt_safetensors *st,
+                             const lnt_task *task)
+{
+    const char *text = lnt_safetensors_meta(st, "data");
+    uint64_t sum;
+    if (!text || (sscanf(text, "%" SCNx64, &sum) == 1 && sum == task->data_sum)) return LNT_OK;
+    return lnt_fail(ctx, LNT_ERR_FORMAT,
+                    LNT_FILE_FMT ": was trained upon other data than " LNT_FILE_FMT " has now", path,
+                    task->data ? task->data : "");
+}
+
 static lnt_status resume(lnt_ctx *ctx, const char *path, const lnt_safetensors *st, const char *data,
                          int64_t steps, lnt_trainer **out)
 {
@@ -270,7 +282,8 @@ static lnt_status resume(lnt_ctx *ctx, const char *path, const lnt_safetensors *
     if (!status) status = reopen_task(ctx, path, model, data, false, &s, &task);
     if (steps) s.recipe.steps = steps;
     if (!status) {
-        status = lnt_trainer_open(ctx, model, &task, &s.recipe, true, out);
+        status = check_data(ctx, path, st, &task);
+        if (!status) status = lnt_trainer_open(ctx, model, &task, &s.recipe, true, out);
         if (status) lnt_task_close(&task);
     }
     if (status) {
@@ -308,14 +321,15 @@ lnt_status lnt_trainer_save(const lnt_trainer *t, const char *path)
 {
     if (!t) return LNT_ERR_ARGUMENT;
     if (!path) return lnt_fail(t->ctx, LNT_ERR_ARGUMENT, "path is NULL");
-    char step[NUMBER], train[RECIPE_TEXT];
+    char step[NUMBER], data[NUMBER], train[RECIPE_TEXT];
     lnt_json_text text = { train, sizeof train - 1, 0 };
     lnt_fields_write(&text, lnt_recipe_fields, &t->recipe, false);
     train[text.used] = '\0';
     snprintf(step, sizeof step, "%" PRId64, t->step);
     const lnt_model_array arrays[] = { { "adam.m.", t->mean }, { "adam.v.", t->square } };
-    const lnt_st_meta meta[] = { { "step", step }, { "train", train } };
-    return lnt_model_write(t->model, path, LNT_F32, arrays, 2, meta, 2);
+    snprintf(data, sizeof data, "%016" PRIx64, t->task.data_sum);
+    const lnt_st_meta meta[] = { { "step", step }, { "train", train }, { "data", data } };
+    return lnt_model_write(t->model, path, LNT_F32, arrays, 2, meta, 3);
 }
 
 lnt_status lnt_model_evaluate(lnt_model *model, const lnt_eval_request *request,

@@ -136,6 +136,25 @@ fails 1 "bad/model.safetensors" "$LINNET" eval bad/model.safetensors
 cp one/model.safetensors bad/checkpoint.safetensors
 fails 1 "is not a checkpoint of linnet" "$LINNET" train --out bad --resume --steps 11
 
+# ---- other data ---------------------------------------------------------------------------------
+
+cat >text.json <<'END'
+{"model": {"dim": 8, "layers": 1, "heads": 2, "length": 8},
+ "train": {"steps": 2, "batch": 2, "eval_batches": 1}}
+END
+mkdir texts
+seq 1000 >texts/a.txt
+seq 1000 2000 >texts/b.txt
+succeeds "$LINNET" train --task text --config text.json --data texts --out read
+cp read/checkpoint.safetensors kept
+mv texts elsewhere
+succeeds "$LINNET" train --out read --resume --data elsewhere --steps 3
+cp kept read/checkpoint.safetensors
+echo more >>elsewhere/b.txt
+fails 1 "'read/checkpoint.safetensors': was trained upon other data than 'elsewhere' has now" \
+    "$LINNET" train --out read --resume --data elsewhere --steps 3
+cmp -s kept read/checkpoint.safetensors || wrong "other data: the checkpoint was changed"
+
 # ---- a full disk --------------------------------------------------------------------------------
 
 # full STEPS LIMIT SENTENCE: a limit on the size of files in kB plays the full disk.  The checkpoint

@@ -370,6 +370,76 @@ static void utterances_are_recordings_in_a_row(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+/* Four images of 2 x 2 to a split, whose last pixel and last label are given. */
+static void put_idx(const char *folder, char pixel, char label)
+{
+    unsigned char images[16 + 16] = "\0\0\x08\x03\0\0\0\x04\0\0\0\x02\0\0\0\x02";
+    unsigned char labels[8 + 4] = "\0\0\x08\x01\0\0\0\x04";
+    static const char *const splits[] = { "train", "t10k" };
+    char path[64];
+    images[sizeof images - 1] = (unsigned char)pixel;
+    labels[sizeof labels - 1] = (unsigned char)label;
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/%s-images-idx3-ubyte", folder, splits[i]);
+        write_file(path, images, sizeof images);
+        snprintf(path, sizeof path, "%s/%s-labels-idx1-ubyte", folder, splits[i]);
+        write_file(path, labels, sizeof labels);
+    }
+}
+
+static uint64_t sum_of(lnt_ctx *ctx, const char *name, const char *data)
+{
+    static room r;
+    lnt_task task;
+    lnt_config config;
+    assert_ok(ctx, open_task(ctx, name, data, NULL, &task, &config, &r));
+    const uint64_t sum = task.data_sum;
+    lnt_task_close(&task);
+    return sum;
+}
+
+static void data_is_known_again_by_its_sum(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(1, NULL);
+    char text[400];
+    memset(text, 'x', sizeof text);
+    mkdir("summed", 0777);
+    write_file("summed/a.txt", text, sizeof text);
+    write_file("summed/b.txt", text, sizeof text);
+    put_wav("summed/1_someone_0.wav", 800, 16);
+    put_wav("summed/1_someone_5.wav", 800, 16);
+    put_idx("summed", 1, 2);
+    const uint64_t texts = sum_of(ctx, "text", "summed"), words = sum_of(ctx, "speech", "summed");
+    const uint64_t images = sum_of(ctx, "mnist", "summed");
+    rename("summed", "moved");
+    assert_true(sum_of(ctx, "text", "moved") == texts && sum_of(ctx, "speech", "moved") == words &&
+                sum_of(ctx, "mnist", "moved") == images &&
+                sum_of(ctx, "mnist-class", "moved") == images);
+    text[sizeof text - 1] = 'y'; /* held out */
+    write_file("moved/b.txt", text, sizeof text);
+    assert_true(sum_of(ctx, "text", "moved") != texts);
+    put_wav("moved/1_someone_5.wav", 801, 16);
+    assert_true(sum_of(ctx, "speech", "moved") != words);
+    put_wav("moved/1_someone_5.wav", 800, 16);
+    rename("moved/1_someone_5.wav", "moved/2_someone_5.wav");
+    assert_true(sum_of(ctx, "speech", "moved") != words);
+    put_idx("moved", 3, 2);
+    assert_true(sum_of(ctx, "mnist", "moved") != images);
+    put_idx("moved", 1, 3);
+    assert_true(sum_of(ctx, "mnist", "moved") != images);
+    static const char *const names[] = { "a.txt", "b.txt", "1_someone_0.wav", "2_someone_5.wav",
+                                         "train-images-idx3-ubyte", "train-labels-idx1-ubyte",
+                                         "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte" };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char path[64];
+        snprintf(path, sizeof path, "moved/%s", names[i]);
+        remove(path);
+    }
+    assert_int_equal(remove("moved"), 0);
+    lnt_ctx_destroy(ctx);
+}
+
 static void rates_rise_and_fall_as_the_schedule_says(void **state)
 {
     (void)state;
@@ -399,6 +469,7 @@ int main(void)
         cmocka_unit_test(gzip_is_unpacked_and_any_broken_byte_is_noticed),
         cmocka_unit_test(sound_becomes_the_logarithms_of_mel_bands),
         cmocka_unit_test(utterances_are_recordings_in_a_row),
+        cmocka_unit_test(data_is_known_again_by_its_sum),
         cmocka_unit_test(rates_rise_and_fall_as_the_schedule_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
