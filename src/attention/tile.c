@@ -2,6 +2,7 @@
 #include "attention/tile.h"
 
 #include <math.h>
+#include <string.h>
 
 size_t lnt_two_per_query(const lnt_attn_desc *p)
 {
@@ -123,11 +124,18 @@ void lnt_tile_finish(lnt_run *run, const kernels *ker, const lnt_sequence *seq, 
     if (max) store_rows(ker, &partial->max, b, h, row, n, max, 1, NULL);
 }
 
+static void clear_row(const lnt_tensor *t, int64_t b, int64_t h, int64_t n)
+{
+    if (t->stride[3] == 1 && t->shape[3] > 0) /* 0 is the same bytes in every dtype */
+        memset(lnt_tensor_row(t, b, h, n), 0, (size_t)t->shape[3] * lnt_dtype_size(t->dtype));
+    else
+        for (int64_t d = 0; d < t->shape[3]; d++) lnt_tensor_set(t, b, h, n, d, 0);
+}
+
 static void clear_rows(const lnt_tensor *t, int64_t b, int64_t from, int64_t to)
 {
     for (int64_t h = 0; h < t->shape[1]; h++)
-        for (int64_t n = from; n < to; n++)
-            for (int64_t d = 0; d < t->shape[3]; d++) lnt_tensor_set(t, b, h, n, d, 0);
+        for (int64_t n = from; n < to; n++) clear_row(t, b, h, n);
 }
 
 void lnt_clear_gaps(const lnt_run *run, const lnt_tensor *t, bool keys)
