@@ -128,17 +128,16 @@ void lnt_feature_rows_of(const lnt_run *run, lnt_feature_tile *tile, const lnt_t
 }
 
 /* dphi -> dx in place, for the maps where each number stands alone. */
-static void elementwise_grad(lnt_feature_map map, const real *phi, real *dphi, size_t count)
+static void elementwise_grad(const kernels *ker, lnt_feature_map map, const real *phi, real *dphi,
+                             size_t padded)
 {
     switch (map) {
-    case LNT_MAP_ELU1:
-        for (size_t i = 0; i < count; i++) dphi[i] *= phi[i] < 1 ? phi[i] : 1;
-        break;
+    case LNT_MAP_ELU1: ker->elu1_back(dphi, phi, padded); break;
     case LNT_MAP_RELU:
-        for (size_t i = 0; i < count; i++) dphi[i] *= phi[i] > 0 ? 1 : 0;
+        for (size_t i = 0; i < padded; i++) dphi[i] *= phi[i] > 0 ? 1 : 0;
         break;
     case LNT_MAP_EXP:
-        for (size_t i = 0; i < count; i++) dphi[i] *= phi[i];
+        for (size_t i = 0; i < padded; i++) dphi[i] *= phi[i];
         break;
     default: break; /* identity */
     }
@@ -186,6 +185,6 @@ void lnt_feature_store_grad(const lnt_run *run, lnt_feature_tile *tile, const ln
         store_columns(ker, dx, b, h, n0, n, tile->x, ld);
         return;
     }
-    elementwise_grad(run->p->feature_map, tile->phi, dphi, width * ld);
+    elementwise_grad(ker, run->p->feature_map, tile->phi, dphi, width * ld);
     store_columns(ker, dx, b, h, n0, n, dphi, ld);
 }

@@ -300,7 +300,8 @@ static void embed_back(lnt_network *net, const real *w, real *g, const lnt_batch
     real *grad = net->grad, *other = net->scratch.dim;
     for (size_t i = LNT_CONV_LAYERS; c->embedding == LNT_EMBEDDING_CNN && i-- > 0;) {
         if (i + 1 < LNT_CONV_LAYERS)
-            lnt_act_backward(net->ctx, LNT_ACT_GELU, net->conv[2 * i + 1], grad, grad, n, dim);
+            lnt_act_backward(net->ctx, LNT_ACT_GELU, net->conv[2 * i + 1], net->conv[2 * i + 2], grad,
+                             grad, n, dim);
         lnt_conv_backward(net->ctx, net->conv[2 * i], at(net, w, LNT_PARAM_CONV + 2 * i), grad,
                           other, at(net, g, LNT_PARAM_CONV + 2 * i),
                           at(net, g, LNT_PARAM_CONV + 2 * i + 1), false, in->batch, in->length, dim,

@@ -4,7 +4,7 @@
  *     dy/dx = s + x s (1 - s) u'
  *     SwiGLU  y = silu(gate) up
  *
- * One exponential a number, which backward computes again. */
+ * One exponential a number; backward has s of what forward gave. */
 #include "nn/activation.h"
 
 static const real GELU_SLOPE = (real)1.5957691216057308, GELU_CUBE = (real)0.044715;
@@ -35,20 +35,18 @@ static void forward_block(const kernels *ker, lnt_act kind, const real *x, real 
     ker->logistic_unit(y, x, slope_of(kind), cube_of(kind), count);
 }
 
-static void backward_block(const kernels *ker, lnt_act kind, const real *x, const real *dy,
-                           real *dx, size_t count)
+static void backward_block(const kernels *ker, lnt_act kind, const real *x, const real *y,
+                           const real *dy, real *dx, size_t count)
 {
-    real s[LNT_NN_BLOCK];
     if (kind == LNT_ACT_RELU) {
         for (size_t i = 0; i < count; i++) dx[i] = x[i] > 0 ? dy[i] : 0;
         return;
     }
     if (kind == LNT_ACT_SIGMOID) {
-        logistic(ker, x, s, count);
-        for (size_t i = 0; i < count; i++) dx[i] = dy[i] * s[i] * (1 - s[i]);
+        for (size_t i = 0; i < count; i++) dx[i] = dy[i] * y[i] * (1 - y[i]);
         return;
     }
-    ker->logistic_unit_back(dx, x, dy, slope_of(kind), cube_of(kind), count);
+    ker->logistic_unit_back(dx, x, y, dy, slope_of(kind), cube_of(kind), count);
 }
 
 static void swiglu_forward(const kernels *ker, const real *gate, const real *up, real *y,
@@ -63,9 +61,9 @@ static void swiglu_backward(const kernels *ker, const real *gate, const real *up
 {
     real part[LNT_NN_BLOCK];
     forward_block(ker, LNT_ACT_SILU, gate, dup, count);
-    for (size_t i = 0; i < count; i++) dup[i] *= dy[i];
     for (size_t i = 0; i < count; i++) part[i] = dy[i] * up[i];
-    backward_block(ker, LNT_ACT_SILU, gate, part, dgate, count);
+    backward_block(ker, LNT_ACT_SILU, gate, dup, part, dgate, count);
+    for (size_t i = 0; i < count; i++) dup[i] *= dy[i];
 }
 
 /* A piece is LNT_NN_BLOCK numbers of one token. */
@@ -86,7 +84,7 @@ void lnt_act_forward(const lnt_ctx *ctx, lnt_act kind, const real *x, real *y, s
     }
 }
 
-void lnt_act_backward(const lnt_ctx *ctx, lnt_act kind, const real *x, const real *dy,
+void lnt_act_backward(const lnt_ctx *ctx, lnt_act kind, const real *x, const real *y, const real *dy,
                       real *dx, size_t n, size_t width)
 {
     const kernels *ker = nn_kernels(ctx);
@@ -101,6 +99,6 @@ void lnt_act_backward(const lnt_ctx *ctx, lnt_act kind, const real *x, const rea
         if (inputs == 2)
             swiglu_backward(ker, x + at, x + at + width, grad, dx + at, dx + at + width, count);
         else
-            backward_block(ker, kind, x + at, grad, dx + at, count);
+            backward_block(ker, kind, x + at, y + at, grad, dx + at, count);
     }
 }

@@ -22,8 +22,9 @@ static inline size_t lnt_act_inputs(lnt_act kind) { return kind == LNT_ACT_SWIGL
  * for SwiGLU. */
 void lnt_act_forward(const lnt_ctx *ctx, lnt_act kind, const real *x, real *y, size_t n,
                      size_t width);
-/* dx, shaped as x, overwritten; may be dy, except for SwiGLU. */
-void lnt_act_backward(const lnt_ctx *ctx, lnt_act kind, const real *x, const real *dy,
+/* y as forward gave it (SwiGLU: not used).  dx, shaped as x, overwritten; may be dy, except for
+ * SwiGLU. */
+void lnt_act_backward(const lnt_ctx *ctx, lnt_act kind, const real *x, const real *y, const real *dy,
                       real *dx, size_t n, size_t width);
 
 #endif

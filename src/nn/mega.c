@@ -208,9 +208,10 @@ typedef struct back {
 /* dy, of an activation's values, becomes that of what went into it; then dx of the layer before:
  * overwritten, or added to dx through own. */
 static void branch_back(const back *b, lnt_act kind, int param, const real *x,
-                        const real *before, real *dy, real *dx, real *own, size_t in, size_t out)
+                        const real *before, const real *after, real *dy, real *dx, real *own,
+                        size_t in, size_t out)
 {
-    lnt_act_backward(b->ctx, kind, before, dy, dy, b->n, out);
+    lnt_act_backward(b->ctx, kind, before, after, dy, dy, b->n, out);
     lnt_dense_backward(b->ctx, x, b->w[param], dy, own ? own : dx, b->g[param], b->g[param + 1],
                        b->n, in, out);
     if (own) add(b->ctx, dx, own, b->n * in);
@@ -253,8 +254,8 @@ lnt_status lnt_mega_backward(lnt_ctx *ctx, const lnt_mega_shape *s,
     const lnt_ema_grads dema = { g[LNT_MEGA_DELTA], g[LNT_MEGA_ALPHA], g[LNT_MEGA_BETA],
                                  g[LNT_MEGA_GAMMA], g[LNT_MEGA_OMEGA] };
     mix_back(ctx, x, k->gate, k->candidate, grad, dgate, dh, n * dim);
-    branch_back(&b, LNT_ACT_SILU, LNT_MEGA_CANDIDATE, k->smooth, k->candidate_in, dh, dsmooth, NULL,
-                dim, dim);
+    branch_back(&b, LNT_ACT_SILU, LNT_MEGA_CANDIDATE, k->smooth, k->candidate_in, k->candidate, dh,
+                dsmooth, NULL, dim, dim);
     lnt_dense_backward(ctx, k->passed, w[LNT_MEGA_ATTENDED], dh, dpassed, g[LNT_MEGA_ATTENDED], NULL,
                        n, values, dim);
     multiply(ctx, dattended, dpassed, k->reset, n * values);
@@ -265,16 +266,16 @@ lnt_status lnt_mega_backward(lnt_ctx *ctx, const lnt_mega_shape *s,
     qk_back(ctx, k->shared, w[LNT_MEGA_QK_GAIN], room->qk, room->shared, g[LNT_MEGA_QK_GAIN],
             g[LNT_MEGA_QK_BIAS], n, shared);
     real *own = dh; /* free by now */
-    branch_back(&b, LNT_ACT_SILU, LNT_MEGA_RESET, k->smooth, k->reset_in, dpassed, dsmooth, own, dim,
-                values);
-    branch_back(&b, LNT_ACT_SILU, LNT_MEGA_SHARED, k->smooth, k->shared_in, room->shared, dsmooth,
-                own, dim, shared);
-    branch_back(&b, LNT_ACT_SIGMOID, LNT_MEGA_GATE, k->smooth, k->gate_in, dgate, dsmooth, own, dim,
-                dim);
-    lnt_act_backward(ctx, LNT_ACT_SILU, k->average, dsmooth, dsmooth, n, dim);
+    branch_back(&b, LNT_ACT_SILU, LNT_MEGA_RESET, k->smooth, k->reset_in, k->reset, dpassed, dsmooth,
+                own, dim, values);
+    branch_back(&b, LNT_ACT_SILU, LNT_MEGA_SHARED, k->smooth, k->shared_in, k->shared, room->shared,
+                dsmooth, own, dim, shared);
+    branch_back(&b, LNT_ACT_SIGMOID, LNT_MEGA_GATE, k->smooth, k->gate_in, k->gate, dgate, dsmooth, own,
+                dim, dim);
+    lnt_act_backward(ctx, LNT_ACT_SILU, k->average, k->smooth, dsmooth, dsmooth, n, dim);
     lnt_ema_backward(ctx, &ema, normed, lengths, dsmooth, dnormed, &dema, room->past, batch, length,
                      dim, s->hidden);
-    branch_back(&b, LNT_ACT_SILU, LNT_MEGA_VALUE, normed, k->value_in, dvalue, dnormed, own, dim,
-                values);
+    branch_back(&b, LNT_ACT_SILU, LNT_MEGA_VALUE, normed, k->value_in, k->value, dvalue, dnormed, own,
+                dim, values);
     return LNT_OK;
 }

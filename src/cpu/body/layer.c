@@ -40,16 +40,14 @@ INLINE void units(int count, real *y, const real *x, real slope, real bend)
     }
 }
 
-INLINE void units_back(int count, real *dx, const real *x, const real *dy, real slope, real bend)
+/* s is y / x, which costs less than another exponential; where x is so small that y has lost digits,
+ * one half. */
+INLINE void unit_back(real *dx, const real *x, const real *y, const real *dy, real slope, real bend)
 {
-    vec s[EXPS];
-    logistics_of(count, s, x, slope, bend);
-    UNROLL_FULL
-    for (int j = 0; j < count; j++) {
-        const size_t at = (size_t)(j * LANES);
-        const vec v = vload(x + at), du = slope + 3 * bend * (v * v);
-        vstore(dx + at, vload(dy + at) * s[j] * (1 + v * (1 - s[j]) * du));
-    }
+    const real least = EXP_BIAS == 127 ? (real)1e-30 : (real)1e-290;
+    const vec v = vload(x), square = v * v, du = slope + 3 * bend * square;
+    const vec s = vselect(vmax(v, -v) > least, vload(y) / v, vsplat((real)0.5));
+    vstore(dx, vload(dy) * s * (1 + v * (1 - s) * du));
 }
 
 void KERNEL(logistic_unit)(real *y, const real *x, real slope, real cube, size_t n)
@@ -65,20 +63,19 @@ void KERNEL(logistic_unit)(real *y, const real *x, real slope, real cube, size_t
     memcpy(y + i, own, (n - i) * sizeof *own);
 }
 
-void KERNEL(logistic_unit_back)(real *dx, const real *x, const real *dy, real slope, real cube,
-                                size_t n)
+void KERNEL(logistic_unit_back)(real *dx, const real *x, const real *y, const real *dy, real slope,
+                                real cube, size_t n)
 {
     const real bend = slope * cube;
     size_t i = 0;
-    for (; i + EXPS * LANES <= n; i += EXPS * LANES)
-        units_back(EXPS, dx + i, x + i, dy + i, slope, bend);
-    for (; i + LANES <= n; i += LANES) units_back(1, dx + i, x + i, dy + i, slope, bend);
+    for (; i + LANES <= n; i += LANES) unit_back(dx + i, x + i, y + i, dy + i, slope, bend);
     if (i == n) return;
-    real own[2][LANES] = { { 0 } };
+    real own[3][LANES] = { { 0 } };
     memcpy(own[0], x + i, (n - i) * sizeof(real));
-    memcpy(own[1], dy + i, (n - i) * sizeof(real));
-    units_back(1, own[1], own[0], own[1], slope, bend);
-    memcpy(dx + i, own[1], (n - i) * sizeof(real));
+    memcpy(own[1], y + i, (n - i) * sizeof(real));
+    memcpy(own[2], dy + i, (n - i) * sizeof(real));
+    unit_back(own[2], own[0], own[1], own[2], slope, bend);
+    memcpy(dx + i, own[2], (n - i) * sizeof(real));
 }
 
 void KERNEL(norm_back)(real *dx, const real *x, const real *gain, const real *dy, real mean, real r,

@@ -26,6 +26,14 @@ void KERNEL(map_elu1)(real *y, const real *x, size_t padded)
     for (; i < padded; i += LANES) elu1(1, y + i, x + i);
 }
 
+void KERNEL(elu1_back)(real *d, const real *phi, size_t padded)
+{
+    for (size_t i = 0; i < padded; i += LANES) {
+        const vec v = vload(phi + i);
+        vstore(d + i, vload(d + i) * vselect(v < 1, v, vsplat(1)));
+    }
+}
+
 void KERNEL(map_exp)(real *y, const real *x, size_t padded)
 {
 #ifdef LNT_DOUBLE

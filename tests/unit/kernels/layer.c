@@ -3,23 +3,24 @@
 
 enum { COUNTS = 70 }; /* every count up to where four vectors of any ISA have gone round */
 
-/* Numbers of every size: small, ordinary, and so far out that e^u over- or underflows. */
+#ifdef LNT_DOUBLE
+#define LEAST DBL_MIN
+#else
+#define LEAST ((double)FLT_MIN)
+#endif
+
+/* Numbers of every size: none, not normal, small, ordinary, and so far out that e^u over- or
+ * underflows. */
 static grid spread_new(trial *t, size_t n)
 {
-    static const double sizes[] = { 1e-3, 1, 5, 40, 1000 };
+    static const double sizes[] = { 0, LEAST / 64, LEAST, 1e-3, 1, 5, 40, 1000 };
     grid x = grid_inout(t, 1, n, n + 1);
-    for (size_t j = 0; j < n; j++) x.at[j] *= (real)sizes[dice_range(&t->dice, 0, 4)];
+    for (size_t j = 0; j < n; j++) x.at[j] *= (real)sizes[dice_range(&t->dice, 0, COUNT_OF(sizes) - 1)];
     grid_keep(&x);
     return x;
 }
 
 static double logistic(double u) { return u >= 0 ? 1 / (1 + exp(-u)) : exp(u) / (1 + exp(u)); }
-
-#ifdef LNT_DOUBLE
-static const double LEAST = DBL_MIN;
-#else
-static const double LEAST = (double)FLT_MIN;
-#endif
 
 /* For `factor` times s: u is off by a few epsilon of its size, which s feels by 1 - s; and it may be 0
  * where it is not a normal number. */
@@ -55,7 +56,10 @@ void CHECK(logistic_unit_back)(trial *t)
         const bool in_place = n % 3 == 0;
         grid own = grid_output(t, 1, n, n + 1), *dx = in_place ? &dy : &own;
         trial_sizes(t, "n %zu slope %g cube %g", n, (double)slope, (double)cube);
-        t->ker->logistic_unit_back(dx->at, x.at, dy.at, slope, cube, n);
+        grid y = grid_output(t, 1, n, n + 1);
+        t->ker->logistic_unit(y.at, x.at, slope, cube, n);
+        grid_keep(&y);
+        t->ker->logistic_unit_back(dx->at, x.at, y.at, dy.at, slope, cube, n);
         for (size_t j = 0; j < n; j++) {
             const double at = was(&x, 0, j), grad = was(&dy, 0, j);
             const double u = (double)slope * (at + (double)cube * at * at * at), s = logistic(u);
@@ -67,8 +71,9 @@ void CHECK(logistic_unit_back)(trial *t)
                         bound_of(u, s, size) + 4 * REAL_EPSILON * fabs(grad * s * along) + LEAST);
         }
         expect_untouched(t, "x", &x, 0, 0);
+        expect_untouched(t, "y", &y, 0, 0);
         expect_untouched(t, "dx", dx, 1, n);
-        grid_free(&x), grid_free(&dy), grid_free(&own);
+        grid_free(&x), grid_free(&y), grid_free(&dy), grid_free(&own);
     }
 }
 

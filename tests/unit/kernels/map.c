@@ -1,4 +1,4 @@
-/* map.c - checks of map_exp and map_elu1 over the whole range of the real type. */
+/* map.c - checks of map_exp, map_elu1 and elu1_back over the whole range of the real type. */
 #include "checks.h"
 
 #include <string.h>
@@ -100,3 +100,23 @@ static void expect_elu1(const trial *t, size_t j, real got, real x)
 
 void CHECK(map_exp)(trial *t) { check_map(t, t->ker->map_exp, expect_plain_exp); }
 void CHECK(map_elu1)(trial *t) { check_map(t, t->ker->map_elu1, expect_elu1); }
+
+void CHECK(elu1_back)(trial *t)
+{
+    size_t edges = 0;
+    bool more = true;
+    for (size_t i = 0; more || i < 33; i++) {
+        const size_t padded = TAKE(vector_counts, i) * t->ker->lanes;
+        grid phi = grid_input(t, 1, padded, padded + 1), d = grid_inout(t, 1, padded, padded + 1);
+        more = fill(t, &phi, &edges);
+        trial_sizes(t, "padded %zu", padded);
+        t->ker->elu1_back(d.at, phi.at, padded);
+        for (size_t j = 0; j < padded; j++) {
+            const real slope = (real)was(&phi, 0, j) < 1 ? (real)was(&phi, 0, j) : 1;
+            expect_bits(t, "d", 0, j, now(&d, 0, j), (double)((real)was(&d, 0, j) * slope));
+        }
+        expect_untouched(t, "phi", &phi, 0, 0);
+        expect_untouched(t, "d", &d, 1, padded);
+        grid_free(&phi), grid_free(&d);
+    }
+}
