@@ -7,36 +7,22 @@
 
 #include "cpu/body/vec.h"
 
-/* u = 1 / (1 + e^-u) for `count` vectors; 0 where e^-u would overflow, which n = 128 makes infinite. */
-INLINE void logistics(int count, vec *u)
+/* s = 1 / (1 + e^-u), u = x (slope + bend x^2), bend = slope cube; 0 where e^-u would overflow, which
+ * n = 128 makes infinite. */
+INLINE void units(int count, real *y, const real *x, real slope, real bend)
 {
     const real lowest = EXP_BIAS == 127 ? -89 : -710;
-    UNROLL_FULL
-    for (int j = 0; j < count; j++) u[j] = -vmax(vsplat(lowest), u[j]);
-    vexps_below(count, u);
-    UNROLL_FULL
-    for (int j = 0; j < count; j++) u[j] = 1 / (1 + u[j]);
-}
-
-/* s = the logistic function of u = x (slope + bend x^2), bend = slope cube. */
-INLINE void logistics_of(int count, vec *s, const real *x, real slope, real bend)
-{
+    vec s[EXPS];
     UNROLL_FULL
     for (int j = 0; j < count; j++) {
         const vec v = vload(x + (size_t)(j * LANES));
-        s[j] = v * (slope + bend * (v * v));
+        s[j] = -vmax(vsplat(lowest), v * (slope + bend * (v * v)));
     }
-    logistics(count, s);
-}
-
-INLINE void units(int count, real *y, const real *x, real slope, real bend)
-{
-    vec s[EXPS];
-    logistics_of(count, s, x, slope, bend);
+    vexps_below(count, s);
     UNROLL_FULL
     for (int j = 0; j < count; j++) {
         const size_t at = (size_t)(j * LANES);
-        vstore(y + at, vload(x + at) * s[j]);
+        vstore(y + at, vload(x + at) * (1 / (1 + s[j])));
     }
 }
 
@@ -45,7 +31,7 @@ INLINE void units(int count, real *y, const real *x, real slope, real bend)
 INLINE void unit_back(real *dx, const real *x, const real *y, const real *dy, real slope, real bend)
 {
     const real least = EXP_BIAS == 127 ? (real)1e-30 : (real)1e-290;
-    const vec v = vload(x), square = v * v, du = slope + 3 * bend * square;
+    const vec v = vload(x), du = slope + 3 * bend * (v * v);
     const vec s = vselect(vmax(v, -v) > least, vload(y) / v, vsplat((real)0.5));
     vstore(dx, vload(dy) * s * (1 + v * (1 - s) * du));
 }
