@@ -134,6 +134,39 @@ lnt_status lnt_fields_read(lnt_ctx *ctx, const char *path, const char *section,
     return LNT_OK;
 }
 
+/* ---- comparing ------------------------------------------------------------------------------- */
+
+static size_t bytes_of(const lnt_field *f)
+{
+    switch (f->kind) {
+    case LNT_FIELD_WHOLE: return sizeof(int64_t);
+    case LNT_FIELD_REAL: return sizeof(double);
+    case LNT_FIELD_REALS: return (size_t)f->most * sizeof(double);
+    case LNT_FIELD_FLAG:
+    case LNT_FIELD_CHOICE: return sizeof(int);
+    case LNT_FIELD_OBJECT: break;
+    }
+    return 0;
+}
+
+bool lnt_field_same(const lnt_field *f, const void *a, const void *b)
+{
+    const char *x = a, *y = b;
+    int64_t count[2];
+    if (f->kind != LNT_FIELD_REALS) return !memcmp(x + f->offset, y + f->offset, bytes_of(f));
+    memcpy(&count[0], x + f->count, sizeof count[0]);
+    memcpy(&count[1], y + f->count, sizeof count[1]);
+    return count[0] == count[1] &&
+           !memcmp(x + f->offset, y + f->offset, (size_t)count[0] * sizeof(double));
+}
+
+void lnt_field_copy(const lnt_field *f, void *to, const void *from)
+{
+    memcpy((char *)to + f->offset, (const char *)from + f->offset, bytes_of(f));
+    if (f->kind == LNT_FIELD_REALS)
+        memcpy((char *)to + f->count, (const char *)from + f->count, sizeof(int64_t));
+}
+
 /* ---- writing ------------------------------------------------------------------------------- */
 
 /* With a point, whatever the locale. */

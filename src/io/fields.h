@@ -23,12 +23,17 @@ typedef struct lnt_field {
     double least, most;
     const char *(*choice)(int index); /* NULL past the last */
     size_t count;
+    int only; /* for a table's owner: what its key is for, as bits; 0: everything */
 } lnt_field;
 
 /* `section` names the object in sentences: "model"; NULL: it is the config itself.  Keys
  * that are absent leave the struct as it is; object NULL: all are. */
 lnt_status lnt_fields_read(lnt_ctx *ctx, const char *path, const char *section,
                            const lnt_json_node *object, const lnt_field *table, void *into);
+
+/* Whether two structs have the same in a field; and one gets what the other has. */
+bool lnt_field_same(const lnt_field *field, const void *a, const void *b);
+void lnt_field_copy(const lnt_field *field, void *to, const void *from);
 
 /* {"key":value,...} of all fields but objects, NaN left out.  `open` leaves the last brace to the
  * caller. */

@@ -75,40 +75,55 @@ static const lnt_field model_fields[] = {
     { .key = NULL },
 };
 
+enum {
+    SOFTMAX = 1 << LNT_SOFTMAX,
+    LINEAR = 1 << LNT_LINEAR,
+    TAYLOR = 1 << LNT_TAYLOR,
+    CUR = 1 << LNT_CUR,
+    HYBRID = 1 << LNT_HYBRID
+};
+
+#define CHOSEN(k, words, mechanisms) \
+    { .key = #k, .kind = LNT_FIELD_CHOICE, .offset = INNER(k), .choice = words, .only = mechanisms }
+#define COUNTED(k, high, mechanisms) \
+    { .key = #k, .kind = LNT_FIELD_WHOLE, .offset = INNER(k), .most = high, .only = mechanisms }
+#define SAID(k, mechanisms) \
+    { .key = #k, .kind = LNT_FIELD_FLAG, .offset = INNER(k), .only = mechanisms }
+
+/* .only: the mechanisms that take it. */
 static const lnt_field attention_fields[] = {
-    { .key = "mechanism", .kind = LNT_FIELD_CHOICE, .offset = INNER(mechanism),
-      .choice = mechanism_word },
-    { .key = "scale", .kind = LNT_FIELD_REAL, .offset = INNER(scale), .least = -1e6, .most = 1e6 },
-    { .key = "feature_map", .kind = LNT_FIELD_CHOICE, .offset = INNER(feature_map),
-      .choice = map_word },
-    { .key = "features", .kind = LNT_FIELD_WHOLE, .offset = INNER(features), .most = 1 << 16 },
-    { .key = "eps", .kind = LNT_FIELD_REAL, .offset = INNER(eps), .most = 1 },
-    { .key = "terms", .kind = LNT_FIELD_WHOLE, .offset = INNER(terms), .most = LNT_CONFIG_TERMS },
+    CHOSEN(mechanism, mechanism_word, 0),
+    { .key = "scale", .kind = LNT_FIELD_REAL, .offset = INNER(scale), .least = -1e6, .most = 1e6,
+      .only = SOFTMAX | TAYLOR | CUR | HYBRID },
+    CHOSEN(feature_map, map_word, LINEAR | HYBRID),
+    COUNTED(features, 1 << 16, LINEAR | HYBRID),
+    { .key = "eps", .kind = LNT_FIELD_REAL, .offset = INNER(eps), .most = 1, .only = LINEAR },
+    COUNTED(terms, LNT_CONFIG_TERMS, TAYLOR | HYBRID),
     { .key = "coefficients", .kind = LNT_FIELD_REALS,
       .offset = offsetof(lnt_config, coefficients), .most = LNT_CONFIG_TERMS,
-      .count = offsetof(lnt_config, coefficient_count) },
-    { .key = "normalize", .kind = LNT_FIELD_CHOICE, .offset = INNER(normalize),
-      .choice = normalize_word },
-    FLAG("learned_temperature", learned_temperature),
-    FLAG("output_norm", attention.output_norm),
-    FLAG("compensated", attention.compensated),
-    { .key = "landmarks", .kind = LNT_FIELD_WHOLE, .offset = INNER(landmarks), .most = 1 << 20 },
-    CHOICE("select", attention.select, select_word),
-    { .key = "embed_column", .kind = LNT_FIELD_WHOLE, .offset = INNER(embed_column),
-      .most = 1 << 16 },
-    FLAG("separate_indices", attention.separate_indices),
-    FLAG("no_row_copy", attention.no_row_copy),
-    CHOICE("pinv", attention.pinv, pinv_word),
-    { .key = "pinv_iterations", .kind = LNT_FIELD_WHOLE, .offset = INNER(pinv_iterations),
-      .most = 64 },
-    CHOICE("pinv_init", attention.pinv_init, init_word),
-    { .key = "ridge", .kind = LNT_FIELD_REAL, .offset = INNER(ridge), .least = 1e-12, .most = 1 },
-    CHOICE("activation", attention.activation, weights_word),
-    { .key = "window", .kind = LNT_FIELD_WHOLE, .offset = INNER(window), .most = 1 << 20 },
-    { .key = "sink", .kind = LNT_FIELD_WHOLE, .offset = INNER(sink), .most = 1 << 20 },
-    CHOICE("far", attention.far, mechanism_word),
+      .count = offsetof(lnt_config, coefficient_count), .only = TAYLOR | HYBRID },
+    CHOSEN(normalize, normalize_word, TAYLOR),
+    { .key = "learned_temperature", .kind = LNT_FIELD_FLAG,
+      .offset = offsetof(lnt_config, learned_temperature), .only = TAYLOR },
+    SAID(output_norm, TAYLOR),
+    SAID(compensated, LINEAR | TAYLOR),
+    COUNTED(landmarks, 1 << 20, CUR),
+    CHOSEN(select, select_word, CUR),
+    COUNTED(embed_column, 1 << 16, CUR),
+    SAID(separate_indices, CUR),
+    SAID(no_row_copy, CUR),
+    CHOSEN(pinv, pinv_word, CUR),
+    COUNTED(pinv_iterations, 64, CUR),
+    CHOSEN(pinv_init, init_word, CUR),
+    { .key = "ridge", .kind = LNT_FIELD_REAL, .offset = INNER(ridge), .least = 1e-12, .most = 1,
+      .only = CUR },
+    CHOSEN(activation, weights_word, CUR | SOFTMAX),
+    COUNTED(window, 1 << 20, HYBRID),
+    COUNTED(sink, 1 << 20, HYBRID),
+    CHOSEN(far, mechanism_word, HYBRID),
     { .key = "decay", .kind = LNT_FIELD_REALS, .offset = offsetof(lnt_config, decay),
-      .most = LNT_CONFIG_DECAYS, .count = offsetof(lnt_config, decay_count) },
+      .most = LNT_CONFIG_DECAYS, .count = offsetof(lnt_config, decay_count),
+      .only = LINEAR | HYBRID },
     { .key = NULL },
 };
 
@@ -264,7 +279,25 @@ lnt_status lnt_config_resolve(lnt_ctx *ctx, const char *path, lnt_config *config
     return status;
 }
 
-lnt_status lnt_config_mechanism(lnt_ctx *ctx, const char *name, lnt_mechanism *out)
+static bool is_foreign(const lnt_field *f, const lnt_config *c)
+{
+    return f->only && !(f->only & 1 << c->attention.mechanism);
+}
+
+lnt_status lnt_config_expect_own(lnt_ctx *ctx, const char *path, const lnt_config *config)
+{
+    lnt_config plain;
+    const lnt_status status = lnt_config_default(ctx, &plain);
+    if (status) return status;
+    for (const lnt_field *f = attention_fields; f->key; f++)
+        if (is_foreign(f, config) && !lnt_field_same(f, config, &plain))
+            return lnt_fail(ctx, LNT_ERR_FORMAT,
+                            LNT_FILE_FMT ": model.attention.%s does not apply to mechanism %s", path,
+                            f->key, lnt_mechanism_name(config->attention.mechanism));
+    return LNT_OK;
+}
+
+static lnt_status find_mechanism(lnt_ctx *ctx, const char *name, lnt_mechanism *out)
 {
     for (int i = 0; mechanism_word(i); i++)
         if (!strcmp(mechanism_word(i), name)) {
@@ -272,6 +305,19 @@ lnt_status lnt_config_mechanism(lnt_ctx *ctx, const char *name, lnt_mechanism *o
             return LNT_OK;
         }
     return lnt_fail(ctx, LNT_ERR_ARGUMENT, "mechanism '%.40s' is not known", name);
+}
+
+lnt_status lnt_config_change(lnt_ctx *ctx, const char *mechanism, lnt_config *config)
+{
+    lnt_config plain;
+    lnt_mechanism named = config->attention.mechanism;
+    lnt_status status = lnt_config_default(ctx, &plain);
+    if (!status) status = find_mechanism(ctx, mechanism, &named);
+    if (status || named == config->attention.mechanism) return status;
+    config->attention.mechanism = named;
+    for (const lnt_field *f = attention_fields; f->key; f++)
+        if (is_foreign(f, config)) lnt_field_copy(f, config, &plain);
+    return LNT_OK;
 }
 
 void lnt_config_write(lnt_json_text *out, const lnt_config *config)

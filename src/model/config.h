@@ -58,8 +58,10 @@ lnt_status lnt_config_read(lnt_ctx *ctx, const char *path, const lnt_json_node *
                            lnt_config *config);
 /* Fills in what follows from the rest and refuses what cannot be. */
 lnt_status lnt_config_resolve(lnt_ctx *ctx, const char *path, lnt_config *config);
-/* The mechanism of that name. */
-lnt_status lnt_config_mechanism(lnt_ctx *ctx, const char *name, lnt_mechanism *out);
+/* Refuses options of attention that its mechanism does not take. */
+lnt_status lnt_config_expect_own(lnt_ctx *ctx, const char *path, const lnt_config *config);
+/* Another mechanism in place of its own, with those of the options that it takes. */
+lnt_status lnt_config_change(lnt_ctx *ctx, const char *mechanism, lnt_config *config);
 void lnt_config_write(lnt_json_text *out, const lnt_config *config);
 
 lnt_block_shape lnt_config_block(const lnt_config *config);

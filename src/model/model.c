@@ -77,19 +77,10 @@ lnt_status lnt_model_convert(const lnt_model *model, const char *mechanism, lnt_
     if (!out || !mechanism)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "mechanism and out must not be NULL");
     *out = NULL;
-    lnt_config config = model->config, plain;
+    lnt_config config = model->config;
     lnt_tokenizer tokenizer;
-    lnt_mechanism named;
-    lnt_status status = lnt_config_mechanism(ctx, mechanism, &named);
-    if (!status) status = lnt_config_default(ctx, &plain);
-    if (status) return status;
-    if (named != config.attention.mechanism) {
-        config.attention = plain.attention;
-        config.attention.mechanism = named;
-        config.coefficient_count = config.decay_count = 0;
-        config.learned_temperature = 0;
-    }
-    status = lnt_config_resolve(ctx, model->task, &config);
+    lnt_status status = lnt_config_change(ctx, mechanism, &config);
+    if (!status) status = lnt_config_resolve(ctx, model->task, &config);
     if (!status) status = lnt_tokenizer_copy(ctx, &model->tokenizer, &tokenizer);
     if (!status) status = lnt_model_make(ctx, &config, model->task, &tokenizer, 0, out);
     if (status) return status;

@@ -94,8 +94,10 @@ static lnt_status apply_request(lnt_ctx *ctx, const lnt_train_request *r, settin
                         (long long)r->steps);
     if (r->steps) s->recipe.steps = r->steps;
     if (r->seed) s->recipe.seed = (int64_t)(*r->seed & INT64_MAX);
-    if (!r->mechanism) return LNT_OK;
-    return lnt_config_mechanism(ctx, r->mechanism, &s->config.attention.mechanism);
+    const lnt_status status =
+        r->mechanism ? lnt_config_change(ctx, r->mechanism, &s->config) : LNT_OK;
+    return status ? status
+                  : lnt_config_expect_own(ctx, r->config ? r->config : r->task, &s->config);
 }
 
 static lnt_task make_task(lnt_ctx *ctx, const lnt_task_kind *kind, const char *data,
@@ -187,8 +189,10 @@ lnt_status lnt_model_create(lnt_ctx *ctx, const lnt_model_request *request, lnt_
     kind->recipe(&s.config, &s.recipe, &s.options);
     if (text) status = parse_settings(ctx, "text", text, strlen(text), kind, &s);
     if (!status && path) status = read_settings(ctx, path, kind, &s);
+    if (!path) path = text ? "text" : kind->name;
+    if (!status) status = lnt_config_expect_own(ctx, path, &s.config);
     if (!status) status = shape_blank(ctx, kind, &s);
-    if (!status) status = lnt_config_resolve(ctx, path ? path : kind->name, &s.config);
+    if (!status) status = lnt_config_resolve(ctx, path, &s.config);
     if (!status) status = lnt_model_make(ctx, &s.config, kind->name, &none, request->seed, out);
     if (!status) write_options(kind, &s.options, (*out)->task_options);
     return status;

@@ -268,6 +268,49 @@ static void what_cannot_be_is_refused_in_a_sentence(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+static void an_option_is_of_a_mechanism(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *attention, *key; /* NULL: all are its own */
+    } cases[] = {
+        { "\"window\":8", "window" },
+        { "\"window\":0,\"far\":\"taylor\",\"terms\":0", NULL }, /* as nobody had said it */
+        { "\"scale\":0.5", NULL },
+        { "\"mechanism\":\"linear\",\"scale\":0.5", "scale" },
+        { "\"mechanism\":\"linear\",\"decay\":[0.5],\"eps\":0.1,\"feature_map\":\"exp\"", NULL },
+        { "\"mechanism\":\"taylor\",\"decay\":[0.5]", "decay" },
+        { "\"mechanism\":\"taylor\",\"terms\":2,\"coefficients\":[1,1]", NULL },
+        { "\"mechanism\":\"hybrid\",\"terms\":2,\"normalize\":\"taylorshift\"", "normalize" },
+        { "\"mechanism\":\"hybrid\",\"sink\":2,\"landmarks\":8", "landmarks" },
+    };
+    lnt_ctx *ctx = context_new(1, NULL);
+    for (int i = 0; i < COUNT_OF(cases); i++) {
+        char text[200], sentence[80];
+        lnt_config config;
+        snprintf(text, sizeof text, "{\"attention\":{%s}}", cases[i].attention);
+        snprintf(sentence, sizeof sentence, "model.attention.%s does not apply to mechanism",
+                 cases[i].key ? cases[i].key : "");
+        assert_ok(ctx, read_config(ctx, text, &config));
+        const lnt_status status = lnt_config_expect_own(ctx, "test.json", &config);
+        if (cases[i].key) assert_refused(ctx, status, LNT_ERR_FORMAT, sentence);
+        else assert_ok(ctx, status);
+        for (int m = 0; lnt_mechanism_name((lnt_mechanism)m); m++) {
+            lnt_config other = config;
+            if (m == (int)config.attention.mechanism) continue;
+            assert_ok(ctx, lnt_config_change(ctx, lnt_mechanism_name((lnt_mechanism)m), &other));
+            assert_int_equal(other.attention.mechanism, m);
+            assert_ok(ctx, lnt_config_expect_own(ctx, "test.json", &other));
+        }
+    }
+    lnt_config config;
+    assert_ok(ctx, read_config(ctx, "{\"attention\":{\"mechanism\":\"hybrid\",\"window\":4,"
+                                    "\"decay\":[0.5]}}", &config));
+    assert_ok(ctx, lnt_config_change(ctx, "linear", &config));
+    assert_true(config.decay_count == 8 && config.decay[7] == 0.5 && config.attention.window == 0);
+    lnt_ctx_destroy(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -279,6 +322,7 @@ int main(void)
         cmocka_unit_test(padding_does_not_reach_the_answer),
         cmocka_unit_test(a_config_reads_back_as_it_was_written),
         cmocka_unit_test(what_cannot_be_is_refused_in_a_sentence),
+        cmocka_unit_test(an_option_is_of_a_mechanism),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
