@@ -96,6 +96,8 @@ static void put_axis(FILE *to, char name, const figure_axis *a)
     fputs(" noenhanced\n", to);
     if (a->base) fprintf(to, "set logscale %c %d\n", name, a->base);
     else fprintf(to, "unset logscale %c\n", name);
+    fprintf(to, "set %ctics %s\n", name, /* bytes are not cut into thousandths */
+            !strcmp(a->unit ? a->unit : "", "B") ? "add ('0.1 B' 0.1, '0.01 B' 0.01)" : "autofreq");
     fprintf(to, "set format %c ", name);
     switch (a->numbers) {
     case FIGURE_PLAIN: fputs("'%g'\n", to); break;

@@ -258,13 +258,12 @@ static lnt_status read_progress(lnt_ctx *ctx, const char *path, const lnt_safete
     return read_object(ctx, path, "train", train, lnt_recipe_fields, &s->recipe);
 }
 
-/* A checkpoint of before sums were written has none. */
 static lnt_status check_data(lnt_ctx *ctx, const char *path, const lnt_safetensors *st,
                              const lnt_task *task)
 {
     const char *text = lnt_safetensors_meta(st, "data");
     uint64_t sum;
-    if (!text || (sscanf(text, "%" SCNx64, &sum) == 1 && sum == task->data_sum)) return LNT_OK;
+    if (text && sscanf(text, "%" SCNx64, &sum) == 1 && sum == task->data_sum) return LNT_OK;
     return lnt_fail(ctx, LNT_ERR_FORMAT,
                     LNT_FILE_FMT ": was trained upon other data than " LNT_FILE_FMT " has now", path,
                     task->data ? task->data : "");
