@@ -280,6 +280,7 @@ static void an_option_is_of_a_mechanism(void **state)
         { "\"mechanism\":\"linear\",\"scale\":0.5", "scale" },
         { "\"mechanism\":\"linear\",\"decay\":[0.5],\"eps\":0.1,\"feature_map\":\"exp\"", NULL },
         { "\"mechanism\":\"taylor\",\"decay\":[0.5]", "decay" },
+        { "\"mechanism\":\"taylor\",\"decay\":[0]", "decay" },
         { "\"mechanism\":\"taylor\",\"terms\":2,\"coefficients\":[1,1]", NULL },
         { "\"mechanism\":\"hybrid\",\"terms\":2,\"normalize\":\"taylorshift\"", "normalize" },
         { "\"mechanism\":\"hybrid\",\"sink\":2,\"landmarks\":8", "landmarks" },
