@@ -73,7 +73,7 @@ refused copy '{"model": {"layers": -1}}' "model.layers is -1, must be 1 to"
 refused copy '{"model": {"dim": 65536, "layers": 1024, "heads": 1}}' "memory"
 refused copy '{"model": {"kind": "encoder"}}' "kind must be decoder"
 refused copy '{"model": {"attention": {"mechanism": "cur"}}}' "kind must be encoder"
-refused copy '{"model": {"attention": {"window": 8}}}' \
+refused copy '{"model": {"attention": {"window": 8}}, "train": {"steps": 1}}' \
     "model.attention.window does not apply to mechanism softmax"
 refused copy '{"model": {"averages": 4}}' "averages need an encoder"
 refused copy '{"train": {"steps": 0}}' "train.steps is 0, must be 1 to"

@@ -476,6 +476,8 @@ static void a_model_begins_without_data(void **state)
     lnt_model_destroy(model);
     assert_refused(ctx, create(ctx, "speech", NULL, &model), LNT_ERR_ARGUMENT, "needs data");
     assert_refused(ctx, create(ctx, "mnist", "{\"modle\":{}}", &model), LNT_ERR_FORMAT, "modle");
+    assert_refused(ctx, create(ctx, "copy", "{\"model\":{\"attention\":{\"terms\":3}}}", &model),
+                   LNT_ERR_FORMAT, "'text': model.attention.terms does not apply to mechanism softmax");
     assert_refused(ctx, create(ctx, "knit", NULL, &model), LNT_ERR_ARGUMENT, "'knit'");
     assert_null(model);
     remove("blank.safetensors");
