@@ -75,14 +75,7 @@ static const lnt_field model_fields[] = {
     { .key = NULL },
 };
 
-enum {
-    SOFTMAX = 1 << LNT_SOFTMAX,
-    LINEAR = 1 << LNT_LINEAR,
-    TAYLOR = 1 << LNT_TAYLOR,
-    CUR = 1 << LNT_CUR,
-    HYBRID = 1 << LNT_HYBRID
-};
-
+#define TAKES(mechanism) (1 << LNT_##mechanism)
 #define CHOSEN(k, words, mechanisms) \
     { .key = #k, .kind = LNT_FIELD_CHOICE, .offset = INNER(k), .choice = words, .only = mechanisms }
 #define COUNTED(k, high, mechanisms) \
@@ -94,36 +87,36 @@ enum {
 static const lnt_field attention_fields[] = {
     CHOSEN(mechanism, mechanism_word, 0),
     { .key = "scale", .kind = LNT_FIELD_REAL, .offset = INNER(scale), .least = -1e6, .most = 1e6,
-      .only = SOFTMAX | TAYLOR | CUR | HYBRID },
-    CHOSEN(feature_map, map_word, LINEAR | HYBRID),
-    COUNTED(features, 1 << 16, LINEAR | HYBRID),
-    { .key = "eps", .kind = LNT_FIELD_REAL, .offset = INNER(eps), .most = 1, .only = LINEAR },
-    COUNTED(terms, LNT_CONFIG_TERMS, TAYLOR | HYBRID),
+      .only = TAKES(SOFTMAX) | TAKES(TAYLOR) | TAKES(CUR) | TAKES(HYBRID) },
+    CHOSEN(feature_map, map_word, TAKES(LINEAR) | TAKES(HYBRID)),
+    COUNTED(features, 1 << 16, TAKES(LINEAR) | TAKES(HYBRID)),
+    { .key = "eps", .kind = LNT_FIELD_REAL, .offset = INNER(eps), .most = 1, .only = TAKES(LINEAR) },
+    COUNTED(terms, LNT_CONFIG_TERMS, TAKES(TAYLOR) | TAKES(HYBRID)),
     { .key = "coefficients", .kind = LNT_FIELD_REALS,
       .offset = offsetof(lnt_config, coefficients), .most = LNT_CONFIG_TERMS,
-      .count = offsetof(lnt_config, coefficient_count), .only = TAYLOR | HYBRID },
-    CHOSEN(normalize, normalize_word, TAYLOR),
+      .count = offsetof(lnt_config, coefficient_count), .only = TAKES(TAYLOR) | TAKES(HYBRID) },
+    CHOSEN(normalize, normalize_word, TAKES(TAYLOR)),
     { .key = "learned_temperature", .kind = LNT_FIELD_FLAG,
-      .offset = offsetof(lnt_config, learned_temperature), .only = TAYLOR },
-    SAID(output_norm, TAYLOR),
-    SAID(compensated, LINEAR | TAYLOR),
-    COUNTED(landmarks, 1 << 20, CUR),
-    CHOSEN(select, select_word, CUR),
-    COUNTED(embed_column, 1 << 16, CUR),
-    SAID(separate_indices, CUR),
-    SAID(no_row_copy, CUR),
-    CHOSEN(pinv, pinv_word, CUR),
-    COUNTED(pinv_iterations, 64, CUR),
-    CHOSEN(pinv_init, init_word, CUR),
+      .offset = offsetof(lnt_config, learned_temperature), .only = TAKES(TAYLOR) },
+    SAID(output_norm, TAKES(TAYLOR)),
+    SAID(compensated, TAKES(LINEAR) | TAKES(TAYLOR)),
+    COUNTED(landmarks, 1 << 20, TAKES(CUR)),
+    CHOSEN(select, select_word, TAKES(CUR)),
+    COUNTED(embed_column, 1 << 16, TAKES(CUR)),
+    SAID(separate_indices, TAKES(CUR)),
+    SAID(no_row_copy, TAKES(CUR)),
+    CHOSEN(pinv, pinv_word, TAKES(CUR)),
+    COUNTED(pinv_iterations, 64, TAKES(CUR)),
+    CHOSEN(pinv_init, init_word, TAKES(CUR)),
     { .key = "ridge", .kind = LNT_FIELD_REAL, .offset = INNER(ridge), .least = 1e-12, .most = 1,
-      .only = CUR },
-    CHOSEN(activation, weights_word, CUR | SOFTMAX),
-    COUNTED(window, 1 << 20, HYBRID),
-    COUNTED(sink, 1 << 20, HYBRID),
-    CHOSEN(far, mechanism_word, HYBRID),
+      .only = TAKES(CUR) },
+    CHOSEN(activation, weights_word, TAKES(CUR) | TAKES(SOFTMAX)),
+    COUNTED(window, 1 << 20, TAKES(HYBRID)),
+    COUNTED(sink, 1 << 20, TAKES(HYBRID)),
+    CHOSEN(far, mechanism_word, TAKES(HYBRID)),
     { .key = "decay", .kind = LNT_FIELD_REALS, .offset = offsetof(lnt_config, decay),
       .most = LNT_CONFIG_DECAYS, .count = offsetof(lnt_config, decay_count),
-      .only = LINEAR | HYBRID },
+      .only = TAKES(LINEAR) | TAKES(HYBRID) },
     { .key = NULL },
 };
 

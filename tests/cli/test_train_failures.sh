@@ -84,6 +84,25 @@ refused listops '{"model": {"kind": "decoder"}}' "kind must be encoder"
 refused text '{"task": {"tokenizer": "bpe", "vocabulary": 200}}' \
     "task.vocabulary is 200, must be 257 to" --data tiny.txt
 refused text '{"task": {"held_out": 1}}' "task.held_out is 1, must be 0 to 0.9" --data tiny.txt
+# Config and tool agree on what is an option of which mechanism: here one that is its own goes on to
+# be refused for its heads.
+for option in scale=0.5 feature_map='"relu"' features=8 eps=0.5 terms=3 coefficients='[1,1]' \
+    normalize='"taylorshift"' output_norm=true compensated=true landmarks=8 select='"sum"' \
+    embed_column=1 separate_indices=true no_row_copy=true pinv='"ridge"' pinv_iterations=3 \
+    pinv_init='"paper1"' ridge=0.5 window=8 sink=2 far='"linear"' decay='[0.5]'; do
+    key=${option%%=*} value=${option#*=}
+    flag=("--${key//_/-}" "$(tr -d '"[]' <<< "$value")")
+    [ "$value" = true ] && flag=("${flag[0]}")
+    for mechanism in softmax linear taylor cur hybrid; do
+        sentence="must be a multiple of heads"
+        if "$LINNET" attend q k v -o y --mechanism "$mechanism" "${flag[@]}" 2>&1 |
+            grep -q -e "${flag[0]} does not apply to $mechanism"; then
+            sentence="model.attention.$key does not apply to mechanism $mechanism"
+        fi
+        refused copy "{\"model\": {\"dim\": 10, \"heads\": 3,
+            \"attention\": {\"mechanism\": \"$mechanism\", \"$key\": $value}}}" "$sentence"
+    done
+done
 refused copy '{"model": {"a\nb\u001b[2J": 1}}' "unknown key 'a?b?[2J'"
 absent new
 
