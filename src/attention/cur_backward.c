@@ -158,22 +158,21 @@ static void add_landmarks(cur_scratch *s, cur_head *head)
         for (size_t c = 0; c < s->d; c++) head->dk[i * s->dp + c] += (real)s->wide[i * s->dp + c];
 }
 
-/* dz = dw rv^T and drv = z^T dw, and du. */
+/* dz = dw rv^T, du, and drv = z^T dw. */
 static void through_inverse(const lnt_run *run, cur_scratch *s, cur_head *head)
 {
     const lnt_kernels_f64 *ker = s->pinv.ker;
     const size_t M = s->M, mp = s->mp, Mp = s->Mp;
-    lnt_pinv_forward(&s->pinv, head->u, s->z);
     for (size_t i = 0; i < M * mp; i++) s->narrow[i] = (double)head->dw[i];
-    ker->gemm_tn(s->wide, mp, s->z, Mp, s->narrow, mp, M, lnt_round_up(s->m, ker->lanes), M, 0);
-    for (size_t i = 0; i < M; i++)
-        for (size_t c = 0; c < mp; c++)
-            head->drv[i * mp + c] = c < s->m ? (real)s->wide[i * mp + c] : 0;
     for (size_t i = 0; i < M * mp; i++) s->wide[i] = (double)head->rv[i];
     memset(s->dz, 0, M * Mp * sizeof *s->dz);
     for (size_t i = 0; i < M; i++)
         ker->gemv(s->dz + i * Mp, s->wide, mp, s->narrow + i * mp, M, s->m);
     lnt_pinv_backward(&s->pinv, head->u, s->z, s->dz, s->du);
+    ker->gemm_tn(s->wide, mp, s->z, Mp, s->narrow, mp, M, lnt_round_up(s->m, ker->lanes), M, 0);
+    for (size_t i = 0; i < M; i++)
+        for (size_t c = 0; c < mp; c++)
+            head->drv[i * mp + c] = c < s->m ? (real)s->wide[i * mp + c] : 0;
     lnt_cur_load(run, s, head);
     through_u(run, s, head->u);
     add_landmarks(s, head);

@@ -6,8 +6,8 @@
  * c is |U|_1 |U|_inf (norms) or |U|_1 (paper1).  An eigenvalue x of A becomes
  * 1 - (1-x)^3 (1 - x/4): from 0 to about 3 it goes to 1, from above 4 it runs away.  So it diverged
  * if an A that is iterated on has |A|_F above 4 sqrt(M), or the last one a trace beyond 4 M.
- * 8 M^3 operations an iteration as it is written, half of that as it is done, and 4 times as many
- * back; ridge 3 M^3.  See docs/math/cur.md */
+ * 8 M^3 operations an iteration as it is written, half of that as it is done, and three times that
+ * with the way back; ridge 3 M^3.  See docs/math/cur.md */
 #include "attention/pinv.h"
 
 #include <math.h>
@@ -18,13 +18,15 @@ enum { FORWARD_TEMPORARIES = 5, BLOCK = 8 };
 lnt_pinv_work lnt_pinv_take(lnt_arena *arena, const lnt_attn_desc *p, int isa)
 {
     const size_t M = (size_t)p->landmarks, ld = lnt_pinv_ld(p);
-    lnt_pinv_work w = { .ker = lnt_kernels_get_f64(isa), .M = M, .ld = ld, .kind = p->pinv,
-                        .init = p->pinv_init, .iterations = p->pinv_iterations,
+    lnt_pinv_work w = { .ker = lnt_kernels_get_f64(isa),
+                        .M = M,
+                        .ld = ld,
+                        .kind = p->pinv,
+                        .init = p->pinv_init,
+                        .iterations = p->pinv_iterations,
                         .ridge = p->ridge };
-    const int temporaries = p->backward ? LNT_PINV_TEMPORARIES : FORWARD_TEMPORARIES;
-    for (int i = 0; i < temporaries; i++) w.t[i] = lnt_arena_take(arena, M * ld, sizeof *w.t[i]);
-    const size_t kept = p->backward && p->pinv == LNT_PINV_ITERATE ? (size_t)p->pinv_iterations : 0;
-    w.kept = lnt_arena_take(arena, kept * M * ld, sizeof *w.kept);
+    w.temporaries = p->backward ? LNT_PINV_TEMPORARIES : FORWARD_TEMPORARIES;
+    for (int i = 0; i < w.temporaries; i++) w.t[i] = lnt_arena_take(arena, M * ld, sizeof *w.t[i]);
     return w;
 }
 
@@ -45,21 +47,18 @@ static void multiply(const lnt_pinv_work *w, double *c, const double *a, const d
     w->ker->gemm_nn(c, w->ld, a, w->ld, b, w->ld, w->M, width(w), w->M, add);
 }
 
-/* c = a^T b, or added to it */
-static void multiply_tn(const lnt_pinv_work *w, double *c, const double *a, const double *b,
-                        int add)
+/* c = a^T b */
+static void multiply_tn(const lnt_pinv_work *w, double *c, const double *a, const double *b)
 {
-    w->ker->gemm_tn(c, w->ld, a, w->ld, b, w->ld, w->M, width(w), w->M, add);
+    w->ker->gemm_tn(c, w->ld, a, w->ld, b, w->ld, w->M, width(w), w->M, 0);
 }
 
 static void transpose(const lnt_pinv_work *w, double *to, const double *from)
 {
-    if (w->M < w->ld) clear(w, to);
-    for (size_t i = 0; i < w->M; i++)
-        for (size_t j = 0; j < w->M; j++) to[j * w->ld + i] = from[i * w->ld + j];
+    w->ker->load_columns(to, w->ld, from, LNT_F64, (int64_t)w->ld, 1, w->M, w->M, 1);
 }
 
-/* The upper triangle of c becomes that of its lower one: left of a block of rows whole lines of it. */
+/* The upper triangle of c becomes that of its lower one; left of a block of rows, whole lines. */
 static void mirror(const lnt_pinv_work *w, double *c)
 {
     const size_t M = w->M, ld = w->ld;
@@ -72,24 +71,40 @@ static void mirror(const lnt_pinv_work *w, double *c)
         for (size_t j = 0; j < M / BLOCK * BLOCK; j++) c[j * ld + i] = c[i * ld + j];
 }
 
-/* c = a^T b where that is symmetric: the lower triangle, in blocks of rows, and its mirror. */
-static void multiply_symmetric(const lnt_pinv_work *w, double *c, const double *a, const double *b)
+/* The lower triangle of a b, or of what it adds to c, in blocks of rows. */
+static void multiply_lower(const lnt_pinv_work *w, double *c, const double *a, const double *b,
+                           int add)
 {
     const size_t M = w->M, ld = w->ld;
     for (size_t i = 0; i < M; i += BLOCK) {
         const size_t rows = M - i < BLOCK ? M - i : BLOCK;
-        w->ker->gemm_tn(c + i * ld, ld, a + i, ld, b, ld, rows,
-                        lnt_round_up(i + rows, w->ker->lanes), M, 0);
+        w->ker->gemm_nn(c + i * ld, ld, a + i * ld, ld, b, ld, rows,
+                        lnt_round_up(i + rows, w->ker->lanes), M, add);
     }
+}
+
+/* c = a b where that is symmetric */
+static void multiply_symmetric(const lnt_pinv_work *w, double *c, const double *a, const double *b)
+{
+    multiply_lower(w, c, a, b, 0);
     mirror(w, c);
 }
 
-/* c = a b^T, or added to it; t is overwritten */
+/* c = da b + a db where that is symmetric: how a product of a and b changes */
+static void multiply_change(const lnt_pinv_work *w, double *c, const double *a, const double *da,
+                            const double *b, const double *db)
+{
+    multiply_lower(w, c, da, b, 0);
+    multiply_lower(w, c, a, db, 1);
+    mirror(w, c);
+}
+
+/* c = a b^T; t is overwritten */
 static void multiply_nt(const lnt_pinv_work *w, double *c, const double *a, const double *b,
-                        double *t, int add)
+                        double *t)
 {
     transpose(w, t, b);
-    multiply(w, c, a, t, add);
+    multiply(w, c, a, t, 0);
 }
 
 static void scale(const lnt_pinv_work *w, double *x, double factor)
@@ -100,13 +115,6 @@ static void scale(const lnt_pinv_work *w, double *x, double factor)
 static void add_times(const lnt_pinv_work *w, double *y, double factor, const double *x)
 {
     w->ker->axpy(y, factor, x, w->M * w->ld);
-}
-
-/* x = c - x */
-static void subtract_from(const lnt_pinv_work *w, double c, double *x)
-{
-    scale(w, x, -1);
-    for (size_t i = 0; i < w->M; i++) x[i * w->ld + i] += c;
 }
 
 /* The largest sum of magnitudes of a column (one) and of a row (inf), and which they are. */
@@ -180,114 +188,124 @@ static void swap(double **a, double **b)
     *b = kept;
 }
 
+/* How e changes with a: de = (-15 da + 7 (x + x^T) - y - y^T) / 4, x = a da, y = a (x + x^T / 2);
+ * overwrites x and t. */
+static void polynomial_change(const lnt_pinv_work *w, double *de, const double *a, const double *da,
+                              double *x, double *t)
+{
+    const size_t size = w->M * w->ld;
+    multiply(w, x, a, da, 0);
+    transpose(w, t, x);
+    for (size_t i = 0; i < size; i++) {
+        de[i] = 0.25 * (7 * (x[i] + t[i]) - 15 * da[i]);
+        t[i] = x[i] + 0.5 * t[i];
+    }
+    multiply(w, x, a, t, 0);
+    transpose(w, t, x);
+    for (size_t i = 0; i < size; i++) de[i] -= 0.25 * (x[i] + t[i]);
+}
+
+/* da = (u dz + (u dz)^T) / 2c, what dz asks of P; overwrites x and t. */
+static void start_change(const lnt_pinv_work *w, double *da, const double *u, const double *dz,
+                         double c, double *x, double *t)
+{
+    multiply(w, x, u, dz, 0);
+    transpose(w, t, x);
+    for (size_t i = 0; i < w->M * w->ld; i++) da[i] = 0.5 / c * (x[i] + t[i]);
+}
+
+/* x <- x e, and how that changes if de is not NULL; t is a spare. */
+static void advance(const lnt_pinv_work *w, double **x, double **dx, const double *e,
+                    const double *de, double **t)
+{
+    if (de) {
+        multiply_change(w, *t, *x, *dx, e, de);
+        swap(dx, t);
+    }
+    multiply_symmetric(w, *t, *x, e);
+    swap(x, t);
+}
+
+/* What iterations end with. */
+typedef struct iterated {
+    norms n;
+    double c;
+    double *p, *dp; /* Z = U^T P / c; the gradient of the first A, if asked for */
+    double *spare[2];
+    double rank;
+    bool diverged;
+} iterated;
+
 /* Every matrix here but U and Z is a polynomial of the first A = U U^T / c: symmetric, and in a
  * product the order does not matter.  With E = (13 - 15 A + 7 A^2 - A^3) / 4 of each iteration,
- * A <- A E and P <- P E; at the end Z = U^T P / c.  false: it diverged. */
-static bool iterate(lnt_pinv_work *w, const double *u, double *z, double *rank)
+ * A <- A E and P <- P E; at the end Z = U^T P / c.
+ *
+ * The way back runs in the same direction.  The derivative of P by A is its own adjoint, as that of
+ * every function of a symmetric matrix: the gradient of A is how P changes if A changes by the
+ * gradient of P.  dz, if not NULL, asks for that. */
+static iterated iterate(lnt_pinv_work *w, const double *u, const double *dz)
 {
     const norms n = norms_of(w, u);
     const double c = start_divisor(w, &n);
     double *a = w->t[0], *p = w->t[1], *e = w->t[2], *s = w->t[3], *t = w->t[4];
-    for (int i = 0; i < FORWARD_TEMPORARIES && w->M < w->ld; i++) clear(w, w->t[i]);
+    double *da = w->t[5], *dp = w->t[6], *de = dz ? w->t[7] : NULL;
+    for (int i = 0; i < w->temporaries && w->M < w->ld; i++) clear(w, w->t[i]);
+    if (dz) start_change(w, da, u, dz, c, s, t);
     transpose(w, t, u);
-    multiply_symmetric(w, a, t, t);
+    multiply_symmetric(w, a, u, t);
     scale(w, a, 1 / c);
     bool bounded = true;
     for (int64_t k = 0; k < w->iterations && bounded; k++) {
-        if (k > 0) {
-            multiply_symmetric(w, t, a, e);
-            swap(&a, &t);
-        }
+        if (k > 0) advance(w, &a, &da, e, de, &t);
         bounded = is_bounded(w, a);
         multiply_symmetric(w, s, a, a);
         multiply_symmetric(w, t, s, a);
         polynomial(w, e, a, s, t);
-        if (k == 0) copy(w, s, e);
-        else multiply_symmetric(w, s, p, e);
-        swap(&p, &s);
+        if (dz) polynomial_change(w, de, a, da, s, t);
+        if (k > 0) advance(w, &p, &dp, e, de, &s);
+        else copy(w, p, e);
+        if (dz && k == 0) copy(w, dp, de);
+    }
+    const double rank = w->ker->dot(a, e, w->M * w->ld); /* the trace of what would be the next a */
+    return (iterated){ .n = n, .c = c, .p = p, .dp = dp, .spare = { s, t }, .rank = rank,
+                       .diverged = !(bounded && fabs(rank) <= 4 * (double)w->M) };
+}
+
+/* The same, from the safe start if it diverges from the one asked for; and z. */
+static iterated iterate_safely(lnt_pinv_work *w, const double *u, const double *dz, double *z)
+{
+    w->safe = w->init == LNT_PINV_NORMS;
+    iterated r = iterate(w, u, dz);
+    if (r.diverged && !w->safe) {
+        w->safe = true;
+        r = iterate(w, u, dz);
+        r.diverged = true;
     }
     clear(w, z);
-    multiply_tn(w, z, u, p, 0);
-    scale(w, z, 1 / c);
-    *rank = w->ker->dot(a, e, w->M * w->ld); /* the trace of a e, which would be the next a */
-    return bounded && fabs(*rank) <= 4 * (double)w->M;
+    multiply_tn(w, z, u, r.p);
+    scale(w, z, 1 / r.c);
+    return r;
 }
 
 static lnt_pinv_report iterate_forward(lnt_pinv_work *w, const double *u, double *z)
 {
-    lnt_pinv_report report = { 0, false };
-    w->safe = w->init == LNT_PINV_NORMS;
-    if (!iterate(w, u, z, &report.rank)) {
-        report.diverged = true;
-        w->safe = true;
-        if (w->init != LNT_PINV_NORMS) iterate(w, u, z, &report.rank);
-    }
-    return report;
+    const iterated r = iterate_safely(w, u, NULL, z);
+    return (lnt_pinv_report){ .rank = r.rank, .diverged = r.diverged };
 }
 
-/* a = u z, b = 7 - a, d = 15 - a b, e = 13 - a d */
-static void expand(const lnt_pinv_work *w, const double *u, const double *z, double *a, double *b,
-                   double *d, double *e)
+/* du = P dz^T / c + 2 dA U / c, and what c gives to the norms it is made of. */
+static void iterate_backward(lnt_pinv_work *w, const double *u, double *z, const double *dz,
+                             double *du)
 {
-    multiply(w, a, u, z, 0);
-    copy(w, b, a);
-    subtract_from(w, 7, b);
-    multiply(w, d, a, b, 0);
-    subtract_from(w, 15, d);
-    multiply(w, e, a, d, 0);
-    subtract_from(w, 13, e);
-}
-
-/* Every z that an iteration starts from. */
-static void keep_iterates(lnt_pinv_work *w, const double *u, double divisor)
-{
+    const iterated r = iterate_safely(w, u, dz, z);
     const size_t size = w->M * w->ld;
-    transpose(w, w->kept, u);
-    scale(w, w->kept, 1 / divisor);
-    for (int64_t k = 1; k < w->iterations; k++) {
-        const double *z = w->kept + (size_t)(k - 1) * size;
-        double *next = w->kept + (size_t)k * size;
-        expand(w, u, z, w->t[0], w->t[1], w->t[2], w->t[3]);
-        clear(w, next);
-        multiply(w, next, z, w->t[3], 0);
-        scale(w, next, 0.25);
-    }
-}
-
-/* One iteration back: dz, that of its result, becomes that of its z; adds to du. */
-static void iteration_back(lnt_pinv_work *w, const double *u, const double *z, double *dz,
-                           double *du)
-{
-    double *a = w->t[0], *b = w->t[1], *d = w->t[2], *e = w->t[3], *turned = w->t[4];
-    double *de = w->t[5], *dd = w->t[6], *da = w->t[7], *last = w->t[8];
-    expand(w, u, z, a, b, d, e);
-    copy(w, last, dz);
-    scale(w, last, 0.25);
-    multiply_tn(w, de, z, last, 0);
-    multiply_nt(w, dz, last, e, turned, 0);
-    multiply_nt(w, da, de, d, turned, 0); /* minus that, as all of da below */
-    multiply_tn(w, dd, a, de, 0);
-    scale(w, dd, -1);
-    multiply_nt(w, da, dd, b, turned, 1);
-    multiply_tn(w, last, a, dd, 0);
-    add_times(w, da, -1, last);
-    scale(w, da, -1);
-    multiply_nt(w, du, da, z, turned, 1);
-    multiply_tn(w, dz, u, da, 1);
-}
-
-static void iterate_backward(lnt_pinv_work *w, const double *u, double *dz, double *du)
-{
-    const norms n = norms_of(w, u);
-    const double c = start_divisor(w, &n);
-    for (int i = 0; i < LNT_PINV_TEMPORARIES; i++) clear(w, w->t[i]);
-    keep_iterates(w, u, c);
-    for (int64_t k = w->iterations - 1; k >= 0; k--)
-        iteration_back(w, u, w->kept + (size_t)k * w->M * w->ld, dz, du);
-    transpose(w, w->t[0], dz);
-    add_times(w, du, 1 / c, w->t[0]);
-    const double dc = -w->ker->dot(dz, w->kept, w->M * w->ld) / c; /* of the first z */
-    add_norms_back(w, u, &n, w->safe ? dc * n.inf : dc, w->safe ? dc * n.one : 0, du);
+    double *through_a = r.spare[0];
+    multiply_nt(w, du, r.p, dz, r.spare[1]);
+    multiply(w, through_a, r.dp, u, 0);
+    const double dc = -(w->ker->dot(du, u, size) + w->ker->dot(through_a, u, size)) / (r.c * r.c);
+    add_times(w, du, 2, through_a);
+    scale(w, du, 1 / r.c);
+    add_norms_back(w, u, &r.n, w->safe ? dc * r.n.inf : dc, w->safe ? dc * r.n.one : 0, du);
 }
 
 /* ---- ridge ----------------------------------------------------------------------------------- */
@@ -308,8 +326,7 @@ static void solve(const lnt_pinv_work *w, const double *factor, double *x)
 {
     const size_t M = w->M, ld = w->ld;
     for (size_t i = 0; i < M; i++) {
-        for (size_t j = 0; j < i; j++)
-            w->ker->axpy(x + i * ld, -factor[i * ld + j], x + j * ld, M);
+        for (size_t j = 0; j < i; j++) w->ker->axpy(x + i * ld, -factor[i * ld + j], x + j * ld, M);
         w->ker->scale(x + i * ld, 1 / factor[i * ld + i], M);
     }
     for (size_t i = M; i-- > 0;) {
@@ -325,7 +342,7 @@ static lnt_pinv_report ridge_forward(lnt_pinv_work *w, const double *u, double *
     const double square = w->ker->dot(u, u, w->M * w->ld);
     const double ridge = square > 0 ? w->ridge * square : 1;
     clear(w, g);
-    multiply_tn(w, g, u, u, 0);
+    multiply_tn(w, g, u, u);
     for (size_t i = 0; i < w->M; i++) g[i * w->ld + i] += ridge;
     factorise(w, g);
     transpose(w, z, u);
@@ -334,15 +351,15 @@ static lnt_pinv_report ridge_forward(lnt_pinv_work *w, const double *u, double *
     return (lnt_pinv_report){ .rank = rank, .diverged = !isfinite(rank) };
 }
 
-static void ridge_backward(lnt_pinv_work *w, const double *u, const double *z, double *dz,
-                           double *du)
+static void ridge_backward(lnt_pinv_work *w, const double *u, double *z, double *dz, double *du)
 {
+    ridge_forward(w, u, z);
     double *turned = w->t[1], *dg = w->t[2];
     clear(w, dg);
     solve(w, w->t[0], dz);
     transpose(w, turned, dz);
     add_times(w, du, 1, turned);
-    multiply_nt(w, dg, dz, z, turned, 0);
+    multiply_nt(w, dg, dz, z, turned);
     scale(w, dg, -1);
     double dridge = 0;
     for (size_t i = 0; i < w->M; i++) dridge += dg[i * w->ld + i];
@@ -359,9 +376,11 @@ lnt_pinv_report lnt_pinv_forward(lnt_pinv_work *w, const double *u, double *z)
     return w->kind == LNT_PINV_RIDGE ? ridge_forward(w, u, z) : iterate_forward(w, u, z);
 }
 
-void lnt_pinv_backward(lnt_pinv_work *w, const double *u, const double *z, double *dz, double *du)
+void lnt_pinv_backward(lnt_pinv_work *w, const double *u, double *z, double *dz, double *du)
 {
     clear(w, du);
-    if (w->kind == LNT_PINV_RIDGE) ridge_backward(w, u, z, dz, du);
-    else iterate_backward(w, u, dz, du);
+    if (w->kind == LNT_PINV_RIDGE)
+        ridge_backward(w, u, z, dz, du);
+    else
+        iterate_backward(w, u, z, dz, du);
 }

@@ -9,7 +9,7 @@
 #include "core/arena.h"
 #include "cpu/kernels.h"
 
-enum { LNT_PINV_TEMPORARIES = 9 };
+enum { LNT_PINV_TEMPORARIES = 8 };
 
 /* Room for one inverse at a time. */
 typedef struct lnt_pinv_work {
@@ -19,9 +19,9 @@ typedef struct lnt_pinv_work {
     lnt_pinv_init init;
     int64_t iterations;
     double ridge;
-    double *t[LNT_PINV_TEMPORARIES]; /* forward uses five */
-    double *kept;                    /* [iterations, M, ld] for the way back */
-    bool safe;                       /* where the last one started: the norms */
+    int temporaries; /* forward needs five, backward all */
+    double *t[LNT_PINV_TEMPORARIES];
+    bool safe; /* where the last one started: the norms */
 } lnt_pinv_work;
 
 /* What there is to say about an inverse. */
@@ -35,13 +35,13 @@ static inline size_t lnt_pinv_ld(const lnt_attn_desc *p)
     return lnt_round_up((size_t)p->landmarks, LNT_PAD);
 }
 
-/* Cut from an arena, which may be counting; with room for the iterates if p plans backward. */
+/* Cut from an arena, which may be counting; with room for the way back if p plans backward. */
 lnt_pinv_work lnt_pinv_take(lnt_arena *arena, const lnt_attn_desc *p, int isa);
 
 /* z = pinv(u).  If it diverges from the start asked for, it starts again from the safe one. */
 lnt_pinv_report lnt_pinv_forward(lnt_pinv_work *w, const double *u, double *z);
 
-/* du = the gradient of u, after lnt_pinv_forward of the same u and z; overwrites dz. */
-void lnt_pinv_backward(lnt_pinv_work *w, const double *u, const double *z, double *dz, double *du);
+/* z = pinv(u) once more, and du = the gradient of u; overwrites dz. */
+void lnt_pinv_backward(lnt_pinv_work *w, const double *u, double *z, double *dz, double *du);
 
 #endif
