@@ -321,32 +321,44 @@ static void factorise(const lnt_pinv_work *w, double *g)
         }
 }
 
-/* x [M, ld] becomes g^-1 x, g given by its factor. */
-static void solve(const lnt_pinv_work *w, const double *factor, double *x)
+/* x [M, ld] becomes g^-1 x, for lower = -L and upper = -L^T of the factor L of g: row after row by L,
+ * then, from the last one on, by L^T.  What blocks of rows that are done give is a product. */
+static void solve(const lnt_pinv_work *w, const double *lower, const double *upper, double *x)
 {
     const size_t M = w->M, ld = w->ld;
-    for (size_t i = 0; i < M; i++) {
-        for (size_t j = 0; j < i; j++) w->ker->axpy(x + i * ld, -factor[i * ld + j], x + j * ld, M);
-        w->ker->scale(x + i * ld, 1 / factor[i * ld + i], M);
+    for (size_t i0 = 0, end; i0 < M; i0 = end) {
+        end = M - i0 < BLOCK ? M : i0 + BLOCK;
+        w->ker->gemm_nn(x + i0 * ld, ld, lower + i0 * ld, ld, x, ld, end - i0, width(w), i0, 1);
+        for (size_t i = i0; i < end; i++) {
+            w->ker->add_rows(x + i * ld, lower + i * ld + i0, x + i0 * ld, ld, i - i0, M);
+            w->ker->scale(x + i * ld, -1 / lower[i * ld + i], M);
+        }
     }
-    for (size_t i = M; i-- > 0;) {
-        for (size_t j = i + 1; j < M; j++)
-            w->ker->axpy(x + i * ld, -factor[j * ld + i], x + j * ld, M);
-        w->ker->scale(x + i * ld, 1 / factor[i * ld + i], M);
+    for (size_t end = M, i0; end > 0; end = i0) {
+        i0 = (end - 1) / BLOCK * BLOCK;
+        w->ker->gemm_nn(x + i0 * ld, ld, upper + i0 * ld + end, ld, x + end * ld, ld, end - i0,
+                        width(w), M - end, 1);
+        for (size_t i = end; i-- > i0;) {
+            w->ker->add_rows(x + i * ld, upper + i * ld + i + 1, x + (i + 1) * ld, ld, end - i - 1,
+                             M);
+            w->ker->scale(x + i * ld, -1 / lower[i * ld + i], M);
+        }
     }
 }
 
 static lnt_pinv_report ridge_forward(lnt_pinv_work *w, const double *u, double *z)
 {
-    double *g = w->t[0]; /* the factor stays there for the way back */
+    double *g = w->t[0], *upper = w->t[1]; /* both stay there for the way back */
     const double square = w->ker->dot(u, u, w->M * w->ld);
     const double ridge = square > 0 ? w->ridge * square : 1;
     clear(w, g);
     multiply_tn(w, g, u, u);
     for (size_t i = 0; i < w->M; i++) g[i * w->ld + i] += ridge;
     factorise(w, g);
+    scale(w, g, -1);
+    transpose(w, upper, g);
     transpose(w, z, u);
-    solve(w, g, z);
+    solve(w, g, upper, z);
     const double rank = trace_of_product(w, u, z);
     return (lnt_pinv_report){ .rank = rank, .diverged = !isfinite(rank) };
 }
@@ -354,9 +366,9 @@ static lnt_pinv_report ridge_forward(lnt_pinv_work *w, const double *u, double *
 static void ridge_backward(lnt_pinv_work *w, const double *u, double *z, double *dz, double *du)
 {
     ridge_forward(w, u, z);
-    double *turned = w->t[1], *dg = w->t[2];
+    double *turned = w->t[2], *dg = w->t[3];
     clear(w, dg);
-    solve(w, w->t[0], dz);
+    solve(w, w->t[0], w->t[1], dz);
     transpose(w, turned, dz);
     add_times(w, du, 1, turned);
     multiply_nt(w, dg, dz, z, turned);
