@@ -4,12 +4,12 @@
 
 #include "core/context.h"
 
-/* Waking a thread and waiting for it costs about a microsecond: each gets a few of them to do.  The
- * answer never depends on the number. */
+/* One or all: libgomp ends the threads that a smaller team has no use for, and starts them anew for the
+ * next that has, which takes longer than most of what is done here.  Waking them and waiting for them
+ * costs a few microseconds.  The answer never depends on the number. */
 static inline int lnt_threads_for(const lnt_ctx *ctx, double flops)
 {
-    const double worth = flops / 5e4;
-    return worth >= ctx->threads ? ctx->threads : worth < 1 ? 1 : (int)worth;
+    return flops < 1e5 ? 1 : ctx->threads;
 }
 
 #endif

@@ -9,6 +9,7 @@
 #include "nn/norm.h"
 
 #include <math.h>
+#include <string.h>
 
 static const double EPS = 1e-5;
 
@@ -50,15 +51,50 @@ void lnt_norm_forward(const lnt_ctx *ctx, lnt_norm kind, const real *x, const re
     }
 }
 
-/* The gradients of gain and bias, for `count` columns from c0 on. */
-static void backward_columns(const real *x, const real *stat, const real *dy, real *dgain,
-                             real *dbias, size_t n, size_t width, size_t c0, size_t count)
+enum {
+    PARTS = 32,  /* that tokens are cut into, at most, where a sum runs over them */
+    ACROSS = 256 /* columns at once */
+};
+
+/* What the tokens of one part, from first to end, give to the gradients of gain and bias. */
+typedef struct share {
+    real gain[ACROSS], bias[ACROSS];
+} share;
+
+static void add_share(share *to, const real *x, const real *stat, const real *dy, size_t first,
+                      size_t end, size_t width, size_t count)
 {
-    for (size_t i = 0; i < n; i++) {
+    memset(to, 0, sizeof *to);
+    for (size_t i = first; i < end; i++) {
         const real mean = stat[2 * i], r = stat[2 * i + 1];
         const real *row = x + i * width, *grad = dy + i * width;
-        for (size_t c = c0; c < c0 + count; c++) dgain[c] += grad[c] * (row[c] - mean) * r;
-        for (size_t c = c0; dbias && c < c0 + count; c++) dbias[c] += grad[c];
+        for (size_t c = 0; c < count; c++) to->gain[c] += grad[c] * (row[c] - mean) * r;
+        for (size_t c = 0; c < count; c++) to->bias[c] += grad[c];
+    }
+}
+
+/* The gradients of gain and, if not NULL, bias, for `count` columns: the shares of parts whose number
+ * does not depend on that of the threads, added in their order. */
+static void backward_columns(const real *x, const real *stat, const real *dy, real *dgain,
+                             real *dbias, size_t n, size_t width, size_t count, int threads)
+{
+    share shares[PARTS];
+    const size_t tokens = (n + PARTS - 1) / PARTS;
+    const int64_t parts = n ? nn_pieces(n, tokens) : 0;
+#pragma omp parallel num_threads(threads)
+    {
+#pragma omp for schedule(static)
+        for (int64_t p = 0; p < parts; p++) {
+            const size_t first = (size_t)p * tokens;
+            add_share(&shares[p], x, stat, dy, first, first + nn_least(n - first, tokens), width,
+                      count);
+        }
+#pragma omp for schedule(static)
+        for (int64_t c = 0; c < (int64_t)count; c++)
+            for (int64_t p = 0; p < parts; p++) {
+                dgain[c] += shares[p].gain[c];
+                if (dbias) dbias[c] += shares[p].bias[c];
+            }
     }
 }
 
@@ -68,13 +104,9 @@ void lnt_norm_backward(const lnt_ctx *ctx, lnt_norm kind, const real *x, const r
 {
     const kernels *ker = nn_kernels(ctx);
     const int threads = lnt_threads_for(ctx, 8 * (double)n * (double)width);
-    const int64_t pieces = nn_pieces(width, LNT_NN_COLUMNS);
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t p = 0; p < pieces; p++) {
-        const size_t c0 = (size_t)p * LNT_NN_COLUMNS;
-        backward_columns(x, stat, dy, dgain, kind == LNT_NORM_LAYER ? dbias : NULL, n, width, c0,
-                         nn_least(width - c0, LNT_NN_COLUMNS));
-    }
+    for (size_t c = 0; c < width; c += ACROSS)
+        backward_columns(x + c, stat, dy + c, dgain + c, kind == LNT_NORM_LAYER ? dbias + c : NULL,
+                         n, width, nn_least(width - c, ACROSS), threads);
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t i = 0; i < (int64_t)n; i++) {
         const size_t at = (size_t)i * width;
