@@ -65,6 +65,18 @@ const lnt_model *lnt_trainer_model(const lnt_trainer *t) { return t ? t->model :
 
 /* ---- one step ------------------------------------------------------------------------------ */
 
+static void clear_gradients(lnt_trainer *t)
+{
+    enum { PIECE = 1 << 14 };
+    const size_t size = t->model->layout.size;
+    const int threads = lnt_threads_for(t->ctx, (double)size);
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (int64_t p = 0; p < nn_pieces(size, PIECE); p++) {
+        const size_t at = (size_t)p * PIECE;
+        memset(t->grads + at, 0, nn_least(size - at, PIECE) * sizeof *t->grads);
+    }
+}
+
 static lnt_status add_gradient(lnt_trainer *t, uint64_t index, lnt_score *score)
 {
     const lnt_rng rng = lnt_rng_split(lnt_rng_make((uint64_t)t->recipe.seed + 1), index);
@@ -112,15 +124,14 @@ lnt_status lnt_trainer_step(lnt_trainer *t, lnt_step_report *report)
     if (!t) return LNT_ERR_ARGUMENT;
     if (!report || report->size != sizeof *report)
         return lnt_fail(t->ctx, LNT_ERR_ARGUMENT, "step report: size must be %zu", sizeof *report);
-    const size_t size = t->model->layout.size;
     lnt_score score = { 0 };
-    memset(t->grads, 0, size * sizeof *t->grads);
+    clear_gradients(t);
     for (int64_t i = 0; i < t->recipe.accumulate; i++) {
         const uint64_t index = (uint64_t)(t->step * t->recipe.accumulate + i);
         const lnt_status status = add_gradient(t, index, &score);
         if (status) return status;
     }
-    const double norm = sqrt(lnt_square_sum(t->ctx, t->grads, size));
+    const double norm = sqrt(lnt_square_sum(t->ctx, t->grads, t->model->layout.size));
     if (!isfinite(norm) || !isfinite(score.loss))
         return lnt_fail(t->ctx, LNT_ERR_ARGUMENT,
                         "step %lld: the loss or its gradient is not finite; try a lower rate",

@@ -104,8 +104,11 @@ static void run_norm(bench *t)
 static void norms_have_the_right_gradients(void **state)
 {
     (void)state;
-    for (int kind = 0; kind < 2; kind++) {
-        bench t = bench_new(1, 5, 70, 70, 70, kind == LNT_NORM_LAYER ? 70 : 0);
+    static const size_t shapes[][2] = { { 5, 70 }, { 75, 3 }, { 2, 300 } }; /* tokens, width */
+    for (int i = 0; i < 2 * COUNT_OF(shapes); i++) {
+        const int kind = i % 2;
+        const size_t n = shapes[i / 2][0], width = shapes[i / 2][1];
+        bench t = bench_new(1, n, width, width, width, kind == LNT_NORM_LAYER ? width : 0);
         t.kind = kind;
         t.extra = zero_doubles(2 * t.n);
         t.run = run_norm;

@@ -1,11 +1,13 @@
-/* cpu/body/layer.c - what layers do number by number: units of the logistic function, norms back,
- * steps of Adam.
+/* cpu/body/layer.c - what layers do number by number: units of the logistic function, norms and
+ * back, steps of Adam.
  *
  * What is left over by units and steps goes through a vector of its own, so that a number is treated
  * alike wherever it stands. */
 #include <string.h>
 
 #include "cpu/body/vec.h"
+
+enum { SHARES = 8 }; /* vectors of columns whose sums over tokens are in registers together */
 
 /* s = 1 / (1 + e^-u), u = x (slope + bend x^2), bend = slope cube; 0 where e^-u would overflow, which
  * n = 128 makes infinite. */
@@ -62,6 +64,86 @@ void KERNEL(logistic_unit_back)(real *dx, const real *x, const real *y, const re
     memcpy(own[2], dy + i, (n - i) * sizeof(real));
     unit_back(own[2], own[0], own[1], own[2], slope, bend);
     memcpy(dx + i, own[2], (n - i) * sizeof(real));
+}
+
+/* The sum of x - mean, or of its squares, over n numbers: FOUR sums, that no one waits for another. */
+INLINE real sum_of(const real *x, real mean, int squares, size_t n)
+{
+    enum { FOUR = 4 };
+    vec part[FOUR] = { vsplat(0), vsplat(0), vsplat(0), vsplat(0) };
+    size_t i = 0;
+    for (; i + FOUR * LANES <= n; i += FOUR * LANES)
+        UNROLL_FULL
+        for (int j = 0; j < FOUR; j++) {
+            const vec u = vload(x + i + (size_t)(j * LANES)) - mean;
+            part[j] += squares ? u * u : u;
+        }
+    for (; i + LANES <= n; i += LANES) {
+        const vec u = vload(x + i) - mean;
+        part[0] += squares ? u * u : u;
+    }
+    real sum = vsum((part[0] + part[1]) + (part[2] + part[3]));
+    for (; i < n; i++) sum += squares ? (x[i] - mean) * (x[i] - mean) : x[i] - mean;
+    return sum;
+}
+
+void KERNEL(norm)(real *y, const real *x, const real *gain, const real *bias, real stat[2],
+                  int centred, real eps, size_t n)
+{
+    const size_t whole = n / LANES * LANES;
+    const real mean = centred ? sum_of(x, 0, 0, n) / (real)n : 0;
+    const double square = (double)sum_of(x, mean, 1, n) / (double)n;
+    const real r = (real)(1 / sqrt(square + (double)eps));
+    stat[0] = mean;
+    stat[1] = r;
+    for (size_t i = 0; i < whole; i += LANES) {
+        const vec u = (vload(x + i) - mean) * r * vload(gain + i);
+        vstore(y + i, bias ? u + vload(bias + i) : u);
+    }
+    for (size_t i = whole; i < n; i++) y[i] = (x[i] - mean) * r * gain[i] + (bias ? bias[i] : 0);
+}
+
+/* For `count` vectors of columns, whose sums stay in registers. */
+INLINE void share_columns(int count, real *dgain, real *dbias, const real *x, const real *dy,
+                          size_t ld, const real *stat, size_t m)
+{
+    vec gain[SHARES], bias[SHARES];
+    UNROLL_FULL
+    for (int j = 0; j < count; j++) {
+        gain[j] = vload(dgain + (size_t)(j * LANES));
+        bias[j] = vload(dbias + (size_t)(j * LANES));
+    }
+    for (size_t i = 0; i < m; i++) {
+        const real mean = stat[2 * i], r = stat[2 * i + 1];
+        UNROLL_FULL
+        for (int j = 0; j < count; j++) {
+            const size_t at = i * ld + (size_t)(j * LANES);
+            const vec d = vload(dy + at);
+            gain[j] += d * ((vload(x + at) - mean) * r);
+            bias[j] += d;
+        }
+    }
+    UNROLL_FULL
+    for (int j = 0; j < count; j++) {
+        vstore(dgain + (size_t)(j * LANES), gain[j]);
+        vstore(dbias + (size_t)(j * LANES), bias[j]);
+    }
+}
+
+void KERNEL(norm_share)(real *dgain, real *dbias, const real *x, const real *dy, size_t ld,
+                        const real *stat, size_t m, size_t n)
+{
+    size_t c = 0;
+    for (; c + SHARES * LANES <= n; c += SHARES * LANES)
+        share_columns(SHARES, dgain + c, dbias + c, x + c, dy + c, ld, stat, m);
+    for (; c + LANES <= n; c += LANES)
+        share_columns(1, dgain + c, dbias + c, x + c, dy + c, ld, stat, m);
+    for (; c < n; c++)
+        for (size_t i = 0; i < m; i++) {
+            const real d = dy[i * ld + c];
+            dgain[c] += d * ((x[i * ld + c] - stat[2 * i]) * stat[2 * i + 1]);
+            dbias[c] += d;
+        }
 }
 
 void KERNEL(norm_back)(real *dx, const real *x, const real *gain, const real *dy, real mean, real r,

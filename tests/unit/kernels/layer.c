@@ -1,4 +1,4 @@
-/* layer.c - checks of logistic_unit, logistic_unit_back, norm_back, adam. */
+/* layer.c - checks of logistic_unit, logistic_unit_back, norm, norm_share, norm_back, adam. */
 #include "checks.h"
 
 enum { COUNTS = 70 }; /* every count up to where four vectors of any ISA have gone round */
@@ -74,6 +74,71 @@ void CHECK(logistic_unit_back)(trial *t)
         expect_untouched(t, "y", &y, 0, 0);
         expect_untouched(t, "dx", dx, 1, n);
         grid_free(&x), grid_free(&y), grid_free(&dy), grid_free(&own);
+    }
+}
+
+void CHECK(norm)(trial *t)
+{
+    for (size_t n = 1; n < 2 * COUNTS; n++) {
+        const int centred = n % 2, biased = n / 2 % 2;
+        const real eps = (real)1e-3;
+        grid x = grid_input(t, 1, n, n + 1), gain = grid_input(t, 1, n, n + 1);
+        grid bias = grid_input(t, 1, n, n + 1), y = grid_output(t, 1, n, n + 1);
+        grid stat = grid_output(t, 1, 2, 3);
+        trial_sizes(t, "n %zu centred %d biased %d", n, centred, biased);
+        t->ker->norm(y.at, x.at, gain.at, biased ? bias.at : NULL, stat.at, centred, eps, n);
+        double mean = 0, size = 0, square = 0;
+        for (size_t j = 0; j < n; j++) {
+            size += fabs(was(&x, 0, j)) / (double)n;
+            mean += centred ? was(&x, 0, j) / (double)n : 0;
+        }
+        for (size_t j = 0; j < n; j++) square += pow(was(&x, 0, j) - mean, 2) / (double)n;
+        const double r = 1 / sqrt(square + (double)eps), off = sum_bound(n, size);
+        expect_near(t, "mean", 0, 0, now(&stat, 0, 0), mean, off);
+        expect_near(t, "r", 0, 1, now(&stat, 0, 1), r, r * (sum_bound(n, 1) + off * off * r * r));
+        for (size_t j = 0; j < n; j++) {
+            const double u = (was(&x, 0, j) - mean) * r, add = biased ? was(&bias, 0, j) : 0;
+            expect_near(t, "y", 0, j, now(&y, 0, j), u * was(&gain, 0, j) + add,
+                        (r * off + sum_bound(n, fabs(u)) + fabs(u) * off * off * r * r) *
+                                fabs(was(&gain, 0, j)) + sum_bound(1, fabs(add)));
+        }
+        expect_untouched(t, "y", &y, 1, n);
+        expect_untouched(t, "stat", &stat, 1, 2);
+        expect_untouched(t, "x", &x, 0, 0);
+        expect_untouched(t, "gain", &gain, 0, 0);
+        expect_untouched(t, "bias", &bias, 0, 0);
+        grid_free(&x), grid_free(&gain), grid_free(&bias), grid_free(&y), grid_free(&stat);
+    }
+}
+
+void CHECK(norm_share)(trial *t)
+{
+    for (size_t n = 0; n < 2 * COUNTS; n++) {
+        const size_t m = n % 5, ld = n + 3;
+        grid x = grid_input(t, m, n, ld), dy = grid_input(t, m, n, ld);
+        grid stat = grid_input(t, m, 2, 2);
+        grid dgain = grid_inout(t, 1, n, n + 1), dbias = grid_inout(t, 1, n, n + 1);
+        trial_sizes(t, "m %zu n %zu", m, n);
+        t->ker->norm_share(dgain.at, dbias.at, x.at, dy.at, ld, stat.at, m, n);
+        for (size_t j = 0; j < n; j++) {
+            double gain = was(&dgain, 0, j), bias = was(&dbias, 0, j);
+            double gains = fabs(gain), biases = fabs(bias);
+            for (size_t i = 0; i < m; i++) {
+                const double d = was(&dy, i, j), r = was(&stat, i, 1);
+                gain += d * (was(&x, i, j) - was(&stat, i, 0)) * r;
+                gains += fabs(d * r) * (fabs(was(&x, i, j)) + fabs(was(&stat, i, 0)));
+                bias += d;
+                biases += fabs(d);
+            }
+            expect_near(t, "dgain", 0, j, now(&dgain, 0, j), gain, sum_bound(m + 3, gains));
+            expect_near(t, "dbias", 0, j, now(&dbias, 0, j), bias, sum_bound(m, biases));
+        }
+        expect_untouched(t, "dgain", &dgain, 1, n);
+        expect_untouched(t, "dbias", &dbias, 1, n);
+        expect_untouched(t, "x", &x, 0, 0);
+        expect_untouched(t, "dy", &dy, 0, 0);
+        expect_untouched(t, "stat", &stat, 0, 0);
+        grid_free(&x), grid_free(&dy), grid_free(&stat), grid_free(&dgain), grid_free(&dbias);
     }
 }
 
