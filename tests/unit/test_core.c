@@ -6,6 +6,7 @@
 #include "core/arena.h"
 #include "core/context.h"
 #include "core/tensor.h"
+#include "core/threads.h"
 
 static void every_status_and_dtype_has_a_name(void **state)
 {
@@ -55,6 +56,21 @@ static void expect_no_context(lnt_ctx_options options, lnt_status status, const 
     lnt_ctx_create_error(&options, status, shorter, sizeof shorter);
     assert_true(strlen(shorter) < sizeof shorter);
     lnt_ctx_create_error(&options, status, NULL, 0);
+}
+
+/* A team of any other size would end threads, and the next start them again. */
+static void a_piece_of_work_is_worth_one_thread_or_all(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(7, NULL);
+    int last = 1;
+    for (double flops = 1; flops < 1e12; flops *= 1.1) {
+        const int threads = lnt_threads_for(ctx, flops);
+        assert_true(threads == last || (last == 1 && threads == 7));
+        last = threads;
+    }
+    assert_int_equal(last, 7);
+    lnt_ctx_destroy(ctx);
 }
 
 static void bad_context_options_are_refused_by_name(void **state)
@@ -301,6 +317,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_status_and_dtype_has_a_name),
+        cmocka_unit_test(a_piece_of_work_is_worth_one_thread_or_all),
         cmocka_unit_test(bad_context_options_are_refused_by_name),
         cmocka_unit_test(a_context_is_what_its_options_say),
         cmocka_unit_test(linnet_isa_forces_an_isa_and_the_option_goes_first),
