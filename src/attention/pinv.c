@@ -161,9 +161,9 @@ static double trace_of_product(const lnt_pinv_work *w, const double *a, const do
 
 /* ---- iterations ------------------------------------------------------------------------------ */
 
-static double start_divisor(const lnt_pinv_work *w, const norms *n)
+static double start_divisor(const norms *n, bool safe)
 {
-    const double c = w->safe ? n->one * n->inf : n->one;
+    const double c = safe ? n->one * n->inf : n->one;
     return c > 0 ? c : 1; /* U = 0: so is Z */
 }
 
@@ -229,6 +229,7 @@ static void advance(const lnt_pinv_work *w, double **x, double **dx, const doubl
 /* What iterations end with. */
 typedef struct iterated {
     norms n;
+    bool safe; /* c is the product of both norms */
     double c;
     double *p, *dp; /* Z = U^T P / c; the gradient of the first A, if asked for */
     double *spare[2];
@@ -243,10 +244,10 @@ typedef struct iterated {
  * The way back runs in the same direction.  The derivative of P by A is its own adjoint, as that of
  * every function of a symmetric matrix: the gradient of A is how P changes if A changes by the
  * gradient of P.  dz, if not NULL, asks for that. */
-static iterated iterate(lnt_pinv_work *w, const double *u, const double *dz)
+static iterated iterate(const lnt_pinv_work *w, const double *u, const double *dz, bool safe)
 {
     const norms n = norms_of(w, u);
-    const double c = start_divisor(w, &n);
+    const double c = start_divisor(&n, safe);
     double *a = w->t[0], *p = w->t[1], *e = w->t[2], *s = w->t[3], *t = w->t[4];
     double *da = w->t[5], *dp = w->t[6], *de = dz ? w->t[7] : NULL;
     for (int i = 0; i < w->temporaries && w->M < w->ld; i++) clear(w, w->t[i]);
@@ -267,18 +268,16 @@ static iterated iterate(lnt_pinv_work *w, const double *u, const double *dz)
         if (dz && k == 0) copy(w, dp, de);
     }
     const double rank = w->ker->dot(a, e, w->M * w->ld); /* the trace of what would be the next a */
-    return (iterated){ .n = n, .c = c, .p = p, .dp = dp, .spare = { s, t }, .rank = rank,
-                       .diverged = !(bounded && fabs(rank) <= 4 * (double)w->M) };
+    return (iterated){ .n = n, .safe = safe, .c = c, .p = p, .dp = dp, .spare = { s, t },
+                       .rank = rank, .diverged = !(bounded && fabs(rank) <= 4 * (double)w->M) };
 }
 
 /* The same, from the safe start if it diverges from the one asked for; and z. */
-static iterated iterate_safely(lnt_pinv_work *w, const double *u, const double *dz, double *z)
+static iterated iterate_safely(const lnt_pinv_work *w, const double *u, const double *dz, double *z)
 {
-    w->safe = w->init == LNT_PINV_NORMS;
-    iterated r = iterate(w, u, dz);
-    if (r.diverged && !w->safe) {
-        w->safe = true;
-        r = iterate(w, u, dz);
+    iterated r = iterate(w, u, dz, w->init == LNT_PINV_NORMS);
+    if (r.diverged && !r.safe) {
+        r = iterate(w, u, dz, true);
         r.diverged = true;
     }
     clear(w, z);
@@ -287,14 +286,14 @@ static iterated iterate_safely(lnt_pinv_work *w, const double *u, const double *
     return r;
 }
 
-static lnt_pinv_report iterate_forward(lnt_pinv_work *w, const double *u, double *z)
+static lnt_pinv_report iterate_forward(const lnt_pinv_work *w, const double *u, double *z)
 {
     const iterated r = iterate_safely(w, u, NULL, z);
     return (lnt_pinv_report){ .rank = r.rank, .diverged = r.diverged };
 }
 
 /* du = P dz^T / c + 2 dA U / c, and what c gives to the norms it is made of. */
-static void iterate_backward(lnt_pinv_work *w, const double *u, double *z, const double *dz,
+static void iterate_backward(const lnt_pinv_work *w, const double *u, double *z, const double *dz,
                              double *du)
 {
     const iterated r = iterate_safely(w, u, dz, z);
@@ -305,7 +304,7 @@ static void iterate_backward(lnt_pinv_work *w, const double *u, double *z, const
     const double dc = -(w->ker->dot(du, u, size) + w->ker->dot(through_a, u, size)) / (r.c * r.c);
     add_times(w, du, 2, through_a);
     scale(w, du, 1 / r.c);
-    add_norms_back(w, u, &r.n, w->safe ? dc * r.n.inf : dc, w->safe ? dc * r.n.one : 0, du);
+    add_norms_back(w, u, &r.n, r.safe ? dc * r.n.inf : dc, r.safe ? dc * r.n.one : 0, du);
 }
 
 /* ---- ridge ----------------------------------------------------------------------------------- */
@@ -346,7 +345,7 @@ static void solve(const lnt_pinv_work *w, const double *lower, const double *upp
     }
 }
 
-static lnt_pinv_report ridge_forward(lnt_pinv_work *w, const double *u, double *z)
+static lnt_pinv_report ridge_forward(const lnt_pinv_work *w, const double *u, double *z)
 {
     double *g = w->t[0], *upper = w->t[1]; /* both stay there for the way back */
     const double square = w->ker->dot(u, u, w->M * w->ld);
@@ -363,7 +362,7 @@ static lnt_pinv_report ridge_forward(lnt_pinv_work *w, const double *u, double *
     return (lnt_pinv_report){ .rank = rank, .diverged = !isfinite(rank) };
 }
 
-static void ridge_backward(lnt_pinv_work *w, const double *u, double *z, double *dz, double *du)
+static void ridge_backward(const lnt_pinv_work *w, const double *u, double *z, double *dz, double *du)
 {
     ridge_forward(w, u, z);
     double *turned = w->t[2], *dg = w->t[3];
@@ -383,12 +382,12 @@ static void ridge_backward(lnt_pinv_work *w, const double *u, double *z, double 
 
 /* ---- either ---------------------------------------------------------------------------------- */
 
-lnt_pinv_report lnt_pinv_forward(lnt_pinv_work *w, const double *u, double *z)
+lnt_pinv_report lnt_pinv_forward(const lnt_pinv_work *w, const double *u, double *z)
 {
     return w->kind == LNT_PINV_RIDGE ? ridge_forward(w, u, z) : iterate_forward(w, u, z);
 }
 
-void lnt_pinv_backward(lnt_pinv_work *w, const double *u, double *z, double *dz, double *du)
+void lnt_pinv_backward(const lnt_pinv_work *w, const double *u, double *z, double *dz, double *du)
 {
     clear(w, du);
     if (w->kind == LNT_PINV_RIDGE)

@@ -21,7 +21,6 @@ typedef struct lnt_pinv_work {
     double ridge;
     int temporaries; /* forward needs five, backward all */
     double *t[LNT_PINV_TEMPORARIES];
-    bool safe; /* where the last one started: the norms */
 } lnt_pinv_work;
 
 /* What there is to say about an inverse. */
@@ -39,9 +38,9 @@ static inline size_t lnt_pinv_ld(const lnt_attn_desc *p)
 lnt_pinv_work lnt_pinv_take(lnt_arena *arena, const lnt_attn_desc *p, int isa);
 
 /* z = pinv(u).  If it diverges from the start asked for, it starts again from the safe one. */
-lnt_pinv_report lnt_pinv_forward(lnt_pinv_work *w, const double *u, double *z);
+lnt_pinv_report lnt_pinv_forward(const lnt_pinv_work *w, const double *u, double *z);
 
 /* z = pinv(u) once more, and du = the gradient of u; overwrites dz. */
-void lnt_pinv_backward(lnt_pinv_work *w, const double *u, double *z, double *dz, double *du);
+void lnt_pinv_backward(const lnt_pinv_work *w, const double *u, double *z, double *dz, double *du);
 
 #endif
