@@ -11,7 +11,7 @@
 #if LNT_VEC_BYTES == 0
 enum { ROWS = 4, COLS = 4, WIDE = 8 };
 #elif LNT_VEC_BYTES == 16
-enum { ROWS = 8, COLS = 2, WIDE = 8 }; /* 16 sums of 32 registers: latency 4 on 2 pipes is covered */
+enum { ROWS = 8, COLS = 2, WIDE = 8 }; /* 16 sums of 32 registers: latency 4 on 4 pipes is covered */
 #elif LNT_VEC_BYTES == 32
 enum { ROWS = 6, COLS = 2, WIDE = 4 }; /* 12 sums of 16 registers */
 #else
