@@ -34,17 +34,25 @@ void KERNEL(elu1_back)(real *d, const real *phi, size_t padded)
     }
 }
 
+INLINE void exps(int count, real *y, const real *x)
+{
+    const real highest = EXP_BIAS == 127 ? (real)0x1.62e42ep+6 : (real)0x1.62e42fefa39efp+9;
+    vec e[EXPS];
+    UNROLL_FULL
+    for (int j = 0; j < count; j++) e[j] = vload(x + (size_t)(j * LANES));
+    vexps(count, e, 1);
+    UNROLL_FULL
+    for (int j = 0; j < count; j++) {
+        const vec v = vload(x + (size_t)(j * LANES));
+        vstore(y + (size_t)(j * LANES), vselect(v > highest, vsplat((real)INFINITY), e[j] + e[j]));
+    }
+}
+
 void KERNEL(map_exp)(real *y, const real *x, size_t padded)
 {
-#ifdef LNT_DOUBLE
-    const real highest = 0x1.62e42fefa39efp+9;
-#else
-    const real highest = 0x1.62e42ep+6f;
-#endif
-    for (size_t i = 0; i < padded; i += LANES) {
-        const vec v = vload(x + i);
-        vstore(y + i, vselect(v > highest, vsplat((real)INFINITY), vexp(v)));
-    }
+    size_t i = 0;
+    for (; i + EXPS * LANES <= padded; i += EXPS * LANES) exps(EXPS, y + i, x + i);
+    for (; i < padded; i += LANES) exps(1, y + i, x + i);
 }
 
 /* Horner's rule on `count` vectors side by side: one alone would wait for itself at every term. */

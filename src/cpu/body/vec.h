@@ -42,7 +42,6 @@ INLINE void vstore(real *p, vec x) { *p = x; }
 INLINE vec vsplat(real x) { return x; }
 INLINE real vsum(vec x) { return x; }
 INLINE vec vselect(int mask, vec a, vec b) { return mask ? a : b; }
-INLINE vec vclear(int mask, vec a) { return mask ? 0 : a; }
 INLINE vec vfrom_bits(ivec bits)
 {
     vec x;
@@ -54,10 +53,6 @@ INLINE ivec vbits(vec x)
     ivec bits;
     __builtin_memcpy(&bits, &x, sizeof bits);
     return bits;
-}
-INLINE ivec vadd_exponent(ivec bits, ivec n, int mantissa)
-{
-    return (ivec)((lane_word)bits + ((lane_word)n << mantissa));
 }
 INLINE ivec vshift_exponent(ivec n, int mantissa) { return (ivec)((lane_word)n << mantissa); }
 #else
@@ -87,12 +82,7 @@ INLINE real vsum(vec x) /* in halves, so that the order is the same for any comp
 #endif
 INLINE vec vfrom_bits(ivec bits) { return (vec)bits; }
 INLINE ivec vbits(vec x) { return (ivec)x; }
-INLINE ivec vadd_exponent(ivec bits, ivec n, int mantissa)
-{
-    return (ivec)((wvec)bits + ((wvec)n << mantissa));
-}
 INLINE ivec vshift_exponent(ivec n, int mantissa) { return (ivec)((wvec)n << mantissa); }
-INLINE vec vclear(ivec mask, vec a) { return (vec)(~mask & (ivec)a); } /* 0 where mask */
 INLINE vec vselect(ivec mask, vec a, vec b)
 {
     return (vec)((mask & (ivec)a) | (~mask & (ivec)b));
@@ -142,7 +132,7 @@ INLINE vec vsqrt(vec a) { return (vec)sqrt((double)a); }
 #ifdef LNT_DOUBLE
 #define EXP_MAGIC 0x1.8p52
 static const real EXP_LOG2E = 0x1.71547652b82fep+0, EXP_LN2_HIGH = 0x1.62e42feep-1,
-                  EXP_LN2_LOW = 0x1.a39ef35793c76p-33;
+                  EXP_LN2_LOW = 0x1.a39ef35793c76p-33, EXP_LOWEST[] = { -709, -708.6 };
 enum { EXP_MANTISSA = 52, EXP_BIAS = 1023, EXP_DEGREE = 12 };
 #define EXP_EACH(c) { c, c }
 #define EXP_COEFFICIENTS(F)                                                                     \
@@ -155,7 +145,7 @@ enum { EXP_MANTISSA = 52, EXP_BIAS = 1023, EXP_DEGREE = 12 };
 #else
 #define EXP_MAGIC 0x1.8p23f
 static const real EXP_LOG2E = 0x1.715476p+0f, EXP_LN2_HIGH = 0x1.63p-1f,
-                  EXP_LN2_LOW = -0x1.bd0106p-13f;
+                  EXP_LN2_LOW = -0x1.bd0106p-13f, EXP_LOWEST[] = { -88, -87.6f };
 enum { EXP_MANTISSA = 23, EXP_BIAS = 127, EXP_DEGREE = 6 };
 #define EXP_EACH(c) { c, c, c, c }
 #define EXP_COEFFICIENTS(F)                                                                     \
@@ -178,23 +168,11 @@ INLINE vec vexp_of_rest(vec rest)
     return y;
 }
 
-/* e^x for x up to where it overflows; 0 from just above where it stops being normal; NaN may become
- * anything. */
-INLINE vec vexp_of_number(vec x)
-{
-    const real lowest = EXP_BIAS == 127 ? -87 : -708;
-    const vec shifted = x * EXP_LOG2E + EXP_MAGIC;
-    const vec n = shifted - EXP_MAGIC;
-    const vec y = vexp_of_rest((x - n * EXP_LN2_HIGH) - n * EXP_LN2_LOW);
-    return vclear(x < lowest, vfrom_bits(vadd_exponent(vbits(y), vbits(shifted), EXP_MANTISSA)));
-}
-
-INLINE vec vexp(vec x) { return vselect(x == x, vexp_of_number(x), x); } /* NaN stays */
-
-/* The same in fewer operations for `count` vectors of x up to 88 (709 in double), as where a maximum
- * was taken off.  From the x on for which the bits of 2^n are 0, so is the product; NaN stays. */
+/* e^x 2^-halvings of `count` vectors: x up to 88 (709 in double), as where a maximum was taken off, or with
+ * one halving up to where e^x overflows.  From the x on for which the bits of 2^n are 0, so is the product,
+ * and x is taken to be no less; NaN stays. */
 #if defined(__aarch64__) && LNT_VEC_BYTES
-enum { EXPS = 8 }; /* vectors at once: a multiply-add takes 4 cycles, and two begin in each */
+enum { EXPS = 8 }; /* vectors at once: a multiply-add takes 4 cycles, and two or four begin in each */
 
 /* *c, a constant, to be the addend of a product with x.  A multiply-add overwrites its addend: one kept in
  * a register would be copied by one of the two units that multiply, one that is loaded each time costs
@@ -209,18 +187,17 @@ INLINE vec vaddend(const vec *c, vec x)
 
 /* The polynomial by Horner's rule, which has the fewest operations; vectors side by side make up for
  * its long chain, step by step, for the CPU does not look far enough ahead to put them so. */
-INLINE void vexps_below(int count, vec *x)
+INLINE void vexps(int count, vec *x, int halvings)
 {
-    static const vec shift = EXP_EACH(EXP_MAGIC + EXP_BIAS);
+    static const vec shift[] = { EXP_EACH(EXP_MAGIC + EXP_BIAS), EXP_EACH(EXP_MAGIC + EXP_BIAS - 1) };
     static const vec c[] = EXP_COEFFICIENTS(EXP_EACH);
-    const real lowest = EXP_BIAS == 127 ? -88 : -709;
     vec shifted[EXPS], y[EXPS];
     UNROLL_FULL
-    for (int j = 0; j < count; j++) x[j] = vmax(vsplat(lowest), x[j]);
+    for (int j = 0; j < count; j++) x[j] = vmax(vsplat(EXP_LOWEST[halvings]), x[j]);
     UNROLL_FULL
-    for (int j = 0; j < count; j++) shifted[j] = vaddend(&shift, x[j]) + x[j] * EXP_LOG2E;
+    for (int j = 0; j < count; j++) shifted[j] = vaddend(shift + halvings, x[j]) + x[j] * EXP_LOG2E;
     UNROLL_FULL
-    for (int j = 0; j < count; j++) y[j] = shifted[j] - (EXP_MAGIC + EXP_BIAS);
+    for (int j = 0; j < count; j++) y[j] = shifted[j] - (EXP_MAGIC + EXP_BIAS - (real)halvings);
     UNROLL_FULL
     for (int j = 0; j < count; j++) x[j] = x[j] - y[j] * EXP_LN2_HIGH;
     UNROLL_FULL
@@ -238,18 +215,20 @@ INLINE void vexps_below(int count, vec *x)
 #else
 enum { EXPS = 4 }; /* vectors at once: one alone would wait for itself */
 
-INLINE void vexps_below(int count, vec *x)
+INLINE void vexps(int count, vec *x, int halvings)
 {
-    const real lowest = EXP_BIAS == 127 ? -88 : -709, magic = EXP_MAGIC + EXP_BIAS;
+    const real magic = EXP_MAGIC + EXP_BIAS - (real)halvings;
     UNROLL_FULL
     for (int j = 0; j < count; j++) {
-        const vec number = vmax(vsplat(lowest), x[j]);
+        const vec number = vmax(vsplat(EXP_LOWEST[halvings]), x[j]);
         const vec shifted = number * EXP_LOG2E + magic, n = shifted - magic;
         const vec y = vexp_of_rest((number - n * EXP_LN2_HIGH) - n * EXP_LN2_LOW);
         x[j] = y * vfrom_bits(vshift_exponent(vbits(shifted), EXP_MANTISSA));
     }
 }
 #endif
+
+INLINE void vexps_below(int count, vec *x) { vexps(count, x, 0); }
 
 INLINE vec vexp_below(vec x)
 {
