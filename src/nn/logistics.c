@@ -18,8 +18,14 @@ typedef struct part {
 } part;
 
 static double logistic(double x) { return 1 / (1 + exp(-x)); }
-/* log of the logistic function, for any x. */
-static double log_logistic(double x) { return x > 0 ? -log1p(exp(-x)) : x - log1p(exp(x)); }
+
+/* The logarithm of s(x) and its slope, 1 - s(x), for any x and by one exponential. */
+static double log_logistic(double x, double *slope)
+{
+    const double e = exp(-fabs(x));
+    *slope = (x > 0 ? e : 1) / (1 + e);
+    return fmin(x, 0) - log1p(e);
+}
 
 static part component(int pixel, double mean, double l)
 {
@@ -27,46 +33,35 @@ static part component(int pixel, double mean, double l)
     if (fixed) l = LOWEST;
     const double value = pixel * 2.0 / 255 - 1, inverse = exp(-l);
     const double a = (value - HALF - mean) * inverse, b = (value + HALF - mean) * inverse;
-    const double sa = logistic(a), sb = logistic(b);
+    const bool lowest = pixel == 0, highest = pixel == LNT_LOGISTICS_VALUES - 1;
     part r = { 0 };
-    double da, db; /* of log_p by a and b */
-    if (pixel == 0) {
-        r.log_p = log_logistic(b);
-        da = 0;
-        db = 1 - sb;
-    } else if (pixel == LNT_LOGISTICS_VALUES - 1) {
-        r.log_p = log_logistic(-a);
-        da = -sa;
-        db = 0;
-    } else { /* s(b) - s(a) = s(b) s(-a) (1 - e^(a-b)), with no cancellation */
-        const double gap = b - a, grow = 1 / expm1(gap);
-        r.log_p = log_logistic(b) + log_logistic(-a) + log(-expm1(-gap));
-        da = -sa - grow;
-        db = 1 - sb + grow;
+    double less = 0, more = 0; /* slopes of log_p by -a and by b */
+    if (!lowest) r.log_p += log_logistic(-a, &less);
+    if (!highest) r.log_p += log_logistic(b, &more);
+    if (!lowest && !highest) { /* s(b) - s(a) = s(b) s(-a) (1 - e^(a-b)), with no cancellation */
+        const double share = -expm1(a - b), slope = (1 - share) / share;
+        r.log_p += log(share);
+        less += slope;
+        more += slope;
     }
-    r.dmean = -inverse * (da + db);
-    r.dl = fixed ? 0 : -(a * da + b * db);
+    r.dmean = inverse * (less - more);
+    r.dl = fixed ? 0 : a * less - b * more;
     return r;
 }
 
-static double largest(const double *x)
+/* The logarithm of the sum of e^x; the shares of that sum. */
+static double log_sum_exp(const double *x, double *share)
 {
-    double max = x[0];
+    double max = x[0], sum = 0;
     for (int k = 1; k < K; k++) max = x[k] > max ? x[k] : max;
-    return max;
-}
-
-static double log_sum_exp(const double *x)
-{
-    const double max = largest(x);
-    double sum = 0;
-    for (int k = 0; k < K; k++) sum += exp(x[k] - max);
+    for (int k = 0; k < K; k++) sum += share[k] = exp(x[k] - max);
+    for (int k = 0; k < K; k++) share[k] /= sum;
     return max + log(sum);
 }
 
 static void row(const real *x, int32_t pixel, double *loss, real *dx, double weight)
 {
-    double w[K], joint[K];
+    double w[K], joint[K], prior[K], share[K];
     part parts[K];
     *loss = 0;
     if (pixel < 0) {
@@ -78,13 +73,11 @@ static void row(const real *x, int32_t pixel, double *loss, real *dx, double wei
         parts[k] = component(pixel, (double)x[K + k], (double)x[2 * K + k]);
         joint[k] = w[k] + parts[k].log_p;
     }
-    const double all = log_sum_exp(w), total = log_sum_exp(joint);
-    *loss = all - total;
+    *loss = log_sum_exp(w, prior) - log_sum_exp(joint, share);
     for (int k = 0; dx && k < K; k++) {
-        const double share = exp(joint[k] - total);
-        dx[k] = (real)(weight * (exp(w[k] - all) - share));
-        dx[K + k] = (real)(-weight * share * parts[k].dmean);
-        dx[2 * K + k] = (real)(-weight * share * parts[k].dl);
+        dx[k] = (real)(weight * (prior[k] - share[k]));
+        dx[K + k] = (real)(-weight * share[k] * parts[k].dmean);
+        dx[2 * K + k] = (real)(-weight * share[k] * parts[k].dl);
     }
 }
 
@@ -120,15 +113,14 @@ static void add_inner(double *p, double w, double mean, double inverse)
 
 void lnt_logistics_probability(const real *x, double *p)
 {
-    double w[K];
+    double w[K], prior[K];
     for (int k = 0; k < K; k++) w[k] = (double)x[k];
-    const double all = log_sum_exp(w);
+    log_sum_exp(w, prior);
     for (int v = 0; v < LNT_LOGISTICS_VALUES; v++) p[v] = 0;
     for (int k = 0; k < K; k++) {
         const double mean = (double)x[K + k], inverse = exp(-fmax((double)x[2 * K + k], LOWEST));
-        const double weight = exp(w[k] - all);
-        p[0] += weight * logistic((HALF - 1 - mean) * inverse);
-        add_inner(p, weight, mean, inverse);
-        p[LNT_LOGISTICS_VALUES - 1] += weight * logistic((HALF - 1 + mean) * inverse);
+        p[0] += prior[k] * logistic((HALF - 1 - mean) * inverse);
+        add_inner(p, prior[k], mean, inverse);
+        p[LNT_LOGISTICS_VALUES - 1] += prior[k] * logistic((HALF - 1 + mean) * inverse);
     }
 }
