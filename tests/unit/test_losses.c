@@ -110,8 +110,10 @@ static void a_mixture_of_logistics_sums_to_1_and_has_the_right_gradient(void **s
     setup s = setup_new(6, LNT_LOGISTICS_WIDTH, 1);
     const int32_t pixels[] = { 0, 255, 1, 128, 254, 77 };
     memcpy(s.target, pixels, sizeof pixels);
-    for (size_t i = 0; i < s.n; i++) { /* narrow ones too, far from the pixel */
+    for (size_t i = 0; i < s.n; i++) { /* narrow ones too, far from the pixel, and at it the narrowest */
         s.x[i * LNT_LOGISTICS_WIDTH + 20] -= 4;
+        s.x[i * LNT_LOGISTICS_WIDTH + 11] = pixels[i] * 2.0 / 255 - 1;
+        s.x[i * LNT_LOGISTICS_WIDTH + 21] = -8;
         double p[256], sum = 0;
         lnt_logistics_probability(s.x + i * LNT_LOGISTICS_WIDTH, p);
         for (int v = 0; v < 256; v++) sum += p[v];
