@@ -13,13 +13,28 @@
 
 #include "attention/linear_chunk.h"
 
-/* After lnt_chunk_read: dn, dnt and dden of n queries, which are also kept. */
+static void load_queries(const chunk_job *job, chunk_scratch *c, int64_t h, int64_t t, size_t n)
+{
+    lnt_feature_columns(job->run, &c->feature, &job->run->io->q, job->seq.b, h, job->seq.q0 + t, n,
+                        c->qt, c->Cp);
+}
+
+/* dn, dnt and dden of n queries, which are also kept: by what forward left, or by reading S again.  Not
+ * causal: the queries are loaded. */
 static void gradient_of_quotient(const chunk_job *job, chunk_scratch *c, int64_t h, int64_t t,
                                  size_t n)
 {
     const kernels *ker = job->ker;
+    const lnt_run *run = job->run;
     memset(c->dden, 0, c->Cp * sizeof(real));
-    lnt_quotient_grad(job->run, ker, &job->seq, h, t, n, c->o, c->den, c->dn, c->mp, c->dden);
+    if (run->statistics) {
+        lnt_quotient_recall(run, ker, &job->seq, h, t, n, c->o, c->dn, c->mp);
+        lnt_quotient_reload(run, ker, &job->seq, h, t, n, c->dn, c->mp, c->dden);
+        if (!run->causal) load_queries(job, c, h, t, n);
+    } else {
+        lnt_chunk_read(job, c, h, t, n, run->causal);
+        lnt_quotient_grad(run, ker, &job->seq, h, t, n, c->o, c->den, c->dn, c->mp, c->dden);
+    }
     ker->load_columns(c->dnt, c->Cp, c->dn, LNT_REAL_DTYPE, (int64_t)c->mp, 1, n, c->m, 1);
 }
 
@@ -127,7 +142,6 @@ static void pass_over_queries(const chunk_job *job, chunk_scratch *c)
         const size_t n = (size_t)(seq->nq - t < C ? seq->nq - t : C);
         if (run->causal) lnt_chunk_load_keys(job, c, alone + t, n);
         for (int64_t h = job->kvh * group; h < (job->kvh + 1) * group; h++) {
-            lnt_chunk_read(job, c, h, t, n, run->causal);
             gradient_of_quotient(job, c, h, t, n);
             store_dq(job, c, h, t, n, run->causal);
             if (!run->causal) absorb_queries(job, c, n, false);
@@ -148,8 +162,7 @@ static void pass_over_keys(const chunk_job *job, chunk_scratch *c)
         lnt_chunk_load_keys(job, c, alone + t, n);
         start_keys(job, c, n);
         for (int64_t h = job->kvh * group; h < (job->kvh + 1) * group; h++) {
-            lnt_feature_columns(run, &c->feature, &run->io->q, seq->b, h, seq->q0 + t, n, c->qt,
-                                c->Cp);
+            load_queries(job, c, h, t, n);
             lnt_quotient_reload(run, job->ker, seq, h, t, n, c->dn, c->mp, c->dden);
             add_within(job, c, n);
             absorb_queries(job, c, n, true);

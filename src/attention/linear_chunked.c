@@ -79,6 +79,7 @@ const lnt_algo LNT_REAL_NAME(lnt_algo_linear_chunked) = { .mechanism = LNT_LINEA
                                                           .rate = 4e-11,
                                                           .cost = cost,
                                                           .chunk = lnt_chunk_length,
+                                                          .keeps = true,
                                                           .takes_state = true,
                                                           .shared = lnt_two_per_query,
                                                           .scratch = lnt_chunk_scratch,

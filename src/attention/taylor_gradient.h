@@ -31,7 +31,8 @@ void lnt_taylor_turn_dn(const kernels *ker, taylor_scratch *s, size_t g, size_t 
 void lnt_taylor_walk_queries(const chunk_job *job, taylor_scratch *s, size_t n);
 void lnt_taylor_walk_keys(const chunk_job *job, taylor_scratch *s, size_t keys, size_t queries);
 
-/* Forward over the sequence, n queries from query t on.  o and den are summed; */
+/* Forward over the sequence, n queries from query t on.  o and den are summed, unless forward kept what
+ * they are for; */
 void lnt_taylor_read_chunk(const chunk_job *job, taylor_scratch *s, int64_t t, size_t n);
 /* those of head g of the group, once complete, give dn and dden, which are kept; */
 void lnt_taylor_quotient(const chunk_job *job, taylor_scratch *s, size_t g, int64_t t, size_t n);

@@ -36,8 +36,10 @@ static void finish_quotient(const team *r, size_t state, size_t g, int64_t t)
     taylor_scratch s = lnt_taylor_open(&job);
     const size_t n = chunk_tokens(job.seq.nq - t);
     if (!n) return;
-    lnt_team_collect(r, r->sum.rows, s.mp, state, g, 0, s.o + g * TOKENS * s.mp, n * s.mp);
-    lnt_team_collect(r, r->sum.den, 1, state, g, 0, s.den + g * TOKENS, n);
+    if (!r->run->statistics) {
+        lnt_team_collect(r, r->sum.rows, s.mp, state, g, 0, s.o + g * TOKENS * s.mp, n * s.mp);
+        lnt_team_collect(r, r->sum.den, 1, state, g, 0, s.den + g * TOKENS, n);
+    }
     lnt_taylor_quotient(&job, &s, g, t, n);
 }
 

@@ -5,9 +5,11 @@
  * (h^4 / 30) f'''''  plus  1e-16 / h. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "../support/backward.h"
+#include "plan/plan.h"
 
 /* <dstate_out, state_out>: the state after the keys, by appending them. */
 static double state_loss(setup *s)
@@ -291,6 +293,59 @@ static void gradients_of_hybrid_in_large_groups_match_the_chunked_form(void **st
     lnt_ctx_destroy(ctx);
 }
 
+/* ---- what forward keeps -------------------------------------------------------------------- */
+
+static void run_keeping(setup *s, int algorithm)
+{
+    const lnt_attn_desc *p = &s->c->desc;
+    double *statistics = malloc((size_t)(2 * p->batch * p->heads * p->length_q + 1) * sizeof(double));
+    lnt_plan *plan = case_plan(s->ctx, s->c, algorithm);
+    assert_true(statistics && plan);
+    for (int i = 0; i < 3; i++) tensor_fill(&s->dx[i], 1e6);
+    assert_ok(s->ctx, lnt_plan_forward_keeping(plan, &s->t.io, statistics));
+    assert_ok(s->ctx, lnt_plan_backward_kept(plan, &s->t.io, &s->grads, statistics));
+    lnt_plan_destroy(plan);
+    free(statistics);
+}
+
+static void compare_with_what_is_kept(lnt_ctx *ctx, const attn_case *c, coverage *cover)
+{
+    setup s = setup_new(ctx, c);
+    for (int a = 0; lnt_algorithm_name(a); a++) {
+        block found[PARTS];
+        if (lnt_algorithm_mechanism(a) != c->desc.mechanism || !run_backward(&s, a)) continue;
+        cover->supported[a]++;
+        for (int p = 0; p < s.parts; p++) {
+            found[p] = like(&s.dx[p]);
+            tensor_copy(&found[p].t, &s.dx[p]);
+        }
+        run_keeping(&s, a);
+        for (int p = 0; p < s.parts; p++) {
+            expect_below(c, lnt_algorithm_name(a), ctx, part_names[p],
+                         gradient_error(&s.dx[p], &found[p].t), 1e-12);
+            block_free(&found[p]);
+        }
+    }
+    setup_free(&s);
+}
+
+static void what_forward_keeps_gives_the_gradients_of_finding_it_again(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(2, NULL);
+    coverage cover = { { 0 } };
+    attn_case c;
+    for (int f = 0; f < FORMS; f += budget(2, 1))
+        if (gradient_form(&c, f, 131, 5, 3)) compare_with_what_is_kept(ctx, &c, &cover);
+    for (int i = 0; i < 2 * FORM_SHAPES; i++) { /* taylor in parts */
+        assert_true(gradient_form(&c, FORM_TAYLOR + FORM_MAPS * i, 200, 10, 9));
+        c.desc.terms = 4;
+        compare_with_what_is_kept(ctx, &c, &cover);
+    }
+    coverage_check(&cover);
+    lnt_ctx_destroy(ctx);
+}
+
 /* ---- other dtypes -------------------------------------------------------------------------- */
 
 /* Twice the roundings of a forward pass or so: the row sums of p (dp - delta) cancel. */
@@ -399,6 +454,7 @@ int main(void)
         cmocka_unit_test(gradients_of_taylor_in_parts_match_along_random_directions),
         cmocka_unit_test(gradients_of_taylor_in_parts_match_the_direct_form),
         cmocka_unit_test(gradients_of_hybrid_in_large_groups_match_the_chunked_form),
+        cmocka_unit_test(what_forward_keeps_gives_the_gradients_of_finding_it_again),
         cmocka_unit_test(gradients_in_other_dtypes_match_f64_within_rounding),
         cmocka_unit_test(a_plan_made_without_backward_refuses_it),
         cmocka_unit_test(gradients_of_the_wrong_shape_are_refused_by_name),
