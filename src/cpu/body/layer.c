@@ -24,7 +24,7 @@ INLINE void units(int count, real *y, const real *x, real slope, real bend)
     UNROLL_FULL
     for (int j = 0; j < count; j++) {
         const size_t at = (size_t)(j * LANES);
-        vstore(y + at, vload(x + at) * (1 / (1 + s[j])));
+        vstore(y + at, vload(x + at) / (1 + s[j]));
     }
 }
 
