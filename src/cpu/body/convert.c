@@ -148,10 +148,13 @@ INLINE void copy_vectors(real *dst, size_t ld, const real *src, int64_t stride, 
 void KERNEL(load_rows)(real *dst, size_t ld, const void *src, int dtype, int64_t row_stride,
                        int64_t col_stride, size_t rows, size_t width, real scale)
 {
-    if (dtype == REAL_DTYPE && col_stride == 1 && width == 32) /* known to the compiler: twice as fast */
-        copy_vectors(dst, ld, src, row_stride, rows, 32, scale);
-    else if (dtype == REAL_DTYPE && col_stride == 1 && width % LANES == 0)
-        copy_vectors(dst, ld, src, row_stride, rows, width, scale);
+    if (dtype == REAL_DTYPE && col_stride == 1 && width % LANES == 0)
+        switch (width) { /* known to the compiler: twice as fast */
+        case 16: copy_vectors(dst, ld, src, row_stride, rows, 16, scale); break;
+        case 24: copy_vectors(dst, ld, src, row_stride, rows, 24, scale); break;
+        case 32: copy_vectors(dst, ld, src, row_stride, rows, 32, scale); break;
+        default: copy_vectors(dst, ld, src, row_stride, rows, width, scale);
+        }
     else
         load_any(dtype, dst, ld, 1, src, row_stride, col_stride, rows, width, scale);
     if (width < ld) clear_margin(dst, ld, rows, width);
