@@ -92,8 +92,8 @@ void KERNEL(norm)(real *y, const real *x, const real *gain, const real *bias, re
 {
     const size_t whole = n / LANES * LANES;
     const real mean = centred ? sum_of(x, 0, 0, n) / (real)n : 0;
-    const double square = (double)sum_of(x, mean, 1, n) / (double)n;
-    const real r = (real)(1 / sqrt(square + (double)eps));
+    const real square = sum_of(x, mean, 1, n) / (real)n;
+    const real r = 1 / (real)sqrt((double)(square + eps)); /* of a float a float's root, exactly */
     stat[0] = mean;
     stat[1] = r;
     for (size_t i = 0; i < whole; i += LANES) {
