@@ -26,7 +26,7 @@ static void walk_queries(const team *r, size_t piece, int64_t t)
         lnt_taylor_reload(&job, &s, t - TOKENS, before);
         lnt_taylor_grad_queries(&job, &s, before);
     }
-    if (n) lnt_taylor_read_chunk(&job, &s, t, n);
+    if (n && !r->run->statistics) lnt_taylor_read_chunk(&job, &s, t, n);
 }
 
 /* Head g of a state, all parts having read the queries from t on. */
