@@ -30,9 +30,10 @@ copy)
     for mechanism in linear hybrid; do learn "$mechanism" "$configs/copy-$mechanism.json"; done
     ;;
 mnist)
-    for mechanism in softmax linear taylor; do
+    for mechanism in softmax taylor; do
         learn "$mechanism" "$configs/mnist.json" --mechanism "$mechanism"
     done
+    learn linear "$configs/mnist-linear.json"
     ;;
 listops)
     for mechanism in softmax cur taylor; do
