@@ -19,22 +19,17 @@ static void load_queries(const chunk_job *job, chunk_scratch *c, int64_t h, int6
                         c->qt, c->Cp);
 }
 
-/* dn, dnt and dden of n queries, which are also kept: by what forward left, or by reading S again.  Not
- * causal: the queries are loaded. */
+/* dn, dnt and dden of n queries, which are also kept; S is read again if forward has not kept what that
+ * is for.  Not causal: the queries are loaded. */
 static void gradient_of_quotient(const chunk_job *job, chunk_scratch *c, int64_t h, int64_t t,
                                  size_t n)
 {
     const kernels *ker = job->ker;
     const lnt_run *run = job->run;
+    if (!run->statistics) lnt_chunk_read(job, c, h, t, n, run->causal);
+    else if (!run->causal) load_queries(job, c, h, t, n);
     memset(c->dden, 0, c->Cp * sizeof(real));
-    if (run->statistics) {
-        lnt_quotient_recall(run, ker, &job->seq, h, t, n, c->o, c->dn, c->mp);
-        lnt_quotient_reload(run, ker, &job->seq, h, t, n, c->dn, c->mp, c->dden);
-        if (!run->causal) load_queries(job, c, h, t, n);
-    } else {
-        lnt_chunk_read(job, c, h, t, n, run->causal);
-        lnt_quotient_grad(run, ker, &job->seq, h, t, n, c->o, c->den, c->dn, c->mp, c->dden);
-    }
+    lnt_quotient_grad(run, ker, &job->seq, h, t, n, c->o, c->den, c->dn, c->mp, c->dden);
     ker->load_columns(c->dnt, c->Cp, c->dn, LNT_REAL_DTYPE, (int64_t)c->mp, 1, n, c->m, 1);
 }
 

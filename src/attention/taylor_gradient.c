@@ -56,17 +56,11 @@ void lnt_taylor_read_chunk(const chunk_job *job, taylor_scratch *s, int64_t t, s
 
 void lnt_taylor_quotient(const chunk_job *job, taylor_scratch *s, size_t g, int64_t t, size_t n)
 {
-    const lnt_run *run = job->run;
-    const int64_t h = head_of(job, s, g);
-    real *dden = s->dden + g * TOKENS, *o = s->o + g * TOKENS * s->mp;
-    real *dn = s->dn + g * TOKENS * s->mp;
+    real *dden = s->dden + g * TOKENS;
     memset(dden, 0, TOKENS * sizeof(real));
-    if (run->statistics) {
-        lnt_quotient_recall(run, job->ker, &job->seq, h, t, n, o, dn, s->mp);
-        lnt_quotient_reload(run, job->ker, &job->seq, h, t, n, dn, s->mp, dden);
-    } else {
-        lnt_quotient_grad(run, job->ker, &job->seq, h, t, n, o, s->den + g * TOKENS, dn, s->mp, dden);
-    }
+    lnt_quotient_grad(job->run, job->ker, &job->seq, head_of(job, s, g), t, n,
+                      s->o + g * TOKENS * s->mp, s->den + g * TOKENS, s->dn + g * TOKENS * s->mp,
+                      s->mp, dden);
 }
 
 /* dn and dden of n queries of every head, as they were kept. */

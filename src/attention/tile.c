@@ -42,22 +42,6 @@ void lnt_quotient_reload(const lnt_run *run, const kernels *ker, const lnt_seque
     }
 }
 
-void lnt_quotient_grad(const lnt_run *run, const kernels *ker, const lnt_sequence *seq, int64_t h,
-                       int64_t t, size_t n, const real *num, const real *den, real *dn, size_t ld,
-                       real *dden)
-{
-    const int64_t row = seq->q0 + t;
-    real *keep = kept_of(run, seq->b, h, row);
-    load_rows(ker, dn, ld, &run->grads->dout, seq->b, h, row, n, 1);
-    for (size_t i = 0; i < n; i++) {
-        const real total = den[i] + (real)run_eps(run), inverse = total == 0 ? 0 : 1 / total;
-        const real along = ker->dot(dn + i * ld, num + i * ld, (size_t)run->p->dim_value);
-        keep[2 * i] = inverse * lnt_output_factor(run, seq, t + (int64_t)i);
-        keep[2 * i + 1] = -along * inverse * keep[2 * i];
-    }
-    lnt_quotient_reload(run, ker, seq, h, t, n, dn, ld, dden);
-}
-
 void lnt_quotient_recall(const lnt_run *run, const kernels *ker, const lnt_sequence *seq, int64_t h,
                          int64_t t, size_t n, real *y, real *dy, size_t ld)
 {
@@ -71,6 +55,30 @@ void lnt_quotient_recall(const lnt_run *run, const kernels *ker, const lnt_seque
         keep[2 * i] = inverse[i] * lnt_output_factor(run, seq, t + (int64_t)i);
         keep[2 * i + 1] = -along * inverse[i];
     }
+}
+
+/* The same given num and den. */
+static void find_quotients(const lnt_run *run, const kernels *ker, const lnt_sequence *seq, int64_t h,
+                           int64_t t, size_t n, const real *num, const real *den, real *dn, size_t ld)
+{
+    const int64_t row = seq->q0 + t;
+    real *keep = kept_of(run, seq->b, h, row);
+    load_rows(ker, dn, ld, &run->grads->dout, seq->b, h, row, n, 1);
+    for (size_t i = 0; i < n; i++) {
+        const real total = den[i] + (real)run_eps(run), inverse = total == 0 ? 0 : 1 / total;
+        const real along = ker->dot(dn + i * ld, num + i * ld, (size_t)run->p->dim_value);
+        keep[2 * i] = inverse * lnt_output_factor(run, seq, t + (int64_t)i);
+        keep[2 * i + 1] = -along * inverse * keep[2 * i];
+    }
+}
+
+void lnt_quotient_grad(const lnt_run *run, const kernels *ker, const lnt_sequence *seq, int64_t h,
+                       int64_t t, size_t n, real *num, const real *den, real *dn, size_t ld,
+                       real *dden)
+{
+    if (run->statistics) lnt_quotient_recall(run, ker, seq, h, t, n, num, dn, ld);
+    else find_quotients(run, ker, seq, h, t, n, num, den, dn, ld);
+    lnt_quotient_reload(run, ker, seq, h, t, n, dn, ld, dden);
 }
 
 /* factor num / total where 1 / total would overflow. */

@@ -107,10 +107,11 @@ static inline real *statistics_of(const lnt_run *run, int i, int64_t b, int64_t 
 }
 
 /* The gradient of y = num / den: dn [n, ld] = dy / den and dden [n] = -(dy.y) / den, for n queries of
- * head h from query t of a sequence on.  The first keeps 1 / den and dden, the second reads them. */
+ * head h from query t of a sequence on.  The first keeps 1 / den and dden, the second reads them.  Where
+ * forward kept statistics num and den are not read, and num is overwritten. */
 void LNT_REAL_NAME(lnt_quotient_grad)(const lnt_run *run, const kernels *ker,
                                       const lnt_sequence *seq, int64_t h, int64_t t, size_t n,
-                                      const real *num, const real *den, real *dn, size_t ld,
+                                      real *num, const real *den, real *dn, size_t ld,
                                       real *dden);
 void LNT_REAL_NAME(lnt_quotient_reload)(const lnt_run *run, const kernels *ker,
                                         const lnt_sequence *seq, int64_t h, int64_t t, size_t n,

@@ -5,11 +5,9 @@
  * (h^4 / 30) f'''''  plus  1e-16 / h. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "../support/backward.h"
-#include "plan/plan.h"
 
 /* <dstate_out, state_out>: the state after the keys, by appending them. */
 static double state_loss(setup *s)
@@ -295,19 +293,6 @@ static void gradients_of_hybrid_in_large_groups_match_the_chunked_form(void **st
 
 /* ---- what forward keeps -------------------------------------------------------------------- */
 
-static void run_keeping(setup *s, int algorithm)
-{
-    const lnt_attn_desc *p = &s->c->desc;
-    double *statistics = malloc((size_t)(2 * p->batch * p->heads * p->length_q + 1) * sizeof(double));
-    lnt_plan *plan = case_plan(s->ctx, s->c, algorithm);
-    assert_true(statistics && plan);
-    for (int i = 0; i < 3; i++) tensor_fill(&s->dx[i], 1e6);
-    assert_ok(s->ctx, lnt_plan_forward_keeping(plan, &s->t.io, statistics));
-    assert_ok(s->ctx, lnt_plan_backward_kept(plan, &s->t.io, &s->grads, statistics));
-    lnt_plan_destroy(plan);
-    free(statistics);
-}
-
 static void compare_with_what_is_kept(lnt_ctx *ctx, const attn_case *c, coverage *cover)
 {
     setup s = setup_new(ctx, c);
@@ -319,7 +304,7 @@ static void compare_with_what_is_kept(lnt_ctx *ctx, const attn_case *c, coverage
             found[p] = like(&s.dx[p]);
             tensor_copy(&found[p].t, &s.dx[p]);
         }
-        run_keeping(&s, a);
+        assert_true(run_backward_kept(&s, a));
         for (int p = 0; p < s.parts; p++) {
             expect_below(c, lnt_algorithm_name(a), ctx, part_names[p],
                          gradient_error(&s.dx[p], &found[p].t), 1e-12);

@@ -2,6 +2,9 @@
 #include "backward.h"
 
 #include <math.h>
+#include <stdlib.h>
+
+#include "plan/plan.h"
 
 const char *const part_names[PARTS] = { "dq", "dk", "dv", "dstate s", "dstate z" };
 
@@ -80,20 +83,33 @@ void setup_copy(const setup *to, const setup *from)
     for (int i = 0; i < 2; i++) tensor_copy(&mine[i], &given[i]);
 }
 
-bool run_backward(setup *s, int algorithm)
+static bool run(setup *s, int algorithm, void *statistics)
 {
+    const char *name = lnt_algorithm_name(algorithm);
     lnt_plan *plan = case_plan(s->ctx, s->c, algorithm);
     if (!plan) return false;
     for (int i = 0; i < 3; i++) tensor_fill(&s->dx[i], 1e6); /* to be overwritten, not added to */
-    case_forward(s->ctx, s->c, lnt_algorithm_name(algorithm), plan, &s->t.io);
-    const lnt_status status = lnt_plan_backward(plan, &s->t.io, &s->grads);
-    if (status) case_print(s->c, lnt_algorithm_name(algorithm), s->ctx);
+    lnt_status status = lnt_plan_forward_keeping(plan, &s->t.io, statistics);
+    if (!status) status = lnt_plan_backward_kept(plan, &s->t.io, &s->grads, statistics);
+    if (status) case_print(s->c, name, s->ctx);
     assert_ok(s->ctx, status);
     for (int i = 0; i < 3; i++)
-        expect_true(s->c, lnt_algorithm_name(algorithm), s->ctx,
-                    "something beside the gradients was written", block_guard_intact(&s->grad[i]));
+        expect_true(s->c, name, s->ctx, "something beside the gradients was written",
+                    block_guard_intact(&s->grad[i]));
     lnt_plan_destroy(plan);
     return true;
+}
+
+bool run_backward(setup *s, int algorithm) { return run(s, algorithm, NULL); }
+
+bool run_backward_kept(setup *s, int algorithm)
+{
+    const lnt_attn_desc *p = &s->c->desc;
+    double *statistics = malloc((size_t)(2 * p->batch * p->heads * p->length_q + 1) * sizeof(double));
+    assert_non_null(statistics);
+    const bool done = run(s, algorithm, statistics);
+    free(statistics);
+    return done;
 }
 
 /* ---- forms --------------------------------------------------------------------------------- */

@@ -28,6 +28,8 @@ void setup_copy(const setup *to, const setup *from);
 void state_views(lnt_ctx *ctx, lnt_state *state, lnt_tensor view[2]);
 /* Forward, then backward; false if the algorithm does not do this case. */
 bool run_backward(setup *s, int algorithm);
+/* ... with what forward keeps for it. */
+bool run_backward_kept(setup *s, int algorithm);
 
 /* Form f: mechanism and map, causal or not, decay, states, and how the sequences lie. */
 enum { FORM_TAYLOR = 1 + LNT_MAP_POSITIVE + 1, FORM_CUR = FORM_TAYLOR + 1, FORM_CURS = 7 };
