@@ -175,7 +175,7 @@ INLINE vec vexp_of_rest(vec rest)
 enum { EXPS = 8 }; /* vectors at once: a multiply-add takes 4 cycles, and two or four begin in each */
 
 /* *c, a constant, to be the addend of a product with x.  A multiply-add overwrites its addend: one kept in
- * a register would be copied by one of the two units that multiply, one that is loaded each time costs
+ * a register would be copied by one of the units that multiply, one that is loaded each time costs
  * them nothing.  That x is named keeps the load where it is; the memory is not, for it never changes, and
  * arrays would be written out before it is read. */
 INLINE vec vaddend(const vec *c, vec x)
