@@ -118,26 +118,34 @@ static void expect_loaded(const trial *t, const grid *dst, const strided *src, b
     expect_untouched(t, "dst", dst, dst->rows, dst->ld);
 }
 
+static void load_one(trial *t, bool turned, lnt_dtype dtype, size_t kind, size_t rows, size_t width,
+                     real scale)
+{
+    strided src = strided_new(dtype, kind, rows, width, 0);
+    fill_source(t, &src);
+    const size_t ld = leading(t, turned ? rows : width);
+    grid dst = grid_output(t, turned ? width : rows, ld, ld);
+    trial_sizes(t, "%s rows %zu width %zu strides %lld %lld ld %zu scale %g",
+                lnt_dtype_name(src.dtype), rows, width, (long long)src.row_stride,
+                (long long)src.col_stride, ld, (double)scale);
+    (turned ? t->ker->load_columns : t->ker->load_rows)(dst.at, ld, src.data, (int)src.dtype,
+                                                        src.row_stride, src.col_stride, rows, width,
+                                                        scale);
+    expect_loaded(t, &dst, &src, turned, rows, width, scale);
+    grid_free(&dst);
+    free(src.memory);
+}
+
 static void check_load(trial *t, bool turned)
 {
     const size_t count = (size_t)budget(STRIDE_KINDS * 4, 2 * 13 * 17);
-    for (size_t i = 0; i < count; i++) {
-        const size_t rows = TAKE(any_sizes, i), width = TAKE(sum_lengths, i);
-        strided src = strided_new(TAKE(dtypes, i), i % STRIDE_KINDS, rows, width, 0);
-        fill_source(t, &src);
-        const size_t ld = leading(t, turned ? rows : width);
-        grid dst = grid_output(t, turned ? width : rows, ld, ld);
-        const real scale = i % 3 ? (real)dice_normal(&t->dice) : 1;
-        trial_sizes(t, "%s rows %zu width %zu strides %lld %lld ld %zu scale %g",
-                    lnt_dtype_name(src.dtype), rows, width, (long long)src.row_stride,
-                    (long long)src.col_stride, ld, (double)scale);
-        (turned ? t->ker->load_columns : t->ker->load_rows)(dst.at, ld, src.data, (int)src.dtype,
-                                                            src.row_stride, src.col_stride, rows,
-                                                            width, scale);
-        expect_loaded(t, &dst, &src, turned, rows, width, scale);
-        grid_free(&dst);
-        free(src.memory);
-    }
+    const lnt_dtype own = sizeof(real) == sizeof(double) ? LNT_F64 : LNT_F32;
+    for (size_t i = 0; i < count; i++)
+        load_one(t, turned, TAKE(dtypes, i), i % STRIDE_KINDS, TAKE(any_sizes, i),
+                 TAKE(sum_lengths, i), i % 3 ? (real)dice_normal(&t->dice) : 1);
+    for (size_t width = 8; width <= 64; width += 8) /* some have code of their own */
+        for (size_t kind = 0; kind < 2; kind++)
+            load_one(t, turned, own, kind, 5, width, (real)dice_normal(&t->dice));
 }
 
 void CHECK(load_rows)(trial *t) { check_load(t, false); }
