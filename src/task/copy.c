@@ -39,8 +39,9 @@ static lnt_status open_task(lnt_task *task, lnt_config *config)
     return LNT_OK;
 }
 
-static void fill_one(const lnt_task *task, lnt_rng rng, size_t length, int32_t *tokens,
-                     int32_t *targets)
+/* Returns the example's own length. */
+static int64_t fill_one(const lnt_task *task, lnt_rng rng, size_t length, int32_t *tokens,
+                        int32_t *targets)
 {
     const size_t most = (length - 1) / 2;
     const size_t word = 1 + (size_t)(lnt_rng_uniform(rng, 0) * (double)most);
@@ -53,6 +54,7 @@ static void fill_one(const lnt_task *task, lnt_rng rng, size_t length, int32_t *
         targets[word + 1 + i] = symbol; /* after the separator, one ahead of its own place */
         if (word + 2 + i < length) tokens[word + 2 + i] = symbol;
     }
+    return (int64_t)(2 * word + 1);
 }
 
 static void fill(const lnt_task *task, lnt_split split, uint64_t index, lnt_sample *out)
@@ -61,8 +63,8 @@ static void fill(const lnt_task *task, lnt_split split, uint64_t index, lnt_samp
     out->units = 0;
     for (size_t b = 0; b < out->batch; b++) {
         const size_t at = b * out->length;
-        fill_one(task, lnt_rng_split(rng, b), out->length, out->tokens + at, out->targets + at);
-        out->lengths[b] = (int64_t)out->length;
+        out->lengths[b] =
+            fill_one(task, lnt_rng_split(rng, b), out->length, out->tokens + at, out->targets + at);
         for (size_t t = 0; t < out->length; t++) out->units += out->targets[at + t] >= 0;
     }
 }

@@ -55,6 +55,7 @@ static void copy_asks_for_the_word_again(void **state)
             assert_int_equal(x[0], 0);
             while (x[1 + word]) word++;
             assert_true(word >= 1 && 2 * word + 1 <= LENGTH);
+            assert_int_equal(r.sample.lengths[b], 2 * word + 1);
             for (int t = 0; t < LENGTH; t++) {
                 const bool asked = t > word && t <= 2 * word;
                 assert_int_equal(y[t], asked ? x[t - word] : -1);
