@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "attention/direct_tile.h"
+#include "core/threads.h"
 
 /* dout of tile t as rows; then times what y was multiplied by. */
 static void load_dy(const lnt_run *run, const kernels *ker, const scratch *s, const query_tile *q,
@@ -329,9 +330,10 @@ static void each_key_tile(const lnt_direct *kind, lnt_run *run, int threads)
 static void each_group(const lnt_direct *kind, lnt_run *run, int threads)
 {
     const kernels *ker = run_kernels(run);
-    const int64_t KVH = run->p->kv_heads;
-#pragma omp parallel for schedule(dynamic) num_threads(threads)
-    for (int64_t unit = 0; unit < run->sequences * KVH; unit++) {
+    const int64_t KVH = run->p->kv_heads, units = run->sequences * KVH;
+    const int at_once = lnt_heads_at_once(units, threads);
+#pragma omp parallel for schedule(dynamic, at_once) num_threads(threads)
+    for (int64_t unit = 0; unit < units; unit++) {
         const lnt_sequence seq = lnt_io_sequence(run->io, unit / KVH);
         scratch s = lnt_direct_open(kind, run, &seq, unit % KVH);
         grad_group(kind, run, ker, &s, &seq, unit % KVH);

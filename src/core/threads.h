@@ -12,4 +12,11 @@ static inline int lnt_threads_for(const lnt_ctx *ctx, double flops)
     return flops < 1e5 ? 1 : ctx->threads;
 }
 
+/* How many of so many heads a thread takes at a time: two where there are plenty, for narrow heads share
+ * cache lines, and threads that write to one wait for each other. */
+static inline int lnt_heads_at_once(int64_t heads, int threads)
+{
+    return heads < 8 * (int64_t)threads ? 1 : 2;
+}
+
 #endif
