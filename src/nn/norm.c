@@ -11,6 +11,7 @@
 #include <string.h>
 
 static const real EPS = (real)1e-5;
+enum { TOKENS = 32 }; /* whose norms are one piece of work */
 
 void lnt_norm_forward(const lnt_ctx *ctx, lnt_norm kind, const real *x, const real *gain,
                       const real *bias, real *y, real *stat, size_t n, size_t width)
@@ -19,9 +20,10 @@ void lnt_norm_forward(const lnt_ctx *ctx, lnt_norm kind, const real *x, const re
     const bool layer = kind == LNT_NORM_LAYER;
     const int threads = lnt_threads_for(ctx, 8 * (double)n * (double)width);
 #pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t i = 0; i < (int64_t)n; i++) {
-        const size_t at = (size_t)i * width;
-        ker->norm(y + at, x + at, gain, layer ? bias : NULL, stat + 2 * i, layer, EPS, width);
+    for (int64_t p = 0; p < nn_pieces(n, TOKENS); p++) {
+        const size_t first = (size_t)p * TOKENS, at = first * width;
+        ker->norm(y + at, x + at, gain, layer ? bias : NULL, stat + 2 * first, layer, EPS,
+                  nn_least(n - first, TOKENS), width);
     }
 }
 
@@ -73,9 +75,9 @@ void lnt_norm_backward(const lnt_ctx *ctx, lnt_norm kind, const real *x, const r
         backward_columns(ker, x + c, stat, dy + c, dgain + c, layer ? dbias + c : NULL, n, width,
                          nn_least(width - c, ACROSS), threads);
 #pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t i = 0; i < (int64_t)n; i++) {
-        const size_t at = (size_t)i * width;
-        ker->norm_back(dx + at, x + at, gain, dy + at, stat[2 * i], stat[2 * i + 1], layer, add,
-                       width);
+    for (int64_t p = 0; p < nn_pieces(n, TOKENS); p++) {
+        const size_t first = (size_t)p * TOKENS, at = first * width;
+        ker->norm_back(dx + at, x + at, gain, dy + at, stat + 2 * first, layer, add,
+                       nn_least(n - first, TOKENS), width);
     }
 }

@@ -32,9 +32,9 @@ INLINE void units(int count, real *y, const real *x, real slope, real bend)
  * one half. */
 INLINE void unit_back(real *dx, const real *x, const real *y, const real *dy, real slope, real bend)
 {
-    const real least = EXP_BIAS == 127 ? (real)1e-30 : (real)1e-290;
-    const vec v = vload(x), du = slope + 3 * bend * (v * v);
-    const vec s = vselect(vmax(v, -v) > least, vload(y) / v, vsplat((real)0.5));
+    const real least = EXP_BIAS == 127 ? (real)1e-30 : (real)1e-290; /* of x^2 */
+    const vec v = vload(x), square = v * v, du = slope + 3 * bend * square;
+    const vec s = vselect(square > least, vload(y) / v, vsplat((real)0.5));
     vstore(dx, vload(dy) * s * (1 + v * (1 - s) * du));
 }
 
@@ -87,20 +87,34 @@ INLINE real sum_of(const real *x, real mean, int squares, size_t n)
     return sum;
 }
 
-void KERNEL(norm)(real *y, const real *x, const real *gain, const real *bias, real stat[2],
-                  int centred, real eps, size_t n)
+enum { TOGETHER = 8 }; /* norms, step by step: a step is long and waits for itself */
+
+INLINE void apply_norm(real *y, const real *x, const real *gain, const real *bias,
+                       const real stat[2], size_t n)
 {
     const size_t whole = n / LANES * LANES;
-    const real mean = centred ? sum_of(x, 0, 0, n) / (real)n : 0;
-    const real square = sum_of(x, mean, 1, n) / (real)n;
-    const real r = 1 / (real)sqrt((double)(square + eps)); /* of a float a float's root, exactly */
-    stat[0] = mean;
-    stat[1] = r;
+    const real mean = stat[0], r = stat[1];
     for (size_t i = 0; i < whole; i += LANES) {
         const vec u = (vload(x + i) - mean) * r * vload(gain + i);
         vstore(y + i, bias ? u + vload(bias + i) : u);
     }
     for (size_t i = whole; i < n; i++) y[i] = (x[i] - mean) * r * gain[i] + (bias ? bias[i] : 0);
+}
+
+void KERNEL(norm)(real *y, const real *x, const real *gain, const real *bias, real *stat,
+                  int centred, real eps, size_t m, size_t n)
+{
+    for (size_t i0 = 0; i0 < m; i0 += TOGETHER) {
+        const size_t end = m - i0 < TOGETHER ? m : i0 + TOGETHER;
+        for (size_t i = i0; i < end; i++)
+            stat[2 * i] = centred ? sum_of(x + i * n, 0, 0, n) / (real)n : 0;
+        for (size_t i = i0; i < end; i++)
+            stat[2 * i + 1] = sum_of(x + i * n, stat[2 * i], 1, n) / (real)n;
+        for (size_t i = i0; i < end; i++) /* of a float a float's root, exactly */
+            stat[2 * i + 1] = 1 / (real)sqrt((double)(stat[2 * i + 1] + eps));
+        for (size_t i = i0; i < end; i++)
+            apply_norm(y + i * n, x + i * n, gain, bias, stat + 2 * i, n);
+    }
 }
 
 /* For `count` vectors of columns, whose sums stay in registers. */
@@ -146,10 +160,12 @@ void KERNEL(norm_share)(real *dgain, real *dbias, const real *x, const real *dy,
         }
 }
 
-void KERNEL(norm_back)(real *dx, const real *x, const real *gain, const real *dy, real mean, real r,
-                       int centred, int add, size_t n)
+/* mean(g) and, times r^2, mean(g (x - mean)), where g = dy gain. */
+INLINE void find_means(real means[2], const real *x, const real *gain, const real *dy,
+                       const real stat[2], int centred, size_t n)
 {
     const size_t whole = n / LANES * LANES;
+    const real mean = stat[0], r = stat[1];
     vec sum = vsplat(0), along = vsplat(0);
     for (size_t i = 0; i < whole; i += LANES) {
         const vec g = vload(dy + i) * vload(gain + i);
@@ -162,8 +178,15 @@ void KERNEL(norm_back)(real *dx, const real *x, const real *gain, const real *dy
         shift += g;
         slope += g * (x[i] - mean);
     }
-    shift = centred ? shift / (real)n : 0;
-    slope *= r * r / (real)n;
+    means[0] = centred ? shift / (real)n : 0;
+    means[1] = slope * (r * r / (real)n);
+}
+
+INLINE void norm_slope(real *dx, const real *x, const real *gain, const real *dy,
+                       const real stat[2], const real means[2], int add, size_t n)
+{
+    const size_t whole = n / LANES * LANES;
+    const real mean = stat[0], r = stat[1], shift = means[0], slope = means[1];
     for (size_t i = 0; i < whole; i += LANES) {
         const vec g = vload(dy + i) * vload(gain + i);
         const vec d = r * ((g - shift) - slope * (vload(x + i) - mean));
@@ -172,6 +195,19 @@ void KERNEL(norm_back)(real *dx, const real *x, const real *gain, const real *dy
     for (size_t i = whole; i < n; i++) {
         const real d = r * ((dy[i] * gain[i] - shift) - slope * (x[i] - mean));
         dx[i] = add ? dx[i] + d : d;
+    }
+}
+
+void KERNEL(norm_back)(real *dx, const real *x, const real *gain, const real *dy, const real *stat,
+                       int centred, int add, size_t m, size_t n)
+{
+    for (size_t i0 = 0; i0 < m; i0 += TOGETHER) {
+        const size_t end = m - i0 < TOGETHER ? m : i0 + TOGETHER;
+        real means[TOGETHER][2];
+        for (size_t i = i0; i < end; i++)
+            find_means(means[i - i0], x + i * n, gain, dy + i * n, stat + 2 * i, centred, n);
+        for (size_t i = i0; i < end; i++)
+            norm_slope(dx + i * n, x + i * n, gain, dy + i * n, stat + 2 * i, means[i - i0], add, n);
     }
 }
 

@@ -77,33 +77,43 @@ void CHECK(logistic_unit_back)(trial *t)
     }
 }
 
+/* Norm i, whose mean and r are in stat. */
+static void expect_norm(trial *t, const grid *x, const grid *gain, const grid *bias, const grid *y,
+                        const grid *stat, size_t i, int centred, double eps)
+{
+    const size_t n = x->cols;
+    double mean = 0, size = 0, square = 0;
+    for (size_t j = 0; j < n; j++) {
+        size += fabs(was(x, i, j)) / (double)n;
+        mean += centred ? was(x, i, j) / (double)n : 0;
+    }
+    for (size_t j = 0; j < n; j++) square += pow(was(x, i, j) - mean, 2) / (double)n;
+    const double r = 1 / sqrt(square + eps), off = sum_bound(n, size);
+    expect_near(t, "mean", i, 0, now(stat, i, 0), mean, off);
+    expect_near(t, "r", i, 1, now(stat, i, 1), r, r * (sum_bound(n, 1) + off * off * r * r));
+    for (size_t j = 0; j < n; j++) {
+        const double u = (was(x, i, j) - mean) * r, add = bias ? was(bias, 0, j) : 0;
+        expect_near(t, "y", i, j, now(y, i, j), u * was(gain, 0, j) + add,
+                    (r * off + sum_bound(n, fabs(u)) + fabs(u) * off * off * r * r) *
+                            fabs(was(gain, 0, j)) + sum_bound(1, fabs(add)));
+    }
+}
+
 void CHECK(norm)(trial *t)
 {
     for (size_t n = 1; n < 2 * COUNTS; n++) {
+        const size_t m = n % 19;
         const int centred = n % 2, biased = n / 2 % 2;
         const real eps = (real)1e-3;
-        grid x = grid_input(t, 1, n, n + 1), gain = grid_input(t, 1, n, n + 1);
-        grid bias = grid_input(t, 1, n, n + 1), y = grid_output(t, 1, n, n + 1);
-        grid stat = grid_output(t, 1, 2, 3);
-        trial_sizes(t, "n %zu centred %d biased %d", n, centred, biased);
-        t->ker->norm(y.at, x.at, gain.at, biased ? bias.at : NULL, stat.at, centred, eps, n);
-        double mean = 0, size = 0, square = 0;
-        for (size_t j = 0; j < n; j++) {
-            size += fabs(was(&x, 0, j)) / (double)n;
-            mean += centred ? was(&x, 0, j) / (double)n : 0;
-        }
-        for (size_t j = 0; j < n; j++) square += pow(was(&x, 0, j) - mean, 2) / (double)n;
-        const double r = 1 / sqrt(square + (double)eps), off = sum_bound(n, size);
-        expect_near(t, "mean", 0, 0, now(&stat, 0, 0), mean, off);
-        expect_near(t, "r", 0, 1, now(&stat, 0, 1), r, r * (sum_bound(n, 1) + off * off * r * r));
-        for (size_t j = 0; j < n; j++) {
-            const double u = (was(&x, 0, j) - mean) * r, add = biased ? was(&bias, 0, j) : 0;
-            expect_near(t, "y", 0, j, now(&y, 0, j), u * was(&gain, 0, j) + add,
-                        (r * off + sum_bound(n, fabs(u)) + fabs(u) * off * off * r * r) *
-                                fabs(was(&gain, 0, j)) + sum_bound(1, fabs(add)));
-        }
-        expect_untouched(t, "y", &y, 1, n);
-        expect_untouched(t, "stat", &stat, 1, 2);
+        grid x = grid_input(t, m, n, n), gain = grid_input(t, 1, n, n + 1);
+        grid bias = grid_input(t, 1, n, n + 1), y = grid_output(t, m, n, n);
+        grid stat = grid_output(t, m, 2, 2);
+        trial_sizes(t, "m %zu n %zu centred %d biased %d", m, n, centred, biased);
+        t->ker->norm(y.at, x.at, gain.at, biased ? bias.at : NULL, stat.at, centred, eps, m, n);
+        for (size_t i = 0; i < m; i++)
+            expect_norm(t, &x, &gain, biased ? &bias : NULL, &y, &stat, i, centred, (double)eps);
+        expect_untouched(t, "y", &y, m, n);
+        expect_untouched(t, "stat", &stat, m, 2);
         expect_untouched(t, "x", &x, 0, 0);
         expect_untouched(t, "gain", &gain, 0, 0);
         expect_untouched(t, "bias", &bias, 0, 0);
@@ -142,36 +152,49 @@ void CHECK(norm_share)(trial *t)
     }
 }
 
+static void expect_norm_back(trial *t, const grid *x, const grid *gain, const grid *dy,
+                             const grid *stat, const grid *dx, size_t i, int centred, int add)
+{
+    const size_t n = x->cols;
+    const double mean = was(stat, i, 0), r = was(stat, i, 1);
+    double g = 0, gu = 0, size = 0, along = 0;
+    for (size_t j = 0; j < n; j++) {
+        const double part = was(dy, i, j) * was(gain, 0, j), u = (was(x, i, j) - mean) * r;
+        g += part / (double)n, size += fabs(part) / (double)n;
+        gu += part * u / (double)n, along += fabs(part * u) / (double)n;
+    }
+    if (!centred) g = size = 0;
+    for (size_t j = 0; j < n; j++) {
+        const double part = was(dy, i, j) * was(gain, 0, j), u = (was(x, i, j) - mean) * r;
+        const double before = add ? was(dx, i, j) : 0;
+        expect_near(t, "dx", i, j, now(dx, i, j), before + r * (part - g - u * gu),
+                    sum_bound(n, fabs(before) + fabs(part) + size + fabs(u) * along));
+    }
+}
+
 void CHECK(norm_back)(trial *t)
 {
     for (size_t n = 1; n < COUNTS; n++) {
+        const size_t m = n % 19;
         const int centred = n % 2, add = n / 2 % 2;
-        const real mean = centred ? (real)dice_normal(&t->dice) : 0, r = (real)0.7;
-        grid x = grid_input(t, 1, n, n + 1), gain = grid_input(t, 1, n, n + 1);
-        grid dy = grid_input(t, 1, n, n + 1);
-        grid dx = (add ? grid_inout : grid_output)(t, 1, n, n + 1);
-        trial_sizes(t, "n %zu centred %d add %d", n, centred, add);
-        t->ker->norm_back(dx.at, x.at, gain.at, dy.at, mean, r, centred, add, n);
-        double g = 0, gu = 0, size = 0, along = 0;
-        for (size_t j = 0; j < n; j++) {
-            const double part = was(&dy, 0, j) * was(&gain, 0, j);
-            const double u = (was(&x, 0, j) - (double)mean) * (double)r;
-            g += part / (double)n, size += fabs(part) / (double)n;
-            gu += part * u / (double)n, along += fabs(part * u) / (double)n;
+        grid x = grid_input(t, m, n, n), gain = grid_input(t, 1, n, n + 1);
+        grid dy = grid_input(t, m, n, n), stat = grid_input(t, m, 2, 2);
+        grid dx = (add ? grid_inout : grid_output)(t, m, n, n);
+        for (size_t i = 0; i < m; i++) {
+            stat.at[2 * i] *= centred ? 1 : 0;
+            stat.at[2 * i + 1] = (real)(0.5 + (double)i / 10);
         }
-        if (!centred) g = size = 0;
-        for (size_t j = 0; j < n; j++) {
-            const double part = was(&dy, 0, j) * was(&gain, 0, j);
-            const double u = (was(&x, 0, j) - (double)mean) * (double)r;
-            const double before = add ? was(&dx, 0, j) : 0;
-            expect_near(t, "dx", 0, j, now(&dx, 0, j), before + (double)r * (part - g - u * gu),
-                        sum_bound(n, fabs(before) + fabs(part) + size + fabs(u) * along));
-        }
-        expect_untouched(t, "dx", &dx, 1, n);
+        grid_keep(&stat);
+        trial_sizes(t, "m %zu n %zu centred %d add %d", m, n, centred, add);
+        t->ker->norm_back(dx.at, x.at, gain.at, dy.at, stat.at, centred, add, m, n);
+        for (size_t i = 0; i < m; i++)
+            expect_norm_back(t, &x, &gain, &dy, &stat, &dx, i, centred, add);
+        expect_untouched(t, "dx", &dx, m, n);
         expect_untouched(t, "x", &x, 0, 0);
         expect_untouched(t, "gain", &gain, 0, 0);
         expect_untouched(t, "dy", &dy, 0, 0);
-        grid_free(&x), grid_free(&gain), grid_free(&dy), grid_free(&dx);
+        expect_untouched(t, "stat", &stat, 0, 0);
+        grid_free(&x), grid_free(&gain), grid_free(&dy), grid_free(&stat), grid_free(&dx);
     }
 }
 
