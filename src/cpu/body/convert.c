@@ -150,6 +150,7 @@ void KERNEL(load_rows)(real *dst, size_t ld, const void *src, int dtype, int64_t
 {
     if (dtype == REAL_DTYPE && col_stride == 1 && width % LANES == 0)
         switch (width) { /* known to the compiler: twice as fast */
+        case 8: copy_vectors(dst, ld, src, row_stride, rows, 8, scale); break;
         case 16: copy_vectors(dst, ld, src, row_stride, rows, 16, scale); break;
         case 24: copy_vectors(dst, ld, src, row_stride, rows, 24, scale); break;
         case 32: copy_vectors(dst, ld, src, row_stride, rows, 32, scale); break;
