@@ -2,13 +2,15 @@
  *
  * With Z = U^+, W = Z RV, and dx = activation'(x) of what follows it:
  *
- *     queries   dW = C^T dY    dC = dY W^T     dq = dx_C k_J    dk_J = dx_C^T q
- *     landmarks dZ = dW RV^T   dRV = Z^T dW    dU by attention/pinv.c, then as C
+ *     queries   dW = C^T dY
+ *     landmarks dZ = dW RV^T   dRV = Z^T dW    dU by attention/pinv.c, and Z and W, then as C
+ *     queries   dC = dY W^T    dq = dx_C k_J   dk_J = dx_C^T q
  *     keys      dv = R^T dRV   dR = dRV v^T    dk = dx_R^T q_I  dq_I = dx_R k
  *
  * and the gradients of landmarks are added to their tokens.  Where y of a landmark is its row of
- * RV, dY of it goes to dRV.  C is made again for its pass, R too unless it is stored.  Each pass is
- * cut as forward is: nothing depends on the number of threads.  See docs/math/cur.md */
+ * RV, dY of it goes to dRV.  The inverse is found once, with its gradient; C is made again for each
+ * of its passes, R too unless it is stored.  Each pass is cut as forward is: nothing depends on the
+ * number of threads.  See docs/math/cur.md */
 #include <math.h>
 #include <string.h>
 
@@ -46,7 +48,7 @@ static void load_dy(const lnt_run *run, cur_scratch *s, const cur_head *head, in
     }
 }
 
-/* C of a tile, divided, and in delta dY.Y for each query. */
+/* C of a tile, divided. */
 static real *query_weights(const lnt_run *run, cur_scratch *s, const cur_head *head, int64_t q0,
                            size_t nq, bool stored)
 {
@@ -56,22 +58,32 @@ static real *query_weights(const lnt_run *run, cur_scratch *s, const cur_head *h
     for (size_t i = 0; i < TQ; i++)
         s->rescale[i] = i < nq && s->sum[i] != 0 ? 1 / s->sum[i] : 0;
     ker->multiply_rows(x, TQ, x, TQ, s->rescale, head->keys, lnt_round_up(nq, ker->lanes));
-    ker->gemm_tn(s->o, s->mp, x, TQ, head->w, s->mp, nq, lnt_round_up(s->m, ker->lanes),
-                 head->keys, 0);
-    for (size_t i = 0; i < TQ; i++)
-        s->delta[i] = i < nq ? ker->dot(s->dy + i * s->mp, s->o + i * s->mp, s->m) : 0;
     return x;
 }
 
+/* dW. */
+static void output_tile(const lnt_run *run, cur_scratch *s, const cur_head *head,
+                        const cur_part *part, int64_t q0, size_t nq, bool stored)
+{
+    const kernels *ker = run_kernels(run);
+    load_dy(run, s, head, q0, nq);
+    const real *x = query_weights(run, s, head, q0, nq, stored);
+    ker->gemm_nn(part->rows, s->mp, x, TQ, s->dy, s->mp, head->keys, lnt_round_up(s->m, ker->lanes),
+                 nq, 1);
+}
+
+/* dq, and dk of the landmarks. */
 static void query_tile(const lnt_run *run, cur_scratch *s, const cur_head *head,
                        const cur_part *part, int64_t q0, size_t nq, bool stored)
 {
     const kernels *ker = run_kernels(run);
-    const size_t lanes = lnt_round_up(nq, ker->lanes), values = lnt_round_up(s->m, ker->lanes);
-    const size_t width = lnt_round_up(s->d, ker->lanes);
+    const size_t lanes = lnt_round_up(nq, ker->lanes), width = lnt_round_up(s->d, ker->lanes);
     load_dy(run, s, head, q0, nq);
     const real *x = query_weights(run, s, head, q0, nq, stored);
-    ker->gemm_nn(part->rows, s->mp, x, TQ, s->dy, s->mp, head->keys, values, nq, 1);
+    ker->gemm_tn(s->o, s->mp, x, TQ, head->w, s->mp, nq, lnt_round_up(s->m, ker->lanes),
+                 head->keys, 0);
+    for (size_t i = 0; i < TQ; i++) /* dY.Y */
+        s->delta[i] = i < nq ? ker->dot(s->dy + i * s->mp, s->o + i * s->mp, s->m) : 0;
     ker->gemm_nn(s->dx, TQ, head->w, s->mp, s->dyt, TQ, head->keys, lanes, s->m, 0);
     through_activation(run, s, s->dx, x, TQ, head->keys, lanes);
     transpose(ker, s->q, s->dp, s->qt, TQ, nq, s->d);
@@ -88,7 +100,10 @@ static void clear_part(const cur_scratch *s, const cur_part *part)
     memset(part->land, 0, s->M * s->dp * sizeof(real));
 }
 
-static void query_pass(const lnt_run *run, int64_t first, int64_t count, bool stored)
+/* Runs `step` on every tile of queries; what it adds to parts begins at 0. */
+static void query_pass(const lnt_run *run, int64_t first, int64_t count, bool stored,
+                       void (*step)(const lnt_run *run, cur_scratch *s, const cur_head *head,
+                                    const cur_part *part, int64_t q0, size_t nq, bool stored))
 {
     const int64_t H = run->p->heads, segments = cur_segments(run->p);
     const int threads = cur_threads(run, first, count);
@@ -103,24 +118,18 @@ static void query_pass(const lnt_run *run, int64_t first, int64_t count, bool st
         memset(s.q, 0, TQ * s.dp * sizeof(real)); /* the margins of its rows */
         if (head.mode == LNT_CUR_ALL_QUERIES) continue;
         for (int64_t q0 = cur_segment_start(run->p, head.seq.nq, TQ, g); q0 < end; q0 += TQ)
-            query_tile(run, &s, &head, &part, q0, cur_smaller(end - q0, TQ), stored);
+            step(run, &s, &head, &part, q0, cur_smaller(end - q0, TQ), stored);
     }
 }
 
 /* ---- landmarks ------------------------------------------------------------------------------- */
 
-/* dw and dk = the sums of the segments. */
-static void merge_queries(const lnt_run *run, const cur_scratch *s, cur_head *head)
+/* dw = the sum of the segments. */
+static void merge_outputs(const lnt_run *run, const cur_scratch *s, cur_head *head)
 {
-    const kernels *ker = run_kernels(run);
     memset(head->dw, 0, s->M * s->mp * sizeof(real));
-    memset(head->dk, 0, s->M * s->dp * sizeof(real));
-    memset(head->dq, 0, s->M * s->dp * sizeof(real));
-    for (int64_t g = 0; g < cur_segments(run->p); g++) {
-        const cur_part part = lnt_cur_part(run->p, head, g);
-        ker->axpy(head->dw, 1, part.rows, s->M * s->mp);
-        ker->axpy(head->dk, 1, part.land, s->M * s->dp);
-    }
+    for (int64_t g = 0; g < cur_segments(run->p); g++)
+        run_kernels(run)->axpy(head->dw, 1, lnt_cur_part(run->p, head, g).rows, s->M * s->mp);
 }
 
 /* du becomes the gradient of the scores of the landmarks. */
@@ -158,8 +167,8 @@ static void add_landmarks(cur_scratch *s, cur_head *head)
         for (size_t c = 0; c < s->d; c++) head->dk[i * s->dp + c] += (real)s->wide[i * s->dp + c];
 }
 
-/* dz = dw rv^T, du, and drv = z^T dw. */
-static void through_inverse(const lnt_run *run, cur_scratch *s, cur_head *head)
+/* dz = dw rv^T, du, drv = z^T dw, and w. */
+static lnt_pinv_report through_inverse(const lnt_run *run, cur_scratch *s, cur_head *head)
 {
     const lnt_kernels_f64 *ker = s->pinv.ker;
     const size_t M = s->M, mp = s->mp, Mp = s->Mp;
@@ -168,14 +177,16 @@ static void through_inverse(const lnt_run *run, cur_scratch *s, cur_head *head)
     memset(s->dz, 0, M * Mp * sizeof *s->dz);
     for (size_t i = 0; i < M; i++)
         ker->gemv(s->dz + i * Mp, s->wide, mp, s->narrow + i * mp, M, s->m);
-    lnt_pinv_backward(&s->pinv, head->u, s->z, s->dz, s->du);
+    const lnt_pinv_report report = lnt_pinv_backward(&s->pinv, head->u, s->z, s->dz, s->du);
     ker->gemm_tn(s->wide, mp, s->z, Mp, s->narrow, mp, M, lnt_round_up(s->m, ker->lanes), M, 0);
     for (size_t i = 0; i < M; i++)
         for (size_t c = 0; c < mp; c++)
             head->drv[i * mp + c] = c < s->m ? (real)s->wide[i * mp + c] : 0;
+    lnt_cur_weigh(s, head);
     lnt_cur_load(run, s, head);
     through_u(run, s, head->u);
     add_landmarks(s, head);
+    return report;
 }
 
 /* dY of the landmarks, whose rows of RV were the answer, to drv. */
@@ -189,22 +200,43 @@ static void add_copied_rows(const lnt_run *run, cur_scratch *s, cur_head *head)
     }
 }
 
-static void landmark_pass(const lnt_run *run, int64_t first, int64_t count, bool stored)
+static void landmark_pass(lnt_run *run, int64_t first, int64_t count, bool stored)
 {
     const int64_t H = run->p->heads;
     const int threads = cur_threads(run, first, count);
-#pragma omp parallel for schedule(dynamic) num_threads(threads)
+    int64_t divergent = 0;
+    double rank = run->rank;
+#pragma omp parallel for schedule(dynamic) num_threads(threads) reduction(+ : divergent) \
+    reduction(min : rank)
     for (int64_t unit = 0; unit < count * H; unit++) {
         cur_scratch s = lnt_cur_thread(run);
         cur_head head = lnt_cur_head(run, first + unit / H, unit / H, unit % H, stored);
-        merge_queries(run, &s, &head);
+        merge_outputs(run, &s, &head);
+        memset(head.dq, 0, s.M * s.dp * sizeof(real));
+        memset(head.dk, 0, s.M * s.dp * sizeof(real));
         if (head.mode == LNT_CUR_LANDMARKS) {
-            through_inverse(run, &s, &head);
+            const lnt_pinv_report report = through_inverse(run, &s, &head);
+            divergent += report.diverged;
+            rank = report.rank < rank ? report.rank : rank;
             if (lnt_cur_copies_rows(run->p)) add_copied_rows(run, &s, &head);
         }
         if (head.mode == LNT_CUR_ALL_QUERIES)
             load_rows(run_kernels(run), head.drv, s.mp, &run->grads->dout, head.seq.b, head.h,
                       head.seq.q0, head.queries, 1);
+    }
+    run->divergent += divergent;
+    run->rank = rank;
+}
+
+/* Adds what the queries of all segments gave to dk of the landmarks. */
+static void merge_queries(const lnt_run *run, int64_t first, int64_t count, bool stored)
+{
+    const int64_t H = run->p->heads;
+    for (int64_t unit = 0; unit < count * H; unit++) {
+        const cur_head head = lnt_cur_head(run, first + unit / H, unit / H, unit % H, stored);
+        for (int64_t g = 0; g < cur_segments(run->p); g++)
+            run_kernels(run)->axpy(head.dk, 1, lnt_cur_part(run->p, &head, g).land,
+                                   cur_most(run->p) * pad((size_t)run->p->dim));
     }
 }
 
@@ -373,9 +405,11 @@ void lnt_cur_backward(lnt_run *run, bool stored)
     lnt_clear_gaps(run, &run->grads->dv, true);
     for (int64_t first = 0; first < run->sequences; first += group) {
         const int64_t left = run->sequences - first, count = left < group ? left : group;
-        lnt_cur_landmarks(run, first, count, stored);
-        query_pass(run, first, count, stored);
+        lnt_cur_begin(run, first, count, stored);
+        query_pass(run, first, count, stored, output_tile);
         landmark_pass(run, first, count, stored);
+        query_pass(run, first, count, stored, query_tile);
+        merge_queries(run, first, count, stored);
         key_pass(run, first, count, stored);
         token_pass(run, first, count, stored);
     }

@@ -59,6 +59,12 @@ static void prepare_heads(const lnt_run *run, int64_t first, int64_t count, bool
     }
 }
 
+void lnt_cur_begin(const lnt_run *run, int64_t first, int64_t count, bool stored)
+{
+    prepare_heads(run, first, count, stored);
+    lnt_cur_rows(run, first, count, stored);
+}
+
 static void solve_heads(lnt_run *run, int64_t first, int64_t count, bool stored)
 {
     const int64_t H = run->p->heads;
@@ -71,19 +77,13 @@ static void solve_heads(lnt_run *run, int64_t first, int64_t count, bool stored)
         cur_scratch s = lnt_cur_thread(run);
         cur_head head = lnt_cur_head(run, first + unit / H, unit / H, unit % H, stored);
         if (head.mode != LNT_CUR_LANDMARKS) continue;
-        const lnt_pinv_report report = lnt_cur_solve(&s, &head);
+        const lnt_pinv_report report = lnt_pinv_forward(&s.pinv, head.u, s.z);
+        lnt_cur_weigh(&s, &head);
         divergent += report.diverged;
         rank = report.rank < rank ? report.rank : rank;
     }
     run->divergent += divergent;
     run->rank = rank;
-}
-
-void lnt_cur_landmarks(lnt_run *run, int64_t first, int64_t count, bool stored)
-{
-    prepare_heads(run, first, count, stored);
-    lnt_cur_rows(run, first, count, stored);
-    solve_heads(run, first, count, stored);
 }
 
 static int64_t longest(const lnt_run *run, int64_t first, int64_t count)
@@ -118,7 +118,8 @@ void lnt_cur_forward(lnt_run *run, bool stored)
     lnt_clear_gaps(run, &run->io->out, false);
     for (int64_t first = 0; first < run->sequences; first += group) {
         const int64_t left = run->sequences - first, count = left < group ? left : group;
-        lnt_cur_landmarks(run, first, count, stored);
+        lnt_cur_begin(run, first, count, stored);
+        solve_heads(run, first, count, stored);
         output_tiles(run, first, count, stored);
     }
 }

@@ -255,17 +255,15 @@ void lnt_cur_prepare(const lnt_run *run, cur_scratch *s, cur_head *head)
     ker->load_rows(head->k, s->dp, s->kl, LNT_F64, (int64_t)s->dp, 1, s->M, s->d, 1);
 }
 
-lnt_pinv_report lnt_cur_solve(cur_scratch *s, cur_head *head)
+void lnt_cur_weigh(cur_scratch *s, cur_head *head)
 {
     const lnt_kernels_f64 *ker = s->pinv.ker;
-    const lnt_pinv_report report = lnt_pinv_forward(&s->pinv, head->u, s->z);
     for (size_t i = 0; i < s->M * s->mp; i++) s->narrow[i] = (double)head->rv[i];
     ker->gemm_nn(s->wide, s->mp, s->z, s->Mp, s->narrow, s->mp, s->M,
                  lnt_round_up(s->m, ker->lanes), s->M, 0);
     for (size_t i = 0; i < s->M; i++)
         for (size_t c = 0; c < s->mp; c++)
             head->w[i * s->mp + c] = c < s->m ? (real)s->wide[i * s->mp + c] : 0;
-    return report;
 }
 
 /* ---- tiles ----------------------------------------------------------------------------------- */

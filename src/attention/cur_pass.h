@@ -70,7 +70,7 @@ typedef struct cur_scratch {
 #define lnt_cur_part LNT_REAL_NAME(lnt_cur_part)
 #define lnt_cur_prepare LNT_REAL_NAME(lnt_cur_prepare)
 #define lnt_cur_load LNT_REAL_NAME(lnt_cur_load)
-#define lnt_cur_solve LNT_REAL_NAME(lnt_cur_solve)
+#define lnt_cur_weigh LNT_REAL_NAME(lnt_cur_weigh)
 #define lnt_cur_key_scores LNT_REAL_NAME(lnt_cur_key_scores)
 #define lnt_cur_query_weights LNT_REAL_NAME(lnt_cur_query_weights)
 #define lnt_cur_cluster_load LNT_REAL_NAME(lnt_cur_cluster_load)
@@ -78,7 +78,7 @@ typedef struct cur_scratch {
 #define lnt_cur_add_row LNT_REAL_NAME(lnt_cur_add_row)
 #define lnt_cur_rows LNT_REAL_NAME(lnt_cur_rows)
 #define lnt_cur_laplace LNT_REAL_NAME(lnt_cur_laplace)
-#define lnt_cur_landmarks LNT_REAL_NAME(lnt_cur_landmarks)
+#define lnt_cur_begin LNT_REAL_NAME(lnt_cur_begin)
 #define lnt_cur_forward LNT_REAL_NAME(lnt_cur_forward)
 #define lnt_cur_backward LNT_REAL_NAME(lnt_cur_backward)
 
@@ -132,8 +132,8 @@ cur_scratch lnt_cur_thread(const lnt_run *run);
 void lnt_cur_prepare(const lnt_run *run, cur_scratch *s, cur_head *head);
 /* s->ql, s->kl [M, dp]: the landmarks chosen, in double, the queries times scale. */
 void lnt_cur_load(const lnt_run *run, cur_scratch *s, const cur_head *head);
-/* s->z = U^+ and w = U^+ RV. */
-lnt_pinv_report lnt_cur_solve(cur_scratch *s, cur_head *head);
+/* w = s->z RV, where s->z is U^+. */
+void lnt_cur_weigh(cur_scratch *s, cur_head *head);
 
 /* x [nk, Mp]: scores of keys k0 .. of the sequence against the landmark queries; gives the keys. */
 const real *lnt_cur_key_scores(const lnt_run *run, cur_scratch *s, const cur_head *head, int64_t k0,
@@ -157,8 +157,8 @@ void lnt_cur_rows(const lnt_run *run, int64_t first, int64_t count, bool stored)
 /* x [rows, width] becomes its Laplace activation, slope (unless NULL) its derivative. */
 void lnt_cur_laplace(real *x, real *slope, size_t ld, size_t rows, size_t width);
 
-/* Everything up to w, for every head of those sequences. */
-void lnt_cur_landmarks(lnt_run *run, int64_t first, int64_t count, bool stored);
+/* Everything before the inverse, for every head of those sequences. */
+void lnt_cur_begin(const lnt_run *run, int64_t first, int64_t count, bool stored);
 
 void lnt_cur_forward(lnt_run *run, bool stored);
 void lnt_cur_backward(lnt_run *run, bool stored);

@@ -293,8 +293,8 @@ static lnt_pinv_report iterate_forward(const lnt_pinv_work *w, const double *u, 
 }
 
 /* du = P dz^T / c + 2 dA U / c, and what c gives to the norms it is made of. */
-static void iterate_backward(const lnt_pinv_work *w, const double *u, double *z, const double *dz,
-                             double *du)
+static lnt_pinv_report iterate_backward(const lnt_pinv_work *w, const double *u, double *z,
+                                        const double *dz, double *du)
 {
     const iterated r = iterate_safely(w, u, dz, z);
     const size_t size = w->M * w->ld;
@@ -305,6 +305,7 @@ static void iterate_backward(const lnt_pinv_work *w, const double *u, double *z,
     add_times(w, du, 2, through_a);
     scale(w, du, 1 / r.c);
     add_norms_back(w, u, &r.n, r.safe ? dc * r.n.inf : dc, r.safe ? dc * r.n.one : 0, du);
+    return (lnt_pinv_report){ .rank = r.rank, .diverged = r.diverged };
 }
 
 /* ---- ridge ----------------------------------------------------------------------------------- */
@@ -362,9 +363,10 @@ static lnt_pinv_report ridge_forward(const lnt_pinv_work *w, const double *u, do
     return (lnt_pinv_report){ .rank = rank, .diverged = !isfinite(rank) };
 }
 
-static void ridge_backward(const lnt_pinv_work *w, const double *u, double *z, double *dz, double *du)
+static lnt_pinv_report ridge_backward(const lnt_pinv_work *w, const double *u, double *z, double *dz,
+                                      double *du)
 {
-    ridge_forward(w, u, z);
+    const lnt_pinv_report report = ridge_forward(w, u, z);
     double *turned = w->t[2], *dg = w->t[3];
     clear(w, dg);
     solve(w, w->t[0], w->t[1], dz);
@@ -378,6 +380,7 @@ static void ridge_backward(const lnt_pinv_work *w, const double *u, double *z, d
     add_times(w, dg, 1, turned);
     multiply(w, du, u, dg, 1);
     add_times(w, du, 2 * w->ridge * dridge, u);
+    return report;
 }
 
 /* ---- either ---------------------------------------------------------------------------------- */
@@ -387,11 +390,10 @@ lnt_pinv_report lnt_pinv_forward(const lnt_pinv_work *w, const double *u, double
     return w->kind == LNT_PINV_RIDGE ? ridge_forward(w, u, z) : iterate_forward(w, u, z);
 }
 
-void lnt_pinv_backward(const lnt_pinv_work *w, const double *u, double *z, double *dz, double *du)
+lnt_pinv_report lnt_pinv_backward(const lnt_pinv_work *w, const double *u, double *z, double *dz,
+                                  double *du)
 {
     clear(w, du);
-    if (w->kind == LNT_PINV_RIDGE)
-        ridge_backward(w, u, z, dz, du);
-    else
-        iterate_backward(w, u, z, dz, du);
+    return w->kind == LNT_PINV_RIDGE ? ridge_backward(w, u, z, dz, du)
+                                     : iterate_backward(w, u, z, dz, du);
 }

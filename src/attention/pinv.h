@@ -40,7 +40,8 @@ lnt_pinv_work lnt_pinv_take(lnt_arena *arena, const lnt_attn_desc *p, int isa);
 /* z = pinv(u).  If it diverges from the start asked for, it starts again from the safe one. */
 lnt_pinv_report lnt_pinv_forward(const lnt_pinv_work *w, const double *u, double *z);
 
-/* z = pinv(u) once more, and du = the gradient of u; overwrites dz. */
-void lnt_pinv_backward(const lnt_pinv_work *w, const double *u, double *z, double *dz, double *du);
+/* The same, and du = the gradient of u; overwrites dz. */
+lnt_pinv_report lnt_pinv_backward(const lnt_pinv_work *w, const double *u, double *z, double *dz,
+                                  double *du);
 
 #endif
