@@ -100,16 +100,21 @@ def write_config(path, dim, length, batch):
                         "position": "learned", "activation": "gelu", "norm_place": "pre"},
               "train": {"steps": STEPS + 1, "batch": batch, "optimizer": "adamw", "clip": 1,
                         "eval_batches": 1},
-              "task": {"symbols": WORDS - 1}}
+              "task": {"tokenizer": "bytes", "held_out": 0}}
     with open(path, "w") as file:
         json.dump(config, file)
+
+
+def task_arguments(config, mechanism):
+    """Random bytes for a text: every sequence is as long as the model's."""
+    return ["--task", "text", "--data", config + ".txt", "--config", config,
+            "--mechanism", mechanism, "--threads", str(THREADS)]
 
 
 def linnet_steps(config, mechanism):
     """Seconds of each step but the first."""
     with tempfile.TemporaryDirectory() as out:
-        subprocess.run([TOOL, "train", "--task", "copy", "--config", config, "--out", out,
-                        "--mechanism", mechanism, "--threads", str(THREADS)],
+        subprocess.run([TOOL, "train", "--out", out] + task_arguments(config, mechanism),
                        check=True, stdout=subprocess.DEVNULL)
         with open(os.path.join(out, "log.jsonl")) as log:
             lines = [json.loads(line) for line in log]
@@ -118,8 +123,7 @@ def linnet_steps(config, mechanism):
 
 def linnet_bound(config, mechanism):
     line = subprocess.run(
-        [TOOL, "bench", "--json", "--study", "training", "--config", config, "--mechanism",
-         mechanism, "--threads", str(THREADS)],
+        [TOOL, "bench", "--json", "--study", "training"] + task_arguments(config, mechanism),
         check=True, stdout=subprocess.PIPE, text=True).stdout
     return json.loads(line)
 
@@ -149,6 +153,8 @@ def main():
           f"{'faster':>7}  {'products':>9}  {'bound':>7}")
     with tempfile.TemporaryDirectory() as folder:
         config = os.path.join(folder, "config.json")
+        with open(config + ".txt", "wb") as text:
+            text.write(os.urandom(1 << 18))
         for dim, length, batch in ((128, 256, 8), (256, 256, 4), (256, 1024, 1)):
             write_config(config, dim, length, batch)
             compare(config, "softmax", softmax, dim, length, batch)
