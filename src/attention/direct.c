@@ -274,14 +274,14 @@ void lnt_direct_forward(const lnt_direct *kind, lnt_run *run)
     const int64_t H = run->p->heads, tiles = tiles_of(lnt_direct_longest(run, false), TQ);
     const int64_t units = run->sequences * H * tiles;
     const int threads = lnt_direct_threads(run);
-    const int64_t at_once = lnt_heads_at_once(run->sequences * H, threads);
+    const int64_t at_once = lnt_pieces_at_once(run->sequences, H * tiles, threads);
     int64_t nonpositive = 0;
     if (!run->partial) lnt_clear_gaps(run, &run->io->out, false);
 #pragma omp parallel num_threads(threads) reduction(+ : nonpositive)
     {
         scratch s = { 0 };
         int64_t opened = -1; /* sequence and kv head */
-#pragma omp for schedule(dynamic, at_once *tiles)
+#pragma omp for schedule(dynamic, at_once)
         for (int64_t unit = 0; unit < units; unit++) {
             const lnt_sequence seq = lnt_io_sequence(run->io, unit / tiles / H);
             tile t = lnt_direct_tile(run, &seq, unit / tiles % H);

@@ -330,10 +330,10 @@ static void each_key_tile(const lnt_direct *kind, lnt_run *run, int threads)
 static void each_group(const lnt_direct *kind, lnt_run *run, int threads)
 {
     const kernels *ker = run_kernels(run);
-    const int64_t KVH = run->p->kv_heads, units = run->sequences * KVH;
-    const int at_once = lnt_heads_at_once(units, threads);
+    const int64_t KVH = run->p->kv_heads;
+    const int64_t at_once = lnt_pieces_at_once(run->sequences, KVH, threads);
 #pragma omp parallel for schedule(dynamic, at_once) num_threads(threads)
-    for (int64_t unit = 0; unit < units; unit++) {
+    for (int64_t unit = 0; unit < run->sequences * KVH; unit++) {
         const lnt_sequence seq = lnt_io_sequence(run->io, unit / KVH);
         scratch s = lnt_direct_open(kind, run, &seq, unit % KVH);
         grad_group(kind, run, ker, &s, &seq, unit % KVH);

@@ -180,7 +180,8 @@ void lnt_chunk_backward(lnt_run *run)
     lnt_clear_gaps(run, &g->dq, false);
     lnt_clear_gaps(run, &g->dk, true);
     lnt_clear_gaps(run, &g->dv, true);
-#pragma omp parallel for schedule(dynamic) num_threads(threads)
+    const int64_t at_once = lnt_pieces_at_once(run->sequences, KVH, threads);
+#pragma omp parallel for schedule(dynamic, at_once) num_threads(threads)
     for (int64_t unit = 0; unit < run->sequences * KVH; unit++) {
         const int64_t s = unit / KVH, kvh = unit % KVH;
         const chunk_job job = lnt_chunk_job(run, s, kvh);

@@ -51,8 +51,9 @@ static void forward(lnt_run *run)
     if (run->sequences * KVH == 0) return;
     const int64_t group = run->p->heads / KVH, parts = parts_of(run);
     const int threads = chunk_threads(run);
+    const int64_t at_once = lnt_pieces_at_once(run->sequences, KVH * parts, threads);
     int64_t nonpositive = 0;
-#pragma omp parallel for schedule(dynamic) num_threads(threads) reduction(+ : nonpositive)
+#pragma omp parallel for schedule(dynamic, at_once) num_threads(threads) reduction(+ : nonpositive)
     for (int64_t unit = 0; unit < run->sequences * KVH * parts; unit++) {
         const int64_t part = unit % parts, kvh = unit / parts % KVH, s = unit / parts / KVH;
         const chunk_job job = lnt_chunk_job(run, s, kvh);

@@ -12,11 +12,12 @@ static inline int lnt_threads_for(const lnt_ctx *ctx, double flops)
     return flops < 1e5 ? 1 : ctx->threads;
 }
 
-/* How many of so many heads a thread takes at a time: two where there are plenty, for narrow heads share
- * cache lines, and threads that write to one wait for each other. */
-static inline int lnt_heads_at_once(int64_t heads, int threads)
+/* How many pieces of work, of which each sequence has `pieces`, a thread takes at a time: all of a sequence
+ * where there are sequences enough, for its heads lie side by side, narrow ones in one cache line, and
+ * threads that write to one wait for each other. */
+static inline int64_t lnt_pieces_at_once(int64_t sequences, int64_t pieces, int threads)
 {
-    return heads < 8 * (int64_t)threads ? 1 : 2;
+    return pieces < 1 || sequences < 4 * (int64_t)threads ? 1 : pieces;
 }
 
 #endif
