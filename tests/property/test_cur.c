@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../support/case.h"
+#include "../support/backward.h"
 
 enum { N = 150, D = 12, V = 7, M = 10 };
 
@@ -322,6 +322,35 @@ static void a_divergence_is_counted_and_answered_from_the_safe_start(void **stat
     lnt_ctx_destroy(ctx);
 }
 
+static void backward_tells_of_divergence_and_rank_as_forward_does(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(2, NULL);
+    for (int a = 0; a < COUNT_OF(algorithms); a++)
+        for (int alike = 0; alike < 2; alike++) {
+            attn_case c = cur_case(N);
+            c.desc.activation = LNT_ACTIVATION_LAPLACE;
+            c.desc.pinv_init = LNT_PINV_PAPER1;
+            c.desc.backward = 1;
+            c.desc.algorithm = algorithms[a];
+            setup s = setup_new(ctx, &c);
+            for (int i = 0; alike && i < 2; i++) tensor_fill(&s.x[i], 1); /* as above */
+            lnt_plan *plan;
+            assert_ok(ctx, lnt_plan_create(ctx, &c.desc, &plan));
+            assert_ok(ctx, lnt_plan_forward(plan, &s.t.io));
+            const int64_t divergent = lnt_plan_divergent(plan);
+            const double rank = lnt_plan_rank(plan);
+            assert_int_equal(divergent > 0, alike);
+            assert_true(rank > 0);
+            assert_ok(ctx, lnt_plan_backward(plan, &s.t.io, &s.grads));
+            assert_int_equal(lnt_plan_divergent(plan), divergent);
+            assert_true(lnt_plan_rank(plan) == rank);
+            lnt_plan_destroy(plan);
+            setup_free(&s);
+        }
+    lnt_ctx_destroy(ctx);
+}
+
 static void landmarks_that_are_alike_show_in_the_rank_and_give_numbers(void **state)
 {
     (void)state;
@@ -505,6 +534,7 @@ int main(void)
         cmocka_unit_test(steps_reach_over_the_whole_sequence_and_pins_are_always_in),
         cmocka_unit_test(random_landmarks_are_uniform_and_the_seed_fixes_them),
         cmocka_unit_test(a_divergence_is_counted_and_answered_from_the_safe_start),
+        cmocka_unit_test(backward_tells_of_divergence_and_rank_as_forward_does),
         cmocka_unit_test(landmarks_that_are_alike_show_in_the_rank_and_give_numbers),
         cmocka_unit_test(ridge_and_means_of_keys_halve_the_error_on_smooth_data),
         cmocka_unit_test(the_scratch_of_flash_does_not_depend_on_the_length),

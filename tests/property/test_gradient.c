@@ -429,6 +429,34 @@ static void gradients_of_the_wrong_shape_are_refused_by_name(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+/* Of the keys alone, or of the queries alone, too. */
+static void gradients_past_the_length_are_exactly_zero(void **state)
+{
+    (void)state;
+    enum { ROWS = 40, WIDTH = 8 };
+    static const int64_t n[] = { 0, 17, ROWS };
+    lnt_ctx *ctx = context_new(2, NULL);
+    for (int a = 0; lnt_algorithm_name(a); a++)
+        for (int side = 0; side < 2; side++) { /* whose lengths are given */
+            attn_case c = case_make(lnt_algorithm_mechanism(a), 2, 2, ROWS, ROWS, WIDTH, WIDTH);
+            c.desc.batch = 3;
+            c.desc.causal = 0;
+            c.desc.backward = 1;
+            setup s = setup_new(ctx, &c);
+            *(side ? &s.t.io.lengths_k : &s.t.io.lengths_q) = n;
+            const bool done = run_backward(&s, a);
+            for (int p = 0; done && p < 3; p++)
+                for (int64_t i = 0; i < 3 * 2 * ROWS * WIDTH; i++) {
+                    const int64_t row = i / WIDTH % ROWS, b = i / WIDTH / ROWS / 2;
+                    const double g = lnt_tensor_get(&s.dx[p], b, i / WIDTH / ROWS % 2, row, i % WIDTH);
+                    expect_true(&c, lnt_algorithm_name(a), ctx, "a gradient past the length is not 0",
+                                (p > 0) != side || row < n[b] || g == 0);
+                }
+            setup_free(&s);
+        }
+    lnt_ctx_destroy(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -440,6 +468,7 @@ int main(void)
         cmocka_unit_test(gradients_of_taylor_in_parts_match_the_direct_form),
         cmocka_unit_test(gradients_of_hybrid_in_large_groups_match_the_chunked_form),
         cmocka_unit_test(what_forward_keeps_gives_the_gradients_of_finding_it_again),
+        cmocka_unit_test(gradients_past_the_length_are_exactly_zero),
         cmocka_unit_test(gradients_in_other_dtypes_match_f64_within_rounding),
         cmocka_unit_test(a_plan_made_without_backward_refuses_it),
         cmocka_unit_test(gradients_of_the_wrong_shape_are_refused_by_name),
