@@ -128,11 +128,17 @@ static lnt_status check_io(const lnt_plan *plan, const lnt_attn_io *io, bool wit
     return LNT_OK;
 }
 
+/* What there is to tell of pseudo-inverses. */
+static void keep_inverses(lnt_plan *plan, const lnt_run *run)
+{
+    plan->divergent = run->divergent;
+    plan->rank = isfinite(run->rank) ? run->rank : 0;
+}
+
 static void keep_reports(lnt_plan *plan, const lnt_run *run)
 {
     plan->nonpositive = run->nonpositive;
-    plan->divergent = run->divergent;
-    plan->rank = isfinite(run->rank) ? run->rank : 0;
+    keep_inverses(plan, run);
 }
 
 static bool is_empty(const lnt_tensor *t)
@@ -278,7 +284,7 @@ lnt_status lnt_plan_backward_kept(lnt_plan *plan, const lnt_attn_io *io,
     run.grads = grads;
     if (plan->algo->keeps) run.statistics = (void *)(uintptr_t)statistics;
     plan->algo->backward(&run);
-    plan->divergent = run.divergent;
+    keep_inverses(plan, &run);
     return LNT_OK;
 }
 
