@@ -32,19 +32,17 @@ static void through_activation(const lnt_run *run, const cur_scratch *s, real *d
 
 /* ---- queries --------------------------------------------------------------------------------- */
 
-/* dY of a tile as rows and as columns; rows that were copied from RV are left out. */
+/* dY of a tile; rows that were copied from RV are left out. */
 static void load_dy(const lnt_run *run, cur_scratch *s, const cur_head *head, int64_t q0, size_t nq)
 {
     const kernels *ker = run_kernels(run);
     const int64_t row = head->seq.q0 + q0;
     load_rows(ker, s->dy, s->mp, &run->grads->dout, head->seq.b, head->h, row, nq, 1);
-    load_columns(ker, s->dyt, TQ, &run->grads->dout, head->seq.b, head->h, row, nq, 1);
     if (head->mode != LNT_CUR_LANDMARKS || !lnt_cur_copies_rows(run->p)) return;
     for (size_t l = 0; l < head->queries; l++) {
         const int64_t at = head->i[l] - q0;
         if (at < 0 || at >= (int64_t)nq) continue;
         memset(s->dy + (size_t)at * s->mp, 0, s->mp * sizeof(real));
-        for (size_t c = 0; c < s->m; c++) s->dyt[c * TQ + (size_t)at] = 0;
     }
 }
 
@@ -61,9 +59,9 @@ static real *query_weights(const lnt_run *run, cur_scratch *s, const cur_head *h
     return x;
 }
 
-/* dW. */
-static void output_tile(const lnt_run *run, cur_scratch *s, const cur_head *head,
-                        const cur_part *part, int64_t q0, size_t nq, bool stored)
+/* What a tile gives to dW. */
+static void weigh_tile(const lnt_run *run, cur_scratch *s, const cur_head *head,
+                       const cur_part *part, int64_t q0, size_t nq, bool stored)
 {
     const kernels *ker = run_kernels(run);
     load_dy(run, s, head, q0, nq);
@@ -72,7 +70,7 @@ static void output_tile(const lnt_run *run, cur_scratch *s, const cur_head *head
                  nq, 1);
 }
 
-/* dq, and dk of the landmarks. */
+/* Its dq, and what it gives to dk of the landmarks. */
 static void query_tile(const lnt_run *run, cur_scratch *s, const cur_head *head,
                        const cur_part *part, int64_t q0, size_t nq, bool stored)
 {
@@ -84,6 +82,7 @@ static void query_tile(const lnt_run *run, cur_scratch *s, const cur_head *head,
                  head->keys, 0);
     for (size_t i = 0; i < TQ; i++) /* dY.Y */
         s->delta[i] = i < nq ? ker->dot(s->dy + i * s->mp, s->o + i * s->mp, s->m) : 0;
+    ker->load_columns(s->dyt, TQ, s->dy, LNT_REAL_DTYPE, (int64_t)s->mp, 1, nq, s->m, 1);
     ker->gemm_nn(s->dx, TQ, head->w, s->mp, s->dyt, TQ, head->keys, lanes, s->m, 0);
     through_activation(run, s, s->dx, x, TQ, head->keys, lanes);
     transpose(ker, s->q, s->dp, s->qt, TQ, nq, s->d);
@@ -125,7 +124,7 @@ static void query_pass(const lnt_run *run, int64_t first, int64_t count, bool st
 /* ---- landmarks ------------------------------------------------------------------------------- */
 
 /* dw = the sum of the segments. */
-static void merge_outputs(const lnt_run *run, const cur_scratch *s, cur_head *head)
+static void merge_weights(const lnt_run *run, const cur_scratch *s, cur_head *head)
 {
     memset(head->dw, 0, s->M * s->mp * sizeof(real));
     for (int64_t g = 0; g < cur_segments(run->p); g++)
@@ -211,7 +210,7 @@ static void landmark_pass(lnt_run *run, int64_t first, int64_t count, bool store
     for (int64_t unit = 0; unit < count * H; unit++) {
         cur_scratch s = lnt_cur_thread(run);
         cur_head head = lnt_cur_head(run, first + unit / H, unit / H, unit % H, stored);
-        merge_outputs(run, &s, &head);
+        merge_weights(run, &s, &head);
         memset(head.dq, 0, s.M * s.dp * sizeof(real));
         memset(head.dk, 0, s.M * s.dp * sizeof(real));
         if (head.mode == LNT_CUR_LANDMARKS) {
@@ -406,7 +405,7 @@ void lnt_cur_backward(lnt_run *run, bool stored)
     for (int64_t first = 0; first < run->sequences; first += group) {
         const int64_t left = run->sequences - first, count = left < group ? left : group;
         lnt_cur_begin(run, first, count, stored);
-        query_pass(run, first, count, stored, output_tile);
+        query_pass(run, first, count, stored, weigh_tile);
         landmark_pass(run, first, count, stored);
         query_pass(run, first, count, stored, query_tile);
         merge_queries(run, first, count, stored);

@@ -289,18 +289,25 @@ static void random_landmarks_are_uniform_and_the_seed_fixes_them(void **state)
 
 /* ---- the pseudo-inverse ---------------------------------------------------------------------- */
 
+/* Diverges where every weight is nearly 1, as of queries and keys that are all 1: |U|_inf is M. */
+static attn_case daring_case(const char *algorithm)
+{
+    attn_case c = cur_case(N);
+    c.desc.activation = LNT_ACTIVATION_LAPLACE;
+    c.desc.pinv_init = LNT_PINV_PAPER1;
+    c.desc.backward = 1;
+    c.desc.algorithm = algorithm;
+    return c;
+}
+
 static void a_divergence_is_counted_and_answered_from_the_safe_start(void **state)
 {
     (void)state;
     lnt_ctx *ctx = context_new(2, NULL);
     for (int a = 0; a < COUNT_OF(algorithms); a++) {
-        attn_case c = cur_case(N);
-        c.desc.activation = LNT_ACTIVATION_LAPLACE;
-        c.desc.pinv_init = LNT_PINV_PAPER1;
-        c.desc.backward = 1;
-        c.desc.algorithm = algorithms[a];
+        attn_case c = daring_case(algorithms[a]);
         trial t = trial_new(ctx, &c);
-        tensor_fill(&t.q.t, 1); /* every weight is nearly 1: |U|_inf is M */
+        tensor_fill(&t.q.t, 1);
         tensor_fill(&t.k.t, 1);
         lnt_plan *plan, *safe;
         assert_ok(ctx, lnt_plan_create(ctx, &c.desc, &plan));
@@ -328,13 +335,9 @@ static void backward_tells_of_divergence_and_rank_as_forward_does(void **state)
     lnt_ctx *ctx = context_new(2, NULL);
     for (int a = 0; a < COUNT_OF(algorithms); a++)
         for (int alike = 0; alike < 2; alike++) {
-            attn_case c = cur_case(N);
-            c.desc.activation = LNT_ACTIVATION_LAPLACE;
-            c.desc.pinv_init = LNT_PINV_PAPER1;
-            c.desc.backward = 1;
-            c.desc.algorithm = algorithms[a];
+            const attn_case c = daring_case(algorithms[a]);
             setup s = setup_new(ctx, &c);
-            for (int i = 0; alike && i < 2; i++) tensor_fill(&s.x[i], 1); /* as above */
+            for (int i = 0; alike && i < 2; i++) tensor_fill(&s.x[i], 1);
             lnt_plan *plan;
             assert_ok(ctx, lnt_plan_create(ctx, &c.desc, &plan));
             assert_ok(ctx, lnt_plan_forward(plan, &s.t.io));
