@@ -153,8 +153,8 @@ void lnt_clear_gaps(const lnt_run *run, const lnt_tensor *t, bool keys)
     const lnt_attn_io *io = run->io;
     if (!io->sequences) {
         if (!(keys ? io->lengths_k : io->lengths_q)) return;
-        const double numbers = (double)(t->shape[1] * t->shape[2] * t->shape[3]);
-        const int threads = lnt_threads_for(run->ctx, (double)run->sequences * numbers);
+        const double rows = (double)run->sequences * (double)t->shape[1] * (double)t->shape[2];
+        const int threads = lnt_threads_for(run->ctx, rows * (double)t->shape[3]);
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
         for (int64_t s = 0; s < run->sequences; s++) {
             const lnt_sequence q = lnt_io_sequence(io, s);

@@ -14,7 +14,7 @@ static inline int lnt_threads_for(const lnt_ctx *ctx, double flops)
 
 /* How many pieces of work, of which each sequence has `pieces`, a thread takes at a time: all of a sequence
  * where there are sequences enough, for its heads lie side by side, narrow ones in one cache line, and
- * threads that write to one wait for each other. */
+ * threads that write to one wait for each other.  Never 0, which OpenMP does not take. */
 static inline int64_t lnt_pieces_at_once(int64_t sequences, int64_t pieces, int threads)
 {
     return pieces < 1 || sequences < 4 * (int64_t)threads ? 1 : pieces;
