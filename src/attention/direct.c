@@ -86,6 +86,58 @@ size_t lnt_direct_scratch(const lnt_attn_desc *p)
     return counting.overflow ? SIZE_MAX : counting.used;
 }
 
+/* ---- what is kept of the scores -------------------------------------------------------------- */
+
+enum { KEPT_TILE = TK * TQ + TK / STRIP * TQ }; /* x, and for each strip the maxima */
+_Static_assert(TQ == TK, "of causal sequences the tiles on and below the diagonal are kept");
+
+static size_t kept_tiles(bool causal, int64_t length) /* of a head */
+{
+    const size_t tiles = (size_t)tiles_of(length, TQ);
+    return causal ? tiles * (tiles + 1) / 2 : tiles * tiles;
+}
+
+/* Scores of narrow heads are computed as fast as they are read; not so e^x. */
+static bool keeps_scores(const lnt_attn_desc *p) { return p->dim >= 32; }
+
+size_t lnt_direct_kept(const lnt_attn_desc *p)
+{
+    const bool exponential = p->mechanism == LNT_SOFTMAX || p->mechanism == LNT_HYBRID;
+    const int64_t most = (p->causal ? 32 : 16) * p->dim; /* 16 numbers for each of q, as a layer has */
+    size_t heads, bytes;
+    if (!p->backward || p->length_q != p->length_k || p->length_k > most) return 0;
+    if (!exponential && !keeps_scores(p)) return 0;
+    if (!lnt_size_product((size_t)p->batch, (size_t)p->heads, KEPT_TILE * sizeof(real), &heads) ||
+        !lnt_size_product(heads, kept_tiles(p->causal != 0, p->length_q), 1, &bytes))
+        return SIZE_MAX;
+    return bytes;
+}
+
+static bool keeps(const lnt_run *run, const lnt_sequence *seq, bool exponential)
+{
+    return run->scores && !run->io->sequences && seq->nq == seq->nk &&
+           (exponential || keeps_scores(run->p));
+}
+
+bool lnt_direct_keeps_all(const lnt_direct *kind, const lnt_run *run, const lnt_sequence *seq)
+{
+    return keeps(run, seq, kind->has_max && !kind->near);
+}
+
+kept_strip lnt_direct_kept_strip(const lnt_direct *kind, const lnt_run *run, const tile *t)
+{
+    const bool exponential = kind->near ? kind->near(run, t) : kind->has_max;
+    if (!keeps(run, &t->seq, exponential)) return (kept_strip){ NULL };
+    const int64_t length = run->io->q.shape[2], i = t->q0 / TQ, j = t->k0 / TK;
+    const size_t head = (size_t)(t->seq.b * run->p->heads + t->h) * kept_tiles(t->causal, length);
+    const size_t at = (size_t)(t->causal ? i * (i + 1) / 2 + j : i * tiles_of(length, TQ) + j);
+    real *x = (real *)run->scores + (head + at) * KEPT_TILE;
+    return (kept_strip){ .x = x + t->row * TQ,
+                         .max = exponential ? x + TK * TQ + t->row / STRIP * TQ : NULL };
+}
+
+/* ---- forward --------------------------------------------------------------------------------- */
+
 scratch lnt_direct_open(const lnt_direct *kind, const lnt_run *run, const lnt_sequence *seq,
                         int64_t kvh)
 {
@@ -171,6 +223,15 @@ void lnt_direct_fold_max(const kernels *ker, scratch *s, const tile *t)
         if (s->rescale[i] != 1) ker->scale(s->o + i * s->mp, s->rescale[i], s->mp);
 }
 
+void lnt_direct_copy_strip(const kernels *ker, real *to, const real *x, const tile *t)
+{
+    const size_t wide = lnt_round_up(t->nq, ker->lanes) - t->from;
+    if (wide == TQ) memcpy(to, x, t->rows * TQ * sizeof(real));
+    else
+        for (size_t at = t->from; at < t->rows * TQ; at += TQ)
+            memcpy(to + at, x + at, wide * sizeof(real));
+}
+
 /* The scores become weights, added to sum (and max). */
 static void fold(const lnt_direct *kind, const lnt_run *run, const kernels *ker, scratch *s,
                  const tile *t)
@@ -242,8 +303,14 @@ void lnt_direct_attend(const lnt_direct *kind, lnt_run *run, const kernels *ker,
         t->nk = smaller(end - t->k0, TK);
         (s->packs ? recall_keys : load_keys)(kind, run, ker, s, t);
         for (t->row = t->rows = 0; lnt_direct_next_strip(t);) {
+            const kept_strip kept = lnt_direct_kept_strip(kind, run, t);
             lnt_direct_scores(kind, ker, s, t, s->qt);
+            if (kept.x && !kept.max) lnt_direct_copy_strip(ker, kept.x, s->x, t);
             fold(kind, run, ker, s, t);
+            if (kept.max) {
+                lnt_direct_copy_strip(ker, kept.x, s->x, t);
+                memcpy(kept.max, s->max, TQ * sizeof(real));
+            }
             ker->gemm_tn(s->o + t->from * s->mp, s->mp, s->x + t->from, TQ, s->v + t->row * s->ldv,
                          s->ldv, t->nq - t->from, wide, t->rows, 1);
         }

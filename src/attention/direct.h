@@ -15,11 +15,12 @@ typedef struct lnt_direct {
     bool has_max; /* w = e^x, relative to a running maximum */
     /* Hybrid: w may be another function of x where a key is far.  What the maximum of the query at a
      * token begins as; a strip of masked scores becomes weights, added to sum and max; and back, as
-     * weigh below.  NULL, all three: nothing is far. */
+     * weigh below.  NULL, all four: nothing is far. */
     real (*least)(const lnt_run *run, int64_t token);
     void (*fold)(const lnt_run *run, const kernels *ker, struct scratch *s, const struct tile *t);
     void (*back)(const lnt_run *run, const kernels *ker, const struct scratch *s,
                  const struct query_tile *q, const struct tile *t);
+    bool (*near)(const lnt_run *run, const struct tile *t); /* the strip, throughout */
     /* Before the first tile of a sequence and kv head; NULL: nothing to prepare. */
     void (*begin)(const lnt_run *run, lnt_feature_tile *feature, const lnt_sequence *seq,
                   int64_t kvh);
@@ -44,12 +45,16 @@ typedef struct lnt_direct {
 } lnt_direct;
 
 #define lnt_direct_scratch LNT_REAL_NAME(lnt_direct_scratch)
+#define lnt_direct_kept LNT_REAL_NAME(lnt_direct_kept)
 #define lnt_direct_forward LNT_REAL_NAME(lnt_direct_forward)
 #define lnt_direct_backward LNT_REAL_NAME(lnt_direct_backward)
 
 enum { LNT_TILE_QUERIES = 64, LNT_TILE_KEYS = 32 };
 
 size_t lnt_direct_scratch(const lnt_attn_desc *p);
+/* Bytes of the scores that forward keeps for backward: none of sequences so long that they would take
+ * more room than all else that a layer of a network keeps. */
+size_t lnt_direct_kept(const lnt_attn_desc *p);
 void lnt_direct_forward(const lnt_direct *kind, lnt_run *run);
 void lnt_direct_backward(const lnt_direct *kind, lnt_run *run);
 

@@ -125,7 +125,8 @@ static void load_queries(const lnt_direct *kind, lnt_run *run, const kernels *ke
     double factor;
     if (is_plain(kind, run, true, t->h, &factor)) {
         load_rows(ker, q->q, s->Dp, &run->io->q, b, t->h, row, t->nq, factor);
-        turn(ker, q->qt, TQ, q->q, s->Dp, t->nq, s->D);
+        if (!lnt_direct_keeps_all(kind, run, &t->seq))
+            turn(ker, q->qt, TQ, q->q, s->Dp, t->nq, s->D);
     } else {
         kind->queries(run, &s->feature, b, t->h, row, t->nq, q->qt, TQ);
         transpose(ker, q->q, s->Dp, q->qt, TQ, t->nq, s->D);
@@ -146,7 +147,8 @@ static void load_keys(const lnt_direct *kind, lnt_run *run, const kernels *ker, 
     double factor;
     if (is_plain(kind, run, false, t->kvh, &factor)) {
         load_rows(ker, s->k, s->Dp, &run->io->k, t->seq.b, t->kvh, row, t->nk, factor);
-        turn(ker, s->kt_own, TK, s->k, s->Dp, t->nk, s->D);
+        if (!lnt_direct_keeps_all(kind, run, &t->seq))
+            turn(ker, s->kt_own, TK, s->k, s->Dp, t->nk, s->D);
     } else {
         kind->keys(run, &s->feature, t->seq.b, t->kvh, row, t->nk, s->kt_own, TK);
         transpose(ker, s->k, s->Dp, s->kt_own, TK, t->nk, s->D);
@@ -156,14 +158,29 @@ static void load_keys(const lnt_direct *kind, lnt_run *run, const kernels *ker, 
     turn(ker, s->vt, TK, s->v, s->ldv, t->nk, s->m);
 }
 
+/* The same where forward kept the weights, relative to max. */
+static void recall_weights(const kernels *ker, const scratch *s, const query_tile *q, const tile *t,
+                           const kept_strip *kept)
+{
+    const size_t from = t->from, wide = lnt_round_up(t->nq, ker->lanes) - from;
+    for (size_t i = from; i < from + wide; i++) s->rescale[i] = kept->max[i] - q->statistic[i];
+    ker->map_exp(s->rescale + from, s->rescale + from, wide);
+    ker->softmax_recall(s->x + from, kept->x + from, s->dx + from, TQ, t->rows, wide,
+                        s->rescale + from, q->delta + from);
+}
+
 /* x of the strip becomes p, dx the gradient of the scores. */
 static void weigh(const lnt_direct *kind, const lnt_run *run, const kernels *ker, const scratch *s,
                   const query_tile *q, const tile *t)
 {
     const size_t from = t->from, wide = lnt_round_up(t->nq, ker->lanes) - from;
-    lnt_direct_scores(kind, ker, s, t, q->qt);
+    const kept_strip kept = lnt_direct_kept_strip(kind, run, t);
+    if (!kept.x) lnt_direct_scores(kind, ker, s, t, q->qt);
+    else if (!kept.max) lnt_direct_copy_strip(ker, s->x, kept.x, t);
     ker->gemm_tn(s->dx + from, TQ, s->vt + t->row, TK, q->dyt + from, TQ, t->rows, wide, s->m, 0);
-    if (kind->back)
+    if (kept.max)
+        recall_weights(ker, s, q, t, &kept);
+    else if (kind->back)
         kind->back(run, ker, s, q, t);
     else
         kind->weigh(run, ker, s->x + from, s->dx + from, TQ, t->rows, wide, q->statistic + from,

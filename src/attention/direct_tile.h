@@ -56,6 +56,12 @@ typedef struct tile {
     size_t from;      /* queries from .. nq-1 */
 } tile;
 
+/* x [rows, TQ] of a strip as forward keeps it: where all weights are e^x the weights, relative to max
+ * [TQ]; else, max NULL, the scores.  x NULL: nothing. */
+typedef struct kept_strip {
+    real *x, *max;
+} kept_strip;
+
 #define lnt_direct_take LNT_REAL_NAME(lnt_direct_take)
 #define lnt_direct_open LNT_REAL_NAME(lnt_direct_open)
 #define lnt_direct_values LNT_REAL_NAME(lnt_direct_values)
@@ -63,6 +69,9 @@ typedef struct tile {
 #define lnt_direct_mask LNT_REAL_NAME(lnt_direct_mask)
 #define lnt_direct_decay LNT_REAL_NAME(lnt_direct_decay)
 #define lnt_direct_scores LNT_REAL_NAME(lnt_direct_scores)
+#define lnt_direct_keeps_all LNT_REAL_NAME(lnt_direct_keeps_all)
+#define lnt_direct_kept_strip LNT_REAL_NAME(lnt_direct_kept_strip)
+#define lnt_direct_copy_strip LNT_REAL_NAME(lnt_direct_copy_strip)
 #define lnt_direct_fold_max LNT_REAL_NAME(lnt_direct_fold_max)
 #define lnt_direct_attend LNT_REAL_NAME(lnt_direct_attend)
 #define lnt_direct_threads LNT_REAL_NAME(lnt_direct_threads)
@@ -103,6 +112,11 @@ void lnt_direct_mask(const tile *t, real *x, real value);
 void lnt_direct_decay(const tile *t, real *power, real *x);
 void lnt_direct_scores(const lnt_direct *kind, const kernels *ker, const scratch *s, const tile *t,
                        const real *qt);
+/* Whether forward keeps every strip of the sequence for backward; where it keeps this one; and a copy
+ * of it there or back. */
+bool lnt_direct_keeps_all(const lnt_direct *kind, const lnt_run *run, const lnt_sequence *seq);
+kept_strip lnt_direct_kept_strip(const lnt_direct *kind, const lnt_run *run, const tile *t);
+void lnt_direct_copy_strip(const kernels *ker, real *to, const real *x, const tile *t);
 /* The scores become weights e^(x - max), added to sum and max, to which o is made relative. */
 void lnt_direct_fold_max(const kernels *ker, scratch *s, const tile *t);
 /* o, max, sum of the query tile t over all its keys. */

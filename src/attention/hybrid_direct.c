@@ -34,6 +34,8 @@ static reach reach_of(const lnt_attn_desc *p, const tile *t)
     return past == 0 && far_query(p, t, t->rows - 1) == t->from ? FAR : MIXED;
 }
 
+static bool is_near(const lnt_run *run, const tile *t) { return reach_of(run->p, t) == NEAR; }
+
 /* Weights of far keys are relative to e^0: where a query has any, the maximum begins there. */
 static real least(const lnt_run *run, int64_t token)
 {
@@ -168,6 +170,7 @@ static lnt_direct kind_of_tiles(void)
     kind.least = least;
     kind.fold = fold;
     kind.back = back;
+    kind.near = is_near;
     return kind;
 }
 
@@ -212,6 +215,11 @@ static size_t scratch_bytes(const lnt_attn_desc *p)
     return has_one_score(p) ? lnt_direct_scratch(p) : lnt_hybrid_scratch(p);
 }
 
+static size_t scores_bytes(const lnt_attn_desc *p)
+{
+    return has_one_score(p) ? lnt_direct_kept(p) : 0;
+}
+
 static void backward(lnt_run *run)
 {
     const lnt_direct kind = kind_of_tiles();
@@ -234,6 +242,7 @@ const lnt_algo LNT_REAL_NAME(lnt_algo_hybrid_direct) = { .mechanism = LNT_HYBRID
                                                          .refuses = refuses,
                                                          .tile = TOKENS,
                                                          .keeps = true,
+                                                         .scores = scores_bytes,
                                                          .shared = lnt_hybrid_shared,
                                                          .scratch = scratch_bytes,
                                                          .forward = forward,

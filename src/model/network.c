@@ -13,6 +13,7 @@
 #include "nn/dropout.h"
 #include "nn/embedding.h"
 #include "nn/position.h"
+#include "plan/plan.h"
 
 /* ---- opening ------------------------------------------------------------------------------- */
 
@@ -29,7 +30,8 @@ static void lay_out_blocks(lnt_network *net, lnt_arena *arena, size_t n)
     lnt_block_kept kept;
     net->kept = lnt_arena_take(arena, layers, sizeof *net->kept);
     for (size_t l = 0; l < layers; l++) {
-        if (l == 0 || net->backward) lnt_block_keep(arena, &net->shape, n, &kept);
+        if (l == 0 || net->backward)
+            lnt_block_keep(arena, &net->shape, &net->attention, n, &kept);
         if (net->kept) net->kept[l] = kept;
     }
     if (net->backward)
@@ -68,9 +70,16 @@ static lnt_status open_plan(lnt_network *net)
     desc.batch = (int64_t)net->batch;
     desc.length_q = (int64_t)net->length;
     desc.backward = net->backward;
-    for (size_t h = 0; h < net->attention.heads; h++) net->attention.temperature[h] = 1;
-    if (net->attention.learned) desc.temperature = net->attention.temperature;
-    return lnt_plan_create(net->ctx, &desc, &net->attention.plan);
+    const size_t heads = net->attention.heads;
+    double *ones = lnt_allocate(net->ctx, heads * sizeof *ones, "the temperatures");
+    if (!ones) return LNT_ERR_MEMORY;
+    for (size_t h = 0; h < heads; h++) ones[h] = 1;
+    if (net->attention.learned) desc.temperature = ones;
+    const lnt_status status = lnt_plan_create(net->ctx, &desc, &net->attention.plan);
+    lnt_release(net->ctx, ones, heads * sizeof *ones);
+    if (!status && !net->shape.averages)
+        net->attention.kept = lnt_plan_kept_bytes(net->attention.plan);
+    return status;
 }
 
 lnt_status lnt_network_open(lnt_ctx *ctx, const lnt_config *config, const lnt_layout *layout,
@@ -84,13 +93,12 @@ lnt_status lnt_network_open(lnt_ctx *ctx, const lnt_config *config, const lnt_la
                                          .kv_heads = (size_t)config->kv_heads,
                                          .dim = (size_t)config->head_dim,
                                          .learned = config->learned_temperature != 0 } };
+    lnt_status status = !states && !out->shape.full.used ? open_plan(out) : LNT_OK;
     lnt_arena counting = { 0 };
     lay_out(out, &counting);
-    lnt_status status = lnt_arena_open(ctx, &counting, "a model's activations", &out->memory);
-    if (status) return status;
-    lay_out(out, &out->memory);
-    if (!states && !out->shape.full.used) status = open_plan(out);
-    if (status) lnt_network_close(out);
+    if (!status) status = lnt_arena_open(ctx, &counting, "a model's activations", &out->memory);
+    if (!status) lay_out(out, &out->memory);
+    else lnt_network_close(out);
     return status;
 }
 

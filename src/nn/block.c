@@ -30,14 +30,15 @@ static real *take(lnt_arena *arena, size_t n, size_t width)
     return lnt_arena_take(arena, count, sizeof(real));
 }
 
-void lnt_block_keep(lnt_arena *arena, const lnt_block_shape *s, size_t n, lnt_block_kept *out)
+void lnt_block_keep(lnt_arena *arena, const lnt_block_shape *s, const lnt_attention *attention,
+                    size_t n, lnt_block_kept *out)
 {
     out->first = take(arena, n, s->dim);
     out->stat1 = take(arena, n, 2);
     out->stat2 = take(arena, n, 2);
     out->qkv = take(arena, n, qkv_width(s));
     out->mixed = take(arena, n, s->heads * s->head_dim);
-    out->statistics = take(arena, n, 2 * s->heads);
+    out->attended = lnt_arena_take(arena, attention->kept, 1);
     out->middle = take(arena, n, s->dim);
     out->second = take(arena, n, s->dim);
     out->up = take(arena, n, up_width(s));
@@ -104,7 +105,7 @@ static lnt_status attend(const lnt_block_shape *s, const lnt_attention *attentio
     turn(s, pass, kept->qkv, 1);
     const lnt_status status =
         lnt_attention_forward(attention, kept->qkv, w[LNT_BLOCK_TEMPERATURE], pass->lengths,
-                              kept->mixed, kept->statistics, pass->batch, pass->length);
+                              kept->mixed, kept->attended, pass->batch, pass->length);
     if (status) return status;
     lnt_dense_forward(pass->ctx, kept->mixed, w[LNT_BLOCK_OUT], w[LNT_BLOCK_OUT_BIAS], y, n,
                       s->heads * s->head_dim, s->dim);
@@ -204,7 +205,7 @@ static lnt_status attend_back(const lnt_block_shape *s, const lnt_attention *att
     lnt_dense_backward(pass->ctx, kept->mixed, w[LNT_BLOCK_OUT], dy, room->half, g[LNT_BLOCK_OUT],
                        g[LNT_BLOCK_OUT_BIAS], n, s->heads * s->head_dim, s->dim);
     const lnt_status status = lnt_attention_backward(
-        attention, kept->qkv, w[LNT_BLOCK_TEMPERATURE], pass->lengths, kept->mixed, kept->statistics,
+        attention, kept->qkv, w[LNT_BLOCK_TEMPERATURE], pass->lengths, kept->mixed, kept->attended,
         room->half, room->wide, g[LNT_BLOCK_TEMPERATURE], pass->batch, pass->length);
     if (status) return status;
     turn(s, pass, room->wide, -1);

@@ -70,7 +70,7 @@ typedef struct lnt_block_kept {
     real *first;          /* [n,dim]: norm1(x), or x + the first branch before its norm */
     real *stat1, *stat2;  /* [n,2] */
     real *qkv, *mixed;    /* [n,width], [n,heads head_dim]: what attention reads and gives */
-    real *statistics;     /* [n,2 heads]: what attention keeps for its backward */
+    void *attended;       /* [attention->kept bytes]: what its backward need not find again */
     real *middle;         /* [n,dim]: after the first branch */
     real *second;         /* as first, of the second branch */
     real *up, *hidden;    /* [n,ff inputs], [n,ff] */
@@ -84,7 +84,8 @@ typedef struct lnt_block_scratch {
     lnt_mega_scratch mega;
 } lnt_block_scratch;
 
-void lnt_block_keep(lnt_arena *arena, const lnt_block_shape *shape, size_t n, lnt_block_kept *out);
+void lnt_block_keep(lnt_arena *arena, const lnt_block_shape *shape, const lnt_attention *attention,
+                    size_t n, lnt_block_kept *out);
 void lnt_block_room(lnt_arena *arena, const lnt_block_shape *shape, size_t batch, size_t length,
                     size_t threads, lnt_block_scratch *out);
 

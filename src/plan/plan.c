@@ -152,7 +152,40 @@ static bool is_idle(const lnt_attn_io *io)
     return is_empty(&io->q) && is_empty(&io->k) && !io->state_out;
 }
 
-lnt_status lnt_plan_forward_keeping(lnt_plan *plan, const lnt_attn_io *io, void *statistics)
+/* Of what is kept: the scores, then two numbers for every query. */
+static size_t statistics_bytes(const lnt_plan *plan)
+{
+    const lnt_attn_desc *p = &plan->engine.p;
+    const size_t number = p->dtype == LNT_F64 ? sizeof(double) : sizeof(float);
+    size_t queries, bytes;
+    if (plan->device.plan || !p->backward || !plan->algo->keeps) return 0;
+    if (!lnt_size_product((size_t)p->batch, (size_t)p->heads, (size_t)p->length_q, &queries) ||
+        !lnt_size_product(queries, 2, number, &bytes))
+        return SIZE_MAX;
+    return bytes;
+}
+
+static size_t scores_bytes(const lnt_plan *plan)
+{
+    const bool none = plan->device.plan || !plan->algo->scores;
+    return none ? 0 : plan->algo->scores(&plan->engine.p);
+}
+
+size_t lnt_plan_kept_bytes(const lnt_plan *plan)
+{
+    size_t bytes;
+    return __builtin_add_overflow(statistics_bytes(plan), scores_bytes(plan), &bytes) ? SIZE_MAX : bytes;
+}
+
+/* NULL: nothing is kept. */
+static void set_kept(const lnt_plan *plan, lnt_run *run, void *kept)
+{
+    if (!kept || !statistics_bytes(plan)) return;
+    run->statistics = (char *)kept + scores_bytes(plan);
+    if (scores_bytes(plan)) run->scores = kept;
+}
+
+lnt_status lnt_plan_forward_keeping(lnt_plan *plan, const lnt_attn_io *io, void *kept)
 {
     if (!plan) return LNT_ERR_ARGUMENT;
     int64_t sequences;
@@ -160,7 +193,7 @@ lnt_status lnt_plan_forward_keeping(lnt_plan *plan, const lnt_attn_io *io, void 
     if (status) return status;
     if (plan->device.plan) return lnt_device_forward(plan->engine.ctx, &plan->device, io);
     lnt_run run = lnt_engine_run(&plan->engine, io, sequences);
-    if (plan->algo->keeps) run.statistics = statistics;
+    set_kept(plan, &run, kept);
     if (!is_idle(io)) plan->algo->forward(&run);
     lnt_state_advance(io, sequences);
     keep_reports(plan, &run);
@@ -272,17 +305,17 @@ static lnt_status check_grads(lnt_plan *plan, const lnt_attn_io *io, const lnt_a
 }
 
 lnt_status lnt_plan_backward_kept(lnt_plan *plan, const lnt_attn_io *io,
-                                  const lnt_attn_grads *grads, const void *statistics)
+                                  const lnt_attn_grads *grads, const void *kept)
 {
     if (!plan) return LNT_ERR_ARGUMENT;
     int64_t sequences;
-    lnt_status status = check_io(plan, io, statistics != NULL, &sequences);
+    lnt_status status = check_io(plan, io, kept != NULL, &sequences);
     if (!status) status = check_grads(plan, io, grads, sequences);
     if (status) return status;
     if (plan->device.plan) return lnt_device_backward(plan->engine.ctx, &plan->device, io, grads);
     lnt_run run = lnt_engine_run(&plan->engine, io, sequences);
     run.grads = grads;
-    if (plan->algo->keeps) run.statistics = (void *)(uintptr_t)statistics;
+    set_kept(plan, &run, (void *)(uintptr_t)kept);
     plan->algo->backward(&run);
     keep_inverses(plan, &run);
     return LNT_OK;

@@ -8,12 +8,11 @@
  * those that come after it on the context's stream. */
 LNT_MUST_CHECK lnt_status lnt_plan_set_temperature(lnt_plan *plan, const double *temperature);
 
-/* lnt_plan_forward, keeping in statistics, two numbers of the plan's kind for every query and head, what
- * lnt_plan_backward of the same queries, with io->out as forward left it, then need not find again. */
-LNT_MUST_CHECK lnt_status lnt_plan_forward_keeping(lnt_plan *plan, const lnt_attn_io *io,
-                                                   void *statistics);
+/* lnt_plan_forward, keeping what lnt_plan_backward of the same queries, with io->out as forward left it,
+ * then need not find again, in as many bytes as the first says. */
+size_t lnt_plan_kept_bytes(const lnt_plan *plan);
+LNT_MUST_CHECK lnt_status lnt_plan_forward_keeping(lnt_plan *plan, const lnt_attn_io *io, void *kept);
 LNT_MUST_CHECK lnt_status lnt_plan_backward_kept(lnt_plan *plan, const lnt_attn_io *io,
-                                                 const lnt_attn_grads *grads,
-                                                 const void *statistics);
+                                                 const lnt_attn_grads *grads, const void *kept);
 
 #endif

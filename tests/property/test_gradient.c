@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "../support/backward.h"
+#include "plan/plan.h"
 
 /* <dstate_out, state_out>: the state after the keys, by appending them. */
 static double state_loss(setup *s)
@@ -331,6 +332,56 @@ static void what_forward_keeps_gives_the_gradients_of_finding_it_again(void **st
     lnt_ctx_destroy(ctx);
 }
 
+/* Several tiles, of sequences as a network has them: the lengths of queries and keys are the same. */
+static void what_forward_keeps_of_scores_gives_the_same_gradients(void **state)
+{
+    (void)state;
+    enum { ROWS = 150 };
+    static const lnt_mechanism mechanisms[] = { LNT_SOFTMAX, LNT_TAYLOR, LNT_LINEAR, LNT_HYBRID };
+    static const int64_t dims[] = { 10, 32 }; /* narrow heads keep weights alone */
+    lnt_ctx *ctx = context_new(2, NULL);
+    for (int i = 0; i < 4 * 2 * 2; i++) {
+        const lnt_mechanism mechanism = mechanisms[i / 4];
+        const int64_t d = dims[i % 2];
+        coverage cover = { { 0 } };
+        attn_case c = case_make(mechanism, 4, 2, ROWS, ROWS, d, 7);
+        c.desc.dtype = LNT_F64;
+        c.desc.batch = 4;
+        c.desc.causal = i / 2 % 2 || mechanism == LNT_HYBRID;
+        c.desc.backward = 1;
+        if (mechanism == LNT_HYBRID) c.desc.window = i / 2 % 2 ? 20 : 100, c.desc.sink = 3;
+        c.with_lengths = true;
+        for (int b = 0; b < 4; b++)
+            c.lengths_q[b] = c.lengths_k[b] = (const int64_t[]){ ROWS, 0, 65, 128 }[b];
+        compare_with_what_is_kept(ctx, &c, &cover);
+    }
+    lnt_ctx_destroy(ctx);
+}
+
+/* Where scores would take more than what a layer keeps beside them, two numbers for each query are. */
+static void scores_of_long_sequences_are_not_kept(void **state)
+{
+    (void)state;
+    enum { WIDTH = 32, HEADS = 3 };
+    lnt_ctx *ctx = context_new(2, NULL);
+    for (int i = 0; i < 8; i++) {
+        const bool causal = i / 4, longer = i / 2 % 2, back = i % 2;
+        const int64_t n = (causal ? 32 : 16) * WIDTH + longer;
+        attn_case c = case_make(LNT_SOFTMAX, HEADS, HEADS, n, n, WIDTH, WIDTH);
+        c.desc.causal = causal;
+        c.desc.backward = back;
+        c.desc.algorithm = "softmax/tiled";
+        lnt_plan *plan;
+        assert_ok(ctx, lnt_plan_create(ctx, &c.desc, &plan));
+        const double queries = HEADS * (double)n, numbers = (double)lnt_plan_kept_bytes(plan) / 4;
+        if (!back) assert_true(numbers == 0);
+        else if (longer) assert_true(numbers == 2 * queries);
+        else assert_true(numbers > 16 * WIDTH * queries && numbers < 20 * WIDTH * queries);
+        lnt_plan_destroy(plan);
+    }
+    lnt_ctx_destroy(ctx);
+}
+
 /* ---- other dtypes -------------------------------------------------------------------------- */
 
 /* Twice the roundings of a forward pass or so: the row sums of p (dp - delta) cancel. */
@@ -468,6 +519,8 @@ int main(void)
         cmocka_unit_test(gradients_of_taylor_in_parts_match_the_direct_form),
         cmocka_unit_test(gradients_of_hybrid_in_large_groups_match_the_chunked_form),
         cmocka_unit_test(what_forward_keeps_gives_the_gradients_of_finding_it_again),
+        cmocka_unit_test(what_forward_keeps_of_scores_gives_the_same_gradients),
+        cmocka_unit_test(scores_of_long_sequences_are_not_kept),
         cmocka_unit_test(gradients_past_the_length_are_exactly_zero),
         cmocka_unit_test(gradients_in_other_dtypes_match_f64_within_rounding),
         cmocka_unit_test(a_plan_made_without_backward_refuses_it),

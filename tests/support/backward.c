@@ -83,14 +83,17 @@ void setup_copy(const setup *to, const setup *from)
     for (int i = 0; i < 2; i++) tensor_copy(&mine[i], &given[i]);
 }
 
-static bool run(setup *s, int algorithm, void *statistics)
+static bool run(setup *s, int algorithm, bool keeping)
 {
     const char *name = lnt_algorithm_name(algorithm);
     lnt_plan *plan = case_plan(s->ctx, s->c, algorithm);
     if (!plan) return false;
     for (int i = 0; i < 3; i++) tensor_fill(&s->dx[i], 1e6); /* to be overwritten, not added to */
-    lnt_status status = lnt_plan_forward_keeping(plan, &s->t.io, statistics);
-    if (!status) status = lnt_plan_backward_kept(plan, &s->t.io, &s->grads, statistics);
+    void *kept = keeping ? malloc(lnt_plan_kept_bytes(plan) + 1) : NULL; /* never NULL */
+    assert_true(kept || !keeping);
+    lnt_status status = lnt_plan_forward_keeping(plan, &s->t.io, kept);
+    if (!status) status = lnt_plan_backward_kept(plan, &s->t.io, &s->grads, kept);
+    free(kept);
     if (status) case_print(s->c, name, s->ctx);
     assert_ok(s->ctx, status);
     for (int i = 0; i < 3; i++)
@@ -100,17 +103,9 @@ static bool run(setup *s, int algorithm, void *statistics)
     return true;
 }
 
-bool run_backward(setup *s, int algorithm) { return run(s, algorithm, NULL); }
+bool run_backward(setup *s, int algorithm) { return run(s, algorithm, false); }
 
-bool run_backward_kept(setup *s, int algorithm)
-{
-    const lnt_attn_desc *p = &s->c->desc;
-    double *statistics = malloc((size_t)(2 * p->batch * p->heads * p->length_q + 1) * sizeof(double));
-    assert_non_null(statistics);
-    const bool done = run(s, algorithm, statistics);
-    free(statistics);
-    return done;
-}
+bool run_backward_kept(setup *s, int algorithm) { return run(s, algorithm, true); }
 
 /* ---- forms --------------------------------------------------------------------------------- */
 

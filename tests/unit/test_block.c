@@ -9,6 +9,7 @@
 
 #include "gradient.h"
 #include "nn/block.h"
+#include "plan/plan.h"
 #include "nn/position.h"
 #include "support.h"
 
@@ -30,7 +31,7 @@ typedef struct fixture {
 
 static void lay_out(fixture *f, lnt_arena *arena)
 {
-    lnt_block_keep(arena, &f->shape, TOKENS, &f->kept);
+    lnt_block_keep(arena, &f->shape, &f->attention, TOKENS, &f->kept);
     lnt_block_room(arena, &f->shape, B, N, 2, &f->scratch);
 }
 
@@ -51,6 +52,7 @@ static void open_attention(fixture *f, lnt_attn_desc desc)
                                     .temperature = f->temperature,
                                     .dtemperature = f->dtemperature, .scores = f->scores };
     assert_ok(f->ctx, lnt_plan_create(f->ctx, &desc, &f->attention.plan));
+    f->attention.kept = lnt_plan_kept_bytes(f->attention.plan);
 }
 
 static void open_fixture(fixture *f, lnt_block_shape shape, const lnt_attn_desc *desc,

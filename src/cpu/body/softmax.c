@@ -139,3 +139,31 @@ void KERNEL(softmax_back)(real *s, real *ds, size_t ld, size_t keys, size_t padd
         back(HALF, s + c, ds + c, ld, keys, lse + c, delta + c);
     for (; c < padded; c += LANES) back(1, s + c, ds + c, ld, keys, lse + c, delta + c);
 }
+
+INLINE void recall(int cols, real *p, const real *w, real *ds, size_t ld, size_t keys,
+                   const real *factor, const real *delta)
+{
+    vec by[AT_ONCE], less[AT_ONCE];
+    UNROLL_FULL
+    for (int c = 0; c < cols; c++) {
+        by[c] = vload(factor + (size_t)(c * LANES));
+        less[c] = vload(delta + (size_t)(c * LANES));
+    }
+    for (size_t j = 0; j < keys; j++, p += ld, w += ld, ds += ld)
+        UNROLL_FULL
+        for (int c = 0; c < cols; c++) {
+            const size_t at = (size_t)(c * LANES);
+            const vec v = vload(w + at) * by[c];
+            vstore(p + at, v);
+            vstore(ds + at, v * (vload(ds + at) - less[c]));
+        }
+}
+
+void KERNEL(softmax_recall)(real *p, const real *w, real *ds, size_t ld, size_t keys, size_t padded,
+                            const real *factor, const real *delta)
+{
+    size_t c = 0;
+    for (; c + AT_ONCE * LANES <= padded; c += AT_ONCE * LANES)
+        recall(AT_ONCE, p + c, w + c, ds + c, ld, keys, factor + c, delta + c);
+    for (; c < padded; c += LANES) recall(1, p + c, w + c, ds + c, ld, keys, factor + c, delta + c);
+}

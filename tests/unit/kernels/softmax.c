@@ -1,4 +1,5 @@
-/* softmax.c - checks of softmax_fold, softmax_row, softmax_weights, softmax_grad, softmax_back.
+/* softmax.c - checks of softmax_fold, softmax_row, softmax_weights, softmax_grad, softmax_back,
+ * softmax_recall.
  *
  * Scores are [keys, padded], one query a column; those of softmax_row are one column of leading
  * dimension 1, so that both are held to the same. */
@@ -295,5 +296,32 @@ void CHECK(softmax_back)(trial *t)
         expect_untouched(t, "lse", &lse, 0, 0);
         expect_untouched(t, "delta", &delta, 0, 0);
         grid_free(&s), grid_free(&ds), grid_free(&lse), grid_free(&delta);
+    }
+}
+
+void CHECK(softmax_recall)(trial *t)
+{
+    const size_t count = (size_t)budget(COUNT_OF(any_sizes), 11 * 17);
+    for (size_t i = 0; i < count; i++) {
+        const size_t keys = TAKE(any_sizes, i), padded = TAKE(vector_counts, i) * t->ker->lanes;
+        const size_t ld = leading(t, padded);
+        grid p = grid_output(t, keys, padded, ld), w = grid_input(t, keys, padded, ld);
+        grid ds = grid_inout(t, keys, padded, ld), delta = grid_input(t, 1, padded, padded + 1);
+        grid factor = grid_input(t, 1, padded, padded + 1);
+        trial_sizes(t, "keys %zu padded %zu ld %zu", keys, padded, ld);
+        t->ker->softmax_recall(p.at, w.at, ds.at, ld, keys, padded, factor.at, delta.at);
+        for (size_t r = 0; r < keys; r++)
+            for (size_t c = 0; c < padded; c++) {
+                const double weight = was(&w, r, c) * was(&factor, 0, c);
+                const double want = weight * (was(&ds, r, c) - was(&delta, 0, c));
+                expect_near(t, "p", r, c, now(&p, r, c), weight, REAL_EPSILON * fabs(weight));
+                expect_near(t, "ds", r, c, now(&ds, r, c), want, 3 * REAL_EPSILON * fabs(want));
+            }
+        expect_untouched(t, "p", &p, keys, padded);
+        expect_untouched(t, "ds", &ds, keys, padded);
+        expect_untouched(t, "w", &w, 0, 0);
+        expect_untouched(t, "factor", &factor, 0, 0);
+        expect_untouched(t, "delta", &delta, 0, 0);
+        grid_free(&p), grid_free(&w), grid_free(&ds), grid_free(&factor), grid_free(&delta);
     }
 }
