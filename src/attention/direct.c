@@ -214,13 +214,18 @@ void lnt_direct_scores(const lnt_direct *kind, const kernels *ker, const scratch
     if (kind->has_max) lnt_direct_mask(t, s->x, -(real)INFINITY); /* e^x is 0 there */
 }
 
+void lnt_direct_rescale(const kernels *ker, const scratch *s, const tile *t)
+{
+    for (size_t i = t->from; i < t->nq; i++)
+        if (s->rescale[i] != 1) ker->scale(s->o + i * s->mp, s->rescale[i], s->mp);
+}
+
 void lnt_direct_fold_max(const kernels *ker, scratch *s, const tile *t)
 {
     const size_t from = t->from, wide = lnt_round_up(t->nq, ker->lanes) - from;
     ker->softmax_fold(s->x + from, TQ, t->rows, wide, s->max + from, s->sum + from,
                       s->rescale + from);
-    for (size_t i = from; i < t->nq; i++)
-        if (s->rescale[i] != 1) ker->scale(s->o + i * s->mp, s->rescale[i], s->mp);
+    lnt_direct_rescale(ker, s, t);
 }
 
 void lnt_direct_copy_strip(const kernels *ker, real *to, const real *x, const tile *t)

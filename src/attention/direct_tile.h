@@ -72,6 +72,7 @@ typedef struct kept_strip {
 #define lnt_direct_keeps_all LNT_REAL_NAME(lnt_direct_keeps_all)
 #define lnt_direct_kept_strip LNT_REAL_NAME(lnt_direct_kept_strip)
 #define lnt_direct_copy_strip LNT_REAL_NAME(lnt_direct_copy_strip)
+#define lnt_direct_rescale LNT_REAL_NAME(lnt_direct_rescale)
 #define lnt_direct_fold_max LNT_REAL_NAME(lnt_direct_fold_max)
 #define lnt_direct_attend LNT_REAL_NAME(lnt_direct_attend)
 #define lnt_direct_threads LNT_REAL_NAME(lnt_direct_threads)
@@ -117,7 +118,9 @@ void lnt_direct_scores(const lnt_direct *kind, const kernels *ker, const scratch
 bool lnt_direct_keeps_all(const lnt_direct *kind, const lnt_run *run, const lnt_sequence *seq);
 kept_strip lnt_direct_kept_strip(const lnt_direct *kind, const lnt_run *run, const tile *t);
 void lnt_direct_copy_strip(const kernels *ker, real *to, const real *x, const tile *t);
-/* The scores become weights e^(x - max), added to sum and max, to which o is made relative. */
+/* o times rescale; the scores become weights e^(x - max), added to sum and max, to which o is made
+ * relative. */
+void lnt_direct_rescale(const kernels *ker, const scratch *s, const tile *t);
 void lnt_direct_fold_max(const kernels *ker, scratch *s, const tile *t);
 /* o, max, sum of the query tile t over all its keys. */
 void lnt_direct_attend(const lnt_direct *kind, lnt_run *run, const kernels *ker, scratch *s,

@@ -84,13 +84,40 @@ static bool find_shrink(const kernels *ker, const scratch *s, size_t from, size_
     return met;
 }
 
+/* A few queries of a strip, and its keys that are near to one of them, and far from one. */
+typedef struct band {
+    size_t from, wide; /* queries */
+    size_t near, far;  /* keys near .. rows-1, and 0 .. far-1 */
+} band;
+
+static size_t row_of(const tile *t, int64_t j) { return j > 0 ? smaller(j, t->rows) : 0; }
+
+static band band_at(const lnt_attn_desc *p, const kernels *ker, const tile *t, size_t from)
+{
+    const size_t wide = smaller((int64_t)(lnt_round_up(t->nq, ker->lanes) - from), EDGE);
+    const int64_t key = t->k0 + (int64_t)t->row;
+    const int64_t behind = (int64_t)from + t->offset + t->q0 - key - p->window; /* far from `from` */
+    return (band){ .from = from,
+                   .wide = wide,
+                   .near = key < p->sink ? 0 : row_of(t, behind + 1),
+                   .far = row_of(t, behind + (int64_t)wide) };
+}
+
 static void fold_mixed(const lnt_run *run, const kernels *ker, scratch *s, const tile *t)
 {
     const size_t from = t->from, wide = lnt_round_up(t->nq, ker->lanes) - from;
-    lnt_taylor_weights(run, ker, s->y + from, s->x + from, TQ, t->rows, wide);
+    for (size_t c = from; c < t->nq; c += EDGE) {
+        const band b = band_at(run->p, ker, t, c);
+        lnt_taylor_weights(run, ker, s->y + c, s->x + c, TQ, b.far, b.wide);
+    }
     for (size_t j = 0; j < t->rows; j++)
         for (size_t i = far_query(run->p, t, j); i < t->nq; i++) s->x[j * TQ + i] = -(real)INFINITY;
-    lnt_direct_fold_max(ker, s, t);
+    for (size_t c = from; c < t->nq; c += EDGE) {
+        const band b = band_at(run->p, ker, t, c);
+        ker->softmax_fold(s->x + b.near * TQ + c, TQ, t->rows - b.near, b.wide, s->max + c, s->sum + c,
+                          s->rescale + c);
+    }
+    lnt_direct_rescale(ker, s, t);
     if (!find_shrink(ker, s, from, wide))
         for (size_t i = from; i < t->nq; i++) s->rescale[i] = 1;
     for (size_t j = 0; j < t->rows; j++) {
@@ -136,31 +163,46 @@ static void blend(const lnt_attn_desc *p, const scratch *s, const tile *t)
     }
 }
 
+/* x and dx of keys that are near, y and dy of those that are far. */
+static void back_band(const lnt_run *run, const kernels *ker, const scratch *s, const query_tile *q,
+                      const tile *t, const band *b, const real *a)
+{
+    const size_t from = b->from, near = b->near * TQ + from;
+    for (size_t at = from; at < b->far * TQ; at += TQ) {
+        memcpy(s->y + at, s->x + at, b->wide * sizeof(real));
+        memcpy(s->dy + at, s->dx + at, b->wide * sizeof(real));
+    }
+    ker->softmax_back(s->x + near, s->dx + near, TQ, t->rows - b->near, b->wide, q->statistic + from,
+                      q->delta + from);
+    ker->polynomial_back(s->y + from, s->dy + from, TQ, b->far, b->wide, a, (size_t)run->p->terms,
+                         q->shrink + from, q->delta + from);
+}
+
 /* x becomes p, dx the gradient of the scores. */
 static void back(const lnt_run *run, const kernels *ker, const scratch *s, const query_tile *q,
                  const tile *t)
 {
     const size_t from = t->from, wide = lnt_round_up(t->nq, ker->lanes) - from;
     const reach keys = reach_of(run->p, t);
-    real a[LNT_MAX_TERMS] = { 0 }, *x = s->x, *dx = s->dx;
-    for (size_t at = from; keys == MIXED && at < t->rows * TQ; at += TQ) {
-        memcpy(s->y + at, s->x + at, wide * sizeof(real));
-        memcpy(s->dy + at, s->dx + at, wide * sizeof(real));
-    }
-    if (keys != FAR)
+    real a[LNT_MAX_TERMS] = { 0 };
+    if (keys == NEAR) {
         ker->softmax_back(s->x + from, s->dx + from, TQ, t->rows, wide, q->statistic + from,
                           q->delta + from);
-    if (keys == NEAR) return;
-    if (keys == MIXED) x = s->y, dx = s->dy;
+        return;
+    }
     lnt_taylor_coefficients(run->p, a);
-    ker->polynomial_back(x + from, dx + from, TQ, t->rows, wide, a, (size_t)run->p->terms,
-                         q->shrink + from, q->delta + from);
     if (keys == MIXED) {
+        for (size_t c = from; c < t->nq; c += EDGE) {
+            const band b = band_at(run->p, ker, t, c);
+            back_band(run, ker, s, q, t, &b, a);
+        }
         blend(run->p, s, t);
         return;
     }
-    fade(run->p, ker, s, t, x);
-    fade(run->p, ker, s, t, dx);
+    ker->polynomial_back(s->x + from, s->dx + from, TQ, t->rows, wide, a, (size_t)run->p->terms,
+                         q->shrink + from, q->delta + from);
+    fade(run->p, ker, s, t, s->x);
+    fade(run->p, ker, s, t, s->dx);
 }
 
 static lnt_direct kind_of_tiles(void)
