@@ -1,4 +1,4 @@
-/* attention/direct.c - tiled quadratic attention: never an n x n array.
+/* attention/direct.c - tiled quadratic attention.
  *
  * A tile of queries stays; tiles of keys pass by.  Scores are held with one query a column, so that
  * maximum, sum and weights are vector operations without a reduction across lanes:
@@ -6,7 +6,8 @@
  *     X [keys, queries] = K Q^T     w = weight(X)     O [queries, m] += w^T V
  *
  * A tile that the diagonal crosses is cut into strips of keys, each with the queries that see one of
- * them.  Forward O(n^2 (d + m)); scratch O(d + m) per thread. */
+ * them.  Forward O(n^2 (d + m)); scratch O(d + m) per thread.  There is an n x n array only where a
+ * network asks for what its backward can do with, and n is small: lnt_direct_kept. */
 #include "attention/direct_tile.h"
 
 #include <math.h>

@@ -4,7 +4,8 @@
  *     dq_i = sum_j dx_ij k_j     dk_j = sum_i dx_ij q_i
  *
  * First what forward knew of each query: its statistic (softmax: the logarithm of the sum of e^x, else
- * 1 / den; hybrid: that and the maximum) and delta = dy.y, kept or found again.  Then, where there are
+ * 1 / den; hybrid: that and the maximum) and delta = dy.y, kept or found again; as are scores, or weights
+ * where those are e^x.  Then, where there are
  * heads enough for the threads, one pass over tiles of keys gives dk and dv, and dq tile by tile as the
  * keys come: 2.5 times forward.  Else one pass over tiles of queries gives dq and one over keys the rest:
  * 3.5 times forward.  Both add up in the same order, and each sum is one thread's, so nothing depends on

@@ -43,17 +43,17 @@ static lnt_attn_io make_io(const lnt_attention *a, const real *qkv, const int64_
 }
 
 lnt_status lnt_attention_forward(const lnt_attention *a, const real *qkv, const real *temperature,
-                                 const int64_t *lengths, real *out, void *kept, size_t batch,
+                                 const int64_t *lengths, real *out, void *notes, size_t batch,
                                  size_t length)
 {
     const lnt_attn_io io = make_io(a, qkv, lengths, out, batch, length);
     if (a->state) return lnt_state_step(a->state, &io.q, &io.k, &io.v, &io.out);
     const lnt_status status = tune(a, temperature);
-    return status ? status : lnt_plan_forward_keeping(a->plan, &io, kept);
+    return status ? status : lnt_plan_forward_keeping(a->plan, &io, notes);
 }
 
 lnt_status lnt_attention_backward(const lnt_attention *a, const real *qkv, const real *temperature,
-                                  const int64_t *lengths, const real *out, const void *kept,
+                                  const int64_t *lengths, const real *out, const void *notes,
                                   const real *dout, real *dqkv, real *dtemperature, size_t batch,
                                   size_t length)
 {
@@ -66,7 +66,7 @@ lnt_status lnt_attention_backward(const lnt_attention *a, const real *qkv, const
         .dtemperature = a->learned ? a->dtemperature : NULL
     };
     lnt_status status = tune(a, temperature);
-    if (!status) status = lnt_plan_backward_kept(a->plan, &io, &grads, kept);
+    if (!status) status = lnt_plan_backward_kept(a->plan, &io, &grads, notes);
     for (size_t h = 0; !status && a->learned && h < a->heads; h++)
         dtemperature[h] += (real)a->dtemperature[h];
     return status;

@@ -13,7 +13,7 @@ typedef struct lnt_attention {
     size_t heads, kv_heads, dim;
     bool learned; /* the temperature is a parameter */
     double *temperature, *dtemperature; /* [heads] of scratch, with `learned` */
-    size_t kept;                        /* bytes that the plan keeps for backward */
+    size_t notes;                       /* bytes that the plan keeps for backward */
     real *scores;                       /* scratch of nn/full.h, where that attends */
 } lnt_attention;
 
@@ -26,13 +26,13 @@ static inline size_t lnt_attention_width(const lnt_attention *a)
 #define lnt_attention_backward LNT_REAL_NAME(lnt_attention_backward)
 
 /* qkv [batch,length,width above], out [batch,length,heads dim]; lengths [batch], NULL: full;
- * temperature [heads] with `learned`; kept [a->kept bytes] is for backward. */
+ * temperature [heads] with `learned`; notes [a->notes bytes] are for backward. */
 lnt_status lnt_attention_forward(const lnt_attention *a, const real *qkv, const real *temperature,
-                                 const int64_t *lengths, real *out, void *kept, size_t batch,
+                                 const int64_t *lengths, real *out, void *notes, size_t batch,
                                  size_t length);
-/* out and kept as forward left them; dqkv overwritten, dtemperature added to. */
+/* out and notes as forward left them; dqkv overwritten, dtemperature added to. */
 lnt_status lnt_attention_backward(const lnt_attention *a, const real *qkv, const real *temperature,
-                                  const int64_t *lengths, const real *out, const void *kept,
+                                  const int64_t *lengths, const real *out, const void *notes,
                                   const real *dout, real *dqkv, real *dtemperature, size_t batch,
                                   size_t length);
 

@@ -38,7 +38,7 @@ void lnt_block_keep(lnt_arena *arena, const lnt_block_shape *s, const lnt_attent
     out->stat2 = take(arena, n, 2);
     out->qkv = take(arena, n, qkv_width(s));
     out->mixed = take(arena, n, s->heads * s->head_dim);
-    out->attended = lnt_arena_take(arena, attention->kept, 1);
+    out->notes = lnt_arena_take(arena, attention->notes, 1);
     out->middle = take(arena, n, s->dim);
     out->second = take(arena, n, s->dim);
     out->up = take(arena, n, up_width(s));
@@ -46,6 +46,7 @@ void lnt_block_keep(lnt_arena *arena, const lnt_block_shape *s, const lnt_attent
     out->out = take(arena, n, s->dim);
     const lnt_mega_shape mega = lnt_block_mega(s);
     if (s->averages) lnt_mega_keep(arena, &mega, n, &out->mega);
+    out->mega.notes = out->notes;
 }
 
 void lnt_block_room(lnt_arena *arena, const lnt_block_shape *s, size_t batch, size_t length,
@@ -105,7 +106,7 @@ static lnt_status attend(const lnt_block_shape *s, const lnt_attention *attentio
     turn(s, pass, kept->qkv, 1);
     const lnt_status status =
         lnt_attention_forward(attention, kept->qkv, w[LNT_BLOCK_TEMPERATURE], pass->lengths,
-                              kept->mixed, kept->attended, pass->batch, pass->length);
+                              kept->mixed, kept->notes, pass->batch, pass->length);
     if (status) return status;
     lnt_dense_forward(pass->ctx, kept->mixed, w[LNT_BLOCK_OUT], w[LNT_BLOCK_OUT_BIAS], y, n,
                       s->heads * s->head_dim, s->dim);
@@ -205,7 +206,7 @@ static lnt_status attend_back(const lnt_block_shape *s, const lnt_attention *att
     lnt_dense_backward(pass->ctx, kept->mixed, w[LNT_BLOCK_OUT], dy, room->half, g[LNT_BLOCK_OUT],
                        g[LNT_BLOCK_OUT_BIAS], n, s->heads * s->head_dim, s->dim);
     const lnt_status status = lnt_attention_backward(
-        attention, kept->qkv, w[LNT_BLOCK_TEMPERATURE], pass->lengths, kept->mixed, kept->attended,
+        attention, kept->qkv, w[LNT_BLOCK_TEMPERATURE], pass->lengths, kept->mixed, kept->notes,
         room->half, room->wide, g[LNT_BLOCK_TEMPERATURE], pass->batch, pass->length);
     if (status) return status;
     turn(s, pass, room->wide, -1);

@@ -11,6 +11,7 @@
 #include "nn/activation.h"
 #include "nn/dense.h"
 #include "nn/ema.h"
+#include "plan/plan.h"
 
 static real *take(lnt_arena *arena, size_t n, size_t width)
 {
@@ -162,7 +163,7 @@ static lnt_status attend(const lnt_ctx *ctx, const lnt_mega_shape *s,
                          const lnt_mega_kept *k, size_t batch, size_t length)
 {
     const lnt_attn_io io = make_io(s, k, lengths, batch, length);
-    if (!s->full.used) return lnt_plan_forward(attention->plan, &io);
+    if (!s->full.used) return lnt_plan_forward_keeping(attention->plan, &io, k->notes);
     lnt_full_forward(ctx, &s->full, k->qk, k->value, w[LNT_MEGA_DISTANCE], lengths,
                      attention->scores, k->attended, batch, length);
     return LNT_OK;
@@ -236,7 +237,7 @@ static lnt_status attend_back(const back *b, const lnt_mega_shape *s,
         .dk = view(dqk, 2 * shared, shared, s->heads, s->head_dim, batch, length),
         .dv = view(dv, s->values, 0, s->heads, each, batch, length)
     };
-    return lnt_plan_backward(attention->plan, &io, &grads);
+    return lnt_plan_backward_kept(attention->plan, &io, &grads, k->notes);
 }
 
 lnt_status lnt_mega_backward(lnt_ctx *ctx, const lnt_mega_shape *s,

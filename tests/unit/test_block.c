@@ -52,7 +52,7 @@ static void open_attention(fixture *f, lnt_attn_desc desc)
                                     .temperature = f->temperature,
                                     .dtemperature = f->dtemperature, .scores = f->scores };
     assert_ok(f->ctx, lnt_plan_create(f->ctx, &desc, &f->attention.plan));
-    f->attention.kept = lnt_plan_kept_bytes(f->attention.plan);
+    f->attention.notes = lnt_plan_kept_bytes(f->attention.plan);
 }
 
 static void open_fixture(fixture *f, lnt_block_shape shape, const lnt_attn_desc *desc,
