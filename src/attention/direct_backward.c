@@ -5,12 +5,11 @@
  *
  * First what forward knew of each query: its statistic (softmax: the logarithm of the sum of e^x, else
  * 1 / den; hybrid: that and the maximum) and delta = dy.y, kept or found again; as are scores, or weights
- * where those are e^x.  Then, where there are
- * heads enough for the threads, one pass over tiles of keys gives dk and dv, and dq tile by tile as the
- * keys come: 2.5 times forward.  Else one pass over tiles of queries gives dq and one over keys the rest:
- * 3.5 times forward.  Both add up in the same order, and each sum is one thread's, so nothing depends on
- * their number.  Scratch: a few times q of the heads of one group per thread, or, where that would be
- * large, O(d + m). */
+ * where those are e^x.  Then, where there are heads enough for the threads, one pass over tiles of keys
+ * gives dk and dv, and dq tile by tile as the keys come: 2.5 times forward.  Else one pass over tiles of
+ * queries gives dq and one over keys the rest: 3.5 times forward.  Both add up in the same order, and each
+ * sum is one thread's, so nothing depends on their number.  Scratch: a few times q of the heads of one
+ * group per thread, or, where that would be large, O(d + m). */
 #include <math.h>
 #include <string.h>
 
