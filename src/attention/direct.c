@@ -104,9 +104,9 @@ static bool keeps_scores(const lnt_attn_desc *p) { return p->dim >= 32; }
 size_t lnt_direct_kept(const lnt_attn_desc *p)
 {
     const bool exponential = p->mechanism == LNT_SOFTMAX || p->mechanism == LNT_HYBRID;
-    const int64_t most = (p->causal ? 32 : 16) * p->dim; /* 16 numbers for each of q, as a layer has */
+    const int64_t most = p->causal ? 32 : 16; /* keys for each number of q: a layer keeps 16 of its kind */
     size_t heads, bytes;
-    if (!p->backward || p->length_q != p->length_k || p->length_k > most) return 0;
+    if (!p->backward || p->length_q != p->length_k || (p->length_k - 1) / most >= p->dim) return 0;
     if (!exponential && !keeps_scores(p)) return 0;
     if (!lnt_size_product((size_t)p->batch, (size_t)p->heads, KEPT_TILE * sizeof(real), &heads) ||
         !lnt_size_product(heads, kept_tiles(p->causal != 0, p->length_q), 1, &bytes))
