@@ -358,25 +358,27 @@ static void what_forward_keeps_of_scores_gives_the_same_gradients(void **state)
     lnt_ctx_destroy(ctx);
 }
 
-/* Where scores would take more than what a layer keeps beside them, two numbers for each query are. */
-static void scores_of_long_sequences_are_not_kept(void **state)
+/* Two numbers for each query are kept, or so many besides that a layer keeps twice what it would: not
+ * where sequences are long, nor where heads are narrow and weights not exponential. */
+static void scores_are_kept_where_they_are_few_and_worth_it(void **state)
 {
     (void)state;
-    enum { WIDTH = 32, HEADS = 3 };
+    enum { HEADS = 3 };
+    static const char *const algorithms[] = { "softmax/tiled", "taylor/direct" };
     lnt_ctx *ctx = context_new(2, NULL);
-    for (int i = 0; i < 8; i++) {
-        const bool causal = i / 4, longer = i / 2 % 2, back = i % 2;
-        const int64_t n = (causal ? 32 : 16) * WIDTH + longer;
-        attn_case c = case_make(LNT_SOFTMAX, HEADS, HEADS, n, n, WIDTH, WIDTH);
+    for (int i = 0; i < 32; i++) {
+        const bool narrow = i & 1, longer = i & 2, causal = i & 4, back = i & 8, taylor = i & 16;
+        const int64_t d = narrow ? 31 : 32, n = (causal ? 32 : 16) * d + longer;
+        attn_case c = case_make(taylor ? LNT_TAYLOR : LNT_SOFTMAX, HEADS, HEADS, n, n, d, d);
         c.desc.causal = causal;
         c.desc.backward = back;
-        c.desc.algorithm = "softmax/tiled";
+        c.desc.algorithm = algorithms[taylor];
         lnt_plan *plan;
         assert_ok(ctx, lnt_plan_create(ctx, &c.desc, &plan));
-        const double queries = HEADS * (double)n, numbers = (double)lnt_plan_kept_bytes(plan) / 4;
-        if (!back) assert_true(numbers == 0);
-        else if (longer) assert_true(numbers == 2 * queries);
-        else assert_true(numbers > 16 * WIDTH * queries && numbers < 20 * WIDTH * queries);
+        const double q = HEADS * (double)n * (double)d, few = back ? 2 * q / (double)d : 0;
+        const double numbers = (double)lnt_plan_kept_bytes(plan) / sizeof(float);
+        if (!back || longer || (taylor && narrow)) assert_true(numbers == few);
+        else assert_true(numbers > 16 * q && numbers < 20 * q);
         lnt_plan_destroy(plan);
     }
     lnt_ctx_destroy(ctx);
@@ -520,7 +522,7 @@ int main(void)
         cmocka_unit_test(gradients_of_hybrid_in_large_groups_match_the_chunked_form),
         cmocka_unit_test(what_forward_keeps_gives_the_gradients_of_finding_it_again),
         cmocka_unit_test(what_forward_keeps_of_scores_gives_the_same_gradients),
-        cmocka_unit_test(scores_of_long_sequences_are_not_kept),
+        cmocka_unit_test(scores_are_kept_where_they_are_few_and_worth_it),
         cmocka_unit_test(gradients_past_the_length_are_exactly_zero),
         cmocka_unit_test(gradients_in_other_dtypes_match_f64_within_rounding),
         cmocka_unit_test(a_plan_made_without_backward_refuses_it),
