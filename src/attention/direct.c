@@ -98,8 +98,15 @@ static size_t kept_tiles(bool causal, int64_t length) /* of a head */
     return causal ? tiles * (tiles + 1) / 2 : tiles * tiles;
 }
 
-/* Scores of narrow heads are computed as fast as they are read; not so e^x. */
-static bool keeps_scores(const lnt_attn_desc *p) { return p->dim >= 32; }
+/* Scores of narrow heads are computed as fast as they are read; not so e^x.  Where vectors are wide,
+ * those of most heads are. */
+#ifdef __aarch64__
+enum { SCORES_FROM = 32 };
+#else
+enum { SCORES_FROM = 128 };
+#endif
+
+static bool keeps_scores(const lnt_attn_desc *p) { return p->dim >= SCORES_FROM; }
 
 size_t lnt_direct_kept(const lnt_attn_desc *p)
 {

@@ -338,7 +338,7 @@ static void what_forward_keeps_of_scores_gives_the_same_gradients(void **state)
     (void)state;
     enum { ROWS = 150 };
     static const lnt_mechanism mechanisms[] = { LNT_SOFTMAX, LNT_TAYLOR, LNT_LINEAR, LNT_HYBRID };
-    static const int64_t dims[] = { 10, 32 }; /* narrow heads keep weights alone */
+    static const int64_t dims[] = { 10, 128 }; /* narrow heads keep weights alone */
     lnt_ctx *ctx = context_new(2, NULL);
     for (int i = 0; i < 4 * 2 * 2; i++) {
         const lnt_mechanism mechanism = mechanisms[i / 4];
@@ -368,7 +368,7 @@ static void scores_are_kept_where_they_are_few_and_worth_it(void **state)
     lnt_ctx *ctx = context_new(2, NULL);
     for (int i = 0; i < 32; i++) {
         const bool narrow = i & 1, longer = i & 2, causal = i & 4, back = i & 8, taylor = i & 16;
-        const int64_t d = narrow ? 31 : 32, n = (causal ? 32 : 16) * d + longer;
+        const int64_t d = narrow ? 31 : 128, n = (causal ? 32 : 16) * d + longer;
         attn_case c = case_make(taylor ? LNT_TAYLOR : LNT_SOFTMAX, HEADS, HEADS, n, n, d, d);
         c.desc.causal = causal;
         c.desc.backward = back;
