@@ -135,7 +135,7 @@ bool lnt_direct_keeps_all(const lnt_direct *kind, const lnt_run *run, const lnt_
 kept_strip lnt_direct_kept_strip(const lnt_direct *kind, const lnt_run *run, const tile *t)
 {
     const bool exponential = kind->near ? kind->near(run, t) : kind->has_max;
-    if (!keeps(run, &t->seq, exponential)) return (kept_strip){ NULL };
+    if (!keeps(run, &t->seq, exponential)) return (kept_strip){ .x = NULL };
     const int64_t length = run->io->q.shape[2], i = t->q0 / TQ, j = t->k0 / TK;
     const size_t head = (size_t)(t->seq.b * run->p->heads + t->h) * kept_tiles(t->causal, length);
     const size_t at = (size_t)(t->causal ? i * (i + 1) / 2 + j : i * tiles_of(length, TQ) + j);
