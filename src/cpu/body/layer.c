@@ -30,12 +30,26 @@ INLINE void units(int count, real *y, const real *x, real slope, real bend)
 
 /* s is y / x, which costs less than another exponential; where x is so small that y has lost digits,
  * one half. */
-INLINE void unit_back(real *dx, const real *x, const real *y, const real *dy, real slope, real bend)
+INLINE void units_back(int count, real *dx, const real *x, const real *y, const real *dy, real slope,
+                       real bend)
 {
     const real least = EXP_BIAS == 127 ? (real)1e-30 : (real)1e-290; /* of x^2 */
-    const vec v = vload(x), square = v * v, du = slope + 3 * bend * square;
-    const vec s = vselect(square > least, vload(y) / v, vsplat((real)0.5));
-    vstore(dx, vload(dy) * s * (1 + v * (1 - s) * du));
+    vec v[EXPS], square[EXPS], s[EXPS];
+    UNROLL_FULL
+    for (int j = 0; j < count; j++) v[j] = vload(x + (size_t)(j * LANES));
+    UNROLL_FULL
+    for (int j = 0; j < count; j++) s[j] = vload(y + (size_t)(j * LANES)) / v[j];
+    UNROLL_FULL
+    for (int j = 0; j < count; j++) square[j] = v[j] * v[j];
+    UNROLL_FULL
+    for (int j = 0; j < count; j++) s[j] = vselect(square[j] > least, s[j], vsplat((real)0.5));
+    UNROLL_FULL
+    for (int j = 0; j < count; j++) v[j] *= (1 - s[j]) * (slope + 3 * bend * square[j]);
+    UNROLL_FULL
+    for (int j = 0; j < count; j++) {
+        const size_t at = (size_t)(j * LANES);
+        vstore(dx + at, vload(dy + at) * s[j] * (1 + v[j]));
+    }
 }
 
 void KERNEL(logistic_unit)(real *y, const real *x, real slope, real cube, size_t n)
@@ -56,13 +70,15 @@ void KERNEL(logistic_unit_back)(real *dx, const real *x, const real *y, const re
 {
     const real bend = slope * cube;
     size_t i = 0;
-    for (; i + LANES <= n; i += LANES) unit_back(dx + i, x + i, y + i, dy + i, slope, bend);
+    for (; i + EXPS * LANES <= n; i += EXPS * LANES)
+        units_back(EXPS, dx + i, x + i, y + i, dy + i, slope, bend);
+    for (; i + LANES <= n; i += LANES) units_back(1, dx + i, x + i, y + i, dy + i, slope, bend);
     if (i == n) return;
     real own[3][LANES] = { { 0 } };
     memcpy(own[0], x + i, (n - i) * sizeof(real));
     memcpy(own[1], y + i, (n - i) * sizeof(real));
     memcpy(own[2], dy + i, (n - i) * sizeof(real));
-    unit_back(own[2], own[0], own[1], own[2], slope, bend);
+    units_back(1, own[2], own[0], own[1], own[2], slope, bend);
     memcpy(dx + i, own[2], (n - i) * sizeof(real));
 }
 
