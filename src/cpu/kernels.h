@@ -8,8 +8,13 @@
 #include "core/context.h"
 #include "cpu/real.h"
 
-/* Leading dimensions and counts are padded to this many elements: enough for every ISA. */
+/* Leading dimensions and counts are padded to this many elements: enough for every ISA of the
+ * architecture, and no more, for narrow heads are loaded and cleared with their padding. */
+#ifdef __aarch64__
+enum { LNT_PAD = 8 };
+#else
 enum { LNT_PAD = 16 };
+#endif
 
 static inline size_t lnt_round_up(size_t n, size_t multiple)
 {
