@@ -197,8 +197,8 @@ void lnt_direct_mask(const tile *t, real *x, real value)
     if (is_whole(t)) return;
     for (size_t j = 0; j < t->rows; j++) {
         const int64_t first = (int64_t)(t->row + j) + 1 - seen_by(t, 0); /* query that sees j */
-        for (int64_t i = (int64_t)t->from; i < first && i < (int64_t)t->nq; i++)
-            x[j * TQ + (size_t)i] = value;
+        const size_t end = first > 0 ? smaller(first, t->nq) : 0;
+        for (size_t i = t->from; i < end; i++) x[j * TQ + i] = value;
     }
 }
 
@@ -224,6 +224,7 @@ void lnt_direct_scores(const lnt_direct *kind, const kernels *ker, const scratch
 
 void lnt_direct_rescale(const kernels *ker, const scratch *s, const tile *t)
 {
+    if (t->k0 == 0 && t->row == 0) return; /* o is 0 */
     for (size_t i = t->from; i < t->nq; i++)
         if (s->rescale[i] != 1) ker->scale(s->o + i * s->mp, s->rescale[i], s->mp);
 }

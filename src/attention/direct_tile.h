@@ -8,6 +8,7 @@
 /* Queries and keys of a tile; keys of a strip where the diagonal crosses the tile; and how far apart
  * its first queries may stand. */
 enum { TQ = LNT_TILE_QUERIES, TK = 64, STRIP = 16, EDGE = 16 };
+_Static_assert(EDGE % LNT_PAD == 0, "a strip begins with a whole vector");
 
 /* What backward holds of a tile of queries. */
 typedef struct query_tile {

@@ -65,7 +65,8 @@ chunk_scratch lnt_chunk_take(lnt_arena *arena, const lnt_attn_desc *p)
 chunk_scratch lnt_chunk_open_in(lnt_arena *arena, const chunk_job *job)
 {
     chunk_scratch c = lnt_chunk_take(arena, job->run->p);
-    for (size_t i = 0; i <= c.C; i++) c.power[i] = (real)pow((double)job->decay, (double)i);
+    for (size_t i = 0; i <= c.C; i++)
+        c.power[i] = job->decay == 1 ? 1 : (real)pow((double)job->decay, (double)i);
     for (size_t i = 0; i < c.C; i++) c.aging[i] = c.power[c.C - 1 - i], c.ones[i] = 1;
     return c;
 }

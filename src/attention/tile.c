@@ -115,8 +115,8 @@ void lnt_tile_finish(lnt_run *run, const kernels *ker, const lnt_sequence *seq, 
     const int64_t b = seq->b, row = seq->q0 + t;
     for (size_t i = 0; i < n; i++) {
         const real total = den[i] + eps;
-        const bool seen = keys_seen(run, seq, t + (int64_t)i) > 0 || run->io->state_in;
-        if (!(total > 0) && seen) ++*nonpositive;
+        if (!(total > 0) && (run->io->state_in || keys_seen(run, seq, t + (int64_t)i) > 0))
+            ++*nonpositive;
         inverse[i] = total == 0 ? 0 : lnt_output_factor(run, seq, t + (int64_t)i) / total;
     }
     if (!partial) { /* 0/0 gave 0 */
@@ -134,18 +134,22 @@ void lnt_tile_finish(lnt_run *run, const kernels *ker, const lnt_sequence *seq, 
     if (max) store_rows(ker, &partial->max, b, h, row, n, max, 1, NULL);
 }
 
-static void clear_row(const lnt_tensor *t, int64_t b, int64_t h, int64_t n)
+/* Of `heads` heads from h on, which lie side by side. */
+static void clear_row(const lnt_tensor *t, int64_t b, int64_t h, int64_t heads, int64_t n)
 {
     if (t->stride[3] == 1 && t->shape[3] > 0) /* 0 is the same bytes in every dtype */
-        memset(lnt_tensor_row(t, b, h, n), 0, (size_t)t->shape[3] * lnt_dtype_size(t->dtype));
+        memset(lnt_tensor_row(t, b, h, n), 0,
+               (size_t)(heads * t->shape[3]) * lnt_dtype_size(t->dtype));
     else
         for (int64_t d = 0; d < t->shape[3]; d++) lnt_tensor_set(t, b, h, n, d, 0);
 }
 
 static void clear_rows(const lnt_tensor *t, int64_t b, int64_t from, int64_t to)
 {
-    for (int64_t h = 0; h < t->shape[1]; h++)
-        for (int64_t n = from; n < to; n++) clear_row(t, b, h, n);
+    const int64_t H = t->shape[1];
+    const bool together = t->stride[3] == 1 && t->stride[1] == t->shape[3];
+    for (int64_t h = 0; h < H; h += together ? H : 1)
+        for (int64_t n = from; n < to; n++) clear_row(t, b, h, together ? H : 1, n);
 }
 
 void lnt_clear_gaps(const lnt_run *run, const lnt_tensor *t, bool keys)

@@ -211,18 +211,30 @@ INLINE void store_any(void *dst, int dtype, int64_t row_stride, int64_t col_stri
     }
 }
 
+/* dst = src[rows, ld], row i times scale[i], where dst is packed reals, whole vectors wide. */
+INLINE void store_vectors(real *dst, int64_t stride, const real *src, size_t ld, size_t rows,
+                          size_t width, const real *scale)
+{
+    for (size_t i = 0; i < rows; i++, src += ld) {
+        real *to = dst + (int64_t)i * stride;
+        const real factor = scale ? scale[i] : 1;
+        for (size_t j = 0; j < width; j += LANES) vstore(to + j, vload(src + j) * factor);
+    }
+}
+
 void KERNEL(store_rows)(void *dst, int dtype, int64_t row_stride, int64_t col_stride,
                         const real *src, size_t ld, size_t rows, size_t width, const real *scale)
 {
-    if (dtype == REAL_DTYPE && col_stride == 1 && width % LANES == 0) {
-        for (size_t i = 0; i < rows; i++, src += ld) {
-            real *to = (real *)dst + (int64_t)i * row_stride;
-            const real factor = scale ? scale[i] : 1;
-            for (size_t j = 0; j < width; j += LANES) vstore(to + j, vload(src + j) * factor);
+    if (dtype == REAL_DTYPE && col_stride == 1 && width % LANES == 0)
+        switch (width) {
+        case 8: store_vectors(dst, row_stride, src, ld, rows, 8, scale); break;
+        case 16: store_vectors(dst, row_stride, src, ld, rows, 16, scale); break;
+        case 24: store_vectors(dst, row_stride, src, ld, rows, 24, scale); break;
+        case 32: store_vectors(dst, row_stride, src, ld, rows, 32, scale); break;
+        default: store_vectors(dst, row_stride, src, ld, rows, width, scale);
         }
-        return;
-    }
-    store_any(dst, dtype, row_stride, col_stride, src, ld, 1, rows, width, scale);
+    else
+        store_any(dst, dtype, row_stride, col_stride, src, ld, 1, rows, width, scale);
 }
 
 void KERNEL(store_columns)(void *dst, int dtype, int64_t row_stride, int64_t col_stride,
