@@ -418,6 +418,30 @@ static void rows_with_a_denominator_not_above_zero_are_counted(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+static void rows_without_any_key_are_not_counted(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(2, NULL);
+    int tried = 0;
+    for (int a = 0; lnt_algorithm_name(a); a++) {
+        if (lnt_algorithm_mechanism(a) == LNT_HYBRID) continue; /* is causal: a query sees itself */
+        attn_case c = case_make(lnt_algorithm_mechanism(a), 2, 2, 20, 0, 3, 3);
+        c.desc.eps = 0;
+        lnt_plan *plan = case_plan(ctx, &c, a);
+        if (!plan) continue;
+        trial t = trial_new(ctx, &c);
+        assert_ok(ctx, lnt_plan_forward(plan, &t.io));
+        if (lnt_plan_nonpositive(plan) != 0)
+            fail_msg("%s counts %lld rows, which see no key", lnt_algorithm_name(a),
+                     (long long)lnt_plan_nonpositive(plan));
+        tried++;
+        trial_free(&t);
+        lnt_plan_destroy(plan);
+    }
+    assert_true(tried > 0);
+    lnt_ctx_destroy(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -433,6 +457,7 @@ int main(void)
         cmocka_unit_test(random_features_approach_softmax_as_they_grow),
         cmocka_unit_test(a_vector_added_to_every_key_is_taken_away_by_centring),
         cmocka_unit_test(rows_with_a_denominator_not_above_zero_are_counted),
+        cmocka_unit_test(rows_without_any_key_are_not_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
