@@ -146,17 +146,23 @@ kept_strip lnt_direct_kept_strip(const lnt_direct *kind, const lnt_run *run, con
 
 /* ---- forward --------------------------------------------------------------------------------- */
 
-scratch lnt_direct_open(const lnt_direct *kind, const lnt_run *run, const lnt_sequence *seq,
-                        int64_t kvh)
+scratch lnt_direct_open(const lnt_run *run)
 {
     lnt_arena arena = { .base = run->scratch + (size_t)omp_get_thread_num() * run->scratch_stride,
                         .capacity = run->scratch_stride };
-    scratch s = take_scratch(&arena, run->p);
+    const scratch s = take_scratch(&arena, run->p);
     for (size_t j = 0; j < TK; j++) s.ones[j] = 1;
-    if (kind->begin) kind->begin(run, &s.feature, seq, kvh);
-    for (size_t i = 0; kind->fold && run->p->decay && i < TQ + TK; i++)
-        s.fade[i] = (real)pow(run->p->decay[kvh], (double)i);
     return s;
+}
+
+void lnt_direct_begin(const lnt_direct *kind, const lnt_run *run, scratch *s,
+                      const lnt_sequence *seq, int64_t kvh)
+{
+    s->packs = NULL;
+    s->packed = 0;
+    if (kind->begin) kind->begin(run, &s->feature, seq, kvh);
+    for (size_t i = 0; kind->fold && run->p->decay && i < TQ + TK; i++)
+        s->fade[i] = (real)pow(run->p->decay[kvh], (double)i);
 }
 
 tile lnt_direct_tile(const lnt_run *run, const lnt_sequence *seq, int64_t h)
@@ -360,8 +366,8 @@ void lnt_direct_forward(const lnt_direct *kind, lnt_run *run)
     if (!run->partial) lnt_clear_gaps(run, &run->io->out, false);
 #pragma omp parallel num_threads(threads) reduction(+ : nonpositive)
     {
-        scratch s = { 0 };
-        int64_t opened = -1; /* sequence and kv head */
+        scratch s = lnt_direct_open(run);
+        int64_t begun = -1; /* sequence and kv head */
 #pragma omp for schedule(dynamic, at_once)
         for (int64_t unit = 0; unit < units; unit++) {
             const lnt_sequence seq = lnt_io_sequence(run->io, unit / tiles / H);
@@ -369,11 +375,11 @@ void lnt_direct_forward(const lnt_direct *kind, lnt_run *run)
             t.q0 = (tiles - 1 - unit % tiles) * TQ; /* causal: the long ones first */
             if (t.q0 >= seq.nq) continue;
             t.nq = smaller(seq.nq - t.q0, TQ);
-            if (opened != unit / tiles / H * run->p->kv_heads + t.kvh) {
-                s = lnt_direct_open(kind, run, &seq, t.kvh);
+            if (begun != unit / tiles / H * run->p->kv_heads + t.kvh) {
+                lnt_direct_begin(kind, run, &s, &seq, t.kvh);
                 if ((size_t)tiles_of(seq.nk, TK) <= s.queries_size / pack_size(&s))
                     s.packs = s.queries;
-                opened = unit / tiles / H * run->p->kv_heads + t.kvh;
+                begun = unit / tiles / H * run->p->kv_heads + t.kvh;
             }
             lnt_direct_attend(kind, run, ker, &s, &t);
             lnt_tile_finish(run, ker, &seq, t.h, t.q0, t.nq, s.o, s.mp, s.sum,

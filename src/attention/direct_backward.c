@@ -318,15 +318,19 @@ static void each_query_tile(const lnt_direct *kind, lnt_run *run, int threads,
 {
     const kernels *ker = run_kernels(run);
     const int64_t H = run->p->heads, tiles = tiles_of(lnt_direct_longest(run, false), TQ);
-#pragma omp parallel for schedule(dynamic) num_threads(threads)
-    for (int64_t unit = 0; unit < run->sequences * H * tiles; unit++) {
-        const lnt_sequence seq = lnt_io_sequence(run->io, unit / tiles / H);
-        tile t = lnt_direct_tile(run, &seq, unit / tiles % H);
-        t.q0 = (tiles - 1 - unit % tiles) * TQ;
-        if (t.q0 >= seq.nq) continue;
-        t.nq = smaller(seq.nq - t.q0, TQ);
-        scratch s = lnt_direct_open(kind, run, &seq, t.kvh);
-        step(kind, run, ker, &s, &t);
+#pragma omp parallel num_threads(threads)
+    {
+        scratch s = lnt_direct_open(run);
+#pragma omp for schedule(dynamic)
+        for (int64_t unit = 0; unit < run->sequences * H * tiles; unit++) {
+            const lnt_sequence seq = lnt_io_sequence(run->io, unit / tiles / H);
+            tile t = lnt_direct_tile(run, &seq, unit / tiles % H);
+            t.q0 = (tiles - 1 - unit % tiles) * TQ;
+            if (t.q0 >= seq.nq) continue;
+            t.nq = smaller(seq.nq - t.q0, TQ);
+            lnt_direct_begin(kind, run, &s, &seq, t.kvh);
+            step(kind, run, ker, &s, &t);
+        }
     }
 }
 
@@ -334,13 +338,17 @@ static void each_key_tile(const lnt_direct *kind, lnt_run *run, int threads)
 {
     const kernels *ker = run_kernels(run);
     const int64_t KVH = run->p->kv_heads, tiles = tiles_of(lnt_direct_longest(run, true), TK);
-#pragma omp parallel for schedule(dynamic) num_threads(threads)
-    for (int64_t unit = 0; unit < run->sequences * KVH * tiles; unit++) {
-        const lnt_sequence seq = lnt_io_sequence(run->io, unit / tiles / KVH);
-        const int64_t k0 = unit % tiles * TK, kvh = unit / tiles % KVH;
-        if (k0 >= seq.nk) continue;
-        scratch s = lnt_direct_open(kind, run, &seq, kvh);
-        grad_keys(kind, run, ker, &s, &seq, kvh, k0, false);
+#pragma omp parallel num_threads(threads)
+    {
+        scratch s = lnt_direct_open(run);
+#pragma omp for schedule(dynamic)
+        for (int64_t unit = 0; unit < run->sequences * KVH * tiles; unit++) {
+            const lnt_sequence seq = lnt_io_sequence(run->io, unit / tiles / KVH);
+            const int64_t k0 = unit % tiles * TK, kvh = unit / tiles % KVH;
+            if (k0 >= seq.nk) continue;
+            lnt_direct_begin(kind, run, &s, &seq, kvh);
+            grad_keys(kind, run, ker, &s, &seq, kvh, k0, false);
+        }
     }
 }
 
@@ -349,11 +357,15 @@ static void each_group(const lnt_direct *kind, lnt_run *run, int threads)
     const kernels *ker = run_kernels(run);
     const int64_t KVH = run->p->kv_heads;
     const int64_t at_once = lnt_pieces_at_once(run->sequences, KVH, threads);
-#pragma omp parallel for schedule(dynamic, at_once) num_threads(threads)
-    for (int64_t unit = 0; unit < run->sequences * KVH; unit++) {
-        const lnt_sequence seq = lnt_io_sequence(run->io, unit / KVH);
-        scratch s = lnt_direct_open(kind, run, &seq, unit % KVH);
-        grad_group(kind, run, ker, &s, &seq, unit % KVH);
+#pragma omp parallel num_threads(threads)
+    {
+        scratch s = lnt_direct_open(run);
+#pragma omp for schedule(dynamic, at_once)
+        for (int64_t unit = 0; unit < run->sequences * KVH; unit++) {
+            const lnt_sequence seq = lnt_io_sequence(run->io, unit / KVH);
+            lnt_direct_begin(kind, run, &s, &seq, unit % KVH);
+            grad_group(kind, run, ker, &s, &seq, unit % KVH);
+        }
     }
 }
 

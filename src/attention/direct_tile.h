@@ -65,6 +65,7 @@ typedef struct kept_strip {
 
 #define lnt_direct_take LNT_REAL_NAME(lnt_direct_take)
 #define lnt_direct_open LNT_REAL_NAME(lnt_direct_open)
+#define lnt_direct_begin LNT_REAL_NAME(lnt_direct_begin)
 #define lnt_direct_values LNT_REAL_NAME(lnt_direct_values)
 #define lnt_direct_next_strip LNT_REAL_NAME(lnt_direct_next_strip)
 #define lnt_direct_mask LNT_REAL_NAME(lnt_direct_mask)
@@ -102,9 +103,10 @@ query_tile LNT_REAL_NAME(lnt_direct_query_tile)(const scratch *s, real *at);
 bool LNT_REAL_NAME(lnt_direct_keeps_queries)(const lnt_attn_desc *p);
 #define lnt_direct_keeps_queries LNT_REAL_NAME(lnt_direct_keeps_queries)
 
-/* This thread's scratch, ready for a sequence and kv head. */
-scratch lnt_direct_open(const lnt_direct *kind, const lnt_run *run, const lnt_sequence *seq,
-                        int64_t kvh);
+/* This thread's scratch; and that ready for a sequence and kv head. */
+scratch lnt_direct_open(const lnt_run *run);
+void lnt_direct_begin(const lnt_direct *kind, const lnt_run *run, scratch *s,
+                      const lnt_sequence *seq, int64_t kvh);
 /* v of the tile, all its keys: where it lies, or in v_own. */
 void lnt_direct_values(const lnt_run *run, const kernels *ker, scratch *s, const tile *t);
 /* The next strip of the tile; false past the last.  The tile before its first has rows 0. */
