@@ -304,5 +304,5 @@ void lnt_cur_query_weights(const lnt_run *run, cur_scratch *s, const cur_head *h
         return;
     }
     for (size_t i = 0; i < TQ; i++) s->max[i] = -(real)INFINITY, s->sum[i] = 0;
-    ker->softmax_fold(x, TQ, head->keys, lanes, s->max, s->sum, s->rescale);
+    ker->softmax_fold(x, x, TQ, head->keys, lanes, s->max, s->sum, s->rescale);
 }

@@ -47,7 +47,7 @@ static void flash_tile(const lnt_run *run, cur_scratch *s, const cur_head *head,
     if (cur_is_laplace(run->p)) {
         lnt_cur_laplace(s->x, NULL, s->Mp, nk, lanes);
     } else {
-        ker->softmax_fold(s->x, s->Mp, nk, lanes, part->max, part->sum, s->rescale);
+        ker->softmax_fold(s->x, s->x, s->Mp, nk, lanes, part->max, part->sum, s->rescale);
         for (size_t i = 0; i < head->queries; i++)
             if (s->rescale[i] != 1) ker->scale(part->rows + i * s->mp, s->rescale[i], s->mp);
     }

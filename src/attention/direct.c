@@ -238,7 +238,7 @@ void lnt_direct_rescale(const kernels *ker, const scratch *s, const tile *t)
 void lnt_direct_fold_max(const kernels *ker, scratch *s, const tile *t)
 {
     const size_t from = t->from, wide = lnt_round_up(t->nq, ker->lanes) - from;
-    ker->softmax_fold(s->x + from, TQ, t->rows, wide, s->max + from, s->sum + from,
+    ker->softmax_fold(s->w + from, s->x + from, TQ, t->rows, wide, s->max + from, s->sum + from,
                       s->rescale + from);
     lnt_direct_rescale(ker, s, t);
 }
@@ -324,14 +324,12 @@ void lnt_direct_attend(const lnt_direct *kind, lnt_run *run, const kernels *ker,
         (s->packs ? recall_keys : load_keys)(kind, run, ker, s, t);
         for (t->row = t->rows = 0; lnt_direct_next_strip(t);) {
             const kept_strip kept = lnt_direct_kept_strip(kind, run, t);
+            s->w = kept.max ? kept.x : s->x;
             lnt_direct_scores(kind, ker, s, t, s->qt);
             if (kept.x && !kept.max) lnt_direct_copy_strip(ker, kept.x, s->x, t);
             fold(kind, run, ker, s, t);
-            if (kept.max) {
-                lnt_direct_copy_strip(ker, kept.x, s->x, t);
-                memcpy(kept.max, s->max, TQ * sizeof(real));
-            }
-            ker->gemm_tn(s->o + t->from * s->mp, s->mp, s->x + t->from, TQ, s->v + t->row * s->ldv,
+            if (kept.max) memcpy(kept.max, s->max, TQ * sizeof(real));
+            ker->gemm_tn(s->o + t->from * s->mp, s->mp, s->w + t->from, TQ, s->v + t->row * s->ldv,
                          s->ldv, t->nq - t->from, wide, t->rows, 1);
         }
     }

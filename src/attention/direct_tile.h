@@ -29,6 +29,7 @@ typedef struct scratch {
     const real *v;       /* [TK, ldv]: that, or the tensor itself */
     size_t ldv;
     real *x, *dx;        /* [TK, TQ] */
+    real *w;             /* weights of the strip in forward: x, or where they are kept */
     real *y, *dy;        /* hybrid, the same of what is far: [TK, TQ] */
     real *fade;          /* hybrid: powers of the decay, from 0 on [TQ + TK] */
     real *o;             /* [TQ, mp] */
@@ -121,8 +122,7 @@ void lnt_direct_scores(const lnt_direct *kind, const kernels *ker, const scratch
 bool lnt_direct_keeps_all(const lnt_direct *kind, const lnt_run *run, const lnt_sequence *seq);
 kept_strip lnt_direct_kept_strip(const lnt_direct *kind, const lnt_run *run, const tile *t);
 void lnt_direct_copy_strip(const kernels *ker, real *to, const real *x, const tile *t);
-/* o times rescale; the scores become weights e^(x - max), added to sum and max, to which o is made
- * relative. */
+/* o times rescale; w of the scores, e^(x - max), added to sum and max, to which o is made relative. */
 void lnt_direct_rescale(const kernels *ker, const scratch *s, const tile *t);
 void lnt_direct_fold_max(const kernels *ker, scratch *s, const tile *t);
 /* o, max, sum of the query tile t over all its keys. */

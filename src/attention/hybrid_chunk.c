@@ -353,7 +353,7 @@ static void weigh(const chunk_job *job, hybrid_scratch *s, size_t g, const hybri
     }
     if (!far || !all_far(job->run->p, c)) {
         lnt_hybrid_mask(job, s, c);
-        ker->softmax_fold(t->x + from, TOKENS, c->keys, lanes - from, s->max + g * TOKENS + from,
+        ker->softmax_fold(t->x + from, t->x + from, TOKENS, c->keys, lanes - from, s->max + g * TOKENS + from,
                           t->den + g * TOKENS + from, s->rescale + from);
         for (size_t i = from; i < c->queries; i++)
             if (s->rescale[i] != 1) ker->scale(o + i * t->mp, s->rescale[i], t->mp);

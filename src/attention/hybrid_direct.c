@@ -114,8 +114,8 @@ static void fold_mixed(const lnt_run *run, const kernels *ker, scratch *s, const
         for (size_t i = far_query(run->p, t, j); i < t->nq; i++) s->x[j * TQ + i] = -(real)INFINITY;
     for (size_t c = from; c < t->nq; c += EDGE) {
         const band b = band_at(run->p, ker, t, c);
-        ker->softmax_fold(s->x + b.near * TQ + c, TQ, t->rows - b.near, b.wide, s->max + c, s->sum + c,
-                          s->rescale + c);
+        real *x = s->x + b.near * TQ + c;
+        ker->softmax_fold(x, x, TQ, t->rows - b.near, b.wide, s->max + c, s->sum + c, s->rescale + c);
     }
     lnt_direct_rescale(ker, s, t);
     if (!find_shrink(ker, s, from, wide))

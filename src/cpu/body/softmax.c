@@ -9,7 +9,8 @@
 enum { AT_ONCE = EXPS, HALF = EXPS / 2 }; /* HALF: a tile's edges are multiples of 16 numbers */
 
 /* `cols` vectors of columns. */
-INLINE void fold(int cols, real *s, size_t ld, size_t keys, real *max, real *sum, real *rescale)
+INLINE void fold(int cols, real *w, const real *s, size_t ld, size_t keys, real *max, real *sum,
+                 real *rescale)
 {
     vec top[AT_ONCE], shift[AT_ONCE], total[AT_ONCE];
     UNROLL_FULL
@@ -27,13 +28,12 @@ INLINE void fold(int cols, real *s, size_t ld, size_t keys, real *max, real *sum
         shift[c] = vselect(top[c] > -(real)INFINITY, top[c], vsplat(0));
     for (size_t j = 0; j < keys; j++) {
         vec p[AT_ONCE];
-        real *row = s + j * ld;
         UNROLL_FULL
-        for (int c = 0; c < cols; c++) p[c] = vload(row + (size_t)(c * LANES)) - shift[c];
+        for (int c = 0; c < cols; c++) p[c] = vload(s + j * ld + (size_t)(c * LANES)) - shift[c];
         vexps_below(cols, p);
         UNROLL_FULL
         for (int c = 0; c < cols; c++) {
-            vstore(row + (size_t)(c * LANES), p[c]);
+            vstore(w + j * ld + (size_t)(c * LANES), p[c]);
             total[c] += p[c];
         }
     }
@@ -47,15 +47,15 @@ INLINE void fold(int cols, real *s, size_t ld, size_t keys, real *max, real *sum
     }
 }
 
-void KERNEL(softmax_fold)(real *s, size_t ld, size_t keys, size_t padded, real *max, real *sum,
-                          real *rescale)
+void KERNEL(softmax_fold)(real *w, const real *s, size_t ld, size_t keys, size_t padded, real *max,
+                          real *sum, real *rescale)
 {
     size_t c = 0;
     for (; c + AT_ONCE * LANES <= padded; c += AT_ONCE * LANES)
-        fold(AT_ONCE, s + c, ld, keys, max + c, sum + c, rescale + c);
+        fold(AT_ONCE, w + c, s + c, ld, keys, max + c, sum + c, rescale + c);
     for (; c + HALF * LANES <= padded; c += HALF * LANES)
-        fold(HALF, s + c, ld, keys, max + c, sum + c, rescale + c);
-    for (; c < padded; c += LANES) fold(1, s + c, ld, keys, max + c, sum + c, rescale + c);
+        fold(HALF, w + c, s + c, ld, keys, max + c, sum + c, rescale + c);
+    for (; c < padded; c += LANES) fold(1, w + c, s + c, ld, keys, max + c, sum + c, rescale + c);
 }
 
 void KERNEL(softmax_row)(real *s, size_t padded, real *max, real *sum, real *rescale)

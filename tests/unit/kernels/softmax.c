@@ -5,6 +5,7 @@
  * dimension 1, so that both are held to the same. */
 #include "checks.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static grid scores_new(trial *t, size_t keys, size_t padded, size_t ld, double spread,
@@ -55,12 +56,22 @@ static void running_set(running *r, size_t c, real max, real sum)
     grid_keep(&r->max), grid_keep(&r->sum);
 }
 
-/* Folds rows from .. from+count-1 of s. */
+/* Folds rows from .. from+count-1 of s, in place or, an odd number of them, from elsewhere. */
 static void fold(const trial *t, const grid *s, size_t from, size_t count, bool row, running *r)
 {
-    real *at = s->at + from * s->ld;
-    if (row) t->ker->softmax_row(at, count, r->max.at, r->sum.at, r->rescale.at);
-    else t->ker->softmax_fold(at, s->ld, count, s->cols, r->max.at, r->sum.at, r->rescale.at);
+    real *at = s->at + from * s->ld, *scores = at;
+    if (row) {
+        t->ker->softmax_row(at, count, r->max.at, r->sum.at, r->rescale.at);
+        return;
+    }
+    if (count % 2) {
+        scores = malloc(count * s->ld * sizeof *scores);
+        assert_non_null(scores);
+        memcpy(scores, at, ((count - 1) * s->ld + s->cols) * sizeof *scores);
+        for (size_t i = 0; i < count * s->cols; i++) at[i / s->cols * s->ld + i % s->cols] = NAN;
+    }
+    t->ker->softmax_fold(at, scores, s->ld, count, s->cols, r->max.at, r->sum.at, r->rescale.at);
+    if (scores != at) free(scores);
 }
 
 static void running_free(running *r)
