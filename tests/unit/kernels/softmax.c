@@ -67,8 +67,11 @@ static void fold(const trial *t, const grid *s, size_t from, size_t count, bool 
     if (count % 2) {
         scores = malloc(count * s->ld * sizeof *scores);
         assert_non_null(scores);
-        memcpy(scores, at, ((count - 1) * s->ld + s->cols) * sizeof *scores);
-        for (size_t i = 0; i < count * s->cols; i++) at[i / s->cols * s->ld + i % s->cols] = NAN;
+        for (size_t i = 0; i < count; i++)
+            for (size_t c = 0; c < s->cols; c++) {
+                scores[i * s->ld + c] = at[i * s->ld + c];
+                at[i * s->ld + c] = NAN;
+            }
     }
     t->ker->softmax_fold(at, scores, s->ld, count, s->cols, r->max.at, r->sum.at, r->rescale.at);
     if (scores != at) free(scores);
