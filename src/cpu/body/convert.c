@@ -133,6 +133,16 @@ INLINE void clear_margin(real *dst, size_t ld, size_t rows, size_t width)
         for (size_t j = width; j < ld; j++) dst[i * ld + j] = 0;
 }
 
+/* CALL(width), with one that the compiler knows where heads often have it: twice as fast. */
+#define BY_WIDTH(CALL, width) \
+    switch (width) {          \
+    case 8: CALL(8); break;   \
+    case 16: CALL(16); break; \
+    case 24: CALL(24); break; \
+    case 32: CALL(32); break; \
+    default: CALL(width);     \
+    }
+
 /* dst[rows, ld] = scale src where src is packed reals, whole vectors wide. */
 INLINE void copy_vectors(real *dst, size_t ld, const real *src, int64_t stride, size_t rows,
                          size_t width, real scale)
@@ -148,14 +158,9 @@ INLINE void copy_vectors(real *dst, size_t ld, const real *src, int64_t stride, 
 void KERNEL(load_rows)(real *dst, size_t ld, const void *src, int dtype, int64_t row_stride,
                        int64_t col_stride, size_t rows, size_t width, real scale)
 {
+#define COPY(wide) copy_vectors(dst, ld, src, row_stride, rows, wide, scale)
     if (dtype == REAL_DTYPE && col_stride == 1 && width % LANES == 0)
-        switch (width) { /* known to the compiler: twice as fast */
-        case 8: copy_vectors(dst, ld, src, row_stride, rows, 8, scale); break;
-        case 16: copy_vectors(dst, ld, src, row_stride, rows, 16, scale); break;
-        case 24: copy_vectors(dst, ld, src, row_stride, rows, 24, scale); break;
-        case 32: copy_vectors(dst, ld, src, row_stride, rows, 32, scale); break;
-        default: copy_vectors(dst, ld, src, row_stride, rows, width, scale);
-        }
+        BY_WIDTH(COPY, width)
     else
         load_any(dtype, dst, ld, 1, src, row_stride, col_stride, rows, width, scale);
     if (width < ld) clear_margin(dst, ld, rows, width);
@@ -225,14 +230,9 @@ INLINE void store_vectors(real *dst, int64_t stride, const real *src, size_t ld,
 void KERNEL(store_rows)(void *dst, int dtype, int64_t row_stride, int64_t col_stride,
                         const real *src, size_t ld, size_t rows, size_t width, const real *scale)
 {
+#define STORE(wide) store_vectors(dst, row_stride, src, ld, rows, wide, scale)
     if (dtype == REAL_DTYPE && col_stride == 1 && width % LANES == 0)
-        switch (width) {
-        case 8: store_vectors(dst, row_stride, src, ld, rows, 8, scale); break;
-        case 16: store_vectors(dst, row_stride, src, ld, rows, 16, scale); break;
-        case 24: store_vectors(dst, row_stride, src, ld, rows, 24, scale); break;
-        case 32: store_vectors(dst, row_stride, src, ld, rows, 32, scale); break;
-        default: store_vectors(dst, row_stride, src, ld, rows, width, scale);
-        }
+        BY_WIDTH(STORE, width)
     else
         store_any(dst, dtype, row_stride, col_stride, src, ld, 1, rows, width, scale);
 }

@@ -29,7 +29,7 @@ INLINE void units(int count, real *y, const real *x, real slope, real bend)
 }
 
 /* s is y / x, which costs less than another exponential; where x is so small that y has lost digits,
- * one half. */
+ * one half.  Step by step, as exponentials are: a division takes long and need not be waited for. */
 INLINE void units_back(int count, real *dx, const real *x, const real *y, const real *dy, real slope,
                        real bend)
 {
