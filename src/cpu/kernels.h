@@ -2,6 +2,7 @@
 #ifndef LNT_CPU_KERNELS_H
 #define LNT_CPU_KERNELS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,6 +25,7 @@ static inline size_t lnt_round_up(size_t n, size_t multiple)
 #define K(name, result, arguments) result(*name) arguments;
 typedef struct lnt_kernels_f32 {
     size_t lanes;     /* elements in one vector */
+    bool by_lane;     /* gemm_tn has many factors with one load; else gemm_nn is as fast */
     double fma_flops; /* of one round of peak_fma */
 #define R float
 #include "cpu/kernels.def"
@@ -32,6 +34,7 @@ typedef struct lnt_kernels_f32 {
 
 typedef struct lnt_kernels_f64 {
     size_t lanes;
+    bool by_lane;
     double fma_flops;
 #define R double
 #include "cpu/kernels.def"

@@ -1,10 +1,11 @@
 /* nn/product.c - c[m,n] (+)= a[m,k] b[k,n], either factor as it stands or transposed.
  *
  * 2 m n k operations.  c is cut into blocks.  A thread packs what its block needs of b, DEPTH of k
- * at a time, into stripes that the kernels read from end to end; then of a, PANEL rows at a time and
- * turned, which stay in the nearest cache while all stripes pass by.  The sum over k of an element is
- * in the same order wherever the block boundaries fall.  Few rows, as when one token is generated,
- * are bound by reading b, which is then not packed: each thread reads its part from end to end. */
+ * at a time, into stripes that the kernels read from end to end; then of a, PANEL rows at a time,
+ * which stay in the nearest cache while all stripes pass by: packed and turned, or where they stand
+ * if the kernels read them there as fast.  The sum over k of an element is in the same order wherever
+ * the block boundaries fall.  Few rows, as when one token is generated, are bound by reading b, which
+ * is then not packed: each thread reads its part from end to end. */
 #include "nn/product.h"
 
 #include <assert.h>
@@ -78,23 +79,32 @@ static void pack_stripes(const job *t, real *own, size_t k0, size_t depth, size_
     }
 }
 
-/* Rows i0 .. i0+rows-1 of a, columns k0 .. k0+depth-1, as own [depth, PANEL]. */
-static void pack_panel(const job *t, real *own, size_t i0, size_t rows, size_t k0, size_t depth)
+/* Rows of a as the kernels read them: in place, [rows, depth], or packed and turned, [depth, rows]. */
+typedef struct panel {
+    const real *at;
+    size_t ld;
+    bool turned;
+} panel;
+
+/* Rows i0 .. i0+rows-1 of a, columns k0 .. k0+depth-1; own [depth, PANEL] holds them if they are packed. */
+static panel panel_of(const job *t, real *own, size_t i0, size_t rows, size_t k0, size_t depth)
 {
     const real *from = t->a.at + i0 * t->a.row + k0 * t->a.col;
+    if (t->a.col == 1 && !t->ker->by_lane) return (panel){ from, t->a.row, false };
     if (t->a.col == 1)
         t->ker->load_columns(own, PANEL, from, LNT_NN_DTYPE, (int64_t)t->a.row, 1, rows, depth, 1);
     else
         pack_rows(t->ker, own, PANEL, from, t->a.col, depth, rows);
+    return (panel){ own, PANEL, true };
 }
 
 /* c [rows, columns] (+)= panel stripe, by way of a copy: the kernels write whole vectors only. */
-static void multiply_edge(const job *t, real *c, const real *panel, const real *stripe,
-                          size_t rows, size_t columns, size_t depth, bool accumulate,
-                          const real *bias)
+static void multiply_edge(const job *t, real *c, panel a, const real *stripe, size_t rows,
+                          size_t columns, size_t depth, bool accumulate, const real *bias)
 {
     _Alignas(LNT_ALIGN) real own[PANEL * STRIPE];
-    t->ker->gemm_tn(own, STRIPE, panel, PANEL, stripe, STRIPE, rows, STRIPE, depth, 0);
+    (a.turned ? t->ker->gemm_tn : t->ker->gemm_nn)(own, STRIPE, a.at, a.ld, stripe, STRIPE, rows,
+                                                   STRIPE, depth, 0);
     for (size_t i = 0; i < rows; i++)
         for (size_t j = 0; j < columns; j++)
             c[i * t->ldc + j] =
@@ -102,20 +112,20 @@ static void multiply_edge(const job *t, real *c, const real *panel, const real *
 }
 
 /* c [rows, columns] (+)= panel stripes, or c = bias + panel stripes. */
-static void multiply_panel(const job *t, real *c, const real *panel, const real *stripes,
-                           size_t rows, size_t columns, size_t depth, bool accumulate,
-                           const real *bias)
+static void multiply_panel(const job *t, real *c, panel a, const real *stripes, size_t rows,
+                           size_t columns, size_t depth, bool accumulate, const real *bias)
 {
     for (size_t j = 0; j < columns; j += STRIPE) {
         const size_t width = nn_least(columns - j, STRIPE);
         if (width % t->ker->lanes == 0 && bias)
-            t->ker->gemm_tn_from(c + j, t->ldc, panel, PANEL, stripes + j * depth, STRIPE, rows,
-                                 width, depth, bias + j);
+            (a.turned ? t->ker->gemm_tn_from : t->ker->gemm_nn_from)(
+                c + j, t->ldc, a.at, a.ld, stripes + j * depth, STRIPE, rows, width, depth, bias + j);
         else if (width % t->ker->lanes == 0)
-            t->ker->gemm_tn(c + j, t->ldc, panel, PANEL, stripes + j * depth, STRIPE, rows, width,
-                            depth, accumulate);
+            (a.turned ? t->ker->gemm_tn : t->ker->gemm_nn)(c + j, t->ldc, a.at, a.ld,
+                                                           stripes + j * depth, STRIPE, rows, width,
+                                                           depth, accumulate);
         else
-            multiply_edge(t, c + j, panel, stripes + j * depth, rows, width, depth, accumulate,
+            multiply_edge(t, c + j, a, stripes + j * depth, rows, width, depth, accumulate,
                           bias ? bias + j : NULL);
     }
 }
@@ -132,7 +142,7 @@ static void add_sums(const job *t, const real *stripes, size_t j0, size_t column
 
 static void block(const job *t, size_t i0, size_t j0)
 {
-    _Alignas(LNT_ALIGN) real stripes[DEPTH * COLUMNS], panel[DEPTH * PANEL];
+    _Alignas(LNT_ALIGN) real stripes[DEPTH * COLUMNS], own[DEPTH * PANEL];
     const size_t rows = nn_least(t->m - i0, t->rows);
     const size_t columns = nn_least(t->n - j0, t->columns);
     const size_t share = t->k ? divided_up(t->k, divided_up(t->k, DEPTH)) : 0; /* even parts */
@@ -143,8 +153,8 @@ static void block(const job *t, size_t i0, size_t j0)
         if (t->sums && i0 == 0) add_sums(t, stripes, j0, columns, depth);
         for (size_t i = i0; i < i0 + rows; i += PANEL) {
             const size_t count = nn_least(i0 + rows - i, PANEL);
-            pack_panel(t, panel, i, count, k0, depth);
-            multiply_panel(t, t->c + i * t->ldc + j0, panel, stripes, count, columns, depth,
+            const panel a = panel_of(t, own, i, count, k0, depth);
+            multiply_panel(t, t->c + i * t->ldc + j0, a, stripes, count, columns, depth,
                            k0 > 0 || t->accumulate, t->bias && k0 == 0 ? t->bias + j0 : NULL);
         }
         k0 += depth;

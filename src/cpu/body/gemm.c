@@ -18,14 +18,6 @@ enum { ROWS = 6, COLS = 2, WIDE = 4 }; /* 12 sums of 16 registers */
 enum { ROWS = 8, COLS = 2, WIDE = 4 }; /* 16 sums of 32 registers; 2 vectors divide 64 columns */
 #endif
 
-/* NEON multiplies by one lane of a register, so that LANES numbers of a come with one load; other
- * ISAs broadcast from memory for nothing. */
-#if defined(__aarch64__) && LNT_VEC_BYTES
-#define BY_LANE 1
-#else
-#define BY_LANE 0
-#endif
-
 typedef struct sums {
     vec at[ROWS][WIDE];
 } sums;
@@ -212,10 +204,9 @@ INLINE void product(real *c, size_t ldc, base from, const real *a, size_t row_st
         stripe(1, c + j, ldc, base_at(from, 0, j), a, row_step, k_step, b + j, ldb, m, k);
 }
 
-void KERNEL(gemm_nn)(real *c, size_t ldc, const real *a, size_t lda, const real *b, size_t ldb,
-                     size_t m, size_t n, size_t k, int accumulate)
+static void product_nn(real *c, size_t ldc, base from, const real *a, size_t lda, const real *b,
+                       size_t ldb, size_t m, size_t n, size_t k)
 {
-    const base from = { accumulate ? c : NULL, ldc };
 #if BY_LANE
     const size_t rows = k < LANES ? 0 : m / ROWS * ROWS, cols = n / (COLS * LANES) * (COLS * LANES);
     product_along(c, ldc, from, a, lda, b, ldb, rows, cols, k);
@@ -225,6 +216,18 @@ void KERNEL(gemm_nn)(real *c, size_t ldc, const real *a, size_t lda, const real 
 #else
     product(c, ldc, from, a, lda, 1, b, ldb, m, n, k);
 #endif
+}
+
+void KERNEL(gemm_nn)(real *c, size_t ldc, const real *a, size_t lda, const real *b, size_t ldb,
+                     size_t m, size_t n, size_t k, int accumulate)
+{
+    product_nn(c, ldc, (base){ accumulate ? c : NULL, ldc }, a, lda, b, ldb, m, n, k);
+}
+
+void KERNEL(gemm_nn_from)(real *c, size_t ldc, const real *a, size_t lda, const real *b, size_t ldb,
+                          size_t m, size_t n, size_t k, const real *row)
+{
+    product_nn(c, ldc, (base){ row, 0 }, a, lda, b, ldb, m, n, k);
 }
 
 void KERNEL(gemm_tn)(real *c, size_t ldc, const real *a, size_t lda, const real *b, size_t ldb,

@@ -13,6 +13,7 @@ const LNT_REAL_NAME(lnt_kernels) * KERNEL(table)(void)
 #define K(name, result, arguments) .name = KERNEL(name),
     static const LNT_REAL_NAME(lnt_kernels) table = {
         .lanes = LANES,
+        .by_lane = BY_LANE,
         .fma_flops = 2.0 * PEAK_CHAINS * LANES,
 #include "cpu/kernels.def"
     };

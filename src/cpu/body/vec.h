@@ -89,6 +89,10 @@ INLINE vec vselect(ivec mask, vec a, vec b)
 }
 #endif
 
+/* NEON multiplies by one lane of a register, so that LANES numbers side by side come with one load; other
+ * ISAs broadcast from memory for nothing. */
+#define BY_LANE (LNT_VEC_BYTES == 16)
+
 /* Independent sums in peak_fma: well more than latency times pipes, which are 4 and 4 on Neoverse-V1 (with
  * 16 it reaches four fifths), and room left in the registers. */
 enum { PEAK_CHAINS = LNT_VEC_BYTES == 32 ? 12 : 24 };

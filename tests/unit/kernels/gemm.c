@@ -1,5 +1,5 @@
-/* gemm.c - checks of gemm_nn, gemm_tn, gemm_tn_from and gemv: c[m,n] (+)= a b, c = row + a b and
- * y[m] = a x, every size on and off a tile's edge. */
+/* gemm.c - checks of gemm_nn, gemm_tn, the same from a row, and gemv: c[m,n] (+)= a b, c = row + a b
+ * and y[m] = a x, every size on and off a tile's edge. */
 #include "checks.h"
 
 /* a is [m,k], or [k,m] if `turned`; row NULL: none. */
@@ -22,6 +22,11 @@ static void expect_product(const trial *t, const grid *c, const grid *a, const g
     expect_untouched(t, "b", b, 0, 0);
 }
 
+static grid left_factor(trial *t, bool turned, size_t m, size_t k)
+{
+    return turned ? grid_input(t, k, m, leading(t, m)) : grid_input(t, m, k, leading(t, k));
+}
+
 static void check_product(trial *t, bool turned)
 {
     const size_t count = (size_t)budget(2 * COUNT_OF(sum_lengths), 3 * 11 * 17);
@@ -29,8 +34,7 @@ static void check_product(trial *t, bool turned)
         const size_t m = TAKE(any_sizes, i), n = TAKE(vector_counts, i) * t->ker->lanes,
                      k = TAKE(sum_lengths, i);
         const int accumulate = (int)(i / COUNT_OF(sum_lengths) % 2); /* each k meets both */
-        grid a = turned ? grid_input(t, k, m, leading(t, m)) : grid_input(t, m, k, leading(t, k));
-        grid b = grid_input(t, k, n, leading(t, n));
+        grid a = left_factor(t, turned, m, k), b = grid_input(t, k, n, leading(t, n));
         grid c = (accumulate ? grid_inout : grid_output)(t, m, n, leading(t, n));
         trial_sizes(t, "m %zu n %zu k %zu lda %zu ldb %zu ldc %zu accumulate %d", m, n, k, a.ld,
                     b.ld, c.ld, accumulate);
@@ -41,24 +45,27 @@ static void check_product(trial *t, bool turned)
     }
 }
 
-void CHECK(gemm_nn)(trial *t) { check_product(t, false); }
-void CHECK(gemm_tn)(trial *t) { check_product(t, true); }
-
-void CHECK(gemm_tn_from)(trial *t)
+static void check_from_row(trial *t, bool turned)
 {
     const size_t count = (size_t)budget(2 * COUNT_OF(sum_lengths), 3 * 11 * 17);
     for (size_t i = 0; i < count; i++) {
         const size_t m = TAKE(any_sizes, i), n = TAKE(vector_counts, i) * t->ker->lanes,
                      k = TAKE(sum_lengths, i);
-        grid a = grid_input(t, k, m, leading(t, m)), b = grid_input(t, k, n, leading(t, n));
+        grid a = left_factor(t, turned, m, k), b = grid_input(t, k, n, leading(t, n));
         grid c = grid_output(t, m, n, leading(t, n)), row = grid_input(t, 1, n, n + 1);
         trial_sizes(t, "m %zu n %zu k %zu lda %zu ldb %zu ldc %zu", m, n, k, a.ld, b.ld, c.ld);
-        t->ker->gemm_tn_from(c.at, c.ld, a.at, a.ld, b.at, b.ld, m, n, k, row.at);
-        expect_product(t, &c, &a, &b, true, m, n, k, 0, &row);
+        (turned ? t->ker->gemm_tn_from : t->ker->gemm_nn_from)(c.at, c.ld, a.at, a.ld, b.at, b.ld, m,
+                                                               n, k, row.at);
+        expect_product(t, &c, &a, &b, turned, m, n, k, 0, &row);
         expect_untouched(t, "row", &row, 0, 0);
         grid_free(&a), grid_free(&b), grid_free(&c), grid_free(&row);
     }
 }
+
+void CHECK(gemm_nn)(trial *t) { check_product(t, false); }
+void CHECK(gemm_tn)(trial *t) { check_product(t, true); }
+void CHECK(gemm_nn_from)(trial *t) { check_from_row(t, false); }
+void CHECK(gemm_tn_from)(trial *t) { check_from_row(t, true); }
 
 void CHECK(gemv)(trial *t)
 {
