@@ -2,8 +2,10 @@
 #include "model/config.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "attention/problem.h"
 #include "io/fields.h"
 #include "io/file.h"
 #include "nn/ema.h"
@@ -257,6 +259,17 @@ static lnt_status check_mega(lnt_ctx *ctx, const char *path, lnt_config *c)
     return LNT_OK;
 }
 
+/* What every plan would say of the attention, but with the file's name. */
+static lnt_status check_problem(lnt_ctx *ctx, const char *path, const lnt_config *c)
+{
+    const lnt_attn_desc desc = lnt_config_attention(c);
+    lnt_attn_desc resolved;
+    char reason[LNT_ERROR_CAPACITY];
+    if (is_full(c) || lnt_problem_resolve(ctx, &desc, &resolved) == LNT_OK) return LNT_OK;
+    snprintf(reason, sizeof reason, "%s", lnt_ctx_error(ctx));
+    return lnt_fail(ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": model.attention: %s", path, reason);
+}
+
 lnt_status lnt_config_resolve(lnt_ctx *ctx, const char *path, lnt_config *config)
 {
     lnt_status status = check_heads(ctx, path, config);
@@ -269,7 +282,7 @@ lnt_status lnt_config_resolve(lnt_ctx *ctx, const char *path, lnt_config *config
     config->attention.heads = config->heads;
     config->attention.kv_heads = config->kv_heads;
     config->attention.dim = config->head_dim;
-    return status;
+    return status ? status : check_problem(ctx, path, config);
 }
 
 static bool is_foreign(const lnt_field *f, const lnt_config *c)

@@ -25,7 +25,7 @@ typedef struct fixture {
     bool training;
 } fixture;
 
-static lnt_status read_config(lnt_ctx *ctx, const char *text, lnt_config *config)
+static lnt_status parse_config(lnt_ctx *ctx, const char *text, lnt_config *config)
 {
     lnt_json json;
     assert_ok(ctx, lnt_config_default(ctx, config));
@@ -33,6 +33,12 @@ static lnt_status read_config(lnt_ctx *ctx, const char *text, lnt_config *config
     lnt_status status = lnt_json_parse(ctx, "test.json", NULL, text, strlen(text), &json);
     if (!status) status = lnt_config_read(ctx, "test.json", json.root, config);
     lnt_json_free(ctx, &json);
+    return status;
+}
+
+static lnt_status read_config(lnt_ctx *ctx, const char *text, lnt_config *config)
+{
+    const lnt_status status = parse_config(ctx, text, config);
     return status ? status : lnt_config_resolve(ctx, "test.json", config);
 }
 
@@ -252,6 +258,10 @@ static void what_cannot_be_is_refused_in_a_sentence(void **state)
         { "{\"attention\":[]}", "model.attention must be an object" },
         { "{\"attention\":{\"terms\":3,\"coefficients\":[1]}}", "1 coefficients for 3 terms" },
         { "{\"attention\":{\"learned_temperature\":true}}", "needs mechanism taylor" },
+        { "{\"attention\":{\"mechanism\":\"hybrid\",\"far\":\"softmax\"}}",
+          "'test.json': model.attention: far is 0 (softmax), must be linear or taylor" },
+        { "{\"attention\":{\"mechanism\":\"linear\",\"decay\":[3]}}",
+          "'test.json': model.attention: decay of kv head 0 is 3" },
         { "{\"averages\":2}", "averages need an encoder" },
         { "{\"values\":16}", "values is for blocks with averages" },
         { "{\"distance_bias\":true}", "distance_bias is for blocks with averages" },
@@ -292,7 +302,7 @@ static void an_option_is_of_a_mechanism(void **state)
         snprintf(text, sizeof text, "{\"attention\":{%s}}", cases[i].attention);
         snprintf(sentence, sizeof sentence, "model.attention.%s does not apply to mechanism",
                  cases[i].key ? cases[i].key : "");
-        assert_ok(ctx, read_config(ctx, text, &config));
+        assert_ok(ctx, parse_config(ctx, text, &config));
         const lnt_status status = lnt_config_expect_own(ctx, "test.json", &config);
         if (cases[i].key) assert_refused(ctx, status, LNT_ERR_FORMAT, sentence);
         else assert_ok(ctx, status);
