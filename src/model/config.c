@@ -265,7 +265,7 @@ static lnt_status check_problem(lnt_ctx *ctx, const char *path, const lnt_config
     const lnt_attn_desc desc = lnt_config_attention(c);
     lnt_attn_desc resolved;
     char reason[LNT_ERROR_CAPACITY];
-    if (is_full(c) || lnt_problem_resolve(ctx, &desc, &resolved) == LNT_OK) return LNT_OK;
+    if (lnt_problem_resolve(ctx, &desc, &resolved) == LNT_OK) return LNT_OK;
     snprintf(reason, sizeof reason, "%s", lnt_ctx_error(ctx));
     return lnt_fail(ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": model.attention: %s", path, reason);
 }
