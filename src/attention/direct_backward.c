@@ -59,10 +59,11 @@ static void recall_statistics(const lnt_direct *kind, const lnt_run *run, const 
                               const scratch *s, const query_tile *q, const tile *t)
 {
     const int64_t b = t->seq.b, row = t->seq.q0 + t->q0;
+    const size_t wide = lnt_round_up(s->m, ker->lanes); /* beyond m both are 0 */
     load_rows(ker, s->o, s->mp, &run->io->out, b, t->h, row, t->nq, 1);
     memcpy(q->statistic, statistics_of(run, 0, b, t->h, row), t->nq * sizeof(real));
     for (size_t i = 0; i < t->nq; i++)
-        q->delta[i] = ker->dot(q->dy + i * s->mp, s->o + i * s->mp, s->m);
+        q->delta[i] = ker->dot(q->dy + i * s->mp, s->o + i * s->mp, wide);
     if (kind->least)
         memcpy(q->shrink, statistics_of(run, 1, b, t->h, row), t->nq * sizeof(real));
 }

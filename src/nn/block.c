@@ -189,11 +189,11 @@ static void feed_back(const lnt_block_shape *s, const lnt_pass *pass, real *cons
                       const lnt_block_scratch *room, const real *dy)
 {
     const size_t n = pass->batch * pass->length;
+    real *up = lnt_act_inputs(s->activation) == 1 ? room->half : room->wide; /* in place if it fits */
     lnt_dense_backward(pass->ctx, kept->hidden, w[LNT_BLOCK_DOWN], dy, room->half,
                        g[LNT_BLOCK_DOWN], g[LNT_BLOCK_DOWN_BIAS], n, s->ff, s->dim);
-    lnt_act_backward(pass->ctx, s->activation, kept->up, kept->hidden, room->half, room->wide, n,
-                     s->ff);
-    lnt_dense_backward(pass->ctx, in, w[LNT_BLOCK_UP], room->wide, room->dim, g[LNT_BLOCK_UP],
+    lnt_act_backward(pass->ctx, s->activation, kept->up, kept->hidden, room->half, up, n, s->ff);
+    lnt_dense_backward(pass->ctx, in, w[LNT_BLOCK_UP], up, room->dim, g[LNT_BLOCK_UP],
                        g[LNT_BLOCK_UP_BIAS], n, s->dim, up_width(s));
 }
 

@@ -37,29 +37,49 @@ typedef struct share {
     real gain[ACROSS], bias[ACROSS];
 } share;
 
-/* The gradients of gain and, if not NULL, bias, for `count` columns: the shares of parts whose number
- * does not depend on that of the threads, added in their order. */
-static void backward_columns(const kernels *ker, const real *x, const real *stat, const real *dy,
-                             real *dgain, real *dbias, size_t n, size_t width, size_t count,
-                             int threads)
+/* A norm on its way back, as lnt_norm_backward has it. */
+typedef struct pass {
+    const kernels *ker;
+    const real *x, *gain, *stat, *dy;
+    real *dx, *dgain, *dbias; /* dbias NULL: there is none */
+    size_t n, width;
+    bool layer, add;
+} pass;
+
+/* Tokens first .. end-1: their share in `count` columns from c on and, if these are the last, dx, which
+ * may be dy: a few tokens at a time, so that both find them in the nearest cache. */
+static void backward_part(const pass *t, share *out, size_t first, size_t end, size_t c, size_t count)
+{
+    memset(out, 0, sizeof *out);
+    for (size_t i = first; i < end; i += TOKENS) {
+        const size_t at = i * t->width, tokens = nn_least(end - i, TOKENS);
+        t->ker->norm_share(out->gain, out->bias, t->x + at + c, t->dy + at + c, t->width,
+                           t->stat + 2 * i, tokens, count);
+        if (c + count == t->width)
+            t->ker->norm_back(t->dx + at, t->x + at, t->gain, t->dy + at, t->stat + 2 * i, t->layer,
+                              t->add, tokens, t->width);
+    }
+}
+
+/* The gradients of gain and bias for `count` columns from c on: the shares of parts whose number does
+ * not depend on that of the threads, added in their order. */
+static void backward_columns(const pass *t, size_t c, size_t count, int threads)
 {
     share shares[PARTS];
-    const size_t tokens = (n + PARTS - 1) / PARTS;
-    const int64_t parts = n ? nn_pieces(n, tokens) : 0;
+    const size_t tokens = (t->n + PARTS - 1) / PARTS;
+    const int64_t parts = t->n ? nn_pieces(t->n, tokens) : 0;
 #pragma omp parallel num_threads(threads)
     {
 #pragma omp for schedule(static)
         for (int64_t p = 0; p < parts; p++) {
-            const size_t first = (size_t)p * tokens, at = first * width;
-            memset(&shares[p], 0, sizeof shares[p]);
-            ker->norm_share(shares[p].gain, shares[p].bias, x + at, dy + at, width, stat + 2 * first,
-                            nn_least(n - first, tokens), count);
+            const size_t first = (size_t)p * tokens;
+            backward_part(t, &shares[p], first, nn_least(t->n, first + tokens), c, count);
         }
 #pragma omp for schedule(static)
-        for (int64_t c = 0; c < (int64_t)count; c++)
+        for (int64_t j = 0; j < (int64_t)count; j++)
             for (int64_t p = 0; p < parts; p++) {
-                dgain[c] += shares[p].gain[c];
-                if (dbias) dbias[c] += shares[p].bias[c];
+                t->dgain[c + (size_t)j] += shares[p].gain[j];
+                if (t->dbias) t->dbias[c + (size_t)j] += shares[p].bias[j];
             }
     }
 }
@@ -68,16 +88,11 @@ void lnt_norm_backward(const lnt_ctx *ctx, lnt_norm kind, const real *x, const r
                        const real *stat, const real *dy, real *dx, bool add, real *dgain,
                        real *dbias, size_t n, size_t width)
 {
-    const kernels *ker = nn_kernels(ctx);
     const bool layer = kind == LNT_NORM_LAYER;
+    const pass t = { .ker = nn_kernels(ctx), .x = x, .gain = gain, .stat = stat, .dy = dy, .dx = dx,
+                     .dgain = dgain, .dbias = layer ? dbias : NULL, .n = n, .width = width,
+                     .layer = layer, .add = add };
     const int threads = lnt_threads_for(ctx, 8 * (double)n * (double)width);
     for (size_t c = 0; c < width; c += ACROSS)
-        backward_columns(ker, x + c, stat, dy + c, dgain + c, layer ? dbias + c : NULL, n, width,
-                         nn_least(width - c, ACROSS), threads);
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t p = 0; p < nn_pieces(n, TOKENS); p++) {
-        const size_t first = (size_t)p * TOKENS, at = first * width;
-        ker->norm_back(dx + at, x + at, gain, dy + at, stat + 2 * first, layer, add,
-                       nn_least(n - first, TOKENS), width);
-    }
+        backward_columns(&t, c, nn_least(width - c, ACROSS), threads);
 }

@@ -71,14 +71,39 @@ INLINE real vsum(vec x) { return vaddvq_f64((float64x2_t)x); }
 #elif LNT_VEC_BYTES == 16
 INLINE real vsum(vec x) { return vaddvq_f32((float32x4_t)x); }
 #else
-INLINE real vsum(vec x) /* in halves, so that the order is the same for any compiler */
+typedef real vec_of_16 __attribute__((vector_size(16)));
+typedef real vec_of_32 __attribute__((vector_size(32)));
+
+/* The upper half onto the lower until one number is left. */
+#ifdef LNT_DOUBLE
+INLINE real vsum_of_16(vec_of_16 x) { return x[0] + x[1]; }
+INLINE real vsum_of_32(vec_of_32 x)
 {
-    real part[LANES];
-    __builtin_memcpy(part, &x, sizeof part);
-    for (int half = LANES / 2; half; half /= 2)
-        for (int i = 0; i < half; i++) part[i] += part[i + half];
-    return part[0];
+    return vsum_of_16(__builtin_shufflevector(x, x, 0, 1) + __builtin_shufflevector(x, x, 2, 3));
 }
+#else
+INLINE real vsum_of_16(vec_of_16 x) { return (x[0] + x[2]) + (x[1] + x[3]); }
+INLINE real vsum_of_32(vec_of_32 x)
+{
+    return vsum_of_16(__builtin_shufflevector(x, x, 0, 1, 2, 3) +
+                      __builtin_shufflevector(x, x, 4, 5, 6, 7));
+}
+#endif
+#if LNT_VEC_BYTES == 32
+INLINE real vsum(vec x) { return vsum_of_32(x); }
+#elif defined(LNT_DOUBLE)
+INLINE real vsum(vec x)
+{
+    return vsum_of_32(__builtin_shufflevector(x, x, 0, 1, 2, 3) +
+                      __builtin_shufflevector(x, x, 4, 5, 6, 7));
+}
+#else
+INLINE real vsum(vec x)
+{
+    return vsum_of_32(__builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7) +
+                      __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15));
+}
+#endif
 #endif
 INLINE vec vfrom_bits(ivec bits) { return (vec)bits; }
 INLINE ivec vbits(vec x) { return (ivec)x; }
