@@ -143,15 +143,24 @@ INLINE void clear_margin(real *dst, size_t ld, size_t rows, size_t width)
     default: CALL(width);     \
     }
 
-/* dst[rows, ld] = scale src where src is packed reals, whole vectors wide. */
+/* Whether rows of packed reals go vector by vector; those of own, [rows, ld], have room for whole ones. */
+INLINE int by_vectors(int dtype, int64_t col_stride, size_t width, size_t ld)
+{
+    return dtype == REAL_DTYPE && col_stride == 1 &&
+           (width % LANES == 0 || (BY_PART && ld % LANES == 0));
+}
+
+/* dst[rows, ld] = scale src where src is packed reals; 0 up to a whole vector. */
 INLINE void copy_vectors(real *dst, size_t ld, const real *src, int64_t stride, size_t rows,
                          size_t width, real scale)
 {
     for (size_t i = 0; i < rows; i++) {
         const real *from = src + (int64_t)i * stride;
         real *to = dst + i * ld;
+        size_t j = 0;
         prefetch_row(src, stride, i, rows, width);
-        for (size_t j = 0; j < width; j += LANES) vstore(to + j, vload(from + j) * scale);
+        for (; j + LANES <= width; j += LANES) vstore(to + j, vload(from + j) * scale);
+        if (j < width) vstore(to + j, vload_part(from + j, width - j) * scale);
     }
 }
 
@@ -159,11 +168,13 @@ void KERNEL(load_rows)(real *dst, size_t ld, const void *src, int dtype, int64_t
                        int64_t col_stride, size_t rows, size_t width, real scale)
 {
 #define COPY(wide) copy_vectors(dst, ld, src, row_stride, rows, wide, scale)
-    if (dtype == REAL_DTYPE && col_stride == 1 && width % LANES == 0)
+    const int vectors = by_vectors(dtype, col_stride, width, ld);
+    const size_t done = vectors ? lnt_round_up(width, LANES) : width;
+    if (vectors)
         BY_WIDTH(COPY, width)
     else
         load_any(dtype, dst, ld, 1, src, row_stride, col_stride, rows, width, scale);
-    if (width < ld) clear_margin(dst, ld, rows, width);
+    if (done < ld) clear_margin(dst, ld, rows, done);
 }
 
 void KERNEL(load_columns)(real *dst, size_t ld, const void *src, int dtype, int64_t row_stride,
@@ -216,14 +227,16 @@ INLINE void store_any(void *dst, int dtype, int64_t row_stride, int64_t col_stri
     }
 }
 
-/* dst = src[rows, ld], row i times scale[i], where dst is packed reals, whole vectors wide. */
+/* dst = src[rows, ld], row i times scale[i], where dst is packed reals. */
 INLINE void store_vectors(real *dst, int64_t stride, const real *src, size_t ld, size_t rows,
                           size_t width, const real *scale)
 {
     for (size_t i = 0; i < rows; i++, src += ld) {
         real *to = dst + (int64_t)i * stride;
         const real factor = scale ? scale[i] : 1;
-        for (size_t j = 0; j < width; j += LANES) vstore(to + j, vload(src + j) * factor);
+        size_t j = 0;
+        for (; j + LANES <= width; j += LANES) vstore(to + j, vload(src + j) * factor);
+        if (j < width) vstore_part(to + j, vload_part(src + j, width - j) * factor, width - j);
     }
 }
 
@@ -231,7 +244,7 @@ void KERNEL(store_rows)(void *dst, int dtype, int64_t row_stride, int64_t col_st
                         const real *src, size_t ld, size_t rows, size_t width, const real *scale)
 {
 #define STORE(wide) store_vectors(dst, row_stride, src, ld, rows, wide, scale)
-    if (dtype == REAL_DTYPE && col_stride == 1 && width % LANES == 0)
+    if (by_vectors(dtype, col_stride, width, ld))
         BY_WIDTH(STORE, width)
     else
         store_any(dst, dtype, row_stride, col_stride, src, ld, 1, rows, width, scale);

@@ -114,6 +114,36 @@ INLINE vec vselect(ivec mask, vec a, vec b)
 }
 #endif
 
+/* The first `count` numbers of a vector alone, the others 0; BY_PART: that costs no more than all. */
+#define BY_PART (LNT_VEC_BYTES == 64)
+#if BY_PART && defined(LNT_DOUBLE)
+INLINE vec vload_part(const real *p, size_t count)
+{
+    return (vec)_mm512_maskz_loadu_pd((__mmask8)((1u << count) - 1), p);
+}
+INLINE void vstore_part(real *p, vec x, size_t count)
+{
+    _mm512_mask_storeu_pd(p, (__mmask8)((1u << count) - 1), (__m512d)x);
+}
+#elif BY_PART
+INLINE vec vload_part(const real *p, size_t count)
+{
+    return (vec)_mm512_maskz_loadu_ps((__mmask16)((1u << count) - 1), p);
+}
+INLINE void vstore_part(real *p, vec x, size_t count)
+{
+    _mm512_mask_storeu_ps(p, (__mmask16)((1u << count) - 1), (__m512)x);
+}
+#else
+INLINE vec vload_part(const real *p, size_t count)
+{
+    vec x = { 0 };
+    __builtin_memcpy(&x, p, count * sizeof *p);
+    return x;
+}
+INLINE void vstore_part(real *p, vec x, size_t count) { __builtin_memcpy(p, &x, count * sizeof *p); }
+#endif
+
 /* NEON multiplies by one lane of a register, so that LANES numbers side by side come with one load; other
  * ISAs broadcast from memory for nothing. */
 #define BY_LANE (LNT_VEC_BYTES == 16)
