@@ -231,8 +231,7 @@ void lnt_direct_scores(const lnt_direct *kind, const kernels *ker, const scratch
 void lnt_direct_rescale(const kernels *ker, const scratch *s, const tile *t)
 {
     if (t->k0 == 0 && t->row == 0) return; /* o is 0 */
-    for (size_t i = t->from; i < t->nq; i++)
-        if (s->rescale[i] != 1) ker->scale(s->o + i * s->mp, s->rescale[i], s->mp);
+    ker->scale_rows(s->o + t->from * s->mp, s->mp, s->rescale + t->from, t->nq - t->from, s->mp);
 }
 
 void lnt_direct_fold_max(const kernels *ker, scratch *s, const tile *t)

@@ -6,6 +6,20 @@
 #include <math.h>
 #include <string.h>
 
+enum { SIDE_BY_SIDE = 16 }; /* sums and maxima, which compilers make vectors of */
+
+static double sum_of(const real *x, size_t count)
+{
+    real part[SIDE_BY_SIDE] = { 0 };
+    double sum = 0;
+    size_t c = 0;
+    for (; c + SIDE_BY_SIDE <= count; c += SIDE_BY_SIDE)
+        for (size_t j = 0; j < SIDE_BY_SIDE; j++) part[j] += x[c + j];
+    for (; c < count; c++) sum += (double)x[c];
+    for (size_t j = 0; j < SIDE_BY_SIDE; j++) sum += (double)part[j];
+    return sum;
+}
+
 /* The sum of e^(x - max); e (NULL: not wanted) [classes] gets the terms, and may be x. */
 static double sum_exp(const kernels *ker, const real *x, real max, real *e, size_t classes)
 {
@@ -15,12 +29,25 @@ static double sum_exp(const kernels *ker, const real *x, real max, real *e, size
         const size_t count = nn_least(classes - c0, LNT_NN_BLOCK);
         for (size_t c = 0; c < count; c++) part[c] = x[c0 + c] - max;
         ker->map_exp(part, part, lnt_round_up(count, LNT_PAD));
-        real lane[4] = { 0 };
-        for (size_t c = 0; c < count; c++) lane[c % 4] += part[c];
-        sum += (double)lane[0] + (double)lane[1] + (double)lane[2] + (double)lane[3];
+        sum += sum_of(part, count);
         if (e) memcpy(e + c0, part, count * sizeof *e);
     }
     return sum;
+}
+
+/* The first of the largest; 0 where NaN leaves none. */
+static size_t find_largest(const real *x, size_t classes)
+{
+    real top[SIDE_BY_SIDE];
+    for (size_t j = 0; j < SIDE_BY_SIDE; j++) top[j] = x[0];
+    size_t c = 0;
+    for (; c + SIDE_BY_SIDE <= classes; c += SIDE_BY_SIDE)
+        for (size_t j = 0; j < SIDE_BY_SIDE; j++) top[j] = x[c + j] > top[j] ? x[c + j] : top[j];
+    for (; c < classes; c++) top[0] = x[c] > top[0] ? x[c] : top[0];
+    for (size_t j = 1; j < SIDE_BY_SIDE; j++) top[0] = top[j] > top[0] ? top[j] : top[0];
+    for (c = 0; c < classes; c++)
+        if (x[c] == top[0]) return c;
+    return 0;
 }
 
 static void row(const kernels *ker, const real *x, int32_t target, double *loss,
@@ -32,9 +59,7 @@ static void row(const kernels *ker, const real *x, int32_t target, double *loss,
         if (dx) memset(dx, 0, classes * sizeof *dx);
         return;
     }
-    size_t best = 0;
-    for (size_t c = 1; c < classes; c++)
-        if (x[c] > x[best]) best = c;
+    const size_t best = find_largest(x, classes);
     const real max = x[best];
     const double at_target = (double)x[target];
     const double sum = sum_exp(ker, x, max, dx, classes);

@@ -160,7 +160,8 @@ INLINE void copy_vectors(real *dst, size_t ld, const real *src, int64_t stride, 
         size_t j = 0;
         prefetch_row(src, stride, i, rows, width);
         for (; j + LANES <= width; j += LANES) vstore(to + j, vload(from + j) * scale);
-        if (j < width) vstore(to + j, vload_part(from + j, width - j) * scale);
+        if (j < width)
+            vstore(to + j, vpart(vload_part(from + j, width - j) * scale, width - j));
     }
 }
 

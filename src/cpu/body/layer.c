@@ -166,6 +166,8 @@ void KERNEL(norm_share)(real *dgain, real *dbias, const real *x, const real *dy,
     size_t c = 0;
     for (; c + SHARES * LANES <= n; c += SHARES * LANES)
         share_columns(SHARES, dgain + c, dbias + c, x + c, dy + c, ld, stat, m);
+    for (; c + SHARES / 2 * LANES <= n; c += SHARES / 2 * LANES)
+        share_columns(SHARES / 2, dgain + c, dbias + c, x + c, dy + c, ld, stat, m);
     for (; c + LANES <= n; c += LANES)
         share_columns(1, dgain + c, dbias + c, x + c, dy + c, ld, stat, m);
     for (; c < n; c++)

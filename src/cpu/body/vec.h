@@ -117,6 +117,10 @@ INLINE vec vselect(ivec mask, vec a, vec b)
 /* The first `count` numbers of a vector alone, the others 0; BY_PART: that costs no more than all. */
 #define BY_PART (LNT_VEC_BYTES == 64)
 #if BY_PART && defined(LNT_DOUBLE)
+INLINE vec vpart(vec x, size_t count)
+{
+    return (vec)_mm512_maskz_mov_pd((__mmask8)((1u << count) - 1), (__m512d)x);
+}
 INLINE vec vload_part(const real *p, size_t count)
 {
     return (vec)_mm512_maskz_loadu_pd((__mmask8)((1u << count) - 1), p);
@@ -126,6 +130,10 @@ INLINE void vstore_part(real *p, vec x, size_t count)
     _mm512_mask_storeu_pd(p, (__mmask8)((1u << count) - 1), (__m512d)x);
 }
 #elif BY_PART
+INLINE vec vpart(vec x, size_t count)
+{
+    return (vec)_mm512_maskz_mov_ps((__mmask16)((1u << count) - 1), (__m512)x);
+}
 INLINE vec vload_part(const real *p, size_t count)
 {
     return (vec)_mm512_maskz_loadu_ps((__mmask16)((1u << count) - 1), p);
@@ -141,6 +149,7 @@ INLINE vec vload_part(const real *p, size_t count)
     __builtin_memcpy(&x, p, count * sizeof *p);
     return x;
 }
+INLINE vec vpart(vec x, size_t count) { return vload_part((const real *)&x, count); }
 INLINE void vstore_part(real *p, vec x, size_t count) { __builtin_memcpy(p, &x, count * sizeof *p); }
 #endif
 

@@ -1,4 +1,4 @@
-/* cpu/body/vector.c - dot, gemv, axpy, scale, and a sum that loses nothing, over any count. */
+/* cpu/body/vector.c - dot, gemv, axpy, scale and its rows, and a sum that loses nothing, over any count. */
 #include "cpu/body/vec.h"
 
 real KERNEL(dot)(const real *x, const real *y, size_t n)
@@ -8,6 +8,10 @@ real KERNEL(dot)(const real *x, const real *y, size_t n)
     for (; i + 2 * LANES <= n; i += 2 * LANES) {
         sum[0] += vload(x + i) * vload(y + i);
         sum[1] += vload(x + i + LANES) * vload(y + i + LANES);
+    }
+    if (i + LANES <= n) {
+        sum[0] += vload(x + i) * vload(y + i);
+        i += LANES;
     }
     real total = vsum(sum[0] + sum[1]);
     for (; i < n; i++) total += x[i] * y[i];
@@ -87,6 +91,21 @@ void KERNEL(scale)(real *x, real a, size_t n)
     size_t i = 0;
     for (; i + LANES <= n; i += LANES) vstore(x + i, vload(x + i) * a);
     for (; i < n; i++) x[i] *= a;
+}
+
+/* By eights of rows, which are often all left as they are; to ask of each would be guessed wrong. */
+void KERNEL(scale_rows)(real *x, size_t ld, const real *f, size_t m, size_t padded)
+{
+    enum { ROWS = 8 };
+    for (size_t i0 = 0; i0 < m; i0 += ROWS) {
+        const size_t end = m - i0 < ROWS ? m : i0 + ROWS;
+        int changes = 0;
+        for (size_t i = i0; i < end; i++) changes |= f[i] != 1;
+        if (!changes) continue;
+        for (size_t i = i0; i < end; i++)
+            for (size_t j = 0; j < padded; j += LANES)
+                vstore(x + i * ld + j, vload(x + i * ld + j) * f[i]);
+    }
 }
 
 /* sum + rest = s + y exactly (Knuth's two-sum); no product that could be fused into it. */

@@ -1,5 +1,5 @@
-/* vector.c - checks of dot, axpy, add_rows, scale, add_compensated, and of the two kernels that measure
- * the machine. */
+/* vector.c - checks of dot, axpy, add_rows, scale, scale_rows, add_compensated, and of the two kernels that
+ * measure the machine. */
 #include "checks.h"
 
 /* Every count up to where two vectors of any ISA have gone round, then some longer ones. */
@@ -81,6 +81,25 @@ void CHECK(scale)(trial *t)
             expect_bits(t, "x", 0, j, now(&x, 0, j), (double)((real)was(&x, 0, j) * a));
         expect_untouched(t, "x", &x, 1, n);
         grid_free(&x);
+    }
+}
+
+void CHECK(scale_rows)(trial *t)
+{
+    for (size_t m = 0; m < 20; m++) {
+        const size_t padded = t->ker->lanes * (m % 3 + 1), ld = padded + m % 2;
+        grid x = grid_inout(t, m, padded, ld), f = grid_inout(t, 1, m, m + 1);
+        for (size_t i = 0; i < m; i++) /* eights of rows that change, that stay, and that do both */
+            if (i % 16 < 8 ? m % 2 : i % 3) f.at[i] = 1;
+        trial_sizes(t, "m %zu padded %zu", m, padded);
+        t->ker->scale_rows(x.at, ld, f.at, m, padded);
+        for (size_t i = 0; i < m; i++)
+            for (size_t j = 0; j < padded; j++)
+                expect_bits(t, "x", i, j, now(&x, i, j),
+                            (double)((real)was(&x, i, j) * (real)now(&f, 0, i)));
+        expect_untouched(t, "x", &x, m, padded);
+        expect_untouched(t, "f", &f, 1, m);
+        grid_free(&x), grid_free(&f);
     }
 }
 
