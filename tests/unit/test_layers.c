@@ -120,6 +120,34 @@ static void norms_have_the_right_gradients(void **state)
     }
 }
 
+/* Many tokens, and wide ones, with dx where dy was: the same as token by token. */
+static void a_token_goes_back_through_a_norm_whatever_is_beside_it(void **state)
+{
+    (void)state;
+    static const size_t shapes[][2] = { { 1100, 3 }, { 70, 300 }, { 33, 600 } };
+    for (int i = 0; i < 2 * COUNT_OF(shapes); i++) {
+        const lnt_norm kind = (lnt_norm)(i % 2);
+        const size_t n = shapes[i / 2][0], width = shapes[i / 2][1];
+        bench t = bench_new(1, n, width, width, width, width);
+        double *dgain = zero_doubles(width), *dbias = zero_doubles(width);
+        t.kind = (int)kind;
+        t.extra = zero_doubles(2 * n);
+        run_norm(&t);
+        for (size_t token = 0; token < n; token++) {
+            const size_t at = token * width;
+            lnt_norm_backward(t.ctx, kind, t.x + at, t.w, t.extra + 2 * token, t.r + at, t.dx + at,
+                              false, t.dw, t.db, 1, width);
+        }
+        lnt_norm_backward(t.ctx, kind, t.x, t.w, t.extra, t.r, t.r, false, dgain, dbias, n, width);
+        assert_memory_equal(t.r, t.dx, n * width * sizeof *t.r);
+        for (size_t c = 0; c < width; c++)
+            assert_true(fabs(dgain[c] - t.dw[c]) < 1e-10 && fabs(dbias[c] - t.db[c]) < 1e-10);
+        free(dgain);
+        free(dbias);
+        bench_close(&t);
+    }
+}
+
 static void a_normalised_token_has_mean_0_and_square_1(void **state)
 {
     (void)state;
@@ -312,6 +340,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dense_is_a_product_and_its_gradients_are_right),
         cmocka_unit_test(norms_have_the_right_gradients),
+        cmocka_unit_test(a_token_goes_back_through_a_norm_whatever_is_beside_it),
         cmocka_unit_test(a_normalised_token_has_mean_0_and_square_1),
         cmocka_unit_test(activations_have_the_right_gradients),
         cmocka_unit_test(activations_are_their_formulas_and_survive_large_numbers),

@@ -86,6 +86,25 @@ static void cross_entropy_is_its_formula_with_the_right_gradient(void **state)
     setup_close(&s);
 }
 
+static void a_hit_is_the_first_of_the_largest(void **state)
+{
+    (void)state;
+    enum { MOST = 40 };
+    lnt_ctx *ctx = context_new(1, NULL);
+    double x[MOST], loss;
+    unsigned char hit;
+    for (int32_t classes = 1; classes <= MOST; classes++)
+        for (int32_t best = 0; best < classes; best++)
+            for (int32_t target = 0; target < classes; target++) {
+                const double later = target % 2 ? MOST : -1; /* as large, or not */
+                for (int32_t c = 0; c < classes; c++) x[c] = c < best ? c : c % 3 ? later : -c;
+                x[best] = MOST;
+                lnt_cross_entropy(ctx, x, &target, &loss, &hit, NULL, 1, 1, (size_t)classes);
+                assert_int_equal(hit, target == best);
+            }
+    lnt_ctx_destroy(ctx);
+}
+
 static void cross_entropy_survives_large_logits(void **state)
 {
     (void)state;
@@ -284,6 +303,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cross_entropy_is_its_formula_with_the_right_gradient),
+        cmocka_unit_test(a_hit_is_the_first_of_the_largest),
         cmocka_unit_test(cross_entropy_survives_large_logits),
         cmocka_unit_test(a_mixture_of_logistics_sums_to_1_and_has_the_right_gradient),
         cmocka_unit_test(probabilities_of_all_values_are_those_of_the_loss),
