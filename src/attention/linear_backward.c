@@ -50,9 +50,9 @@ static void store_dq(const chunk_job *job, chunk_scratch *c, int64_t h, int64_t 
         ker->gemm_nn(c->pt, c->Cp, c->v, c->ldv, c->dnt, c->Cp, n, lanes, c->m, 0);
         for (size_t j = 0; j < n; j++) {
             real *row = c->pt + j * c->Cp;
-            for (size_t i = 0; i < j; i++) row[i] = 0;
-            for (size_t i = j; i < n; i++)
-                row[i] = (row[i] + c->dden[i]) * (job->decay < 1 ? c->power[i - j] : 1);
+            ker->axpy(row, 1, c->dden, lanes);
+            for (size_t i = j; job->decay < 1 && i < n; i++) row[i] *= c->power[i - j];
+            memset(row, 0, j * sizeof *row);
         }
         ker->gemm_tn(c->dphi, c->Cp, c->k, c->Dp, c->pt, c->Cp, c->D, lanes, n, 1);
     }
@@ -105,9 +105,10 @@ static void add_within(const chunk_job *job, chunk_scratch *c, size_t n)
     ker->gemm_nn(c->pt, c->Cp, c->dn, c->mp, c->vt, c->Cp, n, lanes, c->m, 0); /* [query, key] */
     for (size_t i = 0; i < n; i++) {
         real *row = c->pt + i * c->Cp;
-        for (size_t j = 0; j <= i; j++)
-            row[j] = (row[j] + c->dden[i]) * (job->decay < 1 ? c->power[i - j] : 1);
-        for (size_t j = i + 1; j < lanes; j++) row[j] = 0;
+        const real along = c->dden[i];
+        for (size_t j = 0; j <= i; j++) row[j] += along;
+        for (size_t j = 0; job->decay < 1 && j <= i; j++) row[j] *= c->power[i - j];
+        memset(row + i + 1, 0, (lanes - i - 1) * sizeof *row);
     }
     ker->gemm_nn(c->dphi, c->Cp, c->qt, c->Cp, c->pt, c->Cp, c->D, lanes, n, 1);
 }
