@@ -7,15 +7,16 @@
 void lnt_dropout(const lnt_ctx *ctx, lnt_rng rng, double rate, real *x, size_t count)
 {
     if (rate <= 0) return;
+    const kernels *ker = nn_kernels(ctx);
     const real keep = (real)(1 / (1 - rate));
     const uint32_t below = (uint32_t)(rate * 0x1p32);
     const int threads = lnt_threads_for(ctx, 20 * (double)count);
 #pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t group = 0; group < nn_pieces(count, 4); group++) {
-        uint32_t words[4];
-        lnt_rng_words(rng, (uint64_t)group, words);
-        const size_t first = 4 * (size_t)group;
-        for (size_t j = 0; j < 4 && first + j < count; j++)
+    for (int64_t piece = 0; piece < nn_pieces(count, LNT_NN_BLOCK); piece++) {
+        uint32_t words[LNT_NN_BLOCK];
+        const size_t first = (size_t)piece * LNT_NN_BLOCK, most = nn_least(count - first, LNT_NN_BLOCK);
+        ker->random_words(words, rng.key, rng.domain, first / 4, (most + 3) / 4);
+        for (size_t j = 0; j < most; j++)
             x[first + j] = words[j] < below ? 0 : x[first + j] * keep;
     }
 }

@@ -305,6 +305,26 @@ static void a_rotation_depends_on_the_distance_and_turns_back(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+/* Word i % 4 of group i / 4 decides about number i. */
+static void dropout_goes_by_the_generator(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(2, NULL);
+    for (int count = 1; count < 600; count += count < 20 ? 1 : 57) {
+        const lnt_rng rng = lnt_rng_make((uint64_t)count);
+        double x[600];
+        for (int i = 0; i < count; i++) x[i] = i + 1;
+        lnt_dropout(ctx, rng, 0.25, x, (size_t)count);
+        for (int i = 0; i < count; i++) {
+            uint32_t words[4];
+            lnt_rng_words(rng, (uint64_t)(i / 4), words);
+            const double want = words[i % 4] < 0x40000000 ? 0 : (i + 1) / 0.75;
+            assert_true(fabs(x[i] - want) < 1e-12 * (i + 1));
+        }
+    }
+    lnt_ctx_destroy(ctx);
+}
+
 static void dropout_keeps_the_mean_and_draws_the_same_again(void **state)
 {
     (void)state;
@@ -349,6 +369,7 @@ int main(void)
         cmocka_unit_test(embedding_and_positions_have_the_right_gradients),
         cmocka_unit_test(positions_are_waves_a_power_of_ten_apart),
         cmocka_unit_test(a_rotation_depends_on_the_distance_and_turns_back),
+        cmocka_unit_test(dropout_goes_by_the_generator),
         cmocka_unit_test(dropout_keeps_the_mean_and_draws_the_same_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
