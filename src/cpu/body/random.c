@@ -55,10 +55,11 @@ INLINE void store_groups(uint32_t *out, const words c[4])
 
 INLINE void make_groups(uint32_t *out, uint64_t key, uint64_t domain, uint64_t first)
 {
-    uint64_t index[TOGETHER], k0 = (uint32_t)key, k1 = key >> 32;
-    for (uint64_t i = 0; i < TOGETHER; i++) index[i] = first + i;
+    static const uint64_t from_0_on[] = { 0, 1, 2, 3, 4, 5, 6, 7 };
+    uint64_t k0 = (uint32_t)key, k1 = key >> 32;
     words c[4];
-    memcpy(&c[0], index, sizeof c[0]);
+    memcpy(&c[0], from_0_on, sizeof c[0]);
+    c[0] += first;
     c[1] = c[0] >> 32;
     c[2] = (words){ 0 } + domain;
     c[3] = c[2] >> 32;
