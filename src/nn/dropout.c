@@ -16,8 +16,7 @@ void lnt_dropout(const lnt_ctx *ctx, lnt_rng rng, double rate, real *x, size_t c
         uint32_t words[LNT_NN_BLOCK];
         const size_t first = (size_t)piece * LNT_NN_BLOCK, most = nn_least(count - first, LNT_NN_BLOCK);
         ker->random_words(words, rng.key, rng.domain, first / 4, (most + 3) / 4);
-        for (size_t j = 0; j < most; j++)
-            x[first + j] = words[j] < below ? 0 : x[first + j] * keep;
+        ker->drop(x + first, words, below, keep, most);
     }
 }
 
