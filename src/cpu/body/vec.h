@@ -116,31 +116,25 @@ INLINE vec vselect(ivec mask, vec a, vec b)
 
 /* The first `count` numbers of a vector alone, the others 0; BY_PART: that costs no more than all. */
 #define BY_PART (LNT_VEC_BYTES == 64)
-#if BY_PART && defined(LNT_DOUBLE)
-INLINE vec vpart(vec x, size_t count)
-{
-    return (vec)_mm512_maskz_mov_pd((__mmask8)((1u << count) - 1), (__m512d)x);
-}
+#if BY_PART
+#ifdef LNT_DOUBLE
+#define MASKED(operation) _mm512_##operation##_pd
+typedef __mmask8 vmask;
+typedef __m512d vmasked;
+#else
+#define MASKED(operation) _mm512_##operation##_ps
+typedef __mmask16 vmask;
+typedef __m512 vmasked;
+#endif
+INLINE vmask vfirst(size_t count) { return (vmask)((1u << count) - 1); }
+INLINE vec vpart(vec x, size_t count) { return (vec)MASKED(maskz_mov)(vfirst(count), (vmasked)x); }
 INLINE vec vload_part(const real *p, size_t count)
 {
-    return (vec)_mm512_maskz_loadu_pd((__mmask8)((1u << count) - 1), p);
+    return (vec)MASKED(maskz_loadu)(vfirst(count), p);
 }
 INLINE void vstore_part(real *p, vec x, size_t count)
 {
-    _mm512_mask_storeu_pd(p, (__mmask8)((1u << count) - 1), (__m512d)x);
-}
-#elif BY_PART
-INLINE vec vpart(vec x, size_t count)
-{
-    return (vec)_mm512_maskz_mov_ps((__mmask16)((1u << count) - 1), (__m512)x);
-}
-INLINE vec vload_part(const real *p, size_t count)
-{
-    return (vec)_mm512_maskz_loadu_ps((__mmask16)((1u << count) - 1), p);
-}
-INLINE void vstore_part(real *p, vec x, size_t count)
-{
-    _mm512_mask_storeu_ps(p, (__mmask16)((1u << count) - 1), (__m512)x);
+    MASKED(mask_storeu)(p, vfirst(count), (vmasked)x);
 }
 #else
 INLINE vec vload_part(const real *p, size_t count)
