@@ -179,8 +179,11 @@ typedef struct lnt_step_report {
 
 LNT_API LNT_MUST_CHECK lnt_status lnt_trainer_step(lnt_trainer *trainer, lnt_step_report *report);
 /* How long the products of dense layers in one step take without the rest of it, by the same routine:
- * the bound that the time of a step is held against.  Changes nothing that a step reads. */
-LNT_API LNT_MUST_CHECK lnt_status lnt_trainer_time_products(lnt_trainer *trainer, double *seconds);
+ * what the time of a step is held against.  whole: a batch at a time, all threads on one product;
+ * cut: as the step has them, threads on parts of the batch of their own where it is large enough.  In
+ * seconds.  Changes nothing that a step reads. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_trainer_time_products(lnt_trainer *trainer, double *whole,
+                                                            double *cut);
 /* On examples kept from training; batches 0: all there are. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_trainer_evaluate(lnt_trainer *trainer, int64_t batches,
                                                        lnt_score_report *report);

@@ -52,7 +52,7 @@ static void read_utterances(const lnt_network *net, const lnt_sample *s, const l
     }
 }
 
-static void loss_frames(lnt_network *net, const lnt_sample *s, bool gradient, double share,
+static void loss_frames(lnt_network *net, const lnt_sample *s, bool gradient, double weight,
                         const lnt_loss_room *room, lnt_score *score)
 {
     const size_t classes = (size_t)net->config->outputs, length = s->length;
@@ -62,7 +62,7 @@ static void loss_frames(lnt_network *net, const lnt_sample *s, bool gradient, do
         real *x = net->logits + (size_t)b * length * classes;
         const size_t frames = (size_t)s->lengths[b];
         room->loss[b] = lnt_ctc_loss(x, s->targets + (size_t)b * length, gradient ? x : NULL,
-                                     share / (double)s->batch, frames, classes,
+                                     weight, frames, classes,
                                      (size_t)s->labels[b],
                                      room->lattice + (size_t)b * room->lattice_size);
         for (size_t i = frames * classes; gradient && i < length * classes; i++) x[i] = 0;
@@ -74,28 +74,53 @@ static void loss_frames(lnt_network *net, const lnt_sample *s, bool gradient, do
     }
 }
 
-void lnt_loss(lnt_network *net, const lnt_sample *s, bool gradient, double share,
+static size_t rows_of(const lnt_config *config, const lnt_sample *s)
+{
+    return config->output == LNT_OUTPUT_CLASS ? s->batch : s->batch * s->length;
+}
+
+static size_t count_targets(const lnt_config *config, const lnt_sample *s)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < rows_of(config, s); i++) count += s->targets[i] >= 0;
+    return count;
+}
+
+double lnt_loss_weight(const lnt_config *config, const lnt_sample *batch)
+{
+    const size_t count = config->output == LNT_OUTPUT_FRAMES ? batch->batch
+                                                             : count_targets(config, batch);
+    return count ? 1 / (double)count : 0;
+}
+
+void lnt_loss(lnt_network *net, const lnt_sample *s, bool gradient, double weight,
               const lnt_loss_room *room, lnt_score *score)
 {
     const lnt_config *c = net->config;
-    const size_t rows = c->output == LNT_OUTPUT_CLASS ? s->batch : s->batch * s->length;
-    score->units += s->units;
+    const size_t rows = rows_of(c, s);
     if (c->output == LNT_OUTPUT_FRAMES) {
-        loss_frames(net, s, gradient, share, room, score);
+        loss_frames(net, s, gradient, weight, room, score);
         return;
     }
-    size_t counted = 0;
-    for (size_t i = 0; i < rows; i++) counted += s->targets[i] >= 0;
-    const double weight = counted ? share / (double)counted : 0;
     if (c->output == LNT_OUTPUT_LOGISTICS)
         lnt_logistics_loss(net->ctx, net->logits, s->targets, room->loss,
                            gradient ? net->logits : NULL, weight, rows);
     else
         lnt_cross_entropy(net->ctx, net->logits, s->targets, room->loss, room->hit,
                           gradient ? net->logits : NULL, weight, rows, (size_t)c->outputs);
-    score->targets += (double)counted;
+    score->targets += (double)count_targets(c, s);
     for (size_t i = 0; i < rows; i++) {
         score->loss += room->loss[i];
         if (c->output != LNT_OUTPUT_LOGISTICS) score->hits += room->hit[i];
     }
+}
+
+void lnt_score_add(lnt_score *score, const lnt_score *more)
+{
+    score->loss += more->loss;
+    score->targets += more->targets;
+    score->hits += more->hits;
+    score->units += more->units;
+    score->edits += more->edits;
+    score->words += more->words;
 }

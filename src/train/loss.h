@@ -26,9 +26,14 @@ typedef struct lnt_loss_room {
 void lnt_loss_take(lnt_arena *arena, const lnt_config *config, size_t batch, size_t length,
                    lnt_loss_room *out);
 
-/* Adds the batch to score; with `gradient`, net->logits becomes the gradient of share times the mean
- * loss of its targets. */
-void lnt_loss(lnt_network *net, const lnt_sample *sample, bool gradient, double share,
+/* What a target weighs in the mean over a batch. */
+double lnt_loss_weight(const lnt_config *config, const lnt_sample *batch);
+
+/* Adds a batch, or part of one, to score, but for its units; with `gradient`, net->logits becomes the
+ * gradient of weight times the sum of its targets' losses. */
+void lnt_loss(lnt_network *net, const lnt_sample *sample, bool gradient, double weight,
               const lnt_loss_room *room, lnt_score *score);
+
+void lnt_score_add(lnt_score *score, const lnt_score *more);
 
 #endif

@@ -16,6 +16,17 @@ void lnt_sample_take(lnt_arena *arena, const lnt_config *config, size_t batch, s
     out->labels = lnt_arena_take(arena, batch, sizeof *out->labels);
 }
 
+lnt_sample lnt_sample_part(const lnt_sample *s, const lnt_config *config, size_t first, size_t count)
+{
+    const bool features = config->input == LNT_INPUT_FEATURES;
+    const size_t targets = config->output == LNT_OUTPUT_CLASS ? 1 : s->length;
+    lnt_sample part = { .batch = count, .length = s->length, .lengths = s->lengths + first,
+                        .targets = s->targets + first * targets, .labels = s->labels + first };
+    if (features) part.features = s->features + first * s->length * (size_t)config->inputs;
+    else part.tokens = s->tokens + first * s->length;
+    return part;
+}
+
 lnt_batch lnt_sample_batch(const lnt_sample *s)
 {
     bool full = true;

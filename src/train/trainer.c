@@ -14,11 +14,33 @@ static void lay_out(lnt_trainer *t, lnt_arena *arena, bool training)
 {
     const size_t size = training ? t->model->layout.size : 0;
     const size_t batch = (size_t)t->recipe.batch, length = (size_t)t->model->config.length;
-    t->grads = lnt_arena_take(arena, size, sizeof *t->grads);
+    t->grads = lnt_arena_take(arena, size, t->lanes.count * sizeof *t->grads);
     t->mean = lnt_arena_take(arena, size, sizeof *t->mean);
     t->square = lnt_arena_take(arena, size, sizeof *t->square);
+    t->scores = lnt_arena_take(arena, t->lanes.count, sizeof *t->scores);
     lnt_sample_take(arena, &t->model->config, batch, length, &t->sample);
-    lnt_loss_take(arena, &t->model->config, batch, length, &t->room);
+    t->workers = lnt_arena_take(arena, t->lanes.workers, sizeof *t->workers);
+    for (size_t i = 0; i < t->lanes.workers; i++) {
+        lnt_loss_room room;
+        lnt_loss_take(arena, &t->model->config, t->lanes.slice, length, &room);
+        if (t->workers) t->workers[i] = (lnt_worker){ .ctx = *t->ctx, .room = room };
+    }
+}
+
+static lnt_status open_worker(lnt_trainer *t, lnt_worker *w, bool training)
+{
+    const lnt_model *m = t->model;
+    if (t->lanes.workers > 1) w->ctx.threads = 1;
+    const lnt_status status = lnt_network_open(&w->ctx, &m->config, &m->layout, t->lanes.slice,
+                                               (size_t)m->config.length, training, NULL, &w->network);
+    return status ? lnt_fail(t->ctx, status, "%s", w->ctx.error) : LNT_OK;
+}
+
+static void close_memory(lnt_trainer *t)
+{
+    for (size_t i = 0; t->workers && i < t->lanes.workers; i++)
+        lnt_network_close(&t->workers[i].network);
+    lnt_arena_close(t->ctx, &t->memory);
 }
 
 lnt_status lnt_trainer_open(lnt_ctx *ctx, lnt_model *model, lnt_task *task,
@@ -28,16 +50,15 @@ lnt_status lnt_trainer_open(lnt_ctx *ctx, lnt_model *model, lnt_task *task,
     lnt_trainer *t = lnt_allocate(ctx, sizeof *t, "the trainer");
     if (!t) return LNT_ERR_MEMORY;
     *t = (lnt_trainer){ .ctx = ctx, .model = model, .task = *task, .recipe = *recipe };
+    t->lanes = lnt_lanes_cut(model, (size_t)recipe->batch);
     lnt_arena counting = { 0 };
     lay_out(t, &counting, training);
     lnt_status status = lnt_arena_open(ctx, &counting, "training", &t->memory);
-    if (!status) {
-        lay_out(t, &t->memory, training);
-        status = lnt_network_open(ctx, &model->config, &model->layout, (size_t)recipe->batch,
-                                  (size_t)model->config.length, training, NULL, &t->network);
-    }
+    if (!status) lay_out(t, &t->memory, training);
+    for (size_t i = 0; !status && i < t->lanes.workers; i++)
+        status = open_worker(t, &t->workers[i], training);
     if (status) {
-        lnt_arena_close(ctx, &t->memory);
+        close_memory(t);
         lnt_release(ctx, t, sizeof *t);
         return status;
     }
@@ -54,8 +75,7 @@ void lnt_trainer_destroy(lnt_trainer *t)
 {
     if (!t) return;
     lnt_ctx *ctx = t->ctx;
-    lnt_network_close(&t->network);
-    lnt_arena_close(ctx, &t->memory);
+    close_memory(t);
     lnt_task_close(&t->task);
     lnt_model_destroy(t->model);
     lnt_release(ctx, t, sizeof *t);
@@ -65,28 +85,79 @@ const lnt_model *lnt_trainer_model(const lnt_trainer *t) { return t ? t->model :
 
 /* ---- one step ------------------------------------------------------------------------------ */
 
-static void clear_gradients(lnt_trainer *t)
+/* A batch on its way through the lanes. */
+typedef struct pass {
+    lnt_trainer *t;
+    double weight; /* of a target in the loss */
+    bool gradient; /* else forward only */
+    bool first;    /* of those whose gradients are summed */
+    lnt_rng rng;
+} pass;
+
+static void clear(const lnt_ctx *ctx, float *x, size_t size)
 {
     enum { PIECE = 1 << 14 };
-    const size_t size = t->model->layout.size;
-    const int threads = lnt_threads_for(t->ctx, (double)size);
+    const int threads = lnt_threads_for(ctx, (double)size);
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t p = 0; p < nn_pieces(size, PIECE); p++) {
         const size_t at = (size_t)p * PIECE;
-        memset(t->grads + at, 0, nn_least(size - at, PIECE) * sizeof *t->grads);
+        memset(x + at, 0, nn_least(size - at, PIECE) * sizeof *x);
     }
 }
 
-static lnt_status add_gradient(lnt_trainer *t, uint64_t index, lnt_score *score)
+static lnt_status run_slice(const pass *p, lnt_worker *w, size_t first, size_t count, float *grads,
+                            lnt_score *score)
 {
-    const lnt_rng rng = lnt_rng_split(lnt_rng_make((uint64_t)t->recipe.seed + 1), index);
-    t->task.kind->fill(&t->task, LNT_SPLIT_TRAIN, index, &t->sample);
-    const lnt_batch in = lnt_sample_batch(&t->sample);
-    const float *weights = t->model->weights;
-    lnt_status status = lnt_network_forward(&t->network, weights, &in, true, rng);
+    const lnt_sample part = lnt_sample_part(&p->t->sample, &p->t->model->config, first, count);
+    const lnt_batch in = lnt_sample_batch(&part);
+    const lnt_rng rng = lnt_rng_split(p->rng, first);
+    const float *weights = p->t->model->weights;
+    const lnt_status status = lnt_network_forward(&w->network, weights, &in, p->gradient, rng);
     if (status) return status;
-    lnt_loss(&t->network, &t->sample, true, 1 / (double)t->recipe.accumulate, &t->room, score);
-    return lnt_network_backward(&t->network, weights, t->grads, &in, true, rng);
+    lnt_loss(&w->network, &part, p->gradient, p->weight, &w->room, score);
+    return p->gradient ? lnt_network_backward(&w->network, weights, grads, &in, true, rng) : LNT_OK;
+}
+
+static void run_lane(lnt_worker *w, size_t lane, void *arg)
+{
+    const pass *p = arg;
+    const lnt_lanes *lanes = &p->t->lanes;
+    const size_t size = p->t->model->layout.size, end = lnt_lane_begin(lanes, lane + 1);
+    float *grads = p->gradient ? p->t->grads + lane * size : NULL;
+    if (grads && p->first) clear(&w->ctx, grads, size);
+    for (size_t at = lnt_lane_begin(lanes, lane); at < end && !w->status; at += lanes->slice)
+        w->status = run_slice(p, w, at, nn_least(lanes->slice, end - at), grads, &p->t->scores[lane]);
+}
+
+static lnt_status run_batch(lnt_trainer *t, pass p, lnt_split split, uint64_t index, lnt_score *score)
+{
+    t->task.kind->fill(&t->task, split, index, &t->sample);
+    p.weight *= lnt_loss_weight(&t->model->config, &t->sample);
+    memset(t->scores, 0, t->lanes.count * sizeof *t->scores);
+    for (size_t i = 0; i < t->lanes.workers; i++) t->workers[i].status = LNT_OK;
+    lnt_lanes_each(&t->lanes, t->workers, run_lane, &p);
+    for (size_t i = 0; i < t->lanes.workers; i++)
+        if (t->workers[i].status)
+            return lnt_fail(t->ctx, t->workers[i].status, "%s", t->workers[i].ctx.error);
+    for (size_t lane = 0; lane < t->lanes.count; lane++) lnt_score_add(score, &t->scores[lane]);
+    score->units += t->sample.units;
+    return LNT_OK;
+}
+
+/* Onto the first lane's. */
+static void sum_gradients(lnt_trainer *t)
+{
+    enum { PIECE = 1 << 12 };
+    const size_t size = t->model->layout.size;
+    const kernels *ker = nn_kernels(t->ctx);
+    const int threads = lnt_threads_for(t->ctx, (double)size * (double)t->lanes.count);
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (int64_t p = 0; p < nn_pieces(size, PIECE); p++) {
+        float *sum = t->grads + (size_t)p * PIECE;
+        const size_t count = nn_least(size - (size_t)p * PIECE, PIECE);
+        for (size_t lane = 1; lane < t->lanes.count; lane++)
+            ker->axpy(sum, 1, sum + lane * size, count);
+    }
 }
 
 static void update(lnt_trainer *t, double factor)
@@ -125,12 +196,15 @@ lnt_status lnt_trainer_step(lnt_trainer *t, lnt_step_report *report)
     if (!report || report->size != sizeof *report)
         return lnt_fail(t->ctx, LNT_ERR_ARGUMENT, "step report: size must be %zu", sizeof *report);
     lnt_score score = { 0 };
-    clear_gradients(t);
     for (int64_t i = 0; i < t->recipe.accumulate; i++) {
         const uint64_t index = (uint64_t)(t->step * t->recipe.accumulate + i);
-        const lnt_status status = add_gradient(t, index, &score);
+        const pass p = { .t = t, .weight = 1 / (double)t->recipe.accumulate, .gradient = true,
+                         .first = i == 0,
+                         .rng = lnt_rng_split(lnt_rng_make((uint64_t)t->recipe.seed + 1), index) };
+        const lnt_status status = run_batch(t, p, LNT_SPLIT_TRAIN, index, &score);
         if (status) return status;
     }
+    sum_gradients(t);
     const double norm = sqrt(lnt_square_sum(t->ctx, t->grads, t->model->layout.size));
     if (!isfinite(norm) || !isfinite(score.loss))
         return lnt_fail(t->ctx, LNT_ERR_ARGUMENT,
@@ -162,12 +236,9 @@ lnt_status lnt_trainer_evaluate(lnt_trainer *t, int64_t batches, lnt_score_repor
         return lnt_fail(t->ctx, LNT_ERR_ARGUMENT, "task %s: there is nothing to test on",
                         t->task.kind->name);
     for (int64_t i = 0; i < batches; i++) {
-        t->task.kind->fill(&t->task, LNT_SPLIT_TEST, (uint64_t)i, &t->sample);
-        const lnt_batch in = lnt_sample_batch(&t->sample);
-        const lnt_status status = lnt_network_forward(&t->network, t->model->weights, &in, false,
-                                                      lnt_rng_make(0));
+        const pass p = { .t = t, .weight = 1 };
+        const lnt_status status = run_batch(t, p, LNT_SPLIT_TEST, (uint64_t)i, &score);
         if (status) return status;
-        lnt_loss(&t->network, &t->sample, false, 1, &t->room, &score);
     }
     *report = report_of(t, &score);
     return LNT_OK;

@@ -2,8 +2,7 @@
 #ifndef LNT_TRAIN_TRAINER_H
 #define LNT_TRAIN_TRAINER_H
 
-#include "model/model.h"
-#include "train/loss.h"
+#include "train/lanes.h"
 
 struct lnt_trainer {
     lnt_ctx *ctx;
@@ -11,11 +10,13 @@ struct lnt_trainer {
     lnt_task task;
     lnt_recipe recipe;
     int64_t step; /* done so far */
-    lnt_network network;
+    lnt_lanes lanes;
     lnt_arena memory; /* of what follows */
-    float *grads, *mean, *square; /* [layout.size]: gradient, and the optimiser's two means */
+    float *grads;         /* [lanes,layout.size]: what each adds to the gradient, the first then the sum */
+    float *mean, *square; /* [layout.size]: the optimiser's two means */
+    lnt_score *scores;    /* [lanes] */
     lnt_sample sample;
-    lnt_loss_room room;
+    lnt_worker *workers;  /* [lanes.workers] */
 };
 
 /* Takes over the task, which is open, and the model, both on success only. */

@@ -12,5 +12,6 @@ grep -q '^memory a token' stdout.txt || wrong "no chart of memory"
 [ "$(sed -n '/^time a token/,$p' stdout.txt | grep -c '●')" -gt 4 ] || wrong "softmax is not to be seen"
 grep -qE '^ *16384 ' stdout.txt || wrong "no row for 16384 tokens"
 ! grep -q $'\033' stdout.txt || wrong "colours in a file"
-grep -q 'taylor/state is faster than softmax here' stdout.txt || wrong "no closing sentence"
+# Which of the two it is, a busy machine decides.
+grep -qE 'taylor/state is (not )?faster than softmax here' stdout.txt || wrong "no closing sentence"
 [ -z "$svg" ] || [ -s crossover.svg ] || wrong "no picture"

@@ -1,0 +1,38 @@
+/* train/lanes.h - a batch cut up, so that threads work on it side by side from its first layer to its
+ * last and back, and need not wait for each other at every layer.
+ *
+ * A *lane* is some of the batch's sequences, whose gradients have a sum of their own; the lanes' sums are
+ * added in their order.  A lane's sequences pass through the network a *slice* at a time, so few
+ * that a layer finds in the cache what the one before left there.  Both follow from the model and the batch
+ * alone, so that the bits are the same for any number of threads.  A *worker* is what one lane after
+ * another passes through. */
+#ifndef LNT_TRAIN_LANES_H
+#define LNT_TRAIN_LANES_H
+
+#include "model/model.h"
+#include "train/loss.h"
+
+typedef struct lnt_lanes {
+    size_t batch;   /* sequences */
+    size_t count;   /* of lanes; 1: the batch as a whole */
+    size_t slice;   /* sequences, at most */
+    size_t workers; /* one a thread, or one that has all threads */
+} lnt_lanes;
+
+typedef struct lnt_worker {
+    lnt_ctx ctx; /* the trainer's, with the threads this one has, and a sentence of its own */
+    lnt_network network; /* of a slice */
+    lnt_loss_room room;
+    lnt_status status; /* of the lanes so far */
+} lnt_worker;
+
+lnt_lanes lnt_lanes_cut(const lnt_model *model, size_t batch);
+
+/* The first sequence of a lane; past the last lane, the number of sequences. */
+size_t lnt_lane_begin(const lnt_lanes *lanes, size_t lane);
+
+/* Calls work once for each lane, with the worker that has it; workers side by side. */
+void lnt_lanes_each(const lnt_lanes *lanes, lnt_worker *workers,
+                    void (*work)(lnt_worker *worker, size_t lane, void *arg), void *arg);
+
+#endif

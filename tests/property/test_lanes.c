@@ -1,0 +1,289 @@
+/* test_lanes.c - a batch in lanes is the batch: its gradient and its score, whatever the model reads and
+ * gives, with the same bits for any number of threads. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support.h"
+#include "train/sample.h"
+#include "train/trainer.h"
+
+enum { BATCH = 13, VOCABULARY = 257, BANDS = 6 };
+
+static const char TOKENS[] = "{\"dim\":16,\"layers\":2,\"heads\":2,\"length\":256}";
+
+/* What a model learns here: noise, ragged where it sees whole sequences. */
+static void fill(const lnt_task *task, lnt_split split, uint64_t index, lnt_sample *out)
+{
+    const lnt_config *c = task->own;
+    dice d = { 1000 * (uint64_t)split + index + 7 };
+    const size_t n = out->batch * out->length;
+    const size_t targets = c->output == LNT_OUTPUT_CLASS ? out->batch : n;
+    for (size_t i = 0; out->tokens && c->input == LNT_INPUT_TOKENS && i < n; i++)
+        out->tokens[i] = (int32_t)dice_range(&d, 0, VOCABULARY - 1);
+    for (size_t i = 0; c->input == LNT_INPUT_FEATURES && i < n * BANDS; i++)
+        out->features[i] = (float)dice_range(&d, -100, 100) / 50;
+    for (size_t i = 0; i < targets; i++) /* -1: does not count; a pixel is at most 255 */
+        out->targets[i] = (int32_t)dice_range(&d, c->output == LNT_OUTPUT_FRAMES ? 1 : -1, 255);
+    for (size_t b = 0; b < out->batch; b++) {
+        const int length = (int)out->length;
+        out->lengths[b] = c->kind == LNT_ENCODER ? dice_range(&d, length / 2, length) : length;
+        out->labels[b] = dice_range(&d, 1, 5);
+    }
+    out->units = 100;
+}
+
+/* The tenth sequence is longer than any may be. */
+static void fill_too_long(const lnt_task *task, lnt_split split, uint64_t index, lnt_sample *out)
+{
+    fill(task, split, index, out);
+    out->lengths[9] = (int64_t)out->length + 1;
+}
+
+static void close_nothing(lnt_task *task) { (void)task; }
+
+static const lnt_task_kind noise = { .name = "noise", .fill = fill, .close = close_nothing };
+static const lnt_task_kind faulty = { .name = "faulty", .fill = fill_too_long,
+                                      .close = close_nothing };
+
+static lnt_config config_of(lnt_ctx *ctx, const char *text, lnt_model_input input,
+                            lnt_model_output output)
+{
+    lnt_json json;
+    lnt_config config;
+    assert_ok(ctx, lnt_config_default(ctx, &config));
+    assert_ok(ctx, lnt_json_parse(ctx, "test.json", NULL, text, strlen(text), &json));
+    assert_ok(ctx, lnt_config_read(ctx, "test.json", json.root, &config));
+    lnt_json_free(ctx, &json);
+    config.input = input;
+    config.output = output;
+    config.inputs = input == LNT_INPUT_TOKENS ? VOCABULARY : BANDS;
+    config.outputs = output == LNT_OUTPUT_LOGISTICS ? 30 : VOCABULARY;
+    assert_ok(ctx, lnt_config_resolve(ctx, "test.json", &config));
+    return config;
+}
+
+static lnt_trainer *start(lnt_ctx *ctx, const lnt_task_kind *kind, const lnt_config *config,
+                          int64_t batch, int64_t accumulate, double rate)
+{
+    lnt_model *model;
+    lnt_trainer *t;
+    lnt_tokenizer none = { 0 };
+    lnt_recipe recipe = lnt_recipe_default();
+    recipe.batch = batch;
+    recipe.accumulate = accumulate;
+    recipe.rate = rate;
+    assert_ok(ctx, lnt_model_make(ctx, config, kind->name, &none, 3, &model));
+    lnt_task task = { .ctx = ctx, .kind = kind, .own = &model->config, .test_examples = 2 * BATCH };
+    assert_ok(ctx, lnt_trainer_open(ctx, model, &task, &recipe, true, &t));
+    return t;
+}
+
+static void assert_near(const char *what, double got, double want, double tolerance)
+{
+    if (!(fabs(got - want) <= tolerance * fmax(1, fabs(want))))
+        fail_msg("%s is %.9g in lanes, %.9g as a whole", what, got, want);
+}
+
+/* The gradient of one step beside that of its batches, each through one network as a whole. */
+static void check_step(lnt_ctx *ctx, const lnt_config *config, const char *what)
+{
+    enum { ACCUMULATE = 2 };
+    lnt_trainer *t = start(ctx, &noise, config, BATCH, ACCUMULATE, 1e-30);
+    const size_t size = t->model->layout.size;
+    lnt_step_report report = { .size = sizeof report };
+    lnt_network net;
+    lnt_loss_room room;
+    lnt_score score = { 0 };
+    assert_true(t->lanes.count == 8 && t->lanes.slice < BATCH);
+    assert_ok(ctx, lnt_network_open(ctx, config, &t->model->layout, BATCH, (size_t)config->length,
+                                    true, NULL, &net));
+    lnt_arena counting = { 0 }, memory;
+    lnt_loss_take(&counting, config, BATCH, (size_t)config->length, &room);
+    assert_ok(ctx, lnt_arena_open(ctx, &counting, "a test", &memory));
+    lnt_loss_take(&memory, config, BATCH, (size_t)config->length, &room);
+    float *grads = calloc(size, sizeof *grads);
+    assert_non_null(grads);
+    for (uint64_t i = 0; i < ACCUMULATE; i++) {
+        fill(&t->task, LNT_SPLIT_TRAIN, i, &t->sample);
+        const lnt_batch in = lnt_sample_batch(&t->sample);
+        const double weight = lnt_loss_weight(config, &t->sample) / ACCUMULATE;
+        assert_ok(ctx, lnt_network_forward(&net, t->model->weights, &in, true, lnt_rng_make(0)));
+        lnt_loss(&net, &t->sample, true, weight, &room, &score);
+        assert_ok(ctx, lnt_network_backward(&net, t->model->weights, grads, &in, true, lnt_rng_make(0)));
+    }
+    assert_ok(ctx, lnt_trainer_step(t, &report));
+    double square = 0, off = 0;
+    for (size_t i = 0; i < size; i++) {
+        const double want = (double)grads[i], less = (double)t->grads[i] - want;
+        square += want * want;
+        off += less * less;
+    }
+    if (!(square > 0 && off <= 1e-9 * square))
+        fail_msg("%s: the gradient is off by %g of its length", what, sqrt(off / square));
+    assert_near(what, report.gradient, sqrt(square), 1e-4);
+    assert_near(what, report.score.loss, score.loss / score.targets, 1e-5);
+    assert_int_equal(report.score.targets, (int64_t)score.targets);
+    assert_near(what, report.score.bits, score.loss / (ACCUMULATE * 100) / log(2), 1e-5);
+    if (config->output == LNT_OUTPUT_FRAMES)
+        assert_near(what, report.score.error_rate, score.edits / score.words, 0);
+    else if (config->output != LNT_OUTPUT_LOGISTICS)
+        assert_near(what, report.score.accuracy, score.hits / score.targets, 0);
+    free(grads);
+    lnt_arena_close(ctx, &memory);
+    lnt_network_close(&net);
+    lnt_trainer_destroy(t);
+}
+
+static void lanes_have_the_gradient_and_score_of_the_batch(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *what, *config;
+        lnt_model_input input;
+        lnt_model_output output;
+    } cases[] = {
+        { "tokens", TOKENS, LNT_INPUT_TOKENS, LNT_OUTPUT_TOKENS },
+        { "pixels", TOKENS, LNT_INPUT_TOKENS, LNT_OUTPUT_LOGISTICS },
+        { "a class", "{\"kind\":\"encoder\",\"dim\":16,\"layers\":1,\"heads\":2,\"length\":200}",
+          LNT_INPUT_TOKENS, LNT_OUTPUT_CLASS },
+        { "frames", "{\"kind\":\"encoder\",\"dim\":16,\"layers\":1,\"heads\":2,\"length\":190,"
+                    "\"embedding\":\"cnn\"}",
+          LNT_INPUT_FEATURES, LNT_OUTPUT_FRAMES },
+        { "long sequences", "{\"dim\":8,\"layers\":1,\"heads\":2,\"length\":700}", LNT_INPUT_TOKENS,
+          LNT_OUTPUT_TOKENS },
+    };
+    lnt_ctx *ctx = context_new(2, NULL);
+    for (int i = 0; i < COUNT_OF(cases); i++) {
+        const lnt_config c = config_of(ctx, cases[i].config, cases[i].input, cases[i].output);
+        check_step(ctx, &c, cases[i].what);
+    }
+    lnt_ctx_destroy(ctx);
+}
+
+/* One worker for each thread, and one that has them all: 33 threads are done sooner so. */
+static void any_number_of_workers_gives_the_same_bits(void **state)
+{
+    (void)state;
+    static const struct {
+        int threads;
+        size_t workers;
+    } cases[] = { { 1, 1 }, { 2, 2 }, { 3, 3 }, { 8, 8 }, { 33, 1 } };
+    lnt_trainer *first = NULL;
+    lnt_ctx *contexts[COUNT_OF(cases)];
+    lnt_step_report reports[COUNT_OF(cases)];
+    lnt_score_report scores[COUNT_OF(cases)];
+    for (int i = 0; i < COUNT_OF(cases); i++) {
+        lnt_ctx *ctx = contexts[i] = context_new(cases[i].threads, NULL);
+        const lnt_config c = config_of(ctx, "{\"dim\":96,\"layers\":1,\"heads\":4,\"length\":256,"
+                                            "\"dropout\":0.1,\"drop_path\":0.2,"
+                                            "\"attention\":{\"mechanism\":\"taylor\","
+                                            "\"normalize\":\"taylorshift\","
+                                            "\"learned_temperature\":true}}",
+                                       LNT_INPUT_TOKENS, LNT_OUTPUT_TOKENS);
+        lnt_trainer *t = start(ctx, &noise, &c, BATCH, 1, 0.01);
+        reports[i].size = sizeof reports[i];
+        scores[i].size = sizeof scores[i];
+        assert_int_equal(t->lanes.count, 8);
+        assert_int_equal(t->lanes.workers, cases[i].workers);
+        for (int step = 0; step < 2; step++) assert_ok(ctx, lnt_trainer_step(t, &reports[i]));
+        assert_ok(ctx, lnt_trainer_evaluate(t, 0, &scores[i]));
+        if (!first) first = t;
+        assert_memory_equal(t->model->weights, first->model->weights,
+                            t->model->layout.size * sizeof(float));
+        assert_true(reports[i].score.loss == reports[0].score.loss && scores[i].loss == scores[0].loss);
+        if (t != first) lnt_trainer_destroy(t);
+    }
+    lnt_trainer_destroy(first);
+    for (int i = 0; i < COUNT_OF(cases); i++) lnt_ctx_destroy(contexts[i]);
+}
+
+/* Every sequence in one lane, lanes as long as each other, and none where they would not pay. */
+static void lanes_are_even_and_none_is_empty(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t batch, length;
+        size_t count;
+    } cases[] = { { 1, 4096, 1 }, { 7, 4096, 1 }, { 8, 255, 1 }, { 8, 256, 8 }, { 15, 700, 8 },
+                  { 16, 511, 8 }, { 16, 512, 16 }, { 64, 128, 16 }, { 1000, 33, 64 } };
+    lnt_ctx *ctx = context_new(2, NULL);
+    for (int i = 0; i < COUNT_OF(cases); i++) {
+        char text[100];
+        snprintf(text, sizeof text, "{\"dim\":8,\"layers\":1,\"heads\":1,\"length\":%d}",
+                 (int)cases[i].length);
+        const lnt_config c = config_of(ctx, text, LNT_INPUT_TOKENS, LNT_OUTPUT_TOKENS);
+        lnt_model *model;
+        lnt_tokenizer none = { 0 };
+        const size_t batch = (size_t)cases[i].batch;
+        assert_ok(ctx, lnt_model_make(ctx, &c, "noise", &none, 3, &model));
+        const lnt_lanes lanes = lnt_lanes_cut(model, batch);
+        assert_int_equal(lanes.count, cases[i].count);
+        assert_int_equal(lnt_lane_begin(&lanes, 0), 0);
+        assert_int_equal(lnt_lane_begin(&lanes, lanes.count), batch);
+        for (size_t lane = 0; lane < lanes.count; lane++)
+            assert_in_range(lnt_lane_begin(&lanes, lane + 1) - lnt_lane_begin(&lanes, lane),
+                            batch / lanes.count, (batch + lanes.count - 1) / lanes.count);
+        assert_in_range(lanes.slice, 1, batch);
+        model->layout.size = 1 << 23; /* eight such sums are too much to hold */
+        assert_int_equal(lnt_lanes_cut(model, batch).count, 1);
+        lnt_model_destroy(model);
+    }
+    lnt_ctx_destroy(ctx);
+}
+
+static void a_lane_that_fails_says_why(void **state)
+{
+    (void)state;
+    for (int threads = 1; threads <= 2; threads++) {
+        lnt_ctx *ctx = context_new(threads, NULL);
+        const lnt_config c = config_of(ctx, TOKENS, LNT_INPUT_TOKENS, LNT_OUTPUT_TOKENS);
+        lnt_trainer *t = start(ctx, &faulty, &c, BATCH, 1, 0.01);
+        lnt_step_report report = { .size = sizeof report };
+        assert_refused(ctx, lnt_trainer_step(t, &report), LNT_ERR_ARGUMENT, "is 257, must be 0 to 256");
+        t->task.kind = &noise; /* and the next may succeed */
+        assert_ok(ctx, lnt_trainer_step(t, &report));
+        lnt_trainer_destroy(t);
+        lnt_ctx_destroy(ctx);
+    }
+}
+
+static void no_allocation_of_a_worker_fails_without_a_trace(void **state)
+{
+    (void)state;
+    lnt_status status = LNT_ERR_MEMORY;
+    for (int64_t fail_at = 0; status; fail_at++) {
+        tracker track;
+        lnt_ctx *ctx = context_tracked(&track, 2, NULL);
+        const lnt_config c = config_of(ctx, TOKENS, LNT_INPUT_TOKENS, LNT_OUTPUT_TOKENS);
+        const lnt_recipe recipe = { .batch = BATCH };
+        lnt_tokenizer none = { 0 };
+        lnt_model *model;
+        lnt_trainer *t = NULL;
+        assert_ok(ctx, lnt_model_make(ctx, &c, "noise", &none, 3, &model));
+        lnt_task task = { .ctx = ctx, .kind = &noise, .own = &model->config };
+        track.fail_at = track.calls + fail_at;
+        status = lnt_trainer_open(ctx, model, &task, &recipe, true, &t);
+        track.fail_at = -1;
+        if (status) {
+            assert_int_equal(status, LNT_ERR_MEMORY);
+            assert_non_null(strstr(lnt_ctx_error(ctx), "memory"));
+            lnt_model_destroy(model);
+        }
+        lnt_trainer_destroy(t);
+        context_close_tracked(ctx, &track);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lanes_have_the_gradient_and_score_of_the_batch),
+        cmocka_unit_test(any_number_of_workers_gives_the_same_bits),
+        cmocka_unit_test(lanes_are_even_and_none_is_empty),
+        cmocka_unit_test(a_lane_that_fails_says_why),
+        cmocka_unit_test(no_allocation_of_a_worker_fails_without_a_trace),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
