@@ -16,7 +16,7 @@ typedef struct lnt_lanes {
     size_t batch;   /* sequences */
     size_t count;   /* of lanes; 1: the batch as a whole */
     size_t slice;   /* sequences, at most */
-    size_t workers; /* one a thread, or one that has all threads */
+    size_t workers; /* one a thread; of a single lane one, which has them all */
 } lnt_lanes;
 
 typedef struct lnt_worker {

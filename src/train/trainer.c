@@ -30,7 +30,7 @@ static void lay_out(lnt_trainer *t, lnt_arena *arena, bool training)
 static lnt_status open_worker(lnt_trainer *t, lnt_worker *w, bool training)
 {
     const lnt_model *m = t->model;
-    if (t->lanes.workers > 1) w->ctx.threads = 1;
+    if (t->lanes.count > 1) w->ctx.threads = 1;
     const lnt_status status = lnt_network_open(&w->ctx, &m->config, &m->layout, t->lanes.slice,
                                                (size_t)m->config.length, training, NULL, &w->network);
     return status ? lnt_fail(t->ctx, status, "%s", w->ctx.error) : LNT_OK;

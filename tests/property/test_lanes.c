@@ -9,9 +9,9 @@
 #include "train/sample.h"
 #include "train/trainer.h"
 
-enum { BATCH = 13, VOCABULARY = 257, BANDS = 6 };
+enum { BATCH = 37, VOCABULARY = 257, BANDS = 6 };
 
-static const char TOKENS[] = "{\"dim\":16,\"layers\":2,\"heads\":2,\"length\":256}";
+static const char TOKENS[] = "{\"dim\":16,\"layers\":2,\"heads\":2,\"length\":130}";
 
 /* What a model learns here: noise, ragged where it sees whole sequences. */
 static void fill(const lnt_task *task, lnt_split split, uint64_t index, lnt_sample *out)
@@ -96,7 +96,7 @@ static void check_step(lnt_ctx *ctx, const lnt_config *config, const char *what)
     lnt_network net;
     lnt_loss_room room;
     lnt_score score = { 0 };
-    assert_true(t->lanes.count == 8 && t->lanes.slice < BATCH);
+    assert_true(t->lanes.count >= 16);
     assert_ok(ctx, lnt_network_open(ctx, config, &t->model->layout, BATCH, (size_t)config->length,
                                     true, NULL, &net));
     lnt_arena counting = { 0 }, memory;
@@ -162,21 +162,17 @@ static void lanes_have_the_gradient_and_score_of_the_batch(void **state)
     lnt_ctx_destroy(ctx);
 }
 
-/* One worker for each thread, and one that has them all: 33 threads are done sooner so. */
 static void any_number_of_workers_gives_the_same_bits(void **state)
 {
     (void)state;
-    static const struct {
-        int threads;
-        size_t workers;
-    } cases[] = { { 1, 1 }, { 2, 2 }, { 3, 3 }, { 8, 8 }, { 33, 1 } };
+    static const int threads[] = { 1, 2, 3, 7, 40 };
     lnt_trainer *first = NULL;
-    lnt_ctx *contexts[COUNT_OF(cases)];
-    lnt_step_report reports[COUNT_OF(cases)];
-    lnt_score_report scores[COUNT_OF(cases)];
-    for (int i = 0; i < COUNT_OF(cases); i++) {
-        lnt_ctx *ctx = contexts[i] = context_new(cases[i].threads, NULL);
-        const lnt_config c = config_of(ctx, "{\"dim\":96,\"layers\":1,\"heads\":4,\"length\":256,"
+    lnt_ctx *contexts[COUNT_OF(threads)];
+    lnt_step_report reports[COUNT_OF(threads)];
+    lnt_score_report scores[COUNT_OF(threads)];
+    for (int i = 0; i < COUNT_OF(threads); i++) {
+        lnt_ctx *ctx = contexts[i] = context_new(threads[i], NULL);
+        const lnt_config c = config_of(ctx, "{\"dim\":32,\"layers\":1,\"heads\":4,\"length\":120,"
                                             "\"dropout\":0.1,\"drop_path\":0.2,"
                                             "\"attention\":{\"mechanism\":\"taylor\","
                                             "\"normalize\":\"taylorshift\","
@@ -185,8 +181,8 @@ static void any_number_of_workers_gives_the_same_bits(void **state)
         lnt_trainer *t = start(ctx, &noise, &c, BATCH, 1, 0.01);
         reports[i].size = sizeof reports[i];
         scores[i].size = sizeof scores[i];
-        assert_int_equal(t->lanes.count, 8);
-        assert_int_equal(t->lanes.workers, cases[i].workers);
+        assert_int_equal(t->lanes.count, 16);
+        assert_int_equal(t->lanes.workers, threads[i] < 16 ? threads[i] : 16);
         for (int step = 0; step < 2; step++) assert_ok(ctx, lnt_trainer_step(t, &reports[i]));
         assert_ok(ctx, lnt_trainer_evaluate(t, 0, &scores[i]));
         if (!first) first = t;
@@ -196,7 +192,7 @@ static void any_number_of_workers_gives_the_same_bits(void **state)
         if (t != first) lnt_trainer_destroy(t);
     }
     lnt_trainer_destroy(first);
-    for (int i = 0; i < COUNT_OF(cases); i++) lnt_ctx_destroy(contexts[i]);
+    for (int i = 0; i < COUNT_OF(threads); i++) lnt_ctx_destroy(contexts[i]);
 }
 
 /* Every sequence in one lane, lanes as long as each other, and none where they would not pay. */
@@ -206,8 +202,8 @@ static void lanes_are_even_and_none_is_empty(void **state)
     static const struct {
         int64_t batch, length;
         size_t count;
-    } cases[] = { { 1, 4096, 1 }, { 7, 4096, 1 }, { 8, 255, 1 }, { 8, 256, 8 }, { 15, 700, 8 },
-                  { 16, 511, 8 }, { 16, 512, 16 }, { 64, 128, 16 }, { 1000, 33, 64 } };
+    } cases[] = { { 1, 8192, 1 }, { 15, 8192, 1 }, { 16, 255, 1 }, { 16, 256, 16 }, { 31, 700, 16 },
+                  { 33, 512, 32 }, { 64, 128, 16 }, { 1000, 25, 48 }, { 1000, 333, 64 } };
     lnt_ctx *ctx = context_new(2, NULL);
     for (int i = 0; i < COUNT_OF(cases); i++) {
         char text[100];
@@ -226,8 +222,10 @@ static void lanes_are_even_and_none_is_empty(void **state)
             assert_in_range(lnt_lane_begin(&lanes, lane + 1) - lnt_lane_begin(&lanes, lane),
                             batch / lanes.count, (batch + lanes.count - 1) / lanes.count);
         assert_in_range(lanes.slice, 1, batch);
-        model->layout.size = 1 << 23; /* eight such sums are too much to hold */
+        const size_t size = model->layout.size;
+        model->layout.size = (1 << 20) + 1; /* sixteen such sums are too much to hold */
         assert_int_equal(lnt_lanes_cut(model, batch).count, 1);
+        model->layout.size = size;
         lnt_model_destroy(model);
     }
     lnt_ctx_destroy(ctx);
@@ -241,7 +239,7 @@ static void a_lane_that_fails_says_why(void **state)
         const lnt_config c = config_of(ctx, TOKENS, LNT_INPUT_TOKENS, LNT_OUTPUT_TOKENS);
         lnt_trainer *t = start(ctx, &faulty, &c, BATCH, 1, 0.01);
         lnt_step_report report = { .size = sizeof report };
-        assert_refused(ctx, lnt_trainer_step(t, &report), LNT_ERR_ARGUMENT, "is 257, must be 0 to 256");
+        assert_refused(ctx, lnt_trainer_step(t, &report), LNT_ERR_ARGUMENT, "is 131, must be 0 to 130");
         t->task.kind = &noise; /* and the next may succeed */
         assert_ok(ctx, lnt_trainer_step(t, &report));
         lnt_trainer_destroy(t);
