@@ -2,8 +2,10 @@
  * of them, of a model that generates: with a state of fixed size, and with softmax's cache.
  *
  * Tokens up to a point are read as a prompt is, by chunks; around the point they are drawn one by one,
- * and timed by blocks: a state may put off its work for some tokens and do it at once.  The cache is
- * measured as far as CACHE_MOST tokens: one pass over a prompt grows with its square. */
+ * and timed by blocks: a state may put off its work for some tokens and do it at once.  Every point has a
+ * state of its own, and they take turns, so that whatever else the machine does meets all alike.  The
+ * cache, which is large, goes from point to point, as far as CACHE_MOST tokens: one pass over a prompt grows
+ * with its square. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +25,7 @@ enum { LEAST_TOKENS = 2 * WINDOW };
 typedef struct form {
     const char *mechanism;
     lnt_model *model;
-    lnt_session *session;
+    lnt_session *session[MAX_POINTS]; /* one for each point, of the cache the first alone */
     double seconds[MAX_POINTS]; /* a token; NaN: not measured */
     double bytes[MAX_POINTS];
 } form;
@@ -41,18 +43,19 @@ static bool cached(const form *f) { return strcmp(f->mechanism, "softmax") == 0;
 
 /* ---- measuring ------------------------------------------------------------------------------ */
 
-/* Reads tokens until `count` have gone in. */
-static int read_until(const journey *j, form *f, int64_t count)
+/* Reads tokens until half a window before a point. */
+static int read_until(const journey *j, const form *f, lnt_session *session, int at)
 {
     static int32_t tokens[PIECE];
-    while (lnt_session_tokens(f->session) < count) {
-        const int64_t done = lnt_session_tokens(f->session), left = count - done;
+    const int64_t count = (int64_t)j->point[at] - WINDOW / 2;
+    while (lnt_session_tokens(session) < count) {
+        const int64_t done = lnt_session_tokens(session), left = count - done;
         const int64_t n = left < PIECE ? left : PIECE;
         progress(f->mechanism, (int)(done / 1000), (int)(j->point[j->points - 1] / 1000));
         for (int64_t i = 0; i < n; i++)
             tokens[i] = (int32_t)((uint64_t)(done + i) * 2654435761u / 65536 %
                                   (uint64_t)j->info.inputs);
-        if (lnt_session_feed(f->session, tokens, n)) return fail_ctx(j->ctx);
+        if (lnt_session_feed(session, tokens, n)) return fail_ctx(j->ctx);
     }
     return EXIT_OK;
 }
@@ -63,40 +66,64 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Draws WINDOW tokens; the median block. */
-static int draw_window(const journey *j, form *f, double *seconds)
+static double median(double block[BLOCKS])
 {
-    double block[BLOCKS];
-    for (int b = 0; b < BLOCKS; b++) {
-        const double start = now_seconds();
-        for (int i = 0; i < BLOCK; i++) {
-            int32_t token;
-            if (lnt_session_sample(f->session, &j->sampling, &token) ||
-                lnt_session_feed(f->session, &token, 1))
-                return fail_ctx(j->ctx);
-        }
-        block[b] = (now_seconds() - start) / BLOCK;
-    }
     qsort(block, BLOCKS, sizeof *block, ascending);
-    *seconds = (block[(BLOCKS - 1) / 2] + block[BLOCKS / 2]) / 2;
+    return (block[(BLOCKS - 1) / 2] + block[BLOCKS / 2]) / 2;
+}
+
+/* Draws BLOCK tokens; the time of one. */
+static int draw_block(const journey *j, lnt_session *session, double *seconds)
+{
+    const double start = now_seconds();
+    for (int i = 0; i < BLOCK; i++) {
+        int32_t token;
+        if (lnt_session_sample(session, &j->sampling, &token) || lnt_session_feed(session, &token, 1))
+            return fail_ctx(j->ctx);
+    }
+    *seconds = (now_seconds() - start) / BLOCK;
     return EXIT_OK;
 }
 
-static int measure_point(const journey *j, form *f, int at)
+static int measure_cache(const journey *j, form *f)
 {
-    f->seconds[at] = f->bytes[at] = NAN;
-    if (cached(f) && j->point[at] > CACHE_MOST) return EXIT_OK;
-    int status = read_until(j, f, (int64_t)j->point[at] - WINDOW / 2);
-    if (!status) status = draw_window(j, f, &f->seconds[at]);
-    f->bytes[at] = (double)lnt_session_bytes(f->session);
+    double block[BLOCKS];
+    int status = EXIT_OK;
+    for (int at = 0; at < j->points && !status; at++) {
+        f->seconds[at] = f->bytes[at] = NAN;
+        if (j->point[at] > CACHE_MOST) continue;
+        status = read_until(j, f, f->session[0], at);
+        for (int b = 0; b < BLOCKS && !status; b++) status = draw_block(j, f->session[0], &block[b]);
+        f->seconds[at] = median(block);
+        f->bytes[at] = (double)lnt_session_bytes(f->session[0]);
+    }
+    return status;
+}
+
+static int measure_states(const journey *j, form *forms, int count)
+{
+    static double block[MAX_FORMS][MAX_POINTS][BLOCKS];
+    int status = EXIT_OK;
+    for (int f = 0; f < count; f++)
+        for (int at = 0; at < j->points && !status; at++)
+            status = read_until(j, &forms[f], forms[f].session[at], at);
+    for (int b = 0; b < BLOCKS; b++)
+        for (int at = 0; at < j->points; at++)
+            for (int f = 0; f < count && !status; f++)
+                status = draw_block(j, forms[f].session[at], &block[f][at][b]);
+    for (int f = 0; f < count; f++)
+        for (int at = 0; at < j->points; at++) {
+            forms[f].seconds[at] = median(block[f][at]);
+            forms[f].bytes[at] = (double)lnt_session_bytes(forms[f].session[at]);
+        }
     return status;
 }
 
 static int measure_all(journey *j)
 {
-    int status = EXIT_OK;
-    for (int i = 0; i < j->points && !status; i++)
-        for (int f = 0; f < j->forms && !status; f++) status = measure_point(j, &j->form[f], i);
+    const int last = j->forms - 1;
+    int status = measure_states(j, j->form, last);
+    if (!status) status = measure_cache(j, &j->form[last]);
     progress_end();
     return status;
 }
@@ -227,9 +254,9 @@ static int add_form(journey *j, const lnt_model *model, const char *mechanism)
 {
     form *f = &j->form[j->forms++];
     f->mechanism = mechanism;
-    if (lnt_model_convert(model, mechanism, &f->model) ||
-        lnt_session_create(f->model, 1, &f->session))
-        return fail_ctx(j->ctx);
+    if (lnt_model_convert(model, mechanism, &f->model)) return fail_ctx(j->ctx);
+    for (int at = 0; at < (cached(f) ? 1 : j->points); at++)
+        if (lnt_session_create(f->model, 1, &f->session[at])) return fail_ctx(j->ctx);
     return EXIT_OK;
 }
 
@@ -267,7 +294,7 @@ static int run(const options *o, lnt_ctx *ctx)
     }
     if (!status) status = draw_figure(o, &j);
     for (int f = 0; f < j.forms; f++) {
-        lnt_session_destroy(j.form[f].session);
+        for (int at = 0; at < j.points; at++) lnt_session_destroy(j.form[f].session[at]);
         lnt_model_destroy(j.form[f].model);
     }
     lnt_model_destroy(model);
