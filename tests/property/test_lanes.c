@@ -41,11 +41,20 @@ static void fill_too_long(const lnt_task *task, lnt_split split, uint64_t index,
     out->lengths[9] = (int64_t)out->length + 1;
 }
 
+/* All sequences alike. */
+static void fill_alike(const lnt_task *task, lnt_split split, uint64_t index, lnt_sample *out)
+{
+    fill(task, split, index, out);
+    for (size_t i = 0; i < out->batch * out->length; i++) out->tokens[i] = out->targets[i] = 1;
+}
+
 static void close_nothing(lnt_task *task) { (void)task; }
 
 static const lnt_task_kind noise = { .name = "noise", .fill = fill, .close = close_nothing };
 static const lnt_task_kind faulty = { .name = "faulty", .fill = fill_too_long,
                                       .close = close_nothing };
+
+static const lnt_task_kind alike = { .name = "alike", .fill = fill_alike, .close = close_nothing };
 
 static lnt_config config_of(lnt_ctx *ctx, const char *text, lnt_model_input input,
                             lnt_model_output output)
@@ -195,6 +204,25 @@ static void any_number_of_workers_gives_the_same_bits(void **state)
     for (int i = 0; i < COUNT_OF(threads); i++) lnt_ctx_destroy(contexts[i]);
 }
 
+/* Of the same sequences, what differs is what chance left out: another part in every slice. */
+static void every_slice_drops_something_else(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(2, NULL);
+    const lnt_config c = config_of(ctx, "{\"dim\":16,\"layers\":1,\"heads\":2,\"length\":128,"
+                                        "\"dropout\":0.3}",
+                                   LNT_INPUT_TOKENS, LNT_OUTPUT_TOKENS);
+    lnt_trainer *t = start(ctx, &alike, &c, 2 * BATCH, 1, 0.01);
+    lnt_step_report report = { .size = sizeof report };
+    assert_ok(ctx, lnt_trainer_step(t, &report));
+    for (size_t a = 0; a < t->lanes.count; a++)
+        for (size_t b = 0; b < a; b++)
+            assert_true(t->scores[a].loss / t->scores[a].targets !=
+                        t->scores[b].loss / t->scores[b].targets);
+    lnt_trainer_destroy(t);
+    lnt_ctx_destroy(ctx);
+}
+
 /* Every sequence in one lane, lanes as long as each other, and none where they would not pay. */
 static void lanes_are_even_and_none_is_empty(void **state)
 {
@@ -279,6 +307,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lanes_have_the_gradient_and_score_of_the_batch),
         cmocka_unit_test(any_number_of_workers_gives_the_same_bits),
+        cmocka_unit_test(every_slice_drops_something_else),
         cmocka_unit_test(lanes_are_even_and_none_is_empty),
         cmocka_unit_test(a_lane_that_fails_says_why),
         cmocka_unit_test(no_allocation_of_a_worker_fails_without_a_trace),
