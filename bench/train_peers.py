@@ -155,7 +155,7 @@ def main():
         config = os.path.join(folder, "config.json")
         with open(config + ".txt", "wb") as text:
             text.write(os.urandom(1 << 18))
-        for dim, length, batch in ((128, 256, 8), (256, 256, 4), (256, 1024, 1)):
+        for dim, length, batch in ((64, 128, 64), (128, 256, 8), (256, 256, 4), (256, 1024, 1)):
             write_config(config, dim, length, batch)
             compare(config, "softmax", softmax, dim, length, batch)
             compare(config, "linear", linear, dim, length, batch)
