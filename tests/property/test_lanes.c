@@ -95,6 +95,16 @@ static void assert_near(const char *what, double got, double want, double tolera
         fail_msg("%s is %.9g in lanes, %.9g as a whole", what, got, want);
 }
 
+/* One divided by the targets that count, of utterances by their number. */
+static double weight_of(const lnt_config *config, const lnt_sample *s)
+{
+    int count = 0;
+    if (config->output == LNT_OUTPUT_FRAMES) return 1.0 / BATCH;
+    for (size_t i = 0; i < s->batch * (config->output == LNT_OUTPUT_CLASS ? 1 : s->length); i++)
+        count += s->targets[i] != -1;
+    return 1.0 / count;
+}
+
 /* The gradient of one step beside that of its batches, each through one network as a whole. */
 static void check_step(lnt_ctx *ctx, const lnt_config *config, const char *what)
 {
@@ -117,12 +127,15 @@ static void check_step(lnt_ctx *ctx, const lnt_config *config, const char *what)
     for (uint64_t i = 0; i < ACCUMULATE; i++) {
         fill(&t->task, LNT_SPLIT_TRAIN, i, &t->sample);
         const lnt_batch in = lnt_sample_batch(&t->sample);
-        const double weight = lnt_loss_weight(config, &t->sample) / ACCUMULATE;
+        const double weight = weight_of(config, &t->sample) / ACCUMULATE;
         assert_ok(ctx, lnt_network_forward(&net, t->model->weights, &in, true, lnt_rng_make(0)));
         lnt_loss(&net, &t->sample, true, weight, &room, &score);
         assert_ok(ctx, lnt_network_backward(&net, t->model->weights, grads, &in, true, lnt_rng_make(0)));
     }
     assert_ok(ctx, lnt_trainer_step(t, &report));
+    for (size_t i = 0; i < BATCH * (size_t)config->length; i++) t->sample.targets[i] = -1;
+    if (config->output != LNT_OUTPUT_FRAMES)
+        assert_true(lnt_loss_weight(config, &t->sample) == 0); /* where none counts */
     double square = 0, off = 0;
     for (size_t i = 0; i < size; i++) {
         const double want = (double)grads[i], less = (double)t->grads[i] - want;
