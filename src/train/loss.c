@@ -62,8 +62,7 @@ static void loss_frames(lnt_network *net, const lnt_sample *s, bool gradient, do
         real *x = net->logits + (size_t)b * length * classes;
         const size_t frames = (size_t)s->lengths[b];
         room->loss[b] = lnt_ctc_loss(x, s->targets + (size_t)b * length, gradient ? x : NULL,
-                                     weight, frames, classes,
-                                     (size_t)s->labels[b],
+                                     weight, frames, classes, (size_t)s->labels[b],
                                      room->lattice + (size_t)b * room->lattice_size);
         for (size_t i = frames * classes; gradient && i < length * classes; i++) x[i] = 0;
     }

@@ -65,8 +65,8 @@ static lnt_config config_of(lnt_ctx *ctx, const char *text, lnt_model_input inpu
     assert_ok(ctx, lnt_json_parse(ctx, "test.json", NULL, text, strlen(text), &json));
     assert_ok(ctx, lnt_config_read(ctx, "test.json", json.root, &config));
     lnt_json_free(ctx, &json);
-    config.input = input;
-    config.output = output;
+    config.input = (int)input;
+    config.output = (int)output;
     config.inputs = input == LNT_INPUT_TOKENS ? VOCABULARY : BANDS;
     config.outputs = output == LNT_OUTPUT_LOGISTICS ? 30 : VOCABULARY;
     assert_ok(ctx, lnt_config_resolve(ctx, "test.json", &config));
