@@ -9,7 +9,7 @@
 #include "train/sample.h"
 #include "train/trainer.h"
 
-enum { BATCH = 18, VOCABULARY = 257, BANDS = 6 };
+enum { BATCH = 18, WORDS = 20, BANDS = 6 };
 
 static const char TOKENS[] = "{\"dim\":8,\"layers\":2,\"heads\":2,\"length\":230}";
 
@@ -21,11 +21,11 @@ static void fill(const lnt_task *task, lnt_split split, uint64_t index, lnt_samp
     const size_t n = out->batch * out->length;
     const size_t targets = c->output == LNT_OUTPUT_CLASS ? out->batch : n;
     for (size_t i = 0; out->tokens && c->input == LNT_INPUT_TOKENS && i < n; i++)
-        out->tokens[i] = (int32_t)dice_range(&d, 0, VOCABULARY - 1);
+        out->tokens[i] = (int32_t)dice_range(&d, 0, WORDS - 1);
     for (size_t i = 0; c->input == LNT_INPUT_FEATURES && i < n * BANDS; i++)
         out->features[i] = (float)dice_range(&d, -100, 100) / 50;
-    for (size_t i = 0; i < targets; i++) /* -1: does not count; a pixel is at most 255 */
-        out->targets[i] = (int32_t)dice_range(&d, c->output == LNT_OUTPUT_FRAMES ? 1 : -1, 255);
+    for (size_t i = 0; i < targets; i++) /* -1: does not count */
+        out->targets[i] = (int32_t)dice_range(&d, c->output == LNT_OUTPUT_FRAMES ? 1 : -1, WORDS - 1);
     for (size_t b = 0; b < out->batch; b++) {
         const int length = (int)out->length;
         out->lengths[b] = c->kind == LNT_ENCODER ? dice_range(&d, length / 2, length) : length;
@@ -67,8 +67,8 @@ static lnt_config config_of(lnt_ctx *ctx, const char *text, lnt_model_input inpu
     lnt_json_free(ctx, &json);
     config.input = (int)input;
     config.output = (int)output;
-    config.inputs = input == LNT_INPUT_TOKENS ? VOCABULARY : BANDS;
-    config.outputs = output == LNT_OUTPUT_LOGISTICS ? 30 : VOCABULARY;
+    config.inputs = input == LNT_INPUT_FEATURES ? BANDS : output == LNT_OUTPUT_LOGISTICS ? 257 : WORDS;
+    config.outputs = output == LNT_OUTPUT_LOGISTICS ? 30 : WORDS;
     assert_ok(ctx, lnt_config_resolve(ctx, "test.json", &config));
     return config;
 }
