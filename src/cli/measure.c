@@ -7,11 +7,11 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/clock.h"
 #include "cli/device.h"
+#include "cli/order.h"
 #include "cli/report.h"
 #include "cli/tensors.h"
 #include "cli/workload.h"
@@ -157,12 +157,6 @@ static lnt_status warm_up(trial *t)
     return status;
 }
 
-static int ascending(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 typedef struct timing {
     double least, median;
 } timing;
@@ -180,9 +174,8 @@ static lnt_status time_trial(trial *t, double budget, timing *out)
         elapsed = now_seconds() - start;
     }
     if (status) return status;
-    qsort(samples, count, sizeof samples[0], ascending);
+    out->median = median_of(samples, count);
     out->least = samples[0];
-    out->median = (samples[(count - 1) / 2] + samples[count / 2]) / 2;
     return LNT_OK;
 }
 

@@ -8,11 +8,11 @@
  * with its square. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/clock.h"
 #include "cli/json.h"
+#include "cli/order.h"
 #include "cli/plot.h"
 #include "cli/study.h"
 #include "cli/subject.h"
@@ -60,18 +60,6 @@ static int read_until(const journey *j, const form *f, lnt_session *session, int
     return EXIT_OK;
 }
 
-static int ascending(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double block[BLOCKS])
-{
-    qsort(block, BLOCKS, sizeof *block, ascending);
-    return (block[(BLOCKS - 1) / 2] + block[BLOCKS / 2]) / 2;
-}
-
 /* Draws BLOCK tokens; the time of one. */
 static int draw_block(const journey *j, lnt_session *session, double *seconds)
 {
@@ -94,7 +82,7 @@ static int measure_cache(const journey *j, form *f)
         if (j->point[at] > CACHE_MOST) continue;
         status = read_until(j, f, f->session[0], at);
         for (int b = 0; b < BLOCKS && !status; b++) status = draw_block(j, f->session[0], &block[b]);
-        f->seconds[at] = median(block);
+        f->seconds[at] = median_of(block, BLOCKS);
         f->bytes[at] = (double)lnt_session_bytes(f->session[0]);
     }
     return status;
@@ -113,7 +101,7 @@ static int measure_states(const journey *j, form *forms, int count)
                 status = draw_block(j, forms[f].session[at], &block[f][at][b]);
     for (int f = 0; f < count; f++)
         for (int at = 0; at < j->points; at++) {
-            forms[f].seconds[at] = median(block[f][at]);
+            forms[f].seconds[at] = median_of(block[f][at], BLOCKS);
             forms[f].bytes[at] = (double)lnt_session_bytes(forms[f].session[at]);
         }
     return status;

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "cli/json.h"
+#include "cli/order.h"
 #include "cli/study.h"
 #include "cli/table.h"
 #include "cli/tensors.h"
@@ -138,12 +139,6 @@ static int compute_taylor(experiment *e, int terms, recovery *out)
 
 /* ---- comparing ------------------------------------------------------------------------------ */
 
-static int ascending(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static void count_bins(const double *error, int64_t count, double share[BINS])
 {
     for (int64_t i = 0; i < count; i++) {
@@ -166,12 +161,12 @@ static void compare(experiment *e, recovery *out)
             error[i] = fabs(lnt_tensor_get(&e->data.out, 0, 0, block_start(e, b) + row, c) -
                             lnt_tensor_get(&e->exact, 0, 0, b * e->rows + row, c));
         }
-        qsort(error, (size_t)part, sizeof *error, ascending);
+        sort_ascending(error, (size_t)part);
         out->position[b] = (double)(block_start(e, b) + e->rows);
         out->by_position[b] = error[part / 2];
     }
     count_bins(e->error, out->elements, out->share);
-    qsort(e->error, (size_t)out->elements, sizeof *e->error, ascending);
+    sort_ascending(e->error, (size_t)out->elements);
     out->low = e->error[out->elements / 100];
     out->median = e->error[out->elements / 2];
     out->high = e->error[out->elements - 1 - out->elements / 100];

@@ -1,10 +1,10 @@
 /* cli/study_training.c - a step of training beside the dense products it cannot do without: with a
  * product that is as fast as it gets, the rest of the step is what there is left to save. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "cli/clock.h"
 #include "cli/json.h"
+#include "cli/order.h"
 #include "cli/report.h"
 #include "cli/study.h"
 #include "cli/table.h"
@@ -18,18 +18,6 @@ typedef struct speed {
     double step;                /* seconds, medians */
     double products, cut;       /* the products alone: of the whole batch, and cut up as in the step */
 } speed;
-
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *values, int count)
-{
-    qsort(values, (size_t)count, sizeof *values, by_value);
-    return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
-}
 
 /* Steps and products by turns, so that whatever else the machine does meets both. */
 static int time_trainer(lnt_ctx *ctx, lnt_trainer *trainer, speed *out)
@@ -51,9 +39,9 @@ static int time_trainer(lnt_ctx *ctx, lnt_trainer *trainer, speed *out)
     progress_end();
     out->parameters = info.parameters;
     out->tokens = report.tokens;
-    out->step = median(step, done);
-    out->products = median(products, done);
-    out->cut = median(cut, done);
+    out->step = median_of(step, (size_t)done);
+    out->products = median_of(products, (size_t)done);
+    out->cut = median_of(cut, (size_t)done);
     return EXIT_OK;
 }
 
