@@ -34,14 +34,23 @@ size_t lnt_lane_begin(const lnt_lanes *lanes, size_t lane)
     return lane * lanes->batch / lanes->count;
 }
 
-void lnt_lanes_each(const lnt_lanes *lanes, lnt_worker *workers,
-                    void (*work)(lnt_worker *worker, size_t lane, void *arg), void *arg)
+typedef void slice_work(const lnt_slice *slice, void *arg);
+
+static void run_lane(const lnt_lanes *lanes, lnt_worker *worker, size_t lane, slice_work *work,
+                     void *arg)
+{
+    const size_t begin = lnt_lane_begin(lanes, lane), end = lnt_lane_begin(lanes, lane + 1);
+    for (size_t at = begin; at < end; at += lanes->slice)
+        work(&(lnt_slice){ worker, lane, at, nn_least(lanes->slice, end - at), at == begin }, arg);
+}
+
+void lnt_lanes_each(const lnt_lanes *lanes, lnt_worker *workers, slice_work *work, void *arg)
 {
     if (lanes->workers == 1) { /* outside a team, for those within would be made anew each time */
-        for (size_t lane = 0; lane < lanes->count; lane++) work(workers, lane, arg);
+        for (size_t lane = 0; lane < lanes->count; lane++) run_lane(lanes, workers, lane, work, arg);
         return;
     }
 #pragma omp parallel for schedule(dynamic) num_threads((int)lanes->workers)
     for (int64_t lane = 0; lane < (int64_t)lanes->count; lane++)
-        work(workers + omp_get_thread_num(), (size_t)lane, arg);
+        run_lane(lanes, workers + omp_get_thread_num(), (size_t)lane, work, arg);
 }

@@ -31,8 +31,15 @@ lnt_lanes lnt_lanes_cut(const lnt_model *model, size_t batch);
 /* The first sequence of a lane; past the last lane, the number of sequences. */
 size_t lnt_lane_begin(const lnt_lanes *lanes, size_t lane);
 
-/* Calls work once for each lane, with the worker that has it; workers side by side. */
+/* Some sequences of a lane, for a worker. */
+typedef struct lnt_slice {
+    lnt_worker *worker;
+    size_t lane, first, count;
+    bool opens; /* its lane */
+} lnt_slice;
+
+/* Calls work for every slice, those of a lane one after another; workers side by side. */
 void lnt_lanes_each(const lnt_lanes *lanes, lnt_worker *workers,
-                    void (*work)(lnt_worker *worker, size_t lane, void *arg), void *arg);
+                    void (*work)(const lnt_slice *slice, void *arg), void *arg);
 
 #endif

@@ -93,14 +93,11 @@ typedef struct job {
     room *rooms; /* [workers] */
 } job;
 
-static void multiply_lane(lnt_worker *w, size_t lane, void *arg)
+static void multiply_slice(const lnt_slice *s, void *arg)
 {
     const job *j = arg;
-    const lnt_lanes *lanes = &j->t->lanes;
-    const size_t end = lnt_lane_begin(lanes, lane + 1);
-    for (size_t at = lnt_lane_begin(lanes, lane); at < end; at += lanes->slice)
-        multiply_all(j->t, &w->ctx, nn_least(lanes->slice, end - at),
-                     j->t->grads + lane * j->t->model->layout.size, &j->rooms[w - j->t->workers]);
+    multiply_all(j->t, &s->worker->ctx, s->count, j->t->grads + s->lane * j->t->model->layout.size,
+                 &j->rooms[s->worker - j->t->workers]);
 }
 
 static double time_whole(const lnt_trainer *t, const room *r)
@@ -115,7 +112,7 @@ static double time_cut(const lnt_trainer *t, room *rooms)
 {
     const double start = lnt_clock();
     for (int64_t part = 0; part < t->recipe.accumulate; part++)
-        lnt_lanes_each(&t->lanes, t->workers, multiply_lane, &(job){ t, rooms });
+        lnt_lanes_each(&t->lanes, t->workers, multiply_slice, &(job){ t, rooms });
     return lnt_clock() - start;
 }
 

@@ -105,28 +105,27 @@ static void clear(const lnt_ctx *ctx, float *x, size_t size)
     }
 }
 
-static lnt_status run_slice(const pass *p, lnt_worker *w, size_t first, size_t count, float *grads,
-                            lnt_score *score)
+static lnt_status run_network(const pass *p, const lnt_slice *s, float *grads)
 {
-    const lnt_sample part = lnt_sample_part(&p->t->sample, &p->t->model->config, first, count);
+    const lnt_trainer *t = p->t;
+    lnt_network *net = &s->worker->network;
+    const lnt_sample part = lnt_sample_part(&t->sample, &t->model->config, s->first, s->count);
     const lnt_batch in = lnt_sample_batch(&part);
-    const lnt_rng rng = lnt_rng_split(p->rng, first);
-    const float *weights = p->t->model->weights;
-    const lnt_status status = lnt_network_forward(&w->network, weights, &in, p->gradient, rng);
+    const lnt_rng rng = lnt_rng_split(p->rng, s->first);
+    const float *weights = t->model->weights;
+    const lnt_status status = lnt_network_forward(net, weights, &in, p->gradient, rng);
     if (status) return status;
-    lnt_loss(&w->network, &part, p->gradient, p->weight, &w->room, score);
-    return p->gradient ? lnt_network_backward(&w->network, weights, grads, &in, true, rng) : LNT_OK;
+    lnt_loss(net, &part, p->gradient, p->weight, &s->worker->room, &t->scores[s->lane]);
+    return p->gradient ? lnt_network_backward(net, weights, grads, &in, true, rng) : LNT_OK;
 }
 
-static void run_lane(lnt_worker *w, size_t lane, void *arg)
+static void run_slice(const lnt_slice *s, void *arg)
 {
     const pass *p = arg;
-    const lnt_lanes *lanes = &p->t->lanes;
-    const size_t size = p->t->model->layout.size, end = lnt_lane_begin(lanes, lane + 1);
-    float *grads = p->gradient ? p->t->grads + lane * size : NULL;
-    if (grads && p->first) clear(&w->ctx, grads, size);
-    for (size_t at = lnt_lane_begin(lanes, lane); at < end && !w->status; at += lanes->slice)
-        w->status = run_slice(p, w, at, nn_least(lanes->slice, end - at), grads, &p->t->scores[lane]);
+    const size_t size = p->t->model->layout.size;
+    float *grads = p->gradient ? p->t->grads + s->lane * size : NULL;
+    if (grads && p->first && s->opens) clear(&s->worker->ctx, grads, size);
+    if (!s->worker->status) s->worker->status = run_network(p, s, grads);
 }
 
 static lnt_status run_batch(lnt_trainer *t, pass p, lnt_split split, uint64_t index, lnt_score *score)
@@ -135,7 +134,7 @@ static lnt_status run_batch(lnt_trainer *t, pass p, lnt_split split, uint64_t in
     p.weight *= lnt_loss_weight(&t->model->config, &t->sample);
     memset(t->scores, 0, t->lanes.count * sizeof *t->scores);
     for (size_t i = 0; i < t->lanes.workers; i++) t->workers[i].status = LNT_OK;
-    lnt_lanes_each(&t->lanes, t->workers, run_lane, &p);
+    lnt_lanes_each(&t->lanes, t->workers, run_slice, &p);
     for (size_t i = 0; i < t->lanes.workers; i++)
         if (t->workers[i].status)
             return lnt_fail(t->ctx, t->workers[i].status, "%s", t->workers[i].ctx.error);
