@@ -136,8 +136,8 @@ lnt_status lnt_trainer_time_products(lnt_trainer *t, double *whole, double *cut)
     room *rooms = lay_out(t, &memory);
     time_whole(t, rooms); /* brings the memory in */
     *whole = time_whole(t, rooms);
-    time_cut(t, rooms + 1);
-    *cut = time_cut(t, rooms + 1);
+    if (t->lanes.count > 1) time_cut(t, rooms + 1);
+    *cut = t->lanes.count > 1 ? time_cut(t, rooms + 1) : *whole; /* uncut, it is the same */
     lnt_arena_close(t->ctx, &memory);
     return LNT_OK;
 }
