@@ -74,7 +74,8 @@ INLINE void prefetch_row(const real *src, int64_t stride, size_t i, size_t rows,
     for (size_t j = 0; j < width; j += LINE) __builtin_prefetch(row + j);
 }
 
-/* Blocks of 4 x 4 numbers (2 x 2 in double) turned in registers; 16 bytes, which every ISA has. */
+/* Blocks of numbers turned in registers: of 16 bytes each way, which every ISA has, and where vectors are
+ * wider of 32. */
 #if LNT_VEC_BYTES
 enum { SIDE = 16 / (int)sizeof(real) };
 typedef real block_row __attribute__((vector_size(16), aligned(sizeof(real)), may_alias));
@@ -101,22 +102,84 @@ INLINE void turn_block(real *dst, size_t ld, const real *src, int64_t stride, re
     for (int i = 0; i < SIDE; i++) *(block_row *)(dst + (size_t)i * ld) = out[i];
 }
 
+#if LNT_VEC_BYTES >= 32
+enum { WIDE_SIDE = 2 * SIDE };
+typedef real wide_row __attribute__((vector_size(32), aligned(sizeof(real)), may_alias));
+
+/* Both halves of the rows as blocks of 16 bytes, which then change places across the diagonal. */
+INLINE void turn_wide_block(real *dst, size_t ld, const real *src, int64_t stride, real scale)
+{
+    wide_row in[WIDE_SIDE], half[WIDE_SIDE];
+    UNROLL_FULL
+    for (int i = 0; i < WIDE_SIDE; i++) in[i] = *(const wide_row *)(src + i * stride) * scale;
+    UNROLL_FULL
+    for (int i = 0; i < WIDE_SIDE; i += SIDE) {
+#ifdef LNT_DOUBLE
+        half[i] = __builtin_shufflevector(in[i], in[i + 1], 0, 4, 2, 6);
+        half[i + 1] = __builtin_shufflevector(in[i], in[i + 1], 1, 5, 3, 7);
+#else
+        const wide_row a = __builtin_shufflevector(in[i], in[i + 2], 0, 8, 1, 9, 4, 12, 5, 13);
+        const wide_row b = __builtin_shufflevector(in[i + 1], in[i + 3], 0, 8, 1, 9, 4, 12, 5, 13);
+        const wide_row c = __builtin_shufflevector(in[i], in[i + 2], 2, 10, 3, 11, 6, 14, 7, 15);
+        const wide_row d = __builtin_shufflevector(in[i + 1], in[i + 3], 2, 10, 3, 11, 6, 14, 7, 15);
+        half[i] = __builtin_shufflevector(a, b, 0, 8, 1, 9, 4, 12, 5, 13);
+        half[i + 1] = __builtin_shufflevector(a, b, 2, 10, 3, 11, 6, 14, 7, 15);
+        half[i + 2] = __builtin_shufflevector(c, d, 0, 8, 1, 9, 4, 12, 5, 13);
+        half[i + 3] = __builtin_shufflevector(c, d, 2, 10, 3, 11, 6, 14, 7, 15);
+#endif
+    }
+    UNROLL_FULL
+    for (int i = 0; i < SIDE; i++) {
+#ifdef LNT_DOUBLE
+        const wide_row low = __builtin_shufflevector(half[i], half[i + SIDE], 0, 1, 4, 5);
+        const wide_row high = __builtin_shufflevector(half[i], half[i + SIDE], 2, 3, 6, 7);
+#else
+        const wide_row low =
+            __builtin_shufflevector(half[i], half[i + SIDE], 0, 1, 2, 3, 8, 9, 10, 11);
+        const wide_row high =
+            __builtin_shufflevector(half[i], half[i + SIDE], 4, 5, 6, 7, 12, 13, 14, 15);
+#endif
+        *(wide_row *)(dst + (size_t)i * ld) = low;
+        *(wide_row *)(dst + (size_t)(i + SIDE) * ld) = high;
+    }
+}
+#else
+enum { WIDE_SIDE = SIDE };
+#define turn_wide_block turn_block
+#endif
+
+/* dst[width, ld] = scale src^T of `side` rows of `width` numbers. */
+INLINE void turn_rows(size_t side, real *dst, size_t ld, const real *src, int64_t stride,
+                      size_t width, real scale)
+{
+    size_t j = 0;
+    for (; side == WIDE_SIDE && j + WIDE_SIDE <= width; j += WIDE_SIDE)
+        turn_wide_block(dst + j * ld, ld, src + j, stride, scale);
+    for (; j + SIDE <= width; j += SIDE)
+        for (size_t r = 0; r < side; r += SIDE)
+            turn_block(dst + j * ld + r, ld, src + (int64_t)r * stride + j, stride, scale);
+    for (; j < width; j++)
+        for (size_t r = 0; r < side; r++)
+            dst[j * ld + r] = scale * src[(int64_t)r * stride + (int64_t)j];
+}
+
+/* Of all rows, as many at a time as make whole blocks; returns the rows done, of `done` before. */
+INLINE size_t turn_by(size_t side, size_t done, real *dst, size_t ld, const real *src, int64_t stride,
+                      size_t rows, size_t width, real scale)
+{
+    for (; done + side <= rows; done += side) {
+        for (size_t r = done; r < done + side; r++) prefetch_row(src, stride, r, rows, width);
+        turn_rows(side, dst + done, ld, src + (int64_t)done * stride, stride, width, scale);
+    }
+    return done;
+}
+
 /* dst[width, ld] = scale src[rows, width]^T where src is packed reals; returns the rows done. */
 INLINE size_t turn_blocks(real *dst, size_t ld, const real *src, int64_t stride, size_t rows,
                           size_t width, real scale)
 {
-    const size_t side = SIDE, done = rows / side * side;
-    for (size_t i = 0; i < done; i += side) {
-        const real *from = src + (int64_t)i * stride;
-        size_t j = 0;
-        for (size_t r = i; r < i + side; r++) prefetch_row(src, stride, r, rows, width);
-        for (; j + side <= width; j += side)
-            turn_block(dst + j * ld + i, ld, from + j, stride, scale);
-        for (; j < width; j++)
-            for (size_t r = 0; r < side; r++)
-                dst[j * ld + i + r] = scale * from[(int64_t)r * stride + (int64_t)j];
-    }
-    return done;
+    const size_t done = turn_by(WIDE_SIDE, 0, dst, ld, src, stride, rows, width, scale);
+    return turn_by(SIDE, done, dst, ld, src, stride, rows, width, scale);
 }
 #else
 INLINE size_t turn_blocks(real *dst, size_t ld, const real *src, int64_t stride, size_t rows,
