@@ -58,17 +58,16 @@ static void transpose(const lnt_pinv_work *w, double *to, const double *from)
     w->ker->load_columns(to, w->ld, from, LNT_F64, (int64_t)w->ld, 1, w->M, w->M, 1);
 }
 
-/* The upper triangle of c becomes that of its lower one; left of a block of rows, whole lines. */
+/* The upper triangle of c becomes that of its lower one: within a block of rows, and left of it. */
 static void mirror(const lnt_pinv_work *w, double *c)
 {
     const size_t M = w->M, ld = w->ld;
-    for (size_t i = 0; i < M; i++)
-        for (size_t j = i / BLOCK * BLOCK; j < i; j++) c[j * ld + i] = c[i * ld + j];
-    for (size_t i = BLOCK; i + BLOCK <= M; i += BLOCK)
-        for (size_t j = 0; j < i; j++)
-            for (size_t r = i; r < i + BLOCK; r++) c[j * ld + r] = c[r * ld + j];
-    for (size_t i = M / BLOCK * BLOCK; i < M; i++)
-        for (size_t j = 0; j < M / BLOCK * BLOCK; j++) c[j * ld + i] = c[i * ld + j];
+    for (size_t i = 0; i < M; i += BLOCK) {
+        const size_t rows = M - i < BLOCK ? M - i : BLOCK;
+        w->ker->store_columns(c + i, LNT_F64, (int64_t)ld, 1, c + i * ld, ld, i, rows);
+        for (size_t r = i; r < i + rows; r++)
+            for (size_t j = i; j < r; j++) c[j * ld + r] = c[r * ld + j];
+    }
 }
 
 /* The lower triangle of a b, or of what it adds to c, in blocks of rows. */
@@ -173,12 +172,21 @@ static bool is_bounded(const lnt_pinv_work *w, const double *a)
     return square <= 16 * (double)w->M; /* false for NaN */
 }
 
+/* e = (-15 a + 7 s - t) / 4, which may be t */
+static void weigh_powers(const lnt_pinv_work *w, double *e, const double *a, const double *s,
+                         const double *t)
+{
+    const double factors[] = { -15. / 4, 7. / 4, -1. / 4 };
+    const double *const powers[] = { a, s, t };
+    w->ker->combine(e, factors, powers, 3, w->M * w->ld);
+}
+
 /* e = (13 - 15 a + 7 s - t) / 4 */
 static void polynomial(const lnt_pinv_work *w, double *e, const double *a, const double *s,
                        const double *t)
 {
-    for (size_t i = 0; i < w->M * w->ld; i++) e[i] = 0.25 * (7 * s[i] - 15 * a[i] - t[i]);
-    for (size_t i = 0; i < w->M; i++) e[i * w->ld + i] += 3.25;
+    weigh_powers(w, e, a, s, t);
+    for (size_t i = 0; i < w->M; i++) e[i * w->ld + i] += 13. / 4;
 }
 
 static void swap(double **a, double **b)
@@ -188,21 +196,13 @@ static void swap(double **a, double **b)
     *b = kept;
 }
 
-/* How e changes with a: de = (-15 da + 7 (x + x^T) - y - y^T) / 4, x = a da, y = a (x + x^T / 2);
- * overwrites x and t. */
+/* How e changes with a, of which s is the square; overwrites ds with how that changes. */
 static void polynomial_change(const lnt_pinv_work *w, double *de, const double *a, const double *da,
-                              double *x, double *t)
+                              const double *s, double *ds)
 {
-    const size_t size = w->M * w->ld;
-    multiply(w, x, a, da, 0);
-    transpose(w, t, x);
-    for (size_t i = 0; i < size; i++) {
-        de[i] = 0.25 * (7 * (x[i] + t[i]) - 15 * da[i]);
-        t[i] = x[i] + 0.5 * t[i];
-    }
-    multiply(w, x, a, t, 0);
-    transpose(w, t, x);
-    for (size_t i = 0; i < size; i++) de[i] -= 0.25 * (x[i] + t[i]);
+    multiply_change(w, ds, a, da, a, da);
+    multiply_change(w, de, s, ds, a, da);
+    weigh_powers(w, de, da, ds, de);
 }
 
 /* da = (u dz + (u dz)^T) / 2c, what dz asks of P; overwrites x and t. */
@@ -211,7 +211,8 @@ static void start_change(const lnt_pinv_work *w, double *da, const double *u, co
 {
     multiply(w, x, u, dz, 0);
     transpose(w, t, x);
-    for (size_t i = 0; i < w->M * w->ld; i++) da[i] = 0.5 / c * (x[i] + t[i]);
+    w->ker->combine(da, (const double[]){ 0.5 / c, 0.5 / c }, (const double *const[]){ x, t }, 2,
+                    w->M * w->ld);
 }
 
 /* x <- x e, and how that changes if de is not NULL; t is a spare. */

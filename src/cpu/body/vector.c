@@ -1,4 +1,5 @@
-/* cpu/body/vector.c - dot, gemv, axpy, scale and its rows, and a sum that loses nothing, over any count. */
+/* cpu/body/vector.c - dot, gemv, axpy, sums of products, scale and its rows, and a sum that loses nothing,
+ * over any count. */
 #include "cpu/body/vec.h"
 
 real KERNEL(dot)(const real *x, const real *y, size_t n)
@@ -84,6 +85,21 @@ void KERNEL(add_rows)(real *y, const real *a, const real *x, size_t ldx, size_t 
     for (; r + ROWS <= m; r += ROWS)
         add_few_rows(y, a + r, x + r * ldx, ldx, ROWS, n, r + 2 * ROWS <= m ? ROWS * ldx : 0);
     for (; r < m; r++) add_few_rows(y, a + r, x + r * ldx, ldx, 1, n, 0);
+}
+
+void KERNEL(combine)(real *y, const real *a, const real *const *x, size_t m, size_t n)
+{
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        vec sum = a[0] * vload(x[0] + i);
+        for (size_t r = 1; r < m; r++) sum += a[r] * vload(x[r] + i);
+        vstore(y + i, sum);
+    }
+    for (; i < n; i++) {
+        real sum = a[0] * x[0][i];
+        for (size_t r = 1; r < m; r++) sum += a[r] * x[r][i];
+        y[i] = sum;
+    }
 }
 
 void KERNEL(scale)(real *x, real a, size_t n)

@@ -1,4 +1,4 @@
-/* vector.c - checks of dot, axpy, add_rows, scale, scale_rows, add_compensated, and of the two kernels that
+/* vector.c - checks of dot, axpy, add_rows, combine, scale, scale_rows, add_compensated, and of the two kernels that
  * measure the machine. */
 #include "checks.h"
 
@@ -66,6 +66,39 @@ void CHECK(add_rows)(trial *t)
         expect_untouched(t, "x", &x, 0, 0);
         expect_untouched(t, "y", &y, 1, n);
         grid_free(&a), grid_free(&x), grid_free(&y);
+    }
+}
+
+/* Of one to four arrays, into one of their own or over any of them. */
+void CHECK(combine)(trial *t)
+{
+    enum { MOST = 4 };
+    for (size_t i = 0; i < counts(); i++) {
+        const size_t n = count_at(i), m = 1 + i % MOST, over = i / MOST % (MOST + 1);
+        grid a = grid_input(t, 1, m, m + 1), x[MOST], y = grid_inout(t, 1, n, n + 1);
+        const real *from[MOST];
+        trial_sizes(t, "m %zu n %zu over %zu", m, n, over);
+        for (size_t r = 0; r < m; r++) {
+            x[r] = (r == over ? grid_inout : grid_input)(t, 1, n, n + 1);
+            from[r] = x[r].at;
+        }
+        grid *to = over < m ? x + over : &y;
+        t->ker->combine(to->at, a.at, from, m, n);
+        for (size_t j = 0; j < n; j++) {
+            double sum = 0, magnitude = 0;
+            for (size_t r = 0; r < m; r++) {
+                sum += was(&a, 0, r) * was(x + r, 0, j);
+                magnitude += fabs(was(&a, 0, r) * was(x + r, 0, j));
+            }
+            expect_near(t, "y", 0, j, now(to, 0, j), sum, sum_bound(m, magnitude));
+        }
+        expect_untouched(t, "a", &a, 0, 0);
+        expect_untouched(t, "y", &y, to == &y, n);
+        for (size_t r = 0; r < m; r++) {
+            expect_untouched(t, "x", x + r, to == x + r, n);
+            grid_free(x + r);
+        }
+        grid_free(&a), grid_free(&y);
     }
 }
 
