@@ -106,18 +106,21 @@ static void query_pass(const lnt_run *run, int64_t first, int64_t count, bool st
 {
     const int64_t H = run->p->heads, segments = cur_segments(run->p);
     const int threads = cur_threads(run, first, count);
-#pragma omp parallel for schedule(dynamic) num_threads(threads)
-    for (int64_t unit = 0; unit < count * H * segments; unit++) {
-        const int64_t slot = unit / segments / H, h = unit / segments % H, g = unit % segments;
+#pragma omp parallel num_threads(threads)
+    {
         cur_scratch s = lnt_cur_thread(run);
-        const cur_head head = lnt_cur_head(run, first + slot, slot, h, stored);
-        const cur_part part = lnt_cur_part(run->p, &head, g);
-        const int64_t end = cur_segment_start(run->p, head.seq.nq, TQ, g + 1);
-        clear_part(&s, &part);
-        memset(s.q, 0, TQ * s.dp * sizeof(real)); /* the margins of its rows */
-        if (head.mode == LNT_CUR_ALL_QUERIES) continue;
-        for (int64_t q0 = cur_segment_start(run->p, head.seq.nq, TQ, g); q0 < end; q0 += TQ)
-            step(run, &s, &head, &part, q0, cur_smaller(end - q0, TQ), stored);
+#pragma omp for schedule(dynamic)
+        for (int64_t unit = 0; unit < count * H * segments; unit++) {
+            const int64_t slot = unit / segments / H, h = unit / segments % H, g = unit % segments;
+            const cur_head head = lnt_cur_head(run, first + slot, slot, h, stored);
+            const cur_part part = lnt_cur_part(run->p, &head, g);
+            const int64_t end = cur_segment_start(run->p, head.seq.nq, TQ, g + 1);
+            clear_part(&s, &part);
+            memset(s.q, 0, TQ * s.dp * sizeof(real)); /* the margins of its rows */
+            if (head.mode == LNT_CUR_ALL_QUERIES) continue;
+            for (int64_t q0 = cur_segment_start(run->p, head.seq.nq, TQ, g); q0 < end; q0 += TQ)
+                step(run, &s, &head, &part, q0, cur_smaller(end - q0, TQ), stored);
+        }
     }
 }
 
@@ -205,23 +208,25 @@ static void landmark_pass(lnt_run *run, int64_t first, int64_t count, bool store
     const int threads = cur_threads(run, first, count);
     int64_t divergent = 0;
     double rank = run->rank;
-#pragma omp parallel for schedule(dynamic) num_threads(threads) reduction(+ : divergent) \
-    reduction(min : rank)
-    for (int64_t unit = 0; unit < count * H; unit++) {
+#pragma omp parallel num_threads(threads) reduction(+ : divergent) reduction(min : rank)
+    {
         cur_scratch s = lnt_cur_thread(run);
-        cur_head head = lnt_cur_head(run, first + unit / H, unit / H, unit % H, stored);
-        merge_weights(run, &s, &head);
-        memset(head.dq, 0, s.M * s.dp * sizeof(real));
-        memset(head.dk, 0, s.M * s.dp * sizeof(real));
-        if (head.mode == LNT_CUR_LANDMARKS) {
-            const lnt_pinv_report report = through_inverse(run, &s, &head);
-            divergent += report.diverged;
-            rank = report.rank < rank ? report.rank : rank;
-            if (lnt_cur_copies_rows(run->p)) add_copied_rows(run, &s, &head);
+#pragma omp for schedule(dynamic)
+        for (int64_t unit = 0; unit < count * H; unit++) {
+            cur_head head = lnt_cur_head(run, first + unit / H, unit / H, unit % H, stored);
+            merge_weights(run, &s, &head);
+            memset(head.dq, 0, s.M * s.dp * sizeof(real));
+            memset(head.dk, 0, s.M * s.dp * sizeof(real));
+            if (head.mode == LNT_CUR_LANDMARKS) {
+                const lnt_pinv_report report = through_inverse(run, &s, &head);
+                divergent += report.diverged;
+                rank = report.rank < rank ? report.rank : rank;
+                if (lnt_cur_copies_rows(run->p)) add_copied_rows(run, &s, &head);
+            }
+            if (head.mode == LNT_CUR_ALL_QUERIES)
+                load_rows(run_kernels(run), head.drv, s.mp, &run->grads->dout, head.seq.b, head.h,
+                          head.seq.q0, head.queries, 1);
         }
-        if (head.mode == LNT_CUR_ALL_QUERIES)
-            load_rows(run_kernels(run), head.drv, s.mp, &run->grads->dout, head.seq.b, head.h,
-                      head.seq.q0, head.queries, 1);
     }
     run->divergent += divergent;
     run->rank = rank;
@@ -314,11 +319,14 @@ static void key_pass(const lnt_run *run, int64_t first, int64_t count, bool stor
 {
     const int64_t KVH = run->p->kv_heads, segments = cur_segments(run->p);
     const int threads = cur_threads(run, first, count);
-#pragma omp parallel for schedule(dynamic) num_threads(threads)
-    for (int64_t unit = 0; unit < count * KVH * segments; unit++) {
-        const int64_t slot = unit / segments / KVH;
+#pragma omp parallel num_threads(threads)
+    {
         cur_scratch s = lnt_cur_thread(run);
-        key_segment(run, &s, first + slot, slot, unit / segments % KVH, unit % segments, stored);
+#pragma omp for schedule(dynamic)
+        for (int64_t unit = 0; unit < count * KVH * segments; unit++) {
+            const int64_t slot = unit / segments / KVH;
+            key_segment(run, &s, first + slot, slot, unit / segments % KVH, unit % segments, stored);
+        }
     }
 }
 
@@ -388,10 +396,13 @@ static void token_pass(const lnt_run *run, int64_t first, int64_t count, bool st
 {
     const int64_t KVH = run->p->kv_heads;
     const int threads = cur_threads(run, first, count);
-#pragma omp parallel for schedule(dynamic) num_threads(threads)
-    for (int64_t unit = 0; unit < count * KVH; unit++) {
+#pragma omp parallel num_threads(threads)
+    {
         cur_scratch s = lnt_cur_thread(run);
-        finish_keys(run, &s, first + unit / KVH, unit / KVH, unit % KVH, stored);
+#pragma omp for schedule(dynamic)
+        for (int64_t unit = 0; unit < count * KVH; unit++) {
+            finish_keys(run, &s, first + unit / KVH, unit / KVH, unit % KVH, stored);
+        }
     }
 }
 

@@ -51,11 +51,14 @@ static void prepare_heads(const lnt_run *run, int64_t first, int64_t count, bool
 {
     const int64_t H = run->p->heads;
     const int threads = cur_threads(run, first, count);
-#pragma omp parallel for schedule(dynamic) num_threads(threads)
-    for (int64_t unit = 0; unit < count * H; unit++) {
+#pragma omp parallel num_threads(threads)
+    {
         cur_scratch s = lnt_cur_thread(run);
-        cur_head head = lnt_cur_head(run, first + unit / H, unit / H, unit % H, stored);
-        lnt_cur_prepare(run, &s, &head);
+#pragma omp for schedule(dynamic)
+        for (int64_t unit = 0; unit < count * H; unit++) {
+            cur_head head = lnt_cur_head(run, first + unit / H, unit / H, unit % H, stored);
+            lnt_cur_prepare(run, &s, &head);
+        }
     }
 }
 
@@ -71,16 +74,18 @@ static void solve_heads(lnt_run *run, int64_t first, int64_t count, bool stored)
     const int threads = cur_threads(run, first, count);
     int64_t divergent = 0;
     double rank = run->rank;
-#pragma omp parallel for schedule(dynamic) num_threads(threads) reduction(+ : divergent) \
-    reduction(min : rank)
-    for (int64_t unit = 0; unit < count * H; unit++) {
+#pragma omp parallel num_threads(threads) reduction(+ : divergent) reduction(min : rank)
+    {
         cur_scratch s = lnt_cur_thread(run);
-        cur_head head = lnt_cur_head(run, first + unit / H, unit / H, unit % H, stored);
-        if (head.mode != LNT_CUR_LANDMARKS) continue;
-        const lnt_pinv_report report = lnt_pinv_forward(&s.pinv, head.u, s.z);
-        lnt_cur_weigh(&s, &head);
-        divergent += report.diverged;
-        rank = report.rank < rank ? report.rank : rank;
+#pragma omp for schedule(dynamic)
+        for (int64_t unit = 0; unit < count * H; unit++) {
+            cur_head head = lnt_cur_head(run, first + unit / H, unit / H, unit % H, stored);
+            if (head.mode != LNT_CUR_LANDMARKS) continue;
+            const lnt_pinv_report report = lnt_pinv_forward(&s.pinv, head.u, s.z);
+            lnt_cur_weigh(&s, &head);
+            divergent += report.diverged;
+            rank = report.rank < rank ? report.rank : rank;
+        }
     }
     run->divergent += divergent;
     run->rank = rank;
@@ -100,14 +105,17 @@ static void output_tiles(const lnt_run *run, int64_t first, int64_t count, bool 
 {
     const int64_t H = run->p->heads, tiles = cur_tiles(longest(run, first, count), TQ);
     const int threads = cur_threads(run, first, count);
-#pragma omp parallel for schedule(dynamic) num_threads(threads)
-    for (int64_t unit = 0; unit < count * H * tiles; unit++) {
-        const int64_t slot = unit / tiles / H;
-        const cur_head head =
-            lnt_cur_head(run, first + slot, slot, unit / tiles % H, stored);
-        if (unit % tiles * TQ >= head.seq.nq) continue;
+#pragma omp parallel num_threads(threads)
+    {
         cur_scratch s = lnt_cur_thread(run);
-        output_tile(run, &s, &head, unit % tiles, stored);
+#pragma omp for schedule(dynamic)
+        for (int64_t unit = 0; unit < count * H * tiles; unit++) {
+            const int64_t slot = unit / tiles / H;
+            const cur_head head =
+                lnt_cur_head(run, first + slot, slot, unit / tiles % H, stored);
+            if (unit % tiles * TQ >= head.seq.nq) continue;
+            output_tile(run, &s, &head, unit % tiles, stored);
+        }
     }
 }
 

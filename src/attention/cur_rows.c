@@ -145,17 +145,20 @@ static void for_key_tiles(const lnt_run *run, int64_t first, int64_t count, bool
 {
     const int64_t H = run->p->heads, segments = cur_segments(run->p);
     const int threads = cur_threads(run, first, count);
-#pragma omp parallel for schedule(dynamic) num_threads(threads)
-    for (int64_t unit = 0; unit < count * H * segments; unit++) {
-        const int64_t slot = unit / segments / H, h = unit / segments % H, g = unit % segments;
+#pragma omp parallel num_threads(threads)
+    {
         cur_scratch s = lnt_cur_thread(run);
-        const cur_head head = lnt_cur_head(run, first + slot, slot, h, stored);
-        if (head.mode == LNT_CUR_ALL_KEYS) continue;
-        const cur_part part = lnt_cur_part(run->p, &head, g);
-        const int64_t end = cur_segment_start(run->p, head.seq.nk, TK, g + 1);
-        if (afresh) clear_part(&s, &part);
-        for (int64_t k0 = cur_segment_start(run->p, head.seq.nk, TK, g); k0 < end; k0 += TK)
-            work(run, &s, &head, &part, k0, cur_smaller(end - k0, TK));
+#pragma omp for schedule(dynamic)
+        for (int64_t unit = 0; unit < count * H * segments; unit++) {
+            const int64_t slot = unit / segments / H, h = unit / segments % H, g = unit % segments;
+            const cur_head head = lnt_cur_head(run, first + slot, slot, h, stored);
+            if (head.mode == LNT_CUR_ALL_KEYS) continue;
+            const cur_part part = lnt_cur_part(run->p, &head, g);
+            const int64_t end = cur_segment_start(run->p, head.seq.nk, TK, g + 1);
+            if (afresh) clear_part(&s, &part);
+            for (int64_t k0 = cur_segment_start(run->p, head.seq.nk, TK, g); k0 < end; k0 += TK)
+                work(run, &s, &head, &part, k0, cur_smaller(end - k0, TK));
+        }
     }
 }
 
@@ -164,13 +167,16 @@ static void for_heads(const lnt_run *run, int64_t first, int64_t count, bool sto
 {
     const int64_t H = run->p->heads;
     const int threads = cur_threads(run, first, count);
-#pragma omp parallel for schedule(dynamic) num_threads(threads)
-    for (int64_t unit = 0; unit < count * H; unit++) {
+#pragma omp parallel num_threads(threads)
+    {
         cur_scratch s = lnt_cur_thread(run);
-        cur_head head = lnt_cur_head(run, first + unit / H, unit / H, unit % H, stored);
-        if (head.mode == LNT_CUR_ALL_KEYS) continue;
-        if (maxima) merge_max(run, &head);
-        else merge(run, &s, &head, stored);
+#pragma omp for schedule(dynamic)
+        for (int64_t unit = 0; unit < count * H; unit++) {
+            cur_head head = lnt_cur_head(run, first + unit / H, unit / H, unit % H, stored);
+            if (head.mode == LNT_CUR_ALL_KEYS) continue;
+            if (maxima) merge_max(run, &head);
+            else merge(run, &s, &head, stored);
+        }
     }
 }
 
