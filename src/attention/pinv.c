@@ -58,19 +58,16 @@ static void transpose(const lnt_pinv_work *w, double *to, const double *from)
     w->ker->load_columns(to, w->ld, from, LNT_F64, (int64_t)w->ld, 1, w->M, w->M, 1);
 }
 
-/* The upper triangle of c becomes that of its lower one: within a block of rows, and left of it. */
+/* What is right of the blocks on the diagonal becomes what is below them. */
 static void mirror(const lnt_pinv_work *w, double *c)
 {
     const size_t M = w->M, ld = w->ld;
-    for (size_t i = 0; i < M; i += BLOCK) {
-        const size_t rows = M - i < BLOCK ? M - i : BLOCK;
-        w->ker->store_columns(c + i, LNT_F64, (int64_t)ld, 1, c + i * ld, ld, i, rows);
-        for (size_t r = i; r < i + rows; r++)
-            for (size_t j = i; j < r; j++) c[j * ld + r] = c[r * ld + j];
-    }
+    for (size_t i = BLOCK; i < M; i += BLOCK)
+        w->ker->store_columns(c + i, LNT_F64, (int64_t)ld, 1, c + i * ld, ld, i,
+                              M - i < BLOCK ? M - i : BLOCK);
 }
 
-/* The lower triangle of a b, or of what it adds to c, in blocks of rows. */
+/* The lower triangle of a b, or of what it adds to c, with whole blocks on the diagonal. */
 static void multiply_lower(const lnt_pinv_work *w, double *c, const double *a, const double *b,
                            int add)
 {
