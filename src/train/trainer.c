@@ -207,8 +207,9 @@ lnt_status lnt_trainer_step(lnt_trainer *t, lnt_step_report *report)
     const double norm = sqrt(lnt_square_sum(t->ctx, t->grads, t->model->layout.size));
     if (!isfinite(norm) || !isfinite(score.loss))
         return lnt_fail(t->ctx, LNT_ERR_ARGUMENT,
-                        "step %lld: the loss or its gradient is not finite; try a lower rate",
-                        (long long)t->step + 1);
+                        "step %lld: the loss or its gradient is not finite%s", (long long)t->step + 1,
+                        t->step ? "; try a lower rate"
+                                : " with the weights it begins with; try other options of attention");
     t->step++;
     update(t, t->recipe.clip > 0 && norm > t->recipe.clip ? t->recipe.clip / norm : 1);
     const int64_t sequences = t->recipe.batch * t->recipe.accumulate;

@@ -106,6 +106,20 @@ done
 refused copy '{"model": {"a\nb\u001b[2J": 1}}' "unknown key 'a?b?[2J'"
 absent new
 
+# ---- numbers too large --------------------------------------------------------------------------
+
+small='"dim": 16, "layers": 2, "heads": 4, "length": 16'
+refused copy "{\"model\": {$small,
+    \"attention\": {\"mechanism\": \"taylor\", \"terms\": 9, \"scale\": 1e6}}}" \
+    "step 1: the loss or its gradient is not finite with the weights it begins with; try other options"
+absent new/model.safetensors new/checkpoint.safetensors
+rm -r new
+refused copy "{\"model\": {$small, \"attention\": {\"mechanism\": \"linear\", \"feature_map\": \"exp\"}},
+    \"train\": {\"steps\": 60, \"batch\": 4, \"rate\": 10, \"clip\": 0, \"save_every\": 1}}" \
+    "the loss or its gradient is not finite; try a lower rate"
+succeeds "$LINNET" eval new/model.safetensors --batches 1 # that of the step before
+rm -r new
+
 # ---- damage -------------------------------------------------------------------------------------
 
 # A flipped bit in the length, along the header, at the ends and in the middle of every array, and in
