@@ -400,9 +400,8 @@ static void token_pass(const lnt_run *run, int64_t first, int64_t count, bool st
     {
         cur_scratch s = lnt_cur_thread(run);
 #pragma omp for schedule(dynamic)
-        for (int64_t unit = 0; unit < count * KVH; unit++) {
+        for (int64_t unit = 0; unit < count * KVH; unit++)
             finish_keys(run, &s, first + unit / KVH, unit / KVH, unit % KVH, stored);
-        }
     }
 }
 
