@@ -72,7 +72,8 @@ LNT_API LNT_MUST_CHECK lnt_status lnt_session_create(lnt_model *model, int64_t b
                                                      lnt_session **out);
 LNT_API void lnt_session_destroy(lnt_session *session);
 
-/* tokens [batch,count] follow what came before; long inputs are taken by chunks. */
+/* tokens [batch,count] follow what came before; long inputs are taken by chunks.  A feed that fails
+ * leaves the session as it was. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_session_feed(lnt_session *session, const int32_t *tokens,
                                                    int64_t count);
 /* Of the next token, [batch,outputs]; NULL before the first feed. */

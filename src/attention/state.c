@@ -251,8 +251,7 @@ lnt_status lnt_state_reserve(lnt_state *state, int64_t tokens)
     return LNT_OK;
 }
 
-/* Room for n more tokens of every sequence; doubled, so that growing costs O(1) per token. */
-static lnt_status make_room(lnt_state *state, int64_t n)
+lnt_status lnt_state_make_room(lnt_state *state, int64_t n)
 {
     const int64_t needed = most_tokens(state) + n;
     if (!state->kind->grows || needed <= state->room) return LNT_OK;
@@ -323,7 +322,7 @@ lnt_status lnt_state_append(lnt_state *state, const lnt_tensor *k, const lnt_ten
     lnt_status status = check_keys(state, k, v);
     if (!status && lnt_state_on_device(state))
         return lnt_device_state_run(state, NULL, k, v, NULL);
-    if (!status) status = make_room(state, k->shape[2]);
+    if (!status) status = lnt_state_make_room(state, k->shape[2]);
     if (status) return status;
     state->kind->append(state, k, v, 1);
     count_tokens(state, k->shape[2]);
@@ -350,7 +349,7 @@ lnt_status lnt_state_step(lnt_state *state, const lnt_tensor *q, const lnt_tenso
         status = lnt_fail(state->engine.ctx, LNT_ERR_SHAPE, "q: length is %lld, that of k is %lld",
                           (long long)q->shape[2], (long long)k->shape[2]);
     if (!status && lnt_state_on_device(state)) return lnt_device_state_run(state, q, k, v, out);
-    if (!status) status = make_room(state, k->shape[2]);
+    if (!status) status = lnt_state_make_room(state, k->shape[2]);
     if (status) return status;
     state->kind->step(state, q, k, v, out);
     count_tokens(state, k->shape[2]);
@@ -418,7 +417,7 @@ lnt_status lnt_state_merge(lnt_state *dst, const lnt_state *src)
     if (!status && lnt_state_on_device(dst) != lnt_state_on_device(src))
         status = lnt_fail(ctx, LNT_ERR_ARGUMENT, "merge: one state is on a GPU and the other is not");
     if (!status && lnt_state_on_device(dst)) return merge_on_device(dst, src);
-    if (!status) status = make_room(dst, most_tokens(src));
+    if (!status) status = lnt_state_make_room(dst, most_tokens(src));
     if (status) return status;
     lnt_state_settle(dst);
     lnt_state_settle(src);

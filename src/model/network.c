@@ -146,8 +146,8 @@ static void embed(lnt_network *net, const real *w, const lnt_batch *in)
     for (size_t i = 0; cnn && i < LNT_CONV_LAYERS; i++) { /* the last has no activation */
         real *y = i + 1 < LNT_CONV_LAYERS ? net->conv[2 * i + 1] : net->embedded;
         lnt_conv_forward(net->ctx, net->conv[2 * i], at(net, w, LNT_PARAM_CONV + 2 * i),
-                         at(net, w, LNT_PARAM_CONV + 2 * i + 1), y, false, in->batch, in->length,
-                         dim, dim);
+                         at(net, w, LNT_PARAM_CONV + 2 * i + 1), y, in->lengths, in->batch,
+                         in->length, dim, dim);
         if (i + 1 < LNT_CONV_LAYERS)
             lnt_act_forward(net->ctx, LNT_ACT_GELU, y, net->conv[2 * i + 2], n, dim);
     }
@@ -311,8 +311,8 @@ static void embed_back(lnt_network *net, const real *w, real *g, const lnt_batch
                              grad, n, dim);
         lnt_conv_backward(net->ctx, net->conv[2 * i], at(net, w, LNT_PARAM_CONV + 2 * i), grad,
                           other, at(net, g, LNT_PARAM_CONV + 2 * i),
-                          at(net, g, LNT_PARAM_CONV + 2 * i + 1), false, in->batch, in->length, dim,
-                          dim);
+                          at(net, g, LNT_PARAM_CONV + 2 * i + 1), in->lengths, in->batch,
+                          in->length, dim, dim);
         real *swap = grad;
         grad = other;
         other = swap;

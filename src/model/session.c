@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "attention/state.h"
 #include "core/rng.h"
 #include "nn/logistics.h"
 
@@ -122,10 +123,20 @@ static lnt_status check_feed(const lnt_session *s, const int32_t *tokens, int64_
     return LNT_OK;
 }
 
+/* Before any layer sees a token: that memory is short must not leave some layers ahead of others. */
+static lnt_status make_room(lnt_session *s, int64_t count)
+{
+    lnt_status status = LNT_OK;
+    for (int64_t l = 0; !status && l < s->model->config.layers; l++)
+        status = lnt_state_make_room(s->states[l], count);
+    return status;
+}
+
 lnt_status lnt_session_feed(lnt_session *s, const int32_t *tokens, int64_t count)
 {
     if (!s) return LNT_ERR_ARGUMENT;
     lnt_status status = check_feed(s, tokens, count);
+    if (!status) status = make_room(s, count);
     for (int64_t at = 0; !status && at < count;) {
         const int64_t left = count - at, n = left < LNT_SESSION_CHUNK ? left : LNT_SESSION_CHUNK;
         for (size_t b = 0; b < s->batch; b++)

@@ -9,13 +9,14 @@
 
 enum { LNT_CONV_TAPS = 3 };
 
-/* x [batch,length,in], w [3,in,out], b [out], y [batch,length,out]; causal: the token and the two
- * before it, else one on either side.  Beyond the ends of a sequence x is 0. */
+/* x [batch,length,in], w [3,in,out], b [out], y [batch,length,out]: a token and one on either side.
+ * Beyond the ends of a sequence, of lengths[b] tokens (NULL: of all), x is 0. */
 void lnt_conv_forward(const lnt_ctx *ctx, const real *x, const real *w, const real *b, real *y,
-                      bool causal, size_t batch, size_t length, size_t in, size_t out);
-/* dx (NULL: not wanted) overwritten; dw, db added to. */
+                      const int64_t *lengths, size_t batch, size_t length, size_t in,
+                      size_t out);
+/* dx (NULL: not wanted) overwritten; dw, db added to.  dy must be 0 beyond the ends. */
 void lnt_conv_backward(const lnt_ctx *ctx, const real *x, const real *w, const real *dy, real *dx,
-                       real *dw, real *db, bool causal, size_t batch, size_t length, size_t in,
-                       size_t out);
+                       real *dw, real *db, const int64_t *lengths, size_t batch, size_t length,
+                       size_t in, size_t out);
 
 #endif

@@ -367,6 +367,39 @@ static void no_allocation_fails_without_a_trace(void **state)
     remove("memory.safetensors");
 }
 
+static void a_feed_that_fails_leaves_the_session_as_it_was(void **state)
+{
+    (void)state;
+    enum { PROMPT = 100, MORE = 300 };
+    int32_t tokens[PROMPT + MORE];
+    bool done = false;
+    fill_tokens(tokens, PROMPT + MORE, 4);
+    for (int64_t fail_at = 0; !done; fail_at++) {
+        tracker t;
+        lnt_ctx *ctx = context_tracked(&t, 1, NULL);
+        lnt_model *model = make(ctx, configs[2], LNT_SOFTMAX, 0); /* whose cache grows */
+        lnt_session *session, *other;
+        assert_ok(ctx, lnt_session_create(model, 1, &session));
+        assert_ok(ctx, lnt_session_create(model, 1, &other));
+        assert_ok(ctx, lnt_session_feed(session, tokens, PROMPT));
+        t.fail_at = t.calls + fail_at;
+        const lnt_status status = lnt_session_feed(session, tokens + PROMPT, MORE);
+        assert_true(status == LNT_OK || status == LNT_ERR_MEMORY);
+        done = status == LNT_OK;
+        t.fail_at = -1;
+        assert_int_equal(lnt_session_tokens(session), done ? PROMPT + MORE : PROMPT);
+        if (!done) assert_ok(ctx, lnt_session_feed(session, tokens + PROMPT, MORE));
+        assert_ok(ctx, lnt_session_feed(other, tokens, PROMPT));
+        assert_ok(ctx, lnt_session_feed(other, tokens + PROMPT, MORE));
+        assert_memory_equal(lnt_session_logits(session), lnt_session_logits(other),
+                            VOCABULARY * sizeof(float));
+        lnt_session_destroy(session);
+        lnt_session_destroy(other);
+        lnt_model_destroy(model);
+        context_close_tracked(ctx, &t);
+    }
+}
+
 static void check_convert(lnt_ctx *ctx, lnt_model *model)
 {
     for (int m = 0; lnt_mechanism_name((lnt_mechanism)m); m++) {
@@ -499,6 +532,7 @@ int main(void)
         cmocka_unit_test(wrong_tokens_and_too_many_positions_are_refused),
         cmocka_unit_test(every_changed_byte_of_a_model_is_noticed),
         cmocka_unit_test(no_allocation_fails_without_a_trace),
+        cmocka_unit_test(a_feed_that_fails_leaves_the_session_as_it_was),
         cmocka_unit_test(a_model_under_another_mechanism_has_the_same_weights),
         cmocka_unit_test(a_draw_from_the_whole_is_that_of_a_session),
         cmocka_unit_test(a_model_begins_without_data),

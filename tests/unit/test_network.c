@@ -137,6 +137,9 @@ static void classifiers_have_the_right_gradients(void **state)
     open_fixture(&f, "{\"kind\":\"encoder\",\"output\":\"class\",\"dim\":8,\"layers\":2,\"heads\":2,"
                      "\"embedding\":\"cnn\",\"length\":6}");
     check(&f, "classifier");
+    f.in.lengths = lengths;
+    memset(f.grads, 0, f.layout.size * sizeof *f.grads);
+    check(&f, "classifier, padded");
     close_fixture(&f);
     open_fixture(&f, "{\"kind\":\"encoder\",\"output\":\"class\",\"dim\":8,\"layers\":2,\"heads\":2,"
                      "\"length\":6,\"dropout\":0.2,\"drop_path\":0.2,\"position\":\"rotary\"}");
@@ -204,6 +207,8 @@ static void padding_does_not_reach_the_answer(void **state)
     const int64_t lengths[B] = { 4, 3 };
     static const char *const configs[] = {
         "{\"kind\":\"encoder\",\"output\":\"class\",\"dim\":8,\"layers\":2,\"heads\":2,\"length\":6}",
+        "{\"kind\":\"encoder\",\"output\":\"class\",\"dim\":8,\"layers\":2,\"heads\":2,\"length\":6,"
+        "\"embedding\":\"cnn\"}",
         MEGA "\"distance_bias\":true}",
         MEGA "\"attention\":{\"mechanism\":\"cur\",\"landmarks\":3}}",
     };
