@@ -8,6 +8,7 @@
 #include "attention/feature.h"
 #include "attention/state.h"
 #include "core/tensor.h"
+#include "io/number.h"
 #include "io/safetensors.h"
 
 enum { META_COUNT = 12, META_TEXT = 40, NUMBER_TEXT = 26 };
@@ -49,8 +50,11 @@ static lnt_status add_list(lnt_ctx *ctx, metadata *meta, const char *key, const 
     if (!text) return LNT_ERR_MEMORY;
     size_t used = 0;
     text[0] = '\0';
-    for (int64_t i = 0; i < count; i++)
-        used += (size_t)snprintf(text + used, bytes - used, "%s%.17g", i ? "," : "", numbers[i]);
+    for (int64_t i = 0; i < count; i++) {
+        char number[LNT_NUMBER_TEXT];
+        lnt_number_write(numbers[i], 17, number);
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s", i ? "," : "", number);
+    }
     add(meta, key, text);
     meta->list[meta->lists] = text;
     meta->list_bytes[meta->lists++] = bytes;

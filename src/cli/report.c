@@ -5,6 +5,7 @@
 #include <langinfo.h>
 #include <locale.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,7 +66,7 @@ void progress(const char *what, int done, int total)
 {
     enum { WIDTH = 30 };
     if (total <= 0 || !isatty(STDERR_FILENO)) return;
-    const int filled = done * WIDTH / total;
+    const int filled = (int)((int64_t)done * WIDTH / total);
     char bar[WIDTH + 1];
     memset(bar, '#', (size_t)filled);
     memset(bar + filled, '.', (size_t)(WIDTH - filled));

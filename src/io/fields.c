@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "io/file.h"
+#include "io/number.h"
 
 typedef struct place {
     lnt_ctx *ctx;
@@ -169,13 +170,12 @@ void lnt_field_copy(const lnt_field *f, void *to, const void *from)
 
 /* ---- writing ------------------------------------------------------------------------------- */
 
-/* With a point, whatever the locale. */
+/* 15 digits where they are enough to read the same number back: 0.1 stays 0.1. */
 static void put_real(lnt_json_text *out, double value)
 {
-    char text[40];
-    snprintf(text, sizeof text, "%.15g", value);
-    for (char *c = text; *c; c++)
-        if (*c == ',') *c = '.';
+    char text[LNT_NUMBER_TEXT];
+    lnt_number_write(value, 15, text);
+    if (lnt_number_read(text) != value) lnt_number_write(value, 17, text);
     lnt_json_put(out, text);
 }
 

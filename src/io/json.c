@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "io/file.h"
+#include "io/number.h"
 
 typedef struct frame {
     lnt_json_node *node, *last; /* the container, and its child so far last */
@@ -158,35 +159,6 @@ static lnt_status skip_digits(parser *p)
     return LNT_OK;
 }
 
-/* The value of a number that is well formed, whatever the locale says of decimal points: its digits as
- * one integer, times a power of ten that is exact up to 10^22. */
-static double number_value(const char *s, const char *end)
-{
-    const bool negative = *s == '-';
-    uint64_t digits = 0;
-    int exponent = 0, given = 0;
-    bool fraction = false;
-    for (s += negative; s < end && *s != 'e' && *s != 'E'; s++) {
-        if (*s == '.') {
-            fraction = true;
-        } else if (digits < UINT64_MAX / 10 - 1) {
-            digits = digits * 10 + (uint64_t)(*s - '0');
-            exponent -= fraction;
-        } else {
-            exponent += !fraction;
-        }
-    }
-    if (s < end) {
-        const bool down = *++s == '-';
-        for (s += *s == '-' || *s == '+'; s < end; s++)
-            given = given < 100000 ? given * 10 + (*s - '0') : given;
-        exponent += down ? -given : given;
-    }
-    const double power = pow(10, exponent < 0 ? -exponent : exponent);
-    const double value = exponent < 0 ? (double)digits / power : (double)digits * power;
-    return digits == 0 ? 0 : negative ? -value : value;
-}
-
 static lnt_status parse_number(parser *p, lnt_json_node *node)
 {
     const char *start = p->text + p->at;
@@ -214,7 +186,7 @@ static lnt_status parse_number(parser *p, lnt_json_node *node)
         p->at += p->text[p->at] == '+' || p->text[p->at] == '-';
         if ((status = skip_digits(p))) return status;
     }
-    node->real = number_value(start, p->text + p->at);
+    node->real = node->type == LNT_JSON_INTEGER ? (double)node->integer : lnt_number_read(start);
     return LNT_OK;
 }
 

@@ -30,7 +30,7 @@ typedef struct lnt_json_node {
     const char *key;  /* of a member of an object, else NULL */
     const char *text; /* string: UTF-8, ends in NUL, has none inside */
     int64_t integer;
-    double real; /* any number's value; exact up to 15 digits, within a few units in the last beyond */
+    double real;   /* the double nearest to any number */
     size_t count; /* of children */
     const struct lnt_json_node *child, *next;
 } lnt_json_node;

@@ -219,6 +219,8 @@ lnt_status lnt_model_sample(const lnt_model *model, const float *logits, int64_t
     if (!logits || !tokens || batch < 1 || length < 1)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT,
                         "logits and tokens must be given, batch and length be at least 1");
+    if (!are_finite(logits, (size_t)batch * (size_t)model->config.outputs))
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "logits: not all are finite");
     const size_t many = choices(model);
     double *scores = lnt_allocate(ctx, many * sizeof *scores, "the scores");
     lnt_candidate *candidates = lnt_allocate(ctx, many * sizeof *candidates, "the candidates");

@@ -24,7 +24,7 @@ static const char *schedule_word(int index)
     { .key = #k, .kind = LNT_FIELD_CHOICE, .offset = offsetof(lnt_recipe, k), .choice = words }
 
 const lnt_field lnt_recipe_fields[] = {
-    WHOLE(steps, 1, 1e9),
+    WHOLE(steps, 1, LNT_STEPS_MOST),
     WHOLE(batch, 1, 65536),
     WHOLE(accumulate, 1, 4096),
     CHOICE(optimizer, optimizer_word),
@@ -38,7 +38,7 @@ const lnt_field lnt_recipe_fields[] = {
     REAL(eps, 1e-16, 1),
     REAL(decay, 0, 10),
     REAL(clip, 0, 1e9),
-    WHOLE(seed, 0, 9007199254740992.0),
+    WHOLE(seed, 0, (double)INT64_MAX),
     WHOLE(eval_every, 0, 1e9),
     WHOLE(eval_batches, 1, 1e9),
     WHOLE(save_every, 0, 1e9),

@@ -10,6 +10,8 @@ typedef enum lnt_schedule {
     LNT_SCHEDULE_STEP = 2    /* rate, and rate_last from step drop_at on */
 } lnt_schedule;
 
+enum { LNT_STEPS_MOST = 1000000000 };
+
 typedef struct lnt_recipe {
     int64_t steps, batch, accumulate;
     int optimizer, schedule;

@@ -89,11 +89,14 @@ static lnt_status read_settings(lnt_ctx *ctx, const char *path, const lnt_task_k
 
 static lnt_status apply_request(lnt_ctx *ctx, const lnt_train_request *r, settings *s)
 {
-    if (r->steps < 0)
-        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "steps is %lld, must be 0 (the config's) or more",
-                        (long long)r->steps);
+    if (r->steps < 0 || r->steps > LNT_STEPS_MOST)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "steps is %lld, must be 0 (the config's) to %d",
+                        (long long)r->steps, LNT_STEPS_MOST);
+    if (r->seed && *r->seed > INT64_MAX)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "seed is %llu, must be 0 to %lld",
+                        (unsigned long long)*r->seed, (long long)INT64_MAX);
     if (r->steps) s->recipe.steps = r->steps;
-    if (r->seed) s->recipe.seed = (int64_t)(*r->seed & INT64_MAX);
+    if (r->seed) s->recipe.seed = (int64_t)*r->seed;
     const lnt_status status =
         r->mechanism ? lnt_config_change(ctx, r->mechanism, &s->config) : LNT_OK;
     return status ? status
@@ -309,9 +312,9 @@ lnt_status lnt_trainer_resume(lnt_ctx *ctx, const char *checkpoint, const char *
 {
     if (!ctx || !out) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "ctx and out must not be NULL");
     *out = NULL;
-    if (!checkpoint || steps < 0)
+    if (!checkpoint || steps < 0 || steps > LNT_STEPS_MOST)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT,
-                        "checkpoint must be given, and steps be 0 (as planned) or more");
+                        "checkpoint must be given, and steps be 0 (as planned) to %d", LNT_STEPS_MOST);
     lnt_safetensors st;
     lnt_status status = lnt_safetensors_read(ctx, checkpoint, &st);
     if (status) return status;

@@ -128,6 +128,17 @@ cmp one/model.safetensors whole/model.safetensors || wrong "another run changes 
 succeeds train --out other --seed 9
 ! cmp -s one/model.safetensors other/model.safetensors || wrong "the seed changes nothing"
 
+# A rate of 17 digits and a seed beyond 2^53 come back from a checkpoint as they were.
+echo '{"model": {"dim": 8, "layers": 1, "heads": 2, "length": 8},
+ "train": {"steps": 4, "batch": 2, "rate": 0.0012300001108087606, "schedule": "constant", "save_every": 2}}' >long.json
+long="--task copy --config long.json --seed 9223372036854775807"
+# shellcheck disable=SC2086
+succeeds "$LINNET" train $long --out straight
+# shellcheck disable=SC2086
+succeeds "$LINNET" train $long --out halved --steps 2
+succeeds "$LINNET" train --resume --out halved --steps 4
+cmp straight/model.safetensors halved/model.safetensors || wrong "a long rate does not come back"
+
 # MEGA and MegaCUR from the command line, with padding; the bits do not depend on threads there either.
 for attention in '"distance_bias": true, "attention": {"activation": "laplace"}' \
     '"attention": {"mechanism": "cur", "landmarks": 6, "activation": "laplace"}'; do

@@ -342,6 +342,15 @@ static void what_cannot_be_is_refused_in_a_sentence(void **state)
     const lnt_train_request unknown = request_of("chess", NULL);
     assert_refused(ctx, lnt_trainer_create(ctx, &unknown, &t), LNT_ERR_ARGUMENT,
                    "task 'chess' is not one of copy, text");
+    const uint64_t seed = UINT64_C(1) << 63;
+    lnt_train_request many = request_of("copy", NULL);
+    many.steps = INT64_C(1000000001);
+    assert_refused(ctx, lnt_trainer_create(ctx, &many, &t), LNT_ERR_ARGUMENT, "steps is 1000000001");
+    assert_refused(ctx, lnt_trainer_resume(ctx, "any", NULL, many.steps, &t), LNT_ERR_ARGUMENT,
+                   "to 1000000000");
+    many.steps = 1;
+    many.seed = &seed;
+    assert_refused(ctx, lnt_trainer_create(ctx, &many, &t), LNT_ERR_ARGUMENT, "seed is 9223372036");
     write_text("huge.json", "{\"model\":{\"dim\":65536,\"layers\":1024,\"heads\":1}}");
     const lnt_train_request huge = request_of("copy", "huge.json");
     assert_refused(ctx, lnt_trainer_create(ctx, &huge, &t), LNT_ERR_MEMORY, "memory");

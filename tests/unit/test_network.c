@@ -232,12 +232,13 @@ static void a_config_reads_back_as_it_was_written(void **state)
     lnt_ctx *ctx = context_new(1, NULL);
     lnt_config config, again;
     char first[LNT_CONFIG_TEXT] = { 0 }, second[LNT_CONFIG_TEXT] = { 0 };
-    assert_ok(ctx, read_config(ctx, "{\"dim\":24,\"heads\":3,\"dropout\":0.125,\"attention\":{"
+    assert_ok(ctx, read_config(ctx, "{\"dim\":24,\"heads\":3,\"dropout\":0.12300001108087606,\"attention\":{"
                                     "\"mechanism\":\"taylor\",\"terms\":3,\"coefficients\":[1,1e-1,"
                                     "-0.25]}}", &config));
-    assert_true(config.dropout == 0.125 && config.coefficients[1] == 0.1 && config.ff == 96);
+    assert_true(config.dropout == 0.12300001108087606 && config.coefficients[1] == 0.1 && config.ff == 96);
     lnt_config_write(&(lnt_json_text){ first, sizeof first - 1, 0 }, &config);
     assert_ok(ctx, read_config(ctx, first, &again));
+    assert_true(again.dropout == config.dropout && strstr(first, "[1,0.1,-0.25]"));
     lnt_config_write(&(lnt_json_text){ second, sizeof second - 1, 0 }, &again);
     assert_string_equal(first, second);
     lnt_ctx_destroy(ctx);

@@ -1,0 +1,13 @@
+/* io/number.h - numbers as text, with a point whatever the locale of the program says. */
+#ifndef LNT_IO_NUMBER_H
+#define LNT_IO_NUMBER_H
+
+enum { LNT_NUMBER_TEXT = 32 };
+
+/* In `digits` significant digits; 17 tell every double from every other. */
+void lnt_number_write(double value, int digits, char out[LNT_NUMBER_TEXT]);
+
+/* The double nearest to the decimal number at the begin of text. */
+double lnt_number_read(const char *text);
+
+#endif
