@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/drawing.h"
 #include "cli/report.h"
+#include "cli/status.h"
 #include "cli/writing.h"
 
 enum { DEFAULT_TOKENS = 400, STATUS_EVERY = 16 };
@@ -102,7 +103,7 @@ static int write_text(writing *w, page *kept)
         if (!status) status = put_token(w, token, kept);
         if (!status && i % STATUS_EVERY == 0) writing_status(w);
     }
-    writing_status_end();
+    status_end();
     return status;
 }
 
@@ -117,14 +118,16 @@ static int generate_text(writing *w)
             return fail_usage("%s is for models that draw images", option_name(foreign[i]));
     int status = writing_begin(w, 1);
     signal(SIGINT, interrupt); /* what was written so far is kept, and the state saved */
+    signal(SIGTERM, interrupt);
     if (!status && !prompt && !opt_given(w->o, OPT_LOAD_STATE)) prompt = has_text(w) ? "\n" : "0";
     if (!status && prompt) status = feed_prompt(w, prompt);
     if (!status && opt_given(w->o, OPT_PROMPT) && !opt_given(w->o, OPT_JSON) && has_text(w))
         fputs(prompt, stdout);
     if (!status) status = write_text(w, &kept);
     if (!status) status = writing_end(w);
-    if (!status && opt_given(w->o, OPT_JSON)) writing_json(w, kept.text ? kept.text : "");
+    if (!status && opt_given(w->o, OPT_JSON)) writing_json(w, kept.text ? kept.text : "", kept.used);
     else if (!status) fputc('\n', stdout);
+    if (!status && !fflush(stdout)) writing_status_last(w);
     free(kept.text);
     return status;
 }

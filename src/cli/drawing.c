@@ -163,7 +163,7 @@ int drawing_write(writing *w)
     if (!status) status = draw(&d);
     if (!status) status = write_sheet(&d, completes, side);
     if (!status) status = writing_end(w);
-    if (!status && opt_given(w->o, OPT_JSON)) writing_json(w, NULL);
+    if (!status && opt_given(w->o, OPT_JSON)) writing_json(w, NULL, 0);
     free(d.truth);
     free(d.tokens);
     free(d.pixels);

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Bytes of the character at c if it is UTF-8 beyond ASCII, else 0; the text ends in NUL. */
 static int utf8_length(const unsigned char *c)
@@ -18,10 +19,11 @@ static int utf8_length(const unsigned char *c)
 }
 
 /* What is not UTF-8, which a model may write, becomes U+FFFD. */
-static void put_string(FILE *to, const char *text)
+static void put_bytes(FILE *to, const char *text, size_t bytes)
 {
+    const unsigned char *end = (const unsigned char *)text + bytes;
     fputc('"', to);
-    for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
+    for (const unsigned char *c = (const unsigned char *)text; c < end; c++) {
         const int wide = *c >= 0x80 ? utf8_length(c) : 0;
         if (wide) {
             fwrite(c, 1, (size_t)wide, to);
@@ -33,6 +35,8 @@ static void put_string(FILE *to, const char *text)
     }
     fputc('"', to);
 }
+
+static void put_string(FILE *to, const char *text) { put_bytes(to, text, strlen(text)); }
 
 static void put_name(json *j, const char *name)
 {
@@ -52,6 +56,12 @@ void json_text(json *j, const char *name, const char *value)
 {
     put_name(j, name);
     put_string(j->to, value);
+}
+
+void json_bytes(json *j, const char *name, const char *value, size_t bytes)
+{
+    put_name(j, name);
+    put_bytes(j->to, value, bytes);
 }
 
 void json_whole(json *j, const char *name, int64_t value)

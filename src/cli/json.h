@@ -13,6 +13,7 @@ typedef struct json {
 
 json json_begin(FILE *to);
 void json_text(json *j, const char *name, const char *value);
+void json_bytes(json *j, const char *name, const char *value, size_t bytes); /* that end in NUL */
 void json_whole(json *j, const char *name, int64_t value);
 void json_real(json *j, const char *name, double value); /* NaN and infinities: null */
 void json_flag(json *j, const char *name, bool value);

@@ -1,6 +1,7 @@
 /* cli/leftovers.c - see leftovers.h.
  *
- * The library writes to .linnet-PROCESS-COUNT.tmp beside a file, cli/place.c to FILE.PROCESS.tmp. */
+ * The library writes to .linnet-PROCESS-COUNT.tmp beside a file, cli/place.c to
+ * FILE.PROCESS-COUNT.tmp. */
 #include "cli/leftovers.h"
 
 #include <dirent.h>
@@ -33,21 +34,13 @@ static bool skip(const char **at, const char *text)
     return true;
 }
 
-/* The process that wrote .linnet-PROCESS-COUNT.tmp; -1: that is not its name. */
-static long writer_in_library(const char *name)
+/* The process that wrote BEGIN followed by PROCESS-COUNT.tmp; -1: that is not its name. */
+static long writer_of(const char *name, const char *begin)
 {
-    if (!skip(&name, ".linnet-")) return -1;
+    if (!skip(&name, begin)) return -1;
     const long process = read_whole(&name);
     const bool good = skip(&name, "-") && read_whole(&name) >= 0 && !strcmp(name, ".tmp");
     return good ? process : -1;
-}
-
-/* The process that wrote FILE.PROCESS.tmp; -1: that is not its name. */
-static long writer_in_tool(const char *name, const char *file)
-{
-    if (!skip(&name, file) || !skip(&name, ".")) return -1;
-    const long process = read_whole(&name);
-    return strcmp(name, ".tmp") ? -1 : process;
 }
 
 /* This process has begun nothing yet: what bears its number is of an earlier one. */
@@ -59,8 +52,9 @@ static bool is_over(long process)
 
 static bool is_leftover(const char *name, const char *const names[])
 {
-    long process = writer_in_library(name);
-    for (int i = 0; process < 0 && names[i]; i++) process = writer_in_tool(name, names[i]);
+    long process = writer_of(name, ".linnet-");
+    for (int i = 0; process < 0 && names[i]; i++)
+        if (skip(&name, names[i])) process = writer_of(name, ".");
     return is_over(process);
 }
 

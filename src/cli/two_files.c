@@ -33,19 +33,24 @@ bool two_files_are_one(const char *a, const char *b)
     return x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-/* The second waits under another name until the first is there. */
+static int cannot_write(const char *path) { return fail("cannot write '%s': %s", path, strerror(errno)); }
+
+/* The second waits under another name until the first is there; it has the mode of what it replaces. */
 static int write_waiting(void *of, int (*first)(void *of),
                          int (*second)(void *of, const char *path), const char *path)
 {
+    struct stat before;
+    const bool replaces = stat(path, &before) == 0;
+    if (replaces && access(path, W_OK)) return cannot_write(path); /* rename would replace it */
     const size_t capacity = strlen(path) + 32;
     char *waiting = malloc(capacity);
     if (!waiting) return fail_memory(capacity);
     snprintf(waiting, capacity, "%s.%ld.new", path, (long)getpid());
     int status = second(of, waiting);
     if (!status) {
-        status = first(of);
-        if (!status && rename(waiting, path) != 0)
-            status = fail("cannot write '%s': %s", path, strerror(errno));
+        if (replaces && chmod(waiting, before.st_mode & 0777)) status = cannot_write(path);
+        if (!status) status = first(of);
+        if (!status && rename(waiting, path)) status = cannot_write(path);
         if (status) unlink(waiting);
     }
     free(waiting);

@@ -8,6 +8,7 @@
 #include "cli/json.h"
 #include "cli/report.h"
 #include "cli/request.h"
+#include "cli/status.h"
 #include "cli/table.h"
 
 int writing_open(writing *w, const options *o)
@@ -75,30 +76,35 @@ static double speed(const writing *w)
     return w->seconds > 0 ? (double)(w->written * w->batch) / w->seconds : 0;
 }
 
-void writing_status(const writing *w)
+static const char *figures(const writing *w, char *text, size_t capacity)
 {
     char rate[32], state[32], cache[32];
-    if (!isatty(STDERR_FILENO)) return;
     text_bytes((double)lnt_session_bytes(w->session), state, sizeof state);
     text_bytes(lnt_session_cache_bytes(w->session), cache, sizeof cache);
     text_count(speed(w), rate, sizeof rate);
-    /* Below the text, and back: the cursor stays where the text goes on. */
-    fprintf(stderr, "\0337\n\033[K[%lld tokens, %s tokens/s, state %s, a KV cache would hold %s]\0338",
-            (long long)lnt_session_tokens(w->session), rate, state, cache);
-    fflush(stderr);
+    snprintf(text, capacity, "[%lld tokens, %s tokens/s, state %s, a KV cache would hold %s]",
+             (long long)lnt_session_tokens(w->session), rate, state, cache);
+    return text;
 }
 
-void writing_status_end(void)
+void writing_status(const writing *w)
 {
-    if (isatty(STDERR_FILENO)) fputs("\n", stderr);
+    char text[160];
+    status_show(figures(w, text, sizeof text));
 }
 
-void writing_json(const writing *w, const char *text)
+void writing_status_last(const writing *w)
+{
+    char text[160];
+    if (isatty(STDERR_FILENO)) fprintf(stderr, "%s\n", figures(w, text, sizeof text));
+}
+
+void writing_json(const writing *w, const char *text, size_t bytes)
 {
     json line = json_begin(stdout);
     json_text(&line, "task", w->info.task);
     json_text(&line, "mechanism", w->info.mechanism);
-    if (text) json_text(&line, "text", text);
+    if (text) json_bytes(&line, "text", text, bytes);
     json_whole(&line, "tokens", lnt_session_tokens(w->session));
     json_whole(&line, "written", w->written * w->batch);
     json_real(&line, "seconds", w->seconds);

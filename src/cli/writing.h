@@ -27,10 +27,11 @@ void writing_close(writing *w);
 /* Draws a token for each sequence, tokens [batch], and feeds it. */
 int writing_next(writing *w, int32_t *tokens);
 
-/* A line on stderr, where that is a terminal, that replaces the one before. */
+/* Tokens, their speed and what is remembered: while it writes (status_end takes it away), and at the
+ * end, where stderr is a terminal. */
 void writing_status(const writing *w);
-void writing_status_end(void);
-/* The same figures as one JSON object on stdout. */
-void writing_json(const writing *w, const char *text);
+void writing_status_last(const writing *w);
+/* The same figures as one JSON object on stdout, with the text (NULL: none), which ends in NUL. */
+void writing_json(const writing *w, const char *text, size_t bytes);
 
 #endif

@@ -3,6 +3,7 @@
  * The end of every file, `held_out` of it, is for testing.  Training takes windows at random places,
  * testing takes them one after another. */
 #include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +14,6 @@
 #include "nn/optimiser.h"
 #include "task/bpe.h"
 #include "task/tasks.h"
-
-enum { MAX_FILES = 1024 };
 
 static const lnt_field options[] = {
     { .key = "tokenizer", .kind = LNT_FIELD_CHOICE,
@@ -82,42 +81,43 @@ static lnt_status read_one(lnt_task *task, corpus *c, const char *path)
     return status;
 }
 
-static int by_name(const void *a, const void *b)
+static int is_text(const struct dirent *e)
 {
-    return strcmp(*(char *const *)a, *(char *const *)b);
+    const size_t length = strlen(e->d_name);
+    return e->d_type != DT_DIR && length >= 4 && !strcmp(e->d_name + length - 4, ".txt");
 }
 
-static lnt_status read_names(lnt_task *task, corpus *c, DIR *dir)
+static int by_name(const struct dirent **a, const struct dirent **b)
 {
-    char *names[MAX_FILES], path[PATH_MAX];
-    int count = 0;
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static lnt_status read_directory(lnt_task *task, corpus *c)
+{
+    char path[PATH_MAX];
+    struct dirent **names;
+    const int count = scandir(task->data, &names, is_text, by_name);
+    if (count < 0)
+        return lnt_fail(task->ctx, LNT_ERR_FILE, "cannot read " LNT_FILE_FMT ": %s", task->data,
+                        strerror(errno));
     lnt_status status = LNT_OK;
-    for (struct dirent *e; (e = readdir(dir)) && count < MAX_FILES;) {
-        const size_t length = strlen(e->d_name);
-        if (length < 4 || strcmp(e->d_name + length - 4, ".txt") != 0) continue;
-        if (!(names[count] = strdup(e->d_name))) break;
-        count++;
-    }
-    qsort(names, (size_t)count, sizeof *names, by_name);
     for (int i = 0; i < count; i++) {
-        snprintf(path, sizeof path, "%s/%s", task->data, names[i]);
+        snprintf(path, sizeof path, "%s/%s", task->data, names[i]->d_name);
         if (!status) status = read_one(task, c, path);
         free(names[i]);
     }
+    free(names);
+    if (!status && c->bytes[0] + c->bytes[1] == 0)
+        return lnt_fail(task->ctx, LNT_ERR_FILE, LNT_FILE_FMT ": has no .txt file with text",
+                        task->data);
     return status;
 }
 
 static lnt_status read_all(lnt_task *task, corpus *c)
 {
     struct stat st;
-    DIR *dir = stat(task->data, &st) == 0 && S_ISDIR(st.st_mode) ? opendir(task->data) : NULL;
-    if (!dir) return read_one(task, c, task->data);
-    const lnt_status status = read_names(task, c, dir);
-    closedir(dir);
-    if (!status && c->bytes[0] + c->bytes[1] == 0)
-        return lnt_fail(task->ctx, LNT_ERR_FILE, LNT_FILE_FMT ": has no .txt file with text",
-                        task->data);
-    return status;
+    const bool many = stat(task->data, &st) == 0 && S_ISDIR(st.st_mode);
+    return many ? read_directory(task, c) : read_one(task, c, task->data);
 }
 
 /* The tokenizer, unless the model brought one. */

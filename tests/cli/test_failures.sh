@@ -80,6 +80,9 @@ absent s.safetensors
 : >linked
 ln -s linked link
 succeeds linear q.npy k.npy v.npy -o y.npy --state-out link
+chmod 600 link
+succeeds linear q.npy k.npy v.npy -o y.npy --state-out link
+[ "$(stat -L -c %a link)" = 600 ] || wrong "the mode of a state that is replaced"
 [ -L link ] && [ -s linked ] || wrong "a state did not go where the link leads"
 rm y.npy
 

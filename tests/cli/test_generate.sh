@@ -48,14 +48,33 @@ succeeds generate --tokens 2000 --json
 python3 -c "import json; assert json.load(open('stdout.txt'))['state_bytes'] == $small" ||
     wrong "the state grows"
 
+# On a terminal the text is what it is elsewhere, and the figures stand below it once.
+succeeds generate --prompt "the cat" --tokens 600 --seed 3
+mv stdout.txt plain.txt
+python3 "$here/terminal.py" 8 40 "$LINNET" generate "$model" --prompt "the cat" --tokens 600 --seed 3 \
+    >seen.txt || wrong "on a terminal: exit $?"
+python3 "$here/terminal.py" 8 200 sh -c "'$LINNET' generate '$model' --prompt 'the cat' --tokens 600 \
+    --seed 3 >into.txt" >aside.txt || wrong "with text into a file: exit $?"
+cmp plain.txt into.txt || wrong "another text beside a terminal"
+python3 - <<'END'
+text = open("plain.txt", errors="replace").read()
+seen, aside = open("seen.txt").read(), open("aside.txt").read()
+lines = [line[at:at + 40].rstrip() for line in text.split("\n")[:-1] for at in range(0, max(len(line), 1), 40)]
+assert "\n".join(lines) + "\n[607 tokens, " in seen, seen
+assert seen.count(" tokens/s") == 1 and aside.count("tokens/s, state") == 1, (seen, aside)
+END
+
 # --forever ends when it is interrupted, and keeps what it had.
-: >forever.txt
-"$LINNET" generate "$model" --forever --save-state forever.safetensors >forever.txt 2>stderr.txt &
-child=$!
-until [ "$(wc -c <forever.txt)" -gt 500 ]; do sleep 0.05; done
-kill -INT "$child"
-wait "$child" || wrong "interrupted: exit $?"
-[ -s forever.safetensors ] || wrong "no state after an interruption"
+for signal in INT TERM; do
+    rm -f forever.safetensors
+    : >forever.txt
+    "$LINNET" generate "$model" --forever --save-state forever.safetensors >forever.txt 2>stderr.txt &
+    child=$!
+    until [ "$(wc -c <forever.txt)" -gt 500 ]; do sleep 0.05; done
+    kill -$signal "$child"
+    wait "$child" || wrong "interrupted by $signal: exit $?"
+    [ -s forever.safetensors ] || wrong "no state after an interruption by $signal"
+done
 
 # A session of two sequences is none that one token at a time can go on with.
 python3 - <<'END'

@@ -136,6 +136,10 @@ grep -q "old.svg' is not drawn: gnuplot failed" stderr.txt || wrong "$(cat stder
 fails 1 "cannot write 'nowhere/figure.svg'" study costs --svg nowhere/figure.svg
 fails 1 "cannot write 'empty': it is not a regular file" study costs --svg empty
 fails 1 "cannot write '/dev/null': it is not a regular file" study costs --svg /dev/null
+ln -s nothing dangling.svg
+fails 1 "cannot write 'dangling.svg': it is a link to a file that does not exist" \
+    study costs --svg dangling.svg
+[ -L dangling.svg ] || wrong "a link was replaced"
 [ -z "$(find . -name '*.tmp')" ] || wrong "temporary files are left: $(find . -name '*.tmp')"
 
 # CUR: flash holds the same at every length, stored more; less work than softmax at every point.

@@ -119,6 +119,16 @@ succeeds "$LINNET" train --task text --data letters.txt --config all.json --out 
 [ -s all/model.safetensors ] || wrong "nothing held out: no model"
 ! grep -q test_loss all/log.jsonl || wrong "nothing held out, and tested"
 
+# A directory is all its files, however many, and no directory in it.
+mkdir -p many/inner.txt
+for i in $(seq 1100); do echo "a line" >"many/$i.txt"; done
+succeeds "$LINNET" eval all/model.safetensors --data many --json
+python3 -c 'import json; assert json.load(open("stdout.txt"))["targets"] == 7 * 1100 - 1' ||
+    wrong "not all files: $(cat stdout.txt)"
+chmod 600 all/loss.svg
+succeeds "$LINNET" train --out all --resume --data letters.txt --steps 4
+[ "$(stat -c %a all/loss.svg)" = 600 ] || wrong "the mode of loss.svg: $(stat -c %a all/loss.svg)"
+
 succeeds train --out one --threads 1
 for threads in 2 3; do
     succeeds train --out "with-$threads" --threads "$threads"

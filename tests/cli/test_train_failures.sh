@@ -229,12 +229,12 @@ killed() {
     ) >/dev/null 2>&1 || status=$?
     [ "$status" -gt 128 ] || wrong "not killed, but exit $status"
     [ "$(find killed -name "$2" | wc -l)" = 1 ] || wrong "no $2 was left: $(ls -A killed)"
-    touch killed/.linnet-$$-0.tmp killed/log.jsonl.$$.tmp # of a process that runs
-    touch killed/.linnet-1-2.tmp.txt killed/other.999999999.tmp killed/.linnet-999999999-x.tmp
+    touch killed/.linnet-$$-0.tmp killed/log.jsonl.$$-0.tmp # of a process that runs
+    touch killed/.linnet-1-2.tmp.txt killed/other.999999999-0.tmp killed/.linnet-999999999-x.tmp
     ln -s one killed/.linnet-999999999-0.tmp
     succeeds "$LINNET" train --out killed --resume --steps 20
     [ -z "$(find killed -name "$2" ! -name "*[-.]$$[-.]*" -type f)" ] || wrong "left: $(ls -A killed)"
-    for file in .linnet-$$-0.tmp log.jsonl.$$.tmp .linnet-1-2.tmp.txt other.999999999.tmp \
+    for file in .linnet-$$-0.tmp log.jsonl.$$-0.tmp .linnet-1-2.tmp.txt other.999999999-0.tmp \
         .linnet-999999999-x.tmp .linnet-999999999-0.tmp; do
         [ -L "killed/$file" ] || [ -e "killed/$file" ] || wrong "$file was removed"
     done
