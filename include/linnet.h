@@ -260,7 +260,7 @@ typedef struct lnt_attn_desc {
     double eps;            /* 1e-6, added to the denominator */
     const double *decay;   /* [kv_heads], each in (0, 1]; NULL: none.  Causal only */
     /* taylor: w(x) = a_0 + a_1 x + ... in place of e^x */
-    int64_t terms;              /* P, 1 to 32; 0: 4.  The highest degree is P - 1 */
+    int64_t terms;              /* P, 1 to 32; 0: 4, taylorshift: 3.  The highest degree is P - 1 */
     const double *coefficients; /* [terms]; NULL: 1/p! */
     lnt_normalize normalize;    /* taylorshift makes the default scale 1 */
     const double *temperature;  /* [heads], with taylorshift; NULL: 1 */

@@ -50,6 +50,7 @@ static void merge_row(const lnt_partial *into, const lnt_partial *other, int64_t
 
 lnt_status lnt_partial_merge(lnt_ctx *ctx, const lnt_partial *into, const lnt_partial *other)
 {
+    if (!ctx) return LNT_ERR_ARGUMENT;
     lnt_status status = lnt_partial_check(ctx, "into", into);
     if (status) return status;
     if (!other) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "other is NULL");
@@ -79,6 +80,7 @@ static void finish_row(const lnt_partial *partial, double eps, const lnt_tensor 
 lnt_status lnt_partial_finish(lnt_ctx *ctx, const lnt_partial *partial, double eps,
                               const lnt_tensor *out)
 {
+    if (!ctx) return LNT_ERR_ARGUMENT;
     lnt_status status = lnt_partial_check(ctx, "partial", partial);
     if (status) return status;
     const int64_t *s = partial->num.shape;

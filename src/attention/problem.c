@@ -138,7 +138,7 @@ static lnt_status check_center(lnt_ctx *ctx, const lnt_attn_desc *p)
 
 static lnt_status check_taylor(lnt_ctx *ctx, lnt_attn_desc *p)
 {
-    if (p->terms == 0) p->terms = 4;
+    if (p->terms == 0) p->terms = p->normalize == LNT_NORMALIZE_TAYLORSHIFT ? 3 : 4;
     if (p->terms < 1 || p->terms > LNT_MAX_TERMS)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "terms is %lld, must be 1 to %d",
                         (long long)p->terms, LNT_MAX_TERMS);

@@ -66,10 +66,10 @@ static bool is_normalised(const row *r)
 /* |x|, where taylorshift divides by it; else 1. */
 static double norm(const row *r, const double *x)
 {
-    double square = 0;
+    double length = 0;
     if (!is_normalised(r)) return 1;
-    for (int64_t c = 0; c < r->p->dim; c++) square += x[c] * x[c];
-    return fmax(sqrt(square), 1e-12);
+    for (int64_t c = 0; c < r->p->dim; c++) length = hypot(length, x[c]);
+    return fmax(length, 1e-12);
 }
 
 static void read_query(row *r)
@@ -96,8 +96,10 @@ static double logit(const row *r, int64_t j)
 {
     double sum = 0;
     read_key(r, j);
-    for (int64_t c = 0; c < r->p->dim; c++) sum += r->q[c] * (r->k[c] - r->center[c]);
-    return r->factor * sum / norm(r, r->k);
+    const double length = norm(r, r->k);
+    for (int64_t c = 0; c < r->p->dim; c++)
+        sum += r->factor * r->q[c] * ((r->k[c] - r->center[c]) / length);
+    return sum;
 }
 
 /* num [m] / den, 0 where there is nothing to divide by. */

@@ -33,15 +33,26 @@ bool lnt_taylor_plain(const lnt_run *run, bool query, int64_t h, double *factor)
     return !is_normalised(run) && (query || (!run->p->center && !run->p->center_mean));
 }
 
-/* norm[i] = |column i of x|, at least 1e-12. */
-static void norms(const kernels *ker, const real *x, size_t ld, size_t d, size_t lanes, real *norm)
+/* |x| of d numbers `step` apart, at least 1e-12; square: the sum of their squares, unless it is too
+ * large for a number of its type. */
+static double norm_of(const real *x, size_t step, size_t d, real square)
 {
-    memset(norm, 0, lanes * sizeof *norm);
-    ker->columns_dot(norm, x, x, ld, d, lanes);
-    for (size_t i = 0; i < lanes; i++) {
-        const double length = sqrt((double)norm[i]);
-        norm[i] = (real)(length > least_norm ? length : least_norm);
+    double largest = 1, sum = (double)square;
+    if (isinf(square)) {
+        for (size_t c = 0; c < d; c++) largest = fmax(largest, fabs((double)x[c * step]));
+        sum = 0;
+        for (size_t c = 0; c < d; c++) sum += pow((double)x[c * step] / largest, 2);
     }
+    return fmax(largest * sqrt(sum), least_norm);
+}
+
+/* norm[i] = |column i of x|, at least 1e-12. */
+static void norms(const kernels *ker, const real *x, size_t ld, size_t d, size_t lanes, double *norm)
+{
+    real square[LNT_TILE_QUERIES];
+    memset(square, 0, lanes * sizeof *square);
+    ker->columns_dot(square, x, x, ld, d, lanes);
+    for (size_t i = 0; i < lanes; i++) norm[i] = norm_of(x + i, ld, d, square[i]);
 }
 
 const double *lnt_taylor_center(const lnt_run *run, const lnt_sequence *seq, int64_t kvh,
@@ -75,9 +86,10 @@ void lnt_taylor_columns(const lnt_run *run, bool query, const double *center, in
     for (size_t c = 0; center && c < d; c++)
         for (size_t i = 0; i < n; i++) xt[c * ld + i] -= (real)center[c];
     if (!is_normalised(run)) return;
+    double norm[LNT_TILE_QUERIES];
     real inverse[LNT_TILE_QUERIES];
-    norms(ker, xt, ld, d, lanes, inverse);
-    for (size_t i = 0; i < lanes; i++) inverse[i] = (real)factor / inverse[i];
+    norms(ker, xt, ld, d, lanes, norm);
+    for (size_t i = 0; i < lanes; i++) inverse[i] = (real)(factor / norm[i]);
     ker->multiply_rows(xt, ld, xt, ld, inverse, d, lanes);
 }
 
@@ -99,10 +111,7 @@ void lnt_taylor_row(const lnt_run *run, bool query, int64_t b, int64_t h, int64_
     double factor = factor_of(run, query, h);
     for (size_t c = 0; c < d && run->p->center && !query; c++)
         x[c] -= (real)run->p->center[(size_t)h * d + c];
-    if (is_normalised(run)) {
-        const double length = sqrt((double)ker->dot(x, x, d));
-        factor /= length > least_norm ? length : least_norm;
-    }
+    if (is_normalised(run)) factor /= norm_of(x, 1, d, ker->dot(x, x, d));
     ker->scale(x, (real)factor, d);
 }
 
@@ -122,18 +131,19 @@ static void through_norm(const lnt_run *run, bool query, int64_t b, int64_t h, i
 {
     const kernels *ker = run_kernels(run);
     const size_t lanes = lnt_round_up(n, ker->lanes), d = (size_t)run->p->dim;
-    real norm[LNT_TILE_QUERIES], inverse[LNT_TILE_QUERIES];
+    double norm[LNT_TILE_QUERIES];
+    real inverse[LNT_TILE_QUERIES];
     load_columns(ker, xt, ld, query ? &run->io->q : &run->io->k, b, h, n0, n, 1);
     norms(ker, xt, ld, d, lanes, norm);
-    for (size_t i = 0; i < lanes; i++) inverse[i] = 1 / norm[i];
+    for (size_t i = 0; i < lanes; i++) inverse[i] = (real)(1 / norm[i]);
     ker->multiply_rows(xt, ld, xt, ld, inverse, d, lanes); /* u */
     memset(share, 0, lanes * sizeof *share);
     ker->columns_dot(share, xt, g, ld, d, lanes);
     for (size_t i = 0; i < lanes; i++) /* below the least norm x / |x| is linear in x */
-        inverse[i] = (double)norm[i] > least_norm ? -share[i] : 0;
+        inverse[i] = norm[i] > least_norm ? -share[i] : 0;
     ker->multiply_rows(xt, ld, xt, ld, inverse, d, lanes);
     ker->axpy(g, 1, xt, d * ld);
-    for (size_t i = 0; i < lanes; i++) inverse[i] = (real)factor_of(run, query, h) / norm[i];
+    for (size_t i = 0; i < lanes; i++) inverse[i] = (real)(factor_of(run, query, h) / norm[i]);
     ker->multiply_rows(g, ld, g, ld, inverse, d, lanes);
 }
 

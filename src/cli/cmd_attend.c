@@ -337,6 +337,7 @@ static int attend(job *j)
     int status = operands_read(j->ctx, j->o, &j->in);
     if (!status) status = operands_shape(&j->in, j->o, &j->desc);
     if (!status) status = check_stream(j);
+    if (!status) status = request_pins(&j->desc);
     if (!status) status = request_per_head(j->o, &j->desc, &j->per_head);
     if (!status) status = request_center(j->o, j->ctx, &j->desc, &j->center);
     if (status) return status;

@@ -135,6 +135,7 @@ static int bench_one(const options *o)
     table t;
     int status = request_mechanism(o, &desc);
     if (!status) status = request_shape(o, &desc);
+    if (!status) status = request_pins(&desc);
     if (!status) status = request_per_head(o, &desc, &per_head);
     if (!status) status = request_context(o, 0, &ctx);
     if (!status) status = request_center(o, ctx, &desc, &center);
@@ -166,8 +167,8 @@ static void suite_problem(const suite_line *line, bool gpu, lnt_attn_desc *desc)
     desc->causal = !line->shift && desc->mechanism != LNT_CUR;
     desc->landmarks = DEFAULT_LANDMARKS;
     desc->window = DEFAULT_WINDOW;
-    desc->terms = line->shift ? 3 : line->terms ? line->terms : DEFAULT_TERMS;
-    if (desc->mechanism == LNT_HYBRID) desc->terms = DEFAULT_FAR_TERMS;
+    const bool three = line->shift || desc->mechanism == LNT_HYBRID;
+    desc->terms = three ? DEFAULT_THREE_TERMS : line->terms ? line->terms : DEFAULT_TERMS;
     if (line->shift) desc->normalize = LNT_NORMALIZE_TAYLORSHIFT;
     desc->algorithm = line->algorithm;
 }

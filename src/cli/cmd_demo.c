@@ -16,13 +16,13 @@ static int run(const options *o)
     const char *svg = opt_text(o, OPT_SVG);
     int status = svg ? figure_check(svg) : EXIT_OK;
     if (!status) status = request_context(o, 0, &ctx);
-    if (!status) {
+    if (!status && !opt_given(o, OPT_JSON)) {
         const int threads = lnt_ctx_threads(ctx);
         printf("Causal attention over growing lengths, f32, on cpu (%s, %d thread%s).\n\n",
                lnt_ctx_isa(ctx), threads, plural(threads));
         fflush(stdout);
-        status = crossover_show(o, ctx, true);
     }
+    if (!status) status = crossover_show(o, ctx, true);
     lnt_ctx_destroy(ctx);
     return status;
 }

@@ -116,6 +116,8 @@ static int generate_text(writing *w)
     for (int i = 0; i < 6; i++)
         if (opt_given(w->o, foreign[i]))
             return fail_usage("%s is for models that draw images", option_name(foreign[i]));
+    if (opt_given(w->o, OPT_FOREVER) && opt_given(w->o, OPT_TOKENS))
+        return fail_usage("--tokens and --forever cannot both be given");
     int status = writing_begin(w, 1);
     signal(SIGINT, interrupt); /* what was written so far is kept, and the state saved */
     signal(SIGTERM, interrupt);
@@ -124,10 +126,10 @@ static int generate_text(writing *w)
     if (!status && opt_given(w->o, OPT_PROMPT) && !opt_given(w->o, OPT_JSON) && has_text(w))
         fputs(prompt, stdout);
     if (!status) status = write_text(w, &kept);
+    if (!status && !opt_given(w->o, OPT_JSON)) fputc('\n', stdout);
+    if (!status && !fflush(stdout)) writing_status_last(w);
     if (!status) status = writing_end(w);
     if (!status && opt_given(w->o, OPT_JSON)) writing_json(w, kept.text ? kept.text : "", kept.used);
-    else if (!status) fputc('\n', stdout);
-    if (!status && !fflush(stdout)) writing_status_last(w);
     free(kept.text);
     return status;
 }

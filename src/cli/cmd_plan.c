@@ -156,6 +156,7 @@ static int run(const options *o)
     double *per_head = NULL, *center = NULL, fitted[MAX_TERMS];
     int status = request_mechanism(o, &desc);
     if (!status) status = request_shape(o, &desc);
+    if (!status) status = request_pins(&desc);
     if (!status) status = request_per_head(o, &desc, &per_head);
     if (!status) status = request_context(o, 0, &ctx);
     if (!status) status = request_center(o, ctx, &desc, &center);

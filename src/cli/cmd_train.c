@@ -155,8 +155,9 @@ static int train(run *r)
         show_progress(r, &report);
         status = log_step(&r->log, &report, seconds);
         const bool stop = stop_asked && step < r->info.steps;
+        /* The test first: a run that is killed and goes on has tested what it saved. */
+        if (!status && is_due(r->info.eval_every, step, r->info.steps)) status = test(r, step);
         if (!status && (stop || is_due(r->info.save_every, step, r->info.steps))) status = save(r);
-        if (!status && !stop && is_due(r->info.eval_every, step, r->info.steps)) status = test(r, step);
         if (!status && stop) {
             progress_end();
             return fail("stopped after step %lld of %lld; --resume --out '%s' goes on from there",

@@ -134,7 +134,7 @@ static const option_row table[OPTION_COUNT] = {
                           .help = "sums lose nothing, however many tokens; linear, taylor" },
     [OPT_TERMS] = { "terms", 0, KIND_WHOLE, "P", SHAPED, TAYLOR | HYBRID, .problem = true, .min = 1,
                     .max = MAX_TERMS,
-                    .help = "of a0 + a1 x + ... in place of e^x, 1 to 32 (4; hybrid: 3); taylor" },
+                    .help = "of a0 + a1 x + ... for e^x, up to 32 (4; taylorshift, hybrid: 3); taylor" },
     [OPT_COEFFICIENTS] = { "coefficients", 0, KIND_COEFFICIENTS, "taylor|fit|a0,a1,...", SHAPED,
                            TAYLOR | HYBRID, .problem = true,
                            .help = "1/p! (taylor), nearest to e^x (fit), or given; taylor" },
@@ -257,7 +257,7 @@ static const option_row table[OPTION_COUNT] = {
                     .help = "the first test image to complete, with --data (0)" },
     [OPT_KEEP] = { "keep", 0, KIND_REAL, "X", CMD_GENERATE, .least = 0,
                    .help = "the share of each image that is given, with --data (0.5)" },
-    [OPT_JSON] = { "json", 0, KIND_FLAG, NULL, SHAPED | CMD_INFO | MODELS,
+    [OPT_JSON] = { "json", 0, KIND_FLAG, NULL, EVERY,
                    .help = "one JSON object per line instead of text" },
     [OPT_HELP] = { "help", 'h', KIND_FLAG, NULL, EVERY, .help = "this text" },
 };

@@ -159,10 +159,11 @@ int request_mechanism(const options *o, lnt_attn_desc *desc)
     desc->features = opt_whole(o, OPT_FEATURES, desc->features);
     desc->eps = opt_real(o, OPT_EPS, desc->eps);
     const int listed = o->coefficient_count;
-    const int otherwise = hybrid ? DEFAULT_FAR_TERMS : DEFAULT_TERMS;
+    desc->normalize = (lnt_normalize)opt_whole(o, OPT_NORMALIZE, LNT_NORMALIZE_NONE);
+    const bool three = hybrid || desc->normalize == LNT_NORMALIZE_TAYLORSHIFT;
+    const int otherwise = three ? DEFAULT_THREE_TERMS : DEFAULT_TERMS;
     desc->terms = opt_whole(o, OPT_TERMS, listed ? listed : otherwise);
     if (listed) desc->coefficients = o->coefficients;
-    desc->normalize = (lnt_normalize)opt_whole(o, OPT_NORMALIZE, LNT_NORMALIZE_NONE);
     desc->output_norm = opt_given(o, OPT_OUTPUT_NORM);
     desc->compensated = opt_given(o, OPT_COMPENSATED);
     request_cur(o, desc);
@@ -184,6 +185,16 @@ int request_shape(const options *o, lnt_attn_desc *desc)
     if (desc->heads % desc->kv_heads)
         return fail_usage("--kv-heads: '%lld' does not divide --heads, which is %lld",
                           (long long)desc->kv_heads, (long long)desc->heads);
+    return EXIT_OK;
+}
+
+int request_pins(const lnt_attn_desc *desc)
+{
+    const int64_t n = desc->length_q > desc->length_k ? desc->length_q : desc->length_k;
+    for (int64_t i = 0; i < desc->pins; i++)
+        if (desc->pin[i] >= n)
+            return fail_usage("--pin: %lld is not one of the %lld tokens, which are 0 to %lld",
+                              (long long)desc->pin[i], (long long)n, (long long)n - 1);
     return EXIT_OK;
 }
 

@@ -64,7 +64,11 @@ static void put_curve(FILE *to, const svg_curve *c, int index, range x, range y)
             figure_color(index));
     for (int i = 0; i < c->points; i++)
         if (isfinite(c->y[i])) fprintf(to, "%.1f,%.1f ", place_x(x, c->x[i]), place_y(y, c->y[i]));
-    fprintf(to, "'/>\n<text x='%d' y='%d' fill='%s' text-anchor='end'>%s</text>\n",
+    fputs("'/>\n", to);
+    if (c->points == 1 && isfinite(c->y[0])) /* a line of one point is not seen */
+        fprintf(to, "<circle r='3' fill='%s' cx='%.1f' cy='%.1f'/>\n", figure_color(index),
+                place_x(x, c->x[0]), place_y(y, c->y[0]));
+    fprintf(to, "<text x='%d' y='%d' fill='%s' text-anchor='end'>%s</text>\n",
             WIDTH - RIGHT - 8, TOP + 16 + 18 * index, figure_color(index), c->name);
 }
 

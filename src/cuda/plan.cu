@@ -17,7 +17,7 @@ static void resolve(lnt_attn_desc *p)
     if (p->kv_heads == 0) p->kv_heads = p->heads;
     if (p->length_k < 0) p->length_k = p->length_q;
     if (p->dim_value == 0) p->dim_value = p->dim;
-    if (p->terms == 0) p->terms = 4;
+    if (p->terms == 0) p->terms = p->normalize == LNT_NORMALIZE_TAYLORSHIFT ? 3 : 4;
     if (p->landmarks == 0) p->landmarks = 64;
     if (p->pinv_iterations == 0) p->pinv_iterations = 6;
     if (isnan(p->scale))

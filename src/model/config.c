@@ -199,7 +199,7 @@ static lnt_status check_attention(lnt_ctx *ctx, const char *path, lnt_config *c)
                                  "taylorshift");
     if (a->mechanism == LNT_HYBRID && c->kind == LNT_ENCODER)
         return refuse(ctx, path, "mechanism hybrid is causal; kind must be decoder");
-    if (a->mechanism == LNT_TAYLOR && a->terms == 0)
+    if (a->terms == 0 && (a->mechanism == LNT_TAYLOR || c->coefficient_count))
         c->attention.terms = 3; /* 1 + x + x^2/2 is above 0: no denominator vanishes in training */
     if (c->coefficient_count && c->coefficient_count != c->attention.terms)
         return lnt_fail(ctx, LNT_ERR_FORMAT,

@@ -116,9 +116,10 @@ static lnt_status check_state(const lnt_plan *plan, const char *name, const lnt_
 static lnt_status check_io(const lnt_plan *plan, const lnt_attn_io *io, bool with_out,
                            int64_t *sequences)
 {
-    lnt_attn_io known = io ? *io : (lnt_attn_io){ .size = 0 };
+    const bool whole = io && io->size == sizeof *io; /* what is smaller is not read beyond its size */
+    lnt_attn_io known = whole ? *io : (lnt_attn_io){ .size = 0 };
     if (plan->device.plan) known.lengths_q = known.lengths_k = NULL; /* they are on the device */
-    lnt_status status = lnt_io_check(plan->engine.ctx, &plan->engine.p, io ? &known : NULL,
+    lnt_status status = lnt_io_check(plan->engine.ctx, &plan->engine.p, whole ? &known : io,
                                      with_out, sequences);
     if (!status) status = check_state(plan, "state_in", io->state_in);
     if (!status) status = check_state(plan, "state_out", io->state_out);

@@ -168,6 +168,7 @@ static void fill(const lnt_task *task, lnt_split split, uint64_t index, lnt_samp
 const lnt_task_kind lnt_task_listops = {
     .name = "listops",
     .summary = "evaluate nested operations on lists of digits",
+    .unit = "expression",
     .options = options,
     .recipe = recipe,
     .open = open_task,

@@ -99,15 +99,21 @@ static lnt_status read_split(lnt_task *task, album *a, int split)
     if (!status) status = read_idx(task, names[split][1], LABELS_MAGIC, &d->labels);
     if (status) return status;
     d->count = big32(d->images.data + 4);
-    const size_t side = big32(d->images.data + 8);
-    bool good = d->count > 0 && side > 0 && big32(d->images.data + 12) == side &&
-                big32(d->labels.data + 4) == d->count && (split == 0 || side == a->side);
-    for (size_t i = 0; good && i < d->count; i++)
-        good = (unsigned char)d->labels.data[8 + i] < CLASSES;
-    if (!good)
+    const size_t side = big32(d->images.data + 8), wide = big32(d->images.data + 12);
+    if (d->count == 0 || big32(d->labels.data + 4) != d->count)
+        return lnt_fail(task->ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": %s has %zu images, %s %lu labels",
+                        task->data, names[split][0], d->count, names[split][1],
+                        (unsigned long)big32(d->labels.data + 4));
+    if (side == 0 || wide != side || (split && side != a->side))
         return lnt_fail(task->ctx, LNT_ERR_FORMAT,
-                        LNT_FILE_FMT ": images and labels do not fit together", task->data);
+                        LNT_FILE_FMT ": images of %s are %zu x %zu, must be square%s", task->data,
+                        names[split][0], side, wide, split ? ", and as large as those to train on" : "");
     a->side = side;
+    for (size_t i = 0; a->classify && i < d->count; i++)
+        if ((unsigned char)d->labels.data[8 + i] >= CLASSES)
+            return lnt_fail(task->ctx, LNT_ERR_FORMAT,
+                            LNT_FILE_FMT ": label %zu of %s is %d, must be 0 to %d", task->data, i,
+                            names[split][1], (unsigned char)d->labels.data[8 + i], CLASSES - 1);
     return LNT_OK;
 }
 
@@ -238,6 +244,7 @@ const lnt_task_kind lnt_task_mnist_class = {
     .name = "mnist-class",
     .summary = "tell images apart, read pixel by pixel",
     .data = "a directory with the idx files of MNIST",
+    .unit = "image",
     .options = options,
     .recipe = recipe_class,
     .shape = shape_class,

@@ -14,4 +14,6 @@ grep -qE '^ *16384 ' stdout.txt || wrong "no row for 16384 tokens"
 ! grep -q $'\033' stdout.txt || wrong "colours in a file"
 # Which of the two it is, a busy machine decides.
 grep -qE 'taylor/state is (not )?faster than softmax here' stdout.txt || wrong "no closing sentence"
+succeeds "$LINNET" demo --json
+npy json stdout.txt study=text || wrong "no JSON: $(cat stdout.txt)"
 [ -z "$svg" ] || [ -s crossover.svg ] || wrong "no picture"

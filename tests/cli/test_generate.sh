@@ -76,6 +76,17 @@ for signal in INT TERM; do
     [ -s forever.safetensors ] || wrong "no state after an interruption by $signal"
 done
 
+fails 2 "--tokens and --forever cannot both be given" generate --tokens 5 --forever
+
+# A byte may be any, also one that ends a string in C.
+python3 -c 'open("zeros.txt", "wb").write(b"a\0" * 200)'
+echo '{"model": {"dim": 8, "layers": 1, "heads": 2, "length": 8}, "train": {"steps": 60, "batch": 8,
+ "rate": 0.02, "warmup": 0}, "task": {"tokenizer": "bytes", "held_out": 0}}' >zeros.json
+succeeds "$LINNET" train --task text --data zeros.txt --config zeros.json --out zeros
+succeeds "$LINNET" generate zeros/model.safetensors --prompt a --tokens 9 --temperature 0 --json
+python3 -c 'import json; assert json.load(open("stdout.txt"))["text"] == "\0a\0a\0a\0a\0"' ||
+    wrong "bytes of 0: $(cat stdout.txt)"
+
 # A session of two sequences is none that one token at a time can go on with.
 python3 - <<'END'
 import json, struct

@@ -105,7 +105,6 @@ fails 2 "--kv-heads: '3' does not divide --heads, which is 8" \
 fails 2 "linnet bench: --length needs --mechanism" "$LINNET" bench --length 5
 fails 2 "--pass: 'sideways' is not one of forward, backward, step" \
     "$LINNET" bench --mechanism linear --pass sideways
-fails 2 "--json is not an option of this command" "$LINNET" demo --json
 
 absent y.npy
 

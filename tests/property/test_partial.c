@@ -196,6 +196,8 @@ static void partials_that_do_not_fit_are_refused(void **state)
     bad.den.shape[2]--;
     assert_refused(ctx, lnt_plan_partial(plan, &t.io, &bad), LNT_ERR_SHAPE, "den");
     bad = x.p;
+    assert_int_equal(lnt_partial_merge(NULL, &bad, &bad), LNT_ERR_ARGUMENT);
+    assert_int_equal(lnt_partial_finish(NULL, &bad, 0, &bad.num), LNT_ERR_ARGUMENT);
     bad.max.data = NULL;
     assert_true(lnt_plan_partial(plan, &t.io, &bad) != LNT_OK);
     assert_non_null(strstr(lnt_ctx_error(ctx), "max"));

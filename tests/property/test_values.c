@@ -156,6 +156,39 @@ static void huge_logits_give_the_right_answer(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+/* Their squares are beyond f32, and of some beyond f64. */
+static void a_normalised_vector_may_be_as_long_as_a_number_can_be(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(2, NULL);
+    static const double sizes[2][3] = { { 1e19, 1e30, 3e38 }, { 1e30, 1e160, 5e307 } };
+    for (int a = 0; lnt_algorithm_name(a); a++)
+        for (int form = 0; form < 12; form++) {
+            const bool precise = form % 2;
+            const double size = sizes[precise][form / 2 % 3];
+            if (lnt_algorithm_mechanism(a) != LNT_TAYLOR) continue;
+            attn_case c = case_make(LNT_TAYLOR, 2, 1, 70, 70, 4, 5);
+            c.desc.normalize = LNT_NORMALIZE_TAYLORSHIFT;
+            c.desc.terms = 3;
+            c.desc.causal = form / 6;
+            c.desc.dtype = precise ? LNT_F64 : LNT_F32;
+            lnt_plan *plan = case_plan(ctx, &c, a);
+            if (!plan) continue;
+            trial t = trial_new(ctx, &c);
+            dice d = { 6 };
+            for (int64_t i = 0; i < 2 * 70 * 4; i++)
+                tensor_put(&t.q.t, i, i / 4 % 3 ? size * (2 * dice_uniform(&d) - 1) : 0.5);
+            for (int64_t i = 0; i < 70 * 4; i++)
+                tensor_put(&t.k.t, i, i / 4 % 2 ? size * (2 * dice_uniform(&d) - 1) : -0.25);
+            assert_ok(ctx, lnt_plan_forward(plan, &t.io));
+            expect_below(&c, lnt_algorithm_name(a), ctx, "long vectors",
+                         oracle_error(ctx, &c.desc, &t.io, 140), precise ? 1e-13 : 3e-6);
+            trial_free(&t);
+            lnt_plan_destroy(plan);
+        }
+    lnt_ctx_destroy(ctx);
+}
+
 static void elu1_keeps_its_value_at_minus_eighteen(void **state)
 {
     (void)state;
@@ -462,6 +495,7 @@ int main(void)
         cmocka_unit_test(values_of_one_give_the_share_of_eps),
         cmocka_unit_test(the_future_does_not_change_the_past_by_one_bit),
         cmocka_unit_test(huge_logits_give_the_right_answer),
+        cmocka_unit_test(a_normalised_vector_may_be_as_long_as_a_number_can_be),
         cmocka_unit_test(elu1_keeps_its_value_at_minus_eighteen),
         cmocka_unit_test(half_precision_sums_do_not_overflow),
         cmocka_unit_test(equal_keys_give_the_mean_of_the_values),

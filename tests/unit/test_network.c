@@ -298,6 +298,7 @@ static void an_option_is_of_a_mechanism(void **state)
         { "\"mechanism\":\"taylor\",\"decay\":[0.5]", "decay" },
         { "\"mechanism\":\"taylor\",\"decay\":[0]", "decay" },
         { "\"mechanism\":\"taylor\",\"terms\":2,\"coefficients\":[1,1]", NULL },
+        { "\"mechanism\":\"hybrid\",\"coefficients\":[1,1,0.5]", NULL }, /* terms: 3 */
         { "\"mechanism\":\"hybrid\",\"terms\":2,\"normalize\":\"taylorshift\"", "normalize" },
         { "\"mechanism\":\"hybrid\",\"sink\":2,\"landmarks\":8", "landmarks" },
     };
