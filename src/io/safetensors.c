@@ -426,7 +426,9 @@ static lnt_status check_checksum(const source *s, const lnt_safetensors *st)
     put_digits(lnt_crc64_finish(&crc), digits);
     if (strcmp(digits, sum->text) != 0)
         return lnt_fail(s->ctx, LNT_ERR_FORMAT,
-                        LNT_FILE_FMT ": the file is damaged, its checksum does not match", s->path);
+                        LNT_FILE_FMT ": the file is damaged, its checksum does not match (another "
+                                     "program that writes it leaves metadata " CHECKSUM "* out)",
+                        s->path);
     return LNT_OK;
 }
 

@@ -1,11 +1,13 @@
 /* model/session_file.c - sessions as .safetensors: the tensors of every layer's state, the logits of
- * the next token, and in the metadata the config of the model they belong to. */
+ * the next token, and in the metadata the config of the model they belong to and a checksum of its
+ * weights. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "attention/state.h"
 #include "core/tensor.h"
+#include "io/crc64.h"
 #include "io/file.h"
 #include "model/session.h"
 
@@ -15,6 +17,14 @@ enum { NAME = 48, NUMBER = 24 };
 static int64_t rows_of(const lnt_session *s, const lnt_state *state, int i)
 {
     return state->kind->grows && state->tensor[i].shape[2] ? s->tokens : state->tensor[i].shape[2];
+}
+
+static void weights_sum(const lnt_model *m, char out[NUMBER])
+{
+    lnt_crc64 crc;
+    lnt_crc64_init(&crc);
+    lnt_crc64_add(&crc, m->weights, m->layout.size * sizeof *m->weights);
+    snprintf(out, NUMBER, "%016" PRIx64, lnt_crc64_finish(&crc));
 }
 
 static void entry_name(size_t layer, const lnt_state *state, int i, char out[NAME])
@@ -64,7 +74,7 @@ static lnt_status add_tensor(const lnt_session *s, pages *p, size_t l, int i)
 static lnt_status write_pages(const lnt_session *s, const char *path, pages *p)
 {
     const lnt_model *m = s->model;
-    char tokens[NUMBER];
+    char tokens[NUMBER], weights[NUMBER];
     lnt_status status = LNT_OK;
     for (size_t l = 0; !status && l < (size_t)m->config.layers; l++) {
         lnt_state_settle(s->states[l]);
@@ -77,8 +87,10 @@ static lnt_status write_pages(const lnt_session *s, const char *path, pages *p)
         .bytes = s->batch * (size_t)m->config.outputs * sizeof *s->logits
     };
     snprintf(tokens, sizeof tokens, "%" PRId64, s->tokens);
-    const lnt_st_meta meta[] = { { "format", FORMAT }, { "config", m->text }, { "tokens", tokens } };
-    return lnt_safetensors_write(m->ctx, path, p->entries, p->count + 1, meta, 3);
+    weights_sum(m, weights);
+    const lnt_st_meta meta[] = { { "format", FORMAT }, { "config", m->text }, { "tokens", tokens },
+                                 { "weights", weights } };
+    return lnt_safetensors_write(m->ctx, path, p->entries, p->count + 1, meta, 4);
 }
 
 lnt_status lnt_session_save(const lnt_session *s, const char *path)
@@ -157,6 +169,7 @@ static lnt_status read_meta(const lnt_model *m, const char *path, const lnt_safe
     const char *format = lnt_safetensors_meta(st, "format");
     const char *config = lnt_safetensors_meta(st, "config");
     const char *text = lnt_safetensors_meta(st, "tokens");
+    const char *weights = lnt_safetensors_meta(st, "weights"); /* earlier files have none */
     const lnt_st_entry *logits = lnt_safetensors_find(st, "logits");
     if (!format || strcmp(format, FORMAT) != 0 || !config || !text || !logits || logits->rank != 2 ||
         sscanf(text, "%" SCNd64, tokens) != 1 || *tokens < 1 || *tokens > INT64_C(1) << 50)
@@ -164,6 +177,11 @@ static lnt_status read_meta(const lnt_model *m, const char *path, const lnt_safe
     if (strcmp(config, m->text) != 0)
         return lnt_fail(m->ctx, LNT_ERR_FORMAT,
                         LNT_FILE_FMT ": belongs to a model with another config", path);
+    char own[NUMBER];
+    weights_sum(m, own);
+    if (weights && strcmp(weights, own) != 0)
+        return lnt_fail(m->ctx, LNT_ERR_FORMAT,
+                        LNT_FILE_FMT ": belongs to a model with other weights", path);
     *batch = logits->shape[0];
     return LNT_OK;
 }

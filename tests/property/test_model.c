@@ -244,6 +244,9 @@ static void a_session_of_another_model_is_refused(void **state)
     lnt_session_destroy(session);
     assert_refused(ctx, lnt_session_load(two, "other.safetensors", &session), LNT_ERR_FORMAT,
                    "another config");
+    one->weights[3] += 1;
+    assert_refused(ctx, lnt_session_load(one, "other.safetensors", &session), LNT_ERR_FORMAT,
+                   "other weights");
     assert_refused(ctx, lnt_model_load(ctx, "other.safetensors", &none), LNT_ERR_FORMAT,
                    "is not a model");
     remove("other.safetensors");
