@@ -7,12 +7,12 @@ cd "$(dirname "$0")/.."
 tool=build/linnet
 model=models/default.safetensors
 page=build/page.safetensors
-how=(--temperature 0.7 --top-p 0.95)
+how=(--temperature 0.55 --top-p 0.95)
 
 echo "A page by $model, a model of 2.4 million parameters with hybrid attention:"
 echo
-"$tool" generate "$model" --prompt 'Fellow citizens,' --tokens 500 "${how[@]}" \
-    --seed 7 --save-state "$page"
+"$tool" generate "$model" --prompt 'Prince Andrew came into the room, and' --tokens 500 "${how[@]}" \
+    --seed 4 --save-state "$page"
 echo
 echo "Ten thousand tokens more, from what it remembers of that page, into build/pages.txt:"
 "$tool" generate "$model" --load-state "$page" --tokens 10000 "${how[@]}" --seed 8 > build/pages.txt

@@ -73,6 +73,12 @@ static int draw_block(const journey *j, lnt_session *session, double *seconds)
     return EXIT_OK;
 }
 
+/* Keys and values of the tokens before a point; what is allocated for them may be twice as much. */
+static double cache_bytes(const lnt_session *session, double tokens)
+{
+    return lnt_session_cache_bytes(session) / (double)lnt_session_tokens(session) * tokens;
+}
+
 static int measure_cache(const journey *j, form *f)
 {
     double block[BLOCKS];
@@ -83,7 +89,7 @@ static int measure_cache(const journey *j, form *f)
         status = read_until(j, f, f->session[0], at);
         for (int b = 0; b < BLOCKS && !status; b++) status = draw_block(j, f->session[0], &block[b]);
         f->seconds[at] = median_of(block, BLOCKS);
-        f->bytes[at] = (double)lnt_session_bytes(f->session[0]);
+        f->bytes[at] = cache_bytes(f->session[0], j->point[at]);
     }
     return status;
 }
