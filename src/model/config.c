@@ -99,7 +99,7 @@ static const lnt_field attention_fields[] = {
       .count = offsetof(lnt_config, coefficient_count), .only = TAKES(TAYLOR) | TAKES(HYBRID) },
     CHOSEN(normalize, normalize_word, TAKES(TAYLOR)),
     { .key = "learned_temperature", .kind = LNT_FIELD_FLAG,
-      .offset = offsetof(lnt_config, learned_temperature), .only = TAKES(TAYLOR) },
+      .offset = offsetof(lnt_config, learned_temperature) },
     SAID(output_norm, TAKES(TAYLOR)),
     SAID(compensated, TAKES(LINEAR) | TAKES(TAYLOR)),
     COUNTED(landmarks, 1 << 20, TAKES(CUR)),
@@ -193,10 +193,6 @@ static lnt_status check_attention(lnt_ctx *ctx, const char *path, lnt_config *c)
     const lnt_attn_desc *a = &c->attention;
     if (a->mechanism == LNT_CUR && c->kind == LNT_DECODER)
         return refuse(ctx, path, "mechanism cur sees whole sequences; kind must be encoder");
-    if (c->learned_temperature &&
-        (a->mechanism != LNT_TAYLOR || a->normalize != LNT_NORMALIZE_TAYLORSHIFT))
-        return refuse(ctx, path, "learned_temperature needs mechanism taylor and normalize "
-                                 "taylorshift");
     if (a->mechanism == LNT_HYBRID && c->kind == LNT_ENCODER)
         return refuse(ctx, path, "mechanism hybrid is causal; kind must be decoder");
     if (a->terms == 0 && (a->mechanism == LNT_TAYLOR || c->coefficient_count))
@@ -341,6 +337,11 @@ static lnt_full_shape full_shape(const lnt_config *c)
                              .laplace = c->attention.activation == LNT_ACTIVATION_LAPLACE,
                              .reach = c->distance_bias ? (size_t)c->length : 0,
                              .scale = isnan(scale) ? 1 / sqrt((double)c->head_dim) : scale };
+}
+
+bool lnt_config_normalises(const lnt_config *c)
+{
+    return c->attention.mechanism == LNT_TAYLOR && c->attention.normalize == LNT_NORMALIZE_TAYLORSHIFT;
 }
 
 lnt_block_shape lnt_config_block(const lnt_config *c)

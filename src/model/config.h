@@ -65,6 +65,7 @@ lnt_status lnt_config_change(lnt_ctx *ctx, const char *mechanism, lnt_config *co
 void lnt_config_write(lnt_json_text *out, const lnt_config *config);
 
 lnt_block_shape lnt_config_block(const lnt_config *config);
+bool lnt_config_normalises(const lnt_config *config); /* queries and keys, by taylorshift */
 /* The attention of one layer; points into config. */
 lnt_attn_desc lnt_config_attention(const lnt_config *config);
 

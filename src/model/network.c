@@ -58,6 +58,8 @@ static void lay_out(lnt_network *net, lnt_arena *arena)
     if (c->position == LNT_POSITION_SINUSOIDAL) net->place = take(arena, net->length, dim);
     net->attention.temperature = lnt_arena_take(arena, heads, sizeof(double));
     net->attention.dtemperature = lnt_arena_take(arena, heads, sizeof(double));
+    if (net->attention.learned && !net->attention.normalised)
+        net->attention.tuned = take(arena, n, heads * (size_t)c->head_dim);
     if (net->shape.full.used)
         net->attention.scores = take(arena, net->backward ? 2 * net->length : net->length,
                                      lnt_full_row(net->length));
@@ -74,7 +76,7 @@ static lnt_status open_plan(lnt_network *net)
     double *ones = lnt_allocate(net->ctx, heads * sizeof *ones, "the temperatures");
     if (!ones) return LNT_ERR_MEMORY;
     for (size_t h = 0; h < heads; h++) ones[h] = 1;
-    if (net->attention.learned) desc.temperature = ones;
+    if (net->attention.learned && net->attention.normalised) desc.temperature = ones;
     const lnt_status status = lnt_plan_create(net->ctx, &desc, &net->attention.plan);
     lnt_release(net->ctx, ones, heads * sizeof *ones);
     if (!status) net->attention.notes = lnt_plan_kept_bytes(net->attention.plan);
@@ -88,10 +90,11 @@ lnt_status lnt_network_open(lnt_ctx *ctx, const lnt_config *config, const lnt_la
     *out = (lnt_network){ .ctx = ctx, .config = config, .layout = layout, .batch = batch,
                           .length = length, .backward = backward, .states = states,
                           .shape = lnt_config_block(config),
-                          .attention = { .heads = (size_t)config->heads,
+                          .attention = { .ctx = ctx, .heads = (size_t)config->heads,
                                          .kv_heads = (size_t)config->kv_heads,
                                          .dim = (size_t)config->head_dim,
-                                         .learned = config->learned_temperature != 0 } };
+                                         .learned = config->learned_temperature != 0,
+                                         .normalised = lnt_config_normalises(config) } };
     lnt_status status = !states && !out->shape.full.used ? open_plan(out) : LNT_OK;
     lnt_arena counting = { 0 };
     lay_out(out, &counting);

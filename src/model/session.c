@@ -23,8 +23,9 @@ lnt_attn_desc lnt_session_desc(const lnt_session *s, size_t l, double *temperatu
         &m->layout.entries[lnt_layout_block(l, LNT_BLOCK_TEMPERATURE)];
     desc.batch = (int64_t)s->batch;
     desc.length_q = LNT_SESSION_CHUNK;
+    if (!e->count || !lnt_config_normalises(&m->config)) return desc;
     for (size_t h = 0; h < e->count; h++) temperature[h] = (double)m->weights[e->offset + h];
-    if (e->count) desc.temperature = temperature;
+    desc.temperature = temperature;
     return desc;
 }
 

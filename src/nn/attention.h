@@ -8,11 +8,14 @@
 
 /* The heads of a token are [q of all heads, k of all kv heads, v of all kv heads]. */
 typedef struct lnt_attention {
+    const lnt_ctx *ctx;
     lnt_plan *plan;   /* whole sequences; or */
     lnt_state *state; /* tokens that follow those remembered */
     size_t heads, kv_heads, dim;
-    bool learned; /* the temperature is a parameter */
-    double *temperature, *dtemperature; /* [heads] of scratch, with `learned` */
+    bool learned;    /* the temperature, a factor of all scores of a head, is a parameter */
+    bool normalised; /* by taylorshift: the plan multiplies by it; else q is multiplied before */
+    double *temperature, *dtemperature; /* [heads] of scratch, with `learned` and `normalised` */
+    real *tuned; /* [batch,length,heads dim] of scratch, with `learned` and without `normalised` */
     size_t notes;                       /* bytes that the plan keeps for backward */
     real *scores;                       /* scratch of nn/full.h, where that attends */
 } lnt_attention;

@@ -28,10 +28,8 @@ static lnt_model *make(lnt_ctx *ctx, const char *text, lnt_mechanism mechanism, 
     config.inputs = config.outputs = VOCABULARY;
     config.attention.mechanism = mechanism;
     config.attention.terms = 3;
-    if (shift && mechanism == LNT_TAYLOR) {
-        config.attention.normalize = LNT_NORMALIZE_TAYLORSHIFT;
-        config.learned_temperature = 1;
-    }
+    if (shift && mechanism == LNT_TAYLOR) config.attention.normalize = LNT_NORMALIZE_TAYLORSHIFT;
+    config.learned_temperature = shift;
     assert_ok(ctx, lnt_json_parse(ctx, "test", NULL, text, strlen(text), &json));
     assert_ok(ctx, lnt_config_read(ctx, "test", json.root, &config));
     assert_ok(ctx, lnt_config_resolve(ctx, "test", &config));

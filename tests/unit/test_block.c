@@ -24,6 +24,7 @@ typedef struct fixture {
     double *x, *grad, *r, *turn;
     double temperature[8], dtemperature[8];
     double scores[2 * N * LNT_PAD];
+    double tuned[TOKENS * 64];
     lnt_arena memory;
     lnt_block_kept kept;
     lnt_block_scratch scratch;
@@ -46,9 +47,12 @@ static void open_attention(fixture *f, lnt_attn_desc desc)
     desc.length_q = N;
     desc.backward = 1;
     for (int h = 0; h < 8; h++) f->temperature[h] = 1;
-    if (f->shape.temperature) desc.temperature = f->temperature;
-    f->attention = (lnt_attention){ .heads = f->shape.heads, .kv_heads = f->shape.kv_heads,
-                                    .dim = f->shape.head_dim, .learned = f->shape.temperature,
+    const bool shift = desc.normalize == LNT_NORMALIZE_TAYLORSHIFT;
+    if (f->shape.temperature && shift) desc.temperature = f->temperature;
+    f->attention = (lnt_attention){ .ctx = f->ctx, .heads = f->shape.heads,
+                                    .kv_heads = f->shape.kv_heads, .dim = f->shape.head_dim,
+                                    .learned = f->shape.temperature, .normalised = shift,
+                                    .tuned = f->tuned,
                                     .temperature = f->temperature,
                                     .dtemperature = f->dtemperature, .scores = f->scores };
     assert_ok(f->ctx, lnt_plan_create(f->ctx, &desc, &f->attention.plan));
@@ -171,6 +175,18 @@ static void a_learned_temperature_has_the_right_gradient(void **state)
     open_fixture(&f, shape, &desc, NULL);
     check(&f, "taylorshift");
     close_fixture(&f);
+    for (int m = 0; lnt_mechanism_name((lnt_mechanism)m); m++)
+        for (int kv_heads = 1; kv_heads <= 4; kv_heads *= 4)
+            for (int padded = 0; padded < 2; padded++) {
+                static const int64_t lengths[B] = { N - 2, N };
+                const lnt_attn_desc other = describe((lnt_mechanism)m, m != LNT_CUR);
+                shape = shape_of((size_t)kv_heads);
+                shape.temperature = true;
+                open_fixture(&f, shape, &other, padded ? lengths : NULL);
+                if (m == LNT_SOFTMAX || m == LNT_TAYLOR) f.w[LNT_BLOCK_TEMPERATURE][1] = 0;
+                check(&f, lnt_mechanism_name((lnt_mechanism)m));
+                close_fixture(&f);
+            }
 }
 
 static void every_activation_and_norm_has_the_right_gradients(void **state)

@@ -263,7 +263,6 @@ static void what_cannot_be_is_refused_in_a_sentence(void **state)
         { "{\"dim\":9,\"heads\":3,\"position\":\"rotary\"}", "head_dim is odd" },
         { "{\"attention\":[]}", "model.attention must be an object" },
         { "{\"attention\":{\"terms\":3,\"coefficients\":[1]}}", "1 coefficients for 3 terms" },
-        { "{\"attention\":{\"learned_temperature\":true}}", "needs mechanism taylor" },
         { "{\"attention\":{\"mechanism\":\"hybrid\",\"far\":\"softmax\"}}",
           "'test.json': model.attention: far is 0 (softmax), must be linear or taylor" },
         { "{\"attention\":{\"mechanism\":\"linear\",\"decay\":[3]}}",
