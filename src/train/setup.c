@@ -33,7 +33,26 @@ typedef struct settings {
     lnt_config config;
     lnt_recipe recipe;
     lnt_task_options options;
+    unsigned said; /* bit i: ends[i] */
 } settings;
+
+/* What the task decides: a config may say it, as that of a model does, but not otherwise. */
+static const char *const ends[] = { "input", "output", "inputs", "outputs" };
+enum { ENDS = sizeof ends / sizeof ends[0] };
+
+static lnt_status check_ends(lnt_ctx *ctx, const char *path, const lnt_task_kind *kind,
+                             const settings *s, const lnt_config *before)
+{
+    const lnt_config *c = &s->config;
+    const int64_t now[ENDS] = { c->input, c->output, c->inputs, c->outputs };
+    const int64_t was[ENDS] = { before->input, before->output, before->inputs, before->outputs };
+    for (int i = 0; i < ENDS; i++)
+        if ((s->said >> i & 1) && was[i] != now[i])
+            return lnt_fail(ctx, LNT_ERR_FORMAT,
+                            LNT_FILE_FMT ": model.%s is not that of task %s; leave it out", path,
+                            ends[i], kind->name);
+    return LNT_OK;
+}
 
 static lnt_status find_kind(lnt_ctx *ctx, const char *name, const lnt_task_kind **out)
 {
@@ -54,8 +73,11 @@ static lnt_status read_sections(lnt_ctx *ctx, const char *path, const lnt_task_k
                                           { .key = "train", .kind = LNT_FIELD_OBJECT },
                                           { .key = "task", .kind = LNT_FIELD_OBJECT },
                                           { .key = NULL } };
+    const lnt_json_node *model = lnt_json_member(root, "model");
+    for (int i = 0; model && i < ENDS; i++)
+        if (lnt_json_member(model, ends[i])) s->said |= 1u << i;
     lnt_status status = lnt_fields_read(ctx, path, NULL, root, sections, s);
-    if (!status) status = lnt_config_read(ctx, path, lnt_json_member(root, "model"), &s->config);
+    if (!status) status = lnt_config_read(ctx, path, model, &s->config);
     if (!status)
         status = lnt_fields_read(ctx, path, "train", lnt_json_member(root, "train"),
                                  lnt_recipe_fields, &s->recipe);
@@ -154,10 +176,12 @@ lnt_status lnt_trainer_create(lnt_ctx *ctx, const lnt_train_request *request, ln
     if (request->config) status = read_settings(ctx, request->config, kind, &s);
     if (!status) status = apply_request(ctx, request, &s);
     if (status) return status;
+    const char *path = request->config ? request->config : kind->name;
+    const lnt_config before = s.config;
     lnt_task task = make_task(ctx, kind, request->data, &s);
     status = lnt_task_open(&task, &s.config);
-    if (!status)
-        status = create_model(ctx, &task, &s, request->config ? request->config : kind->name, out);
+    if (!status) status = check_ends(ctx, path, kind, &s, &before);
+    if (!status) status = create_model(ctx, &task, &s, path, out);
     if (status) lnt_task_close(&task);
     return status;
 }
@@ -194,7 +218,9 @@ lnt_status lnt_model_create(lnt_ctx *ctx, const lnt_model_request *request, lnt_
     if (!status && path) status = read_settings(ctx, path, kind, &s);
     if (!path) path = text ? "text" : kind->name;
     if (!status) status = lnt_config_expect_own(ctx, path, &s.config);
+    const lnt_config before = s.config;
     if (!status) status = shape_blank(ctx, kind, &s);
+    if (!status) status = check_ends(ctx, path, kind, &s, &before);
     if (!status) status = lnt_config_resolve(ctx, path, &s.config);
     if (!status) status = lnt_model_make(ctx, &s.config, kind->name, &none, request->seed, out);
     if (!status) write_options(kind, &s.options, (*out)->task_options);

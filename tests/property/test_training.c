@@ -329,6 +329,8 @@ static void what_cannot_be_is_refused_in_a_sentence(void **state)
         { "{\"model\":{\"kind\":\"encoder\"}}", "kind must be decoder" },
         { "{\"model\":{\"attention\":{\"mechanism\":\"cur\"}}}", "mechanism cur sees whole sequences" },
         { "{", "'bad.json', byte 1: " },
+        { "{\"model\":{\"inputs\":5}}", "model.inputs is not that of task copy; leave it out" },
+        { "{\"model\":{\"output\":\"class\"}}", "model.output is not that of task copy" },
     };
     lnt_ctx *ctx = context_new(1, NULL);
     lnt_trainer *t;
