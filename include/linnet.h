@@ -451,8 +451,9 @@ LNT_API LNT_MUST_CHECK lnt_status lnt_partial_merge(lnt_ctx *ctx, const lnt_part
 LNT_API LNT_MUST_CHECK lnt_status lnt_partial_finish(lnt_ctx *ctx, const lnt_partial *partial,
                                                      double eps, const lnt_tensor *out);
 
-/* Rows of the last run whose denominator was not above zero, rows without any key aside.  On a GPU:
- * of all runs of the plan; waits for the stream, and is -1 if that fails. */
+/* Rows of the last run whose denominator was not above zero, or too large for a number, rows without
+ * any key aside.  On a GPU: not above zero, of all runs of the plan; waits for the stream, and is -1 if
+ * that fails. */
 LNT_API int64_t lnt_plan_nonpositive(const lnt_plan *plan);
 
 /* cur, of the last run: heads of sequences whose iterations diverged, so that they were done again

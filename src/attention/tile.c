@@ -115,7 +115,7 @@ void lnt_tile_finish(lnt_run *run, const kernels *ker, const lnt_sequence *seq, 
     const int64_t b = seq->b, row = seq->q0 + t;
     for (size_t i = 0; i < n; i++) {
         const real total = den[i] + eps;
-        if (!(total > 0) && keys_seen(run, seq, t + (int64_t)i) > 0) ++*nonpositive;
+        if (!(total > 0 && isfinite(total)) && keys_seen(run, seq, t + (int64_t)i) > 0) ++*nonpositive;
         inverse[i] = total == 0 ? 0 : lnt_output_factor(run, seq, t + (int64_t)i) / total;
     }
     if (!partial) { /* 0/0 gave 0 */

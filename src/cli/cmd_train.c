@@ -160,8 +160,10 @@ static int train(run *r)
         if (!status && (stop || is_due(r->info.save_every, step, r->info.steps))) status = save(r);
         if (!status && stop) {
             progress_end();
-            return fail("stopped after step %lld of %lld; --resume --out '%s' goes on from there",
-                        (long long)step, (long long)r->info.steps, opt_text(r->o, OPT_OUT));
+            const char *data = opt_text(r->o, OPT_DATA);
+            return fail("stopped after step %lld of %lld; --resume --out '%s'%s%s%s goes on from there",
+                        (long long)step, (long long)r->info.steps, opt_text(r->o, OPT_OUT),
+                        data ? " --data '" : "", data ? data : "", data ? "'" : "");
         }
     }
     progress_end();

@@ -1,4 +1,5 @@
 /* cli/main.c - the tool `linnet`: finds the sub-command, reads its options, runs it. */
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,4 +64,8 @@ static int dispatch(int argc, char **argv)
                              : fail_command(argv[1]);
 }
 
-int main(int argc, char **argv) { return finish_stdout(dispatch(argc, argv)); }
+int main(int argc, char **argv)
+{
+    signal(SIGXFSZ, SIG_IGN); /* a file beyond the limit is a sentence, not the end */
+    return finish_stdout(dispatch(argc, argv));
+}

@@ -93,7 +93,6 @@ printf 'precious' >y.npy
 before=$(ls -A)
 status=0
 (
-    trap '' XFSZ
     ulimit -f 4
     linear big.npy big.npy big.npy -o y.npy >stdout.txt 2>stderr.txt
 ) || status=$?

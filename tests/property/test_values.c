@@ -189,6 +189,29 @@ static void a_normalised_vector_may_be_as_long_as_a_number_can_be(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+static void a_denominator_that_is_no_number_is_counted(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(1, NULL);
+    for (int a = 0; lnt_algorithm_name(a); a++) {
+        if (lnt_algorithm_mechanism(a) != LNT_TAYLOR) continue;
+        attn_case c = case_make(LNT_TAYLOR, 2, 1, 5, 5, 3, 4);
+        c.desc.terms = 3;
+        c.desc.causal = 1;
+        lnt_plan *plan = case_plan(ctx, &c, a);
+        if (!plan) continue;
+        trial t = trial_new(ctx, &c);
+        tensor_fill(&t.q.t, 1e20); /* the square of a score is beyond f32 */
+        tensor_fill(&t.k.t, 1e20);
+        assert_ok(ctx, lnt_plan_forward(plan, &t.io));
+        expect_true(&c, lnt_algorithm_name(a), ctx, "infinite and not counted",
+                    lnt_plan_nonpositive(plan) == 2 * 5);
+        trial_free(&t);
+        lnt_plan_destroy(plan);
+    }
+    lnt_ctx_destroy(ctx);
+}
+
 static void elu1_keeps_its_value_at_minus_eighteen(void **state)
 {
     (void)state;
@@ -496,6 +519,7 @@ int main(void)
         cmocka_unit_test(the_future_does_not_change_the_past_by_one_bit),
         cmocka_unit_test(huge_logits_give_the_right_answer),
         cmocka_unit_test(a_normalised_vector_may_be_as_long_as_a_number_can_be),
+        cmocka_unit_test(a_denominator_that_is_no_number_is_counted),
         cmocka_unit_test(elu1_keeps_its_value_at_minus_eighteen),
         cmocka_unit_test(half_precision_sums_do_not_overflow),
         cmocka_unit_test(equal_keys_give_the_mean_of_the_values),
