@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "cli/commands.h"
-#include "cli/figure.h"
+#include "cli/place.h"
 #include "cli/report.h"
 #include "cli/request.h"
 #include "cli/study_crossover.h"
@@ -14,7 +14,7 @@ static int run(const options *o)
 {
     lnt_ctx *ctx = NULL;
     const char *svg = opt_text(o, OPT_SVG);
-    int status = svg ? figure_check(svg) : EXIT_OK;
+    int status = svg ? place_check(svg) : EXIT_OK;
     if (!status) status = request_context(o, 0, &ctx);
     if (!status && !opt_given(o, OPT_JSON)) {
         const int threads = lnt_ctx_threads(ctx);

@@ -1,5 +1,6 @@
 /* cli/cmd_generate.c - `linnet generate`: a model writes text, or symbols, or draws images, at the same
  * cost for every token. */
+#include <errno.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -88,7 +89,7 @@ static int put_token(const writing *w, int32_t token, page *kept)
     }
     if (opt_given(w->o, OPT_JSON)) return add_text(kept, text, bytes);
     fwrite(text, 1, bytes, stdout);
-    if (fflush(stdout)) return finish_stdout(EXIT_OK);
+    if (fflush(stdout)) return fail("cannot write to standard output: %s", strerror(errno));
     return EXIT_OK;
 }
 

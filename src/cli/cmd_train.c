@@ -1,11 +1,13 @@
 /* cli/cmd_train.c - `linnet train`: learns a task, and leaves in a directory the model, a checkpoint to
  * go on from, the log and the curve of the loss. */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #include "cli/clock.h"
@@ -26,6 +28,7 @@ typedef struct run {
     lnt_trainer_info info;
     char checkpoint[PATH_MAX], model[PATH_MAX], log_path[PATH_MAX], curve[PATH_MAX];
     train_log log;
+    int lock; /* on the directory */
     double tokens, seconds; /* trained in this run */
     lnt_score_report last;  /* on the test; size 0: none yet */
 } run;
@@ -55,13 +58,16 @@ static int choose_directory(run *r)
 
 /* Once the config is accepted: one that is refused leaves no directory behind.  What a run that was
  * killed had begun to write goes. */
-static int make_directory(const run *r)
+static int make_directory(run *r)
 {
     static const char *const written[] = { LOG, CURVE, NULL };
     const char *out = opt_text(r->o, OPT_OUT);
     struct stat st;
     if (mkdir(out, 0777) && (errno != EEXIST || stat(out, &st) || !S_ISDIR(st.st_mode)))
         return fail("cannot make '%s': %s", out, strerror(errno));
+    r->lock = open(out, O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* until the process ends */
+    if (r->lock >= 0 && flock(r->lock, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
+        return fail("--out: another run trains in '%s'", out);
     leftovers_remove(out, written);
     return EXIT_OK;
 }

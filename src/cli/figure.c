@@ -239,14 +239,6 @@ static int draw(const figure *f, int out)
     return error;
 }
 
-int figure_check(const char *path)
-{
-    place at;
-    const int status = place_open(path, &at);
-    if (!status) place_abandon(&at);
-    return status;
-}
-
 int figure_write(const figure *f, const char *path)
 {
     place at;

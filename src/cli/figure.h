@@ -72,10 +72,6 @@ void figure_mark(figure_panel *p, double x, const char *format, ...) PRINTF_LIKE
 /* "#rrggbb" of a palette that colour-blind people tell apart; index 0, 1, 2 ... */
 const char *figure_color(int index);
 
-/* Whether a file can appear at path: EXIT_OK, or one sentence and EXIT_FAILED.  Asked before a long
- * measurement. */
-int figure_check(const char *path);
-
 /* The file appears whole or not at all.  Without gnuplot a sentence says so and EXIT_OK is given:
  * the numbers are in the table. */
 int figure_write(const figure *f, const char *path);

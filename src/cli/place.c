@@ -75,6 +75,14 @@ void place_abandon(place *at)
     unlink(at->temporary);
 }
 
+int place_check(const char *path)
+{
+    place at;
+    const int status = place_open(path, &at);
+    if (!status) place_abandon(&at);
+    return status;
+}
+
 int place_commit(place *at)
 {
     FILE *file = at->file;

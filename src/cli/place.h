@@ -14,6 +14,8 @@ typedef struct place {
 
 /* Makes the temporary beside the target.  EXIT_OK, or one sentence and EXIT_FAILED. */
 int place_open(const char *path, place *out);
+/* That it could be done, before much work is; nothing stays. */
+int place_check(const char *path);
 /* The temporary takes the place of the target, or both it and the sentence that says why not are
  * dealt with here. */
 int place_commit(place *at);

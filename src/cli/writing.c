@@ -2,10 +2,12 @@
 #include "cli/writing.h"
 
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/clock.h"
 #include "cli/json.h"
+#include "cli/place.h"
 #include "cli/report.h"
 #include "cli/request.h"
 #include "cli/status.h"
@@ -36,7 +38,11 @@ int writing_open(writing *w, const options *o)
 
 int writing_begin(writing *w, int64_t batch)
 {
-    const char *from = opt_text(w->o, OPT_LOAD_STATE);
+    const char *from = opt_text(w->o, OPT_LOAD_STATE), *to = opt_text(w->o, OPT_SAVE_STATE);
+    struct stat st;
+    const bool special = to && !stat(to, &st) && !S_ISREG(st.st_mode); /* a device: as it stands */
+    const int unwritable = to && !special ? place_check(to) : EXIT_OK;
+    if (unwritable) return unwritable;
     w->batch = batch;
     const lnt_status status = from ? lnt_session_load(w->model, from, &w->session)
                                    : lnt_session_create(w->model, batch, &w->session);

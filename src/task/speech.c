@@ -153,6 +153,22 @@ static void close_task(lnt_task *task)
     task->own = NULL;
 }
 
+/* A word that does not fit would be neither read nor counted: the error rate would be of the others. */
+static lnt_status check_length(const lnt_task *task, const library *l, int64_t length)
+{
+    const size_t words = (size_t)task->options.words;
+    size_t longest = 0;
+    for (size_t first = 0; first + words <= l->tested; first += words) {
+        size_t frames = 0;
+        for (size_t i = first; i < first + words; i++) frames += l->recordings[i].frames;
+        longest = frames > longest ? frames : longest;
+    }
+    if ((int64_t)longest <= length) return LNT_OK;
+    return lnt_fail(task->ctx, LNT_ERR_FORMAT,
+                    "task speech: model.length is %lld, must be at least %zu, the frames of the "
+                    "longest %zu words for testing", (long long)length, longest, words);
+}
+
 static lnt_status open_task(lnt_task *task, lnt_config *config)
 {
     library *l = lnt_allocate(task->ctx, sizeof *l, "the recordings");
@@ -171,6 +187,7 @@ static lnt_status open_task(lnt_task *task, lnt_config *config)
                         LNT_FILE_FMT ": has no recordings {digit}_{speaker}_{i}.wav both with i < 5 "
                                      "and above", task->data);
     for (size_t i = 0; i < l->count && !status; i++) status = load(task, &l->recordings[i]);
+    if (!status) status = check_length(task, l, config->length);
     config->input = LNT_INPUT_FEATURES;
     config->inputs = LNT_MEL_BANDS;
     config->output = LNT_OUTPUT_FRAMES;

@@ -33,6 +33,11 @@ static lnt_status decode(lnt_ctx *ctx, const char *path, const lnt_content *c, l
     const char *data = riff ? find_chunk(c, "data", &bytes) : NULL;
     if (!format || format_bytes < 16 || !data)
         return lnt_fail(ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": is no .wav file", path);
+    const uint32_t claimed = little(data - 4, 4);
+    if (bytes < 2 || (claimed != bytes && claimed != UINT32_MAX)) /* that of a stream */
+        return lnt_fail(ctx, LNT_ERR_FORMAT,
+                        LNT_FILE_FMT ": holds %zu bytes of sound, its header says %lu", path, bytes,
+                        (unsigned long)claimed);
     out->rate = little(format + 4, 4);
     if (little(format, 2) != 1 || little(format + 2, 2) != 1 || little(format + 14, 2) != 16 ||
         out->rate < 1000 || out->rate > 192000)

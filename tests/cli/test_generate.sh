@@ -76,6 +76,7 @@ for signal in INT TERM; do
     [ -s forever.safetensors ] || wrong "no state after an interruption by $signal"
 done
 
+fails 1 "cannot write 'no/such/s'" generate --tokens 5 --save-state no/such/s # and nothing is written
 fails 2 "--tokens and --forever cannot both be given" generate --tokens 5 --forever
 
 # A byte may be any, also one that ends a string in C.

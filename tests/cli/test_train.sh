@@ -84,6 +84,17 @@ cmp unkilled/log.jsonl log-before.jsonl || wrong "the log of an ended run has ch
 [ -s unkilled/loss.svg ] || wrong "the curve of an ended run is missing"
 fails 1 "steps is 1, must be $whole_steps or more" "$LINNET" train --out unkilled --resume --steps 1
 
+# Two runs do not write into one directory.
+python3 - "$LINNET" <<'END' || wrong "two runs in one directory"
+import fcntl, os, subprocess, sys
+os.mkdir("held")
+fcntl.flock(os.open("held", os.O_RDONLY), fcntl.LOCK_EX)
+run = subprocess.run([sys.argv[1], "train", "--task", "copy", "--config", "copy.json", "--out", "held"],
+                     stderr=subprocess.PIPE, text=True)
+assert run.returncode == 1 and "another run trains in 'held'" in run.stderr, run
+assert os.listdir("held") == []
+END
+
 # Asked to stop, it ends the step and saves: nothing is trained twice.
 "$LINNET" train --task copy --config copy.json --out stopped --steps 1000000 \
     >stdout.txt 2>stderr.txt &

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "io/content.h"
 #include "support.h"
@@ -352,6 +353,15 @@ static void utterances_are_recordings_in_a_row(void **state)
     put_wav("recorded/3_someone_9.wav", 800, 8);
     assert_refused(ctx, open_task(ctx, "speech", "recorded", NULL, &task, &config, &r),
                    LNT_ERR_FORMAT, "must be 16-bit PCM");
+    lnt_task_close(&task);
+    put_wav("recorded/3_someone_9.wav", 0, 16);
+    assert_refused(ctx, open_task(ctx, "speech", "recorded", NULL, &task, &config, &r),
+                   LNT_ERR_FORMAT, "holds 0 bytes of sound");
+    lnt_task_close(&task);
+    put_wav("recorded/3_someone_9.wav", 800, 16);
+    assert_int_equal(truncate("recorded/3_someone_9.wav", 500), 0);
+    assert_refused(ctx, open_task(ctx, "speech", "recorded", NULL, &task, &config, &r),
+                   LNT_ERR_FORMAT, "holds 456 bytes of sound, its header says 1600");
     lnt_task_close(&task);
     write_file("recorded/3_someone_9.wav", "RIFF", 4);
     assert_refused(ctx, open_task(ctx, "speech", "recorded", NULL, &task, &config, &r),
