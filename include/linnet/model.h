@@ -46,7 +46,8 @@ typedef struct lnt_model_request {
  * 28 x 28 pixels and text as many tokens as its tokenizer may have. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_model_create(lnt_ctx *ctx, const lnt_model_request *request,
                                                    lnt_model **out);
-/* The same weights under another mechanism, which has its default options; under its own a copy. */
+/* The same weights under another mechanism, with those of the options that it takes; under its own a
+ * copy. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_model_convert(const lnt_model *model, const char *mechanism,
                                                     lnt_model **out);
 

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "attention/cur_pass.h"
+#include "attention/laplace.h"
 
 enum { TQ = LNT_CUR_TILE_QUERIES, TK = LNT_CUR_TILE_KEYS };
 
@@ -150,10 +151,8 @@ static void through_u(const lnt_run *run, cur_scratch *s, const double *u)
     ker->gemm_nn(s->dz, s->Mp, s->ql, s->dp, s->klt, s->Mp, s->M, lnt_round_up(s->M, ker->lanes),
                  s->d, 0);
     for (size_t i = 0; i < s->M; i++)
-        for (size_t j = 0; j < s->M; j++) {
-            const double z = (s->dz[i * s->Mp + j] - sqrt(0.5)) * sqrt(2 * M_PI);
-            s->du[i * s->Mp + j] *= sqrt(2) * exp(-z * z);
-        }
+        for (size_t j = 0; j < s->M; j++)
+            s->du[i * s->Mp + j] *= laplace_slope(s->dz[i * s->Mp + j]);
 }
 
 /* Adds du kl to dq and du^T ql to dk. */

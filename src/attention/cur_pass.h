@@ -12,7 +12,6 @@
 #include "attention/pinv.h"
 #include "attention/tile.h"
 #include "core/threads.h"
-#include "core/threads.h"
 
 enum { LNT_CUR_TILE_QUERIES = 64, LNT_CUR_TILE_KEYS = 32 };
 

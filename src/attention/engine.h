@@ -7,7 +7,7 @@
 
 typedef struct lnt_engine {
     lnt_ctx *ctx;
-    lnt_attn_desc p; /* resolved; decay is our own copy */
+    lnt_attn_desc p; /* resolved; its arrays are our own copies */
     lnt_arena memory;
     void *weights;
     char *shared, *scratch;

@@ -1,5 +1,5 @@
 /* attention/state.c - states: making and calling them.  What a state remembers and how it
- * is added to is its kind's business: memory.c (linear) and kv_cache.c (softmax). */
+ * is added to is its kind's business: memory.c (sums) and kv_cache.c (softmax). */
 #include "attention/state.h"
 
 #include <string.h>

@@ -8,6 +8,7 @@
 #include "attention/feature.h"
 #include "attention/state.h"
 #include "core/tensor.h"
+#include "io/file.h"
 #include "io/number.h"
 #include "io/safetensors.h"
 
@@ -186,17 +187,17 @@ static lnt_status check_metadata(lnt_ctx *ctx, const char *path, const lnt_safet
         const char *key = want->entry[i].key, *expected = want->entry[i].value;
         const char *found = lnt_safetensors_meta(st, key);
         if (!found || strcmp(found, expected) != 0)
-            return lnt_fail(ctx, LNT_ERR_FORMAT, "'%s': %s is %s%.40s%s, expected '%.40s'", path,
-                            key, found ? "'" : "", found ? found : "not given", found ? "'" : "",
-                            expected);
+            return lnt_fail(ctx, LNT_ERR_FORMAT,
+                            LNT_FILE_FMT ": %s is %s%.40s%s, expected '%.40s'", path, key,
+                            found ? "'" : "", found ? found : "not given", found ? "'" : "", expected);
     }
     static const char *const optional[] = { "decay", "center", "compensated" };
     for (int i = 0; i < 3; i++) {
         bool wanted = false;
         for (size_t j = 0; j < want->count; j++) wanted |= !strcmp(want->entry[j].key, optional[i]);
         if (!wanted && lnt_safetensors_meta(st, optional[i]))
-            return lnt_fail(ctx, LNT_ERR_FORMAT, "'%s': has a %s of %.40s, expected none", path,
-                            optional[i], lnt_safetensors_meta(st, optional[i]));
+            return lnt_fail(ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": has a %s of %.40s, expected none",
+                            path, optional[i], lnt_safetensors_meta(st, optional[i]));
     }
     return LNT_OK;
 }
@@ -205,15 +206,15 @@ static lnt_status find(lnt_ctx *ctx, const char *path, const lnt_safetensors *st
                        lnt_st_dtype dtype, int rank, const int64_t *shape, const lnt_st_entry **out)
 {
     const lnt_st_entry *entry = lnt_safetensors_find(st, name);
-    if (!entry) return lnt_fail(ctx, LNT_ERR_FORMAT, "'%s': has no tensor '%s'", path, name);
+    if (!entry) return lnt_fail(ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": has no tensor '%s'", path, name);
     if (entry->dtype != dtype)
-        return lnt_fail(ctx, LNT_ERR_FORMAT, "'%s': tensor '%s' has another dtype than the state",
-                        path, name);
+        return lnt_fail(ctx, LNT_ERR_FORMAT,
+                        LNT_FILE_FMT ": tensor '%s' has another dtype than the state", path, name);
     bool same = entry->rank == rank;
     for (int i = 0; same && i < rank; i++) same = shape[i] < 0 || entry->shape[i] == shape[i];
     if (!same)
-        return lnt_fail(ctx, LNT_ERR_FORMAT, "'%s': tensor '%s' has another shape than the state",
-                        path, name);
+        return lnt_fail(ctx, LNT_ERR_FORMAT,
+                        LNT_FILE_FMT ": tensor '%s' has another shape than the state", path, name);
     *out = entry;
     return LNT_OK;
 }
@@ -229,7 +230,7 @@ static lnt_status load_tokens(lnt_ctx *ctx, const char *path, const lnt_safetens
     memcpy(state->tokens, entry->data, entry->bytes);
     for (int64_t b = 0; b < batch; b++) {
         if (state->tokens[b] < 0)
-            return lnt_fail(ctx, LNT_ERR_FORMAT, "'%s': sequence %lld has %lld tokens", path,
+            return lnt_fail(ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": sequence %lld has %lld tokens", path,
                             (long long)b, (long long)state->tokens[b]);
         *most = state->tokens[b] > *most ? state->tokens[b] : *most;
     }
@@ -262,7 +263,8 @@ static lnt_status check_rows(lnt_ctx *ctx, const char *path, const lnt_safetenso
     const lnt_st_entry *entry = lnt_safetensors_find(st, state->kind->names[0]);
     if (!state->kind->grows) return LNT_OK;
     if (!entry || entry->rank != 4 || entry->shape[2] != most)
-        return lnt_fail(ctx, LNT_ERR_FORMAT, "'%s': does not hold the %lld tokens it counts", path,
+        return lnt_fail(ctx, LNT_ERR_FORMAT,
+                        LNT_FILE_FMT ": does not hold the %lld tokens it counts", path,
                         (long long)most);
     return LNT_OK;
 }

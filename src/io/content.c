@@ -42,7 +42,7 @@ static uint32_t little32(const unsigned char *p)
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
-/* CRC-32 of gzip, bit by bit: a file is unpacked once. */
+/* CRC-32 of gzip, a byte at a time: a file is unpacked once. */
 static uint32_t crc32(const char *data, size_t bytes)
 {
     uint32_t crc = ~UINT32_C(0), table[256];

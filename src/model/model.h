@@ -17,7 +17,7 @@ struct lnt_model {
     char task[LNT_TASK_NAME];
     char task_options[LNT_TASK_TEXT]; /* JSON, the task's own */
     char text[LNT_CONFIG_TEXT]; /* the config as JSON */
-    lnt_network network;        /* for lnt_model_forward; as large as was needed so far */
+    lnt_network network; /* of lnt_model_forward: of the last shape the one before had no room for */
 };
 
 /* A model that begins from seed.  The tokenizer becomes the model's, also on failure. */

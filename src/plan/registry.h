@@ -5,8 +5,8 @@
 #include "attention/mechanism.h"
 
 int lnt_registry_count(void);
-/* The table for a problem of this dtype. */
 int lnt_registry_find(const char *name); /* "taylor/state"; -1: there is none */
+/* The table for a problem of this dtype. */
 const lnt_algo *lnt_registry_get(int index, lnt_dtype dtype);
 
 #endif

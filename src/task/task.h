@@ -50,7 +50,7 @@ typedef struct lnt_task_kind {
     /* Reads the data; sets what goes in and out of the model, and its length where that is fixed. */
     lnt_status (*open)(lnt_task *task, lnt_config *config);
     void (*close)(lnt_task *task);
-    /* Batch number `index`.  Of LNT_SPLIT_TEST there are test_batches. */
+    /* Batch number `index`.  Of LNT_SPLIT_TEST there are test_examples. */
     void (*fill)(const lnt_task *task, lnt_split split, uint64_t index, lnt_sample *out);
 } lnt_task_kind;
 
