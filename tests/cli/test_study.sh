@@ -136,6 +136,10 @@ grep -q "old.svg' is not drawn: gnuplot failed" stderr.txt || wrong "$(cat stder
 fails 1 "cannot write 'nowhere/figure.svg'" study costs --svg nowhere/figure.svg
 fails 1 "cannot write 'empty': it is not a regular file" study costs --svg empty
 fails 1 "cannot write '/dev/null': it is not a regular file" study costs --svg /dev/null
+# What an earlier process of the same number has left there is not in the way.
+bash -c 'touch "new.svg.$$-0.tmp"; exec "$LINNET" bench --study costs --svg new.svg' >stdout.txt ||
+    wrong "a leftover of the same number"
+rm new.svg.*.tmp
 ln -s nothing dangling.svg
 fails 1 "cannot write 'dangling.svg': it is a link to a file that does not exist" \
     study costs --svg dangling.svg

@@ -14,6 +14,7 @@ grep -q '^copy, .* parameters, 40 steps' stdout.txt || wrong "summary: $(cat std
 grep -q '^test loss .* bits per token, accuracy' stdout.txt || wrong "summary: $(cat stdout.txt)"
 [ "$(grep -c '"loss"' whole/log.jsonl)" = 40 ] || wrong "the log has not a line for each step"
 [ "$(grep -c '"test_loss"' whole/log.jsonl)" = 2 ] || wrong "the log has not a line for each test"
+[ whole/checkpoint.safetensors -nt whole/log.jsonl ] || wrong "it is saved before it is tested"
 python3 - <<'END'
 import json, xml.dom.minidom
 lines = [json.loads(line) for line in open("whole/log.jsonl")]
@@ -159,6 +160,7 @@ succeeds "$LINNET" train $long --out straight
 succeeds "$LINNET" train $long --out halved --steps 2
 succeeds "$LINNET" train --resume --out halved --steps 4
 cmp straight/model.safetensors halved/model.safetensors || wrong "a long rate does not come back"
+grep -q '<circle' straight/loss.svg || wrong "a single test is not to be seen"
 
 # MEGA and MegaCUR from the command line, with padding; the bits do not depend on threads there either.
 for attention in '"distance_bias": true, "attention": {"activation": "laplace"}' \

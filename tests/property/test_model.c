@@ -164,6 +164,8 @@ static void numbers_that_are_none_are_refused(void **state)
     assert_ok(ctx, lnt_session_feed(two, tokens, 2));
     ((float *)(uintptr_t)lnt_session_logits(two))[0] = INFINITY;
     assert_refused(ctx, lnt_session_sample(two, &sampling, tokens), LNT_ERR_FORMAT, "not finite");
+    assert_refused(ctx, lnt_model_sample(model, lnt_session_logits(two), 2, 2, &sampling, tokens),
+                   LNT_ERR_ARGUMENT, "not all are finite");
     assert_refused(ctx, lnt_model_forward(model, tokens, INT64_MAX / 2, 4, NULL, &model->weights[0]),
                    LNT_ERR_SHAPE, "too large");
     lnt_session_destroy(two);

@@ -313,8 +313,11 @@ static void every_tensor_that_does_not_fit_is_named(void **state)
             expect_io_refused(&x, &io, LNT_ERR_ARGUMENT, names[i]);
         }
     lnt_attn_io io = x.t.io;
-    io.size = 1;
-    expect_io_refused(&x, &io, LNT_ERR_ARGUMENT, "size");
+    void *small = calloc(1, sizeof(size_t)); /* of another version: a checker sees a read beyond it */
+    assert_non_null(small);
+    memset(small, 1, 1);
+    expect_io_refused(&x, small, LNT_ERR_ARGUMENT, "size is 1, expected");
+    free(small);
     expect_io_refused(&x, NULL, LNT_ERR_ARGUMENT, "io");
     io = x.t.io;
     io.q.shape[0] = io.k.shape[0] = io.v.shape[0] = io.out.shape[0] = 3;

@@ -317,6 +317,12 @@ static void put_wav(const char *path, int samples, int bits)
     write_file(path, data, 44 + 2 * (size_t)samples);
 }
 
+static void make_short(lnt_config *config, lnt_task_options *options)
+{
+    (void)options;
+    config->length = 20;
+}
+
 static void utterances_are_recordings_in_a_row(void **state)
 {
     (void)state;
@@ -349,6 +355,9 @@ static void utterances_are_recordings_in_a_row(void **state)
             assert_int_equal(frames, r.lengths[b]);
         }
     }
+    lnt_task_close(&task);
+    assert_refused(ctx, open_task(ctx, "speech", "recorded", make_short, &task, &config, &r),
+                   LNT_ERR_FORMAT, "model.length is 20, must be at least ");
     lnt_task_close(&task);
     put_wav("recorded/3_someone_9.wav", 800, 8);
     assert_refused(ctx, open_task(ctx, "speech", "recorded", NULL, &task, &config, &r),
