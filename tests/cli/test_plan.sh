@@ -149,3 +149,9 @@ npy expect stdout.txt '64 < m["crossover_speed"] < 4096 and m["flops"] < m["flop
 succeeds "$LINNET" plan --mechanism cur --landmarks 32 --length 4096
 grep -q 'faster than softmax from length' stdout.txt || wrong "no crossover in the table"
 ! grep -q 'cache' stdout.txt || wrong "a cache beside a state that cur has not: $(cat stdout.txt)"
+
+# Four terms where none are said, with the normalisation of TaylorShift three.
+for case in none:4 taylorshift:3; do
+    succeeds "$LINNET" plan --mechanism taylor --normalize "${case%:*}" --no-calibrate --json
+    npy expect stdout.txt "m['terms'] == ${case#*:}"
+done

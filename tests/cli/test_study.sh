@@ -244,7 +244,8 @@ expect '[m["mechanism"] for m in lines] == 3 * ["linear", "taylor", "softmax"]'
 expect 'all(m["ns_per_token"] > 0 for m in lines)'
 expect 'len({m["bytes"] for m in lines if m["mechanism"] == "linear"}) == 1'
 expect 'len({m["bytes"] for m in lines if m["mechanism"] == "taylor"}) == 1'
-expect 'all(m["bytes"] >= 2 * 16 * 4 * m["tokens"] for m in lines if m["mechanism"] == "softmax")'
+expect 'all(m["bytes"] == 2 * 16 * 4 * m["layers"] * m["tokens"] for m in lines
+    if m["mechanism"] == "softmax")'
 printf '{"model": {"dim": 16, "layers": 1, "heads": 2, "length": 16, "position": "rotary",
     "attention": {"mechanism": "taylor"}}, "train": {"steps": 1}}' >copy.json
 succeeds "$LINNET" train --task copy --config copy.json --out copy

@@ -189,6 +189,27 @@ static void a_normalised_vector_may_be_as_long_as_a_number_can_be(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+static void taylorshift_has_three_terms_where_none_are_said(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(1, NULL);
+    float out[2][35];
+    for (int said = 0; said < 2; said++) {
+        attn_case c = case_make(LNT_TAYLOR, 1, 1, 7, 7, 4, 5);
+        c.desc.normalize = LNT_NORMALIZE_TAYLORSHIFT;
+        c.desc.terms = said ? 3 : 0;
+        lnt_plan *plan;
+        assert_ok(ctx, lnt_plan_create(ctx, &c.desc, &plan));
+        trial t = trial_new(ctx, &c);
+        assert_ok(ctx, lnt_plan_forward(plan, &t.io));
+        for (int i = 0; i < 35; i++) out[said][i] = (float)tensor_at(&t.out.t, i);
+        trial_free(&t);
+        lnt_plan_destroy(plan);
+    }
+    assert_memory_equal(out[0], out[1], sizeof out[0]);
+    lnt_ctx_destroy(ctx);
+}
+
 static void a_denominator_that_is_no_number_is_counted(void **state)
 {
     (void)state;
@@ -519,6 +540,7 @@ int main(void)
         cmocka_unit_test(the_future_does_not_change_the_past_by_one_bit),
         cmocka_unit_test(huge_logits_give_the_right_answer),
         cmocka_unit_test(a_normalised_vector_may_be_as_long_as_a_number_can_be),
+        cmocka_unit_test(taylorshift_has_three_terms_where_none_are_said),
         cmocka_unit_test(a_denominator_that_is_no_number_is_counted),
         cmocka_unit_test(elu1_keeps_its_value_at_minus_eighteen),
         cmocka_unit_test(half_precision_sums_do_not_overflow),

@@ -110,14 +110,19 @@ static double loss(void *user)
     return inner_product(f->kept.out, f->r, TOKENS * f->shape.dim);
 }
 
-static void check(fixture *f, const char *what)
+static void run_back(fixture *f)
 {
-    slope slopes[LNT_BLOCK_PARAMS + 1];
-    int count = 0;
     loss(f);
     memcpy(f->grad, f->r, TOKENS * f->shape.dim * sizeof *f->r);
     assert_ok(f->ctx, lnt_block_backward(&f->shape, &f->attention, &f->pass, f->w, f->g, f->x,
                                          &f->kept, &f->scratch, f->grad));
+}
+
+static void check(fixture *f, const char *what)
+{
+    slope slopes[LNT_BLOCK_PARAMS + 1];
+    int count = 0;
+    run_back(f);
     slopes[count++] = (slope){ "x", f->x, f->grad, TOKENS * f->shape.dim };
     for (int i = 0; i < LNT_BLOCK_PARAMS; i++) {
         const lnt_param p = lnt_block_param(&f->shape, i);
@@ -185,6 +190,9 @@ static void a_learned_temperature_has_the_right_gradient(void **state)
                 open_fixture(&f, shape, &other, padded ? lengths : NULL);
                 if (m == LNT_SOFTMAX || m == LNT_TAYLOR) f.w[LNT_BLOCK_TEMPERATURE][1] = 0;
                 check(&f, lnt_mechanism_name((lnt_mechanism)m));
+                const double once = f.g[LNT_BLOCK_TEMPERATURE][0];
+                run_back(&f); /* adds */
+                assert_true(fabs(f.g[LNT_BLOCK_TEMPERATURE][0] - 2 * once) <= 1e-12 * fabs(once));
                 close_fixture(&f);
             }
 }
