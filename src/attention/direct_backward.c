@@ -364,6 +364,7 @@ static void each_group(const lnt_direct *kind, lnt_run *run, int threads)
 #pragma omp for schedule(dynamic, at_once)
         for (int64_t unit = 0; unit < run->sequences * KVH; unit++) {
             const lnt_sequence seq = lnt_io_sequence(run->io, unit / KVH);
+            if (at_once > 1 && unit % at_once == 0) lnt_ask_gradients(run, &seq);
             lnt_direct_begin(kind, run, &s, &seq, unit % KVH);
             grad_group(kind, run, ker, &s, &seq, unit % KVH);
         }

@@ -187,6 +187,7 @@ void lnt_chunk_backward(lnt_run *run)
         const int64_t s = unit / KVH, kvh = unit % KVH;
         const chunk_job job = lnt_chunk_job(run, s, kvh);
         chunk_scratch c = lnt_chunk_open(&job);
+        if (at_once > 1 && unit % at_once == 0) lnt_ask_gradients(run, &job.seq);
         lnt_memory_copy(c.mem, lnt_memory_of(run->io->state_in, s, kvh), c.D * c.mp, c.Dp);
         lnt_memory_copy(c.grad, lnt_memory_of(g->dstate_out, s, kvh), c.D * c.mp, c.Dp);
         pass_over_queries(&job, &c);

@@ -1,4 +1,5 @@
-/* attention/tile.c - the end of every algorithm: dividing, and clearing what no sequence covers. */
+/* attention/tile.c - the end of every algorithm: dividing, and clearing what no sequence covers; and
+ * the begin of some: asking for what is read. */
 #include "attention/tile.h"
 
 #include <math.h>
@@ -168,4 +169,40 @@ void lnt_clear_gaps(const lnt_run *run, const lnt_tensor *t, bool keys)
     const int64_t *cu = keys ? io->cu_seqlens_k : io->cu_seqlens_q;
     clear_rows(t, 0, 0, cu[0]);
     clear_rows(t, 0, cu[io->sequences], t->shape[2]);
+}
+
+/* ---- asking for rows ------------------------------------------------------------------------- */
+
+enum { LINE = 64, MOST_ASKED = 1 << 18 }; /* bytes; of a tensor, so that all stay in the cache */
+
+static void ask_rows(const lnt_tensor *t, int64_t b, int64_t first, int64_t rows, bool write)
+{
+    const size_t head = (size_t)t->shape[3] * lnt_dtype_size(t->dtype);
+    const size_t row = (size_t)t->shape[1] * head;
+    const bool beside = t->stride[3] == 1 && t->stride[1] == t->shape[3];
+    if (!t->data || !beside || head > LINE || (size_t)rows * row > MOST_ASKED) return;
+    for (int64_t n = first; n < first + rows; n++) {
+        const char *from = lnt_tensor_row(t, b, 0, n);
+        for (size_t at = 0; at < row; at += LINE)
+            if (write) __builtin_prefetch(from + at, 1, 2);
+            else __builtin_prefetch(from + at, 0, 2);
+    }
+}
+
+void lnt_ask_inputs(const lnt_run *run, const lnt_sequence *seq)
+{
+    ask_rows(&run->io->q, seq->b, seq->q0, seq->nq, false);
+    ask_rows(&run->io->k, seq->b, seq->k0, seq->nk, false);
+    ask_rows(&run->io->v, seq->b, seq->k0, seq->nk, false);
+}
+
+void lnt_ask_gradients(const lnt_run *run, const lnt_sequence *seq)
+{
+    const lnt_attn_grads *g = run->grads;
+    lnt_ask_inputs(run, seq);
+    ask_rows(&run->io->out, seq->b, seq->q0, seq->nq, false);
+    ask_rows(&g->dout, seq->b, seq->q0, seq->nq, false);
+    ask_rows(&g->dq, seq->b, seq->q0, seq->nq, true);
+    ask_rows(&g->dk, seq->b, seq->k0, seq->nk, true);
+    ask_rows(&g->dv, seq->b, seq->k0, seq->nk, true);
 }
