@@ -167,8 +167,8 @@ static void suite_problem(const suite_line *line, bool gpu, lnt_attn_desc *desc)
     desc->causal = !line->shift && desc->mechanism != LNT_CUR;
     desc->landmarks = DEFAULT_LANDMARKS;
     desc->window = DEFAULT_WINDOW;
-    const bool three = line->shift || desc->mechanism == LNT_HYBRID;
-    desc->terms = three ? DEFAULT_THREE_TERMS : line->terms ? line->terms : DEFAULT_TERMS;
+    const bool safe = line->shift || desc->mechanism == LNT_HYBRID;
+    desc->terms = safe ? DEFAULT_SAFE_TERMS : line->terms ? line->terms : DEFAULT_TERMS;
     if (line->shift) desc->normalize = LNT_NORMALIZE_TAYLORSHIFT;
     desc->algorithm = line->algorithm;
 }

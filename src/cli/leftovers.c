@@ -53,8 +53,10 @@ static bool is_over(long process)
 static bool is_leftover(const char *name, const char *const names[])
 {
     long process = writer_of(name, ".linnet-");
-    for (int i = 0; process < 0 && names[i]; i++)
-        if (skip(&name, names[i])) process = writer_of(name, ".");
+    for (int i = 0; process < 0 && names[i]; i++) {
+        const char *rest = name;
+        if (skip(&rest, names[i])) process = writer_of(rest, ".");
+    }
     return is_over(process);
 }
 

@@ -100,7 +100,8 @@ typedef enum pass_kind { PASS_FORWARD = 0, PASS_BACKWARD = 1, PASS_STEP = 2 } pa
 typedef enum device_kind { DEVICE_CPU = 0, DEVICE_CUDA = 1 } device_kind;
 
 enum { MAX_OPERANDS = 3, MAX_PER_HEAD = 4096, MAX_TERMS = 32, DEFAULT_TERMS = 4, MAX_PINS = 256 };
-enum { DEFAULT_LANDMARKS = 64, DEFAULT_WINDOW = 128, DEFAULT_THREE_TERMS = 3 };
+enum { DEFAULT_LANDMARKS = 64, DEFAULT_WINDOW = 128 };
+enum { DEFAULT_SAFE_TERMS = 3 }; /* of hybrid and taylorshift: 1 + x + x^2/2 is above 0 */
 
 typedef struct option_value {
     bool given;

@@ -160,8 +160,8 @@ int request_mechanism(const options *o, lnt_attn_desc *desc)
     desc->eps = opt_real(o, OPT_EPS, desc->eps);
     const int listed = o->coefficient_count;
     desc->normalize = (lnt_normalize)opt_whole(o, OPT_NORMALIZE, LNT_NORMALIZE_NONE);
-    const bool three = hybrid || desc->normalize == LNT_NORMALIZE_TAYLORSHIFT;
-    const int otherwise = three ? DEFAULT_THREE_TERMS : DEFAULT_TERMS;
+    const bool safe = hybrid || desc->normalize == LNT_NORMALIZE_TAYLORSHIFT;
+    const int otherwise = safe ? DEFAULT_SAFE_TERMS : DEFAULT_TERMS;
     desc->terms = opt_whole(o, OPT_TERMS, listed ? listed : otherwise);
     if (listed) desc->coefficients = o->coefficients;
     desc->output_norm = opt_given(o, OPT_OUTPUT_NORM);

@@ -58,7 +58,7 @@ static void lay_out(lnt_network *net, lnt_arena *arena)
     if (c->position == LNT_POSITION_SINUSOIDAL) net->place = take(arena, net->length, dim);
     net->attention.temperature = lnt_arena_take(arena, heads, sizeof(double));
     net->attention.dtemperature = lnt_arena_take(arena, heads, sizeof(double));
-    if (net->attention.learned && !net->attention.normalised)
+    if (lnt_attention_tunes_queries(&net->attention))
         net->attention.tuned = take(arena, n, heads * (size_t)c->head_dim);
     if (net->shape.full.used)
         net->attention.scores = take(arena, net->backward ? 2 * net->length : net->length,
@@ -76,7 +76,7 @@ static lnt_status open_plan(lnt_network *net)
     double *ones = lnt_allocate(net->ctx, heads * sizeof *ones, "the temperatures");
     if (!ones) return LNT_ERR_MEMORY;
     for (size_t h = 0; h < heads; h++) ones[h] = 1;
-    if (net->attention.learned && net->attention.normalised) desc.temperature = ones;
+    if (lnt_attention_tunes_plan(&net->attention)) desc.temperature = ones;
     const lnt_status status = lnt_plan_create(net->ctx, &desc, &net->attention.plan);
     lnt_release(net->ctx, ones, heads * sizeof *ones);
     if (!status) net->attention.notes = lnt_plan_kept_bytes(net->attention.plan);

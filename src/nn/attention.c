@@ -27,11 +27,9 @@ static parts split(const lnt_attention *a, const real *qkv, size_t batch, size_t
                     .v = view(qkv, width, H + K, K, d, batch, length) };
 }
 
-static bool tunes_queries(const lnt_attention *a) { return a->learned && !a->normalised; }
-
 static lnt_status tune_plan(const lnt_attention *a, const real *temperature)
 {
-    if (!a->learned || !a->normalised) return LNT_OK;
+    if (!lnt_attention_tunes_plan(a)) return LNT_OK;
     for (size_t h = 0; h < a->heads; h++) a->temperature[h] = (double)temperature[h];
     return lnt_plan_set_temperature(a->plan, a->temperature);
 }
@@ -75,7 +73,7 @@ static lnt_attn_io make_io(const lnt_attention *a, const real *qkv, const real *
                            const int64_t *lengths, const real *out, size_t batch, size_t length)
 {
     parts p = split(a, qkv, batch, length);
-    if (tunes_queries(a)) {
+    if (lnt_attention_tunes_queries(a)) {
         tune_queries(a, qkv, temperature, batch * length);
         p.q = view(a->tuned, a->heads * a->dim, 0, a->heads, a->dim, batch, length);
     }
@@ -105,13 +103,13 @@ lnt_status lnt_attention_backward(const lnt_attention *a, const real *qkv, const
         .size = sizeof grads,
         .dout = view(dout, a->heads * a->dim, 0, a->heads, a->dim, batch, length),
         .dq = d.q, .dk = d.k, .dv = d.v,
-        .dtemperature = a->learned && a->normalised ? a->dtemperature : NULL
+        .dtemperature = lnt_attention_tunes_plan(a) ? a->dtemperature : NULL
     };
     lnt_status status = tune_plan(a, temperature);
     if (!status) status = lnt_plan_backward_kept(a->plan, &io, &grads, notes);
-    if (status || !a->learned) return status;
-    if (tunes_queries(a)) tune_back(a, qkv, temperature, dqkv, dtemperature, batch * length);
-    else
-        for (size_t h = 0; h < a->heads; h++) dtemperature[h] += (real)a->dtemperature[h];
-    return LNT_OK;
+    for (size_t h = 0; !status && lnt_attention_tunes_plan(a) && h < a->heads; h++)
+        dtemperature[h] += (real)a->dtemperature[h];
+    if (!status && lnt_attention_tunes_queries(a))
+        tune_back(a, qkv, temperature, dqkv, dtemperature, batch * length);
+    return status;
 }

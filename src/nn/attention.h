@@ -14,11 +14,21 @@ typedef struct lnt_attention {
     size_t heads, kv_heads, dim;
     bool learned;    /* the temperature, a factor of all scores of a head, is a parameter */
     bool normalised; /* by taylorshift: the plan multiplies by it; else q is multiplied before */
-    double *temperature, *dtemperature; /* [heads] of scratch, with `learned` and `normalised` */
-    real *tuned; /* [batch,length,heads dim] of scratch, with `learned` and without `normalised` */
+    double *temperature, *dtemperature; /* [heads] of scratch, where the plan is tuned */
+    real *tuned; /* [batch,length,heads dim] of scratch, where queries are */
     size_t notes;                       /* bytes that the plan keeps for backward */
     real *scores;                       /* scratch of nn/full.h, where that attends */
 } lnt_attention;
+
+static inline bool lnt_attention_tunes_plan(const lnt_attention *a)
+{
+    return a->learned && a->normalised;
+}
+
+static inline bool lnt_attention_tunes_queries(const lnt_attention *a)
+{
+    return a->learned && !a->normalised;
+}
 
 static inline size_t lnt_attention_width(const lnt_attention *a)
 {
