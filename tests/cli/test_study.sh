@@ -230,6 +230,7 @@ expect '[m["ratio"] for m in lines if m["method"] == "softmax, all again"] == [1
 expect '[m["state_bytes_per_image"] for m in lines[:4]] ==
     [m["state_bytes_per_image"] for m in lines[4:]]'
 expect '[round(m["paper_ratio"] or 0) for m in lines[:4]] == [1, 17, 317, 0]'
+expect 'lines[1]["state_bytes_per_image"] == 2 * 4 * 2 * 16 * 16' # keys and values of 16 pixels
 expect '1 <= lines[2]["state_bytes_per_image"] / (2 * 2 * 4 * 9 * 8) <= 2' # rows may be padded
 succeeds study images --config small.json --batch 2
 [ "$(grep -c '^softmax, ' stdout.txt)" = 2 ] || wrong "images: no table: $(cat stdout.txt)"
