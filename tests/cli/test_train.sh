@@ -137,6 +137,15 @@ for i in $(seq 1100); do echo "a line" >"many/$i.txt"; done
 succeeds "$LINNET" eval all/model.safetensors --data many --json
 python3 -c 'import json; assert json.load(open("stdout.txt"))["targets"] == 7 * 1100 - 1' ||
     wrong "not all files: $(cat stdout.txt)"
+mkdir two # in the order of their names, whatever the file system gives
+printf 'hgfedcbahgfe' >two/b.txt
+printf 'aabbccddaabb' >two/a.txt
+cat two/a.txt two/b.txt >joined
+loss() {
+    succeeds "$LINNET" eval all/model.safetensors --data "$1" --json
+    python3 -c 'import json; print(json.load(open("stdout.txt"))["loss"])'
+}
+[ "$(loss two)" = "$(loss joined)" ] || wrong "files in another order"
 chmod 600 all/loss.svg
 succeeds "$LINNET" train --out all --resume --data letters.txt --steps 4
 [ "$(stat -c %a all/loss.svg)" = 600 ] || wrong "the mode of loss.svg: $(stat -c %a all/loss.svg)"
