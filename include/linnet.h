@@ -354,7 +354,8 @@ LNT_API LNT_MUST_CHECK lnt_status lnt_state_load(lnt_ctx *ctx, const lnt_attn_de
 LNT_API int64_t lnt_state_tokens(const lnt_state *state, int64_t sequence);
 /* Bytes of what is remembered, room for growth included, scratch not. */
 LNT_API size_t lnt_state_bytes(const lnt_state *state);
-/* Rows so far whose denominator was not above zero (they are returned as 0 if it was 0). */
+/* Rows so far whose denominator was not above zero (they are returned as 0 if it was 0), or too large for
+ * a number. */
 LNT_API int64_t lnt_state_nonpositive(const lnt_state *state);
 /* The algorithm that the last append, query, step or remove ran, "taylor/recurrent"; it depends on
  * how many tokens came at once.  NULL: none yet (a cache only copies what is appended).  The name
@@ -452,8 +453,7 @@ LNT_API LNT_MUST_CHECK lnt_status lnt_partial_finish(lnt_ctx *ctx, const lnt_par
                                                      double eps, const lnt_tensor *out);
 
 /* Rows of the last run whose denominator was not above zero, or too large for a number, rows without
- * any key aside.  On a GPU: not above zero, of all runs of the plan; waits for the stream, and is -1 if
- * that fails. */
+ * any key aside.  On a GPU: of all runs of the plan; waits for the stream, and is -1 if that fails. */
 LNT_API int64_t lnt_plan_nonpositive(const lnt_plan *plan);
 
 /* cur, of the last run: heads of sequences whose iterations diverged, so that they were done again

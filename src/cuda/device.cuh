@@ -56,6 +56,12 @@ __device__ __forceinline__ int64_t row_of(const view &x, int64_t b, int64_t h, i
     return b * x.stride[0] + h * x.stride[1] + n * x.stride[2];
 }
 
+/* Whether a denominator gives an answer: rows of others are counted. */
+__device__ __forceinline__ bool divides(float denominator)
+{
+    return denominator > 0 && denominator < INFINITY;
+}
+
 /* Whether rows of `width` can be read 16 bytes at a time, without converting. */
 __host__ __device__ __forceinline__ bool is_wide(const view &x, int width)
 {

@@ -116,7 +116,7 @@ write_chunk(const linear_args &a, const linear_sequence &n, int64_t h, int64_t f
         const bool in =
             i >= 0 && i < n.queries && (!a.causal || i + n.past >= 0) && (n.keys > 0 || a.s_in);
         const float factor = in && den != 0 ? 1.0f / den : 0.0f;
-        if (in && lane % 4 == 0 && !(den > 0)) atomicAdd(a.nonpositive, 1ull);
+        if (in && lane % 4 == 0 && !divides(den)) atomicAdd(a.nonpositive, 1ull);
 #pragma unroll
         for (int c = 0; c < X; c++)
             *(uint32_t *)(rows + (lane / 4 + 8 * u) * LD + 8 * c + 2 * (lane % 4)) =

@@ -183,7 +183,7 @@ struct answer_task {
             const float all = __shfl_sync(~0u, sum, lane & ~3) + l.eps;
             const bool in = row + 8 * u >= 0 && row + 8 * u < w.queries;
             factor[u] = in && all != 0 ? __fdividef(1.0f, all) : 0.0f;
-            if (in && lane % 4 == 0 && !(all > 0)) atomicAdd(l.nonpositive, 1ull);
+            if (in && lane % 4 == 0 && !divides(all)) atomicAdd(l.nonpositive, 1ull);
         }
 #pragma unroll
         for (int n = 0; n < 8; n += 2) {

@@ -302,8 +302,8 @@ __device__ __forceinline__ void write_plainly(const orbit_args &a, uint32_t *to,
 {
     const float count = mean ? mean[S::D] : 0.0f, den[2] = { denominator<S>(out, 0, lane) + count,
                                                              denominator<S>(out, 1, lane) + count };
-    if (!(den[0] > 0 && den[1] > 0) && lane % 4 == 0)
-        atomicAdd(a.nonpositive, (unsigned long long)!(den[0] > 0) + !(den[1] > 0));
+    if (!(divides(den[0]) && divides(den[1])) && lane % 4 == 0)
+        atomicAdd(a.nonpositive, (unsigned long long)!divides(den[0]) + !divides(den[1]));
 #pragma unroll
     for (int u = 0; u < 2; u++) {
         const float factor = reciprocal(den[u]);
@@ -341,7 +341,7 @@ __device__ __forceinline__ void write_rows(const orbit_args &a, const orbit_sequ
         const bool in = i >= 0 && i < n.queries && (seen > 0 || a.s_in);
         float factor = in ? reciprocal(den) : 0.0f;
         if (in && a.output_norm) factor *= sqrtf((float)seen / (float)a.dim);
-        if (in && t == 0 && !(den > 0)) atomicAdd(a.nonpositive, 1ull);
+        if (in && t == 0 && !divides(den)) atomicAdd(a.nonpositive, 1ull);
         if (i < 0 || i >= a.length_q) continue;
         const int64_t row = row_of(a.out, n.b, h, i);
 #pragma unroll

@@ -384,9 +384,8 @@ lnt_status plan_create(lnt_cuda_device *device, const lnt_attn_desc *desc, lnt_c
         if (plan->p.backward && plan->width < 2) plan->width = 2; /* the least it is compiled for */
         plan->dim8 = (int)(plan->p.dim + 7) / 8;
         coefficients(plan);
-        status = check(device, cudaSetDevice(device->ordinal), "choosing the device");
+        status = check(device, upload_all(plan), "filling the tables of a plan");
     }
-    if (!status) status = check(device, upload_all(plan), "filling the tables of a plan");
     if (status) {
         plan_destroy(plan);
         return status;

@@ -27,6 +27,46 @@ lnt_status check(lnt_cuda_device *device, cudaError_t error, const char *doing)
                 "cuda: %s failed: %s", doing, cudaGetErrorString(error));
 }
 
+/* ---- the thread's current device ------------------------------------------------------------- */
+
+/* Launches, allocations and the default stream are those of the current device, which is the caller's
+ * to choose: for as long as this lives it is another one. */
+class chosen
+{
+  public:
+    explicit chosen(int ordinal)
+    {
+        error = cudaGetDevice(&before);
+        changed = error == cudaSuccess && before != ordinal;
+        if (changed) error = cudaSetDevice(ordinal);
+    }
+    ~chosen()
+    {
+        if (changed) cudaSetDevice(before);
+    }
+    chosen(const chosen &) = delete;
+    chosen &operator=(const chosen &) = delete;
+
+    cudaError_t error;
+
+  private:
+    int before;
+    bool changed;
+};
+
+static int ordinal_of(const lnt_cuda_device *device) { return device->ordinal; }
+static int ordinal_of(const lnt_cuda_plan *plan) { return plan->device->ordinal; }
+
+/* A function of the table upon the device of its first argument. */
+template <auto function> struct on_device;
+template <class R, class T, class... Args, R (*function)(T *, Args...)> struct on_device<function> {
+    static R call(T *of, Args... args)
+    {
+        const chosen now(ordinal_of(of));
+        return function(of, args...);
+    }
+};
+
 /* ---- devices --------------------------------------------------------------------------------- */
 
 static lnt_status cannot(char *sentence, size_t capacity, const char *format, int a, const char *b)
@@ -55,15 +95,17 @@ static lnt_status open_device(int ordinal, lnt_cuda_device **out, char *sentence
     lnt_cuda_device *device = new (std::nothrow) lnt_cuda_device();
     if (!device) return cannot(sentence, capacity, "no memory for device %d%s", ordinal, "");
     device->ordinal = ordinal;
-    const cudaError_t asked = cudaGetDeviceProperties(&device->properties, ordinal);
-    const bool old = device->properties.major < 8;
-    if (asked == cudaSuccess && !old && cudaSetDevice(ordinal) == cudaSuccess) {
+    cudaError_t asked = cudaGetDeviceProperties(&device->properties, ordinal);
+    const bool old = asked == cudaSuccess && device->properties.major < 8;
+    const chosen now(ordinal);
+    if (asked == cudaSuccess) asked = now.error;
+    if (asked == cudaSuccess && !old) {
         device->has_warpgroups = warpgroups_are_compiled();
         *out = device;
         return LNT_OK;
     }
     delete device;
-    if (old && asked == cudaSuccess)
+    if (old)
         return cannot(sentence, capacity, "device %d is older than compute capability 8.0%s",
                       ordinal, "");
     return cannot(sentence, capacity, "device %d cannot be used: %s", ordinal,
@@ -141,13 +183,33 @@ static lnt_status synchronize(lnt_cuda_device *device, void *stream)
 
 } // namespace lnt
 
+#define ON_DEVICE(function) lnt::on_device<lnt::function>::call
+
 static const lnt_cuda_api table = {
-    LNT_CUDA_ABI,      lnt::open_device,      lnt::close_device,      lnt::error,
-    lnt::describe,     lnt::measure_flops,    lnt::measure_bandwidth, lnt::allocate,
-    lnt::release,      lnt::copy_in,          lnt::copy_out,          lnt::clear,
-    lnt::synchronize,  lnt::plan_create,      lnt::plan_destroy,      lnt::plan_describe,
-    lnt::plan_forward, lnt::plan_backward,    lnt::plan_step,         lnt::state_reset,
-    lnt::state_fork,   lnt::plan_nonpositive, lnt::copy_within,       lnt::plan_set_temperature,
+    LNT_CUDA_ABI,
+    lnt::open_device,
+    lnt::close_device,
+    lnt::error,
+    lnt::describe,
+    ON_DEVICE(measure_flops),
+    ON_DEVICE(measure_bandwidth),
+    ON_DEVICE(allocate),
+    ON_DEVICE(release),
+    ON_DEVICE(copy_in),
+    ON_DEVICE(copy_out),
+    ON_DEVICE(clear),
+    ON_DEVICE(synchronize),
+    ON_DEVICE(plan_create),
+    ON_DEVICE(plan_destroy),
+    lnt::plan_describe,
+    ON_DEVICE(plan_forward),
+    ON_DEVICE(plan_backward),
+    ON_DEVICE(plan_step),
+    ON_DEVICE(state_reset),
+    ON_DEVICE(state_fork),
+    ON_DEVICE(plan_nonpositive),
+    ON_DEVICE(copy_within),
+    ON_DEVICE(plan_set_temperature),
 };
 
 const lnt_cuda_api *lnt_cuda_plugin(int abi) { return abi == LNT_CUDA_ABI ? &table : NULL; }

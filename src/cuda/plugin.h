@@ -6,7 +6,8 @@
  * cudaStream_t, NULL: the default one) and returns before it is done.  Running a plan allocates
  * nothing, waits for nothing and may be captured into a graph: scratch comes from the caller, as
  * large as the plan says; a plan's run counter is its own, so one plan runs on one stream at a
- * time.  The same input on the same device gives the same bits. */
+ * time.  The same input on the same device gives the same bits.  Whichever device is the thread's current
+ * one may be so before a call, and is after it. */
 #ifndef LNT_CUDA_PLUGIN_H
 #define LNT_CUDA_PLUGIN_H
 

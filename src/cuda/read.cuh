@@ -405,7 +405,7 @@ __device__ __forceinline__ void write_rows(const read_args &a, reader<X, R, W> &
             const float norm = a.output_norm ? sqrtf((float)seen / (float)a.dim) : 1.0f;
             const float back = factor != 0 ? norm : 0.0f;
             factor *= norm;
-            if (t == 0 && in && !(den > 0)) atomicAdd(a.nonpositive, 1ull);
+            if (t == 0 && in && !divides(den)) atomicAdd(a.nonpositive, 1ull);
             const int64_t row = row_of(a.out, b, h, i);
 #pragma unroll
             for (int n = 0; n < X; n++) {

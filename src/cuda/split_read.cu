@@ -313,7 +313,7 @@ __device__ __forceinline__ void write_rows(const split_args &a, const read_job &
                 : factor > 0            ? top[u] + log2f(den)
                                         : INFINITY;
         if (a.output_norm) factor *= sqrtf((float)seen / (float)a.dim);
-        if (in && (seen > 0 || a.s_in) && lane % 4 == 0 && !(den > 0))
+        if (in && (seen > 0 || a.s_in) && lane % 4 == 0 && !divides(den))
             atomicAdd(a.nonpositive, 1ull);
         const int64_t row = row_of(a.out, job.n.b, job.h, i), l = landmark_of(a, job, i);
         const float *known =

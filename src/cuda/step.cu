@@ -237,7 +237,7 @@ __device__ static void finish(const step_args &a, const step_job &job, const flo
         if (a.output_norm)
             y *= sqrtf((float)(a.seen[job.slot] + job.token + t + (a.append ? 1 : 0)) /
                        (float)a.dim);
-        if (c == 0 && !(den > 0)) atomicAdd(a.nonpositive, 1ull);
+        if (c == 0 && !divides(den)) atomicAdd(a.nonpositive, 1ull);
         store(a.out, row_of(a.out, job.b, job.first_head + g, job.token + t) + c * a.out.stride[3],
               y);
     }

@@ -315,6 +315,54 @@ static void runs_on_a_stream_match_the_oracle(void **state)
     }
 }
 
+/* How many rows are counted where every denominator is that of q and k of one value each; -1: the device has
+ * no such plan.  By a state: steps, else a run. */
+static int64_t counted(attn_case *c, double q, double k, bool by_state)
+{
+    lnt_plan *plan = by_state ? NULL : case_plan(device, c, -1);
+    lnt_state *s = by_state ? device_state(c) : NULL;
+    if (!plan && !s) return -1;
+    trial t = trial_new(host, c);
+    tensor_fill(&t.q.t, q);
+    tensor_fill(&t.k.t, k);
+    device_trial d = device_trial_new(device, &t);
+    assert_ok(device, s ? lnt_state_step(s, &d.q.t, &d.k.t, &d.v.t, &d.out.t)
+                        : lnt_plan_forward(plan, &d.io));
+    const int64_t count = s ? lnt_state_nonpositive(s) : lnt_plan_nonpositive(plan);
+    lnt_state_destroy(s);
+    lnt_plan_destroy(plan);
+    device_trial_free(device, &d);
+    trial_free(&t);
+    return count;
+}
+
+static void denominators_that_give_no_answer_are_counted(void **state)
+{
+    (void)state;
+    static const int64_t dims[] = { 8, 16, 32, 64 };
+    enum { HEADS = 2, LENGTH = 70, ROWS = HEADS * LENGTH };
+    int ran = 0;
+    for (int i = 0; i < COUNT_OF(dims) * DEVICE_DTYPES * 8; i++) {
+        const bool taylor = i % 2, by_state = i / 2 % 2, causal = i / 4 % 2 || by_state;
+        attn_case c = case_make(taylor ? LNT_TAYLOR : LNT_LINEAR, HEADS, 1, LENGTH, -1, dims[i / 8 % 4], 0);
+        c.desc.dtype = device_dtypes[i / 32];
+        c.desc.causal = causal;
+        if (taylor) c.desc.terms = 3;
+        else c.desc.feature_map = LNT_MAP_IDENTITY;
+        const int64_t good = counted(&c, 1, 1, by_state);
+        if (good < 0) continue;
+        expect_true(&c, "any", device, "a good denominator is counted", good == 0);
+        if (!taylor)
+            expect_true(&c, "any", device, "a negative denominator is not counted",
+                        counted(&c, -1, 1, by_state) == ROWS);
+        if (c.desc.dtype != LNT_F16) /* whose largest number has no such square */
+            expect_true(&c, "any", device, "an infinite denominator is not counted",
+                        counted(&c, 1e20, 1e20, by_state) == ROWS);
+        ran++;
+    }
+    assert_true(ran > 40);
+}
+
 /* ---- the rest -------------------------------------------------------------------------------- */
 
 static void what_a_device_cannot_do_is_said(void **state)
@@ -434,6 +482,7 @@ int main(void)
         cmocka_unit_test(runs_repeat_to_the_bit_and_allocate_nothing),
         cmocka_unit_test(runs_on_a_stream_match_the_oracle),
         cmocka_unit_test(a_plan_takes_new_temperatures),
+        cmocka_unit_test(denominators_that_give_no_answer_are_counted),
         cmocka_unit_test(calibration_measures_the_device),
         cmocka_unit_test(what_the_planner_would_take_may_not_be_there),
     };
