@@ -2,7 +2,7 @@
  *
  *     AdamW  w -= rate (m / (sqrt(v) + eps) + decay w)          (Loshchilov, Hutter 2019)
  *     RAdam  the same, times r while v is uncertain; before that m alone (Liu et al. 2020)
- *     LAMB   AdamW's step, scaled to rate |w| per tensor        (You et al. 2020)
+ *     LAMB   AdamW's step, scaled to rate |w| per tensor        (You et al. 2020); for matrices
  *
  * O(count).  Norms are summed block by block in a fixed order. */
 #include "nn/optimiser.h"

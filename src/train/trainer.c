@@ -159,16 +159,22 @@ static void sum_gradients(lnt_trainer *t)
     }
 }
 
+/* LAMB goes by the length of the weights: a bias, which begins at 0, would stay there. */
+static lnt_optimiser optimiser_of(const lnt_recipe *r, const lnt_param *param)
+{
+    return r->optimizer == LNT_LAMB && !param->decays ? LNT_ADAMW : (lnt_optimiser)r->optimizer;
+}
+
 static void update(lnt_trainer *t, double factor)
 {
     const lnt_recipe *r = &t->recipe;
     const lnt_layout *layout = &t->model->layout;
-    lnt_update u = { .kind = (lnt_optimiser)r->optimizer, .step = t->step,
-                     .rate = lnt_recipe_rate(r, t->step), .beta1 = r->beta1, .beta2 = r->beta2,
-                     .eps = r->eps, .factor = factor };
+    lnt_update u = { .step = t->step, .rate = lnt_recipe_rate(r, t->step), .beta1 = r->beta1,
+                     .beta2 = r->beta2, .eps = r->eps, .factor = factor };
     for (size_t i = 0; i < layout->entry_count; i++) {
         const lnt_layout_entry *e = &layout->entries[i];
         if (!e->count) continue;
+        u.kind = optimiser_of(r, &e->param);
         u.decay = e->param.decays ? r->decay : 0;
         lnt_optimiser_update(t->ctx, &u, t->model->weights + e->offset, t->grads + e->offset,
                              t->mean + e->offset, t->square + e->offset, e->count);

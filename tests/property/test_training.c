@@ -198,6 +198,41 @@ static void every_optimizer_learns(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+/* A bias begins at 0.  Steps that agree take it as often the rate away, those of RAdam later. */
+static void a_bias_leaves_its_zero(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "adamw", "radam", "lamb" };
+    lnt_ctx *ctx = context_new(0, NULL);
+    for (int i = 0; i < 3; i++) {
+        char config[300];
+        snprintf(config, sizeof config,
+                 "{\"model\":{\"dim\":16,\"layers\":1,\"heads\":2,\"length\":8},\"train\":{\"batch\":64,"
+                 "\"rate\":0.001,\"warmup\":0,\"optimizer\":\"%s\",\"schedule\":\"constant\"},"
+                 "\"task\":{\"symbols\":2}}", names[i]);
+        write_text("bias.json", config);
+        const lnt_train_request r = request_of("copy", "bias.json");
+        lnt_trainer *t;
+        assert_ok(ctx, lnt_trainer_create(ctx, &r, &t));
+        run(ctx, t, 40);
+        const lnt_model *model = lnt_trainer_model(t);
+        int biases = 0;
+        for (size_t e = 0; e < model->layout.entry_count; e++) {
+            const lnt_layout_entry *at = &model->layout.entries[e];
+            if (!at->count || strcmp(at->name + strlen(at->name) - 4, "bias")) continue;
+            const float *w = model->weights + at->offset;
+            double most = 0;
+            for (size_t j = 0; j < at->count; j++) most = fmax(most, fabs((double)w[j]));
+            if (most < 0.003) fail_msg("%s: %s is no larger than %g", names[i], at->name, most);
+            biases++;
+        }
+        assert_int_equal(biases, 8);
+        lnt_trainer_destroy(t);
+    }
+    remove("bias.json");
+    lnt_ctx_destroy(ctx);
+}
+
 /* One step with a decay and one without differ by rate x decay of a matrix, and of nothing else. */
 static void decay_shrinks_matrices_alone(void **state)
 {
@@ -379,6 +414,7 @@ int main(void)
         cmocka_unit_test(each_step_drops_something_else),
         cmocka_unit_test(the_loss_falls_and_the_test_shows_it),
         cmocka_unit_test(every_optimizer_learns),
+        cmocka_unit_test(a_bias_leaves_its_zero),
         cmocka_unit_test(decay_shrinks_matrices_alone),
         cmocka_unit_test(a_trained_model_evaluates_as_its_trainer_did),
         cmocka_unit_test(training_allocates_nothing_in_a_step),
