@@ -14,11 +14,11 @@
 #include "task/tasks.h"
 #include "task/wav.h"
 
-enum { DIGITS = 10, TESTED = 5, MOST_WORDS = 16 };
+enum { DIGITS = 10, TESTED = 5 };
 
 static const lnt_field options[] = {
     { .key = "words", .kind = LNT_FIELD_WHOLE, .offset = offsetof(lnt_task_options, words),
-      .least = 1, .most = MOST_WORDS },
+      .least = 1, .most = LNT_LABELS_MOST },
     { .key = NULL },
 };
 
@@ -42,6 +42,7 @@ static void recipe(lnt_config *config, lnt_recipe *r, lnt_task_options *o)
 typedef struct recording {
     int digit;
     bool test;
+    uint64_t place; /* random: in the order of all */
     char name[64];
     size_t frames;
     float *features; /* [frames,LNT_MEL_BANDS] */
@@ -79,7 +80,7 @@ static int tests_first(const void *a, const void *b)
 {
     const recording *x = a, *y = b;
     if (x->test != y->test) return x->test ? -1 : 1;
-    return x->frames < y->frames ? -1 : x->frames > y->frames; /* a key, see `shuffle` */
+    return x->place < y->place ? -1 : x->place > y->place;
 }
 
 static lnt_status list(lnt_task *task, library *l, DIR *dir)
@@ -101,7 +102,7 @@ static lnt_status list(lnt_task *task, library *l, DIR *dir)
     return LNT_OK;
 }
 
-/* One order for every machine: by name first, then by random keys, the tests in front. */
+/* One order for every machine: by name first, then by random places, the tests in front. */
 static void shuffle(library *l)
 {
     const lnt_rng rng = lnt_rng_make(0);
@@ -110,14 +111,11 @@ static void shuffle(library *l)
     for (size_t i = 0; i < l->count; i++) {
         uint32_t words[4];
         lnt_rng_words(rng, i, words);
-        l->recordings[i].frames = (size_t)words[0] << 20 | i;
+        l->recordings[i].place = (uint64_t)words[0] << 20 | i;
     }
     qsort(l->recordings, l->count, sizeof *l->recordings, tests_first);
     l->tested = 0;
-    for (size_t i = 0; i < l->count; i++) {
-        l->recordings[i].frames = 0;
-        l->tested += l->recordings[i].test;
-    }
+    for (size_t i = 0; i < l->count; i++) l->tested += l->recordings[i].test;
 }
 
 static lnt_status load(lnt_task *task, recording *r)

@@ -11,6 +11,8 @@
 #include "model/tokenizer.h"
 #include "task/recipe.h"
 
+enum { LNT_LABELS_MOST = 16 }; /* of an utterance */
+
 typedef enum lnt_split { LNT_SPLIT_TRAIN = 0, LNT_SPLIT_TEST = 1 } lnt_split;
 
 /* Section "task" of a config; each task has its own of these. */

@@ -1,6 +1,7 @@
 /* train/loss.c - see loss.h. */
 #include "train/loss.h"
 
+#include <assert.h>
 #include <math.h>
 
 #include "nn/cross_entropy.h"
@@ -11,8 +12,8 @@ void lnt_loss_take(lnt_arena *arena, const lnt_config *config, size_t batch, siz
                    lnt_loss_room *out)
 {
     const bool frames = config->output == LNT_OUTPUT_FRAMES;
-    const size_t n = batch * length;
-    out->lattice_size = frames ? lnt_ctc_scratch(length, (size_t)config->outputs, length) : 0;
+    const size_t n = batch * length, labels = nn_least(length, LNT_LABELS_MOST);
+    out->lattice_size = frames ? lnt_ctc_scratch(length, (size_t)config->outputs, labels) : 0;
     out->loss = lnt_arena_take(arena, n, sizeof *out->loss);
     out->hit = lnt_arena_take(arena, n, sizeof *out->hit);
     out->lattice = lnt_arena_take(arena, batch * out->lattice_size, sizeof *out->lattice);
@@ -21,8 +22,8 @@ void lnt_loss_take(lnt_arena *arena, const lnt_config *config, size_t batch, siz
 
 static size_t edit_distance(const int32_t *a, size_t n, const int32_t *b, size_t m)
 {
-    size_t row[256]; /* utterances are short */
-    if (m >= 256) return n > m ? n : m;
+    size_t row[LNT_LABELS_MOST + 1];
+    assert(m <= LNT_LABELS_MOST);
     for (size_t j = 0; j <= m; j++) row[j] = j;
     for (size_t i = 1; i <= n; i++) {
         size_t corner = row[0];

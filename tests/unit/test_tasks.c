@@ -11,6 +11,7 @@
 #include "task/bpe.h"
 #include "task/mel.h"
 #include "task/task.h"
+#include "train/loss.h"
 
 enum { BATCH = 3, LENGTH = 40 };
 
@@ -486,6 +487,19 @@ static void rates_rise_and_fall_as_the_schedule_says(void **state)
     assert_true(lnt_recipe_rate(&r, 1000) == 1);
 }
 
+/* Beside what the network takes it is little, however long utterances are. */
+static void the_loss_of_utterances_takes_memory_by_their_length(void **state)
+{
+    (void)state;
+    const lnt_config config = { .output = LNT_OUTPUT_FRAMES, .outputs = 11 };
+    lnt_loss_room r;
+    for (size_t length = 1000; length <= 100000; length *= 10) {
+        lnt_arena counting = { 0 };
+        lnt_loss_take(&counting, &config, 1, length, &r);
+        assert_in_range(counting.used, 8 * 44 * length, 1000 * length);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -497,6 +511,7 @@ int main(void)
         cmocka_unit_test(gzip_is_unpacked_and_any_broken_byte_is_noticed),
         cmocka_unit_test(sound_becomes_the_logarithms_of_mel_bands),
         cmocka_unit_test(utterances_are_recordings_in_a_row),
+        cmocka_unit_test(the_loss_of_utterances_takes_memory_by_their_length),
         cmocka_unit_test(data_is_known_again_by_its_sum),
         cmocka_unit_test(rates_rise_and_fall_as_the_schedule_says),
     };
