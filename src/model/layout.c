@@ -9,24 +9,13 @@
 #include "cpu/kernels.h"
 #include "nn/conv.h"
 
-static lnt_param vector(const char *name, size_t width, double constant)
-{
-    return (lnt_param){ .name = name, .rank = 1, .shape = { width }, .constant = constant };
-}
-
-static lnt_param matrix(const char *name, size_t rows, size_t columns, double deviation)
-{
-    return (lnt_param){ .name = name, .rank = 2, .shape = { rows, columns }, .decays = true,
-                        .deviation = deviation };
-}
-
 static lnt_param conv_param(const lnt_config *c, int i)
 {
     static const char *const names[] = { "conv1.weight", "conv1.bias", "conv2.weight",
                                          "conv2.bias",   "conv3.weight", "conv3.bias" };
     const size_t dim = (size_t)c->dim;
     if (c->embedding != LNT_EMBEDDING_CNN) return (lnt_param){ 0 };
-    if (i % 2) return vector(names[i], dim, 0);
+    if (i % 2) return lnt_param_vector(names[i], dim, 0);
     return (lnt_param){ .name = names[i], .rank = 3, .shape = { LNT_CONV_TAPS, dim, dim },
                         .decays = true,
                         .deviation = 1 / sqrt((double)LNT_CONV_TAPS * (double)dim) };
@@ -41,18 +30,18 @@ static lnt_param outer_param(const lnt_config *c, int i)
     if (i >= LNT_PARAM_CONV && i <= LNT_PARAM_CONV_LAST) return conv_param(c, i - LNT_PARAM_CONV);
     switch (i) {
     case LNT_PARAM_EMBED: /* tied, it is the head as well */
-        return matrix("embed.weight", inputs, dim,
+        return lnt_param_matrix("embed.weight", inputs, dim,
                       features ? 1 / sqrt((double)inputs) : c->tied ? by_width : 0.5);
-    case LNT_PARAM_EMBED_BIAS: return features ? vector("embed.bias", dim, 0) : none;
+    case LNT_PARAM_EMBED_BIAS: return features ? lnt_param_vector("embed.bias", dim, 0) : none;
     case LNT_PARAM_POSITION:
         return c->position == LNT_POSITION_LEARNED
-                   ? matrix("position.weight", (size_t)c->length, dim, c->tied ? by_width : 0.5)
+                   ? lnt_param_matrix("position.weight", (size_t)c->length, dim, c->tied ? by_width : 0.5)
                    : none;
-    case LNT_PARAM_NORM_GAIN: return c->post ? none : vector("norm.gain", dim, 1);
+    case LNT_PARAM_NORM_GAIN: return c->post ? none : lnt_param_vector("norm.gain", dim, 1);
     case LNT_PARAM_NORM_BIAS:
-        return c->post || !layer_norm ? none : vector("norm.bias", dim, 0);
-    case LNT_PARAM_HEAD: return c->tied ? none : matrix("head.weight", dim, outputs, by_width);
-    case LNT_PARAM_HEAD_BIAS: return vector("head.bias", outputs, 0);
+        return c->post || !layer_norm ? none : lnt_param_vector("norm.bias", dim, 0);
+    case LNT_PARAM_HEAD: return c->tied ? none : lnt_param_matrix("head.weight", dim, outputs, by_width);
+    case LNT_PARAM_HEAD_BIAS: return lnt_param_vector("head.bias", outputs, 0);
     default: return none;
     }
 }

@@ -17,13 +17,6 @@
 
 /* ---- opening ------------------------------------------------------------------------------- */
 
-static real *take(lnt_arena *arena, size_t n, size_t width)
-{
-    size_t count;
-    if (!lnt_size_product(n, width, 1, &count)) count = SIZE_MAX;
-    return lnt_arena_take(arena, count, sizeof(real));
-}
-
 static void lay_out_blocks(lnt_network *net, lnt_arena *arena, size_t n)
 {
     const size_t layers = (size_t)net->config->layers;
@@ -45,24 +38,25 @@ static void lay_out(lnt_network *net, lnt_arena *arena)
     const size_t n = net->batch * net->length, dim = (size_t)c->dim, heads = (size_t)c->heads;
     const bool one = net->states || c->output == LNT_OUTPUT_CLASS;
     for (int i = 0; c->embedding == LNT_EMBEDDING_CNN && i < LNT_CONV_KEPT; i++)
-        net->conv[i] = take(arena, n, dim);
-    net->embedded = take(arena, n, dim);
+        net->conv[i] = nn_take(arena, n, dim);
+    net->embedded = nn_take(arena, n, dim);
     lay_out_blocks(net, arena, n);
-    net->top = take(arena, n, dim);
-    net->stat = take(arena, n, 2);
-    net->pooled = take(arena, net->batch, dim);
-    net->logits = take(arena, one ? net->batch : n, (size_t)c->outputs);
-    if (net->backward) net->grad = take(arena, n, dim);
-    if (net->backward) net->dpooled = take(arena, net->batch, dim);
-    if (c->position == LNT_POSITION_ROTARY) net->place = take(arena, net->length, (size_t)c->head_dim);
-    if (c->position == LNT_POSITION_SINUSOIDAL) net->place = take(arena, net->length, dim);
+    net->top = nn_take(arena, n, dim);
+    net->stat = nn_take(arena, n, 2);
+    net->pooled = nn_take(arena, net->batch, dim);
+    net->logits = nn_take(arena, one ? net->batch : n, (size_t)c->outputs);
+    if (net->backward) net->grad = nn_take(arena, n, dim);
+    if (net->backward) net->dpooled = nn_take(arena, net->batch, dim);
+    if (c->position == LNT_POSITION_ROTARY)
+        net->place = nn_take(arena, net->length, (size_t)c->head_dim);
+    if (c->position == LNT_POSITION_SINUSOIDAL) net->place = nn_take(arena, net->length, dim);
     net->attention.temperature = lnt_arena_take(arena, heads, sizeof(double));
     net->attention.dtemperature = lnt_arena_take(arena, heads, sizeof(double));
     if (lnt_attention_tunes_queries(&net->attention))
-        net->attention.tuned = take(arena, n, heads * (size_t)c->head_dim);
+        net->attention.tuned = nn_take(arena, n, heads * (size_t)c->head_dim);
     if (net->shape.full.used)
-        net->attention.scores = take(arena, net->backward ? 2 * net->length : net->length,
-                                     lnt_full_row(net->length));
+        net->attention.scores = nn_take(arena, net->backward ? 2 * net->length : net->length,
+                                        lnt_full_row(net->length));
 }
 
 static lnt_status open_plan(lnt_network *net)

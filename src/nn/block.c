@@ -4,7 +4,7 @@
  *     post   m = norm1(x + attend(x)),    out = norm2(m + feed(m))
  *
  * attend = out-projection of attention, feed = down(act(up .)), each under dropout and drop path.
- * With moving averages m is what MEGA's gated attention gives (mega.c), its norm before it.
+ * With moving averages attend is MEGA's gated attention (mega.c), of norm1(x) and x.
  * Dense products are 2 n (width + heads head_dim + (inputs + 1) ff) dim operations forward. */
 #include "nn/block.h"
 
@@ -14,36 +14,32 @@
 #include "nn/dropout.h"
 #include "nn/position.h"
 
+/* Of q, k and v side by side, which MEGA has in its own way. */
 static size_t qkv_width(const lnt_block_shape *s)
 {
-    return (s->heads + 2 * s->kv_heads) * s->head_dim;
+    return s->averages ? 0 : (s->heads + 2 * s->kv_heads) * s->head_dim;
 }
+
+static size_t mixed_width(const lnt_block_shape *s) { return s->averages ? 0 : s->heads * s->head_dim; }
 
 static size_t up_width(const lnt_block_shape *s) { return s->ff * lnt_act_inputs(s->activation); }
 
 static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 
-static real *take(lnt_arena *arena, size_t n, size_t width)
-{
-    size_t count;
-    if (!lnt_size_product(n, width, 1, &count)) count = SIZE_MAX;
-    return lnt_arena_take(arena, count, sizeof(real));
-}
-
 void lnt_block_keep(lnt_arena *arena, const lnt_block_shape *s, const lnt_attention *attention,
                     size_t n, lnt_block_kept *out)
 {
-    out->first = take(arena, n, s->dim);
-    out->stat1 = take(arena, n, 2);
-    out->stat2 = take(arena, n, 2);
-    out->qkv = take(arena, n, qkv_width(s));
-    out->mixed = take(arena, n, s->heads * s->head_dim);
+    out->first = nn_take(arena, n, s->dim);
+    out->stat1 = nn_take(arena, n, 2);
+    out->stat2 = nn_take(arena, n, 2);
+    out->qkv = nn_take(arena, n, qkv_width(s));
+    out->mixed = nn_take(arena, n, mixed_width(s));
     out->notes = lnt_arena_take(arena, attention->notes, 1);
-    out->middle = take(arena, n, s->dim);
-    out->second = take(arena, n, s->dim);
-    out->up = take(arena, n, up_width(s));
-    out->hidden = take(arena, n, s->ff);
-    out->out = take(arena, n, s->dim);
+    out->middle = nn_take(arena, n, s->dim);
+    out->second = nn_take(arena, n, s->dim);
+    out->up = nn_take(arena, n, up_width(s));
+    out->hidden = nn_take(arena, n, s->ff);
+    out->out = nn_take(arena, n, s->dim);
     const lnt_mega_shape mega = lnt_block_mega(s);
     if (s->averages) lnt_mega_keep(arena, &mega, n, &out->mega);
     out->mega.notes = out->notes;
@@ -55,16 +51,9 @@ void lnt_block_room(lnt_arena *arena, const lnt_block_shape *s, size_t batch, si
     const size_t n = batch * length;
     const lnt_mega_shape mega = lnt_block_mega(s);
     if (s->averages) lnt_mega_room(arena, &mega, n, length, threads, &out->mega);
-    out->dim = take(arena, n, s->dim);
-    out->wide = take(arena, n, larger(qkv_width(s), up_width(s)));
-    out->half = take(arena, n, larger(s->heads * s->head_dim, s->ff));
-}
-
-static void add(const lnt_ctx *ctx, real *to, const real *x, size_t count)
-{
-    const int threads = lnt_threads_for(ctx, (double)count);
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t i = 0; i < (int64_t)count; i++) to[i] += x[i];
+    out->dim = nn_take(arena, n, s->dim);
+    out->wide = nn_take(arena, n, larger(qkv_width(s), up_width(s)));
+    out->half = nn_take(arena, n, larger(mixed_width(s), s->ff));
 }
 
 static bool drops(const lnt_block_shape *s, const lnt_pass *pass)
@@ -109,7 +98,7 @@ static lnt_status attend(const lnt_block_shape *s, const lnt_attention *attentio
                               kept->mixed, kept->notes, pass->batch, pass->length);
     if (status) return status;
     lnt_dense_forward(pass->ctx, kept->mixed, w[LNT_BLOCK_OUT], w[LNT_BLOCK_OUT_BIAS], y, n,
-                      s->heads * s->head_dim, s->dim);
+                      mixed_width(s), s->dim);
     drop(s, pass, 0, y);
     return LNT_OK;
 }
@@ -126,39 +115,34 @@ static void feed(const lnt_block_shape *s, const lnt_pass *pass, real *const *w,
     drop(s, pass, 1, y);
 }
 
-/* With moving averages: norm1, gated attention, then the second branch as ever. */
-static lnt_status forward_mega(const lnt_block_shape *s, const lnt_attention *attention,
+static lnt_status attend_gated(const lnt_block_shape *s, const lnt_attention *attention,
                                const lnt_pass *pass, real *const *w, const real *x,
-                               const lnt_block_kept *kept)
+                               const lnt_block_kept *kept, real *y)
 {
     const lnt_mega_shape mega = lnt_block_mega(s);
-    norm(s, pass, w, LNT_BLOCK_NORM1_GAIN, x, kept->first, kept->stat1);
     const lnt_status status =
         lnt_mega_forward(pass->ctx, &mega, attention, pass->lengths, w + LNT_BLOCK_MEGA, x,
-                         kept->first, &kept->mega, kept->middle, pass->batch, pass->length);
-    if (status) return status;
-    norm(s, pass, w, LNT_BLOCK_NORM2_GAIN, kept->middle, kept->second, kept->stat2);
-    feed(s, pass, w, kept->second, kept, kept->out);
-    add(pass->ctx, kept->out, kept->middle, pass->batch * pass->length * s->dim);
-    return LNT_OK;
+                         kept->first, &kept->mega, y, pass->batch, pass->length);
+    if (!status) drop(s, pass, 0, y);
+    return status;
 }
 
 lnt_status lnt_block_forward(const lnt_block_shape *s, const lnt_attention *attention,
                              const lnt_pass *pass, real *const *w, const real *x,
                              const lnt_block_kept *kept)
 {
-    if (s->averages) return forward_mega(s, attention, pass, w, x, kept);
     const size_t count = pass->batch * pass->length * s->dim;
     real *sum1 = s->post ? kept->first : kept->middle, *sum2 = s->post ? kept->second : kept->out;
     if (!s->post) norm(s, pass, w, LNT_BLOCK_NORM1_GAIN, x, kept->first, kept->stat1);
     const lnt_status status =
-        attend(s, attention, pass, w, s->post ? x : kept->first, kept, sum1);
+        s->averages ? attend_gated(s, attention, pass, w, x, kept, sum1)
+                    : attend(s, attention, pass, w, s->post ? x : kept->first, kept, sum1);
     if (status) return status;
-    add(pass->ctx, sum1, x, count);
+    nn_add(pass->ctx, sum1, x, count);
     if (s->post) norm(s, pass, w, LNT_BLOCK_NORM1_GAIN, kept->first, kept->middle, kept->stat1);
     else norm(s, pass, w, LNT_BLOCK_NORM2_GAIN, kept->middle, kept->second, kept->stat2);
     feed(s, pass, w, s->post ? kept->middle : kept->second, kept, sum2);
-    add(pass->ctx, sum2, kept->middle, count);
+    nn_add(pass->ctx, sum2, kept->middle, count);
     if (s->post) norm(s, pass, w, LNT_BLOCK_NORM2_GAIN, kept->second, kept->out, kept->stat2);
     return LNT_OK;
 }
@@ -204,7 +188,7 @@ static lnt_status attend_back(const lnt_block_shape *s, const lnt_attention *att
 {
     const size_t n = pass->batch * pass->length;
     lnt_dense_backward(pass->ctx, kept->mixed, w[LNT_BLOCK_OUT], dy, room->half, g[LNT_BLOCK_OUT],
-                       g[LNT_BLOCK_OUT_BIAS], n, s->heads * s->head_dim, s->dim);
+                       g[LNT_BLOCK_OUT_BIAS], n, mixed_width(s), s->dim);
     const lnt_status status = lnt_attention_backward(
         attention, kept->qkv, w[LNT_BLOCK_TEMPERATURE], pass->lengths, kept->mixed, kept->notes,
         room->half, room->wide, g[LNT_BLOCK_TEMPERATURE], pass->batch, pass->length);
@@ -215,6 +199,18 @@ static lnt_status attend_back(const lnt_block_shape *s, const lnt_attention *att
     return LNT_OK;
 }
 
+/* As attend_back; what does not pass the norm goes straight to grad, that of x. */
+static lnt_status attend_gated_back(const lnt_block_shape *s, const lnt_attention *attention,
+                                    const lnt_pass *pass, real *const *w, real *const *g,
+                                    const real *x, const lnt_block_kept *kept,
+                                    const lnt_block_scratch *room, const real *dy, real *grad)
+{
+    const lnt_mega_shape mega = lnt_block_mega(s);
+    return lnt_mega_backward(pass->ctx, &mega, attention, pass->lengths, w + LNT_BLOCK_MEGA,
+                             g + LNT_BLOCK_MEGA, x, kept->first, &kept->mega, &room->mega, dy, grad,
+                             room->dim, pass->batch, pass->length);
+}
+
 static lnt_status backward_pre(const lnt_block_shape *s, const lnt_attention *attention,
                                const lnt_pass *pass, real *const *w, real *const *g, const real *x,
                                const lnt_block_kept *kept, const lnt_block_scratch *room,
@@ -222,8 +218,10 @@ static lnt_status backward_pre(const lnt_block_shape *s, const lnt_attention *at
 {
     feed_back(s, pass, w, g, kept->second, kept, room, branch_grad(s, pass, 1, grad, room->dim));
     norm_back(s, pass, w, g, LNT_BLOCK_NORM2_GAIN, kept->middle, kept->stat2, room->dim, grad, true);
-    const lnt_status status = attend_back(s, attention, pass, w, g, kept->first, kept, room,
-                                          branch_grad(s, pass, 0, grad, room->dim));
+    const real *dy = branch_grad(s, pass, 0, grad, room->dim);
+    const lnt_status status =
+        s->averages ? attend_gated_back(s, attention, pass, w, g, x, kept, room, dy, grad)
+                    : attend_back(s, attention, pass, w, g, kept->first, kept, room, dy);
     if (status) return status;
     norm_back(s, pass, w, g, LNT_BLOCK_NORM1_GAIN, x, kept->stat1, room->dim, grad, true);
     return LNT_OK;
@@ -237,29 +235,12 @@ static lnt_status backward_post(const lnt_block_shape *s, const lnt_attention *a
     const size_t count = pass->batch * pass->length * s->dim;
     norm_back(s, pass, w, g, LNT_BLOCK_NORM2_GAIN, kept->second, kept->stat2, grad, grad, false);
     feed_back(s, pass, w, g, kept->middle, kept, room, branch_grad(s, pass, 1, grad, room->dim));
-    add(pass->ctx, grad, room->dim, count);
+    nn_add(pass->ctx, grad, room->dim, count);
     norm_back(s, pass, w, g, LNT_BLOCK_NORM1_GAIN, kept->first, kept->stat1, grad, grad, false);
     const lnt_status status = attend_back(s, attention, pass, w, g, x, kept, room,
                                           branch_grad(s, pass, 0, grad, room->dim));
     if (status) return status;
-    add(pass->ctx, grad, room->dim, count);
-    return LNT_OK;
-}
-
-static lnt_status backward_mega(const lnt_block_shape *s, const lnt_attention *attention,
-                                const lnt_pass *pass, real *const *w, real *const *g,
-                                const real *x, const lnt_block_kept *kept,
-                                const lnt_block_scratch *room, real *grad)
-{
-    const lnt_mega_shape mega = lnt_block_mega(s);
-    feed_back(s, pass, w, g, kept->second, kept, room, branch_grad(s, pass, 1, grad, room->dim));
-    norm_back(s, pass, w, g, LNT_BLOCK_NORM2_GAIN, kept->middle, kept->stat2, room->dim, grad, true);
-    const lnt_status status =
-        lnt_mega_backward(pass->ctx, &mega, attention, pass->lengths, w + LNT_BLOCK_MEGA,
-                          g + LNT_BLOCK_MEGA, x, kept->first, &kept->mega, &room->mega, grad,
-                          room->dim, pass->batch, pass->length);
-    if (status) return status;
-    norm_back(s, pass, w, g, LNT_BLOCK_NORM1_GAIN, x, kept->stat1, room->dim, grad, true);
+    nn_add(pass->ctx, grad, room->dim, count);
     return LNT_OK;
 }
 
@@ -267,6 +248,5 @@ lnt_status lnt_block_backward(const lnt_block_shape *s, const lnt_attention *att
                               const lnt_pass *pass, real *const *w, real *const *g, const real *x,
                               const lnt_block_kept *kept, const lnt_block_scratch *room, real *grad)
 {
-    if (s->averages) return backward_mega(s, attention, pass, w, g, x, kept, room, grad);
     return (s->post ? backward_post : backward_pre)(s, attention, pass, w, g, x, kept, room, grad);
 }

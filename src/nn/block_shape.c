@@ -3,15 +3,9 @@
 
 #include "nn/block.h"
 
-static lnt_param vector(const char *name, size_t width, double constant)
+static lnt_param dense(const char *name, size_t in, size_t out, double gain)
 {
-    return (lnt_param){ .name = name, .rank = 1, .shape = { width }, .constant = constant };
-}
-
-static lnt_param matrix(const char *name, size_t in, size_t out, double gain)
-{
-    return (lnt_param){ .name = name, .rank = 2, .shape = { in, out }, .decays = true,
-                        .deviation = gain / sqrt((double)in) };
+    return lnt_param_matrix(name, in, out, gain / sqrt((double)in));
 }
 
 lnt_mega_shape lnt_block_mega(const lnt_block_shape *s)
@@ -41,19 +35,19 @@ lnt_param lnt_block_param(const lnt_block_shape *s, int i)
     const lnt_param none = { 0 };
     const bool bias = s->norm == LNT_NORM_LAYER; /* RMSNorm models have no biases anywhere */
     switch (i) {
-    case LNT_BLOCK_NORM1_GAIN: return vector("norm1.gain", s->dim, 1);
-    case LNT_BLOCK_NORM1_BIAS: return bias ? vector("norm1.bias", s->dim, 0) : none;
-    case LNT_BLOCK_QKV: return matrix("qkv.weight", s->dim, width, 1);
-    case LNT_BLOCK_QKV_BIAS: return bias ? vector("qkv.bias", width, 0) : none;
-    case LNT_BLOCK_TEMPERATURE: return s->temperature ? vector("temperature", s->heads, 1) : none;
-    case LNT_BLOCK_OUT: return matrix("out.weight", mixed, s->dim, branch);
-    case LNT_BLOCK_OUT_BIAS: return bias ? vector("out.bias", s->dim, 0) : none;
-    case LNT_BLOCK_NORM2_GAIN: return vector("norm2.gain", s->dim, 1);
-    case LNT_BLOCK_NORM2_BIAS: return bias ? vector("norm2.bias", s->dim, 0) : none;
-    case LNT_BLOCK_UP: return matrix("up.weight", s->dim, up, 1);
-    case LNT_BLOCK_UP_BIAS: return bias ? vector("up.bias", up, 0) : none;
-    case LNT_BLOCK_DOWN: return matrix("down.weight", s->ff, s->dim, branch);
-    case LNT_BLOCK_DOWN_BIAS: return bias ? vector("down.bias", s->dim, 0) : none;
+    case LNT_BLOCK_NORM1_GAIN: return lnt_param_vector("norm1.gain", s->dim, 1);
+    case LNT_BLOCK_NORM1_BIAS: return bias ? lnt_param_vector("norm1.bias", s->dim, 0) : none;
+    case LNT_BLOCK_QKV: return dense("qkv.weight", s->dim, width, 1);
+    case LNT_BLOCK_QKV_BIAS: return bias ? lnt_param_vector("qkv.bias", width, 0) : none;
+    case LNT_BLOCK_TEMPERATURE: return s->temperature ? lnt_param_vector("temperature", s->heads, 1) : none;
+    case LNT_BLOCK_OUT: return dense("out.weight", mixed, s->dim, branch);
+    case LNT_BLOCK_OUT_BIAS: return bias ? lnt_param_vector("out.bias", s->dim, 0) : none;
+    case LNT_BLOCK_NORM2_GAIN: return lnt_param_vector("norm2.gain", s->dim, 1);
+    case LNT_BLOCK_NORM2_BIAS: return bias ? lnt_param_vector("norm2.bias", s->dim, 0) : none;
+    case LNT_BLOCK_UP: return dense("up.weight", s->dim, up, 1);
+    case LNT_BLOCK_UP_BIAS: return bias ? lnt_param_vector("up.bias", up, 0) : none;
+    case LNT_BLOCK_DOWN: return dense("down.weight", s->ff, s->dim, branch);
+    case LNT_BLOCK_DOWN_BIAS: return bias ? lnt_param_vector("down.bias", s->dim, 0) : none;
     default: return none;
     }
 }

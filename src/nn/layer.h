@@ -11,6 +11,7 @@
 #ifndef LNT_NN_LAYER_H
 #define LNT_NN_LAYER_H
 
+#include "core/arena.h"
 #include "core/context.h"
 #include "core/threads.h"
 #include "cpu/kernels.h"
@@ -24,7 +25,6 @@ typedef LNT_REAL_NAME(lnt_kernels) kernels;
 #endif
 
 enum {
-    LNT_NN_ROWS = 32, /* tokens a piece of work */
     LNT_NN_COLUMNS = 64, /* columns a piece, where a sum runs over the tokens */
     LNT_NN_BLOCK = 256 /* numbers a piece, where each is on its own */
 };
@@ -40,5 +40,14 @@ static inline int64_t nn_pieces(size_t count, size_t size)
 }
 
 static inline size_t nn_least(size_t a, size_t b) { return a < b ? a : b; }
+
+#define nn_take LNT_REAL_NAME(lnt_nn_take)
+#define nn_add LNT_REAL_NAME(lnt_nn_add)
+
+/* A matrix [n,width] of an arena. */
+real *nn_take(lnt_arena *arena, size_t n, size_t width);
+
+/* y [count] += x [count] */
+void nn_add(const lnt_ctx *ctx, real *y, const real *x, size_t count);
 
 #endif

@@ -1,24 +1,17 @@
 /* nn/mega.c - MEGA (Ma et al. 2023): with x' = norm(x), s the logistic function,
  *
  *     v = silu(x' W_v),  m = silu(EMA(x')),  u = s(m W_u),  z = silu(m W_z),  r = silu(m W_r)
- *     q, k = z gain_i + bias_i,   h = silu(m W_h + (attend(q, k, v) r) W_a),   y = x + u (h - x)
+ *     q, k = z gain_i + bias_i,   h = silu(m W_h + (attend(q, k, v) r) W_a),   y = u (h - x)
  *
  * over any mechanism; or over nn/full.c, which has MEGA's bias by distance.  With the mechanisms the
- * moving average alone tells what is near.  Dense products are 2 n dim (2 values + 2 dim +
- * heads head_dim + values) operations forward. */
+ * moving average alone tells what is near.  Dense products are 2 n dim (3 values + 2 dim +
+ * heads head_dim) operations forward. */
 #include "nn/mega.h"
 
 #include "nn/activation.h"
 #include "nn/dense.h"
 #include "nn/ema.h"
 #include "plan/plan.h"
-
-static real *take(lnt_arena *arena, size_t n, size_t width)
-{
-    size_t count;
-    if (!lnt_size_product(n, width, 1, &count)) count = SIZE_MAX;
-    return lnt_arena_take(arena, count, sizeof(real));
-}
 
 void lnt_mega_keep(lnt_arena *arena, const lnt_mega_shape *s, size_t n, lnt_mega_kept *out)
 {
@@ -27,22 +20,22 @@ void lnt_mega_keep(lnt_arena *arena, const lnt_mega_shape *s, size_t n, lnt_mega
                               &out->reset,    &out->attended, &out->passed };
     real **const dims[] = { &out->average, &out->smooth,       &out->gate_in,
                             &out->gate,    &out->candidate_in, &out->candidate };
-    for (int i = 0; i < 6; i++) *values[i] = take(arena, n, s->values);
-    for (int i = 0; i < 6; i++) *dims[i] = take(arena, n, s->dim);
-    out->shared_in = take(arena, n, shared);
-    out->shared = take(arena, n, shared);
-    out->qk = take(arena, n, 2 * shared);
+    for (int i = 0; i < 6; i++) *values[i] = nn_take(arena, n, s->values);
+    for (int i = 0; i < 6; i++) *dims[i] = nn_take(arena, n, s->dim);
+    out->shared_in = nn_take(arena, n, shared);
+    out->shared = nn_take(arena, n, shared);
+    out->qk = nn_take(arena, n, 2 * shared);
 }
 
 void lnt_mega_room(lnt_arena *arena, const lnt_mega_shape *s, size_t n, size_t length,
                    size_t threads, lnt_mega_scratch *out)
 {
     const size_t shared = s->heads * s->head_dim;
-    for (int i = 0; i < 3; i++) out->dim[i] = take(arena, n, s->dim);
-    for (int i = 0; i < 3; i++) out->values[i] = take(arena, n, s->values);
-    out->qk = take(arena, n, 2 * shared);
-    out->shared = take(arena, n, shared);
-    out->past = take(arena, threads, length * s->hidden);
+    for (int i = 0; i < 3; i++) out->dim[i] = nn_take(arena, n, s->dim);
+    for (int i = 0; i < 3; i++) out->values[i] = nn_take(arena, n, s->values);
+    out->qk = nn_take(arena, n, 2 * shared);
+    out->shared = nn_take(arena, n, shared);
+    out->past = nn_take(arena, threads, length * s->hidden);
 }
 
 static lnt_ema_weights ema_of(real *const *w)
@@ -119,32 +112,23 @@ static void multiply(const lnt_ctx *ctx, real *y, const real *a, const real *b, 
     for (int64_t i = 0; i < (int64_t)count; i++) y[i] = a[i] * b[i];
 }
 
-static void add(const lnt_ctx *ctx, real *y, const real *x, size_t count)
-{
-    const int threads = lnt_threads_for(ctx, (double)count);
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t i = 0; i < (int64_t)count; i++) y[i] += x[i];
-}
-
-static void mix(const lnt_ctx *ctx, real *y, const real *x, const real *u, const real *h,
-                size_t count)
+static void mix(const lnt_ctx *ctx, real *y, const real *x, const real *u, const real *h, size_t count)
 {
     const int threads = lnt_threads_for(ctx, 3 * (double)count);
 #pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t i = 0; i < (int64_t)count; i++) y[i] = x[i] + u[i] * (h[i] - x[i]);
+    for (int64_t i = 0; i < (int64_t)count; i++) y[i] = u[i] * (h[i] - x[i]);
 }
 
-/* du, dh overwritten; grad becomes that of x. */
-static void mix_back(const lnt_ctx *ctx, const real *x, const real *u, const real *h, real *grad,
-                     real *du, real *dh, size_t count)
+/* du, dh overwritten; dx, which may be dy, added to. */
+static void mix_back(const lnt_ctx *ctx, const real *x, const real *u, const real *h, const real *dy,
+                     real *du, real *dh, real *dx, size_t count)
 {
     const int threads = lnt_threads_for(ctx, 5 * (double)count);
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t i = 0; i < (int64_t)count; i++) {
-        const real g = grad[i];
-        du[i] = g * (h[i] - x[i]);
-        dh[i] = g * u[i];
-        grad[i] = g - dh[i];
+        du[i] = dy[i] * (h[i] - x[i]);
+        dh[i] = dy[i] * u[i];
+        dx[i] -= dh[i];
     }
 }
 
@@ -215,7 +199,7 @@ static void branch_back(const back *b, lnt_act kind, int param, const real *x,
     lnt_act_backward(b->ctx, kind, before, after, dy, dy, b->n, out);
     lnt_dense_backward(b->ctx, x, b->w[param], dy, own ? own : dx, b->g[param], b->g[param + 1],
                        b->n, in, out);
-    if (own) add(b->ctx, dx, own, b->n * in);
+    if (own) nn_add(b->ctx, dx, own, b->n * in);
 }
 
 static lnt_status attend_back(const back *b, const lnt_mega_shape *s,
@@ -243,8 +227,8 @@ static lnt_status attend_back(const back *b, const lnt_mega_shape *s,
 lnt_status lnt_mega_backward(lnt_ctx *ctx, const lnt_mega_shape *s,
                              const lnt_attention *attention, const int64_t *lengths,
                              real *const *w, real *const *g, const real *x, const real *normed,
-                             const lnt_mega_kept *k, const lnt_mega_scratch *room, real *grad,
-                             real *dnormed, size_t batch, size_t length)
+                             const lnt_mega_kept *k, const lnt_mega_scratch *room, const real *dy,
+                             real *dx, real *dnormed, size_t batch, size_t length)
 {
     const size_t n = batch * length, dim = s->dim, values = s->values;
     const size_t shared = s->heads * s->head_dim;
@@ -254,7 +238,7 @@ lnt_status lnt_mega_backward(lnt_ctx *ctx, const lnt_mega_shape *s,
     const lnt_ema_weights ema = ema_of(w);
     const lnt_ema_grads dema = { g[LNT_MEGA_DELTA], g[LNT_MEGA_ALPHA], g[LNT_MEGA_BETA],
                                  g[LNT_MEGA_GAMMA], g[LNT_MEGA_OMEGA] };
-    mix_back(ctx, x, k->gate, k->candidate, grad, dgate, dh, n * dim);
+    mix_back(ctx, x, k->gate, k->candidate, dy, dgate, dh, dx, n * dim);
     branch_back(&b, LNT_ACT_SILU, LNT_MEGA_CANDIDATE, k->smooth, k->candidate_in, k->candidate, dh,
                 dsmooth, NULL, dim, dim);
     lnt_dense_backward(ctx, k->passed, w[LNT_MEGA_ATTENDED], dh, dpassed, g[LNT_MEGA_ATTENDED], NULL,

@@ -69,18 +69,17 @@ void lnt_mega_keep(lnt_arena *arena, const lnt_mega_shape *shape, size_t n, lnt_
 void lnt_mega_room(lnt_arena *arena, const lnt_mega_shape *shape, size_t n, size_t length,
                    size_t threads, lnt_mega_scratch *out);
 
-/* normed = norm(x), y [n,dim]; w [LNT_MEGA_PARAMS].  y = x + u (h - x). */
+/* normed = norm(x), y [n,dim]; w [LNT_MEGA_PARAMS].  y = u (h - x), a branch beside x. */
 lnt_status lnt_mega_forward(lnt_ctx *ctx, const lnt_mega_shape *shape,
                             const lnt_attention *attention, const int64_t *lengths,
                             real *const *w, const real *x, const real *normed,
                             const lnt_mega_kept *kept, real *y, size_t batch,
                             size_t length);
-/* grad comes in as that of y and goes out as that of x; dnormed [n,dim] is overwritten; g added to. */
+/* dy may be dx, which is added to, or dnormed [n,dim], which is overwritten; g is added to. */
 lnt_status lnt_mega_backward(lnt_ctx *ctx, const lnt_mega_shape *shape,
                              const lnt_attention *attention, const int64_t *lengths,
                              real *const *w, real *const *g, const real *x, const real *normed,
-                             const lnt_mega_kept *kept,
-                             const lnt_mega_scratch *scratch, real *grad, real *dnormed,
-                             size_t batch, size_t length);
+                             const lnt_mega_kept *kept, const lnt_mega_scratch *scratch,
+                             const real *dy, real *dx, real *dnormed, size_t batch, size_t length);
 
 #endif

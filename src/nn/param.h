@@ -13,11 +13,16 @@ typedef struct lnt_param {
     bool decays;                /* weight decay applies: matrices, not gains and biases */
 } lnt_param;
 
-static inline size_t lnt_param_count(const lnt_param *p)
+/* A gain or a bias. */
+static inline lnt_param lnt_param_vector(const char *name, size_t width, double constant)
 {
-    size_t count = p->name ? 1 : 0;
-    for (int i = 0; i < p->rank; i++) count *= p->shape[i];
-    return count;
+    return (lnt_param){ .name = name, .rank = 1, .shape = { width }, .constant = constant };
+}
+
+static inline lnt_param lnt_param_matrix(const char *name, size_t rows, size_t columns, double deviation)
+{
+    return (lnt_param){ .name = name, .rank = 2, .shape = { rows, columns }, .decays = true,
+                        .deviation = deviation };
 }
 
 #endif

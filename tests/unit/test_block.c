@@ -59,6 +59,13 @@ static void open_attention(fixture *f, lnt_attn_desc desc)
     f->attention.notes = lnt_plan_kept_bytes(f->attention.plan);
 }
 
+static size_t param_count(const lnt_param *p)
+{
+    size_t count = p->name ? 1 : 0;
+    for (int i = 0; i < p->rank; i++) count *= p->shape[i];
+    return count;
+}
+
 static void open_fixture(fixture *f, lnt_block_shape shape, const lnt_attn_desc *desc,
                          const int64_t *lengths)
 {
@@ -69,7 +76,7 @@ static void open_fixture(fixture *f, lnt_block_shape shape, const lnt_attn_desc 
     open_attention(f, *desc);
     for (int i = 0; i < LNT_BLOCK_PARAMS; i++) {
         const lnt_param p = lnt_block_param(&shape, i);
-        const size_t count = lnt_param_count(&p);
+        const size_t count = param_count(&p);
         if (!count) continue;
         f->w[i] = random_doubles(&d, count, 0.4);
         f->g[i] = zero_doubles(count);
@@ -126,7 +133,7 @@ static void check(fixture *f, const char *what)
     slopes[count++] = (slope){ "x", f->x, f->grad, TOKENS * f->shape.dim };
     for (int i = 0; i < LNT_BLOCK_PARAMS; i++) {
         const lnt_param p = lnt_block_param(&f->shape, i);
-        if (p.name) slopes[count++] = (slope){ p.name, f->w[i], f->g[i], lnt_param_count(&p) };
+        if (p.name) slopes[count++] = (slope){ p.name, f->w[i], f->g[i], param_count(&p) };
     }
     check_slopes(what, loss, f, slopes, count, 1e-7);
 }

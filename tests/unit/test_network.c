@@ -23,6 +23,7 @@ typedef struct fixture {
     double *weights, *grads, *features;
     int32_t tokens[B * N], targets[B * N];
     bool training;
+    uint64_t seed; /* of what is dropped */
 } fixture;
 
 static lnt_status parse_config(lnt_ctx *ctx, const char *text, lnt_config *config)
@@ -47,6 +48,7 @@ static void open_fixture(fixture *f, const char *config)
     dice d = { 17 };
     memset(f, 0, sizeof *f);
     f->ctx = context_new(2, NULL);
+    f->seed = 5;
     assert_ok(f->ctx, read_config(f->ctx, config, &f->config));
     assert_ok(f->ctx, lnt_layout_open(f->ctx, &f->config, &f->layout));
     assert_ok(f->ctx,
@@ -81,7 +83,7 @@ static double run(fixture *f, bool gradient)
 {
     double losses[B * N], sum = 0;
     const size_t rows = lnt_network_rows(&f->net, &f->in);
-    const lnt_rng rng = lnt_rng_make(5);
+    const lnt_rng rng = lnt_rng_make(f->seed);
     assert_ok(f->ctx, lnt_network_forward(&f->net, f->weights, &f->in, f->training, rng));
     lnt_cross_entropy(f->ctx, f->net.logits, f->targets, losses, NULL,
                       gradient ? f->net.logits : NULL, 1, rows, V);
@@ -151,6 +153,11 @@ static void classifiers_have_the_right_gradients(void **state)
                      "\"length\":6,\"averages\":2,\"position\":\"none\"}");
     check(&f, "classifier with moving averages");
     close_fixture(&f);
+    open_fixture(&f, "{\"kind\":\"encoder\",\"output\":\"class\",\"dim\":8,\"layers\":2,\"heads\":2,"
+                     "\"length\":6,\"averages\":2,\"dropout\":0.2,\"drop_path\":0.2}");
+    f.training = true;
+    check(&f, "classifier with moving averages and dropout");
+    close_fixture(&f);
 }
 
 #define MEGA "{\"kind\":\"encoder\",\"output\":\"class\",\"dim\":8,\"layers\":2,\"heads\":2," \
@@ -172,6 +179,51 @@ static void mega_is_a_configuration_and_so_is_mega_over_cur(void **state)
         f.in.lengths = lengths;
         check(&f, configs[i]);
         close_fixture(&f);
+    }
+}
+
+/* Of how many seeds a layer learns nothing, since its branch is dropped in both sequences. */
+static int idle(const char *config, const char *layer)
+{
+    enum { SEEDS = 20 };
+    fixture f;
+    int count = 0;
+    open_fixture(&f, config);
+    f.training = true;
+    for (f.seed = 0; f.seed < SEEDS; f.seed++) {
+        double most = -1;
+        memset(f.grads, 0, f.layout.size * sizeof *f.grads);
+        run(&f, true);
+        for (size_t i = 0; i < f.layout.entry_count; i++) {
+            const lnt_layout_entry *e = &f.layout.entries[i];
+            for (size_t j = 0; !strcmp(e->name, layer) && j < e->count; j++)
+                most = fmax(most, fabs(f.grads[e->offset + j]));
+        }
+        assert_true(most >= 0);
+        count += most == 0;
+    }
+    close_fixture(&f);
+    return count;
+}
+
+static void both_branches_of_every_block_are_dropped(void **state)
+{
+    (void)state;
+#define CLASSIFIER "{\"kind\":\"encoder\",\"output\":\"class\",\"dim\":8,\"layers\":1,\"heads\":2,"
+    static const char *const configs[][2] = {
+        { CLASSIFIER "\"length\":6", "blocks.0.qkv.weight" },
+        { CLASSIFIER "\"length\":6,\"norm_place\":\"post\"", "blocks.0.qkv.weight" },
+        { CLASSIFIER "\"length\":6,\"averages\":2", "blocks.0.value.weight" },
+    };
+#undef CLASSIFIER
+    for (int i = 0; i < COUNT_OF(configs); i++) {
+        char never[160], often[160];
+        snprintf(never, sizeof never, "%s}", configs[i][0]);
+        snprintf(often, sizeof often, "%s,\"drop_path\":0.95}", configs[i][0]);
+        assert_int_equal(idle(never, configs[i][1]), 0);
+        assert_int_equal(idle(never, "blocks.0.up.weight"), 0);
+        assert_in_range(idle(often, configs[i][1]), 12, 20); /* 18 of 20 */
+        assert_in_range(idle(often, "blocks.0.up.weight"), 12, 20);
     }
 }
 
@@ -336,6 +388,7 @@ int main(void)
         cmocka_unit_test(decoders_have_the_right_gradients),
         cmocka_unit_test(classifiers_have_the_right_gradients),
         cmocka_unit_test(mega_is_a_configuration_and_so_is_mega_over_cur),
+        cmocka_unit_test(both_branches_of_every_block_are_dropped),
         cmocka_unit_test(mega_over_all_landmarks_is_mega_with_laplace),
         cmocka_unit_test(a_network_over_features_has_the_right_gradients),
         cmocka_unit_test(padding_does_not_reach_the_answer),
