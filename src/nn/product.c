@@ -271,13 +271,16 @@ static void choose_blocks(job *t, int threads)
 }
 
 #ifdef LNT_CBLAS
+/* It wants no less than a row's width, even of a single row, whose stride may be anything. */
+static int stride(size_t given, size_t width) { return (int)(given > width ? given : width); }
+
 /* By the library that was chosen when this was built, on the threads it has. */
 static void multiply_by_blas(const job *t)
 {
     const CBLAS_TRANSPOSE a = t->a.col == 1 ? CblasNoTrans : CblasTrans;
     const CBLAS_TRANSPOSE b = t->b.col == 1 ? CblasNoTrans : CblasTrans;
-    const int lda = (int)(t->a.col == 1 ? t->a.row : t->a.col);
-    const int ldb = (int)(t->b.col == 1 ? t->b.row : t->b.col);
+    const int lda = t->a.col == 1 ? stride(t->a.row, t->k) : stride(t->a.col, t->m);
+    const int ldb = t->b.col == 1 ? stride(t->b.row, t->n) : stride(t->b.col, t->k);
 #ifdef LNT_DOUBLE
     cblas_dgemm(
 #else
@@ -290,7 +293,8 @@ static void multiply_by_blas(const job *t)
 static bool fits_blas(const job *t)
 {
     return t->m > FEW && t->k > 0 && t->m < INT_MAX && t->n < INT_MAX && t->k < INT_MAX &&
-           t->ldc < INT_MAX && t->a.row < INT_MAX && t->b.row < INT_MAX;
+           t->ldc < INT_MAX && t->a.row < INT_MAX && t->a.col < INT_MAX && t->b.row < INT_MAX &&
+           t->b.col < INT_MAX;
 }
 #endif
 

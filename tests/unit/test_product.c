@@ -69,7 +69,9 @@ static void products_are_right_and_the_same_for_any_number_of_threads(void **sta
                                    { 97, 385, 193, 1, 0, 1 }, { 500, 30, 256, 0, 0, 1 },
                                    { 256, 256, 700, 1, 0, 1 }, { 1, 1024, 256, 0, 0, 0 },
                                    { 3, 700, 1000, 0, 0, 1 },  { 2, 9000, 130, 0, 0, 0 },
-                                   { 4, 40, 2000, 0, 0, 0 } };
+                                   { 4, 40, 2000, 0, 0, 0 },   { 64, 20, 1, 0, 1, 0 },
+                                   { 64, 20, 1, 1, 0, 1 },     { 64, 1, 20, 0, 1, 0 },
+                                   { 64, 1, 20, 1, 0, 1 } };
     for (int i = 0; i < COUNT_OF(fixed); i++) check(&fixed[i], &d);
     for (int i = 0; i < budget(4, 30); i++) {
         const shape s = { (size_t)dice_range(&d, 1, 400), (size_t)dice_range(&d, 1, 400),
