@@ -75,7 +75,7 @@ LNT_API LNT_MUST_CHECK lnt_status lnt_ctx_create(const lnt_ctx_options *options,
 LNT_API void lnt_ctx_create_error(const lnt_ctx_options *options, lnt_status status, char *text,
                                   size_t capacity);
 
-LNT_API void lnt_ctx_destroy(lnt_ctx *ctx); /* NULL is fine; plans and states must go first */
+LNT_API void lnt_ctx_destroy(lnt_ctx *ctx); /* NULL is fine; all that was made from it must go first */
 
 /* One sentence about the last failure on this context; "" if there was none. */
 LNT_API const char *lnt_ctx_error(const lnt_ctx *ctx);

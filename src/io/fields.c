@@ -1,6 +1,7 @@
 /* io/fields.c - see fields.h. */
 #include "io/fields.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -246,4 +247,12 @@ void lnt_fields_write(lnt_json_text *out, const lnt_field *table, const void *fr
         put_value(out, f, from);
     }
     if (!open) lnt_json_put(out, "}");
+}
+
+void lnt_fields_print(char *out, size_t capacity, const lnt_field *table, const void *from)
+{
+    lnt_json_text text = { out, capacity - 1, 0 };
+    lnt_fields_write(&text, table, from, false);
+    assert(text.used < capacity);
+    out[text.used] = '\0';
 }

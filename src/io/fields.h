@@ -38,5 +38,7 @@ void lnt_field_copy(const lnt_field *field, void *to, const void *from);
 /* {"key":value,...} of all fields but objects, NaN left out.  `open` leaves the last brace to the
  * caller. */
 void lnt_fields_write(lnt_json_text *out, const lnt_field *table, const void *from, bool open);
+/* The same, ended, into a text that is large enough. */
+void lnt_fields_print(char *out, size_t capacity, const lnt_field *table, const void *from);
 
 #endif

@@ -162,7 +162,9 @@ static lnt_status check_heads(lnt_ctx *ctx, const char *path, lnt_config *c)
                         path, (long long)c->dim, (long long)c->heads);
     if (c->head_dim == 0) c->head_dim = c->dim / c->heads;
     if (c->position == LNT_POSITION_ROTARY && c->head_dim % 2)
-        return refuse(ctx, path, "rotary positions turn pairs, and head_dim is odd");
+        return lnt_fail(ctx, LNT_ERR_FORMAT,
+                        LNT_FILE_FMT ": model.head_dim is %lld, must be even for rotary positions, "
+                                     "which turn pairs", path, (long long)c->head_dim);
     return LNT_OK;
 }
 
@@ -201,6 +203,8 @@ static lnt_status check_attention(lnt_ctx *ctx, const char *path, lnt_config *c)
         return lnt_fail(ctx, LNT_ERR_FORMAT,
                         LNT_FILE_FMT ": model.attention has %lld coefficients for %lld terms", path,
                         (long long)c->coefficient_count, (long long)c->attention.terms);
+    if (c->decay_count && c->kind == LNT_ENCODER)
+        return refuse(ctx, path, "attention.decay goes by age; kind must be decoder");
     if (c->decay_count == 1)
         for (; c->decay_count < c->kv_heads && c->decay_count < LNT_CONFIG_DECAYS; c->decay_count++)
             c->decay[c->decay_count] = c->decay[0];
@@ -231,9 +235,19 @@ static lnt_status check_scores(lnt_ctx *ctx, const char *path, lnt_config *c)
                         LNT_FILE_FMT ": model: distance_bias needs mechanism softmax; %s never has "
                                      "all scores, so none can be added to",
                         path, lnt_mechanism_name(mechanism));
-    if (laplace && c->averages && isnan(c->attention.scale))
-        c->attention.scale = 1 / (double)c->length; /* as MEGA has it: weights have no sum */
     return LNT_OK;
+}
+
+/* What MEGA's blocks cannot be without; NULL: nothing is missing. */
+static const char *mega_lacks(const lnt_config *c)
+{
+    return c->kind == LNT_DECODER                    ? "kind encoder"
+           : c->post                                 ? "norm_place pre"
+           : c->norm != LNT_NORM_LAYER               ? "norm layer"
+           : c->position == LNT_POSITION_ROTARY      ? "positions that are not rotary"
+           : c->kv_heads != c->heads                 ? "as many kv_heads as heads"
+           : c->learned_temperature                  ? "no learned_temperature"
+                                                     : NULL;
 }
 
 static lnt_status check_mega(lnt_ctx *ctx, const char *path, lnt_config *c)
@@ -247,10 +261,9 @@ static lnt_status check_mega(lnt_ctx *ctx, const char *path, lnt_config *c)
         return lnt_fail(ctx, LNT_ERR_FORMAT,
                         LNT_FILE_FMT ": model.values is %lld, must be a multiple of heads, which is "
                                      "%lld", path, (long long)c->values, (long long)c->heads);
-    if (c->kind == LNT_DECODER || c->post || c->position == LNT_POSITION_ROTARY ||
-        c->kv_heads != c->heads || c->norm != LNT_NORM_LAYER || c->learned_temperature)
-        return refuse(ctx, path, "averages need an encoder with norm layer, norm_place pre, as many "
-                                 "kv_heads as heads, no rotary positions, no learned_temperature");
+    if (mega_lacks(c))
+        return lnt_fail(ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": model: averages need %s", path,
+                        mega_lacks(c));
     c->attention.dim_value = c->values / c->heads;
     return LNT_OK;
 }
@@ -286,16 +299,64 @@ static bool is_foreign(const lnt_field *f, const lnt_config *c)
     return f->only && !(f->only & 1 << c->attention.mechanism);
 }
 
+static bool draws_features(const lnt_attn_desc *a)
+{
+    return a->feature_map == LNT_MAP_FOURIER || a->feature_map == LNT_MAP_POSITIVE;
+}
+
+static bool selects_column(const lnt_attn_desc *a) { return a->select == LNT_SELECT_EMBED; }
+static bool takes_ridge(const lnt_attn_desc *a) { return a->pinv == LNT_PINV_RIDGE; }
+static bool iterates(const lnt_attn_desc *a) { return a->pinv == LNT_PINV_ITERATE; }
+
+static bool is_far(const lnt_attn_desc *a, lnt_mechanism far)
+{
+    return a->mechanism != LNT_HYBRID || a->far == far;
+}
+
+static bool has_linear(const lnt_attn_desc *a) { return is_far(a, LNT_LINEAR); }
+static bool has_taylor(const lnt_attn_desc *a) { return is_far(a, LNT_TAYLOR); }
+
+/* Keys that mean something beside another one only. */
+static const struct {
+    const char *key;
+    bool (*used)(const lnt_attn_desc *a);
+    const char *needs;
+} conditions[] = {
+    { "features", draws_features, "feature_map fourier or positive" },
+    { "embed_column", selects_column, "select embed" },
+    { "ridge", takes_ridge, "pinv ridge" },
+    { "pinv_iterations", iterates, "pinv iterate" },
+    { "pinv_init", iterates, "pinv iterate" },
+    { "feature_map", has_linear, "far linear" },
+    { "terms", has_taylor, "far taylor" },
+    { "coefficients", has_taylor, "far taylor" },
+};
+
+/* What the key needs and does not find; NULL: nothing. */
+static const char *lacks(const char *key, const lnt_config *c)
+{
+    for (size_t i = 0; i < sizeof conditions / sizeof conditions[0]; i++)
+        if (!strcmp(conditions[i].key, key) && !conditions[i].used(&c->attention))
+            return conditions[i].needs;
+    return NULL;
+}
+
 lnt_status lnt_config_expect_own(lnt_ctx *ctx, const char *path, const lnt_config *config)
 {
     lnt_config plain;
     const lnt_status status = lnt_config_default(ctx, &plain);
     if (status) return status;
-    for (const lnt_field *f = attention_fields; f->key; f++)
-        if (is_foreign(f, config) && !lnt_field_same(f, config, &plain))
+    for (const lnt_field *f = attention_fields; f->key; f++) {
+        const char *needs = lacks(f->key, config);
+        if (lnt_field_same(f, config, &plain)) continue;
+        if (is_foreign(f, config))
             return lnt_fail(ctx, LNT_ERR_FORMAT,
                             LNT_FILE_FMT ": model.attention.%s does not apply to mechanism %s", path,
                             f->key, lnt_mechanism_name(config->attention.mechanism));
+        if (needs)
+            return lnt_fail(ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": model.attention.%s needs %s", path,
+                            f->key, needs);
+    }
     return LNT_OK;
 }
 
@@ -318,7 +379,7 @@ lnt_status lnt_config_change(lnt_ctx *ctx, const char *mechanism, lnt_config *co
     if (status || named == config->attention.mechanism) return status;
     config->attention.mechanism = named;
     for (const lnt_field *f = attention_fields; f->key; f++)
-        if (is_foreign(f, config)) lnt_field_copy(f, config, &plain);
+        if (is_foreign(f, config) || lacks(f->key, config)) lnt_field_copy(f, config, &plain);
     return LNT_OK;
 }
 
@@ -330,9 +391,17 @@ void lnt_config_write(lnt_json_text *out, const lnt_config *config)
     lnt_json_put(out, "}");
 }
 
+/* Of scores; NaN: what attention takes by itself. */
+static double scale_of(const lnt_config *c)
+{
+    const bool weighs = c->averages && c->attention.activation == LNT_ACTIVATION_LAPLACE;
+    if (!isnan(c->attention.scale) || !weighs) return c->attention.scale;
+    return 1 / (double)c->length; /* as MEGA has it: weights have no sum */
+}
+
 static lnt_full_shape full_shape(const lnt_config *c)
 {
-    const double scale = c->attention.scale;
+    const double scale = scale_of(c);
     return (lnt_full_shape){ .used = is_full(c),
                              .laplace = c->attention.activation == LNT_ACTIVATION_LAPLACE,
                              .reach = c->distance_bias ? (size_t)c->length : 0,
@@ -367,6 +436,7 @@ lnt_block_shape lnt_config_block(const lnt_config *c)
 lnt_attn_desc lnt_config_attention(const lnt_config *c)
 {
     lnt_attn_desc desc = c->attention;
+    desc.scale = scale_of(c);
     if (c->coefficient_count) desc.coefficients = c->coefficients;
     if (c->decay_count) desc.decay = c->decay;
     return desc;

@@ -81,6 +81,7 @@ lnt_status lnt_model_convert(const lnt_model *model, const char *mechanism, lnt_
     lnt_tokenizer tokenizer;
     lnt_status status = lnt_config_change(ctx, mechanism, &config);
     if (!status) status = lnt_config_resolve(ctx, model->task, &config);
+    if (status == LNT_ERR_FORMAT) status = LNT_ERR_ARGUMENT; /* no file says so */
     if (!status) status = lnt_tokenizer_copy(ctx, &model->tokenizer, &tokenizer);
     if (!status) status = lnt_model_make(ctx, &config, model->task, &tokenizer, 0, out);
     if (status) return status;
@@ -163,14 +164,20 @@ lnt_status lnt_model_forward(lnt_model *model, const int32_t *tokens, int64_t ba
 
 /* ---- text ---------------------------------------------------------------------------------- */
 
+static lnt_status refuse_text(const lnt_model *model)
+{
+    return lnt_fail(model->ctx, LNT_ERR_UNSUPPORTED,
+                    "model: it has no tokenizer, by its task, which is %s, or since none was learned",
+                    model->task);
+}
+
 lnt_status lnt_model_encode(const lnt_model *model, const char *text, size_t bytes, int32_t *tokens,
                             size_t *count)
 {
     if (!model) return LNT_ERR_ARGUMENT;
     if (!text || !tokens || !count)
         return lnt_fail(model->ctx, LNT_ERR_ARGUMENT, "text, tokens and count must not be NULL");
-    if (model->tokenizer.kind == LNT_TOKENS_NONE)
-        return lnt_fail(model->ctx, LNT_ERR_UNSUPPORTED, "model: task %s has no text", model->task);
+    if (model->tokenizer.kind == LNT_TOKENS_NONE) return refuse_text(model);
     *count = lnt_tokenizer_encode(&model->tokenizer, text, bytes, tokens);
     return LNT_OK;
 }
@@ -180,8 +187,7 @@ lnt_status lnt_model_decode(const lnt_model *model, int32_t token, const char **
     if (!model) return LNT_ERR_ARGUMENT;
     if (!text || !bytes)
         return lnt_fail(model->ctx, LNT_ERR_ARGUMENT, "text and bytes must not be NULL");
-    if (model->tokenizer.kind == LNT_TOKENS_NONE)
-        return lnt_fail(model->ctx, LNT_ERR_UNSUPPORTED, "model: task %s has no text", model->task);
+    if (model->tokenizer.kind == LNT_TOKENS_NONE) return refuse_text(model);
     if (token < 0 || (size_t)token >= lnt_tokenizer_count(&model->tokenizer))
         return lnt_fail(model->ctx, LNT_ERR_ARGUMENT, "token is %d, must be 0 to %zu", token,
                         lnt_tokenizer_count(&model->tokenizer) - 1);

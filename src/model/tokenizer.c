@@ -88,6 +88,8 @@ static lnt_status check_merges(lnt_ctx *ctx, const lnt_tokenizer *t)
 lnt_status lnt_tokenizer_open(lnt_ctx *ctx, lnt_tokenizer_kind kind, const lnt_merge *merge,
                               size_t merges, lnt_tokenizer *out)
 {
+    *out = (lnt_tokenizer){ 0 };
+    if (kind == LNT_TOKENS_NONE) return LNT_OK;
     *out = (lnt_tokenizer){ .kind = kind, .merges = merges, .room = merges, .slots = 64 };
     if (merges > LNT_TOKENIZER_MOST - LNT_BYTE_TOKENS)
         return lnt_fail(ctx, LNT_ERR_FORMAT, "tokenizer: %zu merges, at most %d", merges,

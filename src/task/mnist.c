@@ -71,7 +71,13 @@ static lnt_status read_idx(lnt_task *task, const char *name, uint32_t magic, lnt
 {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/%s", task->data, name);
-    if (access(path, F_OK)) snprintf(path, sizeof path, "%s/%s.gz", task->data, name);
+    if (access(path, F_OK)) {
+        snprintf(path, sizeof path, "%s/%s.gz", task->data, name);
+        if (access(path, F_OK))
+            return lnt_fail(task->ctx, LNT_ERR_FILE,
+                            "cannot read " LNT_FILE_FMT ": it has neither %s nor %s.gz", task->data, name,
+                            name);
+    }
     const lnt_status status = lnt_content_read(task->ctx, path, out);
     if (status) return status;
     lnt_task_count_in(task, out->data, out->bytes);
@@ -104,10 +110,10 @@ static lnt_status read_split(lnt_task *task, album *a, int split)
         return lnt_fail(task->ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": %s has %zu images, %s %lu labels",
                         task->data, names[split][0], d->count, names[split][1],
                         (unsigned long)big32(d->labels.data + 4));
-    if (side == 0 || wide != side || (split && side != a->side))
+    if (side == 0 || wide != side || (a->side && side != a->side))
         return lnt_fail(task->ctx, LNT_ERR_FORMAT,
                         LNT_FILE_FMT ": images of %s are %zu x %zu, must be square%s", task->data,
-                        names[split][0], side, wide, split ? ", and as large as those to train on" : "");
+                        names[split][0], side, wide, a->side ? ", and as large as those to train on" : "");
     a->side = side;
     for (size_t i = 0; a->classify && i < d->count; i++)
         if ((unsigned char)d->labels.data[8 + i] >= CLASSES)
@@ -126,14 +132,16 @@ static void set_ends(lnt_config *config, bool classify, size_t side)
     config->outputs = classify ? CLASSES : LNT_LOGISTICS_WIDTH;
 }
 
-static void shape_draw(const lnt_task_options *o, lnt_config *config)
+static lnt_status shape_draw(lnt_task *task, lnt_config *config)
 {
-    set_ends(config, false, SIDE / (size_t)o->shrink);
+    set_ends(config, false, SIDE / (size_t)task->options.shrink);
+    return LNT_OK;
 }
 
-static void shape_class(const lnt_task_options *o, lnt_config *config)
+static lnt_status shape_class(lnt_task *task, lnt_config *config)
 {
-    set_ends(config, true, SIDE / (size_t)o->shrink);
+    set_ends(config, true, SIDE / (size_t)task->options.shrink);
+    return LNT_OK;
 }
 
 static lnt_status open_album(lnt_task *task, lnt_config *config, bool classify)
@@ -142,8 +150,8 @@ static lnt_status open_album(lnt_task *task, lnt_config *config, bool classify)
     if (!a) return LNT_ERR_MEMORY;
     *a = (album){ .classify = classify, .shrink = (size_t)task->options.shrink };
     task->own = a;
-    lnt_status status = read_split(task, a, 0);
-    if (!status) status = read_split(task, a, 1);
+    lnt_status status = task->use == LNT_USE_TRAINING ? read_split(task, a, LNT_SPLIT_TRAIN) : LNT_OK;
+    if (!status) status = read_split(task, a, LNT_SPLIT_TEST);
     if (!status && a->shrink > a->side)
         status = lnt_fail(task->ctx, LNT_ERR_ARGUMENT,
                           "task %s: shrink is %zu, must be at most the %zu pixels of a side",

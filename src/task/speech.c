@@ -167,6 +167,21 @@ static lnt_status check_length(const lnt_task *task, const library *l, int64_t l
                     "longest %zu words for testing", (long long)length, longest, words);
 }
 
+static void set_ends(lnt_config *config)
+{
+    config->input = LNT_INPUT_FEATURES;
+    config->inputs = LNT_MEL_BANDS;
+    config->output = LNT_OUTPUT_FRAMES;
+    config->outputs = DIGITS + 1;
+}
+
+static lnt_status shape(lnt_task *task, lnt_config *config)
+{
+    (void)task;
+    set_ends(config);
+    return LNT_OK;
+}
+
 static lnt_status open_task(lnt_task *task, lnt_config *config)
 {
     library *l = lnt_allocate(task->ctx, sizeof *l, "the recordings");
@@ -180,16 +195,15 @@ static lnt_status open_task(lnt_task *task, lnt_config *config)
     lnt_status status = list(task, l, dir);
     closedir(dir);
     shuffle(l);
-    if (!status && (l->tested == 0 || l->tested == l->count))
+    const bool trains = task->use == LNT_USE_TRAINING;
+    if (!status && (l->tested == 0 || (trains && l->tested == l->count)))
         return lnt_fail(task->ctx, LNT_ERR_FORMAT,
-                        LNT_FILE_FMT ": has no recordings {digit}_{speaker}_{i}.wav both with i < 5 "
-                                     "and above", task->data);
-    for (size_t i = 0; i < l->count && !status; i++) status = load(task, &l->recordings[i]);
+                        LNT_FILE_FMT ": has no recordings {digit}_{speaker}_{i}.wav %s i < 5%s",
+                        task->data, trains ? "both with" : "with", trains ? " and above" : "");
+    const size_t used = trains ? l->count : l->tested;
+    for (size_t i = 0; i < used && !status; i++) status = load(task, &l->recordings[i]);
     if (!status) status = check_length(task, l, config->length);
-    config->input = LNT_INPUT_FEATURES;
-    config->inputs = LNT_MEL_BANDS;
-    config->output = LNT_OUTPUT_FRAMES;
-    config->outputs = DIGITS + 1;
+    set_ends(config);
     task->test_examples = (int64_t)(l->tested / (size_t)task->options.words);
     return status;
 }
@@ -237,6 +251,7 @@ const lnt_task_kind lnt_task_speech = {
     .unit = "word",
     .options = options,
     .recipe = recipe,
+    .shape = shape,
     .open = open_task,
     .close = close_task,
     .fill = fill,

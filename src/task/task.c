@@ -38,6 +38,11 @@ lnt_status lnt_task_open(lnt_task *task, lnt_config *config)
     return kind->open(task, config);
 }
 
+lnt_status lnt_task_shape(lnt_task *task, lnt_config *config)
+{
+    return task->kind->shape ? task->kind->shape(task, config) : task->kind->open(task, config);
+}
+
 void lnt_task_close(lnt_task *task)
 {
     if (task->kind && task->kind->close) task->kind->close(task);

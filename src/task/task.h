@@ -15,6 +15,13 @@ enum { LNT_LABELS_MOST = 16 }; /* of an utterance */
 
 typedef enum lnt_split { LNT_SPLIT_TRAIN = 0, LNT_SPLIT_TEST = 1 } lnt_split;
 
+/* What a task is opened for. */
+typedef enum lnt_use {
+    LNT_USE_TRAINING = 0,
+    LNT_USE_TESTS, /* upon what training leaves out: no other data need be there */
+    LNT_USE_ALL    /* tests, of text upon all of it */
+} lnt_use;
+
 /* Section "task" of a config; each task has its own of these. */
 typedef struct lnt_task_options {
     int64_t symbols;              /* copy */
@@ -47,9 +54,10 @@ typedef struct lnt_task_kind {
     const lnt_field *options; /* those it takes */
     /* The recipe of the paper, before the user's config. */
     void (*recipe)(lnt_config *config, lnt_recipe *recipe, lnt_task_options *options);
-    /* What goes in and out, and the length, where no data is read; NULL: open says it. */
-    void (*shape)(const lnt_task_options *options, lnt_config *config);
-    /* Reads the data; sets what goes in and out of the model, and its length where that is fixed. */
+    /* What open sets, without the data; NULL: open reads none. */
+    lnt_status (*shape)(lnt_task *task, lnt_config *config);
+    /* Reads the data; sets what goes in and out of the model, its length where that is fixed, and the
+     * tokenizer where there is none. */
     lnt_status (*open)(lnt_task *task, lnt_config *config);
     void (*close)(lnt_task *task);
     /* Batch number `index`.  Of LNT_SPLIT_TEST there are test_examples. */
@@ -60,6 +68,7 @@ struct lnt_task {
     lnt_ctx *ctx;
     const lnt_task_kind *kind;
     lnt_task_options options;
+    lnt_use use;
     const char *data; /* the caller's */
     lnt_rng rng;
     lnt_tokenizer tokenizer; /* given, or made by open */
@@ -72,8 +81,10 @@ struct lnt_task {
 const lnt_task_kind *lnt_task_kind_at(int index);
 const lnt_task_kind *lnt_task_find(const char *name);
 
-/* task->kind, ctx, options, data, rng are set; tokenizer where it is known. */
+/* task->kind, ctx, options, use, data, rng are set; tokenizer where it is known. */
 lnt_status lnt_task_open(lnt_task *task, lnt_config *config);
+/* As open, but without data: there will be no examples. */
+lnt_status lnt_task_shape(lnt_task *task, lnt_config *config);
 void lnt_task_close(lnt_task *task);
 /* Adds what open read, in an order that does not change, to data_sum. */
 void lnt_task_count_in(lnt_task *task, const void *data, size_t bytes);

@@ -4,6 +4,7 @@
  * testing takes them one after another. */
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,7 +74,8 @@ static lnt_status read_one(lnt_task *task, corpus *c, const char *path)
     lnt_status status = lnt_content_read(task->ctx, path, &content);
     if (status) return status;
     lnt_task_count_in(task, content.data, content.bytes);
-    const size_t held = (size_t)((double)content.bytes * task->options.held_out);
+    const double share = task->use == LNT_USE_ALL ? 1 : task->options.held_out;
+    const size_t held = (size_t)((double)content.bytes * share);
     const size_t kept = content.bytes - held;
     status = append(task->ctx, c, LNT_SPLIT_TRAIN, content.data, kept);
     if (!status) status = append(task->ctx, c, LNT_SPLIT_TEST, content.data + kept, held);
@@ -120,21 +122,30 @@ static lnt_status read_all(lnt_task *task, corpus *c)
     return many ? read_directory(task, c) : read_one(task, c, task->data);
 }
 
-/* The tokenizer, unless the model brought one. */
+/* A tokenizer that need not be learned. */
+static lnt_status open_bytes(lnt_task *task)
+{
+    if (task->options.tokenizer == LNT_TOKENS_NONE)
+        return lnt_fail(task->ctx, LNT_ERR_ARGUMENT, "task text: tokenizer is none, must be bytes or bpe");
+    if (task->options.tokenizer == LNT_TOKENS_BPE) return LNT_OK;
+    return lnt_tokenizer_open(task->ctx, LNT_TOKENS_BYTES, NULL, 0, &task->tokenizer);
+}
+
+/* Unless the model brought one. */
 static lnt_status open_tokenizer(lnt_task *task, const corpus *c)
 {
     lnt_ctx *ctx = task->ctx;
-    const lnt_tokenizer_kind kind = (lnt_tokenizer_kind)task->options.tokenizer;
-    if (task->tokenizer.kind != LNT_TOKENS_NONE) return LNT_OK;
-    if (kind == LNT_TOKENS_NONE)
-        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "task text: tokenizer is none, must be bytes or bpe");
-    if (kind == LNT_TOKENS_BYTES) return lnt_tokenizer_open(ctx, kind, NULL, 0, &task->tokenizer);
+    if (task->tokenizer.kind == LNT_TOKENS_NONE && task->use != LNT_USE_TRAINING)
+        return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
+                        "task text: the model has no tokenizer; bpe learns it from a text, in training");
+    lnt_status status = task->tokenizer.kind == LNT_TOKENS_NONE ? open_bytes(task) : LNT_OK;
+    if (status || task->tokenizer.kind != LNT_TOKENS_NONE) return status;
     const size_t wanted = (size_t)task->options.vocabulary - LNT_BYTE_TOKENS;
     size_t merges;
     lnt_merge *merge = lnt_allocate(ctx, wanted * sizeof *merge, "the merges");
     if (!merge) return LNT_ERR_MEMORY;
-    lnt_status status = lnt_bpe_learn(ctx, c->text[0], c->bytes[0], wanted, merge, &merges);
-    if (!status) status = lnt_tokenizer_open(ctx, kind, merge, merges, &task->tokenizer);
+    status = lnt_bpe_learn(ctx, c->text[0], c->bytes[0], wanted, merge, &merges);
+    if (!status) status = lnt_tokenizer_open(ctx, LNT_TOKENS_BPE, merge, merges, &task->tokenizer);
     lnt_release(ctx, merge, wanted * sizeof *merge);
     return status;
 }
@@ -142,7 +153,8 @@ static lnt_status open_tokenizer(lnt_task *task, const corpus *c)
 static lnt_status encode(lnt_task *task, corpus *c)
 {
     lnt_status status = open_tokenizer(task, c);
-    for (int split = 0; split < 2 && !status; split++) {
+    const int first = task->use == LNT_USE_TRAINING ? LNT_SPLIT_TRAIN : LNT_SPLIT_TEST;
+    for (int split = first; split <= LNT_SPLIT_TEST && !status; split++) {
         part *p = &c->part[split];
         p->room = c->bytes[split];
         p->tokens = lnt_allocate(task->ctx, p->room * sizeof *p->tokens, "the tokens of the text");
@@ -154,13 +166,13 @@ static lnt_status encode(lnt_task *task, corpus *c)
 
 static lnt_status check_length(const lnt_task *task, const corpus *c, const lnt_config *config)
 {
-    const bool trains = task->options.held_out < 1;
-    if ((trains && c->part[0].count <= (size_t)config->length) ||
-        (!trains && c->part[1].count < 2))
-        return lnt_fail(task->ctx, LNT_ERR_FORMAT,
-                        LNT_FILE_FMT ": %zu tokens are too few for sequences of %lld", task->data,
-                        c->part[!trains].count, (long long)config->length);
-    return LNT_OK;
+    const bool trains = task->use == LNT_USE_TRAINING;
+    const size_t count = c->part[trains ? LNT_SPLIT_TRAIN : LNT_SPLIT_TEST].count;
+    const size_t least = trains ? (size_t)config->length + 1 : 2;
+    if (count >= least) return LNT_OK;
+    return lnt_fail(task->ctx, LNT_ERR_FORMAT,
+                    LNT_FILE_FMT ": has %zu tokens to %s, must have at least %zu", task->data, count,
+                    trains ? "train on" : "test on", least);
 }
 
 static void close_task(lnt_task *task)
@@ -181,10 +193,11 @@ static void set_tokens(lnt_config *config, size_t count)
     config->inputs = config->outputs = (int64_t)count;
 }
 
-static void shape(const lnt_task_options *o, lnt_config *config)
+static lnt_status shape(lnt_task *task, lnt_config *config)
 {
-    const bool pairs = o->tokenizer == LNT_TOKENS_BPE;
-    set_tokens(config, pairs ? (size_t)o->vocabulary : LNT_BYTE_TOKENS);
+    const bool pairs = task->options.tokenizer == LNT_TOKENS_BPE;
+    set_tokens(config, pairs ? (size_t)task->options.vocabulary : LNT_BYTE_TOKENS);
+    return open_bytes(task);
 }
 
 static lnt_status open_task(lnt_task *task, lnt_config *config)

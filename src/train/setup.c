@@ -38,7 +38,7 @@ typedef struct settings {
 
 /* What the task decides: a config may say it, as that of a model does, but not otherwise. */
 static const char *const ends[] = { "input", "output", "inputs", "outputs" };
-enum { ENDS = sizeof ends / sizeof ends[0] };
+enum { ENDS = sizeof ends / sizeof ends[0], WORDS = 2 }; /* the first are words, the others numbers */
 
 static lnt_status check_ends(lnt_ctx *ctx, const char *path, const lnt_task_kind *kind,
                              const settings *s, const lnt_config *before)
@@ -46,11 +46,16 @@ static lnt_status check_ends(lnt_ctx *ctx, const char *path, const lnt_task_kind
     const lnt_config *c = &s->config;
     const int64_t now[ENDS] = { c->input, c->output, c->inputs, c->outputs };
     const int64_t was[ENDS] = { before->input, before->output, before->inputs, before->outputs };
-    for (int i = 0; i < ENDS; i++)
-        if ((s->said >> i & 1) && was[i] != now[i])
+    for (int i = 0; i < ENDS; i++) {
+        if (!(s->said >> i & 1) || was[i] == now[i]) continue;
+        if (i < WORDS)
             return lnt_fail(ctx, LNT_ERR_FORMAT,
                             LNT_FILE_FMT ": model.%s is not that of task %s; leave it out", path,
                             ends[i], kind->name);
+        return lnt_fail(ctx, LNT_ERR_FORMAT,
+                        LNT_FILE_FMT ": model.%s is %lld, task %s has %lld; leave it out", path,
+                        ends[i], (long long)was[i], kind->name, (long long)now[i]);
+    }
     return LNT_OK;
 }
 
@@ -125,38 +130,60 @@ static lnt_status apply_request(lnt_ctx *ctx, const lnt_train_request *r, settin
                   : lnt_config_expect_own(ctx, r->config ? r->config : r->task, &s->config);
 }
 
-static lnt_task make_task(lnt_ctx *ctx, const lnt_task_kind *kind, const char *data,
+static lnt_task make_task(lnt_ctx *ctx, const lnt_task_kind *kind, const char *data, lnt_use use,
                           const settings *s)
 {
-    return (lnt_task){ .ctx = ctx, .kind = kind, .options = s->options, .data = data,
+    return (lnt_task){ .ctx = ctx, .kind = kind, .options = s->options, .use = use, .data = data,
                        .rng = lnt_rng_split(lnt_rng_make((uint64_t)s->recipe.seed), 1) };
-}
-
-static void write_options(const lnt_task_kind *kind, const lnt_task_options *options,
-                          char out[LNT_TASK_TEXT])
-{
-    lnt_json_text text = { out, LNT_TASK_TEXT - 1, 0 };
-    lnt_fields_write(&text, kind->options, options, false);
-    out[text.used < LNT_TASK_TEXT ? text.used : 0] = '\0';
 }
 
 /* ---- a new one ----------------------------------------------------------------------------- */
 
-/* From an open task on. */
-static lnt_status create_model(lnt_ctx *ctx, lnt_task *task, settings *s, const char *path,
-                               lnt_trainer **out)
+/* What a task says before anybody else. */
+static lnt_status begin(lnt_ctx *ctx, const char *task, const lnt_task_kind **kind, settings *s)
 {
+    *s = (settings){ .recipe = lnt_recipe_default() };
+    lnt_status status = find_kind(ctx, task, kind);
+    if (!status) status = lnt_config_default(ctx, &s->config);
+    if (!status) (*kind)->recipe(&s->config, &s->recipe, &s->options);
+    return status;
+}
+
+/* Of a task that has said what goes in and out, over a config that said `before`. */
+static lnt_status make_model(const lnt_task *task, settings *s, const char *path,
+                             const lnt_config *before, uint64_t seed, lnt_model **out)
+{
+    lnt_ctx *ctx = task->ctx;
     lnt_tokenizer tokenizer;
-    lnt_model *model = NULL;
-    lnt_status status = lnt_config_resolve(ctx, path, &s->config);
+    lnt_status status = check_ends(ctx, path, task->kind, s, before);
+    if (!status) status = lnt_config_resolve(ctx, path, &s->config);
     if (!status) status = lnt_tokenizer_copy(ctx, &task->tokenizer, &tokenizer);
+    if (!status) status = lnt_model_make(ctx, &s->config, task->kind->name, &tokenizer, seed, out);
     if (!status)
-        status = lnt_model_make(ctx, &s->config, task->kind->name, &tokenizer,
-                                (uint64_t)s->recipe.seed, &model);
-    if (status) return status;
-    write_options(task->kind, &s->options, model->task_options);
-    status = lnt_trainer_open(ctx, model, task, &s->recipe, true, out);
-    if (status) lnt_model_destroy(model);
+        lnt_fields_print((*out)->task_options, LNT_TASK_TEXT, task->kind->options, &s->options);
+    return status;
+}
+
+/* Where no file was read, it is an argument that is wrong. */
+static lnt_status blame(lnt_status status, const char *config)
+{
+    return status == LNT_ERR_FORMAT && !config ? LNT_ERR_ARGUMENT : status;
+}
+
+static lnt_status open_trainer(lnt_ctx *ctx, const lnt_train_request *request, const lnt_task_kind *kind,
+                               settings *s, lnt_trainer **out)
+{
+    const lnt_config before = s->config;
+    lnt_task task = make_task(ctx, kind, request->data, LNT_USE_TRAINING, s);
+    lnt_model *model = NULL;
+    lnt_status status = lnt_task_open(&task, &s->config);
+    if (!status)
+        status = make_model(&task, s, request->config ? request->config : kind->name, &before,
+                            (uint64_t)s->recipe.seed, &model);
+    if (!status) status = lnt_trainer_open(ctx, model, &task, &s->recipe, true, out);
+    if (!status) return LNT_OK;
+    lnt_model_destroy(model);
+    lnt_task_close(&task);
     return status;
 }
 
@@ -168,35 +195,12 @@ lnt_status lnt_trainer_create(lnt_ctx *ctx, const lnt_train_request *request, ln
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "train request: size must be %zu, with a task",
                         sizeof *request);
     const lnt_task_kind *kind;
-    settings s = { .recipe = lnt_recipe_default() };
-    lnt_status status = find_kind(ctx, request->task, &kind);
-    if (!status) status = lnt_config_default(ctx, &s.config);
-    if (status) return status;
-    kind->recipe(&s.config, &s.recipe, &s.options);
-    if (request->config) status = read_settings(ctx, request->config, kind, &s);
+    settings s;
+    lnt_status status = begin(ctx, request->task, &kind, &s);
+    if (!status && request->config) status = read_settings(ctx, request->config, kind, &s);
     if (!status) status = apply_request(ctx, request, &s);
-    if (status) return status;
-    const char *path = request->config ? request->config : kind->name;
-    const lnt_config before = s.config;
-    lnt_task task = make_task(ctx, kind, request->data, &s);
-    status = lnt_task_open(&task, &s.config);
-    if (!status) status = check_ends(ctx, path, kind, &s, &before);
-    if (!status) status = create_model(ctx, &task, &s, path, out);
-    if (status) lnt_task_close(&task);
-    return status;
-}
-
-/* What goes in and out of a model whose task has read nothing. */
-static lnt_status shape_blank(lnt_ctx *ctx, const lnt_task_kind *kind, settings *s)
-{
-    if (kind->shape) {
-        kind->shape(&s->options, &s->config);
-        return LNT_OK;
-    }
-    lnt_task task = make_task(ctx, kind, NULL, s);
-    const lnt_status status = lnt_task_open(&task, &s->config);
-    lnt_task_close(&task);
-    return status;
+    if (!status) status = open_trainer(ctx, request, kind, &s, out);
+    return blame(status, request->config ? request->config : request->data);
 }
 
 lnt_status lnt_model_create(lnt_ctx *ctx, const lnt_model_request *request, lnt_model **out)
@@ -208,23 +212,19 @@ lnt_status lnt_model_create(lnt_ctx *ctx, const lnt_model_request *request, lnt_
                         sizeof *request);
     const char *path = request->config, *text = request->text;
     const lnt_task_kind *kind;
-    lnt_tokenizer none = { 0 };
-    settings s = { .recipe = lnt_recipe_default() };
-    lnt_status status = find_kind(ctx, request->task, &kind);
-    if (!status) status = lnt_config_default(ctx, &s.config);
-    if (status) return status;
-    kind->recipe(&s.config, &s.recipe, &s.options);
-    if (text) status = parse_settings(ctx, "text", text, strlen(text), kind, &s);
+    settings s;
+    lnt_status status = begin(ctx, request->task, &kind, &s);
+    if (!status && text) status = parse_settings(ctx, "text", text, strlen(text), kind, &s);
     if (!status && path) status = read_settings(ctx, path, kind, &s);
-    if (!path) path = text ? "text" : kind->name;
-    if (!status) status = lnt_config_expect_own(ctx, path, &s.config);
+    if (status) return blame(status, path);
     const lnt_config before = s.config;
-    if (!status) status = shape_blank(ctx, kind, &s);
-    if (!status) status = check_ends(ctx, path, kind, &s, &before);
-    if (!status) status = lnt_config_resolve(ctx, path, &s.config);
-    if (!status) status = lnt_model_make(ctx, &s.config, kind->name, &none, request->seed, out);
-    if (!status) write_options(kind, &s.options, (*out)->task_options);
-    return status;
+    const char *named = path ? path : text ? "text" : kind->name;
+    lnt_task task = make_task(ctx, kind, NULL, LNT_USE_TRAINING, &s);
+    status = lnt_config_expect_own(ctx, named, &s.config);
+    if (!status) status = lnt_task_shape(&task, &s.config);
+    if (!status) status = make_model(&task, &s, named, &before, request->seed, out);
+    lnt_task_close(&task);
+    return blame(status, path);
 }
 
 /* ---- from a model -------------------------------------------------------------------------- */
@@ -258,7 +258,7 @@ static lnt_status check_fit(lnt_ctx *ctx, const lnt_task *task, const lnt_config
 
 /* The model's own task over data, open; s->recipe is known. */
 static lnt_status reopen_task(lnt_ctx *ctx, const char *path, const lnt_model *model,
-                              const char *data, bool all, settings *s, lnt_task *out)
+                              const char *data, lnt_use use, settings *s, lnt_task *out)
 {
     const lnt_task_kind *kind;
     lnt_status status = find_kind(ctx, model->task, &kind);
@@ -268,8 +268,7 @@ static lnt_status reopen_task(lnt_ctx *ctx, const char *path, const lnt_model *m
     kind->recipe(&s->config, &unused, &s->options);
     status = read_object(ctx, path, "task", model->task_options, kind->options, &s->options);
     if (status) return status;
-    if (all) s->options.held_out = 1;
-    *out = make_task(ctx, kind, data, s);
+    *out = make_task(ctx, kind, data, use, s);
     status = lnt_tokenizer_copy(ctx, &model->tokenizer, &out->tokenizer);
     if (!status) status = lnt_task_open(out, &config);
     if (!status) status = check_fit(ctx, out, &config, &model->config);
@@ -311,7 +310,7 @@ static lnt_status resume(lnt_ctx *ctx, const char *path, const lnt_safetensors *
                           "steps is %lld, must be %lld or more, which " LNT_FILE_FMT " has behind it",
                           (long long)steps, (long long)step, path);
     if (!status) status = lnt_model_read(ctx, path, st, &model);
-    if (!status) status = reopen_task(ctx, path, model, data, false, &s, &task);
+    if (!status) status = reopen_task(ctx, path, model, data, LNT_USE_TRAINING, &s, &task);
     if (steps) s.recipe.steps = steps;
     if (!status) {
         status = check_data(ctx, path, st, &task);
@@ -354,9 +353,7 @@ lnt_status lnt_trainer_save(const lnt_trainer *t, const char *path)
     if (!t) return LNT_ERR_ARGUMENT;
     if (!path) return lnt_fail(t->ctx, LNT_ERR_ARGUMENT, "path is NULL");
     char step[NUMBER], data[NUMBER], train[RECIPE_TEXT];
-    lnt_json_text text = { train, sizeof train - 1, 0 };
-    lnt_fields_write(&text, lnt_recipe_fields, &t->recipe, false);
-    train[text.used] = '\0';
+    lnt_fields_print(train, sizeof train, lnt_recipe_fields, &t->recipe);
     snprintf(step, sizeof step, "%" PRId64, t->step);
     const lnt_model_array arrays[] = { { "adam.m.", t->mean }, { "adam.v.", t->square } };
     snprintf(data, sizeof data, "%016" PRIx64, t->task.data_sum);
@@ -378,8 +375,8 @@ lnt_status lnt_model_evaluate(lnt_model *model, const lnt_eval_request *request,
     lnt_trainer *t = NULL;
     s.recipe.batch = request->batch ? request->batch : 16;
     s.recipe.seed = (int64_t)(request->seed & INT64_MAX);
-    lnt_status status =
-        reopen_task(ctx, model->task, model, request->data, !request->held_out, &s, &task);
+    lnt_status status = reopen_task(ctx, model->task, model, request->data,
+                                    request->held_out ? LNT_USE_TESTS : LNT_USE_ALL, &s, &task);
     if (status) return status;
     status = lnt_trainer_open(ctx, model, &task, &s.recipe, false, &t);
     if (status) {
@@ -397,14 +394,17 @@ lnt_status lnt_model_examples(lnt_model *model, const char *data, int64_t first,
 {
     if (!model) return LNT_ERR_ARGUMENT;
     lnt_ctx *ctx = model->ctx;
-    if (model->config.kind != LNT_DECODER || !tokens || first < 0 || count < 1)
+    if (model->config.kind != LNT_DECODER)
+        return lnt_fail(ctx, LNT_ERR_UNSUPPORTED, "examples: the model must be a decoder");
+    if (!tokens || first < 0 || count < 1)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT,
-                        "examples: the model must be a decoder, first 0 or more, count 1 or more");
+                        "examples: tokens must be given, first be 0 or more and count 1 or more, they "
+                        "are %lld and %lld", (long long)first, (long long)count);
     settings s = { .recipe = lnt_recipe_default() };
     lnt_task task = { .ctx = ctx };
     lnt_trainer *t = NULL;
     s.recipe.batch = 1;
-    lnt_status status = reopen_task(ctx, model->task, model, data, false, &s, &task);
+    lnt_status status = reopen_task(ctx, model->task, model, data, LNT_USE_TESTS, &s, &task);
     if (status) return status;
     if (first > task.test_examples - count)
         status = lnt_fail(ctx, LNT_ERR_ARGUMENT, "examples: there are %lld for testing",

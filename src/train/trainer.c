@@ -53,7 +53,7 @@ lnt_status lnt_trainer_open(lnt_ctx *ctx, lnt_model *model, lnt_task *task,
     t->lanes = lnt_lanes_cut(model, (size_t)recipe->batch);
     lnt_arena counting = { 0 };
     lay_out(t, &counting, training);
-    lnt_status status = lnt_arena_open(ctx, &counting, "training", &t->memory);
+    lnt_status status = lnt_arena_open(ctx, &counting, training ? "training" : "a batch of tests", &t->memory);
     if (!status) lay_out(t, &t->memory, training);
     for (size_t i = 0; !status && i < t->lanes.workers; i++)
         status = open_worker(t, &t->workers[i], training);
@@ -233,11 +233,14 @@ lnt_status lnt_trainer_evaluate(lnt_trainer *t, int64_t batches, lnt_score_repor
     if (!t) return LNT_ERR_ARGUMENT;
     if (!report || report->size != sizeof *report)
         return lnt_fail(t->ctx, LNT_ERR_ARGUMENT, "score report: size must be %zu", sizeof *report);
+    if (batches < 0)
+        return lnt_fail(t->ctx, LNT_ERR_ARGUMENT, "batches is %lld, must be 0 (all) or more",
+                        (long long)batches);
     const int64_t batch = t->recipe.batch, examples = t->task.test_examples;
     const int64_t most = examples / batch + (examples % batch != 0);
     lnt_score score = { 0 };
-    if (batches <= 0 && examples == INT64_MAX) batches = t->recipe.eval_batches;
-    if (batches <= 0 || batches > most) batches = most;
+    if (batches == 0 && examples == INT64_MAX) batches = t->recipe.eval_batches;
+    if (batches == 0 || batches > most) batches = most;
     if (batches == 0)
         return lnt_fail(t->ctx, LNT_ERR_ARGUMENT, "task %s: there is nothing to test on",
                         t->task.kind->name);

@@ -201,6 +201,9 @@ succeeds "$LINNET" train --task mnist-class --config image.json --data idx --out
 fails 1 "an encoder, which does not generate" "$LINNET" generate class/model.safetensors
 succeeds "$LINNET" eval class/model.safetensors --data idx
 grep -q '20 targets' stdout.txt || wrong "eval does not see every image once: $(cat stdout.txt)"
+mkdir tests && cp idx/t10k-* tests # no images to train on: none are needed
+succeeds "$LINNET" eval class/model.safetensors --data tests
+grep -q '20 targets' stdout.txt || wrong "eval upon the tests alone: $(cat stdout.txt)"
 printf 'x' >>idx/t10k-labels-idx1-ubyte
 fails 1 "another size than its header says" "$LINNET" eval class/model.safetensors --data idx
 

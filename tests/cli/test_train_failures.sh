@@ -21,9 +21,9 @@ fails 1 "makes its own data" train --data copy.json --out new
 fails 1 "task text needs data" "$LINNET" train --task text --out new
 fails 1 "missing.txt" "$LINNET" train --task text --data missing.txt --out new
 fails 1 "'empty': has no .txt file" "$LINNET" train --task text --data empty --out new
-fails 1 "too few for sequences" "$LINNET" train --task text --data tiny.txt --out new
-fails 1 "cannot read 'missing/" "$LINNET" train --task mnist --data missing --out new
-fails 1 "cannot read './" "$LINNET" train --task mnist-class --data . --out new
+fails 1 "to train on, must have at least 257" "$LINNET" train --task text --data tiny.txt --out new
+fails 1 "cannot read 'missing': it has neither train-images-idx3-ubyte nor" "$LINNET" train --task mnist --data missing --out new
+fails 1 "cannot read '.': it has neither" "$LINNET" train --task mnist-class --data . --out new
 fails 1 "cannot read 'missing'" "$LINNET" train --task speech --data missing --out new
 fails 1 "'empty': has no recordings" "$LINNET" train --task speech --data empty --out new
 fails 1 "cannot make" train --out no/such/place

@@ -433,7 +433,7 @@ static void a_model_under_another_mechanism_has_the_same_weights(void **state)
     lnt_model *model = make(ctx, configs[0], LNT_LINEAR, 0), *none;
     assert_refused(ctx, lnt_model_convert(model, "lstm", &none), LNT_ERR_ARGUMENT,
                    "mechanism 'lstm' is not known");
-    assert_refused(ctx, lnt_model_convert(model, "cur", &none), LNT_ERR_FORMAT, "whole sequences");
+    assert_refused(ctx, lnt_model_convert(model, "cur", &none), LNT_ERR_ARGUMENT, "whole sequences");
     assert_null(none);
     lnt_model_destroy(model);
     model = make(ctx, "{\"dim\":16,\"heads\":2,\"attention\":{\"decay\":[0.5]}}", LNT_LINEAR, 0);
@@ -491,11 +491,42 @@ static lnt_status create(lnt_ctx *ctx, const char *task, const char *text, lnt_m
     return lnt_model_create(ctx, &request, out);
 }
 
-static void a_model_begins_without_data(void **state)
+static void write_letters(const char *path, int count)
+{
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    for (int i = 0; i < count; i++) fputc('a' + i % 26, file);
+    fclose(file);
+}
+
+/* The scale of Laplace's weights is theirs alone. */
+static void a_default_does_not_outlive_its_mechanism(void **state)
 {
     (void)state;
     lnt_ctx *ctx = context_new(1, NULL);
+    lnt_model *model, *other;
+    assert_ok(ctx, create(ctx, "listops", "{\"model\":{\"dim\":16,\"layers\":1,\"heads\":2,\"averages\":2,"
+                                          "\"attention\":{\"activation\":\"laplace\"}},\"task\":{"
+                                          "\"shortest\":10,\"longest\":90}}", &model));
+    assert_true(lnt_config_attention(&model->config).scale == 1.0 / 90);
+    assert_ok(ctx, lnt_model_convert(model, "taylor", &other));
+    assert_true(isnan(lnt_config_attention(&other->config).scale));
+    lnt_model_destroy(model);
+    lnt_model_destroy(other);
+    lnt_ctx_destroy(ctx);
+}
+
+static void a_model_begins_without_data(void **state)
+{
+    (void)state;
+    tracker track = { .fail_at = -1 };
+    lnt_ctx *ctx = context_tracked(&track, 1, NULL);
     lnt_model *model;
+    int32_t tokens[3];
+    size_t count;
+    const lnt_eval_request request = { .size = sizeof request, .data = "blank.txt" };
+    lnt_score_report report = { .size = sizeof report };
+    write_letters("blank.txt", 100);
     assert_ok(ctx, create(ctx, "mnist", "{\"model\":{\"dim\":16,\"layers\":1},"
                                         "\"task\":{\"shrink\":2}}", &model));
     assert_int_equal(model->config.length, 14 * 14);
@@ -506,18 +537,31 @@ static void a_model_begins_without_data(void **state)
     lnt_model_destroy(model);
     assert_ok(ctx, create(ctx, "text", "{\"task\":{\"tokenizer\":\"bpe\"}}", &model));
     assert_int_equal(model->config.inputs, 1024);
+    assert_refused(ctx, lnt_model_encode(model, "abc", 3, tokens, &count), LNT_ERR_UNSUPPORTED,
+                   "none was learned");
+    assert_refused(ctx, lnt_model_evaluate(model, &request, &report), LNT_ERR_UNSUPPORTED,
+                   "the model has no tokenizer; bpe learns it");
+    lnt_model_destroy(model);
+    assert_ok(ctx, create(ctx, "text", "{\"model\":{\"dim\":8,\"layers\":1,\"heads\":2}}", &model));
+    assert_ok(ctx, lnt_model_encode(model, "abc", 3, tokens, &count));
+    assert_true(count == 3 && tokens[0] == 'a' && tokens[2] == 'c');
+    assert_ok(ctx, lnt_model_evaluate(model, &request, &report));
+    assert_int_equal(report.targets, 99);
     lnt_model_destroy(model);
     assert_ok(ctx, create(ctx, "copy", NULL, &model));
     assert_int_equal(model->config.inputs, 11);
     lnt_model_destroy(model);
-    assert_refused(ctx, create(ctx, "speech", NULL, &model), LNT_ERR_ARGUMENT, "needs data");
-    assert_refused(ctx, create(ctx, "mnist", "{\"modle\":{}}", &model), LNT_ERR_FORMAT, "modle");
+    assert_ok(ctx, create(ctx, "speech", NULL, &model));
+    assert_true(model->config.outputs == 11 && model->config.kind == LNT_ENCODER);
+    lnt_model_destroy(model);
+    assert_refused(ctx, create(ctx, "mnist", "{\"modle\":{}}", &model), LNT_ERR_ARGUMENT, "modle");
     assert_refused(ctx, create(ctx, "copy", "{\"model\":{\"attention\":{\"terms\":3}}}", &model),
-                   LNT_ERR_FORMAT, "'text': model.attention.terms does not apply to mechanism softmax");
+                   LNT_ERR_ARGUMENT, "'text': model.attention.terms does not apply to mechanism softmax");
     assert_refused(ctx, create(ctx, "knit", NULL, &model), LNT_ERR_ARGUMENT, "'knit'");
     assert_null(model);
     remove("blank.safetensors");
-    lnt_ctx_destroy(ctx);
+    remove("blank.txt");
+    context_close_tracked(ctx, &track);
 }
 
 int main(void)
@@ -539,6 +583,7 @@ int main(void)
         cmocka_unit_test(a_model_under_another_mechanism_has_the_same_weights),
         cmocka_unit_test(a_draw_from_the_whole_is_that_of_a_session),
         cmocka_unit_test(a_model_begins_without_data),
+        cmocka_unit_test(a_default_does_not_outlive_its_mechanism),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

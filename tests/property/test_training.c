@@ -273,6 +273,42 @@ static void decay_shrinks_matrices_alone(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+/* A test of a text, or of the end of one, does not mind that there is too little to train on. */
+static void a_test_needs_no_text_to_train_on(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(1, NULL);
+    char text[901];
+    memset(text, 'a', sizeof text - 1);
+    text[900] = '\0';
+    write_text("long.txt", text);
+    text[90] = '\0';
+    write_text("short.txt", text);
+    write_text("half.json", "{\"model\":{\"dim\":16,\"layers\":1,\"heads\":2,\"length\":100},\"task\":"
+                            "{\"held_out\":0.5}}");
+    lnt_train_request r = request_of("text", "half.json");
+    lnt_trainer *t;
+    lnt_score_report report = { .size = sizeof report };
+    lnt_eval_request eval = { .size = sizeof eval, .data = "short.txt" };
+    r.data = "short.txt";
+    assert_refused(ctx, lnt_trainer_create(ctx, &r, &t), LNT_ERR_FORMAT,
+                   "has 45 tokens to train on, must have at least 101");
+    r.data = "long.txt";
+    assert_ok(ctx, lnt_trainer_create(ctx, &r, &t));
+    assert_refused(ctx, lnt_trainer_evaluate(t, -5, &report), LNT_ERR_ARGUMENT, "batches is -5");
+    assert_ok(ctx, lnt_model_save(lnt_trainer_model(t), "half.safetensors", LNT_F32));
+    lnt_trainer_destroy(t);
+    lnt_model *model;
+    assert_ok(ctx, lnt_model_load(ctx, "half.safetensors", &model));
+    for (eval.held_out = 0; eval.held_out < 2; eval.held_out++) {
+        assert_ok(ctx, lnt_model_evaluate(model, &eval, &report));
+        assert_int_equal(report.targets, eval.held_out ? 44 : 89);
+    }
+    lnt_model_destroy(model);
+    remove("half.safetensors");
+    lnt_ctx_destroy(ctx);
+}
+
 static void a_trained_model_evaluates_as_its_trainer_did(void **state)
 {
     (void)state;
@@ -364,7 +400,7 @@ static void what_cannot_be_is_refused_in_a_sentence(void **state)
         { "{\"model\":{\"kind\":\"encoder\"}}", "kind must be decoder" },
         { "{\"model\":{\"attention\":{\"mechanism\":\"cur\"}}}", "mechanism cur sees whole sequences" },
         { "{", "'bad.json', byte 1: " },
-        { "{\"model\":{\"inputs\":5}}", "model.inputs is not that of task copy; leave it out" },
+        { "{\"model\":{\"inputs\":5}}", "model.inputs is 5, task copy has 11; leave it out" },
         { "{\"model\":{\"output\":\"class\"}}", "model.output is not that of task copy" },
     };
     lnt_ctx *ctx = context_new(1, NULL);
@@ -416,6 +452,7 @@ int main(void)
         cmocka_unit_test(every_optimizer_learns),
         cmocka_unit_test(a_bias_leaves_its_zero),
         cmocka_unit_test(decay_shrinks_matrices_alone),
+        cmocka_unit_test(a_test_needs_no_text_to_train_on),
         cmocka_unit_test(a_trained_model_evaluates_as_its_trainer_did),
         cmocka_unit_test(training_allocates_nothing_in_a_step),
         cmocka_unit_test(no_allocation_fails_without_a_trace),

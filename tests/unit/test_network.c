@@ -237,7 +237,7 @@ static void mega_over_all_landmarks_is_mega_with_laplace(void **state)
     open_fixture(&full, MEGA "\"attention\":{\"activation\":\"laplace\"}}");
     assert_int_equal(cur.layout.size, full.layout.size);
     memcpy(full.weights, cur.weights, cur.layout.size * sizeof *cur.weights);
-    assert_true(full.config.attention.scale == 1.0 / 6);
+    assert_true(lnt_config_attention(&full.config).scale == 1.0 / 6);
     assert_true(fabs(run(&cur, false) - run(&full, false)) < 1e-9);
     close_fixture(&cur);
     close_fixture(&full);
@@ -315,14 +315,18 @@ static void what_cannot_be_is_refused_in_a_sentence(void **state)
         { "{\"dropout\":1}", "model.dropout is 1, must be 0 to 0.95" },
         { "{\"kind\":\"encoder\"}", "kind must be decoder" },
         { "{\"embedding\":\"cnn\"}", "kind must be encoder" },
-        { "{\"dim\":9,\"heads\":3,\"position\":\"rotary\"}", "head_dim is odd" },
+        { "{\"dim\":9,\"heads\":3,\"position\":\"rotary\"}", "model.head_dim is 3, must be even" },
         { "{\"attention\":[]}", "model.attention must be an object" },
         { "{\"attention\":{\"terms\":3,\"coefficients\":[1]}}", "1 coefficients for 3 terms" },
         { "{\"attention\":{\"mechanism\":\"hybrid\",\"far\":\"softmax\"}}",
           "'test.json': model.attention: far is 0 (softmax), must be linear or taylor" },
+        { "{\"kind\":\"encoder\",\"output\":\"class\",\"attention\":{\"mechanism\":\"linear\",\"decay\":"
+          "[0.9]}}", "'test.json': model: attention.decay goes by age; kind must be decoder" },
         { "{\"attention\":{\"mechanism\":\"linear\",\"decay\":[3]}}",
           "'test.json': model.attention: decay of kv head 0 is 3" },
-        { "{\"averages\":2}", "averages need an encoder" },
+        { "{\"averages\":2}", "averages need kind encoder" },
+        { MEGA "\"norm\":\"rms\"}", "averages need norm layer" },
+        { MEGA "\"learned_temperature\":true}", "learned_temperature" },
         { "{\"values\":16}", "values is for blocks with averages" },
         { "{\"distance_bias\":true}", "distance_bias is for blocks with averages" },
         { MEGA "\"distance_bias\":true,\"attention\":{\"mechanism\":\"cur\"}}",
@@ -343,25 +347,39 @@ static void an_option_is_of_a_mechanism(void **state)
     (void)state;
     static const struct {
         const char *attention, *key; /* NULL: all are its own */
+        const char *needs;           /* NULL: the mechanism does not take it */
     } cases[] = {
-        { "\"window\":8", "window" },
-        { "\"window\":0,\"far\":\"taylor\",\"terms\":0", NULL }, /* as nobody had said it */
-        { "\"scale\":0.5", NULL },
-        { "\"mechanism\":\"linear\",\"scale\":0.5", "scale" },
-        { "\"mechanism\":\"linear\",\"decay\":[0.5],\"eps\":0.1,\"feature_map\":\"exp\"", NULL },
-        { "\"mechanism\":\"taylor\",\"decay\":[0.5]", "decay" },
-        { "\"mechanism\":\"taylor\",\"decay\":[0]", "decay" },
-        { "\"mechanism\":\"taylor\",\"terms\":2,\"coefficients\":[1,1]", NULL },
-        { "\"mechanism\":\"hybrid\",\"terms\":2,\"normalize\":\"taylorshift\"", "normalize" },
-        { "\"mechanism\":\"hybrid\",\"sink\":2,\"landmarks\":8", "landmarks" },
+        { "\"window\":8", "window", NULL },
+        { "\"window\":0,\"far\":\"taylor\",\"terms\":0", NULL, NULL }, /* as nobody had said it */
+        { "\"scale\":0.5", NULL, NULL },
+        { "\"mechanism\":\"linear\",\"scale\":0.5", "scale", NULL },
+        { "\"mechanism\":\"linear\",\"decay\":[0.5],\"eps\":0.1,\"feature_map\":\"exp\"", NULL, NULL },
+        { "\"mechanism\":\"taylor\",\"decay\":[0.5]", "decay", NULL },
+        { "\"mechanism\":\"taylor\",\"decay\":[0]", "decay", NULL },
+        { "\"mechanism\":\"taylor\",\"terms\":2,\"coefficients\":[1,1]", NULL, NULL },
+        { "\"mechanism\":\"hybrid\",\"terms\":2,\"normalize\":\"taylorshift\"", "normalize", NULL },
+        { "\"mechanism\":\"hybrid\",\"sink\":2,\"landmarks\":8", "landmarks", NULL },
+        { "\"mechanism\":\"linear\",\"features\":64", "features", "feature_map fourier or positive" },
+        { "\"mechanism\":\"linear\",\"features\":64,\"feature_map\":\"positive\"", NULL, NULL },
+        { "\"mechanism\":\"cur\",\"embed_column\":3", "embed_column", "select embed" },
+        { "\"mechanism\":\"cur\",\"embed_column\":3,\"select\":\"embed\"", NULL, NULL },
+        { "\"mechanism\":\"cur\",\"ridge\":0.5", "ridge", "pinv ridge" },
+        { "\"mechanism\":\"cur\",\"ridge\":0.5,\"pinv\":\"ridge\"", NULL, NULL },
+        { "\"mechanism\":\"cur\",\"pinv_iterations\":4", NULL, NULL },
+        { "\"mechanism\":\"cur\",\"pinv_iterations\":4,\"pinv\":\"ridge\"", "pinv_iterations",
+          "pinv iterate" },
+        { "\"mechanism\":\"hybrid\",\"feature_map\":\"exp\"", "feature_map", "far linear" },
+        { "\"mechanism\":\"hybrid\",\"feature_map\":\"exp\",\"far\":\"linear\"", NULL, NULL },
+        { "\"mechanism\":\"hybrid\",\"terms\":2,\"far\":\"linear\"", "terms", "far taylor" },
     };
     lnt_ctx *ctx = context_new(1, NULL);
     for (int i = 0; i < COUNT_OF(cases); i++) {
-        char text[200], sentence[80];
+        char text[200], sentence[100];
         lnt_config config;
         snprintf(text, sizeof text, "{\"attention\":{%s}}", cases[i].attention);
-        snprintf(sentence, sizeof sentence, "model.attention.%s does not apply to mechanism",
-                 cases[i].key ? cases[i].key : "");
+        snprintf(sentence, sizeof sentence, "model.attention.%s %s%s", cases[i].key ? cases[i].key : "",
+                 cases[i].needs ? "needs " : "does not apply to mechanism",
+                 cases[i].needs ? cases[i].needs : "");
         assert_ok(ctx, parse_config(ctx, text, &config));
         const lnt_status status = lnt_config_expect_own(ctx, "test.json", &config);
         if (cases[i].key) assert_refused(ctx, status, LNT_ERR_FORMAT, sentence);
