@@ -75,7 +75,7 @@ refused copy '{"model": {"kind": "encoder"}}' "kind must be decoder"
 refused copy '{"model": {"attention": {"mechanism": "cur"}}}' "kind must be encoder"
 refused copy '{"model": {"attention": {"window": 8}}, "train": {"steps": 1}}' \
     "model.attention.window does not apply to mechanism softmax"
-refused copy '{"model": {"averages": 4}}' "averages need an encoder"
+refused copy '{"model": {"averages": 4}}' "averages need kind encoder"
 refused copy '{"train": {"steps": 0}}' "train.steps is 0, must be 1 to"
 refused copy '{"train": {"batch": 0}}' "train.batch is 0, must be 1 to"
 refused copy '{"task": {"symbols": 0}}' "task.symbols is 0, must be 1 to"
