@@ -93,19 +93,31 @@ static int put_token(const writing *w, int32_t token, page *kept)
     return EXIT_OK;
 }
 
+/* Until there is enough, or the model cannot take what it wrote last. */
 static int write_text(writing *w, page *kept)
 {
     const int64_t wanted = opt_given(w->o, OPT_FOREVER) ? INT64_MAX
                                                         : opt_whole(w->o, OPT_TOKENS, DEFAULT_TOKENS);
     int status = EXIT_OK;
-    for (int64_t i = 0; i < wanted && !status && !interrupted; i++) {
+    bool goes_on = true;
+    for (int64_t i = 0; i < wanted && goes_on && !status && !interrupted; i++) {
         int32_t token;
-        status = writing_next(w, &token);
+        goes_on = lnt_session_room(w->session) > 0;
+        status = writing_next(w, goes_on, &token);
         if (!status) status = put_token(w, token, kept);
         if (!status && i % STATUS_EVERY == 0) writing_status(w);
     }
     status_end();
     return status;
+}
+
+/* That fewer tokens came than were asked for, once all else is done. */
+static int tell_end(const writing *w)
+{
+    const int64_t wanted = opt_whole(w->o, OPT_TOKENS, 0);
+    if (interrupted || w->written >= wanted) return EXIT_OK;
+    return fail("--tokens: %lld of %lld were written, for the model has learned %lld positions",
+                (long long)w->written, (long long)wanted, (long long)w->info.length);
 }
 
 static int generate_text(writing *w)
@@ -132,7 +144,7 @@ static int generate_text(writing *w)
     if (!status) status = writing_end(w);
     if (!status && opt_given(w->o, OPT_JSON)) writing_json(w, kept.text ? kept.text : "", kept.used);
     free(kept.text);
-    return status;
+    return status ? status : tell_end(w);
 }
 
 static int run(const options *o)

@@ -76,11 +76,11 @@ static int draw(drawing *d)
     int status = feed_given(d);
     for (int64_t p = d->given; p < d->size && !status; p++) {
         progress("pixels", (int)p, (int)d->size);
-        if (p + 1 < d->size) status = writing_next(w, d->tokens);
-        else if (lnt_session_sample(w->session, &w->sampling, d->tokens)) status = fail_ctx(w->ctx);
+        status = writing_next(w, p + 1 < d->size, d->tokens);
         for (int64_t i = 0; i < drawn(d); i++)
             d->pixels[i * d->size + p] = (unsigned char)d->tokens[i];
     }
+    if (!status) progress("pixels", (int)d->size, (int)d->size);
     progress_end();
     return status;
 }

@@ -66,11 +66,11 @@ void writing_close(writing *w)
     lnt_ctx_destroy(w->ctx);
 }
 
-int writing_next(writing *w, int32_t *tokens)
+int writing_next(writing *w, bool goes_on, int32_t *tokens)
 {
     const double before = now_seconds();
     if (lnt_session_sample(w->session, &w->sampling, tokens) ||
-        lnt_session_feed(w->session, tokens, 1))
+        (goes_on && lnt_session_feed(w->session, tokens, 1)))
         return fail_ctx(w->ctx);
     w->seconds += now_seconds() - before;
     w->written++;

@@ -24,8 +24,8 @@ int writing_begin(writing *w, int64_t batch); /* a new session, or that of --loa
 int writing_end(writing *w);                  /* --save-state */
 void writing_close(writing *w);
 
-/* Draws a token for each sequence, tokens [batch], and feeds it. */
-int writing_next(writing *w, int32_t *tokens);
+/* Draws a token for each sequence, tokens [batch], and feeds it, unless it is the last. */
+int writing_next(writing *w, bool goes_on, int32_t *tokens);
 
 /* Tokens, their speed and what is remembered: while it writes (status_end takes it away), and at the
  * end, where stderr is a terminal. */

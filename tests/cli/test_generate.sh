@@ -120,6 +120,22 @@ status=0
 generate --tokens 9 >/dev/full 2>stderr.txt || status=$?
 [ "$status" = 1 ] || wrong "standard output full: exit $status"
 
+# Positions that are learned have an end: all of a word can be written, and what was asked for beyond is told.
+echo '{"model": {"dim": 16, "layers": 1, "heads": 2, "length": 21}, "train": {"steps": 1}}' >end.json
+succeeds "$LINNET" train --task copy --config end.json --out end
+succeeds "$LINNET" generate end/model.safetensors --prompt 0,1,2,3,4,5,6,7,8,9,10,0 --tokens 10
+[ "$(wc -w <stdout.txt)" = 10 ] || wrong "a word that fits is cut off: $(cat stdout.txt)"
+succeeds "$LINNET" generate end/model.safetensors --prompt 0,1,0 # as many as there can be
+[ "$(wc -w <stdout.txt)" = 19 ] || wrong "it does not go to the end: $(cat stdout.txt)"
+status=0
+"$LINNET" generate end/model.safetensors --prompt 0,1,0 --tokens 20 --save-state end.state --json \
+    >stdout.txt 2>stderr.txt || status=$?
+[ "$status" = 1 ] || wrong "fewer tokens than were asked for: exit $status"
+grep -q "19 of 20 were written, for the model has learned 21 positions" stderr.txt || wrong "$(cat stderr.txt)"
+python3 -c 'import json; d = json.load(open("stdout.txt"))
+assert d["written"] == 19 and len(d["text"].split()) == 19, d' || wrong "what was written is lost"
+[ -s end.state ] || wrong "the state at the end is not saved"
+
 # Images: a directory of idx files of our own, 8 x 8.
 python3 - <<'END'
 import gzip, os, struct

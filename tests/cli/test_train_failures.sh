@@ -83,9 +83,11 @@ refused listops '{"task": {"shortest": 50, "longest": 20}}' "shortest is 50, mus
 refused listops '{"model": {"kind": "decoder"}}' "kind must be encoder"
 refused text '{"task": {"tokenizer": "bpe", "vocabulary": 200}}' \
     "task.vocabulary is 200, must be 257 to" --data tiny.txt
+refused listops '{"model": {"attention": {"mechanism": "linear", "decay": [0.9]}}}' \
+    "'bad.json': model: attention.decay goes by age; kind must be decoder"
 refused text '{"task": {"held_out": 1}}' "task.held_out is 1, must be 0 to 0.9" --data tiny.txt
-# Config and tool agree on what is an option of which mechanism: here one that is its own goes on to
-# be refused for its heads.
+# Config and tool agree on what is an option of which mechanism, and on what it needs beside it: here one
+# that is its own goes on to be refused for its heads.
 for option in scale=0.5 feature_map='"relu"' features=8 eps=0.5 terms=3 coefficients='[1,1]' \
     normalize='"taylorshift"' output_norm=true compensated=true landmarks=8 select='"sum"' \
     embed_column=1 separate_indices=true no_row_copy=true pinv='"ridge"' pinv_iterations=3 \
@@ -94,11 +96,15 @@ for option in scale=0.5 feature_map='"relu"' features=8 eps=0.5 terms=3 coeffici
     flag=("--${key//_/-}" "$(tr -d '"[]' <<< "$value")")
     [ "$value" = true ] && flag=("${flag[0]}")
     for mechanism in softmax linear taylor cur hybrid; do
-        sentence="must be a multiple of heads"
-        if "$LINNET" attend q k v -o y --mechanism "$mechanism" "${flag[@]}" 2>&1 |
-            grep -q -e "${flag[0]} does not apply to $mechanism"; then
-            sentence="model.attention.$key does not apply to mechanism $mechanism"
-        fi
+        causal=(--causal)
+        [ "$mechanism" = cur ] && causal=()
+        tool=$("$LINNET" attend q k v -o y --mechanism "$mechanism" "${causal[@]}" "${flag[@]}" 2>&1) || true
+        case $tool in
+        *"${flag[0]} does not apply to $mechanism"*)
+            sentence="model.attention.$key does not apply to mechanism $mechanism" ;;
+        *"${flag[0]} needs "* | *"${flag[0]} applies to "*) sentence="model.attention.$key needs " ;;
+        *) sentence="must be a multiple of heads" ;;
+        esac
         refused copy "{\"model\": {\"dim\": 10, \"heads\": 3,
             \"attention\": {\"mechanism\": \"$mechanism\", \"$key\": $value}}}" "$sentence"
     done
