@@ -148,7 +148,8 @@ static lnt_status fork_on_device(const lnt_state *state, lnt_state **out)
 
 lnt_status lnt_state_fork(const lnt_state *state, lnt_state **out)
 {
-    if (!state || !out) return LNT_ERR_ARGUMENT;
+    if (!state) return LNT_ERR_ARGUMENT;
+    if (!out) return lnt_fail(state->engine.ctx, LNT_ERR_ARGUMENT, "out is NULL");
     if (lnt_state_on_device(state)) return fork_on_device(state, out);
     const lnt_status status =
         lnt_state_make(state->engine.ctx, &state->engine.p, state->room, out);
@@ -173,8 +174,9 @@ static lnt_status check_sequence(const lnt_state *state, const char *name, int64
 lnt_status lnt_state_copy(lnt_state *to, int64_t to_sequence, const lnt_state *from,
                           int64_t from_sequence)
 {
-    if (!to || !from) return LNT_ERR_ARGUMENT;
+    if (!to) return LNT_ERR_ARGUMENT;
     lnt_ctx *ctx = to->engine.ctx;
+    if (!from) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "from is NULL");
     if (to->kind->grows)
         return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
                         "copy: the sequences of a softmax cache share their room; fork it");
@@ -405,8 +407,9 @@ static lnt_status merge_on_device(lnt_state *dst, const lnt_state *src)
 
 lnt_status lnt_state_merge(lnt_state *dst, const lnt_state *src)
 {
-    if (!dst || !src) return LNT_ERR_ARGUMENT;
+    if (!dst) return LNT_ERR_ARGUMENT;
     lnt_ctx *ctx = dst->engine.ctx;
+    if (!src) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "src is NULL");
     if (dst == src) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "merge: dst and src are the same state");
     if (dst->engine.p.mechanism == LNT_HYBRID)
         return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,

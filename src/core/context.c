@@ -87,9 +87,11 @@ void lnt_ctx_create_error(const lnt_ctx_options *options, lnt_status status, cha
                           size_t capacity)
 {
     lnt_ctx made = { 0 };
-    if (resolve(options, &made) == LNT_OK && status)
-        snprintf(made.error, sizeof made.error, "out of memory for the context (%zu bytes)",
-                 sizeof made);
+    const bool fine = resolve(options, &made) == LNT_OK;
+    if (fine && status == LNT_ERR_ARGUMENT)
+        lnt_fail(&made, status, "out is NULL");
+    else if (fine && status)
+        lnt_fail(&made, status, "out of memory for the context (%zu bytes)", sizeof made);
     if (capacity) snprintf(text, capacity, "%s", made.error);
 }
 

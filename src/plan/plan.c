@@ -396,8 +396,9 @@ static int64_t tokens_at_a_time(const lnt_algo *algo, const lnt_attn_desc *p)
 
 lnt_status lnt_plan_describe(const lnt_plan *plan, lnt_plan_info *info)
 {
-    if (!plan || !info) return LNT_ERR_ARGUMENT;
+    if (!plan) return LNT_ERR_ARGUMENT;
     lnt_ctx *ctx = plan->engine.ctx;
+    if (!info) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "info is NULL");
     const lnt_attn_desc *p = &plan->engine.p;
     if (info->size != sizeof *info)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "info: size is %zu, expected %zu", info->size,

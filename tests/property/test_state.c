@@ -272,6 +272,21 @@ static void tensors_that_do_not_fit_a_state_are_refused_and_change_nothing(void 
     lnt_ctx_destroy(ctx);
 }
 
+static void what_is_not_given_is_named(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(1, NULL);
+    attn_case c;
+    stream_form(&c, STREAM_LINEAR, 8, LNT_F32);
+    lnt_state *s = stream_state(ctx, &c);
+    assert_refused(ctx, lnt_state_fork(s, NULL), LNT_ERR_ARGUMENT, "out is NULL");
+    assert_refused(ctx, lnt_state_merge(s, NULL), LNT_ERR_ARGUMENT, "src is NULL");
+    assert_refused(ctx, lnt_state_copy(s, 0, NULL, 0), LNT_ERR_ARGUMENT, "from is NULL");
+    assert_refused(ctx, lnt_state_save(s, NULL), LNT_ERR_ARGUMENT, "path is NULL");
+    lnt_state_destroy(s);
+    lnt_ctx_destroy(ctx);
+}
+
 /* Sums of different features have the same shape and no meaning. */
 static void states_of_different_problems_do_not_merge(void **state)
 {
@@ -348,6 +363,7 @@ int main(void)
         cmocka_unit_test(save_and_load_give_the_same_bits_and_continue_identically),
         cmocka_unit_test(the_tensors_of_a_state_are_named_and_shaped),
         cmocka_unit_test(tensors_that_do_not_fit_a_state_are_refused_and_change_nothing),
+        cmocka_unit_test(what_is_not_given_is_named),
         cmocka_unit_test(states_of_different_problems_do_not_merge),
         cmocka_unit_test(a_state_names_the_algorithm_that_gives_its_bits),
     };

@@ -93,7 +93,13 @@ static void bad_context_options_are_refused_by_name(void **state)
     expect_no_context(o, LNT_ERR_ARGUMENT, "allocator");
     o.allocator.allocate = no_memory;
     expect_no_context(o, LNT_ERR_MEMORY, "memory");
+    char text[64];
     assert_int_equal(lnt_ctx_create(&good, NULL), LNT_ERR_ARGUMENT);
+    lnt_ctx_create_error(&good, LNT_ERR_ARGUMENT, text, sizeof text);
+    assert_string_equal(text, "out is NULL");
+    assert_int_equal(lnt_ctx_create(NULL, NULL), LNT_ERR_ARGUMENT);
+    lnt_ctx_create_error(NULL, LNT_ERR_ARGUMENT, text, sizeof text);
+    assert_string_equal(text, "out is NULL");
 }
 
 static void a_context_is_what_its_options_say(void **state)

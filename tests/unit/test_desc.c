@@ -204,6 +204,7 @@ static void a_name_without_its_mechanism_is_enough(void **state)
         assert_string_equal(info.algorithm, lnt_algorithm_name(a));
         info.size--;
         assert_refused(ctx, lnt_plan_describe(plan, &info), LNT_ERR_ARGUMENT, "size");
+        assert_refused(ctx, lnt_plan_describe(plan, NULL), LNT_ERR_ARGUMENT, "info is NULL");
         lnt_plan_destroy(plan);
         made++;
     }
