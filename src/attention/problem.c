@@ -200,6 +200,14 @@ static lnt_status check_hybrid(lnt_ctx *ctx, lnt_attn_desc *p)
     return status ? status : check_decay(ctx, p);
 }
 
+static lnt_status check_compensated(lnt_ctx *ctx, const lnt_attn_desc *p)
+{
+    if (!p->compensated || p->mechanism == LNT_LINEAR || p->mechanism == LNT_TAYLOR) return LNT_OK;
+    return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
+                    "%s has no compensated: only the sums of linear and taylor keep what rounding loses",
+                    lnt_mechanism_name(p->mechanism));
+}
+
 double lnt_problem_coefficient(const lnt_attn_desc *p, int64_t term)
 {
     double factorial = 1;
@@ -230,6 +238,7 @@ lnt_status lnt_problem_resolve(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_attn
     if (out->length_k == -1) out->length_k = out->length_q;
     if (out->dim_value == 0) out->dim_value = out->dim;
     lnt_status status = check_shape(ctx, out);
+    if (!status) status = check_compensated(ctx, out);
     if (status) return status;
     const bool unit = out->mechanism == LNT_TAYLOR && out->normalize == LNT_NORMALIZE_TAYLORSHIFT;
     if (isnan(out->scale)) out->scale = unit ? 1 : 1 / sqrt((double)out->dim);
@@ -238,8 +247,7 @@ lnt_status lnt_problem_resolve(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_attn
     const bool hybrid = out->mechanism == LNT_HYBRID;
     if (out->mechanism != LNT_LINEAR && !hybrid) out->decay = NULL;
     out->state = out->state != 0;
-    out->compensated = out->compensated &&
-                       (out->mechanism == LNT_LINEAR || out->mechanism == LNT_TAYLOR);
+    out->compensated = out->compensated != 0;
     if (out->mechanism != LNT_TAYLOR && !hybrid) {
         out->coefficients = out->temperature = out->center = NULL;
         out->center_mean = 0;

@@ -21,7 +21,7 @@ static void form(attn_case *c, int f, int64_t n)
     if (f % KINDS == 5 && f / KINDS % 2) c->desc.far = LNT_LINEAR;
     c->desc.dtype = f / (2 * KINDS) ? LNT_F64 : LNT_F32;
     c->desc.backward = 1;
-    c->desc.compensated = f % 4 != 0 && f % 3 == 0;
+    c->desc.compensated = f % KINDS == 3;
 }
 
 /* cur has neither states nor partial answers, hybrid no partial answers. */

@@ -224,7 +224,8 @@ void case_random(dice *d, lnt_mechanism mechanism, lnt_dtype dtype, attn_case *c
     if (mechanism == LNT_TAYLOR) random_taylor(d, c);
     if (mechanism == LNT_CUR) random_cur(d, c);
     if (mechanism == LNT_HYBRID) random_hybrid(d, c);
-    c->desc.compensated = mechanism != LNT_SOFTMAX && dice_range(d, 0, 3) == 0;
+    const bool sums = mechanism == LNT_LINEAR || mechanism == LNT_TAYLOR;
+    c->desc.compensated = sums && dice_range(d, 0, 3) == 0;
     const int64_t form = dice_range(d, 0, 7);
     if (form == 0 || form == 1) case_random_lengths(d, c);
     if (form == 2 || form == 3) case_random_packing(d, c);

@@ -256,6 +256,27 @@ static void combinations_that_mean_nothing_are_refused(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+/* What is asked for and not done must not look done. */
+static void compensated_sums_are_refused_where_there_are_none(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(1, NULL);
+    static const char *const words[] = { "softmax has no compensated", NULL, NULL,
+                                         "cur has no compensated", "hybrid has no compensated" };
+    for (int i = 0; i < COUNT_OF(words); i++) {
+        lnt_attn_desc d = good((lnt_mechanism)i);
+        lnt_plan *plan;
+        d.compensated = 1;
+        if (words[i]) {
+            expect_refused(ctx, &d, LNT_ERR_UNSUPPORTED, words[i]);
+        } else {
+            assert_ok(ctx, lnt_plan_create(ctx, &d, &plan));
+            lnt_plan_destroy(plan);
+        }
+    }
+    lnt_ctx_destroy(ctx);
+}
+
 /* ---- one run ------------------------------------------------------------------------------- */
 
 typedef struct harness {
@@ -418,6 +439,7 @@ int main(void)
         cmocka_unit_test(a_name_without_its_mechanism_is_enough),
         cmocka_unit_test(what_no_number_counts_is_not_a_number),
         cmocka_unit_test(combinations_that_mean_nothing_are_refused),
+        cmocka_unit_test(compensated_sums_are_refused_where_there_are_none),
         cmocka_unit_test(every_tensor_that_does_not_fit_is_named),
         cmocka_unit_test(every_length_out_of_range_is_named),
         cmocka_unit_test(every_packing_out_of_range_is_named),
