@@ -275,7 +275,9 @@ typedef struct lnt_attn_desc {
     int64_t embed_column;     /* select embed: 0 to dim - 1 */
     int separate_indices;     /* 1: those of q and of k each by their own scores; else the same, by
                                * the sum, where a sequence has as many queries as keys */
-    const int64_t *pin;       /* [pins] tokens that are always landmarks; NULL: none */
+    const int64_t *pin;       /* [pins] tokens that are always landmarks, each below the longer of
+                               * length_q and length_k; NULL: none.  Of a shorter sequence those that
+                               * it does not have are left out */
     int64_t pins;
     int no_row_copy;          /* 1: y of a landmark is approximated too */
     lnt_pinv pinv;

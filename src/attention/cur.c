@@ -36,6 +36,7 @@ const char *lnt_activation_name(lnt_activation activation)
 
 static lnt_status check_pins(lnt_ctx *ctx, const lnt_attn_desc *p)
 {
+    const int64_t tokens = p->length_q > p->length_k ? p->length_q : p->length_k;
     if (!p->pins) return LNT_OK;
     if (p->pins < 0 || p->pins > p->landmarks)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT,
@@ -48,6 +49,11 @@ static lnt_status check_pins(lnt_ctx *ctx, const lnt_attn_desc *p)
         if (p->pin[i] < 0)
             return lnt_fail(ctx, LNT_ERR_ARGUMENT, "pin %lld is %lld, must not be negative",
                             (long long)i, (long long)p->pin[i]);
+        if (p->pin[i] >= tokens)
+            return lnt_fail(ctx, LNT_ERR_ARGUMENT,
+                            "pin %lld is %lld, not one of the %lld tokens, which are 0 to %lld",
+                            (long long)i, (long long)p->pin[i], (long long)tokens,
+                            (long long)tokens - 1);
         for (int64_t other = 0; other < i; other++)
             if (p->pin[i] == p->pin[other])
                 return lnt_fail(ctx, LNT_ERR_ARGUMENT, "pin %lld is %lld, as pin %lld is",

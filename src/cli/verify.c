@@ -268,11 +268,23 @@ static int64_t verified_length(const lnt_attn_desc *desc, pass_kind pass)
     return pass == PASS_BACKWARD && n > BACKWARD_LENGTH ? BACKWARD_LENGTH : n;
 }
 
+/* The pins below n, into pin [MAX_PINS]; returns how many. */
+static int64_t pins_below(const lnt_attn_desc *desc, int64_t n, int64_t *pin)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < desc->pins; i++)
+        if (desc->pin[i] < n) pin[count++] = desc->pin[i];
+    return count;
+}
+
 int workload_verify(lnt_ctx *ctx, const lnt_attn_desc *desc, pass_kind pass, double *error)
 {
     workload w;
+    int64_t pin[MAX_PINS];
     lnt_attn_desc part = *desc;
     part.length_q = part.length_k = verified_length(desc, pass);
+    part.pins = pins_below(desc, part.length_q, pin);
+    part.pin = pin;
     *error = NAN;
     double *row = calloc((size_t)desc->dim_value, sizeof *row);
     if (!row) return fail_memory((size_t)desc->dim_value * sizeof *row);

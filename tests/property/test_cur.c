@@ -265,6 +265,36 @@ static void steps_reach_over_the_whole_sequence_and_pins_are_always_in(void **st
     lnt_ctx_destroy(ctx);
 }
 
+/* As many landmarks, and the definition, on either side of where a pinned token would be. */
+static void a_pin_that_a_shorter_sequence_does_not_have_is_left_out(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(1, NULL);
+    const int64_t pin[] = { 77, 2 };
+    for (int64_t n = 77; n <= 78; n++)
+        for (int select = 0; lnt_select_name((lnt_select)select); select++) {
+            attn_case c = cur_case(N), less = cur_case(n);
+            int64_t queries[M], keys[M];
+            if (select == LNT_SELECT_MEAN) continue;
+            c.desc.select = (lnt_select)select;
+            c.desc.pin = pin;
+            c.desc.pins = 2;
+            trial t = trial_new(ctx, &less);
+            assert_int_equal(landmarks(ctx, &c, &t, 0, 0, queries, keys), M);
+            bool first = false, last = false;
+            for (int i = 0; i < M; i++) {
+                first = first || queries[i] == 2;
+                last = last || queries[i] == 77;
+            }
+            assert_true(first && last == (n == 78));
+            forward(ctx, &c, "cur/flash", &t);
+            expect_below(&less, "cur/flash", ctx, "a shorter sequence",
+                         oracle_error(ctx, &c.desc, &t.io, 6), 2e-6);
+            trial_free(&t);
+        }
+    lnt_ctx_destroy(ctx);
+}
+
 /* Each of 20 tokens is among 5 in a quarter of 4000 draws: 1000 +- 27, of which five are allowed */
 static void random_landmarks_are_uniform_and_the_seed_fixes_them(void **state)
 {
@@ -496,9 +526,9 @@ static void every_option_out_of_range_is_named(void **state)
     (void)state;
     lnt_ctx *ctx = context_new(1, NULL);
     const attn_case c = cur_case(N);
-    const int64_t twice[] = { 3, 3 }, negative[] = { -1 };
+    const int64_t twice[] = { 3, 3 }, negative[] = { -1 }, past[] = { 0, N };
     lnt_plan *plan;
-    for (int i = 0; i < 14; i++) {
+    for (int i = 0; i < 15; i++) {
         lnt_attn_desc d = c.desc;
         const char *word = "";
         switch (i) {
@@ -515,6 +545,7 @@ static void every_option_out_of_range_is_named(void **state)
         case 10: d.pinv_init = (lnt_pinv_init)2, word = "pinv_init is 2"; break;
         case 11: d.ridge = 0, word = "ridge is 0"; break;
         case 12: d.activation = (lnt_activation)2, word = "activation is 2"; break;
+        case 13: d.pins = 2, d.pin = past, word = "pin 1 is 150, not one of the 150 tokens"; break;
         default:
             d.pins = 1, d.pin = twice, d.select = LNT_SELECT_MEAN, word = "pin";
             break;
@@ -535,6 +566,7 @@ int main(void)
         cmocka_unit_test(the_row_of_a_pinned_token_is_exact),
         cmocka_unit_test(the_highest_scores_are_chosen_and_ties_go_to_the_first),
         cmocka_unit_test(steps_reach_over_the_whole_sequence_and_pins_are_always_in),
+        cmocka_unit_test(a_pin_that_a_shorter_sequence_does_not_have_is_left_out),
         cmocka_unit_test(random_landmarks_are_uniform_and_the_seed_fixes_them),
         cmocka_unit_test(a_divergence_is_counted_and_answered_from_the_safe_start),
         cmocka_unit_test(backward_tells_of_divergence_and_rank_as_forward_does),

@@ -153,8 +153,9 @@ static void random_cur(dice *d, attn_case *c)
     if (dice_range(d, 0, 2) == 0) a->scale = (dice_uniform(d) - 0.3) / (double)a->dim;
     /* Far below 0 it is next to nothing, and so is U: scores near 0, as in use. */
     if (a->activation == LNT_ACTIVATION_LAPLACE) a->scale = 0.3 / (double)a->dim;
-    if (a->select == LNT_SELECT_MEAN || a->landmarks < 2 || dice_range(d, 0, 1)) return;
-    c->pin[0] = dice_range(d, 0, 40);
+    const int64_t last = (a->length_q > case_length_k(c) ? a->length_q : case_length_k(c)) - 1;
+    if (a->select == LNT_SELECT_MEAN || a->landmarks < 2 || last < 7 || dice_range(d, 0, 1)) return;
+    c->pin[0] = dice_range(d, 0, last < 40 ? last : 40);
     c->pin[1] = c->pin[0] ? 0 : 7;
     a->pin = c->pin;
     a->pins = 2;
