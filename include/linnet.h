@@ -148,8 +148,8 @@ LNT_API lnt_tensor lnt_tensor_bhnd(void *data, lnt_dtype dtype, int64_t batch, i
 LNT_API lnt_tensor lnt_tensor_bnhd(void *data, lnt_dtype dtype, int64_t batch, int64_t heads,
                                    int64_t length, int64_t dim);
 
-/* Fills with normal numbers, mean 0, deviation sigma, from a counter-based generator: element
- * [b,h,n,d] depends on seed and its row-major index alone. */
+/* Fills with normal numbers, mean 0, deviation sigma (at least 0), from a counter-based generator:
+ * element [b,h,n,d] depends on seed and its row-major index alone. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_tensor_fill_normal(lnt_ctx *ctx, const lnt_tensor *tensor,
                                                          uint64_t seed, double sigma);
 

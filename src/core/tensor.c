@@ -1,6 +1,8 @@
 /* core/tensor.c - strided views over [batch, heads, length, dim]. */
 #include "core/tensor.h"
 
+#include <math.h>
+
 #include "core/dtype.h"
 #include "core/rng.h"
 
@@ -128,6 +130,8 @@ lnt_status lnt_tensor_fill_normal(lnt_ctx *ctx, const lnt_tensor *t, uint64_t se
     if (!ctx) return LNT_ERR_ARGUMENT;
     const lnt_status status = lnt_tensor_check(ctx, "tensor", t);
     if (status) return status;
+    if (!(sigma >= 0) || isinf(sigma))
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "sigma is %g, must be finite and at least 0", sigma);
     const lnt_rng rng = lnt_rng_make(seed);
     const int64_t width = t->shape[3];
     const int64_t rows = width ? t->shape[0] * t->shape[1] * t->shape[2] : 0;

@@ -27,6 +27,8 @@ static double fma_seconds(const lnt_ctx *ctx, lnt_dtype dtype, double *flops)
 lnt_status lnt_measure_flops(lnt_ctx *ctx, lnt_dtype dtype, double *gflops)
 {
     if (!ctx || !gflops) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "ctx and gflops must not be NULL");
+    if (!lnt_dtype_size(dtype))
+        return lnt_fail(ctx, LNT_ERR_DTYPE, "dtype is %d, must be f32, f16, bf16 or f64", (int)dtype);
     const lnt_device *d = ctx->device;
     if (d) return lnt_device_told(ctx, d->api->measure_flops(d->handle, dtype, gflops));
     double total = 0;

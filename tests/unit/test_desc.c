@@ -170,6 +170,8 @@ static void every_unknown_choice_is_named(void **state)
     d.size--;
     expect_refused(ctx, &d, LNT_ERR_ARGUMENT, "size");
     expect_refused(ctx, NULL, LNT_ERR_ARGUMENT, "desc is NULL");
+    double gflops;
+    assert_refused(ctx, lnt_measure_flops(ctx, (lnt_dtype)7, &gflops), LNT_ERR_DTYPE, "dtype is 7");
 
     lnt_plan *plan;
     d = good(LNT_LINEAR);

@@ -184,6 +184,22 @@ static void a_fill_does_not_depend_on_order_layout_or_threads(void **state)
     block_free(&want);
 }
 
+static void a_deviation_that_is_none_is_refused_and_nothing_is_filled(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(1, NULL);
+    block x = block_new(LNT_F32, LAYOUT_BHND, 1, 1, 2, 3);
+    const double bad[] = { -1e-9, NAN, INFINITY, -INFINITY };
+    tensor_fill(&x.t, 55);
+    for (int i = 0; i < COUNT_OF(bad); i++)
+        assert_refused(ctx, lnt_tensor_fill_normal(ctx, &x.t, 1, bad[i]), LNT_ERR_ARGUMENT, "sigma is");
+    for (int64_t i = 0; i < 6; i++) assert_true(tensor_at(&x.t, i) == 55);
+    assert_ok(ctx, lnt_tensor_fill_normal(ctx, &x.t, 1, 0));
+    for (int64_t i = 0; i < 6; i++) assert_true(tensor_at(&x.t, i) == 0);
+    block_free(&x);
+    lnt_ctx_destroy(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -194,6 +210,7 @@ int main(void)
         cmocka_unit_test(uniform_and_normal_have_their_moments),
         cmocka_unit_test(split_streams_are_their_own_and_repeatable),
         cmocka_unit_test(a_fill_does_not_depend_on_order_layout_or_threads),
+        cmocka_unit_test(a_deviation_that_is_none_is_refused_and_nothing_is_filled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
