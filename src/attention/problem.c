@@ -158,8 +158,7 @@ static lnt_status check_taylor(lnt_ctx *ctx, lnt_attn_desc *p)
     return check_center(ctx, p);
 }
 
-const char lnt_hybrid_needs_causal[] =
-    "hybrid: which keys are the last ones needs an order; set causal";
+const char lnt_hybrid_needs_causal[] = "which keys are the last ones needs an order; set causal";
 
 static lnt_status refuse_options(lnt_ctx *ctx, const lnt_attn_desc *p)
 {

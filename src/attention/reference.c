@@ -373,7 +373,7 @@ lnt_status lnt_reference_row(lnt_ctx *ctx, const lnt_attn_desc *desc, const lnt_
     if (!status) status = check_index(ctx, "h", h, p.heads);
     if (!status) status = check_index(ctx, "i", i, io->q.shape[2]);
     if (!status && p.mechanism == LNT_HYBRID && !p.causal)
-        status = lnt_fail(ctx, LNT_ERR_UNSUPPORTED, "%s", lnt_hybrid_needs_causal);
+        status = lnt_fail(ctx, LNT_ERR_UNSUPPORTED, "hybrid: %s", lnt_hybrid_needs_causal);
     if (status) return status;
 
     memset(out, 0, (size_t)p.dim_value * sizeof *out);

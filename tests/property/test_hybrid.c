@@ -345,6 +345,28 @@ static void what_hybrid_does_not_offer_is_refused_by_name(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+static void the_sentence_on_causal_names_hybrid_once(void **state)
+{
+    (void)state;
+    static const char sentence[] = "hybrid: which keys are the last ones needs an order; set causal";
+    lnt_ctx *ctx = context_new(1, NULL);
+    attn_case c = case_make(LNT_HYBRID, 1, 1, 4, 4, 5, 5);
+    trial t = trial_new(ctx, &c);
+    double y[5];
+    lnt_plan *plan;
+    c.desc.causal = 0;
+    assert_int_equal(lnt_plan_create(ctx, &c.desc, &plan), LNT_ERR_UNSUPPORTED);
+    assert_string_equal(lnt_ctx_error(ctx), sentence);
+    assert_int_equal(lnt_reference_row(ctx, &c.desc, &t.io, 0, 0, 0, y), LNT_ERR_UNSUPPORTED);
+    assert_string_equal(lnt_ctx_error(ctx), sentence);
+    c.desc.algorithm = "direct";
+    assert_int_equal(lnt_plan_create(ctx, &c.desc, &plan), LNT_ERR_UNSUPPORTED);
+    assert_string_equal(lnt_ctx_error(ctx),
+                        "hybrid/direct: which keys are the last ones needs an order; set causal");
+    trial_free(&t);
+    lnt_ctx_destroy(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -358,6 +380,7 @@ int main(void)
         cmocka_unit_test(merge_and_remove_are_refused_in_a_sentence),
         cmocka_unit_test(partial_answers_are_refused_in_a_sentence),
         cmocka_unit_test(what_hybrid_does_not_offer_is_refused_by_name),
+        cmocka_unit_test(the_sentence_on_causal_names_hybrid_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
