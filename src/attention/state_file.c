@@ -41,6 +41,14 @@ static void add_number(metadata *meta, const char *key, int64_t value)
     add(meta, key, text);
 }
 
+/* Unsigned: a seed may have all of its 64 bits. */
+static void add_seed(metadata *meta, uint64_t seed)
+{
+    char *text = meta->text[meta->count];
+    snprintf(text, META_TEXT, "%" PRIu64, seed);
+    add(meta, "seed", text);
+}
+
 /* Two lists at most; none where numbers is NULL. */
 static lnt_status add_list(lnt_ctx *ctx, metadata *meta, const char *key, const double *numbers,
                            int64_t count)
@@ -92,7 +100,7 @@ static lnt_status describe(lnt_ctx *ctx, const lnt_attn_desc *p, metadata *meta)
     add(meta, "feature_map", lnt_feature_map_name(p->feature_map));
     if (lnt_feature_is_random(p->feature_map)) {
         add_number(meta, "features", p->features);
-        add_number(meta, "seed", (int64_t)p->seed);
+        add_seed(meta, p->seed);
     }
     return LNT_OK;
 }

@@ -212,6 +212,34 @@ static void save_and_load_give_the_same_bits_and_continue_identically(void **sta
     lnt_ctx_destroy(ctx);
 }
 
+/* A seed has 64 bits: above half of them it is not a negative number. */
+static void a_file_tells_any_seed_as_it_was_given(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(1, NULL);
+    char path[] = "/tmp/linnet-state-XXXXXX";
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    attn_case c;
+    stream_form(&c, 1 + 2 * LNT_MAP_POSITIVE, 8, LNT_F32);
+    c.desc.seed = UINT64_MAX;
+    trial t = trial_new(ctx, &c);
+    lnt_state *s = stream_state(ctx, &c), *loaded;
+    stream_append(ctx, s, &t, 0, 8);
+    assert_ok(ctx, lnt_state_save(s, path));
+    assert_ok(ctx, lnt_state_load(ctx, &c.desc, path, &loaded));
+    expect_same_answers(ctx, &c, s, loaded, &t);
+    lnt_state_destroy(loaded);
+    c.desc.seed = 1;
+    assert_refused(ctx, lnt_state_load(ctx, &c.desc, path, &loaded), LNT_ERR_FORMAT,
+                   "seed is '18446744073709551615', expected '1'");
+    lnt_state_destroy(s);
+    trial_free(&t);
+    unlink(path);
+    lnt_ctx_destroy(ctx);
+}
+
 static void the_tensors_of_a_state_are_named_and_shaped(void **state)
 {
     (void)state;
@@ -361,6 +389,7 @@ int main(void)
         cmocka_unit_test(remove_undoes_append),
         cmocka_unit_test(removing_more_tokens_than_there_are_is_refused),
         cmocka_unit_test(save_and_load_give_the_same_bits_and_continue_identically),
+        cmocka_unit_test(a_file_tells_any_seed_as_it_was_given),
         cmocka_unit_test(the_tensors_of_a_state_are_named_and_shaped),
         cmocka_unit_test(tensors_that_do_not_fit_a_state_are_refused_and_change_nothing),
         cmocka_unit_test(what_is_not_given_is_named),
