@@ -250,7 +250,9 @@ typedef struct lnt_attn_desc {
     int state;             /* 1: runs will be given a state before or after; linear, taylor,
                               hybrid, which then has no backward */
     int compensated;       /* 1: sums keep what rounding loses, so that the error does not grow with
-                              the number of tokens; a state takes twice the memory; linear, taylor */
+                              the number of tokens; a state has twice the sums and, as that of taylor
+                              always has, room for the keys and values of 16 tokens a kv head.  linear,
+                              taylor */
     const char *algorithm; /* NULL: the planner chooses; else "direct" or "linear/direct" */
     double scale;          /* all but linear: NaN: 1/sqrt(dim) */
     /* linear */
@@ -368,7 +370,9 @@ LNT_API const char *lnt_state_algorithm(const lnt_state *state);
  * "v" [B,KVH,room,d or m]; hybrid: "s", "z", and "k", "v" [B,KVH,rows,d or m], where token t is in row
  * t if t < sink, else sink + (t - sink) mod (rows - sink).  LNT_ERR_ARGUMENT past the last.  The view is
  * into the state itself; on a GPU, into its memory, where the sums of taylorshift are over keys of
- * length 1, elsewhere over keys times dim^(1/4). */
+ * length 1, elsewhere over keys times dim^(1/4).  It holds until the next call that changes the state;
+ * after that ask for it again: a cache that has grown is elsewhere, and sums that keep the last tokens
+ * back for a while take them in when they are asked for. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_state_tensor(lnt_state *state, int index, const char **name,
                                                    lnt_tensor *view);
 

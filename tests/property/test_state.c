@@ -240,6 +240,56 @@ static void a_file_tells_any_seed_as_it_was_given(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+/* A cache that has grown is elsewhere, and sums may have kept tokens back until they are asked for. */
+static void a_view_asked_for_again_shows_every_token(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(1, NULL);
+    for (int f = 0; f < STREAM_FORMS; f++) {
+        attn_case c;
+        stream_form(&c, f, 40, LNT_F64);
+        trial t = trial_new(ctx, &c);
+        c.desc.length_q = c.desc.length_k = 1; /* room for one token: a cache must grow */
+        lnt_state *s = stream_state(ctx, &c);
+        for (int64_t n = 0; n < 40; n += 3) {
+            const int64_t count = n < 39 ? 3 : 1;
+            lnt_state *whole = stream_state(ctx, &c);
+            stream_append(ctx, s, &t, n, count);
+            stream_append(ctx, whole, &t, 0, n + count);
+            for (int i = 0; i < 2; i++) {
+                lnt_tensor seen, want;
+                assert_ok(ctx, lnt_state_tensor(s, i, NULL, &seen));
+                assert_ok(ctx, lnt_state_tensor(whole, i, NULL, &want));
+                if (f < STREAM_LINEAR) seen.shape[2] = want.shape[2] = n + count; /* of the room */
+                expect_below(&c, NULL, ctx, "a view", tensor_error(&seen, &want), 1e-13);
+            }
+            lnt_state_destroy(whole);
+        }
+        lnt_state_destroy(s);
+        trial_free(&t);
+    }
+    lnt_ctx_destroy(ctx);
+}
+
+/* Widths without padding: 16 features and values. */
+static void compensated_sums_are_twice_as_many_and_keep_room_for_16_tokens(void **state)
+{
+    (void)state;
+    enum { D = 16, TOKENS = 16, SUMS = D * D + D, ROOM = TOKENS * (D + D) };
+    lnt_ctx *ctx = context_new(1, NULL);
+    for (int taylor = 0; taylor < 2; taylor++)
+        for (int compensated = 0; compensated < 2; compensated++) {
+            attn_case c = case_make(taylor ? LNT_TAYLOR : LNT_LINEAR, 4, 2, 8, 8, taylor ? 15 : D, D);
+            c.desc.terms = 2; /* taylor: a constant and 15 powers */
+            c.desc.compensated = compensated;
+            lnt_state *s = stream_state(ctx, &c);
+            const int numbers = (1 + compensated) * SUMS + (taylor || compensated ? ROOM : 0);
+            assert_int_equal(lnt_state_bytes(s), 2 * (size_t)numbers * sizeof(float));
+            lnt_state_destroy(s);
+        }
+    lnt_ctx_destroy(ctx);
+}
+
 static void the_tensors_of_a_state_are_named_and_shaped(void **state)
 {
     (void)state;
@@ -390,6 +440,8 @@ int main(void)
         cmocka_unit_test(removing_more_tokens_than_there_are_is_refused),
         cmocka_unit_test(save_and_load_give_the_same_bits_and_continue_identically),
         cmocka_unit_test(a_file_tells_any_seed_as_it_was_given),
+        cmocka_unit_test(a_view_asked_for_again_shows_every_token),
+        cmocka_unit_test(compensated_sums_are_twice_as_many_and_keep_room_for_16_tokens),
         cmocka_unit_test(the_tensors_of_a_state_are_named_and_shaped),
         cmocka_unit_test(tensors_that_do_not_fit_a_state_are_refused_and_change_nothing),
         cmocka_unit_test(what_is_not_given_is_named),
