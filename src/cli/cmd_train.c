@@ -38,6 +38,14 @@ static void join(char out[PATH_MAX], const char *directory, const char *name)
     snprintf(out, PATH_MAX, "%.*s/%s", PATH_MAX - NAME, directory, name);
 }
 
+static int refuse_checkpoint(const run *r)
+{
+    struct stat st;
+    if (opt_given(r->o, OPT_RESUME) || stat(r->checkpoint, &st)) return EXIT_OK;
+    return fail("'%s' holds a checkpoint; --resume goes on from it, or choose another --out",
+                opt_text(r->o, OPT_OUT));
+}
+
 /* Names the files, and refuses a directory that cannot be meant before anything is read. */
 static int choose_directory(run *r)
 {
@@ -50,10 +58,7 @@ static int choose_directory(run *r)
     join(r->model, out, "model.safetensors");
     join(r->log_path, out, LOG);
     join(r->curve, out, CURVE);
-    if (!opt_given(r->o, OPT_RESUME) && stat(r->checkpoint, &st) == 0)
-        return fail("'%s' holds a checkpoint; --resume goes on from it, or choose another --out",
-                    out);
-    return EXIT_OK;
+    return refuse_checkpoint(r);
 }
 
 /* Once the config is accepted: one that is refused leaves no directory behind.  What a run that was
@@ -69,7 +74,7 @@ static int make_directory(run *r)
     if (r->lock >= 0 && flock(r->lock, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
         return fail("--out: another run trains in '%s'", out);
     leftovers_remove(out, written);
-    return EXIT_OK;
+    return refuse_checkpoint(r); /* of one that came and went while this one read its data */
 }
 
 static int open_trainer(run *r)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/place.h"
 #include "cli/png.h"
 #include "cli/report.h"
 
@@ -87,17 +88,17 @@ static int draw(drawing *d)
 
 /* ---- the sheet ----------------------------------------------------------------------------- */
 
-/* Pixel p of the image in place `place`: drawn images; or a row for each given one: what is given of
+/* Pixel p of the image in place `spot`: drawn images; or a row for each given one: what is given of
  * it, the completions, and itself. */
-static unsigned char pixel_at(const drawing *d, bool completes, size_t place, size_t p)
+static unsigned char pixel_at(const drawing *d, bool completes, size_t spot, size_t p)
 {
-    const size_t size = (size_t)d->size, each = (size_t)d->each, row = place / (each + 2);
-    if (!completes) return d->pixels[place * size + p];
+    const size_t size = (size_t)d->size, each = (size_t)d->each, row = spot / (each + 2);
+    if (!completes) return d->pixels[spot * size + p];
     const unsigned char truth = (unsigned char)d->truth[row * size + p];
-    place %= each + 2;
-    if (place == 0) return p < (size_t)d->given ? truth : HIDDEN;
-    if (place == each + 1) return truth;
-    return d->pixels[(row * each + place - 1) * size + p];
+    spot %= each + 2;
+    if (spot == 0) return p < (size_t)d->given ? truth : HIDDEN;
+    if (spot == each + 1) return truth;
+    return d->pixels[(row * each + spot - 1) * size + p];
 }
 
 /* The sheet: images of side x side pixels, each of `zoom` x `zoom` points, with a gap around them; a
@@ -118,17 +119,17 @@ static sheet plan_sheet(const drawing *d, bool completes, size_t side)
     return s;
 }
 
-static void put_image(const drawing *d, const sheet *s, size_t place, unsigned char *points)
+static void put_image(const drawing *d, const sheet *s, size_t spot, unsigned char *points)
 {
-    const size_t column = place % s->across, step = s->side * s->zoom + s->gap;
+    const size_t column = spot % s->across, step = s->side * s->zoom + s->gap;
     const bool later = column > 0, last = column + 1 == s->across;
     const size_t apart = s->completes ? (size_t)later + (size_t)last : 0;
     const size_t x0 = s->gap + column * step + apart * s->gap;
-    const size_t y0 = s->gap + place / s->across * step;
+    const size_t y0 = s->gap + spot / s->across * step;
     for (size_t y = 0; y < s->side * s->zoom; y++)
         for (size_t x = 0; x < s->side * s->zoom; x++)
             points[(y0 + y) * s->width + x0 + x] =
-                pixel_at(d, s->completes, place, y / s->zoom * s->side + x / s->zoom);
+                pixel_at(d, s->completes, spot, y / s->zoom * s->side + x / s->zoom);
 }
 
 static int write_sheet(const drawing *d, bool completes, size_t side)
@@ -159,7 +160,8 @@ int drawing_write(writing *w)
     } else {
         d.each = opt_whole(w->o, OPT_IMAGES, DEFAULT_IMAGES);
     }
-    status = open_drawing(&d, w);
+    status = place_check(opt_text(w->o, OPT_OUTPUT)); /* before the work */
+    if (!status) status = open_drawing(&d, w);
     if (!status) status = draw(&d);
     if (!status) status = write_sheet(&d, completes, side);
     if (!status) status = writing_end(w);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 static const char *command_name = "";
@@ -62,16 +63,27 @@ int finish_stdout(int status)
     return fail("cannot write to standard output: %s", errno ? strerror(errno) : "write error");
 }
 
+/* Of the terminal at stderr; a line that fills them all is no longer one. */
+static int columns(void)
+{
+    struct winsize size;
+    return !ioctl(STDERR_FILENO, TIOCGWINSZ, &size) && size.ws_col > 1 ? size.ws_col - 1 : 79;
+}
+
 void progress(const char *what, int done, int total)
 {
-    enum { WIDTH = 30 };
+    enum { WIDEST = 30, LEAST = 5, AROUND = 3 }; /* of the bar; and its ends with a space */
     if (total <= 0 || !isatty(STDERR_FILENO)) return;
-    const int filled = (int)((int64_t)done * WIDTH / total);
-    char bar[WIDTH + 1];
-    memset(bar, '#', (size_t)filled);
-    memset(bar + filled, '.', (size_t)(WIDTH - filled));
-    bar[WIDTH] = '\0';
-    fprintf(stderr, "\r\033[K[%s] %d/%d %s", bar, done, total, what);
+    char text[160], bar[WIDEST + AROUND + 1] = "";
+    const int most = columns(), used = snprintf(text, sizeof text, "%d/%d %s", done, total, what);
+    const int room = most - used - AROUND, wide = room < WIDEST ? room : WIDEST;
+    if (wide >= LEAST) {
+        const int filled = (int)((int64_t)done * wide / total);
+        snprintf(bar, sizeof bar, "[%*s] ", wide, "");
+        memset(bar + 1, '#', (size_t)filled);
+        memset(bar + 1 + filled, '.', (size_t)(wide - filled));
+    }
+    fprintf(stderr, "\r\033[K%s%.*s", bar, most, text);
     fflush(stderr);
     progress_shown = true;
 }

@@ -40,7 +40,8 @@ int writing_begin(writing *w, int64_t batch)
 {
     const char *from = opt_text(w->o, OPT_LOAD_STATE), *to = opt_text(w->o, OPT_SAVE_STATE);
     struct stat st;
-    const bool special = to && !stat(to, &st) && !S_ISREG(st.st_mode); /* a device: as it stands */
+    const bool there = to && !stat(to, &st);
+    const bool special = there && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode); /* a device: as it stands */
     const int unwritable = to && !special ? place_check(to) : EXIT_OK;
     if (unwritable) return unwritable;
     w->batch = batch;

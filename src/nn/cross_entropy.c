@@ -63,7 +63,7 @@ static void row(const kernels *ker, const real *x, int32_t target, double *loss,
     const real max = x[best];
     const double at_target = (double)x[target];
     const double sum = sum_exp(ker, x, max, dx, classes);
-    *loss = log(sum) + (double)max - at_target;
+    *loss = log(sum) + ((double)max - at_target); /* which is 0 or small where it counts */
     if (hit) *hit = best == (size_t)target;
     if (!dx) return;
     const real factor = (real)(weight / sum);

@@ -77,6 +77,8 @@ for signal in INT TERM; do
 done
 
 fails 1 "cannot write 'no/such/s'" generate --tokens 5 --save-state no/such/s # and nothing is written
+mkdir taken
+fails 1 "cannot write 'taken': it is not a regular file" generate --tokens 5 --save-state taken
 fails 2 "--tokens and --forever cannot both be given" generate --tokens 5 --forever
 
 # A byte may be any, also one that ends a string in C.

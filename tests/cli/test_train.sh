@@ -30,6 +30,14 @@ for curve, numbers in zip(drawn, losses):
         assert abs(y - (390 - loss / most * 350)) < 0.06, (y, loss)
 END
 
+# On a terminal, be it narrow, the bar is gone at the end and has left nothing behind.
+for columns in 90 60 25; do
+    python3 "$here/terminal.py" 8 $columns "$LINNET" train --task copy --config copy.json --out bar$columns \
+        >seen.txt || wrong "on a terminal: exit $?"
+    grep -q "model.safetensors" seen.txt || wrong "no summary on a terminal: $(cat seen.txt)"
+    if grep -q "left\|\.\.\.\|/40" seen.txt; then wrong "the bar stays: $(cat seen.txt)"; fi
+done
+
 # Python's view of the model: names, shapes, and metadata without Linnet.
 python3 - <<'END'
 import json, struct
