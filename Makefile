@@ -35,6 +35,6 @@ clean:
 	rm -rf build
 
 help:
-	@sed -n 's/^#  *\(make.*\)/  \1/p' Makefile
+	@sed -n '3,/^[^#]/s/^#   //p' Makefile
 
 .PHONY: all configure run test bench install clean help

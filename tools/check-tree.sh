@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The tree as a whole: ARCHITECTURE.md names every folder of src, and nothing is put off to later.
+# The tree as a whole: ARCHITECTURE.md names every folder of src, nothing is put off to later, and lines end in time.
 #
 #     tools/check-tree.sh REPOSITORY
 set -euo pipefail
@@ -19,5 +19,10 @@ done
 if grep -rnE --exclude-dir=build '\b(TO[D]O|FI[X]ME|X[X]X)\b' "${folders[@]}"; then
     bad=1
     echo "the lines above put something off; do it, or open an issue"
+fi
+if LC_ALL=C.UTF-8 grep -rnE --exclude-dir=build --include='*.[ch]' --include='*.cc' --include='*.cu' \
+    --include='*.cuh' '^.{111,}' "${folders[@]}"; then
+    bad=1
+    echo "the lines above are longer than 110 columns"
 fi
 exit "$bad"

@@ -54,9 +54,9 @@ LNT_API LNT_MUST_CHECK lnt_status lnt_model_convert(const lnt_model *model, cons
                                                     lnt_model **out);
 
 /* tokens [batch,length], each below inputs; lengths [batch], NULL: full.  logits: [batch,length,
- * outputs] where the model speaks at every token, [batch,outputs] where it classifies.  A call that is larger
- * than those before makes room, and plans; a smaller one runs by that plan, and may differ in the last digits
- * from what it gave before. */
+ * outputs] where the model speaks at every token, [batch,outputs] where it classifies.  A call that is
+ * larger than those before makes room, and plans; a smaller one runs by that plan, and may differ in the
+ * last digits from what it gave before. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_model_forward(lnt_model *model, const int32_t *tokens,
                                                     int64_t batch, int64_t length,
                                                     const int64_t *lengths, float *logits);
@@ -109,9 +109,9 @@ LNT_API size_t lnt_session_bytes(const lnt_session *session); /* what is remembe
 /* What a softmax cache of the same model would hold by now. */
 LNT_API double lnt_session_cache_bytes(const lnt_session *session);
 
-/* To go on another day; .safetensors, written whole or not at all.  What a state has kept back is summed
- * first: a session that goes on after it was saved says what the one that is loaded does, to the bit, and up to
- * the last digits what it had said without. */
+/* To go on another day; .safetensors, written whole or not at all.  What a state has kept back is
+ * summed first: a session that goes on after it was saved says what the one that is loaded does, to the
+ * bit, and up to the last digits what it had said without. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_session_save(const lnt_session *session, const char *path);
 LNT_API LNT_MUST_CHECK lnt_status lnt_session_load(lnt_model *model, const char *path,
                                                    lnt_session **out);

@@ -71,7 +71,7 @@ int lnt_hybrid_threads(const lnt_run *run)
     return lnt_threads_for(run->ctx, each * (double)p->heads * lnt_run_tokens(run));
 }
 
-/* A window behind the chunk, one token more than must be, so that tiles of a window of whole tiles are whole. */
+/* A window behind the chunk, one token more than must be, so that the tiles of one are whole. */
 int64_t lnt_hybrid_frontier(const chunk_job *job, const hybrid_scratch *s, int64_t p)
 {
     const int64_t frontier = p - job->run->p->window + (job->run->causal ? 0 : 1);

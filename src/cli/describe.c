@@ -8,10 +8,21 @@ static bool has_terms(const lnt_attn_desc *d)
     return d->mechanism == LNT_TAYLOR || (d->mechanism == LNT_HYBRID && d->far == LNT_TAYLOR);
 }
 
+static bool has_map(const lnt_attn_desc *d)
+{
+    return d->mechanism == LNT_LINEAR || (d->mechanism == LNT_HYBRID && d->far == LNT_LINEAR);
+}
+
 static void json_mechanism(json *line, const lnt_attn_desc *d)
 {
+    if (has_map(d)) json_text(line, "feature_map", lnt_feature_map_name(d->feature_map));
     if (has_terms(d)) json_whole(line, "terms", d->terms);
-    if (d->mechanism == LNT_CUR) json_whole(line, "landmarks", d->landmarks);
+    if (d->mechanism == LNT_TAYLOR) json_text(line, "normalize", lnt_normalize_name(d->normalize));
+    if (d->mechanism == LNT_CUR) {
+        json_whole(line, "landmarks", d->landmarks);
+        json_text(line, "select", lnt_select_name(d->select));
+        json_text(line, "pinv", lnt_pinv_name(d->pinv));
+    }
     if (d->mechanism != LNT_HYBRID) return;
     json_text(line, "far", lnt_mechanism_name(d->far));
     json_whole(line, "window", d->window);
@@ -37,17 +48,31 @@ void json_problem(json *line, const lnt_attn_desc *d, const char *algorithm, con
     json_flag(line, "causal", d->causal != 0);
 }
 
+/* What differs from the default, after a comma; "": it is that. */
+static const char *differing(bool differs, const char *name, char out[32])
+{
+    snprintf(out, 32, "%s%s", differs ? ", " : "", differs ? name : "");
+    return out;
+}
+
 void text_mechanism(const lnt_attn_desc *d, const char *before, char *text, size_t capacity)
 {
-    char terms[32] = "linear";
+    char terms[32] = "linear", first[32], second[32];
+    const bool map = d->feature_map != LNT_MAP_ELU1;
     text[0] = '\0';
     if (has_terms(d))
         snprintf(terms, sizeof terms, "%lld term%s", (long long)d->terms, plural(d->terms));
-    if (d->mechanism == LNT_TAYLOR) snprintf(text, capacity, "%s%s", before, terms);
+    if (d->mechanism == LNT_LINEAR && map)
+        snprintf(text, capacity, "%smap %s", before, lnt_feature_map_name(d->feature_map));
+    if (d->mechanism == LNT_TAYLOR)
+        snprintf(text, capacity, "%s%s%s", before, terms,
+                 differing(d->normalize != LNT_NORMALIZE_NONE, lnt_normalize_name(d->normalize), first));
     if (d->mechanism == LNT_CUR)
-        snprintf(text, capacity, "%s%lld landmark%s", before, (long long)d->landmarks,
-                 plural(d->landmarks));
+        snprintf(text, capacity, "%s%lld landmark%s%s%s", before, (long long)d->landmarks,
+                 plural(d->landmarks),
+                 differing(d->select != LNT_SELECT_STEP, lnt_select_name(d->select), first),
+                 differing(d->pinv != LNT_PINV_ITERATE, lnt_pinv_name(d->pinv), second));
     if (d->mechanism == LNT_HYBRID)
-        snprintf(text, capacity, "%s%lld near, %s", before,
-                 (long long)(d->window + d->sink), terms);
+        snprintf(text, capacity, "%s%lld near, %s%s", before, (long long)(d->window + d->sink), terms,
+                 differing(has_map(d) && map, lnt_feature_map_name(d->feature_map), first));
 }

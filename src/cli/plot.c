@@ -6,13 +6,18 @@
 
 #include "cli/report.h"
 
-enum { WIDTH = 58, ROWS_PER_DECADE = 3, MAX_HEIGHT = 40, LABEL = 9, BLANK = 0 };
+enum { WIDTH = 58, ROWS_PER_DECADE = 3, MAX_HEIGHT = 40, LABEL = 9, BLANK = 0,
+       SEVERAL = 127 };
 
 typedef struct canvas {
     int bottom, height; /* the decade of the lowest row; rows */
-    /* BLANK, series + 1 for a point, -(series + 1) for the line between points */
+    /* BLANK, series + 1 for a point, SEVERAL for those of more than one, -(series + 1) for the line
+     * between points */
     signed char cell[MAX_HEIGHT][WIDTH];
+    bool meet; /* somewhere */
 } canvas;
+
+static const plot_series several = { .name = "several", .mark = '&', .mark_utf8 = "✱", .color = 7 };
 
 static int column_of(const plot *p, double x)
 {
@@ -56,9 +61,13 @@ static void draw(const plot *p, canvas *c)
             }
         }
     }
-    for (int s = p->count - 1; s >= 0; s--) /* where two meet the first is seen */
-        for (int i = 0; i < p->points; i++)
-            c->cell[row_of(c, p->series[s].y[i])][column_of(p, p->x[i])] = (signed char)(1 + s);
+    for (int s = 0; s < p->count; s++)
+        for (int i = 0; i < p->points; i++) {
+            signed char *cell = &c->cell[row_of(c, p->series[s].y[i])][column_of(p, p->x[i])];
+            const bool taken = *cell > BLANK && *cell != 1 + s;
+            c->meet |= taken;
+            *cell = (signed char)(taken ? SEVERAL : 1 + s);
+        }
 }
 
 static void put_mark(const plot_series *s, const char *mark, FILE *to)
@@ -77,7 +86,8 @@ static void put_row(const plot *p, const canvas *c, int row, FILE *to)
     fprintf(to, "%*s %s", LABEL, label, utf8 ? (*label ? "┤" : "│") : (*label ? "+" : "|"));
     for (int x = 0; x < WIDTH; x++) {
         const int cell = c->cell[row][x];
-        const plot_series *s = &p->series[(cell < 0 ? -cell : cell) - (cell != BLANK)];
+        const plot_series *s = cell == SEVERAL ? &several
+                                               : &p->series[(cell < 0 ? -cell : cell) - (cell != BLANK)];
         const char mark[2] = { s->mark, '\0' };
         if (cell == BLANK) fputc(' ', to);
         else if (cell < 0) put_mark(s, utf8 ? "·" : ".", to);
@@ -112,11 +122,12 @@ void plot_print(const plot *p, FILE *to)
     fit(p, &c);
     draw(p, &c);
     fprintf(to, "%s  (", p->title);
-    for (int s = 0; s < p->count; s++) {
-        const char mark[2] = { p->series[s].mark, '\0' };
+    for (int s = 0; s < p->count + c.meet; s++) {
+        const plot_series *one = s < p->count ? &p->series[s] : &several;
+        const char mark[2] = { one->mark, '\0' };
         if (s) fputs("   ", to);
-        put_mark(&p->series[s], use_utf8() ? p->series[s].mark_utf8 : mark, to);
-        fprintf(to, " %s", p->series[s].name);
+        put_mark(one, use_utf8() ? one->mark_utf8 : mark, to);
+        fprintf(to, " %s", one->name);
     }
     fputs(")\n", to);
     for (int row = 0; row < c.height; row++) put_row(p, &c, row, to);

@@ -26,6 +26,14 @@ typedef struct lnt_field {
     int only; /* for a table's owner: what its key is for, as bits; 0: everything */
 } lnt_field;
 
+/* Of a struct's member of the same name. */
+#define LNT_WHOLE_FIELD(type, k, low, high)                                                           \
+    { .key = #k, .kind = LNT_FIELD_WHOLE, .offset = offsetof(type, k), .least = low, .most = high }
+#define LNT_REAL_FIELD(type, k, low, high)                                                            \
+    { .key = #k, .kind = LNT_FIELD_REAL, .offset = offsetof(type, k), .least = low, .most = high }
+#define LNT_CHOICE_FIELD(type, k, words) \
+    { .key = #k, .kind = LNT_FIELD_CHOICE, .offset = offsetof(type, k), .choice = words }
+
 /* `section` names the object in sentences: "model"; NULL: it is the config itself.  Keys
  * that are absent leave the struct as it is; object NULL: all are. */
 lnt_status lnt_fields_read(lnt_ctx *ctx, const char *path, const char *section,

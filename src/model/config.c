@@ -40,10 +40,8 @@ static const char *pinv_word(int i) { return lnt_pinv_name((lnt_pinv)i); }
 static const char *init_word(int i) { return lnt_pinv_init_name((lnt_pinv_init)i); }
 static const char *weights_word(int i) { return lnt_activation_name((lnt_activation)i); }
 
-#define WHOLE(k, low, high) \
-    { .key = #k, .kind = LNT_FIELD_WHOLE, .offset = offsetof(lnt_config, k), .least = low, .most = high }
-#define REAL(k, low, high) \
-    { .key = #k, .kind = LNT_FIELD_REAL, .offset = offsetof(lnt_config, k), .least = low, .most = high }
+#define WHOLE(k, low, high) LNT_WHOLE_FIELD(lnt_config, k, low, high)
+#define REAL(k, low, high) LNT_REAL_FIELD(lnt_config, k, low, high)
 #define CHOICE(k, member, words) \
     { .key = k, .kind = LNT_FIELD_CHOICE, .offset = offsetof(lnt_config, member), .choice = words }
 #define FLAG(k, member) { .key = k, .kind = LNT_FIELD_FLAG, .offset = offsetof(lnt_config, member) }

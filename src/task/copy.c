@@ -9,8 +9,7 @@
 #include "task/tasks.h"
 
 static const lnt_field options[] = {
-    { .key = "symbols", .kind = LNT_FIELD_WHOLE, .offset = offsetof(lnt_task_options, symbols),
-      .least = 1, .most = 65536 },
+    LNT_WHOLE_FIELD(lnt_task_options, symbols, 1, 65536),
     { .key = NULL },
 };
 

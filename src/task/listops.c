@@ -14,12 +14,10 @@ enum { DIGITS = 10, OPERATORS = 4, CLOSE = DIGITS + OPERATORS, WORDS = CLOSE + 1
 enum { MIN, MAX, MED, SM };
 enum { ATTEMPTS = 100000 };
 
-#define WHOLE(k, low, high) \
-    { .key = #k, .kind = LNT_FIELD_WHOLE, .offset = offsetof(lnt_task_options, k), .least = low, .most = high }
 static const lnt_field options[] = {
-    WHOLE(shortest, 4, 1 << 20),
-    WHOLE(longest, 4, 1 << 20),
-    WHOLE(depth, 1, 30),
+    LNT_WHOLE_FIELD(lnt_task_options, shortest, 4, 1 << 20),
+    LNT_WHOLE_FIELD(lnt_task_options, longest, 4, 1 << 20),
+    LNT_WHOLE_FIELD(lnt_task_options, depth, 1, 30),
     { .key = NULL },
 };
 

@@ -18,8 +18,7 @@ enum { START = 256, CLASSES = 10, SIDE = 28, /* of MNIST's own */
        IMAGES_MAGIC = 0x803, LABELS_MAGIC = 0x801 };
 
 static const lnt_field options[] = {
-    { .key = "shrink", .kind = LNT_FIELD_WHOLE, .offset = offsetof(lnt_task_options, shrink),
-      .least = 1, .most = 14 },
+    LNT_WHOLE_FIELD(lnt_task_options, shrink, 1, 14),
     { .key = NULL },
 };
 

@@ -16,12 +16,9 @@ static const char *schedule_word(int index)
     return index >= 0 && index < 3 ? words[index] : NULL;
 }
 
-#define WHOLE(k, low, high) \
-    { .key = #k, .kind = LNT_FIELD_WHOLE, .offset = offsetof(lnt_recipe, k), .least = low, .most = high }
-#define REAL(k, low, high) \
-    { .key = #k, .kind = LNT_FIELD_REAL, .offset = offsetof(lnt_recipe, k), .least = low, .most = high }
-#define CHOICE(k, words) \
-    { .key = #k, .kind = LNT_FIELD_CHOICE, .offset = offsetof(lnt_recipe, k), .choice = words }
+#define WHOLE(k, low, high) LNT_WHOLE_FIELD(lnt_recipe, k, low, high)
+#define REAL(k, low, high) LNT_REAL_FIELD(lnt_recipe, k, low, high)
+#define CHOICE(k, words) LNT_CHOICE_FIELD(lnt_recipe, k, words)
 
 const lnt_field lnt_recipe_fields[] = {
     WHOLE(steps, 1, LNT_STEPS_MOST),

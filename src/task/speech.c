@@ -17,8 +17,7 @@
 enum { DIGITS = 10, TESTED = 5 };
 
 static const lnt_field options[] = {
-    { .key = "words", .kind = LNT_FIELD_WHOLE, .offset = offsetof(lnt_task_options, words),
-      .least = 1, .most = LNT_LABELS_MOST },
+    LNT_WHOLE_FIELD(lnt_task_options, words, 1, LNT_LABELS_MOST),
     { .key = NULL },
 };
 

@@ -17,12 +17,9 @@
 #include "task/tasks.h"
 
 static const lnt_field options[] = {
-    { .key = "tokenizer", .kind = LNT_FIELD_CHOICE,
-      .offset = offsetof(lnt_task_options, tokenizer), .choice = lnt_tokenizer_word },
-    { .key = "vocabulary", .kind = LNT_FIELD_WHOLE,
-      .offset = offsetof(lnt_task_options, vocabulary), .least = 257, .most = LNT_TOKENIZER_MOST },
-    { .key = "held_out", .kind = LNT_FIELD_REAL, .offset = offsetof(lnt_task_options, held_out),
-      .least = 0, .most = 0.9 },
+    LNT_CHOICE_FIELD(lnt_task_options, tokenizer, lnt_tokenizer_word),
+    LNT_WHOLE_FIELD(lnt_task_options, vocabulary, 257, LNT_TOKENIZER_MOST),
+    LNT_REAL_FIELD(lnt_task_options, held_out, 0, 0.9),
     { .key = NULL },
 };
 

@@ -53,7 +53,8 @@ lnt_status lnt_trainer_open(lnt_ctx *ctx, lnt_model *model, lnt_task *task,
     t->lanes = lnt_lanes_cut(model, (size_t)recipe->batch);
     lnt_arena counting = { 0 };
     lay_out(t, &counting, training);
-    lnt_status status = lnt_arena_open(ctx, &counting, training ? "training" : "a batch of tests", &t->memory);
+    lnt_status status =
+        lnt_arena_open(ctx, &counting, training ? "training" : "a batch of tests", &t->memory);
     if (!status) lay_out(t, &t->memory, training);
     for (size_t i = 0; !status && i < t->lanes.workers; i++)
         status = open_worker(t, &t->workers[i], training);

@@ -9,7 +9,9 @@ command -v gnuplot >/dev/null && svg="--svg crossover.svg" || svg=
 succeeds "$LINNET" demo $svg
 grep -q '^time a token' stdout.txt || wrong "no chart of time"
 grep -q '^memory a token' stdout.txt || wrong "no chart of memory"
-[ "$(sed -n '/^time a token/,$p' stdout.txt | grep -c '●')" -gt 4 ] || wrong "softmax is not to be seen"
+charts=$(sed -n '/^time a token/,$p' stdout.txt)
+[ "$(grep -c '●\|✱' <<< "$charts")" -gt 4 ] || wrong "softmax is not to be seen"
+grep -q '✱ several' <<< "$charts" || wrong "it is not told where curves meet" # direct forms take the same memory
 grep -qE '^ *16384 ' stdout.txt || wrong "no row for 16384 tokens"
 ! grep -q $'\033' stdout.txt || wrong "colours in a file"
 # Which of the two it is, a busy machine decides.

@@ -290,7 +290,7 @@ void draw_vectors(dice *d, const lnt_attn_desc *desc, const lnt_tensor *t)
     double sigma = 1;
     if (linear && map == LNT_MAP_FOURIER) sigma = 0.25 / sqrt((double)desc->dim);
     if (linear && map == LNT_MAP_POSITIVE) sigma = pow((double)desc->dim, -0.25);
-    if (desc->mechanism == LNT_TAYLOR || (hybrid && !linear)) sigma = 0.5; /* x within 1: no polynomial is near 0 there */
+    if (desc->mechanism == LNT_TAYLOR || (hybrid && !linear)) sigma = 0.5; /* no polynomial is near 0 */
     for (int64_t i = 0; i < tensor_elements(t); i++) {
         const double x = sigma * dice_normal(d);
         tensor_put(t, i, linear && map == LNT_MAP_IDENTITY ? fabs(x) + 0.125 : x);

@@ -1,5 +1,5 @@
-/* vector.c - checks of dot, axpy, add_rows, combine, scale, scale_rows, add_compensated, and of the two kernels that
- * measure the machine. */
+/* vector.c - checks of dot, axpy, add_rows, combine, scale, scale_rows, add_compensated, and of
+ * the two kernels that measure the machine. */
 #include "checks.h"
 
 /* Every count up to where two vectors of any ISA have gone round, then some longer ones. */
