@@ -237,51 +237,48 @@ static lnt_status load_tokens(lnt_ctx *ctx, const char *path, const lnt_safetens
     if (status) return status;
     memcpy(state->tokens, entry->data, entry->bytes);
     for (int64_t b = 0; b < batch; b++) {
-        if (state->tokens[b] < 0)
-            return lnt_fail(ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": sequence %lld has %lld tokens", path,
+        if (state->tokens[b] < 0 || state->tokens[b] > INT64_C(1) << 40)
+            return lnt_fail(ctx, LNT_ERR_FORMAT,
+                            LNT_FILE_FMT ": sequence %lld has %lld tokens, must have 0 to 2^40", path,
                             (long long)b, (long long)state->tokens[b]);
         *most = state->tokens[b] > *most ? state->tokens[b] : *most;
     }
     return LNT_OK;
 }
 
-static lnt_status load_tensor(lnt_ctx *ctx, const char *path, const lnt_safetensors *st,
-                              lnt_state *state, int i, int64_t most)
+/* Tensor i of the file; a cache must hold what its token counts claim. */
+static lnt_status find_tensor(lnt_ctx *ctx, const char *path, const lnt_safetensors *st,
+                              const lnt_state *state, int i, int64_t most, const lnt_st_entry **out)
 {
     const lnt_tensor *t = &state->tensor[i];
-    const int64_t rows = state->kind->grows ? most : t->shape[2];
-    const int64_t shape[4] = { t->shape[0], t->shape[1], rows, t->shape[3] };
-    const lnt_st_entry *entry;
+    const bool grows = state->kind->grows;
+    const int64_t shape[4] = { t->shape[0], t->shape[1], grows ? -1 : t->shape[2], t->shape[3] };
     const lnt_status status =
-        find(ctx, path, st, state->kind->names[i], file_dtype(t->dtype), 4, shape, &entry);
-    if (status) return status;
+        find(ctx, path, st, state->kind->names[i], file_dtype(t->dtype), 4, shape, out);
+    if (status || !grows || (*out)->shape[2] == most) return status;
+    return lnt_fail(ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": does not hold the %lld tokens it counts",
+                    path, (long long)most);
+}
+
+static void load_tensor(const lnt_state *state, int i, const lnt_st_entry *entry)
+{
+    const lnt_tensor *t = &state->tensor[i];
     const size_t row = (size_t)t->shape[3] * lnt_dtype_size(t->dtype);
     const char *data = entry->data;
     for (int64_t b = 0; b < t->shape[0]; b++)
         for (int64_t h = 0; h < t->shape[1]; h++)
-            for (int64_t n = 0; n < rows; n++, data += row)
+            for (int64_t n = 0; n < entry->shape[2]; n++, data += row)
                 memcpy(lnt_tensor_row(t, b, h, n), data, row);
-    return LNT_OK;
 }
 
-/* A cache must hold what its token counts claim before room is made for it: the file is hostile. */
-static lnt_status check_rows(lnt_ctx *ctx, const char *path, const lnt_safetensors *st,
-                             const lnt_state *state, int64_t most)
-{
-    const lnt_st_entry *entry = lnt_safetensors_find(st, state->kind->names[0]);
-    if (!state->kind->grows) return LNT_OK;
-    if (!entry || entry->rank != 4 || entry->shape[2] != most)
-        return lnt_fail(ctx, LNT_ERR_FORMAT,
-                        LNT_FILE_FMT ": does not hold the %lld tokens it counts", path,
-                        (long long)most);
-    return LNT_OK;
-}
-
+/* Every tensor is checked before room is made for it: the file is hostile. */
 static lnt_status fill(lnt_ctx *ctx, const char *path, const lnt_safetensors *st, lnt_state *state)
 {
     int64_t most;
+    const lnt_st_entry *entries[LNT_STATE_SAVED];
     lnt_status status = load_tokens(ctx, path, st, state, &most);
-    if (!status) status = check_rows(ctx, path, st, state, most);
+    for (int i = 0; !status && i < LNT_STATE_SAVED; i++)
+        if (has(state, i)) status = find_tensor(ctx, path, st, state, i, most, &entries[i]);
     if (status) return status;
     const size_t tokens = (size_t)state->engine.p.batch * sizeof(int64_t);
     const lnt_st_entry *counted = lnt_safetensors_find(st, "tokens");
@@ -289,9 +286,9 @@ static lnt_status fill(lnt_ctx *ctx, const char *path, const lnt_safetensors *st
     status = lnt_state_reserve(state, most);
     if (status) return status;
     memcpy(state->tokens, counted->data, tokens);
-    for (int i = 0; !status && i < LNT_STATE_SAVED; i++)
-        if (has(state, i)) status = load_tensor(ctx, path, st, state, i, most);
-    return status;
+    for (int i = 0; i < LNT_STATE_SAVED; i++)
+        if (has(state, i)) load_tensor(state, i, entries[i]);
+    return LNT_OK;
 }
 
 /* *state is one of the CPU; it goes, and one on the device comes. */
