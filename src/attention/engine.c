@@ -82,21 +82,27 @@ static bool finds_no_room(const lnt_attn_desc *p)
     return p->state == LNT_STATE_ALWAYS && heads * head_bytes(p) > machine_bytes();
 }
 
-/* Too many monomials: how many, and with how many terms there would be room for their state. */
-static lnt_status refuse_taylor(lnt_ctx *ctx, const lnt_attn_desc *p)
+static lnt_status refuse_heads(lnt_ctx *ctx, const lnt_attn_desc *p)
 {
-    const double most = machine_bytes() / 2, state = head_bytes(p);
+    return lnt_fail(ctx, LNT_ERR_MEMORY,
+                    "out of memory: batch is %lld and kv_heads is %lld, with a state of %.3g MB for each",
+                    (long long)p->batch, (long long)p->kv_heads, head_bytes(p) * 1e-6);
+}
+
+/* Memory was short, and the sentence says of what.  Where the monomials are too many, it is how many, and
+ * with how many terms there would be room for their state. */
+static lnt_status explain_taylor(lnt_ctx *ctx, const lnt_attn_desc *p)
+{
+    const double most = machine_bytes() / 2;
     lnt_attn_desc fits = *p;
     while (head_bytes(&fits) * (double)ctx->threads > most && fits.terms > 1) fits.terms--;
-    if (fits.terms == p->terms)
-        return lnt_fail(ctx, LNT_ERR_MEMORY,
-                        "out of memory: %lld sequences of %lld heads with states of %.3g MB each",
-                        (long long)p->batch, (long long)p->kv_heads, state * 1e-6);
+    if (fits.terms == p->terms) return LNT_ERR_MEMORY;
     return lnt_fail(ctx, LNT_ERR_MEMORY,
                     "taylor: %lld terms in %lld dimensions make %.4g monomials, a state of %.3g MB "
-                    "for each head; %lld terms, of %.3g MB, would fit",
+                    "for each head; %lld term%s, of %.3g MB, would fit",
                     (long long)p->terms, (long long)p->dim, (double)lnt_problem_width(p),
-                    state * 1e-6, (long long)fits.terms, head_bytes(&fits) * 1e-6);
+                    head_bytes(p) * 1e-6, (long long)fits.terms, fits.terms == 1 ? "" : "s",
+                    head_bytes(&fits) * 1e-6);
 }
 
 lnt_status lnt_engine_open(lnt_ctx *ctx, const lnt_attn_desc *resolved,
@@ -108,10 +114,10 @@ lnt_status lnt_engine_open(lnt_ctx *ctx, const lnt_attn_desc *resolved,
     const size_t threads = (size_t)ctx->threads;
     lay_out(&counting, resolved, algos, count, threads, out);
     const bool taylor = lnt_problem_sums(resolved) == LNT_TAYLOR;
-    if (taylor && finds_no_room(resolved)) return refuse_taylor(ctx, resolved);
-    lnt_status status = lnt_arena_open(ctx, &counting, "workspace", &out->memory);
-    if (status && taylor) return refuse_taylor(ctx, resolved);
-    if (status) return status;
+    lnt_status status = taylor && finds_no_room(resolved)
+                            ? refuse_heads(ctx, resolved)
+                            : lnt_arena_open(ctx, &counting, "workspace", &out->memory);
+    if (status) return taylor ? explain_taylor(ctx, resolved) : status;
     lay_out(&out->memory, resolved, algos, count, threads, out);
     copy_doubles(out->p.decay, resolved->decay, resolved->kv_heads);
     copy_doubles(out->p.coefficients, resolved->coefficients, resolved->terms);

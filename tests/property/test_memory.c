@@ -410,6 +410,29 @@ static void too_many_monomials_are_refused_with_what_would_fit(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+/* States of 6 KB are not what 2^40 tokens have no room for; 2^39 of them have none. */
+static void taylor_out_of_memory_is_told_by_what_is_too_large(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx;
+    lnt_plan *plan;
+    lnt_state *s;
+    assert_int_equal(lnt_ctx_create(NULL, &ctx), LNT_OK);
+    attn_case c = case_make(LNT_TAYLOR, 8, 8, INT64_C(1) << 40, -1, 8, 8);
+    c.desc.backward = 1;
+    assert_refused(ctx, lnt_plan_create(ctx, &c.desc, &plan), LNT_ERR_MEMORY,
+                   "out of memory: workspace needs ");
+    c.desc.mechanism = LNT_HYBRID;
+    c.desc.causal = 1;
+    assert_refused(ctx, lnt_plan_create(ctx, &c.desc, &plan), LNT_ERR_MEMORY,
+                   "out of memory: workspace needs ");
+    c = case_make(LNT_TAYLOR, 1, 1, 8, 8, 8, 8);
+    c.desc.batch = INT64_C(1) << 39;
+    assert_refused(ctx, lnt_state_create(ctx, &c.desc, &s), LNT_ERR_MEMORY,
+                   "batch is 549755813888 and kv_heads is 1, with a state of 0.00594 MB for each");
+    lnt_ctx_destroy(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -423,6 +446,7 @@ int main(void)
         cmocka_unit_test(sizes_that_cannot_exist_are_refused),
         cmocka_unit_test(more_than_the_machine_has_is_refused),
         cmocka_unit_test(too_many_monomials_are_refused_with_what_would_fit),
+        cmocka_unit_test(taylor_out_of_memory_is_told_by_what_is_too_large),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
