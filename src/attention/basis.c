@@ -3,12 +3,14 @@
 
 int64_t lnt_basis_size(int64_t d, int64_t terms)
 {
-    /* binomial(d + t, t) grows from binomial(d + t - 1, t - 1) by (d + t) / t, which is exact. */
+    /* binomial(d + t, t) grows from binomial(d + t - 1, t - 1) by (d + t) / t, which is exact, and so
+     * is the share of the remainder by t: the product itself may not fit. */
     int64_t size = 1;
     for (int64_t t = 1; t < terms; t++) {
-        int64_t product;
-        if (__builtin_mul_overflow(size, d + t, &product) || product > INT64_C(1) << 62) return -1;
-        size = product / t;
+        const int64_t rest = size % t * (d + t) / t;
+        if (__builtin_mul_overflow(size / t, d + t, &size) ||
+            __builtin_add_overflow(size, rest, &size) || size > INT64_C(1) << 62)
+            return -1;
     }
     return size;
 }

@@ -74,6 +74,9 @@ for line in 'operations, state form' 'held by a head, state form' 'operations of
     'in the state of a sequence' 'state, all sequences'; do
     grep -qE "$line +too large\$" stdout.txt || wrong "a size is told for: $line"
 done
+succeeds "$LINNET" plan --mechanism taylor --terms 32 --heads 1 --dim 30 --algorithm direct \
+    --no-calibrate --json
+npy expect stdout.txt 'abs(m["state_elements"] / (31 * 232714176627630544) - 1) < 1e-12'
 
 # The same width in other heads: TaylorShift 4.3 at three terms, SATA's state and step at any.
 for terms in 2 3 5; do

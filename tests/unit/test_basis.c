@@ -26,6 +26,16 @@ static void a_size_that_does_not_fit_is_told(void **state)
     (void)state;
     assert_int_equal(lnt_basis_size(INT64_C(1) << 40, 4), -1);
     assert_int_equal(lnt_basis_size(1 << 20, 32), -1);
+    assert_int_equal(lnt_basis_size(35, 32), -1);
+}
+
+/* Whatever the product was before its division by t. */
+static void a_size_that_fits_is_exact(void **state)
+{
+    (void)state;
+    assert_int_equal(lnt_basis_size(30, 32), INT64_C(232714176627630544));
+    assert_int_equal(lnt_basis_size(34, 32), INT64_C(3397378086595889760));
+    assert_int_equal(lnt_basis_size((INT64_C(1) << 31) - 1, 3), INT64_C(2305843010287435776));
 }
 
 /* All p indices of monomial j of a run. */
@@ -119,6 +129,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_are_binomial_coefficients),
         cmocka_unit_test(a_size_that_does_not_fit_is_told),
+        cmocka_unit_test(a_size_that_fits_is_exact),
         cmocka_unit_test(runs_go_through_sorted_indices_in_lexicographic_order),
         cmocka_unit_test(changed_is_the_first_index_of_the_prefix_that_is_new),
         cmocka_unit_test(monomials_with_their_orderings_sum_to_the_power),
