@@ -28,7 +28,7 @@ typedef struct lnt_run {
     void *scores;     /* algo->scores bytes, the same of scores; NULL: backward computes them again */
     lnt_state *recents;          /* whose recent tokens these follow; NULL: none, start with none */
     bool settle;                 /* put all recents into their state at the end */
-    int64_t nonpositive;         /* out: rows whose denominator was not above zero */
+    int64_t nonpositive;         /* out: rows whose denominator was not above zero, or infinite */
     int64_t divergent;           /* out, cur: pseudo-inverses that diverged at first */
     double rank;                 /* out, cur: the least of them; infinite if there was none */
 } lnt_run;

@@ -17,6 +17,7 @@
 #include "cli/operands.h"
 #include "cli/report.h"
 #include "cli/request.h"
+#include "cli/table.h"
 #include "cli/tensors.h"
 #include "cli/two_files.h"
 
@@ -285,13 +286,16 @@ static void print_text(const job *j)
     else if (state_bytes(j) > 0) printf("; a state would have %.0f bytes", state_bytes(j));
     putchar('\n');
     if (j->nonpositive)
-        printf("%lld rows had a denominator that was not above zero\n", (long long)j->nonpositive);
-    if (j->unfinite) printf("%lld rows are not finite\n", (long long)j->unfinite);
+        printf("%lld row%s had a denominator that was not above zero, or too large for a number\n",
+               (long long)j->nonpositive, plural(j->nonpositive));
+    if (j->unfinite)
+        printf("%lld row%s not finite\n", (long long)j->unfinite, j->unfinite == 1 ? " is" : "s are");
     if (d->mechanism == LNT_CUR && j->rank > 0)
-        printf("%lld landmarks, of rank %.1f or more\n", (long long)d->landmarks, j->rank);
+        printf("%lld landmark%s, of rank %.1f or more\n", (long long)d->landmarks,
+               plural(d->landmarks), j->rank);
     if (j->divergent)
-        printf("%lld pseudo-inverses diverged and were started again from the norms\n",
-               (long long)j->divergent);
+        printf("%lld pseudo-inverse%s diverged and %s started again from the norms\n",
+               (long long)j->divergent, plural(j->divergent), j->divergent == 1 ? "was" : "were");
     if (opt_given(j->o, OPT_COMPARE)) comparison_print(d, &j->against);
     if (opt_given(j->o, OPT_OUTPUT)) printf("wrote %s\n", opt_text(j->o, OPT_OUTPUT));
     if (opt_given(j->o, OPT_INDICES_OUT)) printf("wrote %s\n", opt_text(j->o, OPT_INDICES_OUT));
@@ -392,8 +396,8 @@ const command cmd_attend = {
         "--compare softmax computes exact softmax of the same Q, K, V in double (its scale is\n"
         "1/sqrt(dim), or --scale for both) and tells the error, over all and by position, and the\n"
         "scores.  Below 1 % of relative error a result can be trusted, below 5 % it is rough,\n"
-        "else it cannot be trusted; nor where a denominator was not above zero.  Its time goes\n"
-        "with the square of N.\n",
+        "else it cannot be trusted; nor where a denominator was not above zero, or too large for a\n"
+        "number.  Its time goes with the square of N.\n",
     .operands = 3,
     .run = run,
 };

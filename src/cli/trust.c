@@ -2,7 +2,8 @@
  *
  *     ||y - s|| / ||s|| < 1 %    can be trusted
  *                       < 5 %    is rough
- *     else                       cannot be trusted; nor where a denominator was not above zero
+ *     else                       cannot be trusted; nor where a denominator was not above zero, or
+ *                                too large for a number
  *
  * and for taylor why: how far the scores reach, and how far its polynomial follows e^x. */
 #include "cli/trust.h"
@@ -13,6 +14,7 @@
 #include <string.h>
 
 #include "cli/report.h"
+#include "cli/table.h"
 
 static const double TRUSTED = 0.01, ROUGH = 0.05, WITHIN = 0.01;
 
@@ -88,7 +90,8 @@ void trust_sentence(const lnt_attn_desc *desc, const comparison *c, int64_t nonp
     if (isnan(c->relative)) add(text, capacity, "not every number is finite");
     else add(text, capacity, "the relative error is %.4g %%", 100 * c->relative);
     if (!positive)
-        add(text, capacity, "; %lld rows had a denominator that was not above zero",
-            (long long)nonpositive);
+        add(text, capacity,
+            "; %lld row%s had a denominator that was not above zero, or too large for a number",
+            (long long)nonpositive, plural(nonpositive));
     if (desc->mechanism == LNT_TAYLOR) add_reason(desc, c, text, capacity);
 }

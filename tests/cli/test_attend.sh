@@ -167,6 +167,12 @@ for how in "" "--causal" "--causal --chunk 1" "--algorithm direct" "--algorithm 
         --terms 5
     npy expect stdout.txt 'm["nonpositive_denominators"] == 0'
 done
+denominators="denominator that was not above zero, or too large for a number"
+succeeds "$LINNET" attend far.npy plus.npy plus.npy -o y.npy --mechanism taylor
+grep -qxF "1 row had a $denominators" stdout.txt || wrong "no row: $(cat stdout.txt)"
+# (1e14)^3 / 6 is beyond a float.
+succeeds "$LINNET" attend plus.npy plus.npy plus.npy -o y.npy --mechanism taylor --scale 1e14
+grep -qxF "2 rows had a $denominators" stdout.txt || wrong "no rows: $(cat stdout.txt)"
 
 # Rows that are not finite are told.
 python3 - "$here" <<'END'
@@ -179,7 +185,7 @@ END
 succeeds "$LINNET" attend huge.npy ones.npy ones.npy -o y.npy --mechanism linear --dtype f32 --json
 npy expect stdout.txt 'm["rows_not_finite"] == 1'
 succeeds "$LINNET" attend huge.npy ones.npy ones.npy -o y.npy --mechanism linear --dtype f32
-grep -q '^1 rows are not finite$' stdout.txt || wrong "rows that are not finite: $(cat stdout.txt)"
+grep -q '^1 row is not finite$' stdout.txt || wrong "rows that are not finite: $(cat stdout.txt)"
 succeeds "$LINNET" attend ones.npy ones.npy ones.npy -o y.npy --mechanism linear
 ! grep -q 'not finite' stdout.txt || wrong "all is finite: $(cat stdout.txt)"
 

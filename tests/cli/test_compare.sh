@@ -77,7 +77,7 @@ error, bad = told["error_relative"], told["nonpositive_denominators"]
 verdict = "can be trusted" if error < 0.01 and not bad else \
     "is rough" if error < 0.05 and not bad else "cannot be trusted"
 assert told["trust"].startswith("%s %s here: " % (told["mechanism"], verdict)), told
-assert ("%d rows had a denominator" % bad in told["trust"]) == (bad > 0), told
+assert ("%d row%s had a denominator" % (bad, "s" * (bad != 1)) in told["trust"]) == (bad > 0), told
 PYTHON
 
 # compared "Q K V" "tool options" [name=value ...]
@@ -183,6 +183,7 @@ npy.write("zeros.npy", [3, 1], [0.0, 0.0, 0.0])
 END
 compared "far.npy plus.npy plus.npy" "--mechanism taylor"
 npy expect stdout.txt 'm["nonpositive_denominators"] == 1 and m["error_relative"] < 1e-6'
+npy expect stdout.txt '"1 row had a denominator that was not above zero, or too large" in m["trust"]'
 
 # What is not finite is said to be so, values of zero have no error, of nothing nothing is told.
 succeeds "$LINNET" attend three.npy three.npy holes.npy --mechanism linear --compare softmax --json

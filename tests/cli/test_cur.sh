@@ -48,6 +48,8 @@ succeeds "$LINNET" attend q4.npy k4.npy v4.npy -o y.npy --mechanism cur --landma
 npy shape i.npy '<f8' 2x4x2x5
 npy json stdout.txt landmarks=whole pinv_divergences=whole pinv_rank=number
 npy expect stdout.txt '0 < m["pinv_rank"] <= 5 and m["pinv_divergences"] == 0'
+succeeds "$LINNET" attend q4.npy k4.npy v4.npy -o y.npy --mechanism cur --landmarks 1
+grep -q '^1 landmark, of rank 1.0 or more$' stdout.txt || wrong "no rank: $(cat stdout.txt)"
 fails 2 "--pin: 37 is not one of the 37 tokens" "$LINNET" attend q4.npy k4.npy v4.npy -o y.npy \
     --mechanism cur --landmarks 5 --pin 0,37
 python3 - "$here" <<'END'
