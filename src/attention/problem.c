@@ -1,6 +1,7 @@
 /* attention/problem.c - defaults and checks: past this file, a problem is known to make sense. */
 #include "attention/problem.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -85,6 +86,11 @@ static lnt_status check_shape(lnt_ctx *ctx, const lnt_attn_desc *p)
     return LNT_OK;
 }
 
+/* Of the numbers that a run of p computes with. */
+static double largest(const lnt_attn_desc *p) { return p->dtype == LNT_F64 ? DBL_MAX : FLT_MAX; }
+
+static bool is_number(const lnt_attn_desc *p, double x) { return fabs(x) <= largest(p); }
+
 static lnt_status check_decay(lnt_ctx *ctx, const lnt_attn_desc *p)
 {
     for (int64_t h = 0; p->decay && h < p->kv_heads; h++)
@@ -110,8 +116,8 @@ static lnt_status check_linear(lnt_ctx *ctx, lnt_attn_desc *p)
                             "features is %lld, must be even for fourier (cosines and sines)",
                             (long long)p->features);
     }
-    if (!(p->eps >= 0) || isinf(p->eps))
-        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "eps is %g, must be finite and at least 0", p->eps);
+    if (!(p->eps >= 0) || !is_number(p, p->eps))
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "eps is %g, must be 0 to %g", p->eps, largest(p));
     return check_decay(ctx, p);
 }
 
@@ -129,10 +135,11 @@ static lnt_status check_center(lnt_ctx *ctx, const lnt_attn_desc *p)
                         "center instead",
                         p->causal ? "causal" : "a state");
     for (int64_t i = 0; p->center && i < p->kv_heads * p->dim; i++)
-        if (!isfinite(p->center[i]))
+        if (!is_number(p, p->center[i]))
             return lnt_fail(ctx, LNT_ERR_ARGUMENT,
-                            "center: number %lld of kv head %lld is %g, must be finite",
-                            (long long)(i % p->dim), (long long)(i / p->dim), p->center[i]);
+                            "center: number %lld of kv head %lld is %g, must be %g to %g",
+                            (long long)(i % p->dim), (long long)(i / p->dim), p->center[i], -largest(p),
+                            largest(p));
     return LNT_OK;
 }
 
@@ -143,18 +150,18 @@ static lnt_status check_taylor(lnt_ctx *ctx, lnt_attn_desc *p)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "terms is %lld, must be 1 to %d",
                         (long long)p->terms, LNT_MAX_TERMS);
     for (int64_t t = 0; p->coefficients && t < p->terms; t++)
-        if (!isfinite(p->coefficients[t]))
-            return lnt_fail(ctx, LNT_ERR_ARGUMENT, "coefficient %lld is %g, must be finite",
-                            (long long)t, p->coefficients[t]);
+        if (!is_number(p, p->coefficients[t]))
+            return lnt_fail(ctx, LNT_ERR_ARGUMENT, "coefficient %lld is %g, must be %g to %g",
+                            (long long)t, p->coefficients[t], -largest(p), largest(p));
     if (!lnt_normalize_name(p->normalize))
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "normalize is %d, must be none or taylorshift",
                         (int)p->normalize);
     if (p->temperature && p->normalize != LNT_NORMALIZE_TAYLORSHIFT)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "temperature needs normalize taylorshift");
     for (int64_t h = 0; p->temperature && h < p->heads; h++)
-        if (!isfinite(p->temperature[h]))
-            return lnt_fail(ctx, LNT_ERR_ARGUMENT, "temperature of head %lld is %g, must be finite",
-                            (long long)h, p->temperature[h]);
+        if (!is_number(p, p->temperature[h]))
+            return lnt_fail(ctx, LNT_ERR_ARGUMENT, "temperature of head %lld is %g, must be %g to %g",
+                            (long long)h, p->temperature[h], -largest(p), largest(p));
     return check_center(ctx, p);
 }
 
@@ -241,8 +248,9 @@ lnt_status lnt_problem_resolve(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_attn
     if (status) return status;
     const bool unit = out->mechanism == LNT_TAYLOR && out->normalize == LNT_NORMALIZE_TAYLORSHIFT;
     if (isnan(out->scale)) out->scale = unit ? 1 : 1 / sqrt((double)out->dim);
-    if (isinf(out->scale))
-        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "scale is infinite, must be finite");
+    if (!is_number(out, out->scale))
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "scale is %g, must be %g to %g", out->scale,
+                        -largest(out), largest(out));
     const bool hybrid = out->mechanism == LNT_HYBRID;
     if (out->mechanism != LNT_LINEAR && !hybrid) out->decay = NULL;
     out->state = out->state != 0;

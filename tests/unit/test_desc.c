@@ -1,6 +1,7 @@
 /* test_desc.c - every field of a descriptor and of an io that is out of range is refused, with a
  * sentence that names it. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -119,6 +120,40 @@ static void every_real_out_of_range_is_named(void **state)
         d.decay = decay;
         expect_refused(ctx, &d, LNT_ERR_ARGUMENT, "decay of kv head 1");
     }
+    lnt_ctx_destroy(ctx);
+}
+
+static void what_only_a_double_holds_is_refused_but_for_f64(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(1, NULL);
+    static const char *const names[] = { "scale is", "eps is", "coefficient 2 is",
+                                         "temperature of head 3 is",
+                                         "center: number 1 of kv head 1 is" };
+    for (int dtype = LNT_F32; dtype <= LNT_F64; dtype++)
+        for (int i = 0; i < COUNT_OF(names); i++) {
+            const double huge = i == 1 ? 1e39 : -1e39;
+            double coefficients[] = { 1, 1, 1 }, temperature[] = { 1, 1, 1, 1 }, center[8] = { 0 };
+            lnt_attn_desc d = good(i == 1 ? LNT_LINEAR : LNT_TAYLOR);
+            char says[80];
+            lnt_plan *plan;
+            d.dtype = (lnt_dtype)dtype;
+            d.terms = 3;
+            if (i == 0) d.scale = huge;
+            if (i == 1) d.eps = huge;
+            if (i == 2) d.coefficients = coefficients, coefficients[2] = huge;
+            if (i == 3) d.temperature = temperature, temperature[3] = huge;
+            if (i == 3) d.normalize = LNT_NORMALIZE_TAYLORSHIFT;
+            if (i == 4) d.center = center, center[5] = huge;
+            if (dtype == LNT_F64) {
+                assert_ok(ctx, lnt_plan_create(ctx, &d, &plan));
+                lnt_plan_destroy(plan);
+                continue;
+            }
+            snprintf(says, sizeof says, "%s %g, must be %s to 3.40282e+38", names[i], huge,
+                     i == 1 ? "0" : "-3.40282e+38");
+            expect_refused(ctx, &d, LNT_ERR_ARGUMENT, says);
+        }
     lnt_ctx_destroy(ctx);
 }
 
@@ -436,6 +471,7 @@ int main(void)
         cmocka_unit_test(the_defaults_are_those_of_the_header),
         cmocka_unit_test(every_integer_out_of_range_is_named),
         cmocka_unit_test(every_real_out_of_range_is_named),
+        cmocka_unit_test(what_only_a_double_holds_is_refused_but_for_f64),
         cmocka_unit_test(every_wrong_center_is_named),
         cmocka_unit_test(every_unknown_choice_is_named),
         cmocka_unit_test(a_name_without_its_mechanism_is_enough),
