@@ -36,20 +36,17 @@ static void own_folder(char *folder, size_t capacity)
     if (slash) slash[1] = '\0';
 }
 
-static void *open_beside(const char *folder, const char *below)
-{
-    char path[PATH_MAX + 128];
-    snprintf(path, sizeof path, "%s%s/" LNT_CUDA_LIBRARY, folder, below);
-    return access(path, R_OK) == 0 ? dlopen(path, OPEN_FLAGS) : NULL;
-}
-
+/* The first file that is there is the plug-in: if it cannot be opened, dlerror tells of that one. */
 static void *open_anywhere(void)
 {
-    char folder[PATH_MAX];
+    static const char *const below[] = { "", LNT_PLUGIN_FOLDER "/" };
+    char folder[PATH_MAX], path[PATH_MAX + 128];
     own_folder(folder, sizeof folder);
-    void *library = folder[0] ? open_beside(folder, ".") : NULL;
-    if (!library && folder[0]) library = open_beside(folder, LNT_PLUGIN_FOLDER);
-    return library ? library : dlopen(LNT_CUDA_LIBRARY, OPEN_FLAGS);
+    for (int i = 0; folder[0] && i < 2; i++) {
+        snprintf(path, sizeof path, "%s%s" LNT_CUDA_LIBRARY, folder, below[i]);
+        if (access(path, F_OK) == 0) return dlopen(path, OPEN_FLAGS);
+    }
+    return dlopen(LNT_CUDA_LIBRARY, OPEN_FLAGS);
 }
 
 lnt_status lnt_plugin_open(lnt_ctx *ctx, lnt_device *device)

@@ -18,6 +18,14 @@ fails 2 "does not apply to --study" "$LINNET" bench --study sizes --device cuda
 succeeds "$LINNET" info --json
 npy expect stdout.txt '"plug-in" in m["no_gpu"] and m["devices"] == ["cpu"]'
 
+# A plug-in beside the program that cannot be opened is the one that is told of.
+mkdir bin lib
+cp "$LINNET" bin/linnet
+for place in lib bin; do
+    echo "no library" >$place/liblinnet-cuda.so
+    fails 1 "$place/liblinnet-cuda.so: " env -u LINNET_CUDA_PLUGIN bin/linnet info --device cuda
+done
+
 export LINNET_CUDA_PLUGIN=$LINNET_FAKE_PLUGIN
 succeeds "$LINNET" info --json --device cuda
 npy expect stdout.txt 'm["devices"] == ["cpu", "cuda"] and m["gpu"].startswith("no GPU at all")'
