@@ -91,9 +91,10 @@ LNT_API int lnt_isa_available(int index);
 /* ---- devices ------------------------------------------------------------------------------- */
 
 /* Where the plans and states of a context are and run: "cpu", as every context begins, "cuda", or
- * "cuda:1" for the second GPU.  Set it while the context has none of them.  Models are on the CPU
- * only.  A GPU needs the plug-in library liblinnet-cuda.so: the file that LINNET_CUDA_PLUGIN names;
- * else the one beside this library; else where the system looks for libraries. */
+ * "cuda:1" for the second GPU.  Set it while the context has none of them; a call that is refused
+ * leaves the context as it was.  Models are on the CPU only.  A GPU needs the plug-in library
+ * liblinnet-cuda.so: the file that LINNET_CUDA_PLUGIN names; else the one beside this library; else
+ * where the system looks for libraries. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_ctx_set_device(lnt_ctx *ctx, const char *device);
 LNT_API const char *lnt_ctx_device(const lnt_ctx *ctx); /* "cpu" or "cuda:0" */
 

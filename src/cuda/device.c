@@ -15,23 +15,37 @@ lnt_status lnt_device_told(lnt_ctx *ctx, lnt_status status)
     return lnt_fail(ctx, status, "%s", ctx->device->api->error(ctx->device->handle));
 }
 
-static void close_device(lnt_ctx *ctx)
+static void release_device(lnt_ctx *ctx, lnt_device *d)
 {
-    lnt_device *d = ctx->device;
     if (d->handle) d->api->close(d->handle);
     if (d->library) dlclose(d->library);
     lnt_release(ctx, d, sizeof *d);
+}
+
+static void close_device(lnt_ctx *ctx)
+{
+    release_device(ctx, ctx->device);
     ctx->device = NULL;
 }
 
-static lnt_status open_device(lnt_ctx *ctx, lnt_device *d, int ordinal)
+static lnt_status open_handle(lnt_ctx *ctx, lnt_device *d, int ordinal)
 {
     char sentence[LNT_ERROR_CAPACITY - 32] = "";
+    const lnt_status status = d->api->open(ordinal, &d->handle, sentence, sizeof sentence);
+    return status ? lnt_fail(ctx, status, "device %s: %s", d->name, sentence) : LNT_OK;
+}
+
+static lnt_status open_device(lnt_ctx *ctx, int ordinal, lnt_device **out)
+{
+    lnt_device *d = lnt_allocate(ctx, sizeof *d, "the device");
+    if (!d) return LNT_ERR_MEMORY;
+    *d = (lnt_device){ .library = NULL };
     snprintf(d->name, sizeof d->name, "cuda:%d", ordinal);
     lnt_status status = lnt_plugin_open(ctx, d);
-    if (status) return status;
-    status = d->api->open(ordinal, &d->handle, sentence, sizeof sentence);
-    return status ? lnt_fail(ctx, status, "device %s: %s", d->name, sentence) : LNT_OK;
+    if (!status) status = open_handle(ctx, d, ordinal);
+    if (status) release_device(ctx, d);
+    else *out = d;
+    return status;
 }
 
 /* "cuda" is 0, "cuda:1" is 1; -1: neither. */
@@ -56,17 +70,15 @@ lnt_status lnt_ctx_set_device(lnt_ctx *ctx, const char *device)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT,
                         "device: the context has %lld plans, states and models, which must go first",
                         (long long)ctx->engines);
+    lnt_device *opened = NULL;
+    const lnt_status status = ordinal < 0 ? LNT_OK : open_device(ctx, ordinal, &opened);
+    if (status) return status;
     if (ctx->device) close_device(ctx);
-    memset(ctx->seconds_per_flop, 0, sizeof ctx->seconds_per_flop); /* measured elsewhere */
-    ctx->stream = NULL;
-    if (ordinal < 0) return LNT_OK;
-    ctx->device = lnt_allocate(ctx, sizeof *ctx->device, "the device");
-    if (!ctx->device) return LNT_ERR_MEMORY;
-    *ctx->device = (lnt_device){ .library = NULL };
+    ctx->device = opened;
     ctx->device_close = close_device;
-    const lnt_status status = open_device(ctx, ctx->device, ordinal);
-    if (status) close_device(ctx);
-    return status;
+    ctx->stream = NULL;
+    memset(ctx->seconds_per_flop, 0, sizeof ctx->seconds_per_flop); /* measured elsewhere */
+    return LNT_OK;
 }
 
 const char *lnt_ctx_device(const lnt_ctx *ctx)

@@ -67,10 +67,36 @@ static void a_plugin_that_fits_is_opened(void **state)
     assert_string_equal(info.name, "no GPU at all");
     assert_refused(ctx, lnt_ctx_set_device(ctx, "cuda:3"), LNT_ERR_UNSUPPORTED,
                    "device cuda:3: there is no device 3");
-    assert_string_equal(lnt_ctx_device(ctx), "cpu"); /* the one before is closed */
-    assert_ok(ctx, lnt_ctx_set_device(ctx, "cuda:0"));
     assert_ok(ctx, lnt_ctx_set_device(ctx, "cpu"));
     lnt_ctx_destroy(ctx);
+}
+
+/* On the CPU and on a device: which it is, the calibration and the stream stay, and it works. */
+static void a_device_that_is_refused_leaves_the_one_before(void **state)
+{
+    (void)state;
+    static const char *const before[] = { "cpu", "cuda:0" };
+    tracker track = { .fail_at = -1 };
+    lnt_ctx *ctx = context_tracked(&track, 1, NULL);
+    for (int i = 0; i < COUNT_OF(before); i++) {
+        void *memory;
+        assert_int_equal(setenv("LINNET_CUDA_PLUGIN", PLUGIN_FAKE, 1), 0);
+        assert_ok(ctx, lnt_ctx_set_device(ctx, before[i]));
+        assert_ok(ctx, lnt_ctx_set_stream(ctx, &track));
+        ctx->seconds_per_flop[LNT_F32][0] = 1e-9;
+        assert_refused(ctx, lnt_ctx_set_device(ctx, "cuda:3"), LNT_ERR_UNSUPPORTED, "no device 3");
+        track.fail_at = track.calls;
+        assert_refused(ctx, lnt_ctx_set_device(ctx, "cuda"), LNT_ERR_MEMORY, "memory");
+        track.fail_at = -1;
+        assert_int_equal(setenv("LINNET_CUDA_PLUGIN", PLUGIN_OTHER, 1), 0);
+        assert_refused(ctx, lnt_ctx_set_device(ctx, "cuda"), LNT_ERR_UNSUPPORTED, "another version");
+        assert_string_equal(lnt_ctx_device(ctx), before[i]);
+        assert_true(ctx->stream == &track);
+        assert_true(ctx->seconds_per_flop[LNT_F32][0] == 1e-9);
+        assert_ok(ctx, lnt_device_allocate(ctx, 8, &memory));
+        lnt_device_release(ctx, memory, 8);
+    }
+    context_close_tracked(ctx, &track);
 }
 
 /* On the device, and on the CPU, where the calls are plain copies. */
@@ -227,6 +253,7 @@ int main(void)
         cmocka_unit_test(a_library_that_is_no_plugin_is_refused),
         cmocka_unit_test(a_plugin_of_another_version_is_refused),
         cmocka_unit_test(a_plugin_that_fits_is_opened),
+        cmocka_unit_test(a_device_that_is_refused_leaves_the_one_before),
         cmocka_unit_test(memory_goes_there_and_back),
         cmocka_unit_test(what_fails_on_a_stream_is_told),
         cmocka_unit_test(backward_is_told_that_forward_ran),
