@@ -63,6 +63,12 @@ static void print_json(int64_t terms, const costs *c)
         }
 }
 
+static const char *text_tokens(double tokens, char *text, size_t capacity)
+{
+    snprintf(text, capacity, "%.0f tokens", ceil(tokens));
+    return text;
+}
+
 static void print_table(int64_t terms, const costs *c)
 {
     static const char *const headings[] = { "width", "state", "smaller than the cache from",
@@ -74,9 +80,11 @@ static void print_table(int64_t terms, const costs *c)
         table_row(&t);
         table_cell(&t, "%d", widths[w]);
         table_cell(&t, "%s", text_count(c->state[w][0], text, sizeof text));
-        table_cell(&t, "%.0f tokens", ceil(c->length[0] * c->state[w][0] / c->cache[w][0]));
+        table_cell(&t, "%s", study_text(c->length[0] * c->state[w][0] / c->cache[w][0], text_tokens,
+                                        text));
         table_cell(&t, "%s", text_count(c->fixed[w][0], text, sizeof text));
-        table_cell(&t, "%.0f tokens", ceil(c->length[0] * c->fixed[w][0] / c->growing[w][0]));
+        table_cell(&t, "%s", study_text(c->length[0] * c->fixed[w][0] / c->growing[w][0], text_tokens,
+                                        text));
     }
     table_print(&t, stdout);
     printf("\ntaylor of %lld terms, one head, by the formulas; the cache of softmax holds keys and "

@@ -44,6 +44,9 @@ for width in $widths; do
 done
 
 # The formulas, by hand: binomial(19, 3) = 969 monomials at width 16 and 4 terms.
+succeeds study costs --terms 32
+! grep -q nan stdout.txt || wrong "nan in a table: $(cat stdout.txt)"
+grep -qE '^ +64 +too large +- +too large +-$' stdout.txt || wrong "a number made up: $(cat stdout.txt)"
 succeeds study costs --json
 expect '[m["state_elements"] for m in lines if m["dim"] == 16] == [17 * 969] * 7'
 expect 'all(abs(m["flops_per_token"] - (4 * 16 + 2 * 65 / 17 + 2) * 969) < 1e-6
