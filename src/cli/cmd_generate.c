@@ -2,7 +2,6 @@
  * cost for every token. */
 #include <errno.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,17 +10,10 @@
 #include "cli/drawing.h"
 #include "cli/report.h"
 #include "cli/status.h"
+#include "cli/stop.h"
 #include "cli/writing.h"
 
 enum { DEFAULT_TOKENS = 400, STATUS_EVERY = 16 };
-
-static volatile sig_atomic_t interrupted = 0;
-
-static void interrupt(int number)
-{
-    interrupted = 1;
-    signal(number, SIG_DFL); /* the second time at once */
-}
 
 /* ---- text and symbols ---------------------------------------------------------------------- */
 
@@ -100,7 +92,7 @@ static int write_text(writing *w, page *kept)
                                                         : opt_whole(w->o, OPT_TOKENS, DEFAULT_TOKENS);
     int status = EXIT_OK;
     bool goes_on = true;
-    for (int64_t i = 0; i < wanted && goes_on && !status && !interrupted; i++) {
+    for (int64_t i = 0; i < wanted && goes_on && !status && !stop_asked(); i++) {
         int32_t token;
         goes_on = lnt_session_room(w->session) > 0;
         status = writing_next(w, goes_on, &token);
@@ -115,7 +107,7 @@ static int write_text(writing *w, page *kept)
 static int tell_end(const writing *w)
 {
     const int64_t wanted = opt_whole(w->o, OPT_TOKENS, 0);
-    if (interrupted || w->written >= wanted) return EXIT_OK;
+    if (stop_asked() || w->written >= wanted) return EXIT_OK;
     return fail("--tokens: %lld of %lld were written, for the model has learned %lld positions",
                 (long long)w->written, (long long)wanted, (long long)w->info.length);
 }
@@ -132,8 +124,7 @@ static int generate_text(writing *w)
     if (opt_given(w->o, OPT_FOREVER) && opt_given(w->o, OPT_TOKENS))
         return fail_usage("--tokens and --forever cannot both be given");
     int status = writing_begin(w, 1);
-    signal(SIGINT, interrupt); /* what was written so far is kept, and the state saved */
-    signal(SIGTERM, interrupt);
+    stop_upon_signals(); /* what was written so far is kept, and the state saved */
     if (!status && !prompt && !opt_given(w->o, OPT_LOAD_STATE)) prompt = has_text(w) ? "\n" : "0";
     if (!status && prompt) status = feed_prompt(w, prompt);
     if (!status && opt_given(w->o, OPT_PROMPT) && !opt_given(w->o, OPT_JSON) && has_text(w))

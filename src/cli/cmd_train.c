@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -15,6 +14,7 @@
 #include "cli/leftovers.h"
 #include "cli/report.h"
 #include "cli/request.h"
+#include "cli/stop.h"
 #include "cli/table.h"
 #include "cli/train_log.h"
 
@@ -136,26 +136,11 @@ static bool is_due(int64_t every, int64_t step, int64_t steps)
     return step == steps || (every && step % every == 0);
 }
 
-static volatile sig_atomic_t stop_asked;
-
-static void ask_to_stop(int number)
-{
-    stop_asked = 1;
-    signal(number, SIG_DFL); /* the second time at once */
-}
-
-/* Whoever started us in the background may have switched the signal off: then it stays so. */
-static void stop_upon(int number)
-{
-    if (signal(number, ask_to_stop) == SIG_IGN) signal(number, SIG_IGN);
-}
-
 static int train(run *r)
 {
     int status = EXIT_OK;
     if (r->info.step >= r->info.steps) return save(r); /* killed before the model, perhaps */
-    stop_upon(SIGINT);
-    stop_upon(SIGTERM);
+    stop_upon_signals();
     for (int64_t step = r->info.step + 1; step <= r->info.steps && !status; step++) {
         lnt_step_report report = { .size = sizeof report };
         const double before = now_seconds();
@@ -165,7 +150,7 @@ static int train(run *r)
         r->tokens += (double)report.tokens;
         show_progress(r, &report);
         status = log_step(&r->log, &report, seconds);
-        const bool stop = stop_asked && step < r->info.steps;
+        const bool stop = stop_asked() && step < r->info.steps;
         /* The test first: a run that is killed and goes on has tested what it saved. */
         if (!status && is_due(r->info.eval_every, step, r->info.steps)) status = test(r, step);
         if (!status && (stop || is_due(r->info.save_every, step, r->info.steps))) status = save(r);

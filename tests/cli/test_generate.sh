@@ -64,14 +64,31 @@ assert "\n".join(lines) + "\n[607 tokens, " in seen, seen
 assert seen.count(" tokens/s") == 1 and aside.count("tokens/s, state") == 1, (seen, aside)
 END
 
-# --forever ends when it is interrupted, and keeps what it had.
-for signal in INT TERM; do
+# --forever ends when it is interrupted, and keeps what it had.  A script starts what is in its background
+# with SIGINT ignored: then it stays ignored.
+grows() { # at least 500 more bytes
+    local before
+    before=$(wc -c <forever.txt)
+    until [ "$(wc -c <forever.txt)" -gt $((before + 500)) ]; do
+        kill -0 "$child" 2>/dev/null || wrong "it ended: $(cat stderr.txt)"
+        sleep 0.05
+    done
+}
+for case in INT:SIG_DFL TERM:SIG_DFL TERM:SIG_IGN; do
+    signal=${case%:*}
     rm -f forever.safetensors
     : >forever.txt
-    "$LINNET" generate "$model" --forever --save-state forever.safetensors >forever.txt 2>stderr.txt &
+    python3 -c 'import os, signal, sys
+signal.signal(signal.SIGINT, getattr(signal, sys.argv[1]))
+os.execv(sys.argv[2], sys.argv[2:])' "${case#*:}" "$LINNET" generate "$model" --forever \
+        --save-state forever.safetensors >forever.txt 2>stderr.txt &
     child=$!
-    until [ "$(wc -c <forever.txt)" -gt 500 ]; do sleep 0.05; done
-    kill -$signal "$child"
+    grows
+    if [ "${case#*:}" = SIG_IGN ]; then
+        kill -INT "$child"
+        grows
+    fi
+    kill -"$signal" "$child"
     wait "$child" || wrong "interrupted by $signal: exit $?"
     [ -s forever.safetensors ] || wrong "no state after an interruption by $signal"
 done

@@ -1,0 +1,14 @@
+/* cli/stop.h - being asked to stop, by SIGINT (Ctrl-C) or SIGTERM: a command ends at the next place where
+ * what it has done can be kept. */
+#ifndef LNT_CLI_STOP_H
+#define LNT_CLI_STOP_H
+
+#include <stdbool.h>
+
+/* From here on the first of these signals asks, and the second ends the process.  One that is ignored
+ * already, as in a script's background, stays so. */
+void stop_upon_signals(void);
+
+bool stop_asked(void);
+
+#endif
