@@ -4,9 +4,10 @@
  *     taylorshift  q' = scale tau r q / |q|          k' = r k / |k|      |x| at least 1e-12
  *
  * so that x = q'.k', with taylorshift x = q'.k' / sqrt(d), r = d^(1/4): its coefficients are those of
- * (x sqrt(d))^p then, and no monomial of normalised vectors gets small as d grows.  mu is given, or the mean of the keys; then the gradients of the keys lose their
- * mean as well.  With u = x / |x| and c the factor, dx = c / |x| (g - u (u.g)), and the gradient
- * of a head's temperature tau is the sum of scale u.g over its queries. */
+ * (x sqrt(d))^p then, and no monomial of normalised vectors gets small as d grows.  mu is given, or the
+ * mean of the keys; then the gradients of the keys lose their mean as well.  With u = x / |x| and c the
+ * factor, dx = c / |x| (g - u (u.g)), and the gradient of a head's temperature tau is the sum of
+ * scale u.g over its queries. */
 #include <math.h>
 #include <string.h>
 
