@@ -2,7 +2,6 @@
 #include "attention/engine.h"
 
 #include <string.h>
-#include <unistd.h>
 
 #include "attention/feature.h"
 
@@ -63,11 +62,6 @@ static void copy_doubles(const double *to, const double *from, int64_t count)
     if (from) memcpy((double *)(uintptr_t)to, from, (size_t)count * sizeof *from);
 }
 
-static double machine_bytes(void)
-{
-    return (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
-}
-
 /* Bytes of the state of one head. */
 static double head_bytes(const lnt_attn_desc *p)
 {
@@ -79,7 +73,7 @@ static double head_bytes(const lnt_attn_desc *p)
 static bool finds_no_room(const lnt_attn_desc *p)
 {
     const double heads = (double)p->batch * (double)p->kv_heads;
-    return p->state == LNT_STATE_ALWAYS && heads * head_bytes(p) > machine_bytes();
+    return p->state == LNT_STATE_ALWAYS && heads * head_bytes(p) > lnt_machine_bytes();
 }
 
 static lnt_status refuse_heads(lnt_ctx *ctx, const lnt_attn_desc *p)
@@ -93,7 +87,7 @@ static lnt_status refuse_heads(lnt_ctx *ctx, const lnt_attn_desc *p)
  * with how many terms there would be room for their state. */
 static lnt_status explain_taylor(lnt_ctx *ctx, const lnt_attn_desc *p)
 {
-    const double most = machine_bytes() / 2;
+    const double most = lnt_machine_bytes() / 2;
     lnt_attn_desc fits = *p;
     while (head_bytes(&fits) * (double)ctx->threads > most && fits.terms > 1) fits.terms--;
     if (fits.terms == p->terms) return LNT_ERR_MEMORY;

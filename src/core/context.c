@@ -1,6 +1,7 @@
 /* core/context.c - creating a context, its allocator, and how failures are told. */
 #include "core/context.h"
 
+#include <math.h>
 #include <omp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -24,15 +25,20 @@ const char *lnt_status_name(lnt_status status)
     return i < sizeof names / sizeof names[0] ? names[i] : "unknown";
 }
 
+double lnt_machine_bytes(void)
+{
+    const double bytes = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    return bytes > 0 ? bytes : INFINITY;
+}
+
 /* More than the machine has is refused here: a system that overcommits would grant it, and end the
  * process when the memory is touched.  What is large comes in large pages where the system has them: fewer
  * addresses to look up. */
 static void *default_allocate(void *user, size_t bytes, size_t alignment)
 {
     (void)user;
-    const double machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     if (bytes >= 2 * (size_t)HUGE_PAGE) alignment = HUGE_PAGE;
-    if (bytes > SIZE_MAX - alignment || (machine > 0 && (double)bytes > machine)) return NULL;
+    if (bytes > SIZE_MAX - alignment || (double)bytes > lnt_machine_bytes()) return NULL;
     bytes = (bytes + alignment - 1) / alignment * alignment;
     void *memory = aligned_alloc(alignment, bytes);
 #ifdef MADV_HUGEPAGE

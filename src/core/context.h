@@ -36,6 +36,9 @@ lnt_status lnt_fail(lnt_ctx *ctx, lnt_status status, const char *format, ...);
 void *lnt_allocate(lnt_ctx *ctx, size_t bytes, const char *what);
 void lnt_release(lnt_ctx *ctx, void *memory, size_t bytes); /* NULL is fine */
 
+/* Bytes of memory that the machine has; infinite where it does not say. */
+double lnt_machine_bytes(void);
+
 /* a * b * c in *out, or false if it does not fit. */
 bool lnt_size_product(size_t a, size_t b, size_t c, size_t *out);
 
