@@ -125,3 +125,14 @@ double lnt_run_tokens(const lnt_run *run)
     }
     return tokens;
 }
+
+int64_t lnt_run_longest(const lnt_run *run, int64_t first, int64_t count, bool keys)
+{
+    int64_t most = 0;
+    for (int64_t s = first; s < first + count; s++) {
+        const lnt_sequence q = lnt_io_sequence(run->io, s);
+        const int64_t n = keys ? q.nk : q.nq;
+        most = n > most ? n : most;
+    }
+    return most;
+}

@@ -120,7 +120,7 @@ static void query_pass(const lnt_run *run, int64_t first, int64_t count, bool st
             memset(s.q, 0, TQ * s.dp * sizeof(real)); /* the margins of its rows */
             if (head.mode == LNT_CUR_ALL_QUERIES) continue;
             for (int64_t q0 = cur_segment_start(run->p, head.seq.nq, TQ, g); q0 < end; q0 += TQ)
-                step(run, &s, &head, &part, q0, cur_smaller(end - q0, TQ), stored);
+                step(run, &s, &head, &part, q0, smaller(end - q0, TQ), stored);
         }
     }
 }
@@ -298,7 +298,7 @@ static void key_segment(const lnt_run *run, cur_scratch *s, int64_t seq, int64_t
     }
     if (head.mode == LNT_CUR_ALL_KEYS) return;
     for (int64_t k0 = cur_segment_start(run->p, n, TK, segment); k0 < end; k0 += TK) {
-        const size_t nk = cur_smaller(end - k0, TK);
+        const size_t nk = smaller(end - k0, TK);
         memset(s->dtk, 0, nk * s->dp * sizeof(real));
         memset(s->dtv, 0, nk * s->mp * sizeof(real));
         for (int64_t h = begin; h < begin + shared; h++) {

@@ -53,7 +53,7 @@ void lnt_cur_cluster_load(const lnt_run *run, cur_scratch *s, const cur_head *he
     memset(to, 0, s->M * s->dp * sizeof *to);
     memset(s->members, 0, s->M * sizeof *s->members);
     for (int64_t k0 = 0; k0 < head->seq.nk; k0 += TK) {
-        const size_t nk = cur_smaller(head->seq.nk - k0, TK);
+        const size_t nk = smaller(head->seq.nk - k0, TK);
         find_clusters(run, s, head, k0, nk, cluster);
         for (size_t r = 0; r < nk; r++) {
             ker->axpy(to + cluster[r] * s->dp, 1, s->keys + r * s->dp, s->d);
@@ -81,7 +81,7 @@ void lnt_cur_cluster_spread(const lnt_run *run, cur_scratch *s, const cur_head *
     size_t cluster[TK];
     lnt_cur_cluster_load(run, s, head, s->kl);
     for (int64_t k0 = 0; k0 < head->seq.nk; k0 += TK) {
-        const size_t nk = cur_smaller(head->seq.nk - k0, TK);
+        const size_t nk = smaller(head->seq.nk - k0, TK);
         find_clusters(run, s, head, k0, nk, cluster);
         for (size_t r = 0; r < nk; r++)
             lnt_cur_add_row(run, s, &run->grads->dk, head->seq.b, head->kvh,

@@ -28,7 +28,7 @@ static void output_tile(const lnt_run *run, cur_scratch *s, const cur_head *head
 {
     const kernels *ker = run_kernels(run);
     const int64_t q0 = tile * TQ, row = head->seq.q0 + q0;
-    const size_t nq = cur_smaller(head->seq.nq - q0, TQ);
+    const size_t nq = smaller(head->seq.nq - q0, TQ);
     if (head->mode == LNT_CUR_ALL_QUERIES) {
         store_rows(ker, &run->io->out, head->seq.b, head->h, row, nq,
                    head->rv + (size_t)q0 * s->mp, s->mp, NULL);
@@ -91,19 +91,10 @@ static void solve_heads(lnt_run *run, int64_t first, int64_t count, bool stored)
     run->rank = rank;
 }
 
-static int64_t longest(const lnt_run *run, int64_t first, int64_t count)
-{
-    int64_t most = 0;
-    for (int64_t s = first; s < first + count; s++) {
-        const int64_t n = lnt_io_sequence(run->io, s).nq;
-        most = n > most ? n : most;
-    }
-    return most;
-}
-
 static void output_tiles(const lnt_run *run, int64_t first, int64_t count, bool stored)
 {
-    const int64_t H = run->p->heads, tiles = cur_tiles(longest(run, first, count), TQ);
+    const int64_t H = run->p->heads;
+    const int64_t tiles = tiles_of(lnt_run_longest(run, first, count, false), TQ);
     const int threads = cur_threads(run, first, count);
 #pragma omp parallel num_threads(threads)
     {

@@ -50,7 +50,7 @@ static cur_head take_head(lnt_arena *arena, const lnt_attn_desc *p, bool stored)
     head.dw = take(arena, back * M, mp);
     head.dq = take(arena, back * M, dp);
     head.dk = take(arena, back * M, dp);
-    const size_t keeps = stored ? 1 : 0, tiles = (size_t)cur_tiles(p->length_q, TQ);
+    const size_t keeps = stored ? 1 : 0, tiles = (size_t)tiles_of(p->length_q, TQ);
     head.c = take(arena, keeps * tiles * TQ, M);
     head.r = take(arena, keeps * (size_t)p->length_k, Mp);
     lnt_arena one = { 0 };

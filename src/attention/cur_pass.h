@@ -106,7 +106,7 @@ static inline int64_t cur_segments(const lnt_attn_desc *p)
 /* Rows of the n of a pass that belong to segment s; whole tiles. */
 static inline int64_t cur_segment_start(const lnt_attn_desc *p, int64_t n, int64_t tile, int64_t s)
 {
-    const int64_t segments = cur_segments(p), tiles = (n + tile - 1) / tile;
+    const int64_t segments = cur_segments(p), tiles = tiles_of(n, tile);
     const int64_t first = tiles * s / segments * tile;
     return first < n ? first : n;
 }
@@ -179,13 +179,6 @@ static inline int cur_threads(const lnt_run *run, int64_t first, int64_t count)
     const double width = (double)(run->p->dim + run->p->dim_value);
     return lnt_threads_for(run->ctx,
                            tokens * width * (double)cur_most(run->p) * (double)run->p->heads);
-}
-
-static inline int64_t cur_tiles(int64_t n, int64_t tile) { return (n + tile - 1) / tile; }
-
-static inline size_t cur_smaller(int64_t left, size_t most)
-{
-    return left < (int64_t)most ? (size_t)left : most;
 }
 
 #endif

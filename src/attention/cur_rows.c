@@ -157,7 +157,7 @@ static void for_key_tiles(const lnt_run *run, int64_t first, int64_t count, bool
             const int64_t end = cur_segment_start(run->p, head.seq.nk, TK, g + 1);
             if (afresh) clear_part(&s, &part);
             for (int64_t k0 = cur_segment_start(run->p, head.seq.nk, TK, g); k0 < end; k0 += TK)
-                work(run, &s, &head, &part, k0, cur_smaller(end - k0, TK));
+                work(run, &s, &head, &part, k0, smaller(end - k0, TK));
         }
     }
 }

@@ -334,17 +334,6 @@ void lnt_direct_attend(const lnt_direct *kind, lnt_run *run, const kernels *ker,
     }
 }
 
-int64_t lnt_direct_longest(const lnt_run *run, bool keys)
-{
-    int64_t most = 0;
-    for (int64_t s = 0; s < run->sequences; s++) {
-        const lnt_sequence q = lnt_io_sequence(run->io, s);
-        const int64_t n = keys ? q.nk : q.nq;
-        most = n > most ? n : most;
-    }
-    return most;
-}
-
 int lnt_direct_threads(const lnt_run *run)
 {
     const double flops =
@@ -355,7 +344,8 @@ int lnt_direct_threads(const lnt_run *run)
 void lnt_direct_forward(const lnt_direct *kind, lnt_run *run)
 {
     const kernels *ker = run_kernels(run);
-    const int64_t H = run->p->heads, tiles = tiles_of(lnt_direct_longest(run, false), TQ);
+    const int64_t H = run->p->heads;
+    const int64_t tiles = tiles_of(lnt_run_longest(run, 0, run->sequences, false), TQ);
     const int64_t units = run->sequences * H * tiles;
     const int threads = lnt_direct_threads(run);
     const int64_t at_once = lnt_pieces_at_once(run->sequences, H * tiles, threads);

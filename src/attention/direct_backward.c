@@ -318,7 +318,8 @@ static void each_query_tile(const lnt_direct *kind, lnt_run *run, int threads,
                                          scratch *s, tile *t))
 {
     const kernels *ker = run_kernels(run);
-    const int64_t H = run->p->heads, tiles = tiles_of(lnt_direct_longest(run, false), TQ);
+    const int64_t H = run->p->heads;
+    const int64_t tiles = tiles_of(lnt_run_longest(run, 0, run->sequences, false), TQ);
 #pragma omp parallel num_threads(threads)
     {
         scratch s = lnt_direct_open(run);
@@ -338,7 +339,8 @@ static void each_query_tile(const lnt_direct *kind, lnt_run *run, int threads,
 static void each_key_tile(const lnt_direct *kind, lnt_run *run, int threads)
 {
     const kernels *ker = run_kernels(run);
-    const int64_t KVH = run->p->kv_heads, tiles = tiles_of(lnt_direct_longest(run, true), TK);
+    const int64_t KVH = run->p->kv_heads;
+    const int64_t tiles = tiles_of(lnt_run_longest(run, 0, run->sequences, true), TK);
 #pragma omp parallel num_threads(threads)
     {
         scratch s = lnt_direct_open(run);

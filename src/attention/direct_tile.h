@@ -80,19 +80,8 @@ typedef struct kept_strip {
 #define lnt_direct_attend LNT_REAL_NAME(lnt_direct_attend)
 #define lnt_direct_threads LNT_REAL_NAME(lnt_direct_threads)
 
-static inline size_t smaller(int64_t left, size_t most)
-{
-    return left < (int64_t)most ? (size_t)left : most;
-}
-
-static inline int64_t tiles_of(int64_t n, int64_t width) { return (n + width - 1) / width; }
-
 tile LNT_REAL_NAME(lnt_direct_tile)(const lnt_run *run, const lnt_sequence *seq, int64_t h);
 #define lnt_direct_tile LNT_REAL_NAME(lnt_direct_tile)
-
-/* The length of the longest sequence. */
-int64_t LNT_REAL_NAME(lnt_direct_longest)(const lnt_run *run, bool keys);
-#define lnt_direct_longest LNT_REAL_NAME(lnt_direct_longest)
 
 /* Numbers in a query_tile; that which begins at `at`. */
 size_t LNT_REAL_NAME(lnt_direct_query_size)(const lnt_attn_desc *p);

@@ -242,7 +242,7 @@ static void chunks_meeting(const chunk_job *job, const hybrid_scratch *s, int64_
     const lnt_attn_desc *p = job->run->p;
     const int64_t alone = keys_alone(job), behind = key + p->window - alone;
     *first = key > alone ? (key - alone) / TOKENS : 0;
-    *last = (job->seq.nq + TOKENS - 1) / TOKENS;
+    *last = tiles_of(job->seq.nq, TOKENS);
     *leaving = -1;
     if (!s->summed || key < p->sink) return;
     if (behind >= 0 && behind % TOKENS == 0 && behind / TOKENS < *last && key > p->sink)

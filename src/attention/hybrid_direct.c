@@ -218,19 +218,10 @@ static lnt_direct kind_of_tiles(void)
 
 /* ---- chunks ---------------------------------------------------------------------------------- */
 
-static int64_t most_chunks(const lnt_run *run)
-{
-    int64_t most = 0;
-    for (int64_t q = 0; q < run->sequences; q++) {
-        const int64_t chunks = (lnt_io_sequence(run->io, q).nq + TOKENS - 1) / TOKENS;
-        most = chunks > most ? chunks : most;
-    }
-    return most;
-}
-
 static void forward(lnt_run *run)
 {
-    const int64_t KVH = run->p->kv_heads, chunks = most_chunks(run);
+    const int64_t KVH = run->p->kv_heads;
+    const int64_t chunks = tiles_of(lnt_run_longest(run, 0, run->sequences, false), TOKENS);
     const int threads = lnt_hybrid_threads(run);
     int64_t nonpositive = 0;
     if (has_one_score(run->p)) {

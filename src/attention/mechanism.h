@@ -55,6 +55,9 @@ typedef struct lnt_algo {
 double lnt_run_pairs(const lnt_run *run);
 double lnt_run_tokens(const lnt_run *run);
 
+/* The most queries, or keys, that one of the `count` sequences from `first` on has. */
+int64_t lnt_run_longest(const lnt_run *run, int64_t first, int64_t count, bool keys);
+
 /* FLOPs of a forward and a backward run by the formulas of docs/math, of the quadratic form and of
  * the form with a state: what a benchmark may count, whatever the algorithm happens to do. */
 double lnt_direct_flops(const lnt_attn_desc *p);

@@ -135,12 +135,10 @@ void lnt_taylor_store_dq(const chunk_job *job, taylor_scratch *s, size_t g, int6
 
 /* ---- backward over the sequence: dk, dv ------------------------------------------------------- */
 
-static int64_t chunks_of(int64_t tokens) { return (tokens + TOKENS - 1) / TOKENS; }
-
 bool lnt_taylor_key_chunk(const chunk_job *job, int64_t i, key_chunk *c)
 {
     const int64_t alone = keys_alone(job), paired = job->seq.nk - alone;
-    const int64_t with = chunks_of(paired), all = with + chunks_of(alone);
+    const int64_t with = tiles_of(paired, TOKENS), all = with + tiles_of(alone, TOKENS);
     if (i >= all) return false;
     if (i < with) {
         const int64_t t = (with - 1 - i) * TOKENS;

@@ -21,6 +21,14 @@ static inline const kernels *run_kernels(const lnt_run *run)
 
 static inline size_t pad(size_t n) { return lnt_round_up(n, LNT_PAD); }
 
+/* Tiles of `width` tokens that n make; tokens of a tile of at most `most` where so many are left. */
+static inline int64_t tiles_of(int64_t n, int64_t width) { return (n + width - 1) / width; }
+
+static inline size_t smaller(int64_t left, size_t most)
+{
+    return left < (int64_t)most ? (size_t)left : most;
+}
+
 static inline real *take(lnt_arena *arena, size_t rows, size_t cols)
 {
     size_t count;
