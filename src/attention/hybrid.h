@@ -118,7 +118,7 @@ static inline int64_t token_of(const chunk_job *job, int64_t t)
 /* What a far key counts after n tokens more. */
 static inline real decay_after(const chunk_job *job, int64_t n)
 {
-    return (real)pow((double)job->decay, (double)n);
+    return (real)pow(job->decay, (double)n);
 }
 
 /* Keys before it that are no sinks are in S for the chunk that begins at token p. */

@@ -176,8 +176,9 @@ void lnt_hybrid_weigh_keys(const chunk_job *job, hybrid_scratch *s, size_t n, re
 
 void lnt_hybrid_age(const chunk_job *job, const hybrid_scratch *s, memory mem, size_t n)
 {
-    job->ker->scale(mem.s, decay_after(job, (int64_t)n), s->t.F * s->t.mp);
-    job->ker->scale(mem.z, decay_after(job, (int64_t)n), s->t.F);
+    const double left = pow(job->decay, (double)n);
+    fade_numbers(job->ker, mem.s, left, s->t.F * s->t.mp);
+    fade_numbers(job->ker, mem.z, left, s->t.F);
 }
 
 /* S ages by the keys loaded, and their values, in a copy, by those behind each. */

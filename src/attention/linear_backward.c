@@ -9,6 +9,7 @@
  *
  * R starts as the gradient of the final state and ends as that of the initial one.  Two states and
  * O(C (D + m)) scratch per thread, and two numbers per query.  See docs/math/linear.md */
+#include <math.h>
 #include <string.h>
 
 #include "attention/linear_chunk.h"
@@ -89,8 +90,9 @@ static void start_keys(const chunk_job *job, chunk_scratch *c, size_t n)
     for (size_t j = 0; j < n; j++) ker->scale(c->dv + j * c->mp, c->power[n - 1 - j], c->m);
     for (size_t d = 0; d < c->D; d++)
         for (size_t j = 0; j < n; j++) c->dphi[d * c->Cp + j] *= c->power[n - 1 - j];
-    ker->scale(c->grad.s, c->power[n], c->D * c->mp);
-    ker->scale(c->grad.z, c->power[n], c->D);
+    const double left = pow(job->decay, (double)n);
+    fade_numbers(ker, c->grad.s, left, c->D * c->mp);
+    fade_numbers(ker, c->grad.z, left, c->D);
 }
 
 /* Adds what the queries of the same chunk give. */

@@ -66,7 +66,7 @@ chunk_scratch lnt_chunk_open_in(lnt_arena *arena, const chunk_job *job)
 {
     chunk_scratch c = lnt_chunk_take(arena, job->run->p);
     for (size_t i = 0; i <= c.C; i++)
-        c.power[i] = job->decay == 1 ? 1 : (real)pow((double)job->decay, (double)i);
+        c.power[i] = job->decay == 1 ? 1 : (real)pow(job->decay, (double)i);
     for (size_t i = 0; i < c.C; i++) c.aging[i] = c.power[c.C - 1 - i], c.ones[i] = 1;
     return c;
 }
@@ -93,7 +93,7 @@ chunk_job lnt_chunk_job(lnt_run *run, int64_t sequence, int64_t kvh)
                         .seq = lnt_io_sequence(run->io, sequence),
                         .sequence = sequence,
                         .kvh = kvh,
-                        .decay = run->p->decay ? (real)run->p->decay[kvh] : 1 };
+                        .decay = run->p->decay ? run->p->decay[kvh] : 1 };
 }
 
 memory lnt_memory_of(const lnt_state *state, int64_t b, int64_t h)
@@ -141,16 +141,27 @@ void lnt_chunk_load_keys(const chunk_job *job, chunk_scratch *c, int64_t t, size
     c->v = c->v_own;
 }
 
+/* x + low, compensated, times `left`; what nearly all of x loses is added to added. */
+static void fade_compensated(const kernels *ker, real *x, real *low, real *added, double left,
+                             size_t n)
+{
+    ker->scale(low, (real)left, n);
+    if (is_nearly_all(left)) ker->axpy(added, (real)(left - 1), x, n);
+    else ker->scale(x, (real)left, n);
+}
+
 /* What is remembered, and what is about to be, gets n tokens older. */
 static void age(const chunk_job *job, chunk_scratch *c, size_t n)
 {
     const kernels *ker = job->ker;
     const real *aging = c->aging + c->C - n;
-    ker->scale(c->mem.s, c->power[n], c->D * c->mp);
-    ker->scale(c->mem.z, c->power[n], c->D);
+    const double left = pow(job->decay, (double)n);
     if (c->mem.low_s) {
-        ker->scale(c->mem.low_s, c->power[n], c->D * c->mp);
-        ker->scale(c->mem.low_z, c->power[n], c->D);
+        fade_compensated(ker, c->mem.s, c->mem.low_s, c->added_s, left, c->D * c->mp);
+        fade_compensated(ker, c->mem.z, c->mem.low_z, c->added_z, left, c->D);
+    } else {
+        fade_numbers(ker, c->mem.s, left, c->D * c->mp);
+        fade_numbers(ker, c->mem.z, left, c->D);
     }
     for (size_t j = 0; j < n; j++) ker->scale(c->v_own + j * c->mp, aging[j], c->m);
 }
@@ -170,13 +181,15 @@ static void add_keys(const chunk_job *job, const chunk_scratch *c, size_t n, rea
 void lnt_chunk_absorb(const chunk_job *job, chunk_scratch *c, size_t n)
 {
     const kernels *ker = job->ker;
+    if (c->mem.low_s) {
+        memset(c->added_s, 0, c->D * c->mp * sizeof(real));
+        memset(c->added_z, 0, c->Dp * sizeof(real));
+    }
     if (job->decay < 1) age(job, c, n);
     if (!c->mem.low_s) {
         add_keys(job, c, n, c->mem.s, c->mem.z);
         return;
     }
-    memset(c->added_s, 0, c->D * c->mp * sizeof(real));
-    memset(c->added_z, 0, c->Dp * sizeof(real));
     add_keys(job, c, n, c->added_s, c->added_z);
     ker->add_compensated(c->mem.s, c->mem.low_s, c->mp, c->added_s, c->mp, c->D, c->m);
     ker->add_compensated(c->mem.z, c->mem.low_z, c->Dp, c->added_z, c->Dp, 1, c->D);

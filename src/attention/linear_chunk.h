@@ -46,7 +46,7 @@ typedef struct chunk_job {
     const kernels *ker;
     lnt_sequence seq;
     int64_t sequence, kvh;
-    real decay;
+    double decay; /* as it was given: f32 has too few digits of one near 1 */
 } chunk_job;
 
 #define lnt_chunk_length LNT_REAL_NAME(lnt_chunk_length)
@@ -84,6 +84,17 @@ void lnt_chunk_read(const chunk_job *job, chunk_scratch *c, int64_t h, int64_t t
 void lnt_chunk_weights(const chunk_job *job, chunk_scratch *c, size_t n);
 
 void lnt_chunk_backward(lnt_run *run);
+
+/* Whether what is left of a number is had by taking away what is lost: a product with a factor near 1,
+ * which is rounded to few digits of 1 - left, would be wrong by more with each chunk. */
+static inline bool is_nearly_all(double left) { return left > 0.5; }
+
+/* x [n] times `left`, a power of the decay. */
+static inline void fade_numbers(const kernels *ker, real *x, double left, size_t n)
+{
+    if (is_nearly_all(left)) ker->axpy(x, (real)(left - 1), x, n);
+    else ker->scale(x, (real)left, n);
+}
 
 /* Threads this run is worth. */
 static inline int chunk_threads(const lnt_run *run)

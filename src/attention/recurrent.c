@@ -114,7 +114,7 @@ static real through_recents(const chunk_job *job, token *x, int64_t h, int64_t q
     const size_t lanes = lnt_round_up(r->count, ker->lanes);
     if (!r->count) return den;
     if (job->decay < 1) {
-        const real aged = (real)pow((double)job->decay, (double)r->count);
+        const real aged = (real)pow(job->decay, (double)r->count);
         ker->scale(x->o, aged, x->mp);
         den *= aged;
     }
@@ -123,7 +123,7 @@ static real through_recents(const chunk_job *job, token *x, int64_t h, int64_t q
     ker->gemv(x->x, r->k, r->ldk, x->score, r->count, x->W);
     if (x->kind->weights) x->kind->weights(job->run, ker, x->x, lanes);
     for (size_t j = 0; j < r->count; j++) {
-        if (job->decay < 1) x->x[j] *= (real)pow((double)job->decay, (double)(r->count - 1 - j));
+        if (job->decay < 1) x->x[j] *= (real)pow(job->decay, (double)(r->count - 1 - j));
         den += x->x[j];
     }
     ker->gemm_nn(x->o, x->mp, x->x, pad(r->room), r->v, x->mp, 1, lnt_round_up(x->m, ker->lanes),
@@ -142,14 +142,14 @@ static void add_key(const chunk_job *job, token *x, int64_t key)
     }
     load_key(job, x, key);
     memset(x->q, 0, x->Dp * sizeof(real));
-    through_state(job->ker, x, job->decay, true);
+    through_state(job->ker, x, (real)job->decay, true);
 }
 
 /* One query of head h; `add`: the key that was loaded goes into S on the way. */
 static real read_query(const chunk_job *job, token *x, int64_t h, int64_t query, bool add)
 {
     map_row(job, x, x->kind->phi, h, query, true, x->q);
-    const real den = through_state(job->ker, x, job->decay, add && !x->recent.room);
+    const real den = through_state(job->ker, x, (real)job->decay, add && !x->recent.room);
     return x->recent.room ? through_recents(job, x, h, query, den) : den;
 }
 

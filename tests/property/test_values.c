@@ -467,6 +467,52 @@ static void a_vector_added_to_every_key_is_taken_away_by_centring(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+/* ---- decay ----------------------------------------------------------------------------------- */
+
+/* Of values 0, then 1 from the middle on, weighed by age alone, the last row against the oracle: by how
+ * much of what a decay does it is off. */
+static double decay_error(lnt_ctx *ctx, const attn_case *c, int a)
+{
+    const int64_t last = c->desc.length_q - 1;
+    lnt_plan *plan = case_plan(ctx, c, a);
+    trial t = trial_new(ctx, c);
+    double y;
+    tensor_fill(&t.q.t, 0);
+    tensor_fill(&t.k.t, 0);
+    for (int64_t i = 0; i <= last; i++) tensor_put(&t.v.t, i, i > last / 2);
+    assert_ok(ctx, lnt_plan_forward(plan, &t.io));
+    assert_ok(ctx, lnt_reference_row(ctx, &c->desc, &t.io, 0, 0, last, &y));
+    const double error = fabs(lnt_tensor_get(&t.out.t, 0, 0, last, 0) - y) / (y - 0.5);
+    trial_free(&t);
+    lnt_plan_destroy(plan);
+    return error;
+}
+
+/* f32 has 1 or 1 - 1.2e-7 in place of these. */
+static void a_decay_near_one_is_not_rounded(void **state)
+{
+    (void)state;
+    static const double decays[] = { 1 - 2e-8, 1 - 1e-7 };
+    lnt_ctx *ctx = context_new(1, NULL);
+    int tried = 0;
+    for (int a = 0; lnt_algorithm_name(a); a++)
+        for (int i = 0; i < COUNT_OF(decays); i++) {
+            const char *name = lnt_algorithm_name(a);
+            const bool hybrid = strcmp(name, "hybrid/chunked") == 0;
+            if (!hybrid && strcmp(name, "linear/chunked") && strcmp(name, "linear/recurrent")) continue;
+            attn_case c = case_make(lnt_algorithm_mechanism(a), 1, 1, 200000, 200000, 1, 1);
+            c.desc.causal = 1;
+            c.desc.compensated = !hybrid;
+            c.desc.far = LNT_LINEAR;
+            case_set_decay(&c, decays[i]);
+            expect_below(&c, name, ctx, "a decay near 1", decay_error(ctx, &c, a),
+                         hybrid ? 0.1 : 0.001); /* plain sums round once a chunk */
+            tried++;
+        }
+    assert_int_equal(tried, 6);
+    lnt_ctx_destroy(ctx);
+}
+
 /* ---- denominators -------------------------------------------------------------------------- */
 
 static void rows_with_a_denominator_not_above_zero_are_counted(void **state)
@@ -549,6 +595,7 @@ int main(void)
         cmocka_unit_test(the_seed_fixes_a_random_map),
         cmocka_unit_test(random_features_approach_softmax_as_they_grow),
         cmocka_unit_test(a_vector_added_to_every_key_is_taken_away_by_centring),
+        cmocka_unit_test(a_decay_near_one_is_not_rounded),
         cmocka_unit_test(rows_with_a_denominator_not_above_zero_are_counted),
         cmocka_unit_test(rows_without_any_key_are_not_counted),
     };
