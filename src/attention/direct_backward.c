@@ -32,6 +32,12 @@ static void multiply_dy(const lnt_run *run, const kernels *ker, const scratch *s
     }
 }
 
+/* Where the statistic is 1 / den, and the query has no gradients, both are 0. */
+static void leave_out(bool logarithm, real *statistic, real *delta)
+{
+    if (!logarithm && !has_gradient(*statistic, *delta)) *statistic = *delta = 0;
+}
+
 /* The statistic and delta of the queries of a tile, kept for what follows. */
 static void find_statistics(const lnt_direct *kind, lnt_run *run, const kernels *ker, scratch *s,
                             tile *t)
@@ -49,6 +55,7 @@ static void find_statistics(const lnt_direct *kind, lnt_run *run, const kernels 
         const real along = ker->dot(q.dy + i * s->mp, s->o + i * s->mp, s->m);
         keep[2 * i] = lnt_statistic(run, logarithm ? s->max + i : NULL, s->sum[i]);
         keep[2 * i + 1] = den == 0 ? 0 : along / den;
+        leave_out(logarithm, &keep[2 * i], &keep[2 * i + 1]);
     }
     if (kind->least)
         memcpy(kept_max(run, t->seq.b, t->h, row), s->max, t->nq * sizeof(real));
@@ -62,8 +69,10 @@ static void recall_statistics(const lnt_direct *kind, const lnt_run *run, const 
     const size_t wide = lnt_round_up(s->m, ker->lanes); /* beyond m both are 0 */
     load_rows(ker, s->o, s->mp, &run->io->out, b, t->h, row, t->nq, 1);
     memcpy(q->statistic, statistics_of(run, 0, b, t->h, row), t->nq * sizeof(real));
-    for (size_t i = 0; i < t->nq; i++)
+    for (size_t i = 0; i < t->nq; i++) {
         q->delta[i] = ker->dot(q->dy + i * s->mp, s->o + i * s->mp, wide);
+        leave_out(kind->has_max && !kind->least, &q->statistic[i], &q->delta[i]);
+    }
     if (kind->least)
         memcpy(q->shrink, statistics_of(run, 1, b, t->h, row), t->nq * sizeof(real));
 }

@@ -2,6 +2,7 @@
  * the begin of some: asking for what is read. */
 #include "attention/tile.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -20,6 +21,18 @@ size_t lnt_two_per_query(const lnt_attn_desc *p)
 static double run_eps(const lnt_run *run)
 {
     return run->p->mechanism == LNT_LINEAR ? run->p->eps : 0;
+}
+
+/* Denominators, without their sign, that backward divides by; a factor of 2^20 is left for dy and v. */
+#ifdef LNT_DOUBLE
+static const real least_divisor = DBL_MIN * 0x1p20;
+#else
+static const real least_divisor = FLT_MIN * 0x1p20f;
+#endif
+
+static real inverse_of(real total)
+{
+    return total < least_divisor && total > -least_divisor ? 0 : 1 / total;
 }
 
 static int64_t keys_seen(const lnt_run *run, const lnt_sequence *seq, int64_t t)
@@ -45,6 +58,14 @@ void lnt_quotient_reload(const lnt_run *run, const kernels *ker, const lnt_seque
     }
 }
 
+/* Of a query: 1 / den and, given delta = dy.y, dden. */
+static void keep_quotient(real *keep, real inverse, real delta, real factor)
+{
+    const bool has = has_gradient(inverse, delta);
+    keep[0] = has ? inverse * factor : 0;
+    keep[1] = has ? -delta * inverse : 0;
+}
+
 void lnt_quotient_recall(const lnt_run *run, const kernels *ker, const lnt_sequence *seq, int64_t h,
                          int64_t t, size_t n, real *y, real *dy, size_t ld)
 {
@@ -54,9 +75,8 @@ void lnt_quotient_recall(const lnt_run *run, const kernels *ker, const lnt_seque
     load_rows(ker, y, ld, &run->io->out, seq->b, h, row, n, 1);
     load_rows(ker, dy, ld, &run->grads->dout, seq->b, h, row, n, 1);
     for (size_t i = 0; i < n; i++) {
-        const real along = ker->dot(dy + i * ld, y + i * ld, (size_t)run->p->dim_value);
-        keep[2 * i] = inverse[i] * lnt_output_factor(run, seq, t + (int64_t)i);
-        keep[2 * i + 1] = -along * inverse[i];
+        const real delta = ker->dot(dy + i * ld, y + i * ld, (size_t)run->p->dim_value);
+        keep_quotient(keep + 2 * i, inverse[i], delta, lnt_output_factor(run, seq, t + (int64_t)i));
     }
 }
 
@@ -68,10 +88,10 @@ static void find_quotients(const lnt_run *run, const kernels *ker, const lnt_seq
     real *keep = kept_of(run, seq->b, h, row);
     load_rows(ker, dn, ld, &run->grads->dout, seq->b, h, row, n, 1);
     for (size_t i = 0; i < n; i++) {
-        const real total = den[i] + (real)run_eps(run), inverse = total == 0 ? 0 : 1 / total;
+        const real inverse = inverse_of(den[i] + (real)run_eps(run));
         const real along = ker->dot(dn + i * ld, num + i * ld, (size_t)run->p->dim_value);
-        keep[2 * i] = inverse * lnt_output_factor(run, seq, t + (int64_t)i);
-        keep[2 * i + 1] = -along * inverse * keep[2 * i];
+        const real factor = lnt_output_factor(run, seq, t + (int64_t)i);
+        keep_quotient(keep + 2 * i, inverse, along * inverse * factor, factor);
     }
 }
 
@@ -96,8 +116,7 @@ static void divide_row(const lnt_run *run, int64_t b, int64_t h, int64_t n, cons
 real lnt_statistic(const lnt_run *run, const real *max, real den)
 {
     if (max) return den > 0 ? *max + (real)log((double)den) : 0;
-    const real total = den + (real)run_eps(run);
-    return total == 0 ? 0 : 1 / total;
+    return inverse_of(den + (real)run_eps(run));
 }
 
 static void keep_statistics(const lnt_run *run, const lnt_sequence *seq, int64_t h, int64_t t,

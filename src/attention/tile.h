@@ -2,6 +2,8 @@
 #ifndef LNT_ATTENTION_TILE_H
 #define LNT_ATTENTION_TILE_H
 
+#include <math.h>
+
 #include "attention/mechanism.h"
 #include "core/tensor.h"
 #include "cpu/kernels.h"
@@ -114,6 +116,13 @@ static inline real *statistics_of(const lnt_run *run, int i, int64_t b, int64_t 
     return (real *)run->statistics + ((i * shape[0] + b) * H + h) * shape[2] + n0;
 }
 
+/* Whether a query has gradients, given 1 / den and delta = dy.y: none where den is 0, or so small that
+ * 1 / den (which is given as 0 then) or delta / den would overflow. */
+static inline bool has_gradient(real inverse, real delta)
+{
+    return inverse != 0 && !(isinf(delta * inverse) && isfinite(delta));
+}
+
 /* The gradient of y = num / den: dn [n, ld] = dy / den and dden [n] = -(dy.y) / den, for n queries of
  * head h from query t of a sequence on.  The first keeps 1 / den and dden, the second reads them.  Where
  * forward kept statistics num and den are not read, and num is overwritten. */
@@ -137,7 +146,8 @@ void LNT_REAL_NAME(lnt_quotient_recall)(const lnt_run *run, const kernels *ker,
 real LNT_REAL_NAME(lnt_output_factor)(const lnt_run *run, const lnt_sequence *seq, int64_t t);
 #define lnt_output_factor LNT_REAL_NAME(lnt_output_factor)
 
-/* What backward needs to know of a query again: the logarithm of its sum, or with max NULL 1 / den. */
+/* What backward needs to know of a query again: the logarithm of its sum, or with max NULL 1 / den,
+ * and 0 where den is too small to divide gradients by. */
 real LNT_REAL_NAME(lnt_statistic)(const lnt_run *run, const real *max, real den);
 #define lnt_statistic LNT_REAL_NAME(lnt_statistic)
 

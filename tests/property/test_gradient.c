@@ -292,6 +292,61 @@ static void gradients_of_hybrid_in_large_groups_match_the_chunked_form(void **st
     lnt_ctx_destroy(ctx);
 }
 
+/* ---- tiny denominators ----------------------------------------------------------------------- */
+
+/* d = 1, and a weight of 1e-40 between the query in the middle and any key, ordinary ones elsewhere. */
+static setup tiny_setup(lnt_ctx *ctx, attn_case *c, lnt_mechanism mechanism, int causal)
+{
+    static const double square[] = { 0, 0, 1 };
+    *c = case_make(mechanism, 1, 1, 9, 9, 1, 3);
+    c->desc.backward = 1;
+    c->desc.causal = causal;
+    c->desc.eps = 0;
+    if (mechanism == LNT_LINEAR) c->desc.feature_map = LNT_MAP_RELU;
+    else c->desc.coefficients = square, c->desc.terms = COUNT_OF(square);
+    setup s = setup_new(ctx, c);
+    for (int64_t i = 0; i < 9; i++) {
+        tensor_put(&s.x[1], i, 1e-9);
+        tensor_put(&s.x[0], i, i != 4 ? 1 : mechanism == LNT_LINEAR ? 1e-31 : 1e-11);
+    }
+    return s;
+}
+
+/* 1 / den overflows; y does not. */
+static void a_row_with_a_tiny_denominator_has_no_gradient_and_spoils_none(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(1, NULL);
+    int tried = 0;
+    for (int a = 0; lnt_algorithm_name(a); a++)
+        for (int form = 0; form < 4; form++) {
+            const lnt_mechanism mechanism = lnt_algorithm_mechanism(a);
+            bool (*const run)(setup *s, int algorithm) = form & 1 ? run_backward : run_backward_kept;
+            attn_case c;
+            if (mechanism != LNT_LINEAR && mechanism != LNT_TAYLOR) continue;
+            setup s = tiny_setup(ctx, &c, mechanism, form & 2);
+            block with[3];
+            if (run(&s, a)) {
+                tried++;
+                assert_true(isfinite(lnt_tensor_get(&s.t.out.t, 0, 0, 4, 0)));
+                for (int p = 0; p < 3; p++) {
+                    with[p] = like(&s.dx[p]);
+                    tensor_copy(&with[p].t, &s.dx[p]);
+                }
+                for (int64_t i = 0; i < 3; i++) lnt_tensor_set(&s.dout.t, 0, 0, 4, i, 0);
+                assert_true(run(&s, a));
+                for (int p = 0; p < 3; p++) {
+                    expect_below(&c, lnt_algorithm_name(a), ctx, part_names[p],
+                                 gradient_error(&s.dx[p], &with[p].t), 0);
+                    block_free(&with[p]);
+                }
+            }
+            setup_free(&s);
+        }
+    assert_true(tried >= 4 * 5);
+    lnt_ctx_destroy(ctx);
+}
+
 /* ---- what forward keeps -------------------------------------------------------------------- */
 
 static void compare_with_what_is_kept(lnt_ctx *ctx, const attn_case *c, coverage *cover)
@@ -520,6 +575,7 @@ int main(void)
         cmocka_unit_test(gradients_of_taylor_in_parts_match_along_random_directions),
         cmocka_unit_test(gradients_of_taylor_in_parts_match_the_direct_form),
         cmocka_unit_test(gradients_of_hybrid_in_large_groups_match_the_chunked_form),
+        cmocka_unit_test(a_row_with_a_tiny_denominator_has_no_gradient_and_spoils_none),
         cmocka_unit_test(what_forward_keeps_gives_the_gradients_of_finding_it_again),
         cmocka_unit_test(what_forward_keeps_of_scores_gives_the_same_gradients),
         cmocka_unit_test(scores_are_kept_where_they_are_few_and_worth_it),
