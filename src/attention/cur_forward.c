@@ -10,7 +10,8 @@
 
 enum { TQ = LNT_CUR_TILE_QUERIES };
 
-/* The rows of o [nq, mp] that belong to landmarks become theirs of RV, undivided. */
+/* The rows of o [nq, mp] that belong to landmarks become theirs of RV, undivided: by R they were, and
+ * counted. */
 static void copy_rows(const lnt_run *run, const cur_scratch *s, const cur_head *head, int64_t q0,
                       size_t nq, real *inverse)
 {
@@ -19,12 +20,13 @@ static void copy_rows(const lnt_run *run, const cur_scratch *s, const cur_head *
         const int64_t at = head->i[l] - q0;
         if (at < 0 || at >= (int64_t)nq) continue;
         for (size_t c = 0; c < s->m; c++) s->o[(size_t)at * s->mp + c] = head->rv[l * s->mp + c];
-        inverse[at] = 1;
+        inverse[at] = s->sum[at] = 1;
     }
 }
 
-static void output_tile(const lnt_run *run, cur_scratch *s, const cur_head *head, int64_t tile,
-                        bool stored)
+/* Gives the rows of C that cannot be divided, unless there are no keys. */
+static int64_t output_tile(const lnt_run *run, cur_scratch *s, const cur_head *head, int64_t tile,
+                           bool stored)
 {
     const kernels *ker = run_kernels(run);
     const int64_t q0 = tile * TQ, row = head->seq.q0 + q0;
@@ -32,7 +34,7 @@ static void output_tile(const lnt_run *run, cur_scratch *s, const cur_head *head
     if (head->mode == LNT_CUR_ALL_QUERIES) {
         store_rows(ker, &run->io->out, head->seq.b, head->h, row, nq,
                    head->rv + (size_t)q0 * s->mp, s->mp, NULL);
-        return;
+        return 0;
     }
     real *x = stored ? head->c + (size_t)tile * s->M * TQ : s->x, *inverse = s->rescale;
     lnt_cur_query_weights(run, s, head, q0, nq, x, NULL);
@@ -45,6 +47,9 @@ static void output_tile(const lnt_run *run, cur_scratch *s, const cur_head *head
                  head->keys, 0);
     copy_rows(run, s, head, q0, nq, inverse);
     store_rows(ker, &run->io->out, head->seq.b, head->h, row, nq, s->o, s->mp, inverse);
+    int64_t undivided = 0;
+    for (size_t i = 0; head->keys && i < nq; i++) undivided += !cur_divides(s->sum[i]);
+    return undivided;
 }
 
 static void prepare_heads(const lnt_run *run, int64_t first, int64_t count, bool stored)
@@ -62,10 +67,10 @@ static void prepare_heads(const lnt_run *run, int64_t first, int64_t count, bool
     }
 }
 
-void lnt_cur_begin(const lnt_run *run, int64_t first, int64_t count, bool stored)
+int64_t lnt_cur_begin(const lnt_run *run, int64_t first, int64_t count, bool stored)
 {
     prepare_heads(run, first, count, stored);
-    lnt_cur_rows(run, first, count, stored);
+    return lnt_cur_rows(run, first, count, stored);
 }
 
 static void solve_heads(lnt_run *run, int64_t first, int64_t count, bool stored)
@@ -91,12 +96,13 @@ static void solve_heads(lnt_run *run, int64_t first, int64_t count, bool stored)
     run->rank = rank;
 }
 
-static void output_tiles(const lnt_run *run, int64_t first, int64_t count, bool stored)
+static int64_t output_tiles(const lnt_run *run, int64_t first, int64_t count, bool stored)
 {
     const int64_t H = run->p->heads;
     const int64_t tiles = tiles_of(lnt_run_longest(run, first, count, false), TQ);
     const int threads = cur_threads(run, first, count);
-#pragma omp parallel num_threads(threads)
+    int64_t undivided = 0;
+#pragma omp parallel num_threads(threads) reduction(+ : undivided)
     {
         cur_scratch s = lnt_cur_thread(run);
 #pragma omp for schedule(dynamic)
@@ -105,9 +111,10 @@ static void output_tiles(const lnt_run *run, int64_t first, int64_t count, bool 
             const cur_head head =
                 lnt_cur_head(run, first + slot, slot, unit / tiles % H, stored);
             if (unit % tiles * TQ >= head.seq.nq) continue;
-            output_tile(run, &s, &head, unit % tiles, stored);
+            undivided += output_tile(run, &s, &head, unit % tiles, stored);
         }
     }
+    return undivided;
 }
 
 void lnt_cur_forward(lnt_run *run, bool stored)
@@ -117,8 +124,8 @@ void lnt_cur_forward(lnt_run *run, bool stored)
     lnt_clear_gaps(run, &run->io->out, false);
     for (int64_t first = 0; first < run->sequences; first += group) {
         const int64_t left = run->sequences - first, count = left < group ? left : group;
-        lnt_cur_begin(run, first, count, stored);
+        run->nonpositive += lnt_cur_begin(run, first, count, stored);
         solve_heads(run, first, count, stored);
-        output_tiles(run, first, count, stored);
+        run->nonpositive += output_tiles(run, first, count, stored);
     }
 }

@@ -213,10 +213,11 @@ static void activate(const lnt_run *run, const cur_scratch *s, double *u)
             continue;
         }
         for (size_t j = 0; j < s->M; j++) max = row[j] > max ? row[j] : max;
+        if (max == -INFINITY) max = 0; /* then all weights are 0 */
         for (size_t j = 0; j < s->M; j++) row[j] -= max;
         ker->map_exp(row, row, lnt_round_up(s->M, ker->lanes));
         for (size_t j = 0; j < s->M; j++) sum += row[j];
-        ker->scale(row, 1 / sum, s->M);
+        ker->scale(row, sum > 0 ? 1 / sum : 0, s->M);
         for (size_t j = s->M; j < s->Mp; j++) row[j] = 0;
     }
 }

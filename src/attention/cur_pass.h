@@ -7,6 +7,8 @@
 #ifndef LNT_ATTENTION_CUR_PASS_H
 #define LNT_ATTENTION_CUR_PASS_H
 
+#include <math.h>
+
 #include "attention/cur.h"
 #include "attention/mechanism.h"
 #include "attention/pinv.h"
@@ -150,14 +152,15 @@ void lnt_cur_cluster_spread(const lnt_run *run, cur_scratch *s, const cur_head *
 void lnt_cur_add_row(const lnt_run *run, cur_scratch *s, const lnt_tensor *t, int64_t b, int64_t h,
                      int64_t row, real part, const real *x);
 
-/* rv and the statistics of R for every head of the `count` sequences from `first` on. */
-void lnt_cur_rows(const lnt_run *run, int64_t first, int64_t count, bool stored);
+/* rv and the statistics of R for every head of the `count` sequences from `first` on.  Rows of R that no
+ * number divides: see cur_divides. */
+int64_t lnt_cur_rows(const lnt_run *run, int64_t first, int64_t count, bool stored);
 
 /* x [rows, width] becomes its Laplace activation, slope (unless NULL) its derivative. */
 void lnt_cur_laplace(real *x, real *slope, size_t ld, size_t rows, size_t width);
 
-/* Everything before the inverse, for every head of those sequences. */
-void lnt_cur_begin(const lnt_run *run, int64_t first, int64_t count, bool stored);
+/* Everything before the inverse, for every head of those sequences; gives what lnt_cur_rows does. */
+int64_t lnt_cur_begin(const lnt_run *run, int64_t first, int64_t count, bool stored);
 
 void lnt_cur_forward(lnt_run *run, bool stored);
 void lnt_cur_backward(lnt_run *run, bool stored);
@@ -180,5 +183,8 @@ static inline int cur_threads(const lnt_run *run, int64_t first, int64_t count)
     return lnt_threads_for(run->ctx,
                            tokens * width * (double)cur_most(run->p) * (double)run->p->heads);
 }
+
+/* Whether a row of C or R can be divided by its sum; one that cannot is counted. */
+static inline bool cur_divides(real sum) { return sum > 0 && isfinite(sum); }
 
 #endif

@@ -100,6 +100,7 @@ static void stored_divide(const lnt_run *run, cur_scratch *s, const cur_head *he
 
 /* ---- segments -------------------------------------------------------------------------------- */
 
+/* A maximum of -inf, where every weight is 0, is left out: -inf less that is no number. */
 static void merge_max(const lnt_run *run, cur_head *head)
 {
     for (size_t i = 0; i < head->queries; i++) head->max[i] = -(real)INFINITY;
@@ -108,14 +109,18 @@ static void merge_max(const lnt_run *run, cur_head *head)
         for (size_t i = 0; i < head->queries; i++)
             head->max[i] = part.max[i] > head->max[i] ? part.max[i] : head->max[i];
     }
+    for (size_t i = 0; i < head->queries; i++)
+        if (head->max[i] == -(real)INFINITY) head->max[i] = 0;
     for (size_t i = head->queries; i < pad(head->queries); i++) head->max[i] = 0;
 }
 
-/* rv = the sum over segments, each relative to the largest maximum, divided. */
-static void merge(const lnt_run *run, cur_scratch *s, cur_head *head, bool stored)
+/* rv = the sum over segments, each relative to the largest maximum, divided; gives the rows that cannot
+ * be. */
+static int64_t merge(const lnt_run *run, cur_scratch *s, cur_head *head, bool stored)
 {
     const kernels *ker = run_kernels(run);
     const bool softmax = !cur_is_laplace(run->p);
+    int64_t undivided = 0;
     if (!stored) merge_max(run, head);
     memset(head->rv, 0, s->M * s->mp * sizeof(real));
     for (size_t i = 0; i < head->queries; i++) head->sum[i] = 0;
@@ -130,10 +135,13 @@ static void merge(const lnt_run *run, cur_scratch *s, cur_head *head, bool store
         }
     }
     for (size_t i = 0; i < head->queries && softmax; i++) {
-        ker->scale(head->rv + i * s->mp, 1 / head->sum[i], s->m);
-        head->lse[i] = head->max[i] + (real)log((double)head->sum[i]);
+        const bool above = head->sum[i] > 0;
+        ker->scale(head->rv + i * s->mp, above ? 1 / head->sum[i] : 0, s->m);
+        head->lse[i] = above ? head->max[i] + (real)log((double)head->sum[i]) : 0;
+        undivided += !cur_divides(head->sum[i]);
     }
     for (size_t i = head->queries; i < pad(head->queries); i++) head->lse[i] = 0;
+    return undivided;
 }
 
 typedef void tile_work(const lnt_run *run, cur_scratch *s, const cur_head *head,
@@ -162,12 +170,14 @@ static void for_key_tiles(const lnt_run *run, int64_t first, int64_t count, bool
     }
 }
 
-/* Brings the segments of every head together: their maxima alone, or all. */
-static void for_heads(const lnt_run *run, int64_t first, int64_t count, bool stored, bool maxima)
+/* Brings the segments of every head together: their maxima alone, or all, which gives the rows that
+ * cannot be divided. */
+static int64_t for_heads(const lnt_run *run, int64_t first, int64_t count, bool stored, bool maxima)
 {
     const int64_t H = run->p->heads;
     const int threads = cur_threads(run, first, count);
-#pragma omp parallel num_threads(threads)
+    int64_t undivided = 0;
+#pragma omp parallel num_threads(threads) reduction(+ : undivided)
     {
         cur_scratch s = lnt_cur_thread(run);
 #pragma omp for schedule(dynamic)
@@ -175,21 +185,22 @@ static void for_heads(const lnt_run *run, int64_t first, int64_t count, bool sto
             cur_head head = lnt_cur_head(run, first + unit / H, unit / H, unit % H, stored);
             if (head.mode == LNT_CUR_ALL_KEYS) continue;
             if (maxima) merge_max(run, &head);
-            else merge(run, &s, &head, stored);
+            else undivided += merge(run, &s, &head, stored);
         }
     }
+    return undivided;
 }
 
-void lnt_cur_rows(const lnt_run *run, int64_t first, int64_t count, bool stored)
+int64_t lnt_cur_rows(const lnt_run *run, int64_t first, int64_t count, bool stored)
 {
     if (!stored) {
         for_key_tiles(run, first, count, stored, true, flash_tile);
-        for_heads(run, first, count, stored, false);
-        return;
+        return for_heads(run, first, count, stored, false);
     }
     for_key_tiles(run, first, count, stored, true, stored_scores);
     for_heads(run, first, count, stored, true);
     for_key_tiles(run, first, count, stored, false, stored_weights);
-    for_heads(run, first, count, stored, false);
+    const int64_t undivided = for_heads(run, first, count, stored, false);
     for_key_tiles(run, first, count, stored, false, stored_divide);
+    return undivided;
 }

@@ -412,6 +412,44 @@ static void landmarks_that_are_alike_show_in_the_rank_and_give_numbers(void **st
     lnt_ctx_destroy(ctx);
 }
 
+/* Scores of -inf, whose weights are all 0, then of inf, which has no weight: in every mode a row of
+ * the answer is counted once. */
+static void rows_that_no_number_divides_are_counted(void **state)
+{
+    (void)state;
+    static const int64_t lengths[][2] = { { N, N }, { N, M }, { M, N } };
+    lnt_ctx *ctx = context_new(2, NULL);
+    for (int form = 0; form < 4 * COUNT_OF(lengths) * COUNT_OF(algorithms); form++) {
+        const int64_t *n = lengths[form / 4 % COUNT_OF(lengths)];
+        const char *algorithm = algorithms[form / 4 / COUNT_OF(lengths)];
+        const double huge = form & 1 ? 1e200 : 1e20;
+        attn_case c = case_make(LNT_CUR, 4, 2, n[0], n[1], D, V);
+        c.desc.landmarks = M;
+        c.desc.algorithm = algorithm;
+        c.desc.backward = 1;
+        if (form & 1) c.desc.dtype = LNT_F64;
+        setup s = setup_new(ctx, &c);
+        lnt_plan *plan;
+        assert_ok(ctx, lnt_plan_create(ctx, &c.desc, &plan));
+        assert_ok(ctx, lnt_plan_forward(plan, &s.t.io));
+        assert_int_equal(lnt_plan_nonpositive(plan), 0);
+        tensor_fill(&s.x[0], form & 2 ? huge : -huge);
+        tensor_fill(&s.x[1], huge);
+        assert_ok(ctx, lnt_plan_forward(plan, &s.t.io));
+        expect_true(&c, algorithm, ctx, "not counted", lnt_plan_nonpositive(plan) == 4 * n[0]);
+        assert_ok(ctx, lnt_plan_backward(plan, &s.t.io, &s.grads));
+        assert_int_equal(lnt_plan_nonpositive(plan), 4 * n[0]);
+        for (int64_t i = 0; !(form & 2) && i < tensor_elements(&s.t.out.t); i++)
+            expect_true(&c, algorithm, ctx, "not 0", tensor_at(&s.t.out.t, i) == 0);
+        for (int p = 0; !(form & 2) && p < 3; p++)
+            for (int64_t i = 0; i < tensor_elements(&s.dx[p]); i++)
+                expect_true(&c, algorithm, ctx, part_names[p], tensor_at(&s.dx[p], i) == 0);
+        lnt_plan_destroy(plan);
+        setup_free(&s);
+    }
+    lnt_ctx_destroy(ctx);
+}
+
 /* Smooth keys and queries, as neighbours in a signal are. */
 static void ridge_and_means_of_keys_halve_the_error_on_smooth_data(void **state)
 {
@@ -571,6 +609,7 @@ int main(void)
         cmocka_unit_test(a_divergence_is_counted_and_answered_from_the_safe_start),
         cmocka_unit_test(backward_tells_of_divergence_and_rank_as_forward_does),
         cmocka_unit_test(landmarks_that_are_alike_show_in_the_rank_and_give_numbers),
+        cmocka_unit_test(rows_that_no_number_divides_are_counted),
         cmocka_unit_test(ridge_and_means_of_keys_halve_the_error_on_smooth_data),
         cmocka_unit_test(the_scratch_of_flash_does_not_depend_on_the_length),
         cmocka_unit_test(the_plan_tells_from_which_length_it_beats_softmax),
