@@ -78,11 +78,12 @@ static void random_columns(const lnt_run *run, const kernels *ker, lnt_feature_t
     ker->gemm_nn(phi, ld, weights_rows(run), d, tile->x, tile->ld, rows, lanes, d, 0);
     if (run->p->feature_map == LNT_MAP_FOURIER) {
         const real factor = (real)sqrt(2.0 / (double)run->p->features);
-        for (size_t i = 0; i < rows * ld; i++) {
-            const real angle = phi[i];
-            phi[i] = factor * (real)cos(angle);
-            phi[rows * ld + i] = factor * (real)sin(angle);
-        }
+        for (size_t i = 0; i < rows; i++)
+            for (size_t j = i * ld; j < i * ld + lanes; j++) {
+                const real angle = phi[j];
+                phi[j] = factor * (real)cos(angle);
+                phi[rows * ld + j] = factor * (real)sin(angle);
+            }
         return;
     }
     for (size_t j = 0; j < lanes; j++) tile->sum[j] = 0;
@@ -105,7 +106,12 @@ void lnt_feature_columns(const lnt_run *run, lnt_feature_tile *tile, const lnt_t
         return;
     }
     load_columns(ker, phi, ld, x, b, h, n0, n, 1);
-    map_numbers(ker, run->p->feature_map, phi, phi, (size_t)x->shape[3] * ld);
+    const size_t lanes = lnt_round_up(n, ker->lanes), rows = (size_t)x->shape[3];
+    if (lanes == ld)
+        map_numbers(ker, run->p->feature_map, phi, phi, rows * ld);
+    else
+        for (size_t i = 0; i < rows; i++)
+            map_numbers(ker, run->p->feature_map, phi + i * ld, phi + i * ld, lanes);
 }
 
 void lnt_feature_rows_of(const lnt_run *run, lnt_feature_tile *tile, const lnt_tensor *x, int64_t b,

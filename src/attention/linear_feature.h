@@ -25,7 +25,8 @@ typedef struct lnt_feature_tile {
 lnt_feature_tile LNT_REAL_NAME(lnt_feature_tile_take)(lnt_arena *arena, const lnt_attn_desc *p,
                                                       size_t tokens);
 
-/* phi of rows n0 .. n0+n-1 of head h, as columns [D, ld] and as rows [n, ld]. */
+/* phi of rows n0 .. n0+n-1 of head h, as columns [D, ld] (n of them, rounded up to whole vectors) and as
+ * rows [n, ld]. */
 void LNT_REAL_NAME(lnt_feature_columns)(const lnt_run *run, lnt_feature_tile *tile,
                                         const lnt_tensor *x, int64_t b, int64_t h, int64_t n0,
                                         size_t n, real *phi, size_t ld);
