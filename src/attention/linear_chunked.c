@@ -67,12 +67,14 @@ static void forward(lnt_run *run)
     run->nonpositive = nonpositive;
 }
 
+/* However few the tokens, the scratch of a chunk is laid out, which takes as long as so many operations. */
 static double cost(const lnt_attn_desc *p)
 {
+    enum { BEGIN = 400 };
     const double D = (double)lnt_problem_width(p), m = (double)p->dim_value;
     const double C = (double)lnt_chunk_length(p), B = (double)p->batch;
     const double within = p->causal ? (C + 8) * (D + m) : 0;
-    return B * (double)p->kv_heads * (double)p->length_k * 2 * D * m +
+    return B * (double)p->kv_heads * ((double)p->length_k * 2 * D * m + BEGIN * (D + m)) +
            B * (double)p->heads * (double)p->length_q * (2 * D * m + within);
 }
 

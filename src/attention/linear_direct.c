@@ -51,9 +51,15 @@ static const lnt_direct kind = { .queries = load_queries,
 static void forward(lnt_run *run) { lnt_direct_forward(&kind, run); }
 static void backward(lnt_run *run) { lnt_direct_backward(&kind, run); }
 
+/* However few the tokens, a tile of q and one of k are laid out and mapped, which takes as long as so many
+ * operations for each number of theirs. */
 static double cost(const lnt_attn_desc *p)
 {
-    return lnt_pairs(p) * 2 * (double)(lnt_problem_width(p) + p->dim_value);
+    enum { EACH = 16 };
+    const double D = (double)lnt_problem_width(p), heads = (double)p->batch * (double)p->heads;
+    const double least = heads * 2 * LNT_TILE_QUERIES * D * EACH;
+    const double pairs = lnt_pairs(p) * 2 * (D + (double)p->dim_value);
+    return pairs > least ? pairs : least;
 }
 
 const lnt_algo LNT_REAL_NAME(lnt_algo_linear_direct) = { .mechanism = LNT_LINEAR,

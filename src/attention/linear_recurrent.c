@@ -37,11 +37,11 @@ static size_t scratch(const lnt_attn_desc *p)
     return own > back ? own : back;
 }
 
-static double cost(const lnt_attn_desc *p) { return lnt_recurrent_cost(p, 400); }
+static double cost(const lnt_attn_desc *p) { return lnt_recurrent_cost(p, 580); }
 
 const lnt_algo LNT_REAL_NAME(lnt_algo_linear_recurrent) = { .mechanism = LNT_LINEAR,
                                                             .name = "linear/recurrent",
-                                                            .rate = 8e-11,
+                                                            .rate = 5.5e-11,
                                                             .cost = cost,
                                                             .takes_state = true,
                                                             .shared = lnt_two_per_query,

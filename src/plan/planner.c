@@ -136,11 +136,10 @@ double lnt_planner_crossover(const lnt_ctx *ctx, const lnt_attn_desc *p)
     int64_t low = 1, high = 1;
     if (p->mechanism == LNT_CUR) low = high = p->landmarks + 1; /* up to them it is softmax */
     if (linear_seconds(ctx, p) < 0 || direct_seconds(ctx, p) < 0) return 0;
-    while (!linear_wins(ctx, *p, high)) {
-        low = high;
-        high *= 2;
-        if (high > INT64_C(1) << 30) return 0;
-    }
+    /* Of a few tokens a form with a state may be the faster one as well. */
+    for (int64_t n = low; n <= INT64_C(1) << 30; n *= 2)
+        if (!linear_wins(ctx, *p, n)) low = n, high = 2 * n;
+    if (high > INT64_C(1) << 30) return 0;
     while (low < high) {
         const int64_t middle = low + (high - low) / 2;
         if (linear_wins(ctx, *p, middle))

@@ -249,6 +249,35 @@ static void a_name_without_its_mechanism_is_enough(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+/* What was the faster one of 8 heads of 64, where tiles of the direct form are mostly empty. */
+static void few_tokens_take_a_state_and_more_the_direct_form(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t length;
+        const char *algorithm;
+    } fast[] = { { 1, "linear/recurrent" }, { 2, "linear/recurrent" }, { 4, "linear/recurrent" },
+                 { 8, "linear/direct" },    { 16, "linear/direct" },   { 1000, "linear/chunked" } };
+    lnt_ctx *ctx = context_new(1, NULL);
+    for (int i = 0; i < COUNT_OF(fast); i++) {
+        lnt_attn_desc d;
+        lnt_plan *plan;
+        lnt_plan_info info = { .size = sizeof info };
+        assert_ok(ctx, lnt_attn_desc_init(&d, sizeof d));
+        d.mechanism = LNT_LINEAR;
+        d.causal = 1;
+        d.heads = 8;
+        d.dim = 64;
+        d.length_q = fast[i].length;
+        assert_ok(ctx, lnt_plan_create(ctx, &d, &plan));
+        assert_ok(ctx, lnt_plan_describe(plan, &info));
+        assert_string_equal(info.algorithm, fast[i].algorithm);
+        assert_true(info.crossover_speed > 64 && info.crossover_speed < 512); /* the last one */
+        lnt_plan_destroy(plan);
+    }
+    lnt_ctx_destroy(ctx);
+}
+
 static void what_no_number_counts_is_not_a_number(void **state)
 {
     (void)state;
@@ -475,6 +504,7 @@ int main(void)
         cmocka_unit_test(every_wrong_center_is_named),
         cmocka_unit_test(every_unknown_choice_is_named),
         cmocka_unit_test(a_name_without_its_mechanism_is_enough),
+        cmocka_unit_test(few_tokens_take_a_state_and_more_the_direct_form),
         cmocka_unit_test(what_no_number_counts_is_not_a_number),
         cmocka_unit_test(combinations_that_mean_nothing_are_refused),
         cmocka_unit_test(compensated_sums_are_refused_where_there_are_none),
