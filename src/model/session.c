@@ -103,12 +103,14 @@ void lnt_session_destroy(lnt_session *s)
 
 /* ---- going on ------------------------------------------------------------------------------ */
 
+/* Beyond which no number counts the tokens of all sequences. */
+static int64_t countable(const lnt_session *s) { return INT64_MAX / (int64_t)s->batch - s->tokens; }
+
 int64_t lnt_session_room(const lnt_session *s)
 {
     if (!s) return 0;
     const lnt_config *c = &s->model->config;
-    if (c->position == LNT_POSITION_LEARNED) return c->length - s->tokens;
-    return INT64_MAX / (int64_t)s->batch - s->tokens;
+    return c->position == LNT_POSITION_LEARNED ? c->length - s->tokens : countable(s);
 }
 
 static lnt_status check_feed(const lnt_session *s, const int32_t *tokens, int64_t count)
@@ -118,13 +120,13 @@ static lnt_status check_feed(const lnt_session *s, const int32_t *tokens, int64_
     if (count < 0 || (count && !tokens))
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "count is %lld, must be 0 or more, with tokens",
                         (long long)count);
-    if (count > lnt_session_room(s) && c->position == LNT_POSITION_LEARNED)
+    if (count > countable(s))
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "count is %lld, and such a number of tokens is not",
+                        (long long)count);
+    if (count > lnt_session_room(s))
         return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
                         "the model has learned %lld positions and cannot go beyond them",
                         (long long)c->length);
-    if (count > lnt_session_room(s))
-        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "count is %lld, and such a number of tokens is not",
-                        (long long)count);
     for (int64_t i = 0; i < count * (int64_t)s->batch; i++)
         if (tokens[i] < 0 || tokens[i] >= c->inputs)
             return lnt_fail(ctx, LNT_ERR_ARGUMENT, "token %lld is %d, must be 0 to %lld",
