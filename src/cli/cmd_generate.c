@@ -2,6 +2,7 @@
  * cost for every token. */
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,14 +126,17 @@ static int generate_text(writing *w)
         return fail_usage("--tokens and --forever cannot both be given");
     int status = writing_begin(w, 1);
     stop_upon_signals(); /* what was written so far is kept, and the state saved */
+    if (opt_given(w->o, OPT_SAVE_STATE)) signal(SIGPIPE, SIG_IGN); /* a failed write, then, as any other */
     if (!status && !prompt && !opt_given(w->o, OPT_LOAD_STATE)) prompt = has_text(w) ? "\n" : "0";
     if (!status && prompt) status = feed_prompt(w, prompt);
     if (!status && opt_given(w->o, OPT_PROMPT) && !opt_given(w->o, OPT_JSON) && has_text(w))
         fputs(prompt, stdout);
-    if (!status) status = write_text(w, &kept);
+    const bool begun = !status;
+    if (begun) status = write_text(w, &kept);
     if (!status && !opt_given(w->o, OPT_JSON)) fputc('\n', stdout);
     if (!status && !fflush(stdout)) writing_status_last(w);
-    if (!status) status = writing_end(w);
+    const int saved = begun ? writing_end(w) : EXIT_OK; /* even where nobody reads on */
+    if (!status) status = saved;
     if (!status && opt_given(w->o, OPT_JSON)) writing_json(w, kept.text ? kept.text : "", kept.used);
     free(kept.text);
     return status ? status : tell_end(w);

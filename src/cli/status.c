@@ -4,6 +4,7 @@
  * goes there and back by its place on the screen, which holds because that row does not move. */
 #include "cli/status.h"
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,8 +18,8 @@
 #define UP "\033[A"
 #define CLEAR "\033[K"
 
-static bool shown;
-static int reserved; /* rows of the terminal whose last is kept for the line; 0: it is not kept */
+static volatile sig_atomic_t shown;
+static volatile sig_atomic_t reserved; /* rows of the terminal, the last kept for the line; 0: it is not */
 
 static bool can_move(void)
 {
@@ -26,9 +27,33 @@ static bool can_move(void)
     return isatty(STDERR_FILENO) && !(term && !strcmp(term, "dumb"));
 }
 
+/* Whoever ends or stops the process by the keyboard finds all rows of the terminal again. */
+static void give_back(int number)
+{
+    static const char all[] = SAVE "\033[r" RESTORE;
+    const ssize_t written = reserved ? write(STDERR_FILENO, all, sizeof all - 1) : 0;
+    (void)written; /* who is there to tell */
+    reserved = shown = 0;
+    signal(number, SIG_DFL);
+    raise(number); /* once this returns */
+}
+
+static void listen_again(int number)
+{
+    (void)number;
+    signal(SIGTSTP, give_back);
+}
+
 static void reserve(int rows)
 {
+    static bool listens;
     if (reserved == rows) return;
+    if (!listens) {
+        signal(SIGQUIT, give_back);
+        signal(SIGTSTP, give_back);
+        signal(SIGCONT, listen_again);
+        listens = true;
+    }
     fprintf(stderr, DOWN UP SAVE "\033[1;%dr" RESTORE, rows - 1);
     reserved = rows;
 }
@@ -43,7 +68,7 @@ void status_show(const char *text)
         fprintf(stderr, "\r" CLEAR "%.*s", wide, text);
     } else if (known) {
         reserve(size.ws_row);
-        fprintf(stderr, SAVE "\033[%d;1H" CLEAR "%.*s" RESTORE, reserved, wide, text);
+        fprintf(stderr, SAVE "\033[%d;1H" CLEAR "%.*s" RESTORE, (int)reserved, wide, text);
     } else {
         return;
     }
@@ -54,7 +79,7 @@ void status_show(const char *text)
 void status_end(void)
 {
     if (!shown) return;
-    if (reserved) fprintf(stderr, SAVE "\033[r\033[%d;1H" CLEAR RESTORE, reserved);
+    if (reserved) fprintf(stderr, SAVE "\033[r\033[%d;1H" CLEAR RESTORE, (int)reserved);
     else fputs("\r" CLEAR, stderr);
     fflush(stderr);
     shown = false;

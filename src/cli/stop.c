@@ -20,6 +20,7 @@ void stop_upon_signals(void)
 {
     listen_for(SIGINT);
     listen_for(SIGTERM);
+    listen_for(SIGHUP);
 }
 
 bool stop_asked(void) { return asked; }

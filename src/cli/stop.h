@@ -1,5 +1,5 @@
-/* cli/stop.h - being asked to stop, by SIGINT (Ctrl-C) or SIGTERM: a command ends at the next place where
- * what it has done can be kept. */
+/* cli/stop.h - being asked to stop, by SIGINT (Ctrl-C), SIGTERM or SIGHUP (the terminal is gone): a
+ * command ends at the next place where what it has done can be kept. */
 #ifndef LNT_CLI_STOP_H
 #define LNT_CLI_STOP_H
 

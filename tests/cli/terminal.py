@@ -1,6 +1,7 @@
 """terminal.py ROWS COLUMNS COMMAND...: runs the command on a terminal of that size, from its
-last row on, and prints what a reader sees at the end: every line that scrolled away, then the screen."""
-import fcntl, os, pty, re, struct, sys, termios
+last row on, and prints what a reader sees at the end: every line that scrolled away, then the screen, then
+which rows scroll.  QUIT_AT=BYTES in the environment: after so many it is sent SIGQUIT."""
+import fcntl, os, pty, re, signal, struct, sys, termios
 
 rows, columns = int(sys.argv[1]), int(sys.argv[2])
 child, terminal = pty.fork()
@@ -8,10 +9,13 @@ if child == 0:
     fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
     os.environ["TERM"] = "xterm"
     os.execvp(sys.argv[3], sys.argv[3:])
-written = b""
+written, quit_at = b"", int(os.environ.get("QUIT_AT", 0))
 try:
     while more := os.read(terminal, 65536):
         written += more
+        if 0 < quit_at < len(written):
+            os.kill(child, signal.SIGQUIT)
+            quit_at = 0
 except OSError:  # the other side is closed
     pass
 status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -61,4 +65,5 @@ for token in tokens:
         screen[row][column] = token
         column += 1
 print("\n".join("".join(line).rstrip() for line in gone + screen))
+print(f"rows {first + 1} to {last + 1} scroll")
 sys.exit(status)

@@ -74,7 +74,7 @@ grows() { # at least 500 more bytes
         sleep 0.05
     done
 }
-for case in INT:SIG_DFL TERM:SIG_DFL TERM:SIG_IGN; do
+for case in INT:SIG_DFL TERM:SIG_DFL HUP:SIG_DFL TERM:SIG_IGN; do
     signal=${case%:*}
     rm -f forever.safetensors
     : >forever.txt
@@ -92,6 +92,17 @@ os.execv(sys.argv[2], sys.argv[2:])' "${case#*:}" "$LINNET" generate "$model" --
     wait "$child" || wrong "interrupted by $signal: exit $?"
     [ -s forever.safetensors ] || wrong "no state after an interruption by $signal"
 done
+
+# So it does when nobody reads on.
+rm -f forever.safetensors
+"$LINNET" generate "$model" --forever --save-state forever.safetensors 2>stderr.txt | head -c 100 >/dev/null
+grep -q "cannot write to standard output" stderr.txt || wrong "a closed pipe: $(cat stderr.txt)"
+[ -s forever.safetensors ] || wrong "no state after a closed pipe"
+
+# A terminal has all its rows again when the keyboard ends it.
+ulimit -c 0
+QUIT_AT=2000 python3 "$here/terminal.py" 8 40 "$LINNET" generate "$model" --forever >seen.txt || true
+grep -q "^rows 1 to 8 scroll" seen.txt || wrong "after SIGQUIT: $(tail -n 1 seen.txt)"
 
 fails 1 "cannot write 'no/such/s'" generate --tokens 5 --save-state no/such/s # and nothing is written
 mkdir taken
