@@ -102,7 +102,7 @@ LNT_API LNT_MUST_CHECK lnt_status lnt_model_sample(const lnt_model *model, const
                                                    const lnt_sampling *sampling, int32_t *tokens);
 
 LNT_API int64_t lnt_session_tokens(const lnt_session *session);
-/* How many more it can be fed: where positions are learned, as many as the model has learned in all. */
+/* How many more it can be fed: where positions are learned, those that are left of them. */
 LNT_API int64_t lnt_session_room(const lnt_session *session);
 LNT_API int64_t lnt_session_batch(const lnt_session *session); /* sequences, also of one that was loaded */
 LNT_API size_t lnt_session_bytes(const lnt_session *session); /* what is remembered */

@@ -107,10 +107,20 @@ static int write_text(writing *w, page *kept)
 /* That fewer tokens came than were asked for, once all else is done. */
 static int tell_end(const writing *w)
 {
-    const int64_t wanted = opt_whole(w->o, OPT_TOKENS, 0);
+    const bool forever = opt_given(w->o, OPT_FOREVER);
+    const int64_t wanted = forever ? INT64_MAX : opt_whole(w->o, OPT_TOKENS, 0);
     if (stop_asked() || w->written >= wanted) return EXIT_OK;
-    return fail("--tokens: %lld of %lld were written, for the model has learned %lld positions",
-                (long long)w->written, (long long)wanted, (long long)w->info.length);
+    return fail("%s: %lld tokens were written and no more: the model has learned %lld positions",
+                option_name(forever ? OPT_FOREVER : OPT_TOKENS), (long long)w->written,
+                (long long)w->info.length);
+}
+
+/* A state at the last position may have its last token written, or not: there is no telling. */
+static int refuse_full(const writing *w)
+{
+    if (!opt_given(w->o, OPT_LOAD_STATE) || lnt_session_room(w->session) > 0) return EXIT_OK;
+    return fail("'%s': is at the last of the %lld positions that the model has learned",
+                opt_text(w->o, OPT_LOAD_STATE), (long long)w->info.length);
 }
 
 static int generate_text(writing *w)
@@ -125,6 +135,7 @@ static int generate_text(writing *w)
     if (opt_given(w->o, OPT_FOREVER) && opt_given(w->o, OPT_TOKENS))
         return fail_usage("--tokens and --forever cannot both be given");
     int status = writing_begin(w, 1);
+    if (!status) status = refuse_full(w);
     stop_upon_signals(); /* what was written so far is kept, and the state saved */
     if (opt_given(w->o, OPT_SAVE_STATE)) signal(SIGPIPE, SIG_IGN); /* a failed write, then, as any other */
     if (!status && !prompt && !opt_given(w->o, OPT_LOAD_STATE)) prompt = has_text(w) ? "\n" : "0";
@@ -135,7 +146,7 @@ static int generate_text(writing *w)
     if (begun) status = write_text(w, &kept);
     if (!status && !opt_given(w->o, OPT_JSON)) fputc('\n', stdout);
     if (!status && !fflush(stdout)) writing_status_last(w);
-    const int saved = begun ? writing_end(w) : EXIT_OK; /* even where nobody reads on */
+    const int saved = begun && !w->broken ? writing_end(w) : EXIT_OK; /* even where nobody reads on */
     if (!status) status = saved;
     if (!status && opt_given(w->o, OPT_JSON)) writing_json(w, kept.text ? kept.text : "", kept.used);
     free(kept.text);

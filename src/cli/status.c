@@ -4,6 +4,7 @@
  * goes there and back by its place on the screen, which holds because that row does not move. */
 #include "cli/status.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -11,6 +12,8 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
+
+#include "cli/stop.h"
 
 #define SAVE "\0337"
 #define RESTORE "\0338"
@@ -31,11 +34,21 @@ static bool can_move(void)
 static void give_back(int number)
 {
     static const char all[] = SAVE "\033[r" RESTORE;
+    const int before = errno;
     const ssize_t written = reserved ? write(STDERR_FILENO, all, sizeof all - 1) : 0;
     (void)written; /* who is there to tell */
     reserved = shown = 0;
     signal(number, SIG_DFL);
     raise(number); /* once this returns */
+    errno = before;
+}
+
+/* Unless it is ignored. */
+static bool listen_for(int number)
+{
+    if (signal(number, give_back) != SIG_IGN) return true;
+    signal(number, SIG_IGN);
+    return false;
 }
 
 static void listen_again(int number)
@@ -49,13 +62,13 @@ static void reserve(int rows)
     static bool listens;
     if (reserved == rows) return;
     if (!listens) {
-        signal(SIGQUIT, give_back);
-        signal(SIGTSTP, give_back);
-        signal(SIGCONT, listen_again);
+        listen_for(SIGQUIT);
+        if (listen_for(SIGTSTP)) signal(SIGCONT, listen_again);
+        stop_finally(give_back);
         listens = true;
     }
-    fprintf(stderr, DOWN UP SAVE "\033[1;%dr" RESTORE, rows - 1);
     reserved = rows;
+    fprintf(stderr, DOWN UP SAVE "\033[1;%dr" RESTORE, rows - 1);
 }
 
 void status_show(const char *text)
@@ -68,7 +81,7 @@ void status_show(const char *text)
         fprintf(stderr, "\r" CLEAR "%.*s", wide, text);
     } else if (known) {
         reserve(size.ws_row);
-        fprintf(stderr, SAVE "\033[%d;1H" CLEAR "%.*s" RESTORE, (int)reserved, wide, text);
+        fprintf(stderr, SAVE "\033[%d;1H" CLEAR "%.*s" RESTORE, size.ws_row, wide, text);
     } else {
         return;
     }

@@ -4,11 +4,12 @@
 #include <signal.h>
 
 static volatile sig_atomic_t asked;
+static void (*last)(int) = SIG_DFL;
 
 static void ask(int number)
 {
     asked = 1;
-    signal(number, SIG_DFL); /* the second time at once */
+    signal(number, last); /* the second time at once */
 }
 
 static void listen_for(int number)
@@ -22,5 +23,7 @@ void stop_upon_signals(void)
     listen_for(SIGTERM);
     listen_for(SIGHUP);
 }
+
+void stop_finally(void (*handler)(int number)) { last = handler; }
 
 bool stop_asked(void) { return asked; }

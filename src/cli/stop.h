@@ -9,6 +9,9 @@
  * already, as in a script's background, stays so. */
 void stop_upon_signals(void);
 
+/* The second one goes through the handler, which ends the process. */
+void stop_finally(void (*handler)(int number));
+
 bool stop_asked(void);
 
 #endif

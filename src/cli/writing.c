@@ -70,9 +70,9 @@ void writing_close(writing *w)
 int writing_next(writing *w, bool goes_on, int32_t *tokens)
 {
     const double before = now_seconds();
-    if (lnt_session_sample(w->session, &w->sampling, tokens) ||
-        (goes_on && lnt_session_feed(w->session, tokens, 1)))
-        return fail_ctx(w->ctx);
+    w->broken = lnt_session_sample(w->session, &w->sampling, tokens) ||
+                (goes_on && lnt_session_feed(w->session, tokens, 1));
+    if (w->broken) return fail_ctx(w->ctx);
     w->seconds += now_seconds() - before;
     w->written++;
     return EXIT_OK;

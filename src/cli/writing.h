@@ -14,6 +14,7 @@ typedef struct writing {
     lnt_sampling sampling;
     int64_t batch, written;
     double seconds; /* spent on what was written */
+    bool broken;    /* a token could not be drawn or fed: what is remembered is no good */
 } writing;
 
 /* Each gives EXIT_OK, or says one sentence and gives another exit status. */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include <new>
+#include <type_traits>
 
 namespace lnt
 {
@@ -54,15 +55,22 @@ class chosen
     bool changed;
 };
 
-static int ordinal_of(const lnt_cuda_device *device) { return device->ordinal; }
-static int ordinal_of(const lnt_cuda_plan *plan) { return plan->device->ordinal; }
+static lnt_cuda_device *device_of(lnt_cuda_device *device) { return device; }
+static lnt_cuda_device *device_of(lnt_cuda_plan *plan) { return plan->device; }
 
-/* A function of the table upon the device of its first argument. */
+/* A function of the table upon the device of its first argument; one that only releases does so whatever
+ * the device says. */
 template <auto function> struct on_device;
 template <class R, class T, class... Args, R (*function)(T *, Args...)> struct on_device<function> {
     static R call(T *of, Args... args)
     {
-        const chosen now(ordinal_of(of));
+        if constexpr (std::is_void_v<R>)
+            if (!of) return;
+        const chosen now(device_of(of)->ordinal);
+        if constexpr (!std::is_void_v<R>) {
+            const lnt_status status = check(device_of(of), now.error, "choosing the device");
+            if (status) return status;
+        }
         return function(of, args...);
     }
 };

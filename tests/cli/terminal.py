@@ -8,6 +8,7 @@ child, terminal = pty.fork()
 if child == 0:
     fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
     os.environ["TERM"] = "xterm"
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     os.execvp(sys.argv[3], sys.argv[3:])
 written, quit_at = b"", int(os.environ.get("QUIT_AT", 0))
 try:

@@ -79,6 +79,7 @@ for case in INT:SIG_DFL TERM:SIG_DFL HUP:SIG_DFL TERM:SIG_IGN; do
     rm -f forever.safetensors
     : >forever.txt
     python3 -c 'import os, signal, sys
+for number in signal.SIGTERM, signal.SIGHUP: signal.signal(number, signal.SIG_DFL)
 signal.signal(signal.SIGINT, getattr(signal, sys.argv[1]))
 os.execv(sys.argv[2], sys.argv[2:])' "${case#*:}" "$LINNET" generate "$model" --forever \
         --save-state forever.safetensors >forever.txt 2>stderr.txt &
@@ -161,10 +162,36 @@ status=0
 "$LINNET" generate end/model.safetensors --prompt 0,1,0 --tokens 20 --save-state end.state --json \
     >stdout.txt 2>stderr.txt || status=$?
 [ "$status" = 1 ] || wrong "fewer tokens than were asked for: exit $status"
-grep -q "19 of 20 were written, for the model has learned 21 positions" stderr.txt || wrong "$(cat stderr.txt)"
+grep -q -e "--tokens: 19 tokens were written and no more: the model has learned 21 positions" stderr.txt ||
+    wrong "$(cat stderr.txt)"
 python3 -c 'import json; d = json.load(open("stdout.txt"))
 assert d["written"] == 19 and len(d["text"].split()) == 19, d' || wrong "what was written is lost"
 [ -s end.state ] || wrong "the state at the end is not saved"
+fails 1 "'end.state': is at the last of the 21 positions that the model has learned" \
+    "$LINNET" generate end/model.safetensors --load-state end.state --tokens 1
+"$LINNET" generate end/model.safetensors --prompt 0,1,0 --forever >stdout.txt 2>stderr.txt &&
+    wrong "for ever ends in silence"
+[ "$(wc -w <stdout.txt)" = 19 ] || wrong "for ever ends early: $(cat stdout.txt)"
+grep -q -e "--forever: 19 tokens were written" stderr.txt || wrong "$(cat stderr.txt)"
+
+# A state that cannot be gone on with does not replace a good one.
+python3 - <<'END'
+import json, struct
+data = bytearray(open("end/model.safetensors", "rb").read())
+size = struct.unpack("<Q", data[:8])[0]
+header = json.loads(data[8:8 + size])
+for key in [k for k in header["__metadata__"] if k.startswith("linnet.checksum")]:
+    del header["__metadata__"][key]
+begin = 8 + size + header["embed.weight"]["data_offsets"][0]
+for i in range(16):  # token 3
+    data[begin + 4 * (3 * 16 + i):begin + 4 * (3 * 16 + i + 1)] = struct.pack("<f", (-1) ** i * 3e38)
+text = json.dumps(header).encode()
+open("bad.safetensors", "wb").write(struct.pack("<Q", len(text)) + text + data[8 + size:])
+END
+succeeds "$LINNET" generate bad.safetensors --prompt 0,1,2 --tokens 1 --temperature 0 --save-state good.state
+cp good.state before.state
+fails 1 "not finite" "$LINNET" generate bad.safetensors --load-state good.state --prompt 3 --save-state good.state
+cmp good.state before.state || wrong "a damaged state replaces a good one"
 
 # Images: a directory of idx files of our own, 8 x 8.
 python3 - <<'END'

@@ -306,6 +306,9 @@ static void a_test_needs_no_text_to_train_on(void **state)
     }
     lnt_model_destroy(model);
     remove("half.safetensors");
+    remove("half.json");
+    remove("long.txt");
+    remove("short.txt");
     lnt_ctx_destroy(ctx);
 }
 
