@@ -94,3 +94,13 @@ fails 2 "--indices-out does not apply to linear" \
     "$LINNET" attend q.npy k.npy v.npy -o n.npy --mechanism linear --indices-out i.npy
 fails 1 "cannot" attend --landmarks 3 --indices-out missing/i.npy
 absent n.npy missing s.safetensors
+
+# What is not the default is told.
+plan() { "$LINNET" plan --mechanism cur --heads 2 --dim 8 --length 100 --landmarks 9 --no-calibrate "$@"; }
+told() { # TEXT OPTIONS...
+    succeeds plan "${@:2}"
+    grep -q "^cur of $1, f32" stdout.txt || wrong "not '$1': $(head -n 1 stdout.txt)"
+}
+told "9 landmarks"
+told "9 landmarks, embed" --select embed
+told "9 landmarks, sum, ridge" --select sum --pinv ridge

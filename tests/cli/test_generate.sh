@@ -274,6 +274,8 @@ succeeds "$LINNET" train --task mnist-class --config image.json --data idx --out
 fails 1 "an encoder, which does not generate" "$LINNET" generate class/model.safetensors
 succeeds "$LINNET" eval class/model.safetensors --data idx
 grep -q '20 targets' stdout.txt || wrong "eval does not see every image once: $(cat stdout.txt)"
+fails 1 "cannot write 'no/such.png'" \
+    "$LINNET" generate image/model.safetensors --data missing -o no/such.png # before the data is read
 mkdir tests && cp idx/t10k-* tests # no images to train on: none are needed
 succeeds "$LINNET" eval class/model.safetensors --data tests
 grep -q '20 targets' stdout.txt || wrong "eval upon the tests alone: $(cat stdout.txt)"

@@ -294,9 +294,11 @@ static void gradients_of_hybrid_in_large_groups_match_the_chunked_form(void **st
 
 /* ---- tiny denominators ----------------------------------------------------------------------- */
 
-/* d = 1, and a weight of 1e-40 between the query in the middle and any key, ordinary ones elsewhere. */
-static setup tiny_setup(lnt_ctx *ctx, attn_case *c, lnt_mechanism mechanism, int causal)
+/* d = 1, and a weight of 1e-40 between the query in the middle and any key, ordinary ones elsewhere.  Or
+ * one of 1e-30, whose inverse is a number, and values of 1e12. */
+static setup tiny_setup(lnt_ctx *ctx, attn_case *c, lnt_mechanism mechanism, int causal, bool large)
 {
+    const double linear = large ? 1e-21 : 1e-31, squared = large ? 1e-6 : 1e-11;
     static const double square[] = { 0, 0, 1 };
     *c = case_make(mechanism, 1, 1, 9, 9, 1, 3);
     c->desc.backward = 1;
@@ -307,24 +309,25 @@ static setup tiny_setup(lnt_ctx *ctx, attn_case *c, lnt_mechanism mechanism, int
     setup s = setup_new(ctx, c);
     for (int64_t i = 0; i < 9; i++) {
         tensor_put(&s.x[1], i, 1e-9);
-        tensor_put(&s.x[0], i, i != 4 ? 1 : mechanism == LNT_LINEAR ? 1e-31 : 1e-11);
+        tensor_put(&s.x[0], i, i != 4 ? 1 : mechanism == LNT_LINEAR ? linear : squared);
     }
+    for (int64_t i = 0; large && i < 9 * 3; i++) tensor_put(&s.x[2], i, 1e12 * tensor_at(&s.x[2], i));
     return s;
 }
 
-/* 1 / den overflows; y does not. */
+/* 1 / den overflows, or what it is multiplied with; y does not. */
 static void a_row_with_a_tiny_denominator_has_no_gradient_and_spoils_none(void **state)
 {
     (void)state;
     lnt_ctx *ctx = context_new(1, NULL);
     int tried = 0;
     for (int a = 0; lnt_algorithm_name(a); a++)
-        for (int form = 0; form < 4; form++) {
+        for (int form = 0; form < 8; form++) {
             const lnt_mechanism mechanism = lnt_algorithm_mechanism(a);
             bool (*const run)(setup *s, int algorithm) = form & 1 ? run_backward : run_backward_kept;
             attn_case c;
             if (mechanism != LNT_LINEAR && mechanism != LNT_TAYLOR) continue;
-            setup s = tiny_setup(ctx, &c, mechanism, form & 2);
+            setup s = tiny_setup(ctx, &c, mechanism, form & 2, form & 4);
             block with[3];
             if (run(&s, a)) {
                 tried++;
@@ -343,7 +346,7 @@ static void a_row_with_a_tiny_denominator_has_no_gradient_and_spoils_none(void *
             }
             setup_free(&s);
         }
-    assert_true(tried >= 4 * 5);
+    assert_true(tried >= 8 * 5);
     lnt_ctx_destroy(ctx);
 }
 

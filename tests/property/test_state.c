@@ -231,9 +231,9 @@ static void a_cache_that_claims_tokens_it_does_not_hold_gets_no_room(void **stat
     (void)state;
     enum { CLAIMED = 1 << 16 };
     static const int64_t tokens = CLAIMED;
-    static float rows[CLAIMED][8];
+    static float rows[CLAIMED + 1][8];
     const lnt_st_entry good = { .dtype = LNT_ST_F32, .rank = 4, .shape = { 1, 1, CLAIMED, 8 },
-                                .data = rows, .bytes = sizeof rows };
+                                .data = rows, .bytes = CLAIMED * sizeof rows[0] };
     char path[] = "/tmp/linnet-state-XXXXXX";
     const int fd = mkstemp(path);
     assert_true(fd >= 0);
@@ -241,13 +241,14 @@ static void a_cache_that_claims_tokens_it_does_not_hold_gets_no_room(void **stat
     tracker mem;
     lnt_ctx *ctx = context_tracked(&mem, 1, NULL);
     attn_case c = case_make(LNT_SOFTMAX, 1, 1, 0, 0, 8, 8);
-    for (int change = 0; change < 5; change++) {
+    for (int change = 0; change < 7; change++) {
         lnt_st_entry k = good, v = good, *wrong = change % 2 ? &v : &k;
         lnt_state *s;
         k.name = "k", v.name = "v";
         if (change < 2) wrong->shape[3] = 0, wrong->bytes = 0;
         else if (change < 4) wrong->dtype = LNT_ST_U8, wrong->bytes /= 4;
-        else wrong->shape[2] = 1, wrong->bytes = sizeof rows[0];
+        else if (change < 5) wrong->shape[2] = 1, wrong->bytes = sizeof rows[0];
+        else wrong->shape[2] = CLAIMED + 1, wrong->bytes = sizeof rows;
         write_cache(ctx, path, &tokens, k, v);
         const size_t file = k.bytes + v.bytes;
         mem.peak_bytes = mem.live_bytes;

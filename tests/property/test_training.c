@@ -293,9 +293,12 @@ static void a_test_needs_no_text_to_train_on(void **state)
     r.data = "short.txt";
     assert_refused(ctx, lnt_trainer_create(ctx, &r, &t), LNT_ERR_FORMAT,
                    "has 45 tokens to train on, must have at least 101");
+    lnt_train_request plain = request_of("text", NULL);
+    plain.data = "short.txt"; /* a file is wrong here too */
+    assert_refused(ctx, lnt_trainer_create(ctx, &plain, &t), LNT_ERR_FORMAT, "tokens to train on");
     r.data = "long.txt";
     assert_ok(ctx, lnt_trainer_create(ctx, &r, &t));
-    assert_refused(ctx, lnt_trainer_evaluate(t, -5, &report), LNT_ERR_ARGUMENT, "batches is -5");
+    assert_refused(ctx, lnt_trainer_evaluate(t, -1, &report), LNT_ERR_ARGUMENT, "batches is -1");
     assert_ok(ctx, lnt_model_save(lnt_trainer_model(t), "half.safetensors", LNT_F32));
     lnt_trainer_destroy(t);
     lnt_model *model;

@@ -289,6 +289,35 @@ static void gated_attention_without_a_bias_is_that_of_the_library(void **state)
     close_fixture(&full);
 }
 
+/* As wide a spread as keeps numbers as large as they came, the branches of a deep network less; gains and
+ * biases, those of MEGA too, at a constant, or near it, and left alone by decay. */
+static void parameters_begin_as_their_layers_want(void **state)
+{
+    (void)state;
+    const lnt_block_shape s = { .dim = 16, .heads = 2, .kv_heads = 2, .head_dim = 10, .ff = 40, .depth = 8 };
+    const lnt_mega_shape mega = { .dim = 16, .heads = 2, .head_dim = 4, .values = 32, .hidden = 2,
+                                  .full = { .reach = 6 } };
+    assert_true(lnt_block_param(&s, LNT_BLOCK_QKV).deviation == 0.25);
+    assert_true(lnt_block_param(&s, LNT_BLOCK_UP).deviation == 0.25);
+    assert_true(fabs(lnt_block_param(&s, LNT_BLOCK_OUT).deviation - 0.25 / sqrt(20)) < 1e-12);
+    assert_true(fabs(lnt_block_param(&s, LNT_BLOCK_DOWN).deviation - 0.25 / sqrt(40)) < 1e-12);
+    static const int rows[] = { LNT_MEGA_QK_GAIN, LNT_MEGA_QK_BIAS, LNT_MEGA_DISTANCE };
+    static const double spread[] = { 0.1, 0, 0.02 };
+    for (int i = 0; i < 3; i++) {
+        const lnt_param p = lnt_mega_param(&mega, rows[i]);
+        assert_true(p.name && !p.decays && p.deviation == spread[i] && p.constant == (i == 0));
+    }
+    assert_true(lnt_mega_param(&mega, LNT_MEGA_VALUE).decays && lnt_mega_param(&mega, LNT_MEGA_GATE).decays);
+}
+
+static void a_matrix_beyond_the_address_space_is_noticed(void **state)
+{
+    (void)state;
+    lnt_arena counting = { 0 };
+    nn_take(&counting, SIZE_MAX / 2, 4);
+    assert_true(counting.overflow);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -299,6 +328,8 @@ int main(void)
         cmocka_unit_test(a_learned_temperature_has_the_right_gradient),
         cmocka_unit_test(every_activation_and_norm_has_the_right_gradients),
         cmocka_unit_test(dropped_branches_and_padded_batches_have_the_right_gradients),
+        cmocka_unit_test(parameters_begin_as_their_layers_want),
+        cmocka_unit_test(a_matrix_beyond_the_address_space_is_noticed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

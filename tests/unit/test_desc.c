@@ -250,6 +250,23 @@ static void a_name_without_its_mechanism_is_enough(void **state)
 }
 
 /* What was the faster one of 8 heads of 64, where tiles of the direct form are mostly empty. */
+static lnt_plan_info plan_linear(lnt_ctx *ctx, int64_t length)
+{
+    lnt_attn_desc d;
+    lnt_plan *plan;
+    lnt_plan_info info = { .size = sizeof info };
+    assert_ok(ctx, lnt_attn_desc_init(&d, sizeof d));
+    d.mechanism = LNT_LINEAR;
+    d.causal = 1;
+    d.heads = 8;
+    d.dim = 64;
+    d.length_q = length;
+    assert_ok(ctx, lnt_plan_create(ctx, &d, &plan));
+    assert_ok(ctx, lnt_plan_describe(plan, &info));
+    lnt_plan_destroy(plan);
+    return info;
+}
+
 static void few_tokens_take_a_state_and_more_the_direct_form(void **state)
 {
     (void)state;
@@ -259,22 +276,15 @@ static void few_tokens_take_a_state_and_more_the_direct_form(void **state)
     } fast[] = { { 1, "linear/recurrent" }, { 2, "linear/recurrent" }, { 4, "linear/recurrent" },
                  { 8, "linear/direct" },    { 16, "linear/direct" },   { 1000, "linear/chunked" } };
     lnt_ctx *ctx = context_new(1, NULL);
+    int64_t crossover = 0;
     for (int i = 0; i < COUNT_OF(fast); i++) {
-        lnt_attn_desc d;
-        lnt_plan *plan;
-        lnt_plan_info info = { .size = sizeof info };
-        assert_ok(ctx, lnt_attn_desc_init(&d, sizeof d));
-        d.mechanism = LNT_LINEAR;
-        d.causal = 1;
-        d.heads = 8;
-        d.dim = 64;
-        d.length_q = fast[i].length;
-        assert_ok(ctx, lnt_plan_create(ctx, &d, &plan));
-        assert_ok(ctx, lnt_plan_describe(plan, &info));
+        const lnt_plan_info info = plan_linear(ctx, fast[i].length);
         assert_string_equal(info.algorithm, fast[i].algorithm);
         assert_true(info.crossover_speed > 64 && info.crossover_speed < 512); /* the last one */
-        lnt_plan_destroy(plan);
+        crossover = (int64_t)info.crossover_speed;
     }
+    assert_string_equal(plan_linear(ctx, crossover - 1).algorithm, "linear/direct");
+    assert_string_equal(plan_linear(ctx, crossover).algorithm, "linear/chunked");
     lnt_ctx_destroy(ctx);
 }
 

@@ -71,6 +71,17 @@ static void a_plugin_that_fits_is_opened(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+static void a_device_that_is_left_is_released(void **state)
+{
+    (void)state;
+    tracker track = { .fail_at = -1 };
+    lnt_ctx *ctx = context_tracked(&track, 1, NULL);
+    assert_int_equal(setenv("LINNET_CUDA_PLUGIN", PLUGIN_FAKE, 1), 0);
+    for (int i = 0; i < 2; i++) assert_ok(ctx, lnt_ctx_set_device(ctx, "cuda:0"));
+    assert_ok(ctx, lnt_ctx_set_device(ctx, "cpu"));
+    context_close_tracked(ctx, &track);
+}
+
 /* On the CPU and on a device: which it is, the calibration and the stream stay, and it works. */
 static void a_device_that_is_refused_leaves_the_one_before(void **state)
 {
@@ -253,6 +264,7 @@ int main(void)
         cmocka_unit_test(a_library_that_is_no_plugin_is_refused),
         cmocka_unit_test(a_plugin_of_another_version_is_refused),
         cmocka_unit_test(a_plugin_that_fits_is_opened),
+        cmocka_unit_test(a_device_that_is_left_is_released),
         cmocka_unit_test(a_device_that_is_refused_leaves_the_one_before),
         cmocka_unit_test(memory_goes_there_and_back),
         cmocka_unit_test(what_fails_on_a_stream_is_told),

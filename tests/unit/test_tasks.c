@@ -21,12 +21,14 @@ typedef struct room {
     int64_t lengths[BATCH], labels[BATCH];
 } room;
 
+static lnt_use use = LNT_USE_TRAINING;
+
 static lnt_status open_task(lnt_ctx *ctx, const char *name, const char *data,
                             void (*change)(lnt_config *, lnt_task_options *), lnt_task *task,
                             lnt_config *config, room *r)
 {
     lnt_recipe recipe = lnt_recipe_default();
-    *task = (lnt_task){ .ctx = ctx, .kind = lnt_task_find(name), .data = data,
+    *task = (lnt_task){ .ctx = ctx, .kind = lnt_task_find(name), .data = data, .use = use,
                         .rng = lnt_rng_make(4) };
     assert_non_null(task->kind);
     assert_ok(ctx, lnt_config_default(ctx, config));
@@ -377,15 +379,30 @@ static void utterances_are_recordings_in_a_row(void **state)
     assert_refused(ctx, open_task(ctx, "speech", "recorded", NULL, &task, &config, &r),
                    LNT_ERR_FORMAT, "is no .wav file");
     lnt_task_close(&task);
+    use = LNT_USE_TESTS; /* that one is to train on: it is not read */
+    assert_ok(ctx, open_task(ctx, "speech", "recorded", NULL, &task, &config, &r));
+    assert_int_equal(task.test_examples, 10 / 2);
+    lnt_task_close(&task);
+    use = LNT_USE_TRAINING;
     assert_refused(ctx, open_task(ctx, "speech", "nowhere", NULL, &task, &config, &r), LNT_ERR_FILE,
                    "nowhere");
     lnt_task_close(&task);
-    for (int digit = 0; digit < 10; digit++)
-        for (int i = 4; i < 6; i++) {
+    remove("recorded/3_someone_9.wav");
+    for (int i = 5; i > 3; i--) { /* without those to train on, then without any */
+        for (int digit = 0; digit < 10; digit++) {
             snprintf(path, sizeof path, "recorded/%d_someone_%d.wav", digit, i);
             remove(path);
         }
-    remove("recorded/3_someone_9.wav");
+        assert_refused(ctx, open_task(ctx, "speech", "recorded", NULL, &task, &config, &r),
+                       LNT_ERR_FORMAT, "has no recordings {digit}_{speaker}_{i}.wav both with i < 5 and above");
+        lnt_task_close(&task);
+        use = LNT_USE_TESTS;
+        const lnt_status status = open_task(ctx, "speech", "recorded", NULL, &task, &config, &r);
+        if (i == 5) assert_ok(ctx, status);
+        else assert_refused(ctx, status, LNT_ERR_FORMAT, ".wav with i < 5");
+        lnt_task_close(&task);
+        use = LNT_USE_TRAINING;
+    }
     remove("recorded/notes.txt");
     remove("recorded");
     lnt_ctx_destroy(ctx);
@@ -469,6 +486,24 @@ static void data_is_known_again_by_its_sum(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+static void images_are_all_of_one_size(void **state)
+{
+    (void)state;
+    static const char small[] = "\0\0\x08\x03\0\0\0\x04\0\0\0\x01\0\0\0\x01" "abcd";
+    static room r;
+    lnt_ctx *ctx = context_new(1, NULL);
+    lnt_task task;
+    lnt_config config;
+    mkdir("sizes", 0777);
+    put_idx("sizes", 1, 2);
+    write_file("sizes/t10k-images-idx3-ubyte", small, sizeof small - 1);
+    assert_refused(ctx, open_task(ctx, "mnist", "sizes", NULL, &task, &config, &r), LNT_ERR_FORMAT,
+                   "are 1 x 1, must be square, and as large as those to train on");
+    lnt_task_close(&task);
+    drop_summed("sizes");
+    lnt_ctx_destroy(ctx);
+}
+
 static void rates_rise_and_fall_as_the_schedule_says(void **state)
 {
     (void)state;
@@ -513,6 +548,7 @@ int main(void)
         cmocka_unit_test(utterances_are_recordings_in_a_row),
         cmocka_unit_test(the_loss_of_utterances_takes_memory_by_their_length),
         cmocka_unit_test(data_is_known_again_by_its_sum),
+        cmocka_unit_test(images_are_all_of_one_size),
         cmocka_unit_test(rates_rise_and_fall_as_the_schedule_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
