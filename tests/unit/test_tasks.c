@@ -394,7 +394,7 @@ static void utterances_are_recordings_in_a_row(void **state)
             remove(path);
         }
         assert_refused(ctx, open_task(ctx, "speech", "recorded", NULL, &task, &config, &r),
-                       LNT_ERR_FORMAT, "has no recordings {digit}_{speaker}_{i}.wav both with i < 5 and above");
+                       LNT_ERR_FORMAT, "has no recordings {digit}_{speaker}_{i}.wav both with i < 5 and");
         lnt_task_close(&task);
         use = LNT_USE_TESTS;
         const lnt_status status = open_task(ctx, "speech", "recorded", NULL, &task, &config, &r);
