@@ -185,10 +185,7 @@ static void save_and_load_give_the_same_bits_and_continue_identically(void **sta
     (void)state;
     lnt_ctx *ctx = context_new(2, NULL);
     static const lnt_dtype dtypes[] = { LNT_F32, LNT_F64, LNT_BF16, LNT_F16 };
-    char path[] = "/tmp/linnet-state-XXXXXX";
-    const int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    close(fd);
+    static const char path[] = "state.safetensors";
     for (int f = 0; f < STREAM_FORMS; f++) {
         attn_case c;
         stream_form(&c, f, 40, dtypes[f % 4]);
@@ -234,10 +231,7 @@ static void a_cache_that_claims_tokens_it_does_not_hold_gets_no_room(void **stat
     static float rows[CLAIMED + 1][8];
     const lnt_st_entry good = { .dtype = LNT_ST_F32, .rank = 4, .shape = { 1, 1, CLAIMED, 8 },
                                 .data = rows, .bytes = CLAIMED * sizeof rows[0] };
-    char path[] = "/tmp/linnet-state-XXXXXX";
-    const int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    close(fd);
+    static const char path[] = "state.safetensors";
     tracker mem;
     lnt_ctx *ctx = context_tracked(&mem, 1, NULL);
     attn_case c = case_make(LNT_SOFTMAX, 1, 1, 0, 0, 8, 8);
@@ -269,10 +263,7 @@ static void a_file_that_counts_more_tokens_than_can_be_is_named(void **state)
     static const int64_t wrong[] = { -1, (INT64_C(1) << 40) + 1, INT64_MAX - 1 };
     lnt_ctx *ctx = context_new(1, NULL);
     attn_case c;
-    char path[] = "/tmp/linnet-state-XXXXXX";
-    const int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    close(fd);
+    static const char path[] = "state.safetensors";
     stream_form(&c, STREAM_LINEAR, 4, LNT_F32);
     lnt_state *s = stream_state(ctx, &c), *loaded;
     assert_ok(ctx, lnt_state_save(s, path));
@@ -301,10 +292,7 @@ static void a_file_tells_any_seed_as_it_was_given(void **state)
 {
     (void)state;
     lnt_ctx *ctx = context_new(1, NULL);
-    char path[] = "/tmp/linnet-state-XXXXXX";
-    const int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    close(fd);
+    static const char path[] = "state.safetensors";
     attn_case c;
     stream_form(&c, 1 + 2 * LNT_MAP_POSITIVE, 8, LNT_F32);
     c.desc.seed = UINT64_MAX;
