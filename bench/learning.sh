@@ -4,13 +4,14 @@
 #
 #     bench/learning.sh copy DIR            softmax, linear, taylor, hybrid
 #     bench/learning.sh mnist DIR DATA      softmax, linear, taylor; DATA has the four idx files
+#     bench/learning.sh text DIR DATA       softmax, hybrid, taylor, linear; DATA has texts
 #     bench/learning.sh listops DIR         softmax, cur, taylor with 3 and 5 terms, with 4 to 64 heads
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 tool=${LINNET:-$root/build/linnet}
 configs=$root/bench/learning
 
-task=${1:?which task: copy, mnist or listops} folder=${2:?a directory for the runs} data=${3-}
+task=${1:?which task: copy, mnist, text or listops} folder=${2:?a directory for the runs} data=${3-}
 mkdir -p "$folder"
 
 learn() { # name, config, train options ...
@@ -35,6 +36,11 @@ mnist)
     done
     learn linear "$configs/mnist-linear.json"
     ;;
+text)
+    for mechanism in softmax hybrid taylor linear; do
+        learn "$mechanism" "$root/models/default.json" --mechanism "$mechanism" --dtype bf16
+    done
+    ;;
 listops)
     for mechanism in softmax cur taylor; do
         learn "$mechanism" "$configs/listops.json" --mechanism "$mechanism"
@@ -45,6 +51,6 @@ listops)
         learn "taylor-$heads" "$folder/$heads.json" --mechanism taylor
     done
     ;;
-*) echo "learning: '$task' is none of copy, mnist, listops" >&2; exit 2 ;;
+*) echo "learning: '$task' is none of copy, mnist, text, listops" >&2; exit 2 ;;
 esac
 "$tool" bench --study learning --data "$folder" --svg "$folder/learning.svg"
