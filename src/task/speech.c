@@ -232,12 +232,14 @@ static void fill(const lnt_task *task, lnt_split split, uint64_t index, lnt_samp
         const lnt_rng own = lnt_rng_split(rng, b);
         const size_t first = ((size_t)index * out->batch + b) * words;
         const bool test = split == LNT_SPLIT_TEST;
-        const size_t count = test ? words : 1 + (size_t)(lnt_rng_uniform(own, 0) * (double)words);
+        const bool none = test && first + words > l->tested; /* of what is left over, whatever the batch */
+        const size_t count = none   ? 0
+                             : test ? words
+                                    : 1 + (size_t)(lnt_rng_uniform(own, 0) * (double)words);
         out->lengths[b] = out->labels[b] = 0;
         for (size_t i = 0; i < count; i++) {
             const size_t drawn = (size_t)(lnt_rng_uniform(own, 1 + i) * (double)trained);
-            const size_t which = test ? first + i : l->tested + drawn;
-            if (which < (test ? l->tested : l->count)) add_word(&l->recordings[which], out, b);
+            add_word(&l->recordings[test ? first + i : l->tested + drawn], out, b);
         }
         out->units += (double)out->labels[b];
     }

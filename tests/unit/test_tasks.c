@@ -359,6 +359,14 @@ static void utterances_are_recordings_in_a_row(void **state)
         }
     }
     lnt_task_close(&task);
+    put_wav("recorded/0_someone_3.wav", 800, 16); /* the eleventh is no utterance, in no batch */
+    assert_ok(ctx, open_task(ctx, "speech", "recorded", NULL, &task, &config, &r));
+    r.sample.features = features;
+    assert_int_equal(task.test_examples, 11 / 2);
+    task.kind->fill(&task, LNT_SPLIT_TEST, 1, &r.sample);
+    assert_true(r.labels[1] == 2 && r.labels[2] == 0 && r.lengths[2] == 0 && r.sample.units == 4);
+    lnt_task_close(&task);
+    remove("recorded/0_someone_3.wav");
     assert_refused(ctx, open_task(ctx, "speech", "recorded", make_short, &task, &config, &r),
                    LNT_ERR_FORMAT, "model.length is 20, must be at least ");
     lnt_task_close(&task);
