@@ -71,6 +71,7 @@ static void loss_frames(lnt_network *net, const lnt_sample *s, bool gradient, do
         const bool counts = s->lengths[b] > 0 && isfinite(room->loss[b]);
         score->loss += counts ? room->loss[b] : 0;
         score->targets += counts;
+        if (!counts) score->units -= (double)s->labels[b];
     }
 }
 

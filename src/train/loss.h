@@ -29,8 +29,9 @@ void lnt_loss_take(lnt_arena *arena, const lnt_config *config, size_t batch, siz
 /* What a target weighs in the mean over a batch. */
 double lnt_loss_weight(const lnt_config *config, const lnt_sample *batch);
 
-/* Adds a batch, or part of one, to score, but for its units; with `gradient`, net->logits becomes the
- * gradient of weight times the sum of its targets' losses. */
+/* Adds a batch, or part of one, to score, but for its units, of which it takes those of utterances that
+ * do not count; with `gradient`, net->logits becomes the gradient of weight times the sum of its targets'
+ * losses. */
 void lnt_loss(lnt_network *net, const lnt_sample *sample, bool gradient, double weight,
               const lnt_loss_room *room, lnt_score *score);
 

@@ -543,6 +543,33 @@ static void the_loss_of_utterances_takes_memory_by_their_length(void **state)
     }
 }
 
+/* Two words have no place in one frame; their bits would be none. */
+static void utterances_with_too_few_frames_have_no_bits(void **state)
+{
+    (void)state;
+    enum { FRAMES = 4, CLASSES = 11 };
+    lnt_ctx *ctx = context_new(1, NULL);
+    const lnt_config config = { .output = LNT_OUTPUT_FRAMES, .outputs = CLASSES };
+    float logits[2 * FRAMES * CLASSES] = { 0 };
+    int32_t targets[2 * FRAMES] = { 3, 5, 0, 0, 7 };
+    int64_t lengths[] = { 1, FRAMES }, labels[] = { 2, 1 };
+    const lnt_sample sample = { .batch = 2, .length = FRAMES, .lengths = lengths, .targets = targets,
+                                .labels = labels };
+    lnt_network net = { .ctx = ctx, .config = &config, .logits = logits };
+    lnt_score score = { .units = 3 };
+    lnt_arena counting = { 0 }, memory;
+    lnt_loss_room r;
+    lnt_loss_take(&counting, &config, 2, FRAMES, &r);
+    assert_ok(ctx, lnt_arena_open(ctx, &counting, "the loss", &memory));
+    lnt_loss_take(&memory, &config, 2, FRAMES, &r);
+    lnt_loss(&net, &sample, false, 1, &r, &score);
+    assert_true(score.targets == 1 && score.units == 1 && score.words == 3);
+    /* any of 10 stretches of the 4 frames, each frame one of 11 */
+    assert_true(fabs(score.loss - (4 * log(11) - log(10))) < 1e-9);
+    lnt_arena_close(ctx, &memory);
+    lnt_ctx_destroy(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -555,6 +582,7 @@ int main(void)
         cmocka_unit_test(sound_becomes_the_logarithms_of_mel_bands),
         cmocka_unit_test(utterances_are_recordings_in_a_row),
         cmocka_unit_test(the_loss_of_utterances_takes_memory_by_their_length),
+        cmocka_unit_test(utterances_with_too_few_frames_have_no_bits),
         cmocka_unit_test(data_is_known_again_by_its_sum),
         cmocka_unit_test(images_are_all_of_one_size),
         cmocka_unit_test(rates_rise_and_fall_as_the_schedule_says),
