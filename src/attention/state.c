@@ -261,6 +261,16 @@ lnt_status lnt_state_make_room(lnt_state *state, int64_t n)
     return lnt_state_reserve(state, needed > doubled ? needed : doubled);
 }
 
+/* What was kept back must be settled. */
+static void forget(lnt_state *state, int64_t b)
+{
+    state->tokens[b] = 0;
+    for (int i = 0; i < LNT_STATE_TENSORS; i++) {
+        const size_t share = state->bytes[i] / (size_t)state->engine.p.batch;
+        if (share) memset((char *)state->tensor[i].data + (size_t)b * share, 0, share);
+    }
+}
+
 lnt_status lnt_state_reset(lnt_state *state, int64_t sequence)
 {
     if (!state) return LNT_ERR_ARGUMENT;
@@ -271,14 +281,8 @@ lnt_status lnt_state_reset(lnt_state *state, int64_t sequence)
                         (long long)(batch - 1));
     if (lnt_state_on_device(state)) return lnt_device_state_reset(state, sequence);
     lnt_state_settle(state);
-    for (int64_t b = 0; b < batch; b++) {
-        if (sequence != -1 && b != sequence) continue;
-        state->tokens[b] = 0;
-        for (int i = 0; i < LNT_STATE_TENSORS; i++) {
-            const size_t share = state->bytes[i] / (size_t)batch;
-            if (share) memset((char *)state->tensor[i].data + (size_t)b * share, 0, share);
-        }
-    }
+    for (int64_t b = 0; b < batch; b++)
+        if (sequence == -1 || b == sequence) forget(state, b);
     return LNT_OK;
 }
 
@@ -389,6 +393,8 @@ lnt_status lnt_state_remove(lnt_state *state, const lnt_tensor *k, const lnt_ten
                             (long long)k->shape[2], (long long)b, (long long)state->tokens[b]);
     state->kind->append(state, k, v, -1);
     count_tokens(state, -k->shape[2]);
+    for (int64_t b = 0; b < p->batch; b++) /* else what rounding left is divided by what it left */
+        if (k->shape[2] && !state->tokens[b]) forget(state, b);
     return LNT_OK;
 }
 

@@ -162,6 +162,54 @@ static void remove_undoes_append(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+static void expect_as_new(const attn_case *c, lnt_ctx *ctx, lnt_state *s, int64_t b, const trial *t)
+{
+    const char *name;
+    lnt_tensor view;
+    assert_int_equal(lnt_state_tokens(s, b), 0);
+    for (int i = 0; lnt_state_tensor(s, i, &name, &view) == LNT_OK; i++) {
+        const int64_t share = tensor_elements(&view) / STREAM_BATCH;
+        for (int64_t e = b * share; e < (b + 1) * share; e++)
+            expect_true(c, NULL, ctx, "something is left of tokens removed", tensor_at(&view, e) == 0);
+    }
+    assert_ok(ctx, lnt_state_query(s, &t->q.t, &t->out.t));
+    const int64_t half = tensor_elements(&t->out.t) / STREAM_BATCH;
+    for (int64_t e = b * half; e < (b + 1) * half; e++)
+        expect_true(c, NULL, ctx, "an answer without a token", tensor_at(&t->out.t, e) == 0);
+}
+
+static void a_sequence_whose_tokens_are_all_removed_is_as_new(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(2, NULL);
+    int removed = 0;
+    for (int f = 1; f < STREAM_HYBRID; f++) {
+        attn_case c;
+        stream_form(&c, f, 40, f % 2 ? LNT_F64 : LNT_F32);
+        if (c.desc.decay) continue;
+        trial t = trial_new(ctx, &c);
+        lnt_state *s = stream_state(ctx, &c);
+        stream_append(ctx, s, &t, 0, 40);
+        assert_ok(ctx, lnt_state_reset(s, 0));
+        for (int64_t n = 0; n < 40; n++) stream_append(ctx, s, &t, n, 1);
+        assert_ok(ctx, lnt_state_remove(s, &t.k.t, &t.v.t)); /* of 40 and of 80 */
+        expect_as_new(&c, ctx, s, 0, &t);
+        assert_int_equal(lnt_state_tokens(s, 1), 40);
+        assert_true(tensor_at(&t.out.t, tensor_elements(&t.out.t) - 1) != 0);
+        assert_ok(ctx, lnt_state_reset(s, 0));
+        stream_append(ctx, s, &t, 0, 40);
+        assert_ok(ctx, lnt_state_remove(s, &t.k.t, &t.v.t));
+        const lnt_tensor k = tensor_rows(&t.k.t, 0, 0), v = tensor_rows(&t.v.t, 0, 0);
+        assert_ok(ctx, lnt_state_remove(s, &k, &v)); /* nothing, of nothing */
+        expect_as_new(&c, ctx, s, 0, &t);
+        removed++;
+        lnt_state_destroy(s);
+        trial_free(&t);
+    }
+    assert_true(removed >= 6);
+    lnt_ctx_destroy(ctx);
+}
+
 static void removing_more_tokens_than_there_are_is_refused(void **state)
 {
     (void)state;
@@ -509,6 +557,7 @@ int main(void)
         cmocka_unit_test(a_fork_is_independent),
         cmocka_unit_test(reset_of_one_sequence_leaves_the_others),
         cmocka_unit_test(remove_undoes_append),
+        cmocka_unit_test(a_sequence_whose_tokens_are_all_removed_is_as_new),
         cmocka_unit_test(removing_more_tokens_than_there_are_is_refused),
         cmocka_unit_test(save_and_load_give_the_same_bits_and_continue_identically),
         cmocka_unit_test(a_file_tells_any_seed_as_it_was_given),
