@@ -68,18 +68,34 @@ static int check_usage(const options *o, const lnt_attn_desc *desc)
 
 /* ---- running ------------------------------------------------------------------------------- */
 
-/* Fills info for the whole problem, cached tokens of softmax included. */
+static lnt_status describe_one(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_plan_info *info)
+{
+    lnt_plan *plan;
+    lnt_status status = lnt_plan_create(ctx, desc, &plan);
+    if (status) return status;
+    *info = (lnt_plan_info){ .size = sizeof *info };
+    status = lnt_plan_describe(plan, info);
+    lnt_plan_destroy(plan);
+    return status;
+}
+
+/* Fills info for the whole problem.  Tokens of a state that a query meets one by one are keys of it:
+ * all of softmax, those that are near of hybrid, whose far ones are summed already. */
 static int describe(job *j)
 {
     lnt_attn_desc whole = j->desc;
-    lnt_plan *plan;
-    if (j->state && whole.mechanism == LNT_SOFTMAX)
-        whole.length_k += lnt_state_tokens(j->state, 0);
-    else whole.state = j->state != NULL;
-    if (lnt_plan_create(j->ctx, &whole, &plan)) return fail_ctx(j->ctx);
-    j->info = (lnt_plan_info){ .size = sizeof j->info };
-    const lnt_status status = lnt_plan_describe(plan, &j->info);
-    lnt_plan_destroy(plan);
+    const bool softmax = whole.mechanism == LNT_SOFTMAX, hybrid = whole.mechanism == LNT_HYBRID;
+    const int64_t before = j->state && (softmax || hybrid) ? lnt_state_tokens(j->state, 0) : 0;
+    whole.length_k += before;
+    whole.state = j->state && !softmax;
+    lnt_status status = describe_one(j->ctx, &whole, &j->info);
+    if (!status && hybrid && before) {
+        lnt_plan_info summed;
+        whole.length_q = 0;
+        whole.length_k = before;
+        status = describe_one(j->ctx, &whole, &summed);
+        if (!status) j->info.flops -= summed.flops;
+    }
     return status ? fail_ctx(j->ctx) : EXIT_OK;
 }
 

@@ -55,6 +55,20 @@ for pass in forward backward step; do
     npy expect stdout.txt 'm["mechanism"] == "hybrid" and m["relative_error"] < 1e-5'
 done
 
+# A sequence has as many operations in two pieces as in one, be the window full after the first or not.
+npy make whole.npy 70x5
+for first in 0 4 9 40; do
+    npy make first.npy ${first}x5
+    npy make second.npy $((70 - first))x5
+    hybrid=(--mechanism hybrid --causal --window 7 --sink 2 --json)
+    {
+        "$LINNET" attend first.npy first.npy first.npy "${hybrid[@]}" --state-out s.safetensors
+        "$LINNET" attend second.npy second.npy second.npy -o y.npy "${hybrid[@]}" --state-in s.safetensors
+        "$LINNET" attend whole.npy whole.npy whole.npy -o y.npy "${hybrid[@]}" --chunk 70
+    } >told.txt
+    npy expect told.txt 'lines[0]["flops"] + lines[1]["flops"] == lines[2]["flops"]'
+done
+
 # What it does not offer.
 attend=("$LINNET" attend q4.npy k4.npy v4.npy -o no.npy --mechanism hybrid)
 fails 2 "--causal" "${attend[@]}"
