@@ -1,7 +1,6 @@
 /* cli/cmd_generate.c - `linnet generate`: a model writes text, or symbols, or draws images, at the same
  * cost for every token. */
 #include <errno.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -11,8 +11,6 @@
 #ifndef LNT_CLI_FIGURE_H
 #define LNT_CLI_FIGURE_H
 
-#include <stdbool.h>
-
 #include "cli/report.h"
 
 enum { FIGURE_PANELS = 10, FIGURE_SERIES = 12, FIGURE_MARKS = 4, FIGURE_TEXT = 96 };

@@ -1,7 +1,5 @@
 /* cli/study_heads.c - SATA, figure 4: one width cut into more and smaller heads.  The state and the
  * operations a token of Taylor attention fall steeply, those of softmax stay or grow. */
-#include <math.h>
-
 #include "cli/json.h"
 #include "cli/study.h"
 #include "cli/table.h"

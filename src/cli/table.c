@@ -4,7 +4,6 @@
 #include <assert.h>
 #include <math.h>
 #include <stdarg.h>
-#include <string.h>
 
 void table_begin(table *t, int lefts, const char *const *headings)
 {

@@ -5,7 +5,6 @@
  * an escape is never shorter than what it stands for. */
 #include "io/json.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/tensor.h"
 #include "plan/clock.h"
 #include "plan/registry.h"
 

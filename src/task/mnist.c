@@ -5,7 +5,6 @@
  * t10k-labels-idx1-ubyte, each with or without .gz. */
 #include <limits.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "io/content.h"

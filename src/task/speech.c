@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "io/file.h"
-#include "nn/optimiser.h"
 #include "task/mel.h"
 #include "task/tasks.h"
 #include "task/wav.h"

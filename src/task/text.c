@@ -12,7 +12,6 @@
 
 #include "io/content.h"
 #include "io/file.h"
-#include "nn/optimiser.h"
 #include "task/bpe.h"
 #include "task/tasks.h"
 

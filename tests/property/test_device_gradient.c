@@ -2,7 +2,6 @@
  * for the same rounded inputs, which test_gradient.c holds against the oracle.  Where there is no GPU
  * this says so and exits with 77; it also runs upon the fake plug-in, as test_device.c does. */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 

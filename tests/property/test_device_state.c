@@ -1,7 +1,6 @@
 /* test_device_state.c - states on a GPU give the oracle's answers in any portions, and mean the same
  * there as on the CPU; pools, forks and merges.  Where there is no GPU this says so and exits with 77; it
  * also runs upon the fake plug-in, as test_device.c does. */
-#include <string.h>
 #include <unistd.h>
 
 #include "../support/device.h"

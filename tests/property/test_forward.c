@@ -1,7 +1,5 @@
 /* test_forward.c - every algorithm, dtype and ISA gives the oracle's answer, for any shape and any
  * layout, and writes nothing but its output. */
-#include <math.h>
-
 #include "../support/case.h"
 
 static const lnt_dtype dtypes[] = { LNT_F32, LNT_F16, LNT_BF16, LNT_F64 };

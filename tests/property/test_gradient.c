@@ -4,7 +4,6 @@
  * derivative by five-point differences of the oracle in double, step 1e-3, is good to about 1e-11:
  * (h^4 / 30) f'''''  plus  1e-16 / h. */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "../support/backward.h"

@@ -1,6 +1,5 @@
 /* test_memory.c - running a plan allocates nothing, what is planned is what is allocated, and every
  * allocation may fail without harm. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,5 +1,4 @@
 /* test_state.c - what can be done with a state: merge, fork, reset, remove, save, load. */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

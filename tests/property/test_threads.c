@@ -1,6 +1,4 @@
 /* test_threads.c - the number of threads does not change one bit of any answer. */
-#include <string.h>
-
 #include "../support/case.h"
 
 static const int counts[] = { 1, 2, 3, 7 };

@@ -2,9 +2,7 @@
 #include "case.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 static const int64_t lengths[] = { 0,  1,  2,  3,  5,  7,  8,  15,  16,  17,
                                    31, 32, 33, 63, 64, 65, 97, 127, 129, 257 };

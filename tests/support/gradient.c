@@ -1,7 +1,6 @@
 /* gradient.c - see gradient.h. */
 #include "gradient.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -3,7 +3,6 @@
 #define LNT_DOUBLE 1
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,5 @@
 /* test_npy.c - .npy: every array comes back as it was, every file that is not one is refused. */
 #include <fcntl.h>
-#include <math.h>
 #include <signal.h>
 #include <sys/resource.h>
 

@@ -1,7 +1,6 @@
 /* test_numbers.c - f16 and bf16 against their definition, and the random generator against its
  * published answers. */
 #include <math.h>
-#include <string.h>
 
 #include "../support/support.h"
 #include "core/dtype.h"
