@@ -28,7 +28,9 @@ static double ratio(const lnt_attn_desc *desc, double x)
     return weight * exp(-x);
 }
 
-double trust_radius(const lnt_attn_desc *desc)
+/* The largest X, in steps of 0.01 up to 64, such that the weights of taylor are within 1 % of e^x
+ * (coefficients of its own: of a multiple of e^x) wherever |x| <= X. */
+static double radius_of(const lnt_attn_desc *desc)
 {
     enum { STEPS_PER_UNIT = 100, UNITS = 64 };
     double low = INFINITY, high = -INFINITY;
@@ -57,7 +59,7 @@ static void add(char *text, size_t capacity, const char *format, ...)
 
 static void add_reason(const lnt_attn_desc *desc, const comparison *c, char *text, size_t capacity)
 {
-    const double farthest = scores_farthest(&c->scores), radius = trust_radius(desc);
+    const double farthest = scores_farthest(&c->scores), radius = radius_of(desc);
     const char *times = desc->coefficients ? "a multiple of " : "";
     const long long terms = desc->terms;
     if (isnan(farthest)) return; /* there are none */

@@ -9,8 +9,4 @@
 void trust_sentence(const lnt_attn_desc *desc, const comparison *c, int64_t nonpositive, char *text,
                     size_t capacity);
 
-/* The largest X, in steps of 0.01 up to 64, such that the weights of taylor are within 1 % of e^x
- * (coefficients of its own: of a multiple of e^x) wherever |x| <= X. */
-double trust_radius(const lnt_attn_desc *desc);
-
 #endif

@@ -15,7 +15,8 @@ static size_t choices(const lnt_model *model)
                                                         : (size_t)model->config.outputs;
 }
 
-lnt_attn_desc lnt_session_desc(const lnt_session *s, size_t l, double *temperature)
+/* What lnt_state_create takes for layer l; temperature [heads] is filled where it is learned. */
+static lnt_attn_desc layer_desc(const lnt_session *s, size_t l, double *temperature)
 {
     const lnt_model *m = s->model;
     lnt_attn_desc desc = lnt_config_attention(&m->config);
@@ -36,7 +37,7 @@ static lnt_status open_states(lnt_session *s)
     double *temperature = lnt_allocate(ctx, heads * sizeof *temperature, "temperatures");
     lnt_status status = temperature ? LNT_OK : LNT_ERR_MEMORY;
     for (size_t l = 0; !status && l < (size_t)s->model->config.layers; l++) {
-        const lnt_attn_desc desc = lnt_session_desc(s, l, temperature);
+        const lnt_attn_desc desc = layer_desc(s, l, temperature);
         status = lnt_state_create(ctx, &desc, &s->states[l]);
     }
     lnt_release(ctx, temperature, heads * sizeof *temperature);

@@ -19,7 +19,4 @@ struct lnt_session {
     lnt_candidate *candidates;
 };
 
-/* What lnt_state_create takes for layer l; temperature [heads] is filled where it is learned. */
-lnt_attn_desc lnt_session_desc(const lnt_session *session, size_t l, double *temperature);
-
 #endif

@@ -46,7 +46,7 @@ attn_case case_make(lnt_mechanism mechanism, int64_t heads, int64_t kv_heads, in
     return c;
 }
 
-int64_t case_kv_heads(const attn_case *c)
+static int64_t kv_heads_of(const attn_case *c)
 {
     return c->desc.kv_heads ? c->desc.kv_heads : c->desc.heads;
 }
@@ -63,7 +63,7 @@ int64_t case_dim_value(const attn_case *c)
 
 void case_set_decay(attn_case *c, double first)
 {
-    assert_true(case_kv_heads(c) <= MAX_HEADS);
+    assert_true(kv_heads_of(c) <= MAX_HEADS);
     for (int h = 0; h < MAX_HEADS; h++) c->decay[h] = 1 - (1 - first) / (1 + h);
     c->desc.decay = c->decay;
 }
@@ -237,7 +237,7 @@ void case_print(const attn_case *c, const char *algorithm, lnt_ctx *ctx)
                 "causal=%d scale=%g compensated=%d\n",
                 algorithm ? algorithm : lnt_mechanism_name(a->mechanism), lnt_dtype_name(a->dtype),
                 ctx ? lnt_ctx_isa(ctx) : "?", ctx ? lnt_ctx_threads(ctx) : 0, (long long)a->batch,
-                (long long)a->heads, (long long)case_kv_heads(c), (long long)a->length_q,
+                (long long)a->heads, (long long)kv_heads_of(c), (long long)a->length_q,
                 (long long)case_length_k(c), (long long)a->dim, (long long)case_dim_value(c),
                 a->causal, a->scale, a->compensated);
     if (a->mechanism == LNT_LINEAR)
@@ -280,7 +280,8 @@ void case_print(const attn_case *c, const char *algorithm, lnt_ctx *ctx)
 
 /* ---- data ---------------------------------------------------------------------------------- */
 
-void draw_vectors(dice *d, const lnt_attn_desc *desc, const lnt_tensor *t)
+/* Draws the keys or queries of a tensor for this case's map. */
+static void draw_vectors(dice *d, const lnt_attn_desc *desc, const lnt_tensor *t)
 {
     const lnt_feature_map map = desc->feature_map;
     const bool hybrid = desc->mechanism == LNT_HYBRID;
@@ -307,9 +308,9 @@ static lnt_state *draw_state(lnt_ctx *ctx, dice *d, const attn_case *c)
     desc.batch = c->sequences ? c->sequences : c->desc.batch;
     lnt_state *state;
     assert_ok(ctx, lnt_state_create(ctx, &desc, &state));
-    block k = block_new(desc.dtype, LAYOUT_BHND, desc.batch, case_kv_heads(c), c->state_tokens,
+    block k = block_new(desc.dtype, LAYOUT_BHND, desc.batch, kv_heads_of(c), c->state_tokens,
                         desc.dim);
-    block v = block_new(desc.dtype, LAYOUT_BHND, desc.batch, case_kv_heads(c), c->state_tokens,
+    block v = block_new(desc.dtype, LAYOUT_BHND, desc.batch, kv_heads_of(c), c->state_tokens,
                         case_dim_value(c));
     draw_vectors(d, &desc, &k.t);
     draw_values(d, &v.t);
@@ -322,7 +323,7 @@ static lnt_state *draw_state(lnt_ctx *ctx, dice *d, const attn_case *c)
 trial trial_new(lnt_ctx *ctx, const attn_case *c)
 {
     const lnt_attn_desc *a = &c->desc;
-    const int64_t m = case_dim_value(c), kv = case_kv_heads(c), nk = case_length_k(c);
+    const int64_t m = case_dim_value(c), kv = kv_heads_of(c), nk = case_length_k(c);
     dice d = { c->seed };
     trial t = {
         .q = block_new(a->dtype, c->lay_q, a->batch, a->heads, a->length_q, a->dim),

@@ -33,7 +33,6 @@ void case_set_parts(attn_case *c);
 void case_random_lengths(dice *d, attn_case *c);
 void case_random_packing(dice *d, attn_case *c);
 /* Fields with their defaults filled in. */
-int64_t case_kv_heads(const attn_case *c);
 int64_t case_length_k(const attn_case *c);
 int64_t case_dim_value(const attn_case *c);
 
@@ -50,8 +49,6 @@ typedef struct trial {
  * points into the case. */
 trial trial_new(lnt_ctx *ctx, const attn_case *c);
 void trial_free(trial *t);
-/* Draws the keys or queries of a tensor for this case's map. */
-void draw_vectors(dice *d, const lnt_attn_desc *desc, const lnt_tensor *t);
 void draw_values(dice *d, const lnt_tensor *t);
 
 /* The plan of registry entry `algorithm`; NULL if it does not do this case.  -1: the planner's. */
