@@ -1,7 +1,7 @@
 /* cli/figure.h - a picture: panels of series over linear or logarithmic axes, drawn by gnuplot into
  * an SVG file.
  *
- *     figure f = figure_begin("time and memory", 2);
+ *     figure f = figure_begin(2, "time and memory");
  *     figure_panel *p = figure_add(&f, "time");
  *     p->x = (figure_axis){ "tokens", 10, FIGURE_PREFIXED, "" };
  *     figure_series(p, FIGURE_LINE, 0, lengths, seconds, count, "%s", "softmax");
