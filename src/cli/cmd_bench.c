@@ -1,5 +1,4 @@
 /* cli/cmd_bench.c - `linnet bench`: verifies, then times; one measurement, or the suite. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/commands.h"
@@ -128,20 +127,12 @@ static void print_explanation(void)
 
 static int bench_one(const options *o)
 {
-    lnt_ctx *ctx = NULL;
-    lnt_attn_desc desc;
-    double *per_head = NULL, *center = NULL, fitted[MAX_TERMS];
+    requested r;
     measurement m;
     table t;
-    int status = request_mechanism(o, &desc);
-    if (!status) status = request_shape(o, &desc);
-    if (!status) status = request_pins(&desc);
-    if (!status) status = request_per_head(o, &desc, &per_head);
-    if (!status) status = request_context(o, 0, &ctx);
-    if (!status) status = request_center(o, ctx, &desc, &center);
-    if (!status) status = request_fit(o, ctx, 1, &desc, fitted);
+    int status = request_open(o, &r);
     if (!status)
-        status = measure(ctx, &desc, (pass_kind)opt_whole(o, OPT_PASS, PASS_FORWARD), &m);
+        status = measure(r.ctx, &r.desc, (pass_kind)opt_whole(o, OPT_PASS, PASS_FORWARD), &m);
     if (!status && opt_given(o, OPT_JSON)) {
         print_json(&m);
     } else if (!status) {
@@ -150,9 +141,7 @@ static int bench_one(const options *o)
         table_print(&t, stdout);
         print_explanation();
     }
-    free(per_head);
-    free(center);
-    lnt_ctx_destroy(ctx);
+    request_close(&r);
     return status;
 }
 
@@ -184,7 +173,8 @@ static int measure_suite(lnt_ctx *const *ctx, int contexts, bool as_json,
         for (int c = 0; c < contexts && !status; c++) {
             lnt_attn_desc desc;
             char what[64];
-            if (lnt_attn_desc_init(&desc, sizeof desc)) return fail("the library does not match");
+            status = request_defaults(&desc);
+            if (status) return status;
             suite_problem(line, gpu, &desc);
             snprintf(what, sizeof what, "%s %s", lnt_mechanism_name(desc.mechanism),
                      option_choice(OPT_PASS, (int)line->pass));

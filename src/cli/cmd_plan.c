@@ -1,6 +1,5 @@
 /* cli/cmd_plan.c - `linnet plan`: what a problem will cost, before anything is computed. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/commands.h"
@@ -151,24 +150,14 @@ static int show(const options *o, lnt_ctx *ctx, const lnt_attn_desc *desc)
 
 static int run(const options *o)
 {
-    lnt_ctx *ctx = NULL;
-    lnt_attn_desc desc;
-    double *per_head = NULL, *center = NULL, fitted[MAX_TERMS];
-    int status = request_mechanism(o, &desc);
-    if (!status) status = request_shape(o, &desc);
-    if (!status) status = request_pins(&desc);
-    if (!status) status = request_per_head(o, &desc, &per_head);
-    if (!status) status = request_context(o, 0, &ctx);
-    if (!status) status = request_center(o, ctx, &desc, &center);
-    if (!status) status = request_fit(o, ctx, 1, &desc, fitted);
+    requested r;
+    int status = request_open(o, &r);
     if (!status) {
-        desc.backward = opt_whole(o, OPT_PASS, PASS_FORWARD) == PASS_BACKWARD;
-        if (opt_whole(o, OPT_PASS, PASS_FORWARD) == PASS_STEP) desc.causal = 1;
-        status = show(o, ctx, &desc);
+        r.desc.backward = opt_whole(o, OPT_PASS, PASS_FORWARD) == PASS_BACKWARD;
+        if (opt_whole(o, OPT_PASS, PASS_FORWARD) == PASS_STEP) r.desc.causal = 1;
+        status = show(o, r.ctx, &r.desc);
     }
-    free(per_head);
-    free(center);
-    lnt_ctx_destroy(ctx);
+    request_close(&r);
     return status;
 }
 

@@ -138,6 +138,12 @@ static void request_cur(const options *o, lnt_attn_desc *desc)
     desc->activation = (lnt_activation)opt_whole(o, OPT_ACTIVATION, desc->activation);
 }
 
+int request_defaults(lnt_attn_desc *desc)
+{
+    if (!lnt_attn_desc_init(desc, sizeof *desc)) return EXIT_OK;
+    return fail("the library does not match this tool: it is version %s", lnt_version());
+}
+
 int request_mechanism(const options *o, lnt_attn_desc *desc)
 {
     if (!opt_given(o, OPT_MECHANISM))
@@ -147,9 +153,8 @@ int request_mechanism(const options *o, lnt_attn_desc *desc)
     if (!status && o->value[OPT_MECHANISM].whole == LNT_CUR) status = check_cur(o);
     const bool hybrid = o->value[OPT_MECHANISM].whole == LNT_HYBRID;
     if (!status && hybrid) status = check_hybrid(o);
+    if (!status) status = request_defaults(desc);
     if (status) return status;
-    if (lnt_attn_desc_init(desc, sizeof *desc))
-        return fail("the library does not match this tool: it is version %s", lnt_version());
     desc->mechanism = (lnt_mechanism)o->value[OPT_MECHANISM].whole;
     desc->dtype = (lnt_dtype)opt_whole(o, OPT_DTYPE, LNT_F32);
     desc->causal = opt_given(o, OPT_CAUSAL);
@@ -174,7 +179,7 @@ int request_mechanism(const options *o, lnt_attn_desc *desc)
     return desc->algorithm ? check_algorithm(desc->algorithm, desc->mechanism) : EXIT_OK;
 }
 
-int request_shape(const options *o, lnt_attn_desc *desc)
+static int request_shape(const options *o, lnt_attn_desc *desc)
 {
     desc->batch = opt_whole(o, OPT_BATCH, 1);
     desc->heads = opt_whole(o, OPT_HEADS, 8);
@@ -266,7 +271,27 @@ int request_fit(const options *o, lnt_ctx *ctx, double sigma, lnt_attn_desc *des
 {
     if (!o->fit) return EXIT_OK;
     if (lnt_taylor_fit(ctx, desc->terms, opt_real(o, OPT_SIGMA, sigma), fitted))
-        return fail("%s", lnt_ctx_error(ctx));
+        return fail_ctx(ctx);
     desc->coefficients = fitted;
     return EXIT_OK;
+}
+
+int request_open(const options *o, requested *r)
+{
+    *r = (requested){ .ctx = NULL };
+    int status = request_mechanism(o, &r->desc);
+    if (!status) status = request_shape(o, &r->desc);
+    if (!status) status = request_pins(&r->desc);
+    if (!status) status = request_per_head(o, &r->desc, &r->per_head);
+    if (!status) status = request_context(o, 0, &r->ctx);
+    if (!status) status = request_center(o, r->ctx, &r->desc, &r->center);
+    if (!status) status = request_fit(o, r->ctx, 1, &r->desc, r->fitted);
+    return status;
+}
+
+void request_close(requested *r)
+{
+    free(r->per_head);
+    free(r->center);
+    lnt_ctx_destroy(r->ctx);
 }

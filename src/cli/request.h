@@ -12,12 +12,12 @@
 int request_host(const options *o, int threads, lnt_ctx **out);
 int request_context(const options *o, int threads, lnt_ctx **out);
 
+/* A descriptor as the library begins it. */
+int request_defaults(lnt_attn_desc *desc);
+
 /* The mechanism with its options, the dtype (f32) and the algorithm.  Shapes stay at their
  * defaults; desc points into o. */
 int request_mechanism(const options *o, lnt_attn_desc *desc);
-
-/* Shapes from options alone: 8 heads of 64, 4096 tokens, one sequence. */
-int request_shape(const options *o, lnt_attn_desc *desc);
 
 /* That the pinned tokens are some of the sequence, whose length must be known by now. */
 int request_pins(const lnt_attn_desc *desc);
@@ -32,5 +32,16 @@ int request_center(const options *o, lnt_ctx *ctx, lnt_attn_desc *desc, double *
 /* desc->coefficients with --coefficients fit, for --sigma or else sigma. */
 int request_fit(const options *o, lnt_ctx *ctx, double sigma, lnt_attn_desc *desc,
                 double fitted[MAX_TERMS]);
+
+/* A problem by options alone: 8 heads of 64, 4096 tokens and one sequence where they do not say.  desc
+ * points into the rest. */
+typedef struct requested {
+    lnt_ctx *ctx;
+    lnt_attn_desc desc;
+    double *per_head, *center, fitted[MAX_TERMS];
+} requested;
+
+int request_open(const options *o, requested *r);
+void request_close(requested *r); /* also after request_open failed */
 
 #endif

@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "cli/report.h"
+#include "cli/request.h"
 #include "cli/tensors.h"
 
 enum { LEAST, MOST, SUM, SQUARES, FIGURES };
@@ -67,8 +68,8 @@ static int centre(const lnt_attn_desc *desc, const lnt_tensor *k, lnt_tensor *to
 
 int scores_softmax(const lnt_attn_desc *desc, lnt_attn_desc *out)
 {
-    if (lnt_attn_desc_init(out, sizeof *out))
-        return fail("the library does not match this tool: it is version %s", lnt_version());
+    const int status = request_defaults(out);
+    if (status) return status;
     out->dtype = LNT_F64;
     out->batch = desc->batch;
     out->heads = desc->heads;

@@ -45,7 +45,8 @@ int study_run(const options *o)
 int study_problem(lnt_mechanism mechanism, int64_t heads, int64_t dim, int64_t length,
                   lnt_attn_desc *out)
 {
-    if (lnt_attn_desc_init(out, sizeof *out)) return fail("the library does not match this tool");
+    const int status = request_defaults(out);
+    if (status) return status;
     out->mechanism = mechanism;
     out->heads = out->kv_heads = heads;
     out->dim = out->dim_value = dim;
