@@ -277,25 +277,6 @@ __device__ __forceinline__ void store_matrices(uint32_t address, const uint32_t 
                  : "memory");
 }
 
-/* ---- between blocks -------------------------------------------------------------------------- */
-
-__device__ __forceinline__ void count_up(unsigned *counter)
-{
-    asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
-}
-
-/* Until the counter has come to `count`; what the others wrote before is then seen, past the
- * first-level cache. */
-__device__ __forceinline__ void count_wait(const unsigned *counter, unsigned count)
-{
-    unsigned seen;
-    for (;;) {
-        asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(counter) : "memory");
-        if ((int)(seen - count) >= 0) return;
-        __nanosleep(100);
-    }
-}
-
 #endif
 
 } // namespace lnt

@@ -8,7 +8,7 @@
 namespace lnt
 {
 
-enum { CHUNK = 64, LINEAR_WARPS = 4, LINEAR_THREADS = 128, SUM_STAGES = 3, SCAN_AHEAD = 8 };
+enum { CHUNK = 64, LINEAR_THREADS = 128, SUM_STAGES = 3, SCAN_AHEAD = 8 };
 
 template <int X> struct linear_shape {
     static constexpr int LD = 8 * X + 8, TILE = CHUNK * LD; /* a chunk in shared memory, elements */
