@@ -21,7 +21,7 @@ while IFS=: read -r file line text; do
         continue
     fi
     [ "$target" = linnet.h ] && continue
-    # A bare name, or LNT_ISA overrides beside the file, is the file's own folder.
+    # A bare name is in the own folder of the file.
     case $target in
     ../* | */../*) complain "$file:$line" "\"$target\": write the path from src/" ; continue ;;
     */*) other=${target%%/*} ;;
@@ -34,5 +34,6 @@ while IFS=: read -r file line text; do
     elif ((rank[$other] > rank[$folder])); then
         complain "$file:$line" "\"$target\": $folder may not depend on $other"
     fi
-done < <(grep -rnE '^ *# *include *"' src --include='*.[ch]' --include='*.def' --include='*.inc')
+done < <(grep -rnE '^ *# *include *"' src --include='*.[ch]' --include='*.cc' \
+         --include='*.cu' --include='*.cuh' --include='*.def')
 exit "$bad"

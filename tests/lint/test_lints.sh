@@ -36,6 +36,9 @@ expect pass "a good tree is a good tree" "$tools/check-tree.sh" .
 echo '#include "plan/p.h"' > src/core/a.c
 expect "core may not depend on plan" "core may not include plan" "$tools/check-includes.sh" .
 fresh
+echo '#include "plan/p.h"' > src/core/a.cuh
+expect "core may not depend on plan" "nor may a file of CUDA" "$tools/check-includes.sh" .
+fresh
 printf '/* %0108d */\n' 0 > src/core/a.c
 expect "longer than 110 columns" "a line ends in time" "$tools/check-tree.sh" .
 fresh
