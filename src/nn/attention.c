@@ -5,16 +5,6 @@
 #include "core/threads.h"
 #include "plan/plan.h"
 
-/* `heads` heads of the tokens in x, from head `first` on. */
-static lnt_tensor view(const real *x, size_t width, size_t first, size_t heads, size_t dim,
-                       size_t batch, size_t length)
-{
-    return (lnt_tensor){ .data = (real *)(uintptr_t)(x + first * dim),
-                         .dtype = LNT_NN_DTYPE,
-                         .shape = { (int64_t)batch, (int64_t)heads, (int64_t)length, (int64_t)dim },
-                         .stride = { (int64_t)(length * width), (int64_t)dim, (int64_t)width, 1 } };
-}
-
 typedef struct parts {
     lnt_tensor q, k, v;
 } parts;
@@ -22,9 +12,9 @@ typedef struct parts {
 static parts split(const lnt_attention *a, const real *qkv, size_t batch, size_t length)
 {
     const size_t width = lnt_attention_width(a), H = a->heads, K = a->kv_heads, d = a->dim;
-    return (parts){ .q = view(qkv, width, 0, H, d, batch, length),
-                    .k = view(qkv, width, H, K, d, batch, length),
-                    .v = view(qkv, width, H + K, K, d, batch, length) };
+    return (parts){ .q = nn_heads(qkv, width, H, d, batch, length),
+                    .k = nn_heads(qkv + H * d, width, K, d, batch, length),
+                    .v = nn_heads(qkv + (H + K) * d, width, K, d, batch, length) };
 }
 
 static lnt_status tune_plan(const lnt_attention *a, const real *temperature)
@@ -75,10 +65,10 @@ static lnt_attn_io make_io(const lnt_attention *a, const real *qkv, const real *
     parts p = split(a, qkv, batch, length);
     if (lnt_attention_tunes_queries(a)) {
         tune_queries(a, qkv, temperature, batch * length);
-        p.q = view(a->tuned, a->heads * a->dim, 0, a->heads, a->dim, batch, length);
+        p.q = nn_heads(a->tuned, a->heads * a->dim, a->heads, a->dim, batch, length);
     }
     return (lnt_attn_io){ .size = sizeof(lnt_attn_io), .q = p.q, .k = p.k, .v = p.v,
-                          .out = view(out, a->heads * a->dim, 0, a->heads, a->dim, batch, length),
+                          .out = nn_heads(out, a->heads * a->dim, a->heads, a->dim, batch, length),
                           .lengths_q = lengths, .lengths_k = lengths };
 }
 
@@ -101,7 +91,7 @@ lnt_status lnt_attention_backward(const lnt_attention *a, const real *qkv, const
     const parts d = split(a, dqkv, batch, length);
     const lnt_attn_grads grads = {
         .size = sizeof grads,
-        .dout = view(dout, a->heads * a->dim, 0, a->heads, a->dim, batch, length),
+        .dout = nn_heads(dout, a->heads * a->dim, a->heads, a->dim, batch, length),
         .dq = d.q, .dk = d.k, .dv = d.v,
         .dtemperature = lnt_attention_tunes_plan(a) ? a->dtemperature : NULL
     };

@@ -121,8 +121,7 @@ static lnt_status attend_gated(const lnt_block_shape *s, const lnt_attention *at
 {
     const lnt_mega_shape mega = lnt_block_mega(s);
     const lnt_status status =
-        lnt_mega_forward(pass->ctx, &mega, attention, pass->lengths, w + LNT_BLOCK_MEGA, x,
-                         kept->first, &kept->mega, y, pass->batch, pass->length);
+        lnt_mega_forward(&mega, attention, pass, w + LNT_BLOCK_MEGA, x, kept->first, &kept->mega, y);
     if (!status) drop(s, pass, 0, y);
     return status;
 }
@@ -206,9 +205,8 @@ static lnt_status attend_gated_back(const lnt_block_shape *s, const lnt_attentio
                                     const lnt_block_scratch *room, const real *dy, real *grad)
 {
     const lnt_mega_shape mega = lnt_block_mega(s);
-    return lnt_mega_backward(pass->ctx, &mega, attention, pass->lengths, w + LNT_BLOCK_MEGA,
-                             g + LNT_BLOCK_MEGA, x, kept->first, &kept->mega, &room->mega, dy, grad,
-                             room->dim, pass->batch, pass->length);
+    return lnt_mega_backward(&mega, attention, pass, w + LNT_BLOCK_MEGA, g + LNT_BLOCK_MEGA, x,
+                             kept->first, &kept->mega, &room->mega, dy, grad, room->dim);
 }
 
 static lnt_status backward_pre(const lnt_block_shape *s, const lnt_attention *attention,

@@ -3,12 +3,12 @@
 #define LNT_NN_BLOCK_H
 
 #include "core/arena.h"
-#include "core/rng.h"
 #include "nn/activation.h"
 #include "nn/attention.h"
 #include "nn/mega.h"
 #include "nn/norm.h"
 #include "nn/param.h"
+#include "nn/pass.h"
 
 enum {
     LNT_BLOCK_NORM1_GAIN,
@@ -47,23 +47,12 @@ lnt_mega_shape lnt_block_mega(const lnt_block_shape *shape);
 /* Parameter i; its name is NULL where the block has none. */
 lnt_param lnt_block_param(const lnt_block_shape *shape, int i);
 
-#define lnt_pass LNT_REAL_NAME(lnt_pass)
 #define lnt_block_kept LNT_REAL_NAME(lnt_block_kept)
 #define lnt_block_scratch LNT_REAL_NAME(lnt_block_scratch)
 #define lnt_block_keep LNT_REAL_NAME(lnt_block_keep)
 #define lnt_block_room LNT_REAL_NAME(lnt_block_room)
 #define lnt_block_forward LNT_REAL_NAME(lnt_block_forward)
 #define lnt_block_backward LNT_REAL_NAME(lnt_block_backward)
-
-/* What runs through all blocks alike. */
-typedef struct lnt_pass {
-    lnt_ctx *ctx;
-    size_t batch, length;
-    const int64_t *lengths; /* [batch], NULL: full */
-    bool training;          /* dropout applies */
-    lnt_rng rng;            /* for it; another for every block */
-    const real *turn;       /* the rotary table of these positions */
-} lnt_pass;
 
 /* What forward keeps for backward. */
 typedef struct lnt_block_kept {

@@ -44,27 +44,26 @@ static lnt_ema_weights ema_of(real *const *w)
                               w[LNT_MEGA_GAMMA], w[LNT_MEGA_OMEGA] };
 }
 
-/* `heads` heads of width `dim` from column `first` of rows of `width`. */
-static lnt_tensor view(const real *x, size_t width, size_t first, size_t heads, size_t dim,
-                       size_t batch, size_t length)
+/* The heads of one half of rows [n,2,heads head_dim], which x is the first number of. */
+static lnt_tensor qk_view(const lnt_mega_shape *s, const lnt_pass *pass, const real *x)
 {
-    return (lnt_tensor){ .data = (real *)(uintptr_t)(x + first),
-                         .dtype = LNT_NN_DTYPE,
-                         .shape = { (int64_t)batch, (int64_t)heads, (int64_t)length, (int64_t)dim },
-                         .stride = { (int64_t)(length * width), (int64_t)dim, (int64_t)width, 1 } };
+    return nn_heads(x, 2 * s->heads * s->head_dim, s->heads, s->head_dim, pass->batch, pass->length);
 }
 
-static lnt_attn_io make_io(const lnt_mega_shape *s, const lnt_mega_kept *k, const int64_t *lengths,
-                           size_t batch, size_t length)
+static lnt_tensor value_view(const lnt_mega_shape *s, const lnt_pass *pass, const real *x)
 {
-    const size_t shared = s->heads * s->head_dim, each = s->values / s->heads;
-    return (lnt_attn_io){
-        .size = sizeof(lnt_attn_io), .lengths_q = lengths, .lengths_k = lengths,
-        .q = view(k->qk, 2 * shared, 0, s->heads, s->head_dim, batch, length),
-        .k = view(k->qk, 2 * shared, shared, s->heads, s->head_dim, batch, length),
-        .v = view(k->value, s->values, 0, s->heads, each, batch, length),
-        .out = view(k->attended, s->values, 0, s->heads, each, batch, length)
-    };
+    return nn_heads(x, s->values, s->heads, s->values / s->heads, pass->batch, pass->length);
+}
+
+static lnt_attn_io make_io(const lnt_mega_shape *s, const lnt_pass *pass, const lnt_mega_kept *k)
+{
+    return (lnt_attn_io){ .size = sizeof(lnt_attn_io),
+                          .lengths_q = pass->lengths,
+                          .lengths_k = pass->lengths,
+                          .q = qk_view(s, pass, k->qk),
+                          .k = qk_view(s, pass, k->qk + s->heads * s->head_dim),
+                          .v = value_view(s, pass, k->value),
+                          .out = value_view(s, pass, k->attended) };
 }
 
 /* ---- elementwise --------------------------------------------------------------------------- */
@@ -142,34 +141,34 @@ static void branch(const lnt_ctx *ctx, lnt_act kind, real *const *w, int param,
     lnt_act_forward(ctx, kind, before, after, n, out);
 }
 
-static lnt_status attend(const lnt_ctx *ctx, const lnt_mega_shape *s,
-                         const lnt_attention *attention, const int64_t *lengths, real *const *w,
-                         const lnt_mega_kept *k, size_t batch, size_t length)
+static lnt_status attend(const lnt_mega_shape *s, const lnt_attention *attention,
+                         const lnt_pass *pass, real *const *w, const lnt_mega_kept *k)
 {
-    const lnt_attn_io io = make_io(s, k, lengths, batch, length);
+    const lnt_attn_io io = make_io(s, pass, k);
     if (!s->full.used) return lnt_plan_forward_keeping(attention->plan, &io, k->notes);
-    lnt_full_forward(ctx, &s->full, k->qk, k->value, w[LNT_MEGA_DISTANCE], lengths,
-                     attention->scores, k->attended, batch, length);
+    lnt_full_forward(pass->ctx, &s->full, k->qk, k->value, w[LNT_MEGA_DISTANCE], pass->lengths,
+                     attention->scores, k->attended, pass->batch, pass->length);
     return LNT_OK;
 }
 
-lnt_status lnt_mega_forward(lnt_ctx *ctx, const lnt_mega_shape *s,
-                            const lnt_attention *attention, const int64_t *lengths,
-                            real *const *w, const real *x, const real *normed,
-                            const lnt_mega_kept *k, real *y, size_t batch, size_t length)
+lnt_status lnt_mega_forward(const lnt_mega_shape *s, const lnt_attention *attention,
+                            const lnt_pass *pass, real *const *w, const real *x,
+                            const real *normed, const lnt_mega_kept *k, real *y)
 {
-    const size_t n = batch * length, dim = s->dim, values = s->values;
+    lnt_ctx *ctx = pass->ctx;
+    const size_t n = pass->batch * pass->length, dim = s->dim, values = s->values;
     const size_t shared = s->heads * s->head_dim;
     const lnt_ema_weights ema = ema_of(w);
     branch(ctx, LNT_ACT_SILU, w, LNT_MEGA_VALUE, normed, k->value_in, k->value, n, dim, values);
-    lnt_ema_forward(ctx, &ema, normed, lengths, k->average, batch, length, dim, s->hidden);
+    lnt_ema_forward(ctx, &ema, normed, pass->lengths, k->average, pass->batch, pass->length, dim,
+                    s->hidden);
     lnt_act_forward(ctx, LNT_ACT_SILU, k->average, k->smooth, n, dim);
     branch(ctx, LNT_ACT_SIGMOID, w, LNT_MEGA_GATE, k->smooth, k->gate_in, k->gate, n, dim, dim);
     branch(ctx, LNT_ACT_SILU, w, LNT_MEGA_SHARED, k->smooth, k->shared_in, k->shared, n, dim,
            shared);
     branch(ctx, LNT_ACT_SILU, w, LNT_MEGA_RESET, k->smooth, k->reset_in, k->reset, n, dim, values);
     make_qk(ctx, k->shared, w[LNT_MEGA_QK_GAIN], w[LNT_MEGA_QK_BIAS], k->qk, n, shared);
-    const lnt_status status = attend(ctx, s, attention, lengths, w, k, batch, length);
+    const lnt_status status = attend(s, attention, pass, w, k);
     if (status) return status;
     multiply(ctx, k->passed, k->attended, k->reset, n * values);
     lnt_dense_forward(ctx, k->smooth, w[LNT_MEGA_CANDIDATE], w[LNT_MEGA_CANDIDATE_BIAS],
@@ -185,9 +184,8 @@ lnt_status lnt_mega_forward(lnt_ctx *ctx, const lnt_mega_shape *s,
 
 /* What goes through a backward pass unchanged. */
 typedef struct back {
-    lnt_ctx *ctx;
+    const lnt_pass *pass;
     real *const *w, *const *g;
-    size_t n;
 } back;
 
 /* dy, of an activation's values, becomes that of what went into it; then dx of the layer before:
@@ -196,43 +194,43 @@ static void branch_back(const back *b, lnt_act kind, int param, const real *x,
                         const real *before, const real *after, real *dy, real *dx, real *own,
                         size_t in, size_t out)
 {
-    lnt_act_backward(b->ctx, kind, before, after, dy, dy, b->n, out);
-    lnt_dense_backward(b->ctx, x, b->w[param], dy, own ? own : dx, b->g[param], b->g[param + 1],
-                       b->n, in, out);
-    if (own) nn_add(b->ctx, dx, own, b->n * in);
+    lnt_ctx *ctx = b->pass->ctx;
+    const size_t n = b->pass->batch * b->pass->length;
+    lnt_act_backward(ctx, kind, before, after, dy, dy, n, out);
+    lnt_dense_backward(ctx, x, b->w[param], dy, own ? own : dx, b->g[param], b->g[param + 1], n, in,
+                       out);
+    if (own) nn_add(ctx, dx, own, n * in);
 }
 
 static lnt_status attend_back(const back *b, const lnt_mega_shape *s,
-                              const lnt_attention *attention, const int64_t *lengths,
-                              const lnt_mega_kept *k, const real *dout, real *dqk, real *dv,
-                              size_t batch, size_t length)
+                              const lnt_attention *attention, const lnt_mega_kept *k,
+                              const real *dout, real *dqk, real *dv)
 {
+    const lnt_pass *pass = b->pass;
     if (s->full.used) {
-        lnt_full_backward(b->ctx, &s->full, k->qk, k->value, b->w[LNT_MEGA_DISTANCE], lengths, dout,
-                          attention->scores, dqk, dv, b->g[LNT_MEGA_DISTANCE], batch, length);
+        lnt_full_backward(pass->ctx, &s->full, k->qk, k->value, b->w[LNT_MEGA_DISTANCE],
+                          pass->lengths, dout, attention->scores, dqk, dv, b->g[LNT_MEGA_DISTANCE],
+                          pass->batch, pass->length);
         return LNT_OK;
     }
-    const lnt_attn_io io = make_io(s, k, lengths, batch, length);
-    const size_t shared = s->heads * s->head_dim, each = s->values / s->heads;
-    const lnt_attn_grads grads = {
-        .size = sizeof grads,
-        .dout = view(dout, s->values, 0, s->heads, each, batch, length),
-        .dq = view(dqk, 2 * shared, 0, s->heads, s->head_dim, batch, length),
-        .dk = view(dqk, 2 * shared, shared, s->heads, s->head_dim, batch, length),
-        .dv = view(dv, s->values, 0, s->heads, each, batch, length)
-    };
+    const lnt_attn_io io = make_io(s, pass, k);
+    const lnt_attn_grads grads = { .size = sizeof grads,
+                                   .dout = value_view(s, pass, dout),
+                                   .dq = qk_view(s, pass, dqk),
+                                   .dk = qk_view(s, pass, dqk + s->heads * s->head_dim),
+                                   .dv = value_view(s, pass, dv) };
     return lnt_plan_backward_kept(attention->plan, &io, &grads, k->notes);
 }
 
-lnt_status lnt_mega_backward(lnt_ctx *ctx, const lnt_mega_shape *s,
-                             const lnt_attention *attention, const int64_t *lengths,
-                             real *const *w, real *const *g, const real *x, const real *normed,
-                             const lnt_mega_kept *k, const lnt_mega_scratch *room, const real *dy,
-                             real *dx, real *dnormed, size_t batch, size_t length)
+lnt_status lnt_mega_backward(const lnt_mega_shape *s, const lnt_attention *attention,
+                             const lnt_pass *pass, real *const *w, real *const *g, const real *x,
+                             const real *normed, const lnt_mega_kept *k,
+                             const lnt_mega_scratch *room, const real *dy, real *dx, real *dnormed)
 {
-    const size_t n = batch * length, dim = s->dim, values = s->values;
+    lnt_ctx *ctx = pass->ctx;
+    const size_t n = pass->batch * pass->length, dim = s->dim, values = s->values;
     const size_t shared = s->heads * s->head_dim;
-    const back b = { ctx, w, g, n };
+    const back b = { pass, w, g };
     real *dgate = room->dim[0], *dh = room->dim[1], *dsmooth = room->dim[2];
     real *dpassed = room->values[0], *dattended = room->values[1], *dvalue = room->values[2];
     const lnt_ema_weights ema = ema_of(w);
@@ -245,8 +243,7 @@ lnt_status lnt_mega_backward(lnt_ctx *ctx, const lnt_mega_shape *s,
                        n, values, dim);
     multiply(ctx, dattended, dpassed, k->reset, n * values);
     multiply(ctx, dpassed, dpassed, k->attended, n * values); /* now that of the reset */
-    const lnt_status status =
-        attend_back(&b, s, attention, lengths, k, dattended, room->qk, dvalue, batch, length);
+    const lnt_status status = attend_back(&b, s, attention, k, dattended, room->qk, dvalue);
     if (status) return status;
     qk_back(ctx, k->shared, w[LNT_MEGA_QK_GAIN], room->qk, room->shared, g[LNT_MEGA_QK_GAIN],
             g[LNT_MEGA_QK_BIAS], n, shared);
@@ -258,8 +255,8 @@ lnt_status lnt_mega_backward(lnt_ctx *ctx, const lnt_mega_shape *s,
     branch_back(&b, LNT_ACT_SIGMOID, LNT_MEGA_GATE, k->smooth, k->gate_in, k->gate, dgate, dsmooth, own,
                 dim, dim);
     lnt_act_backward(ctx, LNT_ACT_SILU, k->average, k->smooth, dsmooth, dsmooth, n, dim);
-    lnt_ema_backward(ctx, &ema, normed, lengths, dsmooth, dnormed, &dema, room->past, batch, length,
-                     dim, s->hidden);
+    lnt_ema_backward(ctx, &ema, normed, pass->lengths, dsmooth, dnormed, &dema, room->past,
+                     pass->batch, pass->length, dim, s->hidden);
     branch_back(&b, LNT_ACT_SILU, LNT_MEGA_VALUE, normed, k->value_in, k->value, dvalue, dnormed, own,
                 dim, values);
     return LNT_OK;

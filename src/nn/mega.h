@@ -6,6 +6,7 @@
 #include "nn/attention.h"
 #include "nn/full.h"
 #include "nn/param.h"
+#include "nn/pass.h"
 
 enum {
     LNT_MEGA_VALUE,
@@ -70,16 +71,14 @@ void lnt_mega_room(lnt_arena *arena, const lnt_mega_shape *shape, size_t n, size
                    size_t threads, lnt_mega_scratch *out);
 
 /* normed = norm(x), y [n,dim]; w [LNT_MEGA_PARAMS].  y = u (h - x), a branch beside x. */
-lnt_status lnt_mega_forward(lnt_ctx *ctx, const lnt_mega_shape *shape,
-                            const lnt_attention *attention, const int64_t *lengths,
-                            real *const *w, const real *x, const real *normed,
-                            const lnt_mega_kept *kept, real *y, size_t batch,
-                            size_t length);
+lnt_status lnt_mega_forward(const lnt_mega_shape *shape, const lnt_attention *attention,
+                            const lnt_pass *pass, real *const *w, const real *x,
+                            const real *normed, const lnt_mega_kept *kept, real *y);
 /* dy may be dx, which is added to, or dnormed [n,dim], which is overwritten; g is added to. */
-lnt_status lnt_mega_backward(lnt_ctx *ctx, const lnt_mega_shape *shape,
-                             const lnt_attention *attention, const int64_t *lengths,
-                             real *const *w, real *const *g, const real *x, const real *normed,
-                             const lnt_mega_kept *kept, const lnt_mega_scratch *scratch,
-                             const real *dy, real *dx, real *dnormed, size_t batch, size_t length);
+lnt_status lnt_mega_backward(const lnt_mega_shape *shape, const lnt_attention *attention,
+                             const lnt_pass *pass, real *const *w, real *const *g, const real *x,
+                             const real *normed, const lnt_mega_kept *kept,
+                             const lnt_mega_scratch *scratch, const real *dy, real *dx,
+                             real *dnormed);
 
 #endif

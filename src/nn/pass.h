@@ -1,0 +1,19 @@
+/* nn/pass.h - what runs through all blocks of a network alike. */
+#ifndef LNT_NN_PASS_H
+#define LNT_NN_PASS_H
+
+#include "core/rng.h"
+#include "nn/layer.h"
+
+#define lnt_pass LNT_REAL_NAME(lnt_pass)
+
+typedef struct lnt_pass {
+    lnt_ctx *ctx;
+    size_t batch, length;
+    const int64_t *lengths; /* [batch], NULL: full */
+    bool training;          /* dropout applies */
+    lnt_rng rng;            /* for it; another for every block */
+    const real *turn;       /* the rotary table of these positions */
+} lnt_pass;
+
+#endif
