@@ -1,4 +1,4 @@
-/* plan/registry.c - from algorithms.def to tables.  Backends that may be absent are decided here. */
+/* plan/registry.c - from algorithms.def to tables. */
 #include "plan/registry.h"
 
 #include <assert.h>
