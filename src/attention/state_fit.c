@@ -3,7 +3,6 @@
 #include "attention/feature.h"
 #include "attention/state.h"
 
-/* What the numbers in a state of sums mean: the map they were made with, and how they age. */
 static lnt_status check_center(lnt_ctx *ctx, const char *name, const lnt_attn_desc *own,
                                const lnt_attn_desc *p)
 {
@@ -17,6 +16,7 @@ static lnt_status check_center(lnt_ctx *ctx, const char *name, const lnt_attn_de
     return LNT_OK;
 }
 
+/* What the numbers in a state of sums mean: the map they were made with, and how they age. */
 static lnt_status check_meaning(lnt_ctx *ctx, const char *name, const lnt_attn_desc *own,
                                 const lnt_attn_desc *p)
 {
