@@ -27,9 +27,7 @@ static cur_part take_part(lnt_arena *arena, const lnt_attn_desc *p)
 
 static double *take_double(lnt_arena *arena, size_t rows, size_t cols)
 {
-    size_t count;
-    if (!lnt_size_product(rows, cols, 1, &count)) count = SIZE_MAX;
-    return lnt_arena_take(arena, count, sizeof(double));
+    return lnt_arena_take_matrix(arena, rows, cols, sizeof(double));
 }
 
 static cur_head take_head(lnt_arena *arena, const lnt_attn_desc *p, bool stored)
@@ -65,7 +63,7 @@ static size_t head_bytes(const lnt_attn_desc *p, bool stored)
 {
     lnt_arena one = { 0 };
     take_head(&one, p, stored);
-    return one.overflow ? SIZE_MAX : one.used;
+    return lnt_arena_counted(&one);
 }
 
 size_t lnt_cur_shared(const lnt_attn_desc *p, bool stored)
@@ -153,13 +151,12 @@ size_t lnt_cur_scratch(const lnt_attn_desc *p)
 {
     lnt_arena counting = { 0 };
     take_scratch(&counting, p, 0);
-    return counting.overflow ? SIZE_MAX : counting.used;
+    return lnt_arena_counted(&counting);
 }
 
 cur_scratch lnt_cur_thread(const lnt_run *run)
 {
-    lnt_arena arena = { .base = run->scratch + (size_t)omp_get_thread_num() * run->scratch_stride,
-                        .capacity = run->scratch_stride };
+    lnt_arena arena = run_arena(run, omp_get_thread_num());
     return take_scratch(&arena, run->p, run->ctx->isa);
 }
 

@@ -84,7 +84,7 @@ size_t lnt_direct_scratch(const lnt_attn_desc *p)
 {
     lnt_arena counting = { 0 };
     take_scratch(&counting, p);
-    return counting.overflow ? SIZE_MAX : counting.used;
+    return lnt_arena_counted(&counting);
 }
 
 /* ---- what is kept of the scores -------------------------------------------------------------- */
@@ -148,8 +148,7 @@ kept_strip lnt_direct_kept_strip(const lnt_direct *kind, const lnt_run *run, con
 
 scratch lnt_direct_open(const lnt_run *run)
 {
-    lnt_arena arena = { .base = run->scratch + (size_t)omp_get_thread_num() * run->scratch_stride,
-                        .capacity = run->scratch_stride };
+    lnt_arena arena = run_arena(run, omp_get_thread_num());
     const scratch s = take_scratch(&arena, run->p);
     for (size_t j = 0; j < TK; j++) s.ones[j] = 1;
     return s;

@@ -31,7 +31,7 @@ size_t lnt_hybrid_scratch(const lnt_attn_desc *p)
 {
     lnt_arena counting = { 0 };
     take_scratch(&counting, p);
-    return counting.overflow ? SIZE_MAX : counting.used;
+    return lnt_arena_counted(&counting);
 }
 
 /* Two numbers a query as elsewhere, and a third, the maximum. */
@@ -58,8 +58,7 @@ hybrid_scratch lnt_hybrid_open_in(lnt_arena *arena, const chunk_job *job, bool s
 hybrid_scratch lnt_hybrid_open(const chunk_job *job, bool summed)
 {
     const lnt_run *run = job->run;
-    lnt_arena arena = { .base = run->scratch + (size_t)omp_get_thread_num() * run->scratch_stride,
-                        .capacity = run->scratch_stride };
+    lnt_arena arena = run_arena(run, omp_get_thread_num());
     return lnt_hybrid_open_in(&arena, job, summed);
 }
 

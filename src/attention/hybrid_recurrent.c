@@ -190,8 +190,7 @@ static int64_t run_share(lnt_run *run, int thread, int threads)
 {
     const lnt_attn_io *io = run->io;
     const int64_t KVH = run->p->kv_heads, states = run->sequences * KVH;
-    lnt_arena arena = { .base = run->scratch + (size_t)thread * run->scratch_stride,
-                        .capacity = run->scratch_stride };
+    lnt_arena arena = run_arena(run, thread);
     token x = take_token(&arena, run->p);
     const memory own = x.mem;
     int64_t nonpositive = 0;

@@ -74,8 +74,7 @@ chunk_scratch lnt_chunk_open_in(lnt_arena *arena, const chunk_job *job)
 chunk_scratch lnt_chunk_open(const chunk_job *job)
 {
     const lnt_run *run = job->run;
-    lnt_arena arena = { .base = run->scratch + (size_t)omp_get_thread_num() * run->scratch_stride,
-                        .capacity = run->scratch_stride };
+    lnt_arena arena = run_arena(run, omp_get_thread_num());
     return lnt_chunk_open_in(&arena, job);
 }
 
@@ -83,7 +82,7 @@ size_t lnt_chunk_scratch(const lnt_attn_desc *p)
 {
     lnt_arena counting = { 0 };
     lnt_chunk_take(&counting, p);
-    return counting.overflow ? SIZE_MAX : counting.used;
+    return lnt_arena_counted(&counting);
 }
 
 chunk_job lnt_chunk_job(lnt_run *run, int64_t sequence, int64_t kvh)

@@ -236,8 +236,7 @@ static int64_t run_share(const lnt_recurrent *kind, lnt_run *run, int thread, in
 {
     const int64_t KVH = run->p->kv_heads, states = run->sequences * KVH;
     const int64_t first = states * thread / threads, last = states * (thread + 1) / threads;
-    lnt_arena arena = { .base = run->scratch + (size_t)thread * run->scratch_stride,
-                        .capacity = run->scratch_stride };
+    lnt_arena arena = run_arena(run, thread);
     token x = take_token(&arena, run->p);
     x.kind = kind;
     x.rest = arena;
@@ -276,5 +275,5 @@ size_t lnt_recurrent_scratch(const lnt_recurrent *kind, const lnt_attn_desc *p)
     lnt_arena counting = { 0 };
     take_token(&counting, p);
     if (lnt_recent_room(p)) kind->absorb_take(&counting, p);
-    return counting.overflow ? SIZE_MAX : counting.used;
+    return lnt_arena_counted(&counting);
 }

@@ -73,9 +73,7 @@ static void forward(lnt_run *run)
     if (!run->partial) lnt_clear_gaps(run, &run->io->out, false);
 #pragma omp parallel num_threads(threads) reduction(+ : nonpositive)
     {
-        lnt_arena arena = { .base = run->scratch +
-                                    (size_t)omp_get_thread_num() * run->scratch_stride,
-                            .capacity = run->scratch_stride };
+        lnt_arena arena = run_arena(run, omp_get_thread_num());
         scratch s = take_scratch(&arena, run->p);
 #pragma omp for schedule(dynamic) nowait
         for (int64_t unit = 0; unit < run->sequences * H * rows; unit++) {
@@ -94,7 +92,7 @@ static size_t scratch_bytes(const lnt_attn_desc *p)
 {
     lnt_arena counting = { 0 };
     take_scratch(&counting, p);
-    const size_t own = counting.overflow ? SIZE_MAX : counting.used;
+    const size_t own = lnt_arena_counted(&counting);
     const size_t back = p->backward ? lnt_direct_scratch(p) : 0;
     return own > back ? own : back;
 }

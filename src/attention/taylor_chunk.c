@@ -64,8 +64,7 @@ taylor_scratch lnt_taylor_open_in(lnt_arena *arena, const chunk_job *job)
 taylor_scratch lnt_taylor_open(const chunk_job *job)
 {
     const lnt_run *run = job->run;
-    lnt_arena arena = { .base = run->scratch + (size_t)omp_get_thread_num() * run->scratch_stride,
-                        .capacity = run->scratch_stride };
+    lnt_arena arena = run_arena(run, omp_get_thread_num());
     taylor_scratch s = lnt_taylor_open_in(&arena, job);
     if (run->p->state != LNT_STATE_ALWAYS) s.mem = lnt_memory_take(&arena, run->p);
     return s;
@@ -76,7 +75,7 @@ size_t lnt_taylor_scratch(const lnt_attn_desc *p)
     lnt_arena counting = { 0 };
     lnt_taylor_take(&counting, p);
     if (p->state != LNT_STATE_ALWAYS) lnt_memory_take(&counting, p);
-    return counting.overflow ? SIZE_MAX : counting.used;
+    return lnt_arena_counted(&counting);
 }
 
 /* ---- monomials ------------------------------------------------------------------------------- */

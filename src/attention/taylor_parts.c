@@ -77,7 +77,7 @@ size_t lnt_taylor_parts_shared(const lnt_attn_desc *p)
 {
     lnt_arena counting = { 0 };
     take_sums(&counting, p);
-    return counting.overflow ? SIZE_MAX : counting.used;
+    return lnt_arena_counted(&counting);
 }
 
 /* ---- a team ---------------------------------------------------------------------------------- */

@@ -33,9 +33,14 @@ static inline size_t smaller(int64_t left, size_t most)
 
 static inline real *take(lnt_arena *arena, size_t rows, size_t cols)
 {
-    size_t count;
-    if (!lnt_size_product(rows, cols, 1, &count)) count = SIZE_MAX;
-    return lnt_arena_take(arena, count, sizeof(real));
+    return lnt_arena_take_matrix(arena, rows, cols, sizeof(real));
+}
+
+/* The scratch of a thread of the run. */
+static inline lnt_arena run_arena(const lnt_run *run, int thread)
+{
+    return (lnt_arena){ .base = run->scratch + (size_t)thread * run->scratch_stride,
+                        .capacity = run->scratch_stride };
 }
 
 /* Rows n0 .. n0+n-1 of head h as dst [n, ld]. */

@@ -20,6 +20,18 @@ void *lnt_arena_take(lnt_arena *arena, size_t count, size_t size)
     return arena->base + start;
 }
 
+void *lnt_arena_take_matrix(lnt_arena *arena, size_t rows, size_t cols, size_t size)
+{
+    size_t count;
+    if (!lnt_size_product(rows, cols, 1, &count)) count = SIZE_MAX;
+    return lnt_arena_take(arena, count, size);
+}
+
+size_t lnt_arena_counted(const lnt_arena *counting)
+{
+    return counting->overflow ? SIZE_MAX : counting->used;
+}
+
 lnt_status lnt_arena_open(lnt_ctx *ctx, const lnt_arena *counting, const char *what, lnt_arena *out)
 {
     *out = (lnt_arena){ 0 };

@@ -3,9 +3,7 @@
 
 real *nn_take(lnt_arena *arena, size_t n, size_t width)
 {
-    size_t count;
-    if (!lnt_size_product(n, width, 1, &count)) count = SIZE_MAX;
-    return lnt_arena_take(arena, count, sizeof(real));
+    return lnt_arena_take_matrix(arena, n, width, sizeof(real));
 }
 
 void nn_add(const lnt_ctx *ctx, real *y, const real *x, size_t count)
