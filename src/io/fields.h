@@ -34,6 +34,14 @@ typedef struct lnt_field {
 #define LNT_CHOICE_FIELD(type, k, words) \
     { .key = #k, .kind = LNT_FIELD_CHOICE, .offset = offsetof(type, k), .choice = words }
 
+/* A function that gives a choice its words. */
+#define LNT_WORDS(name, ...)                                                                          \
+    static const char *name(int index)                                                                \
+    {                                                                                                 \
+        static const char *const words[] = { __VA_ARGS__ };                                           \
+        return index >= 0 && index < (int)(sizeof words / sizeof words[0]) ? words[index] : NULL;     \
+    }
+
 /* `section` names the object in sentences: "model"; NULL: it is the config itself.  Keys
  * that are absent leave the struct as it is; object NULL: all are. */
 lnt_status lnt_fields_read(lnt_ctx *ctx, const char *path, const char *section,

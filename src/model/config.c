@@ -5,32 +5,21 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "attention/feature.h"
 #include "attention/problem.h"
 #include "io/fields.h"
 #include "io/file.h"
 #include "nn/ema.h"
 #include "nn/logistics.h"
 
-static const char *word(const char *const *words, int count, int index)
-{
-    return index >= 0 && index < count ? words[index] : NULL;
-}
-
-#define WORDS(name, count, ...)                              \
-    static const char *name(int index)                       \
-    {                                                        \
-        static const char *const words[] = { __VA_ARGS__ };  \
-        return word(words, count, index);                    \
-    }
-
-WORDS(kind_word, 2, "decoder", "encoder")
-WORDS(activation_word, 4, "relu", "gelu", "silu", "swiglu")
-WORDS(norm_word, 2, "layer", "rms")
-WORDS(place_word, 2, "pre", "post")
-WORDS(position_word, 4, "none", "learned", "sinusoidal", "rotary")
-WORDS(embedding_word, 2, "table", "cnn")
-WORDS(input_word, 2, "tokens", "features")
-WORDS(output_word, 4, "tokens", "logistics", "class", "frames")
+LNT_WORDS(kind_word, "decoder", "encoder")
+LNT_WORDS(activation_word, "relu", "gelu", "silu", "swiglu")
+LNT_WORDS(norm_word, "layer", "rms")
+LNT_WORDS(place_word, "pre", "post")
+LNT_WORDS(position_word, "none", "learned", "sinusoidal", "rotary")
+LNT_WORDS(embedding_word, "table", "cnn")
+LNT_WORDS(input_word, "tokens", "features")
+LNT_WORDS(output_word, "tokens", "logistics", "class", "frames")
 
 static const char *mechanism_word(int i) { return lnt_mechanism_name((lnt_mechanism)i); }
 static const char *map_word(int i) { return lnt_feature_map_name((lnt_feature_map)i); }
@@ -299,7 +288,7 @@ static bool is_foreign(const lnt_field *f, const lnt_config *c)
 
 static bool draws_features(const lnt_attn_desc *a)
 {
-    return a->feature_map == LNT_MAP_FOURIER || a->feature_map == LNT_MAP_POSITIVE;
+    return lnt_feature_is_random(a->feature_map);
 }
 
 static bool selects_column(const lnt_attn_desc *a) { return a->select == LNT_SELECT_EMBED; }

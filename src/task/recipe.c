@@ -4,17 +4,8 @@
 
 #include <math.h>
 
-static const char *optimizer_word(int index)
-{
-    static const char *const words[] = { "adamw", "radam", "lamb" };
-    return index >= 0 && index < 3 ? words[index] : NULL;
-}
-
-static const char *schedule_word(int index)
-{
-    static const char *const words[] = { "constant", "cosine", "step" };
-    return index >= 0 && index < 3 ? words[index] : NULL;
-}
+LNT_WORDS(optimizer_word, "adamw", "radam", "lamb")
+LNT_WORDS(schedule_word, "constant", "cosine", "step")
 
 #define WHOLE(k, low, high) LNT_WHOLE_FIELD(lnt_recipe, k, low, high)
 #define REAL(k, low, high) LNT_REAL_FIELD(lnt_recipe, k, low, high)
