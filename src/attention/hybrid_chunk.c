@@ -45,10 +45,7 @@ hybrid_scratch lnt_hybrid_open_in(lnt_arena *arena, const chunk_job *job, bool s
 {
     const lnt_run *run = job->run;
     hybrid_scratch s = take_scratch(arena, run->p);
-    lnt_taylor_coefficients(run->p, s.t.a);
-    for (size_t i = 0; i < TOKENS; i++) s.t.ones[i] = 1;
-    s.t.first = lnt_taylor_part(&s.t, 0, 1);
-    s.t.end = s.t.F;
+    lnt_taylor_prepare(run->p, &s.t);
     for (size_t i = 0; i < TOKENS && job->decay < 1; i++) s.fade[i] = decay_after(job, (int64_t)i);
     s.t.center = run->p->center ? run->p->center + job->kvh * run->p->dim : NULL;
     s.summed = summed;

@@ -51,13 +51,18 @@ taylor_scratch lnt_taylor_take(lnt_arena *arena, const lnt_attn_desc *p)
     return s;
 }
 
+void lnt_taylor_prepare(const lnt_attn_desc *p, taylor_scratch *s)
+{
+    lnt_taylor_coefficients(p, s->a);
+    for (size_t i = 0; i < TOKENS; i++) s->ones[i] = 1;
+    s->first = lnt_taylor_part(s, 0, 1);
+    s->end = s->F;
+}
+
 taylor_scratch lnt_taylor_open_in(lnt_arena *arena, const chunk_job *job)
 {
     taylor_scratch s = lnt_taylor_take(arena, job->run->p);
-    lnt_taylor_coefficients(job->run->p, s.a);
-    for (size_t i = 0; i < TOKENS; i++) s.ones[i] = 1;
-    s.first = lnt_taylor_part(&s, 0, 1);
-    s.end = s.F;
+    lnt_taylor_prepare(job->run->p, &s);
     return s;
 }
 

@@ -48,6 +48,7 @@ typedef struct taylor_scratch {
 } taylor_scratch;
 
 #define lnt_taylor_take LNT_REAL_NAME(lnt_taylor_take)
+#define lnt_taylor_prepare LNT_REAL_NAME(lnt_taylor_prepare)
 #define lnt_taylor_open_in LNT_REAL_NAME(lnt_taylor_open_in)
 #define lnt_taylor_open LNT_REAL_NAME(lnt_taylor_open)
 #define lnt_taylor_part LNT_REAL_NAME(lnt_taylor_part)
@@ -84,6 +85,8 @@ static inline int64_t keys_alone(const chunk_job *job)
 
 /* All but mem. */
 taylor_scratch lnt_taylor_take(lnt_arena *arena, const lnt_attn_desc *p);
+/* For a walk over all monomials. */
+void lnt_taylor_prepare(const lnt_attn_desc *p, taylor_scratch *s);
 /* What is left of an arena, and this thread's scratch, mem included unless a state is always given:
  * ready for a walk over all monomials of the job.  center is still to be set. */
 taylor_scratch lnt_taylor_open_in(lnt_arena *arena, const chunk_job *job);
