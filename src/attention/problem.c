@@ -10,8 +10,6 @@
 #include "attention/state.h"
 #include "core/tensor.h"
 
-enum { MAX_EXTENT_BITS = 40 }; /* products of a few extents still fit 64 bits with room */
-
 const char *lnt_mechanism_name(lnt_mechanism mechanism)
 {
     switch (mechanism) {
@@ -56,9 +54,9 @@ lnt_status lnt_attn_desc_init(lnt_attn_desc *desc, size_t size)
 
 static lnt_status check_extent(lnt_ctx *ctx, const char *name, int64_t value, int64_t least)
 {
-    if (value >= least && value <= INT64_C(1) << MAX_EXTENT_BITS) return LNT_OK;
-    return lnt_fail(ctx, LNT_ERR_ARGUMENT, "%s is %lld, must be %lld to 2^%d", name,
-                    (long long)value, (long long)least, MAX_EXTENT_BITS);
+    if (value >= least && value <= LNT_MAX_EXTENT) return LNT_OK;
+    return lnt_fail(ctx, LNT_ERR_ARGUMENT, "%s is %lld, must be %lld to 2^40", name,
+                    (long long)value, (long long)least);
 }
 
 static lnt_status check_shape(lnt_ctx *ctx, const lnt_attn_desc *p)

@@ -5,6 +5,9 @@
 
 #include "core/context.h"
 
+/* Of an extent, and of the tokens of a state: products of a few still fit 64 bits with room. */
+#define LNT_MAX_EXTENT (INT64_C(1) << 40)
+
 /* desc.state inside a state: every run is given one before and after. */
 enum { LNT_STATE_ALWAYS = 2 };
 

@@ -215,7 +215,7 @@ lnt_status lnt_state_select(lnt_state *state, const int64_t *index, int64_t coun
     return LNT_OK;
 }
 
-static int64_t most_tokens(const lnt_state *state)
+int64_t lnt_state_longest(const lnt_state *state)
 {
     int64_t most = 0;
     for (int64_t b = 0; b < state->engine.p.batch; b++)
@@ -227,7 +227,7 @@ lnt_status lnt_state_reserve(lnt_state *state, int64_t tokens)
 {
     if (!state) return LNT_ERR_ARGUMENT;
     lnt_ctx *ctx = state->engine.ctx;
-    if (tokens < 0 || tokens > INT64_C(1) << 40)
+    if (tokens < 0 || tokens > LNT_MAX_EXTENT)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "tokens is %lld, must be 0 to 2^40",
                         (long long)tokens);
     if (!state->kind->grows || tokens <= state->room) return LNT_OK;
@@ -255,7 +255,7 @@ lnt_status lnt_state_reserve(lnt_state *state, int64_t tokens)
 
 lnt_status lnt_state_make_room(lnt_state *state, int64_t n)
 {
-    const int64_t needed = most_tokens(state) + n;
+    const int64_t needed = lnt_state_longest(state) + n;
     if (!state->kind->grows || needed <= state->room) return LNT_OK;
     const int64_t doubled = 2 * state->room > 16 ? 2 * state->room : 16;
     return lnt_state_reserve(state, needed > doubled ? needed : doubled);
@@ -426,7 +426,7 @@ lnt_status lnt_state_merge(lnt_state *dst, const lnt_state *src)
     if (!status && lnt_state_on_device(dst) != lnt_state_on_device(src))
         status = lnt_fail(ctx, LNT_ERR_ARGUMENT, "merge: one state is on a GPU and the other is not");
     if (!status && lnt_state_on_device(dst)) return merge_on_device(dst, src);
-    if (!status) status = lnt_state_make_room(dst, most_tokens(src));
+    if (!status) status = lnt_state_make_room(dst, lnt_state_longest(src));
     if (status) return status;
     lnt_state_settle(dst);
     lnt_state_settle(src);

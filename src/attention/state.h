@@ -94,6 +94,9 @@ lnt_status lnt_state_fits(lnt_ctx *ctx, const char *name, const lnt_state *state
 /* lnt_state_tokens, without waiting: 0 on a GPU, which looks for itself. */
 int64_t lnt_state_before(const lnt_state *state, int64_t sequence);
 
+/* Tokens of its longest sequence; on the CPU. */
+int64_t lnt_state_longest(const lnt_state *state);
+
 /* Room for n more tokens of every sequence; doubled, so that growing costs O(1) per token. */
 lnt_status lnt_state_make_room(lnt_state *state, int64_t n);
 

@@ -120,11 +120,7 @@ static lnt_st_dtype file_dtype(lnt_dtype dtype)
 
 static int64_t rows_to_keep(const lnt_state *state, int i)
 {
-    if (!state->kind->grows) return state->tensor[i].shape[2];
-    int64_t most = 0;
-    for (int64_t b = 0; b < state->engine.p.batch; b++)
-        most = state->tokens[b] > most ? state->tokens[b] : most;
-    return most;
+    return state->kind->grows ? lnt_state_longest(state) : state->tensor[i].shape[2];
 }
 
 /* Tensor i without padding and without room that is not used. */
@@ -236,13 +232,12 @@ static lnt_status load_tokens(lnt_ctx *ctx, const char *path, const lnt_safetens
     *most = 0;
     if (status) return status;
     memcpy(state->tokens, entry->data, entry->bytes);
-    for (int64_t b = 0; b < batch; b++) {
-        if (state->tokens[b] < 0 || state->tokens[b] > INT64_C(1) << 40)
+    for (int64_t b = 0; b < batch; b++)
+        if (state->tokens[b] < 0 || state->tokens[b] > LNT_MAX_EXTENT)
             return lnt_fail(ctx, LNT_ERR_FORMAT,
                             LNT_FILE_FMT ": sequence %lld has %lld tokens, must have 0 to 2^40", path,
                             (long long)b, (long long)state->tokens[b]);
-        *most = state->tokens[b] > *most ? state->tokens[b] : *most;
-    }
+    *most = lnt_state_longest(state);
     return LNT_OK;
 }
 
