@@ -17,6 +17,7 @@
 
 #include <math.h>
 
+#include "cli/paper.h"
 #include "cli/table.h"
 
 static const int64_t WIDEST = INT64_C(1) << 20; /* its divisors fit a table */
@@ -52,8 +53,8 @@ static split split_into(const lnt_attn_desc *desc, int64_t heads)
         .dim = dim,
         .ops_direct = h * (4 * n * n * d + 6 * n * n),
         .ops_efficient = h * n * (((4 * d + 10) * d + 9) * d + 4),
-        .entries_direct = h * (d * n + 2 * n * n),
-        .entries_efficient = h * (d * d * (d + 1) + 2 * d * n + (d + 1) * n + d * d * n),
+        .entries_direct = h * paper_entries_direct(n, d),
+        .entries_efficient = h * paper_entries_efficient(n, d),
         .state_elements = h * (d + 1) * F,
         .flops_per_token = h * ((4 * d + 2) * F + 2 * (P * d + 1) * F / (d + 1)), /* whole */
     };
