@@ -36,8 +36,10 @@ if(support_sources)
 endif()
 
 # Long ones start first, so that none is left to run alone on one core at the end.
-set(long_tests property/test_gradient property/test_threads property/test_training property/test_lanes
-               cli/test_study cli/test_plan property/test_device_gradient_on_the_fake_plugin)
+set(long_tests cli/test_study cli/test_bench cli/test_train cli/test_generate property/test_forward
+               property/test_gradient property/test_training property/test_hybrid property/test_stream
+               property/test_threads property/test_lanes property/test_device_on_the_fake_plugin
+               property/test_device_gradient_on_the_fake_plugin)
 macro(set_cost test)
     if(${test} IN_LIST long_tests)
         set_tests_properties(${test} PROPERTIES COST 1)
