@@ -26,14 +26,10 @@ endif()
 
 file(GLOB support_sources CONFIGURE_DEPENDS tests/support/*.c)
 list(FILTER support_sources EXCLUDE REGEX "/leaks\\.c$")
-add_library(linnet_support INTERFACE)
-if(support_sources)
-    add_library(linnet_test_support STATIC ${support_sources})
-    target_compile_options(linnet_test_support PRIVATE -fopenmp ${linnet_warnings})
-    target_include_directories(linnet_test_support PUBLIC src tests/support tests ${CMOCKA_INCLUDE_DIR})
-    target_link_libraries(linnet_test_support PUBLIC linnet_static)
-    target_link_libraries(linnet_support INTERFACE linnet_test_support)
-endif()
+add_library(linnet_support STATIC ${support_sources})
+target_compile_options(linnet_support PRIVATE -fopenmp ${linnet_warnings})
+target_include_directories(linnet_support PUBLIC src tests/support tests ${CMOCKA_INCLUDE_DIR})
+target_link_libraries(linnet_support PUBLIC linnet_static)
 
 # Long ones start first, so that none is left to run alone on one core at the end.
 set(long_tests cli/test_study cli/test_bench cli/test_train cli/test_generate property/test_forward
@@ -50,10 +46,8 @@ function(add_test_program label source)
     get_filename_component(name ${source} NAME_WE)
     set(target ${label}_${name})
     add_executable(${target} ${source} ${leaks})
-    target_include_directories(${target} PRIVATE src tests/support tests ${CMOCKA_INCLUDE_DIR})
     target_compile_options(${target} PRIVATE -fopenmp ${linnet_warnings})
-    target_link_libraries(${target} PRIVATE linnet_support linnet_layers_f64 linnet_static
-                          ${CMOCKA_LIBRARY})
+    target_link_libraries(${target} PRIVATE linnet_support linnet_layers_f64 ${CMOCKA_LIBRARY})
     # test_kernels.c may have parts in kernels/, which are compiled once per real type.
     string(REGEX REPLACE "test_(.*)\\.c$" "\\1" parts ${source})
     file(GLOB part_sources CONFIGURE_DEPENDS ${parts}/*.c)
