@@ -18,7 +18,7 @@ configure:
 	@cmake --preset release --log-level=WARNING > /dev/null
 
 run: configure
-	@cmake --build --preset release --target linnet
+	@cmake --build --preset release --target linnet_tool
 	@tools/run.sh
 
 test:
