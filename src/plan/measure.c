@@ -2,9 +2,9 @@
 #include <omp.h>
 #include <string.h>
 
+#include "core/clock.h"
 #include "cpu/kernels.h"
 #include "cuda/device.h"
-#include "plan/clock.h"
 
 enum { ROUNDS = 100000, REPEATS = 20 };
 

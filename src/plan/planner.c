@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "plan/clock.h"
+#include "core/clock.h"
 #include "plan/registry.h"
 
 /* A GPU sums states of more than four terms in the precision of f32, whatever the tensors are. */

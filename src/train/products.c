@@ -6,9 +6,9 @@
  * 6 n in out operations a matrix, by the product the layers themselves call: a whole batch at a time on
  * all threads, and cut up as the step has them.  What is multiplied is not what a step multiplies, and
  * lies nearer: a step's own products take up to a twentieth longer. */
+#include "core/clock.h"
 #include "nn/conv.h"
 #include "nn/product.h"
-#include "plan/clock.h"
 #include "train/trainer.h"
 
 /* A matrix as the network uses it: `taps` products of each kind, without dx where none is asked. */

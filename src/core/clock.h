@@ -1,6 +1,6 @@
-/* plan/clock.h - seconds that only go forward. */
-#ifndef LNT_PLAN_CLOCK_H
-#define LNT_PLAN_CLOCK_H
+/* core/clock.h - seconds that only go forward. */
+#ifndef LNT_CORE_CLOCK_H
+#define LNT_CORE_CLOCK_H
 
 #include <time.h>
 
