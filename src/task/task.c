@@ -12,7 +12,7 @@ static const lnt_task_kind *const kinds[] = { &lnt_task_copy, &lnt_task_text, &l
                                               &lnt_task_speech };
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
-const lnt_task_kind *lnt_task_kind_at(int index)
+static const lnt_task_kind *kind_at(int index)
 {
     return index >= 0 && index < KINDS ? kinds[index] : NULL;
 }
@@ -22,6 +22,24 @@ const lnt_task_kind *lnt_task_find(const char *name)
     for (int i = 0; i < KINDS; i++)
         if (!strcmp(kinds[i]->name, name)) return kinds[i];
     return NULL;
+}
+
+const char *lnt_task_name(int index)
+{
+    const lnt_task_kind *kind = kind_at(index);
+    return kind ? kind->name : NULL;
+}
+
+const char *lnt_task_summary(int index)
+{
+    const lnt_task_kind *kind = kind_at(index);
+    return kind ? kind->summary : NULL;
+}
+
+const char *lnt_task_data(int index)
+{
+    const lnt_task_kind *kind = kind_at(index);
+    return kind ? kind->data : NULL;
 }
 
 lnt_status lnt_task_open(lnt_task *task, lnt_config *config)

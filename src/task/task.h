@@ -77,8 +77,7 @@ struct lnt_task {
     void *own;
 };
 
-/* NULL past the last, or where there is no such task. */
-const lnt_task_kind *lnt_task_kind_at(int index);
+/* NULL: there is no such task. */
 const lnt_task_kind *lnt_task_find(const char *name);
 
 /* task->kind, ctx, options, use, data, rng are set; tokenizer where it is known. */

@@ -10,24 +10,6 @@
 
 enum { NUMBER = 24, RECIPE_TEXT = 1024 };
 
-const char *lnt_task_name(int index)
-{
-    const lnt_task_kind *kind = lnt_task_kind_at(index);
-    return kind ? kind->name : NULL;
-}
-
-const char *lnt_task_summary(int index)
-{
-    const lnt_task_kind *kind = lnt_task_kind_at(index);
-    return kind ? kind->summary : NULL;
-}
-
-const char *lnt_task_data(int index)
-{
-    const lnt_task_kind *kind = lnt_task_kind_at(index);
-    return kind ? kind->data : NULL;
-}
-
 /* All that a config file says. */
 typedef struct settings {
     lnt_config config;
