@@ -219,21 +219,23 @@ static int run_train(const options *o)
     return status;
 }
 
+static void help_tasks(FILE *to)
+{
+    fputs("\ntasks:\n", to);
+    for (int i = 0; lnt_task_name(i); i++) {
+        fprintf(to, "  %-13s%s\n", lnt_task_name(i), lnt_task_summary(i));
+        if (lnt_task_data(i)) fprintf(to, "  %-13s--data: %s\n", "", lnt_task_data(i));
+    }
+}
+
 const command cmd_train = {
     .name = "train",
     .bit = CMD_TRAIN,
     .usage = "--task NAME --out DIR [--config FILE.json] [--data PATH] [options]",
     .summary = "Trains a transformer on a task",
     .details = "\n"
-               "tasks:\n"
-               "  copy         repeat a word of random symbols\n"
-               "  text         predict the next byte or byte pair of a text (--data: file or directory)\n"
-               "  listops      evaluate nested operations on lists of digits\n"
-               "  mnist        draw images pixel by pixel (--data: directory of idx files)\n"
-               "  mnist-class  tell images apart, read pixel by pixel (the same)\n"
-               "  speech       read spoken digits (--data: directory of {digit}_{speaker}_{i}.wav)\n"
-               "\n"
                "DIR gets model.safetensors, checkpoint.safetensors (--resume goes on from it, to the\n"
                "same bits), log.jsonl and loss.svg.\n",
+    .more = help_tasks,
     .run = run_train,
 };
