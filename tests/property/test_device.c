@@ -45,13 +45,13 @@ static bool matches(const attn_case *c, int algorithm)
 }
 
 /* Algorithms that a device must have for every dtype, whatever else it has. */
-static void check_cover(const int supported[])
+static void check_cover(const coverage *cover)
 {
     static const char *const needed[] = { "softmax/tiled", "linear/chunked", "taylor/direct",
                                           "taylor/state", "cur/flash" };
     for (int i = 0; i < COUNT_OF(needed); i++)
         for (int a = 0; lnt_algorithm_name(a); a++)
-            if (!strcmp(lnt_algorithm_name(a), needed[i]) && !supported[a])
+            if (!strcmp(lnt_algorithm_name(a), needed[i]) && !cover->supported[a])
                 fail_msg("%s did no case at all on %s", needed[i], lnt_ctx_device(device));
 }
 
@@ -60,15 +60,15 @@ static void forward_matches_the_oracle_on_random_cases(void **state)
     (void)state;
     dice d = { 5 };
     for (int t = 0; t < DEVICE_DTYPES; t++) {
-        int supported[64] = { 0 };
+        coverage cover = { { 0 } };
         for (int a = 0; lnt_algorithm_name(a); a++)
             for (int i = 0; i < budget(4, 40); i++) {
                 attn_case c;
                 case_random(&d, lnt_algorithm_mechanism(a), device_dtypes[t], &c);
                 case_for_device(&c);
-                supported[a] += matches(&c, a);
+                cover.supported[a] += matches(&c, a);
             }
-        check_cover(supported);
+        check_cover(&cover);
     }
     device_judge();
 }
@@ -79,7 +79,7 @@ static void forward_matches_the_oracle_at_every_nasty_length(void **state)
     static const int64_t lengths[] = { 0,  1,  2,  3,  5,   7,   8,   15,  16,  17,  31,
                                        32, 33, 63, 64, 65,  97,  127, 128, 129, 257, 511,
                                        513, 700 };
-    int supported[64] = { 0 };
+    coverage cover = { { 0 } };
     for (int a = 0; lnt_algorithm_name(a); a++)
         for (int i = 0; i < COUNT_OF(lengths); i += budget(3, 1))
             for (int causal = 0; causal < 2; causal++)
@@ -90,10 +90,10 @@ static void forward_matches_the_oracle_at_every_nasty_length(void **state)
                     c.desc.causal = causal;
                     for (int t = 0; t < budget(2, 3); t++) {
                         c.desc.dtype = device_dtypes[t];
-                        supported[a] += matches(&c, a);
+                        cover.supported[a] += matches(&c, a);
                     }
                 }
-    check_cover(supported);
+    check_cover(&cover);
     device_judge();
 }
 
@@ -101,7 +101,7 @@ static void forward_matches_the_oracle_at_every_nasty_width(void **state)
 {
     (void)state;
     static const int64_t dims[] = { 1, 2, 3, 5, 8, 16, 17, 31, 32, 33, 64, 65, 80, 128 };
-    int supported[64] = { 0 };
+    coverage cover = { { 0 } };
     for (int a = 0; lnt_algorithm_name(a); a++)
         for (int i = 0; i < COUNT_OF(dims); i++)
             for (int j = i % budget(6, 2); j < COUNT_OF(dims); j += budget(6, 2)) {
@@ -110,17 +110,17 @@ static void forward_matches_the_oracle_at_every_nasty_width(void **state)
                 c.desc.causal = (i + j) % 4 < 2;
                 for (int t = 0; t < budget(2, 3); t++) {
                     c.desc.dtype = device_dtypes[t];
-                    supported[a] += matches(&c, a);
+                    cover.supported[a] += matches(&c, a);
                 }
             }
-    check_cover(supported);
+    check_cover(&cover);
     device_judge();
 }
 
 static void forward_matches_the_oracle_in_every_layout(void **state)
 {
     (void)state;
-    int supported[64] = { 0 };
+    coverage cover = { { 0 } };
     for (int a = 0; lnt_algorithm_name(a); a++)
         for (int i = 0; i < LAYOUT_COUNT * LAYOUT_OUTPUTS; i += budget(3, 1)) {
             attn_case c = case_make(lnt_algorithm_mechanism(a), 4, 2, 35, 67, 24, 13);
@@ -129,10 +129,10 @@ static void forward_matches_the_oracle_in_every_layout(void **state)
             device_layouts(&c, i);
             for (int t = 0; t < DEVICE_DTYPES; t++) {
                 c.desc.dtype = device_dtypes[t];
-                supported[a] += matches(&c, a);
+                cover.supported[a] += matches(&c, a);
             }
         }
-    check_cover(supported);
+    check_cover(&cover);
     device_judge();
 }
 
@@ -140,7 +140,7 @@ static void forward_matches_the_oracle_in_every_layout(void **state)
 static void forward_matches_the_oracle_on_long_sequences(void **state)
 {
     (void)state;
-    int supported[64] = { 0 };
+    coverage cover = { { 0 } };
     static const int64_t dims[] = { 8, 16, 32, 64 };
     for (int a = 0; lnt_algorithm_name(a); a++)
         for (int i = 0; i < COUNT_OF(dims); i += budget(2, 1))
@@ -151,10 +151,10 @@ static void forward_matches_the_oracle_on_long_sequences(void **state)
                 c.desc.causal = causal;
                 for (int t = 0; t < 2; t++) {
                     c.desc.dtype = device_dtypes[t];
-                    supported[a] += matches(&c, a);
+                    cover.supported[a] += matches(&c, a);
                 }
             }
-    check_cover(supported);
+    check_cover(&cover);
     device_judge();
 }
 

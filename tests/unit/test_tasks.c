@@ -1,13 +1,8 @@
 /* test_tasks.c - what the tasks make of their data, gzip, byte pairs, and the schedules. */
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "io/content.h"
-#include "support.h"
+#include "io_support.h"
 #include "task/bpe.h"
 #include "task/mel.h"
 #include "task/task.h"
@@ -146,14 +141,6 @@ static void listops_that_do_not_exist_are_refused(void **state)
     lnt_ctx_destroy(ctx);
 }
 
-static void write_file(const char *path, const void *data, size_t bytes)
-{
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(data, 1, bytes, file), bytes);
-    fclose(file);
-}
-
 static void halves(lnt_config *config, lnt_task_options *o)
 {
     (void)config;
@@ -170,8 +157,8 @@ static void text_is_cut_into_windows_and_its_end_is_held_out(void **state)
     char text[400];
     for (int i = 0; i < 400; i++) text[i] = (char)(i < 200 ? 'a' + i % 25 : 'A' + i % 7);
     mkdir("texts", 0777);
-    write_file("texts/a.txt", text, 400);
-    write_file("texts/b.md", "not read", 8);
+    put_file("texts/a.txt", text, 400);
+    put_file("texts/b.md", "not read", 8);
     assert_ok(ctx, open_task(ctx, "text", "texts", halves, &task, &config, &r));
     for (uint64_t index = 0; index < 20; index++) {
         task.kind->fill(&task, LNT_SPLIT_TRAIN, index, &r.sample);
@@ -237,7 +224,7 @@ static void gzip_is_unpacked_and_any_broken_byte_is_noticed(void **state)
     lnt_ctx *ctx = context_new(1, NULL);
     lnt_content content;
     unsigned char broken[sizeof gzipped];
-    write_file("hello.gz", gzipped, sizeof gzipped);
+    put_file("hello.gz", gzipped, sizeof gzipped);
     assert_ok(ctx, lnt_content_read(ctx, "hello.gz", &content));
     assert_string_equal(content.data, "hello hello hello hello\n");
     lnt_content_free(ctx, &content);
@@ -245,12 +232,12 @@ static void gzip_is_unpacked_and_any_broken_byte_is_noticed(void **state)
         for (int bit = 0; bit < 8; bit++) {
             memcpy(broken, gzipped, sizeof broken);
             broken[i] = (unsigned char)(broken[i] ^ 1 << bit);
-            write_file("hello.gz", broken, sizeof broken);
+            put_file("hello.gz", broken, sizeof broken);
             assert_true(lnt_content_read(ctx, "hello.gz", &content) != LNT_OK);
             assert_null(content.data);
         }
     for (size_t n = 18; n < sizeof gzipped; n++) {
-        write_file("hello.gz", gzipped, n);
+        put_file("hello.gz", gzipped, n);
         assert_true(lnt_content_read(ctx, "hello.gz", &content) != LNT_OK);
     }
     remove("hello.gz");
@@ -317,7 +304,7 @@ static void put_wav(const char *path, int samples, int bits)
     data[40] = (unsigned char)(2 * samples);
     data[41] = (unsigned char)(2 * samples >> 8);
     for (int i = 0; i < samples; i++) data[44 + 2 * i] = (unsigned char)(i * 37);
-    write_file(path, data, 44 + 2 * (size_t)samples);
+    put_file(path, data, 44 + 2 * (size_t)samples);
 }
 
 static void make_short(lnt_config *config, lnt_task_options *options)
@@ -341,7 +328,7 @@ static void utterances_are_recordings_in_a_row(void **state)
             snprintf(path, sizeof path, "recorded/%d_someone_%d.wav", digit, i);
             put_wav(path, 800 + 80 * digit, 16); /* 8 frames and one more for each */
         }
-    write_file("recorded/notes.txt", "x", 1);
+    put_file("recorded/notes.txt", "x", 1);
     assert_ok(ctx, open_task(ctx, "speech", "recorded", NULL, &task, &config, &r));
     r.sample.features = features;
     assert_int_equal(config.inputs, LNT_MEL_BANDS);
@@ -383,7 +370,7 @@ static void utterances_are_recordings_in_a_row(void **state)
     assert_refused(ctx, open_task(ctx, "speech", "recorded", NULL, &task, &config, &r),
                    LNT_ERR_FORMAT, "holds 456 bytes of sound, its header says 1600");
     lnt_task_close(&task);
-    write_file("recorded/3_someone_9.wav", "RIFF", 4);
+    put_file("recorded/3_someone_9.wav", "RIFF", 4);
     assert_refused(ctx, open_task(ctx, "speech", "recorded", NULL, &task, &config, &r),
                    LNT_ERR_FORMAT, "is no .wav file");
     lnt_task_close(&task);
@@ -427,9 +414,9 @@ static void put_idx(const char *folder, char pixel, char label)
     labels[sizeof labels - 1] = (unsigned char)label;
     for (int i = 0; i < 2; i++) {
         snprintf(path, sizeof path, "%s/%s-images-idx3-ubyte", folder, splits[i]);
-        write_file(path, images, sizeof images);
+        put_file(path, images, sizeof images);
         snprintf(path, sizeof path, "%s/%s-labels-idx1-ubyte", folder, splits[i]);
-        write_file(path, labels, sizeof labels);
+        put_file(path, labels, sizeof labels);
     }
 }
 
@@ -467,8 +454,8 @@ static void data_is_known_again_by_its_sum(void **state)
     memset(text, 'x', sizeof text);
     drop_summed("moved");
     mkdir("summed", 0777);
-    write_file("summed/a.txt", text, sizeof text);
-    write_file("summed/b.txt", text, sizeof text);
+    put_file("summed/a.txt", text, sizeof text);
+    put_file("summed/b.txt", text, sizeof text);
     put_wav("summed/1_someone_0.wav", 800, 16);
     put_wav("summed/1_someone_5.wav", 800, 16);
     put_idx("summed", 1, 2);
@@ -479,7 +466,7 @@ static void data_is_known_again_by_its_sum(void **state)
                 sum_of(ctx, "mnist", "moved") == images &&
                 sum_of(ctx, "mnist-class", "moved") == images);
     text[sizeof text - 1] = 'y'; /* held out */
-    write_file("moved/b.txt", text, sizeof text);
+    put_file("moved/b.txt", text, sizeof text);
     assert_true(sum_of(ctx, "text", "moved") != texts);
     put_wav("moved/1_someone_5.wav", 801, 16);
     assert_true(sum_of(ctx, "speech", "moved") != words);
@@ -504,7 +491,7 @@ static void images_are_all_of_one_size(void **state)
     lnt_config config;
     mkdir("sizes", 0777);
     put_idx("sizes", 1, 2);
-    write_file("sizes/t10k-images-idx3-ubyte", small, sizeof small - 1);
+    put_file("sizes/t10k-images-idx3-ubyte", small, sizeof small - 1);
     assert_refused(ctx, open_task(ctx, "mnist", "sizes", NULL, &task, &config, &r), LNT_ERR_FORMAT,
                    "are 1 x 1, must be square, and as large as those to train on");
     lnt_task_close(&task);
