@@ -207,7 +207,6 @@ static void put_script(FILE *to, const figure *f)
 /* 0 if it ended well, ENOENT if there is none, else another number. */
 static int run_gnuplot(int script, int out)
 {
-    extern char **environ;
     char *arguments[] = { "gnuplot", NULL };
     posix_spawn_file_actions_t actions;
     pid_t child;
