@@ -60,29 +60,33 @@ int workload_make(lnt_ctx *ctx, const lnt_attn_desc *desc, int64_t length, bool 
     return status;
 }
 
+enum { TENSORS = 8 };
+
+static lnt_tensor *tensor_of(workload *w, int i)
+{
+    lnt_tensor *const all[TENSORS] = { &w->q,    &w->k,  &w->v,  &w->out,
+                                       &w->dout, &w->dq, &w->dk, &w->dv };
+    return all[i];
+}
+
 void workload_free(workload *w)
 {
-    lnt_tensor *all[] = { &w->q, &w->k, &w->v, &w->out, &w->dout, &w->dq, &w->dk, &w->dv };
-    for (int i = 0; i < 8; i++) tensor_free(all[i]);
+    for (int i = 0; i < TENSORS; i++) tensor_free(tensor_of(w, i));
 }
 
 lnt_status workload_place(lnt_ctx *ctx, const workload *host, workload *there)
 {
-    const lnt_tensor *from[] = { &host->q,    &host->k,  &host->v,  &host->out,
-                                 &host->dout, &host->dq, &host->dk, &host->dv };
-    lnt_tensor *to[] = { &there->q,    &there->k,  &there->v,  &there->out,
-                         &there->dout, &there->dq, &there->dk, &there->dv };
+    workload from = *host;
     lnt_status status = LNT_OK;
     *there = (workload){ .q.data = NULL };
-    for (int i = 0; i < 8 && !status; i++) status = device_place(ctx, from[i], to[i]);
+    for (int i = 0; i < TENSORS && !status; i++)
+        status = device_place(ctx, tensor_of(&from, i), tensor_of(there, i));
     return status;
 }
 
 void workload_leave(lnt_ctx *ctx, workload *there)
 {
-    lnt_tensor *all[] = { &there->q,    &there->k,  &there->v,  &there->out,
-                          &there->dout, &there->dq, &there->dk, &there->dv };
-    for (int i = 0; i < 8; i++) device_leave(ctx, all[i]);
+    for (int i = 0; i < TENSORS; i++) device_leave(ctx, tensor_of(there, i));
 }
 
 lnt_attn_io workload_io(const workload *w)
