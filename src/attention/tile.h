@@ -10,12 +10,6 @@
 
 typedef LNT_REAL_NAME(lnt_kernels) kernels;
 
-#ifdef LNT_DOUBLE
-enum { LNT_REAL_DTYPE = LNT_F64 };
-#else
-enum { LNT_REAL_DTYPE = LNT_F32 };
-#endif
-
 static inline const kernels *run_kernels(const lnt_run *run)
 {
     return LNT_REAL_NAME(lnt_kernels_get)(run->ctx->isa);

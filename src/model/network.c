@@ -62,7 +62,7 @@ static void lay_out(lnt_network *net, lnt_arena *arena)
 static lnt_status open_plan(lnt_network *net)
 {
     lnt_attn_desc desc = lnt_config_attention(net->config);
-    desc.dtype = LNT_NN_DTYPE;
+    desc.dtype = LNT_REAL_DTYPE;
     desc.batch = (int64_t)net->batch;
     desc.length_q = (int64_t)net->length;
     desc.backward = net->backward;

@@ -18,12 +18,6 @@
 
 typedef LNT_REAL_NAME(lnt_kernels) kernels;
 
-#ifdef LNT_DOUBLE
-#define LNT_NN_DTYPE LNT_F64
-#else
-#define LNT_NN_DTYPE LNT_F32
-#endif
-
 enum {
     LNT_NN_COLUMNS = 64, /* columns a piece, where a sum runs over the tokens */
     LNT_NN_BLOCK = 256 /* numbers a piece, where each is on its own */
@@ -52,7 +46,7 @@ static inline lnt_tensor nn_heads(const real *x, size_t width, size_t heads, siz
                                   size_t length)
 {
     return (lnt_tensor){ .data = (real *)(uintptr_t)x,
-                         .dtype = LNT_NN_DTYPE,
+                         .dtype = LNT_REAL_DTYPE,
                          .shape = { (int64_t)batch, (int64_t)heads, (int64_t)length, (int64_t)dim },
                          .stride = { (int64_t)(length * width), (int64_t)dim, (int64_t)width, 1 } };
 }

@@ -61,7 +61,7 @@ static void pack_rows(const kernels *ker, real *own, size_t ld, const real *from
 {
     if (columns == STRIPE && ld == STRIPE) copy_rows(own, from, step, depth, STRIPE);
     else if (columns == PANEL && ld == PANEL) copy_rows(own, from, step, depth, PANEL);
-    else ker->load_rows(own, ld, from, LNT_NN_DTYPE, (int64_t)step, 1, depth, columns, 1);
+    else ker->load_rows(own, ld, from, LNT_REAL_DTYPE, (int64_t)step, 1, depth, columns, 1);
 }
 
 /* The columns of b from j0 on, of rows k0 .. k0+depth-1, in stripes [depth, STRIPE]. */
@@ -74,7 +74,7 @@ static void pack_stripes(const job *t, real *own, size_t k0, size_t depth, size_
         if (t->b.col == 1)
             pack_rows(t->ker, own + j * depth, STRIPE, from, t->b.row, depth, count);
         else
-            t->ker->load_columns(own + j * depth, STRIPE, from, LNT_NN_DTYPE, (int64_t)t->b.col, 1,
+            t->ker->load_columns(own + j * depth, STRIPE, from, LNT_REAL_DTYPE, (int64_t)t->b.col, 1,
                                  count, depth, 1);
     }
 }
@@ -92,7 +92,7 @@ static panel panel_of(const job *t, real *own, size_t i0, size_t rows, size_t k0
     const real *from = t->a.at + i0 * t->a.row + k0 * t->a.col;
     if (t->a.col == 1 && !t->ker->by_lane) return (panel){ from, t->a.row, false };
     if (t->a.col == 1)
-        t->ker->load_columns(own, PANEL, from, LNT_NN_DTYPE, (int64_t)t->a.row, 1, rows, depth, 1);
+        t->ker->load_columns(own, PANEL, from, LNT_REAL_DTYPE, (int64_t)t->a.row, 1, rows, depth, 1);
     else
         pack_rows(t->ker, own, PANEL, from, t->a.col, depth, rows);
     return (panel){ own, PANEL, true };

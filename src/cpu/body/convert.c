@@ -2,12 +2,6 @@
 #include "core/dtype.h"
 #include "cpu/body/vec.h"
 
-#ifdef LNT_DOUBLE
-enum { REAL_DTYPE = LNT_F64 };
-#else
-enum { REAL_DTYPE = LNT_F32 };
-#endif
-
 INLINE real get(lnt_dtype dtype, const void *p, int64_t i)
 {
     switch (dtype) {
@@ -209,7 +203,7 @@ INLINE void clear_margin(real *dst, size_t ld, size_t rows, size_t width)
 /* Whether rows of packed reals go vector by vector; those of own, [rows, ld], have room for whole ones. */
 INLINE int by_vectors(int dtype, int64_t col_stride, size_t width, size_t ld)
 {
-    return dtype == REAL_DTYPE && col_stride == 1 &&
+    return dtype == LNT_REAL_DTYPE && col_stride == 1 &&
            (width % LANES == 0 || (BY_PART && ld % LANES == 0));
 }
 
@@ -245,7 +239,7 @@ void KERNEL(load_columns)(real *dst, size_t ld, const void *src, int dtype, int6
                           int64_t col_stride, size_t rows, size_t width, real scale)
 {
     size_t done = 0;
-    if (dtype == REAL_DTYPE && col_stride == 1) /* 1 is not multiplied by */
+    if (dtype == LNT_REAL_DTYPE && col_stride == 1) /* 1 is not multiplied by */
         done = scale == 1 ? turn_blocks(dst, ld, src, row_stride, rows, width, 1)
                           : turn_blocks(dst, ld, src, row_stride, rows, width, scale);
     const char *rest = (const char *)src + (int64_t)done * row_stride *
@@ -318,7 +312,7 @@ void KERNEL(store_columns)(void *dst, int dtype, int64_t row_stride, int64_t col
                            const real *src, size_t ld, size_t rows, size_t width)
 {
     size_t done = 0;
-    if (dtype == REAL_DTYPE && col_stride == 1 && row_stride > 0)
+    if (dtype == LNT_REAL_DTYPE && col_stride == 1 && row_stride > 0)
         done = turn_blocks(dst, (size_t)row_stride, src, (int64_t)ld, width, rows, 1);
     char *rest = (char *)dst + done * lnt_dtype_size((lnt_dtype)dtype);
     if (done < width)
