@@ -124,16 +124,35 @@ static lnt_status find(const lnt_session *s, const char *path, const lnt_safeten
                            LNT_FILE_FMT ": tensor '%s' is missing or has another shape", path, name);
 }
 
-/* Before room is made for what the file claims, it must hold it. */
+/* Tensor i of layer l, of so many sequences; NULL where the state has none. */
 static lnt_status find_tensor(const lnt_session *s, const char *path, const lnt_safetensors *st,
-                              size_t l, int i, const lnt_st_entry **out)
+                              int64_t batch, size_t l, int i, const lnt_st_entry **out)
 {
     const lnt_tensor *t = &s->states[l]->tensor[i];
     char name[NAME];
+    *out = NULL;
+    if (!t->shape[2]) return LNT_OK;
     entry_name(l, s->states[l], i, name);
     return find(s, path, st, name, 4,
-                (int64_t[]){ t->shape[0], t->shape[1], rows_of(s, s->states[l], i), t->shape[3] },
-                out);
+                (int64_t[]){ batch, t->shape[1], rows_of(s, s->states[l], i), t->shape[3] }, out);
+}
+
+static lnt_status find_logits(const lnt_session *s, const char *path, const lnt_safetensors *st,
+                              int64_t batch, const lnt_st_entry **out)
+{
+    return find(s, path, st, "logits", 2, (int64_t[]){ batch, s->model->config.outputs }, out);
+}
+
+/* Before room is made for what the file claims, it must hold it.  s has any number of sequences. */
+static lnt_status check_tensors(const lnt_session *s, const char *path, const lnt_safetensors *st,
+                                int64_t batch)
+{
+    const lnt_st_entry *unused;
+    lnt_status status = find_logits(s, path, st, batch, &unused);
+    for (size_t l = 0; !status && l < (size_t)s->model->config.layers; l++)
+        for (int i = 0; !status && i < LNT_STATE_SAVED; i++)
+            status = find_tensor(s, path, st, batch, l, i, &unused);
+    return status;
 }
 
 static lnt_status fill_layer(lnt_session *s, const char *path, const lnt_safetensors *st, size_t l)
@@ -142,7 +161,7 @@ static lnt_status fill_layer(lnt_session *s, const char *path, const lnt_safeten
     const lnt_st_entry *e[LNT_STATE_SAVED] = { 0 };
     lnt_status status = LNT_OK;
     for (int i = 0; !status && i < LNT_STATE_SAVED; i++)
-        if (state->tensor[i].shape[2]) status = find_tensor(s, path, st, l, i, &e[i]);
+        status = find_tensor(s, path, st, (int64_t)s->batch, l, i, &e[i]);
     if (!status) status = lnt_state_reserve(state, s->tokens);
     for (int i = 0; !status && i < LNT_STATE_SAVED; i++)
         if (e[i])
@@ -154,8 +173,7 @@ static lnt_status fill_layer(lnt_session *s, const char *path, const lnt_safeten
 static lnt_status fill(lnt_session *s, const char *path, const lnt_safetensors *st)
 {
     const lnt_st_entry *logits;
-    lnt_status status = find(s, path, st, "logits", 2,
-                             (int64_t[]){ (int64_t)s->batch, s->model->config.outputs }, &logits);
+    lnt_status status = find_logits(s, path, st, (int64_t)s->batch, &logits);
     if (!status) memcpy(s->logits, logits->data, logits->bytes);
     for (size_t l = 0; !status && l < (size_t)s->model->config.layers; l++)
         status = fill_layer(s, path, st, l);
@@ -172,7 +190,8 @@ static lnt_status read_meta(const lnt_model *m, const char *path, const lnt_safe
     const char *weights = lnt_safetensors_meta(st, "weights"); /* earlier files have none */
     const lnt_st_entry *logits = lnt_safetensors_find(st, "logits");
     if (!format || strcmp(format, FORMAT) != 0 || !config || !text || !logits || logits->rank != 2 ||
-        sscanf(text, "%" SCNd64, tokens) != 1 || *tokens < 1 || *tokens > INT64_C(1) << 50)
+        logits->shape[0] < 1 || sscanf(text, "%" SCNd64, tokens) != 1 || *tokens < 1 ||
+        *tokens > INT64_C(1) << 50)
         return lnt_fail(m->ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": is not a session of linnet", path);
     if (strcmp(config, m->text) != 0)
         return lnt_fail(m->ctx, LNT_ERR_FORMAT,
@@ -184,6 +203,21 @@ static lnt_status read_meta(const lnt_model *m, const char *path, const lnt_safe
                         LNT_FILE_FMT ": belongs to a model with other weights", path);
     *batch = logits->shape[0];
     return LNT_OK;
+}
+
+/* A session of so many sequences that has room for what the file holds. */
+static lnt_status open_session(lnt_model *model, const char *path, const lnt_safetensors *st,
+                               int64_t batch, int64_t tokens, lnt_session **out)
+{
+    lnt_status status = lnt_session_create(model, 1, out);
+    if (status) return status;
+    (*out)->tokens = tokens;
+    status = check_tensors(*out, path, st, batch);
+    if (status || batch == 1) return status;
+    lnt_session_destroy(*out);
+    status = lnt_session_create(model, batch, out);
+    if (!status) (*out)->tokens = tokens;
+    return status;
 }
 
 lnt_status lnt_session_load(lnt_model *model, const char *path, lnt_session **out)
@@ -198,11 +232,8 @@ lnt_status lnt_session_load(lnt_model *model, const char *path, lnt_session **ou
     lnt_status status = lnt_safetensors_read(ctx, path, &st);
     if (status) return status;
     status = read_meta(model, path, &st, &batch, &tokens);
-    if (!status) status = lnt_session_create(model, batch, &s);
-    if (!status) {
-        s->tokens = tokens;
-        status = fill(s, path, &st);
-    }
+    if (!status) status = open_session(model, path, &st, batch, tokens, &s);
+    if (!status) status = fill(s, path, &st);
     lnt_safetensors_free(ctx, &st);
     if (status) lnt_session_destroy(s);
     else *out = s;

@@ -256,6 +256,55 @@ static void a_session_of_another_model_is_refused(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+/* Like the session file at "s.safetensors", but with these logits and nothing else in it. */
+static void save_logits_alone(lnt_ctx *ctx, int64_t rows, int64_t columns, const float *logits)
+{
+    lnt_safetensors st;
+    assert_ok(ctx, lnt_safetensors_read(ctx, "s.safetensors", &st));
+    const lnt_st_entry entry = { .name = "logits", .rank = 2, .shape = { rows, columns },
+                                 .data = logits,
+                                 .bytes = (size_t)(rows * columns) * sizeof *logits };
+    assert_ok(ctx, lnt_safetensors_write(ctx, "few.safetensors", &entry, 1, st.meta, st.meta_count));
+    lnt_safetensors_free(ctx, &st);
+}
+
+static void a_session_file_gets_room_only_for_what_it_holds(void **state)
+{
+    (void)state;
+    enum { MANY = 2000 };
+    static const float logits[MANY * VOCABULARY];
+    static const int32_t tokens[3];
+    tracker track;
+    lnt_ctx *ctx = context_tracked(&track, 1, NULL);
+    lnt_model *model = make(ctx, configs[1], LNT_TAYLOR, 0);
+    lnt_session *session, *again;
+    assert_ok(ctx, lnt_session_create(model, 3, &session));
+    assert_ok(ctx, lnt_session_feed(session, tokens, 1));
+    assert_ok(ctx, lnt_session_save(session, "s.safetensors"));
+    assert_ok(ctx, lnt_session_load(model, "s.safetensors", &again));
+    assert_int_equal(lnt_session_batch(again), 3);
+    assert_int_equal(lnt_session_tokens(again), 1);
+    assert_memory_equal(lnt_session_logits(again), lnt_session_logits(session),
+                        3 * VOCABULARY * sizeof *logits);
+    lnt_session_destroy(again);
+    lnt_session_destroy(session);
+    for (int64_t columns = 0; columns <= VOCABULARY; columns += VOCABULARY) {
+        save_logits_alone(ctx, MANY, columns, logits);
+        const size_t before = track.total_bytes;
+        assert_refused(ctx, lnt_session_load(model, "few.safetensors", &again), LNT_ERR_FORMAT,
+                       columns ? "tensor 'layers.0" : "tensor 'logits'");
+        assert_null(again);
+        assert_true(track.total_bytes - before < 4000000);
+    }
+    save_logits_alone(ctx, 0, VOCABULARY, NULL);
+    assert_refused(ctx, lnt_session_load(model, "few.safetensors", &again), LNT_ERR_FORMAT,
+                   "is not a session");
+    remove("s.safetensors");
+    remove("few.safetensors");
+    lnt_model_destroy(model);
+    context_close_tracked(ctx, &track);
+}
+
 static void any_number_of_threads_gives_the_same_bits(void **state)
 {
     (void)state;
@@ -574,6 +623,7 @@ int main(void)
         cmocka_unit_test(a_model_saved_as_bf16_is_rounded_once),
         cmocka_unit_test(a_saved_session_goes_on_where_it_was),
         cmocka_unit_test(a_session_of_another_model_is_refused),
+        cmocka_unit_test(a_session_file_gets_room_only_for_what_it_holds),
         cmocka_unit_test(any_number_of_threads_gives_the_same_bits),
         cmocka_unit_test(the_state_of_a_session_does_not_grow),
         cmocka_unit_test(wrong_tokens_and_too_many_positions_are_refused),
