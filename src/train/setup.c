@@ -262,7 +262,8 @@ static lnt_status read_progress(lnt_ctx *ctx, const char *path, const lnt_safete
                                 settings *s, int64_t *step)
 {
     const char *train = lnt_safetensors_meta(st, "train"), *text = lnt_safetensors_meta(st, "step");
-    if (!train || !text || sscanf(text, "%" SCNd64, step) != 1 || *step < 0)
+    if (!train || !text || sscanf(text, "%" SCNd64, step) != 1 || *step < 0 ||
+        *step > LNT_STEPS_MOST)
         return lnt_fail(ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": is not a checkpoint of linnet", path);
     s->recipe = lnt_recipe_default();
     return read_object(ctx, path, "train", train, lnt_recipe_fields, &s->recipe);

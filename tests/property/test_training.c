@@ -97,6 +97,29 @@ static void a_run_that_was_interrupted_ends_with_the_same_bits(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+static void a_checkpoint_after_more_steps_than_can_be_is_refused(void **state)
+{
+    (void)state;
+    static const char *const steps[] = { "1000000001", "9223372036854775807", "-1" };
+    lnt_ctx *ctx = context_new(1, NULL);
+    lnt_trainer *t = start(ctx, "linear");
+    lnt_safetensors st;
+    assert_ok(ctx, lnt_trainer_save(t, "checkpoint.safetensors"));
+    lnt_trainer_destroy(t);
+    assert_ok(ctx, lnt_safetensors_read(ctx, "checkpoint.safetensors", &st));
+    for (int i = 0; i < COUNT_OF(steps); i++) {
+        for (size_t m = 0; m < st.meta_count; m++)
+            if (!strcmp(st.meta[m].key, "step")) st.meta[m].value = steps[i];
+        assert_ok(ctx, lnt_safetensors_write(ctx, "checkpoint.safetensors", st.entries, st.entry_count,
+                                             st.meta, st.meta_count));
+        assert_refused(ctx, lnt_trainer_resume(ctx, "checkpoint.safetensors", NULL, 0, &t),
+                       LNT_ERR_FORMAT, "'checkpoint.safetensors': is not a checkpoint");
+        assert_null(t);
+    }
+    lnt_safetensors_free(ctx, &st);
+    lnt_ctx_destroy(ctx);
+}
+
 static void timing_the_products_changes_nothing_that_a_step_reads(void **state)
 {
     (void)state;
@@ -452,6 +475,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_number_of_threads_trains_to_the_same_bits),
         cmocka_unit_test(a_run_that_was_interrupted_ends_with_the_same_bits),
+        cmocka_unit_test(a_checkpoint_after_more_steps_than_can_be_is_refused),
         cmocka_unit_test(timing_the_products_changes_nothing_that_a_step_reads),
         cmocka_unit_test(each_step_drops_something_else),
         cmocka_unit_test(the_loss_falls_and_the_test_shows_it),
