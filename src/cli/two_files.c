@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cli/place.h"
 #include "cli/report.h"
 
 /* The folder that a path is in; false: there is none. */
@@ -41,7 +42,8 @@ static int write_waiting(void *of, int (*first)(void *of),
 {
     struct stat before;
     const bool replaces = stat(path, &before) == 0;
-    if (replaces && access(path, W_OK)) return cannot_write(path); /* rename would replace it */
+    const int unwritable = place_check(path); /* in a sentence with its own name, not the other */
+    if (unwritable) return unwritable;
     const size_t capacity = strlen(path) + 32;
     char *waiting = malloc(capacity);
     if (!waiting) return fail_memory(capacity);

@@ -68,7 +68,8 @@ LINNET_ISA=abacus "$LINNET" info >stdout.txt 2>stderr.txt || status=$?
 fails 1 "no/such/y.npy" linear q.npy k.npy v.npy -o no/such/y.npy
 fails 1 "folder.npy" linear q.npy k.npy v.npy -o folder.npy
 fails 1 "/dev/full" linear q.npy k.npy v.npy -o /dev/full
-fails 1 "no/such/s" linear q.npy k.npy v.npy -o y.npy --state-out no/such/s.safetensors
+fails 1 "cannot write 'no/such/s.safetensors'" linear q.npy k.npy v.npy -o y.npy \
+    --state-out no/such/s.safetensors
 fails 1 "folder.npy" linear q.npy k.npy v.npy -o y.npy --state-out folder.npy
 absent y.npy
 fails 1 "no/such/y.npy" linear q.npy k.npy v.npy -o no/such/y.npy --state-out s.safetensors
