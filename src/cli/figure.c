@@ -80,11 +80,15 @@ void figure_mark(figure_panel *p, double x, const char *format, ...)
 
 /* ---- the script ----------------------------------------------------------------------------- */
 
-/* 'text', in which only the quote itself means something. */
+/* 'text', in which only the quote itself means something, and the end of the line: after it gnuplot
+ * would read on, and names of folders, which may have one, stand here. */
 static void put_text(FILE *to, const char *text)
 {
     fputc('\'', to);
-    for (; *text; text++) fputs(*text == '\'' ? "''" : (const char[]){ *text, '\0' }, to);
+    for (; *text; text++) {
+        const char shown = (unsigned char)*text < ' ' ? '?' : *text;
+        fputs(shown == '\'' ? "''" : (const char[]){ shown, '\0' }, to);
+    }
     fputc('\'', to);
 }
 

@@ -22,9 +22,12 @@ void table_cell(table *t, const char *format, ...)
 {
     va_list args;
     assert(t->columns < TABLE_COLUMNS);
+    char *text = t->cell[t->rows][t->columns++];
     va_start(args, format);
-    vsnprintf(t->cell[t->rows][t->columns++], TABLE_CELL, format, args);
+    vsnprintf(text, TABLE_CELL, format, args);
     va_end(args);
+    for (; *text; text++) /* a name may hold what a terminal would obey */
+        if ((unsigned char)*text < ' ') *text = '?';
 }
 
 /* Characters, not bytes: UTF-8 continuation bytes take no column. */

@@ -211,6 +211,17 @@ expect 'abs(m["tokens_per_second"] / (4010 / 602) - 1) < 1e-12 and m["loss"] is 
 sed -n '/^\$points0/,/^END/p' long.txt | sed '1d;$d' >points.txt
 [ "$(head -n 2 points.txt | tr '\n' ' ')$(tail -n 2 points.txt | tr '\n' ' ')$(wc -l <points.txt)" = \
     "3 1 6 1 399 1 401 1.5 134" ] || wrong "learning draws $(cat points.txt)"
+# A folder's name is a name, whatever is in it: not a line of the table, nor one of gnuplot's script.
+mkdir names
+cp -r runs/softmax names/$'a\n!touch obeyed\n#'
+cp -r runs/softmax names/$'it\'s \e[1m`touch obeyed`'
+if command -v gnuplot >/dev/null; then
+    succeeds study learning --data names --svg names.svg
+    [ ! -e obeyed ] || wrong "gnuplot obeyed the name of a folder"
+fi
+succeeds study learning --data names
+grep -q '^a?!touch obeyed?#  *6 ' stdout.txt || wrong "learning: a name is not a cell: $(cat stdout.txt)"
+grep -q "^it's ?\[1m" stdout.txt || wrong "learning: a name reached the terminal: $(cat stdout.txt)"
 fails 2 "--data is missing" study learning
 fails 1 "cannot read 'nowhere'" study learning --data nowhere
 fails 1 "'runs/empty' has no run in it" study learning --data runs/empty
