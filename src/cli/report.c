@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <langinfo.h>
+#include <limits.h>
 #include <locale.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -12,17 +13,22 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+enum { SENTENCE = 2 * PATH_MAX }; /* bytes; two paths and more do not fit a sentence */
+
 static const char *command_name = "";
 static bool progress_shown = false;
 
 void report_command(const char *name) { command_name = name; }
 
+/* One line, whatever the names in it: nothing that ends it, and nothing a terminal would obey. */
 static void say(const char *format, va_list args)
 {
+    char text[SENTENCE];
+    vsnprintf(text, sizeof text, format, args);
+    for (char *c = text; *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 127) *c = '?';
     progress_end();
-    fprintf(stderr, "linnet%s%s: ", *command_name ? " " : "", command_name);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
+    fprintf(stderr, "linnet%s%s: %s\n", *command_name ? " " : "", command_name, text);
 }
 
 int fail_usage(const char *format, ...)

@@ -8,6 +8,7 @@ attend() { "$LINNET" attend q.npy q.npy q.npy -o y.npy "$@"; }
 fails 2 "linnet: 'atend' is not a command; did you mean 'attend'?" "$LINNET" atend
 fails 2 "'frobnicate' is not a command" "$LINNET" frobnicate
 fails 2 "unknown option '--bogus'" "$LINNET" --bogus
+fails 2 "linnet: 'two?lines ?[1m' is not a command" "$LINNET" $'two\nlines \e[1m'
 
 fails 2 "linnet attend: unknown option '--caussal'; did you mean '--causal'?" attend --caussal
 fails 2 "did you mean '--feature-map'?" attend --feature_map=relu
