@@ -83,7 +83,7 @@ static void print_json(const shelf *s)
         json line = json_begin(stdout);
         json_text(&line, "study", "learning");
         json_text(&line, "run", s->run[i].name);
-        json_whole(&line, "steps", (int64_t)l->steps);
+        json_real(&line, "steps", l->steps);
         json_real(&line, "loss", l->loss);
         json_real(&line, "bits", l->bits);
         json_real(&line, "accuracy", l->accuracy);

@@ -34,8 +34,9 @@ static void join_choices(const lnt_field *f, char *text, size_t capacity)
 {
     size_t used = 0;
     text[0] = '\0';
-    for (int i = 0; f->choice(i) && used < capacity; i++)
-        used += (size_t)snprintf(text + used, capacity - used, "%s%s", i ? ", " : "", f->choice(i));
+    for (int i = f->first; f->choice(i) && used < capacity; i++)
+        used += (size_t)snprintf(text + used, capacity - used, "%s%s", i > f->first ? ", " : "",
+                                 f->choice(i));
 }
 
 static lnt_status refuse(const place *at, const char *key, const char *problem)
@@ -65,7 +66,7 @@ static lnt_status read_choice(const place *at, const lnt_field *f, const lnt_jso
                               char *into)
 {
     char words[160], problem[280];
-    for (int i = 0; node->type == LNT_JSON_STRING && f->choice(i); i++)
+    for (int i = f->first; node->type == LNT_JSON_STRING && f->choice(i); i++)
         if (!strcmp(f->choice(i), node->text)) {
             memcpy(into + f->offset, &i, sizeof i);
             return LNT_OK;
@@ -127,7 +128,7 @@ lnt_status lnt_fields_read(lnt_ctx *ctx, const char *path, const char *section,
         if (!f) {
             join_keys(table, keys, sizeof keys);
             return lnt_fail(ctx, LNT_ERR_FORMAT,
-                            "'%.100s': %s has an unknown key '%.40s'; it takes %s", path, name,
+                            LNT_FILE_FMT ": %s has an unknown key '%.40s'; it takes %s", path, name,
                             node->key, keys);
         }
         const lnt_status status = read_field(&at, f, node, into);

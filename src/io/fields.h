@@ -22,6 +22,7 @@ typedef struct lnt_field {
     size_t offset;
     double least, most;
     const char *(*choice)(int index); /* NULL past the last */
+    int first;                        /* of a choice, the index of the first word that may be chosen */
     size_t count;
     int only; /* for a table's owner: what its key is for, as bits; 0: everything */
 } lnt_field;

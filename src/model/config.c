@@ -22,6 +22,7 @@ LNT_WORDS(input_word, "tokens", "features")
 LNT_WORDS(output_word, "tokens", "logistics", "class", "frames")
 
 static const char *mechanism_word(int i) { return lnt_mechanism_name((lnt_mechanism)i); }
+static const char *far_word(int i) { return i <= LNT_TAYLOR ? mechanism_word(i) : NULL; }
 static const char *map_word(int i) { return lnt_feature_map_name((lnt_feature_map)i); }
 static const char *normalize_word(int i) { return lnt_normalize_name((lnt_normalize)i); }
 static const char *select_word(int i) { return lnt_select_name((lnt_select)i); }
@@ -102,7 +103,8 @@ static const lnt_field attention_fields[] = {
     CHOSEN(activation, weights_word, TAKES(CUR) | TAKES(SOFTMAX)),
     COUNTED(window, 1 << 20, TAKES(HYBRID)),
     COUNTED(sink, 1 << 20, TAKES(HYBRID)),
-    CHOSEN(far, mechanism_word, TAKES(HYBRID)),
+    { .key = "far", .kind = LNT_FIELD_CHOICE, .offset = INNER(far), .choice = far_word, .first = LNT_LINEAR,
+      .only = TAKES(HYBRID) },
     { .key = "decay", .kind = LNT_FIELD_REALS, .offset = offsetof(lnt_config, decay),
       .most = LNT_CONFIG_DECAYS, .count = offsetof(lnt_config, decay_count),
       .only = TAKES(LINEAR) | TAKES(HYBRID) },

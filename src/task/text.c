@@ -16,7 +16,8 @@
 #include "task/tasks.h"
 
 static const lnt_field options[] = {
-    LNT_CHOICE_FIELD(lnt_task_options, tokenizer, lnt_tokenizer_word),
+    { .key = "tokenizer", .kind = LNT_FIELD_CHOICE, .offset = offsetof(lnt_task_options, tokenizer),
+      .choice = lnt_tokenizer_word, .first = LNT_TOKENS_BYTES },
     LNT_WHOLE_FIELD(lnt_task_options, vocabulary, 257, LNT_TOKENIZER_MOST),
     LNT_REAL_FIELD(lnt_task_options, held_out, 0, 0.9),
     { .key = NULL },
@@ -121,8 +122,6 @@ static lnt_status read_all(lnt_task *task, corpus *c)
 /* A tokenizer that need not be learned. */
 static lnt_status open_bytes(lnt_task *task)
 {
-    if (task->options.tokenizer == LNT_TOKENS_NONE)
-        return lnt_fail(task->ctx, LNT_ERR_ARGUMENT, "task text: tokenizer is none, must be bytes or bpe");
     if (task->options.tokenizer == LNT_TOKENS_BPE) return LNT_OK;
     return lnt_tokenizer_open(task->ctx, LNT_TOKENS_BYTES, NULL, 0, &task->tokenizer);
 }

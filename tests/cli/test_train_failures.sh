@@ -63,6 +63,10 @@ refused copy '{"train": {"rate": "fast"}}' "train.rate must be a number"
 refused copy '{"train": {"rate": 1e999}}' "train.rate is inf, must be 0 to 10"
 refused copy '{"train": {"optimizer": "sgd"}}' "'sgd', must be one of adamw, radam, lamb"
 refused copy '{"model": {"attention": {"mechanism": "magic"}}}' "'magic', must be one of softmax"
+refused copy '{"model": {"attention": {"mechanism": "hybrid", "far": "cur"}}}' \
+    "'bad.json': model.attention.far is 'cur', must be one of linear, taylor"
+refused text '{"task": {"tokenizer": "none"}}' \
+    "'bad.json': task.tokenizer is 'none', must be one of bytes, bpe" --data tiny.txt
 
 refused copy '{"model": {"dim": 10, "heads": 3}}' "must be a multiple of heads"
 refused copy '{"model": {"heads": 0}}' "model.heads is 0, must be 1 to"

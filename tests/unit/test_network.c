@@ -319,7 +319,7 @@ static void what_cannot_be_is_refused_in_a_sentence(void **state)
         { "{\"attention\":[]}", "model.attention must be an object" },
         { "{\"attention\":{\"terms\":3,\"coefficients\":[1]}}", "1 coefficients for 3 terms" },
         { "{\"attention\":{\"mechanism\":\"hybrid\",\"far\":\"softmax\"}}",
-          "'test.json': model.attention: far is 0 (softmax), must be linear or taylor" },
+          "'test.json': model.attention.far is 'softmax', must be one of linear, taylor" },
         { "{\"kind\":\"encoder\",\"output\":\"class\",\"attention\":{\"mechanism\":\"linear\",\"decay\":"
           "[0.9]}}", "'test.json': model: attention.decay goes by age; kind must be decoder" },
         { "{\"attention\":{\"mechanism\":\"linear\",\"decay\":[3]}}",
