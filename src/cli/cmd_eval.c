@@ -7,6 +7,7 @@
 #include "cli/json.h"
 #include "cli/report.h"
 #include "cli/request.h"
+#include "cli/subject.h"
 #include "cli/table.h"
 
 static void print_json(const lnt_model_info *info, const lnt_score_report *s, double seconds)
@@ -60,7 +61,8 @@ static int run(const options *o)
     lnt_model *model = NULL;
     int status = request_context(o, 0, &ctx);
     if (status) return status;
-    status = lnt_model_load(ctx, o->operand[0], &model) ? fail_ctx(ctx) : evaluate(o, ctx, model);
+    status = subject_load(ctx, o->operand[0], &model);
+    if (!status) status = evaluate(o, ctx, model);
     lnt_model_destroy(model);
     lnt_ctx_destroy(ctx);
     return status;
@@ -69,9 +71,11 @@ static int run(const options *o)
 const command cmd_eval = {
     .name = "eval",
     .bit = CMD_EVAL,
-    .usage = "MODEL.safetensors [--data PATH] [options]",
+    .usage = "MODEL [--data PATH] [options]",
     .summary = "Tells how good a model is on data of its task",
-    .details = "\nOf a text all is used, unless --held-out; of images those that are for testing.\n",
+    .details = "\n"
+               "MODEL is a .safetensors file, or the directory of a run.  Of a text all is used,\n"
+               "unless --held-out; of images those that are for testing.\n",
     .operands = 1,
     .run = run,
 };

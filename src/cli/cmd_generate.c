@@ -165,14 +165,15 @@ static int run(const options *o)
 const command cmd_generate = {
     .name = "generate",
     .bit = CMD_GENERATE,
-    .usage = "MODEL.safetensors [--prompt TEXT] [options]",
+    .usage = "MODEL [--prompt TEXT] [options]",
     .summary = "Writes with a model, at the same cost for every token",
     .details = "\n"
-               "Text is streamed as it comes; a terminal shows the speed, the bytes that are\n"
-               "remembered, and what a KV cache would hold by now.  A model of symbols takes and\n"
-               "gives tokens as numbers; a model of images draws a sheet of them into -o FILE.png, or\n"
-               "with --data completes those that are for testing, a row for each: what is given of it,\n"
-               "how the model goes on from there several times, and how it truly is.\n",
+               "MODEL is a .safetensors file, or the directory of a run.  Text is streamed as it\n"
+               "comes; a terminal shows the speed, the bytes that are remembered, and what a KV cache\n"
+               "would hold by now.  A model of symbols takes and gives tokens as numbers; a model of\n"
+               "images draws a sheet of them into -o FILE.png, or with --data completes those that are\n"
+               "for testing, a row for each: what is given of it, how the model goes on from there\n"
+               "several times, and how it truly is.\n",
     .operands = 1,
     .run = run,
 };

@@ -11,6 +11,7 @@
 #include "cli/report.h"
 #include "cli/request.h"
 #include "cli/status.h"
+#include "cli/subject.h"
 #include "cli/table.h"
 
 int writing_open(writing *w, const options *o)
@@ -25,11 +26,10 @@ int writing_open(writing *w, const options *o)
                                   .top_k = opt_whole(o, OPT_TOP_K, 0),
                                   .top_p = top_p,
                                   .seed = o->value[OPT_SEED].seed };
-    const int status = request_context(o, 0, &w->ctx);
+    int status = request_context(o, 0, &w->ctx);
+    if (!status) status = subject_load(w->ctx, o->operand[0], &w->model);
     if (status) return status;
-    if (lnt_model_load(w->ctx, o->operand[0], &w->model) ||
-        lnt_model_describe(w->model, &w->info))
-        return fail_ctx(w->ctx);
+    if (lnt_model_describe(w->model, &w->info)) return fail_ctx(w->ctx);
     if (!w->info.generates)
         return fail("'%s': task %s has an encoder, which does not generate", o->operand[0],
                     w->info.task);

@@ -140,6 +140,17 @@ END
 fails 1 "'two.safetensors': holds 2 sequences, must hold 1" generate --load-state two.safetensors
 
 fails 1 "missing.safetensors" "$LINNET" generate missing.safetensors
+# A run is as good a name as the file in it.
+mkdir -p hollow
+fails 1 "cannot read 'hollow/model.safetensors'" "$LINNET" generate hollow
+for command in "generate --tokens 9" "eval --data text.txt --json"; do
+    # shellcheck disable=SC2086
+    "$LINNET" ${command/ / text } >of-run.txt
+    "$LINNET" ${command/ / text/model.safetensors } >of-file.txt
+    cmp <(sed 's/"seconds.*//' of-run.txt) <(sed 's/"seconds.*//' of-file.txt) ||
+        wrong "$command of a run is not that of its model"
+done
+succeeds "$LINNET" bench --study generation --model text --tokens 1024 --json
 fails 1 "is not a model" "$LINNET" generate s.safetensors
 fails 1 "is not a session" generate --load-state "$model"
 fails 2 "--top-p: '1.5' is not a number above 0 and at most 1" generate --top-p 1.5
