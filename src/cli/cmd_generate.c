@@ -8,6 +8,8 @@
 
 #include "cli/commands.h"
 #include "cli/drawing.h"
+#include "cli/page.h"
+#include "cli/prompt.h"
 #include "cli/report.h"
 #include "cli/status.h"
 #include "cli/stop.h"
@@ -17,69 +19,18 @@ enum { DEFAULT_TOKENS = 400, STATUS_EVERY = 16 };
 
 /* ---- text and symbols ---------------------------------------------------------------------- */
 
-static bool has_text(const writing *w) { return strcmp(w->info.tokenizer, "none") != 0; }
-
-/* "3,0,7", or "3 0 7 " as they are written, as tokens, for models without text. */
-static int parse_symbols(const char *text, int32_t *tokens, size_t *count)
-{
-    for (const char *at = text;; at++) {
-        char *end;
-        const long value = strtol(at, &end, 10);
-        if (end == at || value < 0 || value > INT32_MAX || (*end && *end != ',' && *end != ' '))
-            return fail_usage("--prompt: '%s' is not a list of tokens such as 0,3,1", text);
-        tokens[(*count)++] = (int32_t)value;
-        if (!*end || strcmp(end, " ") == 0) return EXIT_OK;
-        at = end;
-    }
-}
-
-static int feed_prompt(writing *w, const char *text)
-{
-    const size_t bytes = strlen(text);
-    size_t count = 0;
-    int32_t *tokens = malloc((bytes + 1) * sizeof *tokens);
-    if (!tokens) return fail_memory((bytes + 1) * sizeof *tokens);
-    int status = EXIT_OK;
-    if (!has_text(w)) status = parse_symbols(text, tokens, &count);
-    else if (lnt_model_encode(w->model, text, bytes, tokens, &count)) status = fail_ctx(w->ctx);
-    if (!status && lnt_session_feed(w->session, tokens, (int64_t)count)) status = fail_ctx(w->ctx);
-    free(tokens);
-    return status;
-}
-
-/* What is written, when it is not to be streamed. */
-typedef struct page {
-    char *text;
-    size_t used, room;
-} page;
-
-static int add_text(page *p, const char *text, size_t bytes)
-{
-    if (p->used + bytes + 1 > p->room) {
-        const size_t room = 2 * (p->used + bytes + 1);
-        char *grown = realloc(p->text, room);
-        if (!grown) return fail_memory(room);
-        p->text = grown;
-        p->room = room;
-    }
-    memcpy(p->text + p->used, text, bytes);
-    p->used += bytes;
-    p->text[p->used] = '\0';
-    return EXIT_OK;
-}
-
 static int put_token(const writing *w, int32_t token, page *kept)
 {
     const char *text;
     char number[16];
     size_t bytes;
-    if (!has_text(w)) {
+    if (!prompt_is_text(w)) {
         bytes = (size_t)snprintf(number, sizeof number, "%d ", token);
         text = number;
     } else if (lnt_model_decode(w->model, token, &text, &bytes)) {
         return fail_ctx(w->ctx);
     }
-    if (opt_given(w->o, OPT_JSON)) return add_text(kept, text, bytes);
+    if (opt_given(w->o, OPT_JSON)) return page_add(kept, text, bytes);
     fwrite(text, 1, bytes, stdout);
     if (fflush(stdout)) return fail("cannot write to standard output: %s", strerror(errno));
     return EXIT_OK;
@@ -124,7 +75,6 @@ static int refuse_full(const writing *w)
 
 static int generate_text(writing *w)
 {
-    const char *prompt = opt_text(w->o, OPT_PROMPT);
     page kept = { 0 };
     static const option_id foreign[] = { OPT_OUTPUT, OPT_IMAGES, OPT_DATA, OPT_KEEP, OPT_EACH,
                                          OPT_FIRST };
@@ -135,12 +85,11 @@ static int generate_text(writing *w)
         return fail_usage("--tokens and --forever cannot both be given");
     int status = writing_begin(w, 1);
     if (!status) status = refuse_full(w);
+    if (!status) status = prompt_feed(w);
     stop_upon_signals(); /* what was written so far is kept, and the state saved */
     if (opt_given(w->o, OPT_SAVE_STATE)) signal(SIGPIPE, SIG_IGN); /* a failed write, then, as any other */
-    if (!status && !prompt && !opt_given(w->o, OPT_LOAD_STATE)) prompt = has_text(w) ? "\n" : "0";
-    if (!status && prompt) status = feed_prompt(w, prompt);
-    if (!status && opt_given(w->o, OPT_PROMPT) && !opt_given(w->o, OPT_JSON) && has_text(w))
-        fputs(prompt, stdout);
+    if (!status && opt_given(w->o, OPT_PROMPT) && !opt_given(w->o, OPT_JSON) && prompt_is_text(w))
+        fputs(opt_text(w->o, OPT_PROMPT), stdout);
     const bool begun = !status;
     if (begun) status = write_text(w, &kept);
     if (!status && !opt_given(w->o, OPT_JSON)) fputc('\n', stdout);

@@ -26,11 +26,11 @@ static int64_t drawn(const drawing *d) { return d->count * d->each; }
 
 static int check(const options *o)
 {
-    static const option_id foreign[] = { OPT_PROMPT, OPT_TOKENS, OPT_FOREVER, OPT_LOAD_STATE,
-                                         OPT_SAVE_STATE };
+    static const option_id foreign[] = { OPT_PROMPT,  OPT_PROMPT_FILE, OPT_TOKENS,
+                                         OPT_FOREVER, OPT_LOAD_STATE,  OPT_SAVE_STATE };
     static const option_id of_data[] = { OPT_KEEP, OPT_EACH, OPT_FIRST };
     const double keep = opt_real(o, OPT_KEEP, 0.5);
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < 6; i++)
         if (opt_given(o, foreign[i]))
             return fail_usage("%s is not for models that draw images", option_name(foreign[i]));
     if (!opt_given(o, OPT_OUTPUT)) return fail_usage("-o/--output is missing: a .png");

@@ -236,6 +236,8 @@ static const option_row table[OPTION_COUNT] = {
     [OPT_BATCHES] = { "batches", 0, KIND_WHOLE, "N", CMD_EVAL, .min = 1, .max = 1000000000,
                       .help = "at most (all; 20 where the task makes its examples)" },
     [OPT_PROMPT] = { "prompt", 0, KIND_TEXT, "TEXT", CMD_GENERATE, .help = "what to go on from" },
+    [OPT_PROMPT_FILE] = { "prompt-file", 0, KIND_TEXT, "FILE", CMD_GENERATE,
+                          .help = "go on from all that is in it (-: standard input); not repeated" },
     [OPT_TOKENS] = { "tokens", 0, KIND_WHOLE, "N", CMD_GENERATE | CMD_BENCH, .problem = true,
                      .min = 0, .max = MAX_EXTENT, .help = "to write (400; bench: 100000)" },
     [OPT_SAMPLE_TEMPERATURE] = { "temperature", 0, KIND_REAL, "T", CMD_GENERATE, .least = 0,

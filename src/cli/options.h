@@ -80,6 +80,7 @@ typedef enum option_id {
     OPT_HELD_OUT,
     OPT_BATCHES,
     OPT_PROMPT,
+    OPT_PROMPT_FILE,
     OPT_TOKENS,
     OPT_SAMPLE_TEMPERATURE,
     OPT_TOP_K,

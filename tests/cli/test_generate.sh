@@ -29,6 +29,25 @@ succeeds generate --prompt "the cat" --tokens 40 --top-p 0.000001 --seed 9
 cmp cold.txt stdout.txt || wrong "the smallest share is not the likeliest"
 grep -q 'the\|sat\|on' cold.txt || wrong "nothing was learned: $(cat cold.txt)"
 
+# A prompt from a file or a pipe is gone on from and not repeated; a long one is fed in portions.
+printf 'the cat' >prompt.txt
+tail -c +8 first.txt >rest.txt
+succeeds generate --prompt-file prompt.txt --tokens 40 --seed 3
+cmp rest.txt stdout.txt || wrong "a prompt from a file is another one: $(cat stdout.txt)"
+generate --prompt-file - --tokens 40 --seed 3 <prompt.txt | cmp rest.txt - || wrong "nor is one from a pipe"
+for _ in $(seq 200); do cat text.txt; done | head -c 9000 >long.txt
+succeeds generate --prompt-file long.txt --tokens 30 --temperature 0
+cp stdout.txt whole.txt
+succeeds generate --prompt-file <(head -c 5000 long.txt) --tokens 0 --save-state half.safetensors
+succeeds generate --load-state half.safetensors --prompt-file <(tail -c +5001 long.txt) --tokens 30 \
+    --temperature 0 --json
+npy expect stdout.txt 'm["text"] + "\n" == open("whole.txt").read() and m["tokens"] == 9030'
+: >nothing.txt
+fails 1 "--prompt-file: 'nothing.txt' is empty" generate --prompt-file nothing.txt
+fails 1 "cannot read 'missing.txt'" generate --prompt-file missing.txt
+fails 1 "cannot read '.'" generate --prompt-file .
+fails 2 "--prompt and --prompt-file cannot both be given" generate --prompt x --prompt-file prompt.txt
+
 # In two parts: the same text.
 succeeds generate --prompt "the cat" --tokens 15 --seed 3 --save-state s.safetensors
 head -c -1 stdout.txt >parts.txt
@@ -169,6 +188,10 @@ succeeds "$LINNET" generate end/model.safetensors --prompt 0,1,2,3,4,5,6,7,8,9,1
 [ "$(wc -w <stdout.txt)" = 10 ] || wrong "a word that fits is cut off: $(cat stdout.txt)"
 succeeds "$LINNET" generate end/model.safetensors --prompt 0,1,0 # as many as there can be
 [ "$(wc -w <stdout.txt)" = 19 ] || wrong "it does not go to the end: $(cat stdout.txt)"
+cp stdout.txt word.txt
+succeeds "$LINNET" generate end --prompt-file <(printf '0,1\n0 \n')
+cmp word.txt stdout.txt || wrong "symbols from a file are others: $(cat stdout.txt)"
+fails 2 "--prompt-file: '0;1' is not a list of tokens" "$LINNET" generate end --prompt-file <(printf '0;1')
 status=0
 "$LINNET" generate end/model.safetensors --prompt 0,1,0 --tokens 20 --save-state end.state --json \
     >stdout.txt 2>stderr.txt || status=$?

@@ -1,0 +1,14 @@
+/* cli/prompt.h - what a model is to go on from: --prompt, or all that is in --prompt-file. */
+#ifndef LNT_CLI_PROMPT_H
+#define LNT_CLI_PROMPT_H
+
+#include "cli/writing.h"
+
+/* Whether the model's tokens are text; else they are told as numbers. */
+bool prompt_is_text(const writing *w);
+
+/* Feeds it to the session; where none is given, a line end, or the first token, to a new one.  EXIT_OK,
+ * or one sentence and another status. */
+int prompt_feed(writing *w);
+
+#endif
