@@ -5,8 +5,9 @@
 #     bench/gpu.sh [BUILD_FOLDER] [verify] [time] [once] [steady] [NAME ...]     without words: verify time
 #     bench/gpu.sh BUILD_FOLDER build | racecheck [FAMILY ...] | memcheck [FAMILY ...]
 #
-# racecheck, memcheck: problems of every family under compute-sanitizer.  racecheck follows only some of the barriers that
-# the GPU has, and not what wgmma reads (docs/gpu.md): so it is given some kernels built with LNT_RACECHECK.
+# racecheck, memcheck: problems of every family under compute-sanitizer.  racecheck follows only some of the
+# barriers that the GPU has, and not what wgmma reads (docs/gpu-tuning.md): so it is given some kernels built with
+# LNT_RACECHECK.
 #
 # LNT_CUDA_ARCH=90a (or 80, 86, 89 ...) is the target; the default is that of the first GPU.  LNT_CUDA_CODE=90
 # beside LNT_CUDA_ARCH=80 runs on a GPU of 9.0 what one of 8.0 would be given.

@@ -322,7 +322,7 @@ __device__ __forceinline__ void weigh_any(const back_args &a, const char *rows,
 
 /* What 32 tokens add to the gradients, from weights x and G w' g.  G w' is two bf16: one alone is
  * off by 1.7e-3 where the sum is of both signs, and by twice that where the tokens' elements are of
- * one sign and G w' of both (docs/gpu.md). */
+ * one sign and G w' of both (docs/gpu-kernels.md). */
 template <int X, int side>
 __device__ __forceinline__ void give_block(const back_args &a, back_warp<X, side> &w,
                                            const char *keys, const char *values,

@@ -8,7 +8,7 @@
  * covered by prefixes whose two indices share a half-block, times every block; prefixes across the
  * halves of one block, times every other block; prefixes across two blocks, times a third, each
  * triple of blocks once.  What is covered twice inside a block has the coefficient 0 the second
- * time: 1.04 times the minimal basis at d = 32, 1.01 at 64 (docs/gpu.md).
+ * time: 1.04 times the minimal basis at d = 32, 1.01 at 64 (docs/gpu-kernels.md).
  *
  * The readers make prefixes for a whole unit at a time; units are in the order of their tiles. */
 #ifndef LNT_CUDA_BASIS_H

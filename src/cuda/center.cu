@@ -5,7 +5,7 @@
  * G_ij = dout_i.(v_j - y_i) / den_i is the same of v - c.  But a state is rounded to bf16, and of
  * values with a mean most of it is the mean's, which cancels in G and leaves its rounding there.
  * Differences from a head's first row are summed, in pieces of the keys and always in the same
- * order.  See docs/gpu.md */
+ * order.  See docs/gpu-kernels.md */
 #include "cuda/kernels.cuh"
 
 namespace lnt

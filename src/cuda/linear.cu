@@ -10,7 +10,7 @@
  * ...
  *
  * A column of ones after the values makes the denominators.  Keys and values are read twice, q
- * once, y written once: 2 (d + m) + (d + m) elements a token and head.  See docs/gpu.md */
+ * once, y written once: 2 (d + m) + (d + m) elements a token and head.  See docs/gpu-kernels.md */
 #include "cuda/linear.cuh"
 
 namespace lnt

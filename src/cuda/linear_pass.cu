@@ -14,7 +14,7 @@
  *              and times the chunk's own keys up to each query's; then divided by the denominators
  *
  * k and v stay in shared memory from their sum to their answer.  Each number is read and written
- * once; beside them a state a segment goes to the cache and back.  See docs/gpu.md */
+ * once; beside them a state a segment goes to the cache and back.  See docs/gpu-kernels.md */
 #include "cuda/linear_keep.cuh"
 
 namespace lnt

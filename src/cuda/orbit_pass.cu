@@ -10,7 +10,7 @@
  * warps is about half a turn after the other, and only the carrying is in turns, so that one kind
  * of work fills what the other leaves.  No warp keeps a state in registers, so four of them fit a
  * scheduler, and where there are heads enough for the machine nothing is summed beforehand.
- * See docs/gpu.md */
+ * See docs/gpu-kernels.md */
 #include "cuda/orbit_read.cuh"
 
 namespace lnt

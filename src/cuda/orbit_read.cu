@@ -7,7 +7,7 @@
  * times the coefficients, once a chunk; keys of the chunk are read one by one up to the query's
  * own, and then added to S.  Not causal: S is the state of all keys, and every warp takes queries
  * on its own.  Reads q, k, v and writes y once, whatever their strides; nothing in between goes to
- * memory. See docs/gpu.md */
+ * memory. See docs/gpu-kernels.md */
 #include "cuda/orbit_read.cuh"
 
 namespace lnt

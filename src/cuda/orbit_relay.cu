@@ -10,7 +10,7 @@
  * phi(q) S of the block's half.  Of half of the queries, one warpgroup's, the block gets the other
  * block's part, adds the keys of the chunk one by one up to the query's own, and writes y; those of
  * the other half it sends.  Which half is the one and which the other changes with every chunk. See
- * docs/gpu.md */
+ * docs/gpu-kernels.md */
 #include "cuda/bulk.cuh"
 #include "cuda/orbit_read.cuh"
 

@@ -5,7 +5,7 @@
  *
  * straight from k and v in memory: reads each number once.  A team of warps walks its segment with
  * the sums in accumulators; monomials are made in registers from the turned keys, one product of
- * two bf16 each.  The scan adds in f32 in the order of the segments.  See docs/gpu.md */
+ * two bf16 each.  The scan adds in f32 in the order of the segments.  See docs/gpu-kernels.md */
 #include "cuda/orbit.cuh"
 
 namespace lnt

@@ -8,7 +8,7 @@
  * segments they are put aside, since the tensor cores cut sums off instead of rounding them, and so
  * is a state to begin with.  Degree 0 is summed by the maker, 4 columns a block.
  *
- * Per 16 tokens and block: 4 products of 64 x 136 x 16.  See docs/gpu.md */
+ * Per 16 tokens and block: 4 products of 64 x 136 x 16.  See docs/gpu-kernels.md */
 #include "cuda/bulk.cuh"
 #include "cuda/kernels.cuh"
 

@@ -10,7 +10,7 @@
  * A block of threads goes from one set of 192 queries to the next.  A fourth warpgroup feeds the
  * three: the state, half a part at a time, and the keys, 64 at a time, by the copy engine through
  * two rings.  The three never wait for each other but through the rings, so that one's products
- * hide what the others do between theirs.  See docs/gpu.md */
+ * hide what the others do between theirs.  See docs/gpu-kernels.md */
 #include "cuda/bulk.cuh"
 #include "cuda/kernels.cuh"
 #include "cuda/read.cuh"

@@ -15,7 +15,7 @@
  *                    a = c + pair_first(k), b = c + pair_second(k) mod 8
  *     tile 14        1 1, for degree 1: built, but kept apart in f32
  *
- * 7168 numbers are multiplied for the 6512 of the minimal basis.  See docs/gpu.md */
+ * 7168 numbers are multiplied for the 6512 of the minimal basis.  See docs/gpu-kernels.md */
 #ifndef LNT_CUDA_PAIRS_H
 #define LNT_CUDA_PAIRS_H
 

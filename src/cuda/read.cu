@@ -10,7 +10,7 @@
  * a block times a prefix, one product of two bf16 a register; the prefixes of a unit (basis.h) come
  * from shared memory, where q stands with every element twice.  The state streams through shared
  * memory. Scores become weights in registers and are multiplied with the values at once. Per tile
- * of 16 monomials and warp: R N8 tensor-core products, 4 R multiplies.  See docs/gpu.md */
+ * of 16 monomials and warp: R N8 tensor-core products, 4 R multiplies.  See docs/gpu-kernels.md */
 #include "cuda/kernels.cuh"
 #include "cuda/read.cuh"
 

@@ -9,7 +9,7 @@
  * B = tokens x columns is the packed values.  Segments, tasks and heads are independent: nothing is
  * serial in n. The four warps of a warpgroup have tasks of one shape, for they multiply together.
  * What limits it besides the tensor cores is filling registers from shared memory, so the prefixes
- * serve all blocks of the task.  See docs/gpu.md */
+ * serve all blocks of the task.  See docs/gpu-kernels.md */
 #include "cuda/build.cuh"
 
 namespace lnt
