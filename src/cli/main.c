@@ -5,6 +5,7 @@
 
 #include "cli/commands.h"
 #include "cli/report.h"
+#include "cli/waiting.h"
 #include "cli/words.h"
 #include "linnet.h"
 
@@ -66,6 +67,7 @@ static int dispatch(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    waiting_be_brief(argv);
     signal(SIGXFSZ, SIG_IGN); /* a file beyond the limit is a sentence, not the end */
     return finish_stdout(dispatch(argc, argv));
 }

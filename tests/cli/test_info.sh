@@ -22,3 +22,17 @@ END
 
 LINNET_ISA=scalar succeeds "$LINNET" info --json
 grep -q '"isa": "scalar"' stdout.txt || wrong "LINNET_ISA does not force the ISA"
+
+# Threads wait for each other briefly, or as the environment says; it starts under any name, and by a loader.
+waits() { env -u OMP_WAIT_POLICY -u GOMP_SPINCOUNT OMP_DISPLAY_ENV=verbose "$@" 2>&1; }
+if ldd "$LINNET" | grep -q libgomp; then
+    waits "$LINNET" --version | grep -o "GOMP_SPINCOUNT = .*" >told.txt
+    [ "$(wc -l <told.txt)" = 2 ] || wrong "it does not start anew, once: $(cat told.txt)"
+    tail -n 1 told.txt | grep -qE "'(1000|50000)'" || wrong "it waits for long: $(cat told.txt)"
+    waits env GOMP_SPINCOUNT=7 "$LINNET" --version | grep -o "GOMP_SPINCOUNT = .*" >told.txt
+    [ "$(cat told.txt)" = "GOMP_SPINCOUNT = '7'" ] || wrong "it waits otherwise than told: $(cat told.txt)"
+    ln -sf "$LINNET" other
+    waits ./other --version | grep -q '^linnet ' || wrong "under another name it does not run"
+    loader=$(ldd "$LINNET" | grep -o '/[^ ]*/ld-[^ ]*')
+    waits "$loader" "$LINNET" --version | grep -q '^linnet ' || wrong "$loader does not run it"
+fi
