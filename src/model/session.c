@@ -23,7 +23,7 @@ static lnt_attn_desc layer_desc(const lnt_session *s, size_t l, double *temperat
     const lnt_layout_entry *e =
         &m->layout.entries[lnt_layout_block(l, LNT_BLOCK_TEMPERATURE)];
     desc.batch = (int64_t)s->batch;
-    desc.length_q = LNT_SESSION_CHUNK;
+    desc.length_q = (int64_t)s->length;
     if (!e->count || !lnt_config_normalises(&m->config)) return desc;
     for (size_t h = 0; h < e->count; h++) temperature[h] = (double)m->weights[e->offset + h];
     desc.temperature = temperature;
@@ -53,10 +53,16 @@ static lnt_status open_memory(lnt_session *s)
     for (size_t l = 0; l < layers; l++) s->states[l] = NULL;
     s->logits = lnt_allocate(m->ctx, s->batch * (size_t)m->config.outputs * sizeof *s->logits,
                              "the logits");
-    s->chunk = lnt_allocate(m->ctx, s->batch * LNT_SESSION_CHUNK * sizeof *s->chunk, "a chunk");
+    s->chunk = lnt_allocate(m->ctx, s->batch * s->length * sizeof *s->chunk, "a chunk");
     s->scores = lnt_allocate(m->ctx, many * sizeof *s->scores, "the scores");
     s->candidates = lnt_allocate(m->ctx, many * sizeof *s->candidates, "the candidates");
     return s->logits && s->chunk && s->scores && s->candidates ? LNT_OK : LNT_ERR_MEMORY;
+}
+
+static size_t length_of(int64_t batch)
+{
+    const int64_t each = LNT_SESSION_TOKENS / batch;
+    return (size_t)(each > LNT_SESSION_EACH ? each : LNT_SESSION_EACH);
 }
 
 lnt_status lnt_session_create(lnt_model *model, int64_t batch, lnt_session **out)
@@ -73,12 +79,12 @@ lnt_status lnt_session_create(lnt_model *model, int64_t batch, lnt_session **out
                         1 << 20);
     lnt_session *s = lnt_allocate(ctx, sizeof *s, "the session");
     if (!s) return LNT_ERR_MEMORY;
-    *s = (lnt_session){ .model = model, .batch = (size_t)batch };
+    *s = (lnt_session){ .model = model, .batch = (size_t)batch, .length = length_of(batch) };
     lnt_status status = open_memory(s);
     if (!status) status = open_states(s);
     if (!status)
-        status = lnt_network_open(ctx, &model->config, &model->layout, (size_t)batch,
-                                  LNT_SESSION_CHUNK, false, s->states, &s->network);
+        status = lnt_network_open(ctx, &model->config, &model->layout, s->batch, s->length,
+                                  false, s->states, &s->network);
     if (status) {
         lnt_session_destroy(s);
         return status;
@@ -96,7 +102,7 @@ void lnt_session_destroy(lnt_session *s)
     for (size_t l = 0; s->states && l < layers; l++) lnt_state_destroy(s->states[l]);
     lnt_release(m->ctx, s->states, layers * sizeof *s->states);
     lnt_release(m->ctx, s->logits, s->batch * (size_t)m->config.outputs * sizeof *s->logits);
-    lnt_release(m->ctx, s->chunk, s->batch * LNT_SESSION_CHUNK * sizeof *s->chunk);
+    lnt_release(m->ctx, s->chunk, s->batch * s->length * sizeof *s->chunk);
     lnt_release(m->ctx, s->scores, many * sizeof *s->scores);
     lnt_release(m->ctx, s->candidates, many * sizeof *s->candidates);
     lnt_release(m->ctx, s, sizeof *s);
@@ -150,7 +156,7 @@ lnt_status lnt_session_feed(lnt_session *s, const int32_t *tokens, int64_t count
     lnt_status status = check_feed(s, tokens, count);
     if (!status) status = make_room(s, count);
     for (int64_t at = 0; !status && at < count;) {
-        const int64_t left = count - at, n = left < LNT_SESSION_CHUNK ? left : LNT_SESSION_CHUNK;
+        const int64_t left = count - at, most = (int64_t)s->length, n = left < most ? left : most;
         for (size_t b = 0; b < s->batch; b++)
             memcpy(s->chunk + b * (size_t)n, tokens + (int64_t)b * count + at,
                    (size_t)n * sizeof *tokens);

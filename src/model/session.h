@@ -5,16 +5,17 @@
 #include "model/model.h"
 #include "model/sampler.h"
 
-enum { LNT_SESSION_CHUNK = 128 }; /* tokens of a prompt taken at once */
+/* Tokens of a prompt taken at once: of all sequences together, but no fewer of each. */
+enum { LNT_SESSION_TOKENS = 512, LNT_SESSION_EACH = 128 };
 
 struct lnt_session {
     lnt_model *model;
-    size_t batch;
-    int64_t tokens; /* of each sequence so far */
+    size_t batch, length; /* sequences, and tokens of each that are taken at once */
+    int64_t tokens;       /* of each sequence so far */
     lnt_state **states; /* [layers] */
     lnt_network network;
     float *logits;    /* [batch,outputs] */
-    int32_t *chunk;   /* [batch,LNT_SESSION_CHUNK] */
+    int32_t *chunk;   /* [batch,length] */
     double *scores;   /* of one sequence: outputs, or 256 */
     lnt_candidate *candidates;
 };

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/model.h"
+#include "model/session.h"
 #include "support.h"
 
 enum { VOCABULARY = 19, LENGTH = 150 };
@@ -75,27 +75,28 @@ static void walk(void (*check)(lnt_ctx *ctx, lnt_model *model))
 
 static void check_steps(lnt_ctx *ctx, lnt_model *model)
 {
-    static int32_t tokens[2 * LENGTH];
-    static float whole[2 * LENGTH * VOCABULARY];
+    enum { SEQUENCES = 4, PROMPT = LNT_SESSION_EACH + 12 }; /* a whole chunk and a part of one */
+    static int32_t tokens[SEQUENCES * LENGTH], first[SEQUENCES * PROMPT];
+    static float whole[SEQUENCES * LENGTH * VOCABULARY];
     lnt_session *session;
-    fill_tokens(tokens, 2 * LENGTH, 3);
-    assert_ok(ctx, lnt_model_forward(model, tokens, 2, LENGTH, NULL, whole));
-    assert_ok(ctx, lnt_session_create(model, 2, &session));
+    fill_tokens(tokens, SEQUENCES * LENGTH, 3);
+    assert_ok(ctx, lnt_model_forward(model, tokens, SEQUENCES, LENGTH, NULL, whole));
+    assert_ok(ctx, lnt_session_create(model, SEQUENCES, &session));
     assert_null(lnt_session_logits(session));
-    const int prompt = 140; /* a whole chunk and a part of one */
-    int32_t both[2 * 140];
-    for (int b = 0; b < 2; b++) memcpy(both + b * prompt, tokens + b * LENGTH, sizeof both / 2);
-    assert_ok(ctx, lnt_session_feed(session, both, prompt));
-    for (int t = prompt; t <= LENGTH; t++) {
-        for (int b = 0; b < 2; b++) {
+    assert_int_equal(session->length, LNT_SESSION_EACH);
+    for (int b = 0; b < SEQUENCES; b++)
+        memcpy(first + b * PROMPT, tokens + b * LENGTH, PROMPT * sizeof *first);
+    assert_ok(ctx, lnt_session_feed(session, first, PROMPT));
+    for (int t = PROMPT; t <= LENGTH; t++) {
+        int32_t next[SEQUENCES];
+        for (int b = 0; b < SEQUENCES; b++) {
             const float *want = whole + (b * LENGTH + t - 1) * VOCABULARY;
             const double off = difference(lnt_session_logits(session) + b * VOCABULARY, want,
                                           VOCABULARY);
             if (!(off < 1e-4)) fail_msg("%s: token %d is off by %g", model->text, t, off);
+            next[b] = t < LENGTH ? tokens[b * LENGTH + t] : 0;
         }
-        if (t == LENGTH) break;
-        const int32_t next[2] = { tokens[t], tokens[LENGTH + t] };
-        assert_ok(ctx, lnt_session_feed(session, next, 1));
+        if (t < LENGTH) assert_ok(ctx, lnt_session_feed(session, next, 1));
     }
     assert_int_equal(lnt_session_tokens(session), LENGTH);
     lnt_session_destroy(session);
