@@ -198,7 +198,7 @@ headline() {
     valgrind) echo "valgrind memcheck on a small run" ;;
     cross) echo "the other architecture, under qemu" ;;
     install) echo "install, and build the examples against what was installed" ;;
-    lint) echo "lints: exported symbols, header, includes, tree" ;;
+    lint) echo "lints: exported symbols, header, includes, tree, links" ;;
     *) fail "there is no stage '$1'; there are: gcc clang asan tsan valgrind cross install lint" ;;
     esac
 }

@@ -54,6 +54,14 @@ expect 'does not name `src/extra/`' "ARCHITECTURE.md names it" "$tools/check-tre
 fresh
 echo "/* TO""DO later */" > src/core/b.c
 expect "put something off" "nothing is put off" "$tools/check-tree.sh" .
+fresh
+printf '# A page\n[x](b.md#two-words-3) [web](https://a.b) [self](#a-page)\n' > a.md
+printf '# Two words, 3\n```\n# no heading\n[not](read)\n```\n' > b.md
+expect pass "links that lead somewhere are good" "$tools/check-links.py" .
+echo '[x](b.md#no-heading)' >> a.md
+expect "a.md: b.md#no-heading: there is no such heading" "a heading is there" "$tools/check-links.py" .
+echo '[x](c.md)' > a.md
+expect "a.md: c.md: there is no such file" "a file is there" "$tools/check-links.py" .
 
 cat > "$tmp/good.h" << 'END'
 #define LNT_API __attribute__((visibility("default")))
