@@ -252,8 +252,9 @@ lnt_status lnt_network_forward(lnt_network *net, const real *w, const lnt_batch 
         lnt_attention attention = net->attention;
         attention.state = net->states ? net->states[l] : NULL;
         block_params(net, w, l, params);
-        const lnt_status status = lnt_block_forward(&net->shape, &attention, &pass, params,
-                                                    block_input(net, l), &net->kept[l]);
+        const lnt_block block = { .shape = &net->shape, .attention = &attention, .w = params,
+                                  .kept = &net->kept[l] };
+        const lnt_status status = lnt_block_forward(&pass, &block, block_input(net, l));
         if (status) return status;
     }
     last_norm(net, w, in);
@@ -337,9 +338,9 @@ lnt_status lnt_network_backward(lnt_network *net, const real *w, real *g, const 
         const lnt_pass pass = make_pass(net, in, training, rng, l);
         block_params(net, w, l, params);
         block_params(net, g, l, grads);
-        const lnt_status status =
-            lnt_block_backward(&net->shape, &net->attention, &pass, params, grads,
-                               block_input(net, l), &net->kept[l], &net->scratch, net->grad);
+        const lnt_block block = { .shape = &net->shape, .attention = &net->attention, .w = params,
+                                  .kept = &net->kept[l], .g = grads, .room = &net->scratch };
+        const lnt_status status = lnt_block_backward(&pass, &block, block_input(net, l), net->grad);
         if (status) return status;
     }
     if (training)

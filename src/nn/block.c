@@ -56,195 +56,193 @@ void lnt_block_room(lnt_arena *arena, const lnt_block_shape *s, size_t batch, si
     out->half = nn_take(arena, n, larger(mixed_width(s), s->ff));
 }
 
-static bool drops(const lnt_block_shape *s, const lnt_pass *pass)
+static bool drops(const lnt_pass *pass, const lnt_block *b)
 {
-    return pass->training && (s->dropout > 0 || s->drop_path > 0);
+    return pass->training && (b->shape->dropout > 0 || b->shape->drop_path > 0);
 }
 
 /* Dropout and drop path of branch 0 or 1, on its values or on their gradients. */
-static void drop(const lnt_block_shape *s, const lnt_pass *pass, uint64_t branch, real *x)
+static void drop(const lnt_pass *pass, const lnt_block *b, uint64_t branch, real *x)
 {
-    const size_t size = pass->length * s->dim;
-    if (!drops(s, pass)) return;
-    lnt_dropout(pass->ctx, lnt_rng_split(pass->rng, 2 * branch), s->dropout, x, pass->batch * size);
-    lnt_drop_path(pass->ctx, lnt_rng_split(pass->rng, 2 * branch + 1), s->drop_path, x, pass->batch,
-                  size);
+    const size_t size = pass->length * b->shape->dim;
+    if (!drops(pass, b)) return;
+    lnt_dropout(pass->ctx, lnt_rng_split(pass->rng, 2 * branch), b->shape->dropout, x,
+                pass->batch * size);
+    lnt_drop_path(pass->ctx, lnt_rng_split(pass->rng, 2 * branch + 1), b->shape->drop_path, x,
+                  pass->batch, size);
 }
 
-static void turn(const lnt_block_shape *s, const lnt_pass *pass, real *qkv, int sign)
+static void turn(const lnt_pass *pass, const lnt_block *b, real *qkv, int sign)
 {
+    const lnt_block_shape *s = b->shape;
     if (s->rotary) /* the heads of q and k stand side by side */
         lnt_rotary_turn(pass->ctx, qkv, qkv_width(s), pass->turn, sign, pass->batch, pass->length,
                         s->heads + s->kv_heads, s->head_dim);
 }
 
-static void norm(const lnt_block_shape *s, const lnt_pass *pass, real *const *w, int gain,
-                 const real *x, real *y, real *stat)
+static lnt_mega mega_layer(const lnt_block *b)
 {
-    lnt_norm_forward(pass->ctx, s->norm, x, w[gain], w[gain + 1], y, stat,
-                     pass->batch * pass->length, s->dim);
+    return (lnt_mega){ .shape = lnt_block_mega(b->shape), .attention = b->attention,
+                       .w = b->w + LNT_BLOCK_MEGA, .kept = &b->kept->mega,
+                       .g = b->g ? b->g + LNT_BLOCK_MEGA : NULL,
+                       .room = b->room ? &b->room->mega : NULL };
 }
 
-static lnt_status attend(const lnt_block_shape *s, const lnt_attention *attention,
-                         const lnt_pass *pass, real *const *w, const real *in,
-                         const lnt_block_kept *kept, real *y)
+/* ---- forward ------------------------------------------------------------------------------- */
+
+static void norm(const lnt_pass *pass, const lnt_block *b, int gain, const real *x, real *y,
+                 real *stat)
 {
-    const size_t n = pass->batch * pass->length;
-    lnt_dense_forward(pass->ctx, in, w[LNT_BLOCK_QKV], w[LNT_BLOCK_QKV_BIAS], kept->qkv, n, s->dim,
-                      qkv_width(s));
-    turn(s, pass, kept->qkv, 1);
+    lnt_norm_forward(pass->ctx, b->shape->norm, x, b->w[gain], b->w[gain + 1], y, stat,
+                     nn_tokens(pass), b->shape->dim);
+}
+
+static lnt_status attend(const lnt_pass *pass, const lnt_block *b, const real *in, real *y)
+{
+    const lnt_block_shape *s = b->shape;
+    const lnt_block_kept *kept = b->kept;
+    const size_t n = nn_tokens(pass);
+    lnt_dense_forward(pass->ctx, in, b->w[LNT_BLOCK_QKV], b->w[LNT_BLOCK_QKV_BIAS], kept->qkv, n,
+                      s->dim, qkv_width(s));
+    turn(pass, b, kept->qkv, 1);
     const lnt_status status =
-        lnt_attention_forward(attention, kept->qkv, w[LNT_BLOCK_TEMPERATURE], pass->lengths,
+        lnt_attention_forward(b->attention, kept->qkv, b->w[LNT_BLOCK_TEMPERATURE], pass->lengths,
                               kept->mixed, kept->notes, pass->batch, pass->length);
     if (status) return status;
-    lnt_dense_forward(pass->ctx, kept->mixed, w[LNT_BLOCK_OUT], w[LNT_BLOCK_OUT_BIAS], y, n,
+    lnt_dense_forward(pass->ctx, kept->mixed, b->w[LNT_BLOCK_OUT], b->w[LNT_BLOCK_OUT_BIAS], y, n,
                       mixed_width(s), s->dim);
-    drop(s, pass, 0, y);
     return LNT_OK;
 }
 
-static void feed(const lnt_block_shape *s, const lnt_pass *pass, real *const *w, const real *in,
-                 const lnt_block_kept *kept, real *y)
+/* As attend, of x and its norm. */
+static lnt_status attend_gated(const lnt_pass *pass, const lnt_block *b, const real *x, real *y)
 {
-    const size_t n = pass->batch * pass->length;
-    lnt_dense_forward(pass->ctx, in, w[LNT_BLOCK_UP], w[LNT_BLOCK_UP_BIAS], kept->up, n, s->dim,
-                      up_width(s));
+    const lnt_mega mega = mega_layer(b);
+    return lnt_mega_forward(pass, &mega, x, b->kept->first, y);
+}
+
+static void feed(const lnt_pass *pass, const lnt_block *b, const real *in, real *y)
+{
+    const lnt_block_shape *s = b->shape;
+    const lnt_block_kept *kept = b->kept;
+    const size_t n = nn_tokens(pass);
+    lnt_dense_forward(pass->ctx, in, b->w[LNT_BLOCK_UP], b->w[LNT_BLOCK_UP_BIAS], kept->up, n,
+                      s->dim, up_width(s));
     lnt_act_forward(pass->ctx, s->activation, kept->up, kept->hidden, n, s->ff);
-    lnt_dense_forward(pass->ctx, kept->hidden, w[LNT_BLOCK_DOWN], w[LNT_BLOCK_DOWN_BIAS], y, n,
-                      s->ff, s->dim);
-    drop(s, pass, 1, y);
+    lnt_dense_forward(pass->ctx, kept->hidden, b->w[LNT_BLOCK_DOWN], b->w[LNT_BLOCK_DOWN_BIAS], y,
+                      n, s->ff, s->dim);
 }
 
-static lnt_status attend_gated(const lnt_block_shape *s, const lnt_attention *attention,
-                               const lnt_pass *pass, real *const *w, const real *x,
-                               const lnt_block_kept *kept, real *y)
+lnt_status lnt_block_forward(const lnt_pass *pass, const lnt_block *b, const real *x)
 {
-    const lnt_mega_shape mega = lnt_block_mega(s);
-    const lnt_status status =
-        lnt_mega_forward(&mega, attention, pass, w + LNT_BLOCK_MEGA, x, kept->first, &kept->mega, y);
-    if (!status) drop(s, pass, 0, y);
-    return status;
-}
-
-lnt_status lnt_block_forward(const lnt_block_shape *s, const lnt_attention *attention,
-                             const lnt_pass *pass, real *const *w, const real *x,
-                             const lnt_block_kept *kept)
-{
-    const size_t count = pass->batch * pass->length * s->dim;
-    real *sum1 = s->post ? kept->first : kept->middle, *sum2 = s->post ? kept->second : kept->out;
-    if (!s->post) norm(s, pass, w, LNT_BLOCK_NORM1_GAIN, x, kept->first, kept->stat1);
-    const lnt_status status =
-        s->averages ? attend_gated(s, attention, pass, w, x, kept, sum1)
-                    : attend(s, attention, pass, w, s->post ? x : kept->first, kept, sum1);
+    const bool post = b->shape->post;
+    const lnt_block_kept *kept = b->kept;
+    const size_t count = nn_tokens(pass) * b->shape->dim;
+    real *sum1 = post ? kept->first : kept->middle, *sum2 = post ? kept->second : kept->out;
+    if (!post) norm(pass, b, LNT_BLOCK_NORM1_GAIN, x, kept->first, kept->stat1);
+    const lnt_status status = b->shape->averages ? attend_gated(pass, b, x, sum1)
+                                                 : attend(pass, b, post ? x : kept->first, sum1);
     if (status) return status;
+    drop(pass, b, 0, sum1);
     nn_add(pass->ctx, sum1, x, count);
-    if (s->post) norm(s, pass, w, LNT_BLOCK_NORM1_GAIN, kept->first, kept->middle, kept->stat1);
-    else norm(s, pass, w, LNT_BLOCK_NORM2_GAIN, kept->middle, kept->second, kept->stat2);
-    feed(s, pass, w, s->post ? kept->middle : kept->second, kept, sum2);
+    if (post) norm(pass, b, LNT_BLOCK_NORM1_GAIN, kept->first, kept->middle, kept->stat1);
+    else norm(pass, b, LNT_BLOCK_NORM2_GAIN, kept->middle, kept->second, kept->stat2);
+    feed(pass, b, post ? kept->middle : kept->second, sum2);
+    drop(pass, b, 1, sum2);
     nn_add(pass->ctx, sum2, kept->middle, count);
-    if (s->post) norm(s, pass, w, LNT_BLOCK_NORM2_GAIN, kept->second, kept->out, kept->stat2);
+    if (post) norm(pass, b, LNT_BLOCK_NORM2_GAIN, kept->second, kept->out, kept->stat2);
     return LNT_OK;
 }
 
 /* ---- backward ------------------------------------------------------------------------------ */
 
-/* The gradient of a branch's values: that of the sum, dropped as they were. */
-static const real *branch_grad(const lnt_block_shape *s, const lnt_pass *pass, uint64_t branch,
-                               const real *grad, real *own)
+/* The gradient of a branch's values: that of the sum or, dropped as they were, room->dim. */
+static const real *branch_grad(const lnt_pass *pass, const lnt_block *b, uint64_t branch,
+                               const real *grad)
 {
-    if (!drops(s, pass)) return grad;
-    memcpy(own, grad, pass->batch * pass->length * s->dim * sizeof *own);
-    drop(s, pass, branch, own);
-    return own;
+    if (!drops(pass, b)) return grad;
+    memcpy(b->room->dim, grad, nn_tokens(pass) * b->shape->dim * sizeof *grad);
+    drop(pass, b, branch, b->room->dim);
+    return b->room->dim;
 }
 
-static void norm_back(const lnt_block_shape *s, const lnt_pass *pass, real *const *w,
-                      real *const *g, int gain, const real *x, const real *stat, const real *dy,
-                      real *dx, bool accumulate)
+static void norm_back(const lnt_pass *pass, const lnt_block *b, int gain, const real *x,
+                      const real *stat, const real *dy, real *dx, bool add)
 {
-    lnt_norm_backward(pass->ctx, s->norm, x, w[gain], stat, dy, dx, accumulate, g[gain],
-                      g[gain + 1], pass->batch * pass->length, s->dim);
+    lnt_norm_backward(pass->ctx, b->shape->norm, x, b->w[gain], stat, dy, dx, add, b->g[gain],
+                      b->g[gain + 1], nn_tokens(pass), b->shape->dim);
 }
 
 /* dy, which may be room->dim, of the branch's values to room->dim, of what went into it. */
-static void feed_back(const lnt_block_shape *s, const lnt_pass *pass, real *const *w,
-                      real *const *g, const real *in, const lnt_block_kept *kept,
-                      const lnt_block_scratch *room, const real *dy)
+static void feed_back(const lnt_pass *pass, const lnt_block *b, const real *in, const real *dy)
 {
-    const size_t n = pass->batch * pass->length;
+    const lnt_block_shape *s = b->shape;
+    const lnt_block_kept *kept = b->kept;
+    const lnt_block_scratch *room = b->room;
+    const size_t n = nn_tokens(pass);
     real *up = lnt_act_inputs(s->activation) == 1 ? room->half : room->wide; /* in place if it fits */
-    lnt_dense_backward(pass->ctx, kept->hidden, w[LNT_BLOCK_DOWN], dy, room->half,
-                       g[LNT_BLOCK_DOWN], g[LNT_BLOCK_DOWN_BIAS], n, s->ff, s->dim);
+    lnt_dense_backward(pass->ctx, kept->hidden, b->w[LNT_BLOCK_DOWN], dy, room->half,
+                       b->g[LNT_BLOCK_DOWN], b->g[LNT_BLOCK_DOWN_BIAS], n, s->ff, s->dim);
     lnt_act_backward(pass->ctx, s->activation, kept->up, kept->hidden, room->half, up, n, s->ff);
-    lnt_dense_backward(pass->ctx, in, w[LNT_BLOCK_UP], up, room->dim, g[LNT_BLOCK_UP],
-                       g[LNT_BLOCK_UP_BIAS], n, s->dim, up_width(s));
+    lnt_dense_backward(pass->ctx, in, b->w[LNT_BLOCK_UP], up, room->dim, b->g[LNT_BLOCK_UP],
+                       b->g[LNT_BLOCK_UP_BIAS], n, s->dim, up_width(s));
 }
 
-static lnt_status attend_back(const lnt_block_shape *s, const lnt_attention *attention,
-                              const lnt_pass *pass, real *const *w, real *const *g, const real *in,
-                              const lnt_block_kept *kept, const lnt_block_scratch *room,
-                              const real *dy)
+static lnt_status attend_back(const lnt_pass *pass, const lnt_block *b, const real *in, const real *dy)
 {
-    const size_t n = pass->batch * pass->length;
-    lnt_dense_backward(pass->ctx, kept->mixed, w[LNT_BLOCK_OUT], dy, room->half, g[LNT_BLOCK_OUT],
-                       g[LNT_BLOCK_OUT_BIAS], n, mixed_width(s), s->dim);
+    const lnt_block_shape *s = b->shape;
+    const lnt_block_kept *kept = b->kept;
+    const lnt_block_scratch *room = b->room;
+    const size_t n = nn_tokens(pass);
+    lnt_dense_backward(pass->ctx, kept->mixed, b->w[LNT_BLOCK_OUT], dy, room->half,
+                       b->g[LNT_BLOCK_OUT], b->g[LNT_BLOCK_OUT_BIAS], n, mixed_width(s), s->dim);
     const lnt_status status = lnt_attention_backward(
-        attention, kept->qkv, w[LNT_BLOCK_TEMPERATURE], pass->lengths, kept->mixed, kept->notes,
-        room->half, room->wide, g[LNT_BLOCK_TEMPERATURE], pass->batch, pass->length);
+        b->attention, kept->qkv, b->w[LNT_BLOCK_TEMPERATURE], pass->lengths, kept->mixed, kept->notes,
+        room->half, room->wide, b->g[LNT_BLOCK_TEMPERATURE], pass->batch, pass->length);
     if (status) return status;
-    turn(s, pass, room->wide, -1);
-    lnt_dense_backward(pass->ctx, in, w[LNT_BLOCK_QKV], room->wide, room->dim, g[LNT_BLOCK_QKV],
-                       g[LNT_BLOCK_QKV_BIAS], n, s->dim, qkv_width(s));
+    turn(pass, b, room->wide, -1);
+    lnt_dense_backward(pass->ctx, in, b->w[LNT_BLOCK_QKV], room->wide, room->dim, b->g[LNT_BLOCK_QKV],
+                       b->g[LNT_BLOCK_QKV_BIAS], n, s->dim, qkv_width(s));
     return LNT_OK;
 }
 
 /* As attend_back; what does not pass the norm goes straight to grad, that of x. */
-static lnt_status attend_gated_back(const lnt_block_shape *s, const lnt_attention *attention,
-                                    const lnt_pass *pass, real *const *w, real *const *g,
-                                    const real *x, const lnt_block_kept *kept,
-                                    const lnt_block_scratch *room, const real *dy, real *grad)
+static lnt_status attend_gated_back(const lnt_pass *pass, const lnt_block *b, const real *x,
+                                    const real *dy, real *grad)
 {
-    const lnt_mega_shape mega = lnt_block_mega(s);
-    return lnt_mega_backward(&mega, attention, pass, w + LNT_BLOCK_MEGA, g + LNT_BLOCK_MEGA, x,
-                             kept->first, &kept->mega, &room->mega, dy, grad, room->dim);
+    const lnt_mega mega = mega_layer(b);
+    return lnt_mega_backward(pass, &mega, x, b->kept->first, dy, grad, b->room->dim);
 }
 
-static lnt_status backward_pre(const lnt_block_shape *s, const lnt_attention *attention,
-                               const lnt_pass *pass, real *const *w, real *const *g, const real *x,
-                               const lnt_block_kept *kept, const lnt_block_scratch *room,
-                               real *grad)
+static lnt_status backward_pre(const lnt_pass *pass, const lnt_block *b, const real *x, real *grad)
 {
-    feed_back(s, pass, w, g, kept->second, kept, room, branch_grad(s, pass, 1, grad, room->dim));
-    norm_back(s, pass, w, g, LNT_BLOCK_NORM2_GAIN, kept->middle, kept->stat2, room->dim, grad, true);
-    const real *dy = branch_grad(s, pass, 0, grad, room->dim);
-    const lnt_status status =
-        s->averages ? attend_gated_back(s, attention, pass, w, g, x, kept, room, dy, grad)
-                    : attend_back(s, attention, pass, w, g, kept->first, kept, room, dy);
+    const lnt_block_kept *kept = b->kept;
+    real *din = b->room->dim; /* of what a branch is given */
+    feed_back(pass, b, kept->second, branch_grad(pass, b, 1, grad));
+    norm_back(pass, b, LNT_BLOCK_NORM2_GAIN, kept->middle, kept->stat2, din, grad, true);
+    const real *dy = branch_grad(pass, b, 0, grad);
+    const lnt_status status = b->shape->averages ? attend_gated_back(pass, b, x, dy, grad)
+                                                 : attend_back(pass, b, kept->first, dy);
     if (status) return status;
-    norm_back(s, pass, w, g, LNT_BLOCK_NORM1_GAIN, x, kept->stat1, room->dim, grad, true);
+    norm_back(pass, b, LNT_BLOCK_NORM1_GAIN, x, kept->stat1, din, grad, true);
     return LNT_OK;
 }
 
-static lnt_status backward_post(const lnt_block_shape *s, const lnt_attention *attention,
-                                const lnt_pass *pass, real *const *w, real *const *g,
-                                const real *x, const lnt_block_kept *kept,
-                                const lnt_block_scratch *room, real *grad)
+static lnt_status backward_post(const lnt_pass *pass, const lnt_block *b, const real *x, real *grad)
 {
-    const size_t count = pass->batch * pass->length * s->dim;
-    norm_back(s, pass, w, g, LNT_BLOCK_NORM2_GAIN, kept->second, kept->stat2, grad, grad, false);
-    feed_back(s, pass, w, g, kept->middle, kept, room, branch_grad(s, pass, 1, grad, room->dim));
-    nn_add(pass->ctx, grad, room->dim, count);
-    norm_back(s, pass, w, g, LNT_BLOCK_NORM1_GAIN, kept->first, kept->stat1, grad, grad, false);
-    const lnt_status status = attend_back(s, attention, pass, w, g, x, kept, room,
-                                          branch_grad(s, pass, 0, grad, room->dim));
+    const lnt_block_kept *kept = b->kept;
+    const size_t count = nn_tokens(pass) * b->shape->dim;
+    norm_back(pass, b, LNT_BLOCK_NORM2_GAIN, kept->second, kept->stat2, grad, grad, false);
+    feed_back(pass, b, kept->middle, branch_grad(pass, b, 1, grad));
+    nn_add(pass->ctx, grad, b->room->dim, count);
+    norm_back(pass, b, LNT_BLOCK_NORM1_GAIN, kept->first, kept->stat1, grad, grad, false);
+    const lnt_status status = attend_back(pass, b, x, branch_grad(pass, b, 0, grad));
     if (status) return status;
-    nn_add(pass->ctx, grad, room->dim, count);
+    nn_add(pass->ctx, grad, b->room->dim, count);
     return LNT_OK;
 }
 
-lnt_status lnt_block_backward(const lnt_block_shape *s, const lnt_attention *attention,
-                              const lnt_pass *pass, real *const *w, real *const *g, const real *x,
-                              const lnt_block_kept *kept, const lnt_block_scratch *room, real *grad)
+lnt_status lnt_block_backward(const lnt_pass *pass, const lnt_block *b, const real *x, real *grad)
 {
-    return (s->post ? backward_post : backward_pre)(s, attention, pass, w, g, x, kept, room, grad);
+    return (b->shape->post ? backward_post : backward_pre)(pass, b, x, grad);
 }

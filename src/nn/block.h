@@ -47,6 +47,7 @@ lnt_mega_shape lnt_block_mega(const lnt_block_shape *shape);
 /* Parameter i; its name is NULL where the block has none. */
 lnt_param lnt_block_param(const lnt_block_shape *shape, int i);
 
+#define lnt_block LNT_REAL_NAME(lnt_block)
 #define lnt_block_kept LNT_REAL_NAME(lnt_block_kept)
 #define lnt_block_scratch LNT_REAL_NAME(lnt_block_scratch)
 #define lnt_block_keep LNT_REAL_NAME(lnt_block_keep)
@@ -78,14 +79,19 @@ void lnt_block_keep(lnt_arena *arena, const lnt_block_shape *shape, const lnt_at
 void lnt_block_room(lnt_arena *arena, const lnt_block_shape *shape, size_t batch, size_t length,
                     size_t threads, lnt_block_scratch *out);
 
-/* x [n,dim], which may be kept->out where no backward follows; w [LNT_BLOCK_PARAMS]. */
-lnt_status lnt_block_forward(const lnt_block_shape *shape, const lnt_attention *attention,
-                             const lnt_pass *pass, real *const *w, const real *x,
-                             const lnt_block_kept *kept);
-/* grad [n,dim] comes in as that of kept->out and goes out as that of x; g, shaped as w, added to. */
-lnt_status lnt_block_backward(const lnt_block_shape *shape, const lnt_attention *attention,
-                              const lnt_pass *pass, real *const *w, real *const *g, const real *x,
-                              const lnt_block_kept *kept, const lnt_block_scratch *scratch,
-                              real *grad);
+/* A block as one pass goes through it: what it is, its parameters, and its memory. */
+typedef struct lnt_block {
+    const lnt_block_shape *shape;
+    const lnt_attention *attention;
+    real *const *w; /* [LNT_BLOCK_PARAMS] */
+    const lnt_block_kept *kept;
+    real *const *g; /* shaped as w, added to; this and room are for backward alone */
+    const lnt_block_scratch *room;
+} lnt_block;
+
+/* x [n,dim], which may be kept->out where no backward follows. */
+lnt_status lnt_block_forward(const lnt_pass *pass, const lnt_block *block, const real *x);
+/* grad [n,dim] comes in as that of kept->out and goes out as that of x. */
+lnt_status lnt_block_backward(const lnt_pass *pass, const lnt_block *block, const real *x, real *grad);
 
 #endif

@@ -44,35 +44,42 @@ static lnt_ema_weights ema_of(real *const *w)
                               w[LNT_MEGA_GAMMA], w[LNT_MEGA_OMEGA] };
 }
 
+static size_t shared_width(const lnt_mega *m) { return m->shape.heads * m->shape.head_dim; }
+
 /* The heads of one half of rows [n,2,heads head_dim], which x is the first number of. */
-static lnt_tensor qk_view(const lnt_mega_shape *s, const lnt_pass *pass, const real *x)
+static lnt_tensor qk_view(const lnt_pass *pass, const lnt_mega *m, const real *x)
 {
-    return nn_heads(x, 2 * s->heads * s->head_dim, s->heads, s->head_dim, pass->batch, pass->length);
+    return nn_heads(x, 2 * shared_width(m), m->shape.heads, m->shape.head_dim, pass->batch, pass->length);
 }
 
-static lnt_tensor value_view(const lnt_mega_shape *s, const lnt_pass *pass, const real *x)
+static lnt_tensor value_view(const lnt_pass *pass, const lnt_mega *m, const real *x)
 {
-    return nn_heads(x, s->values, s->heads, s->values / s->heads, pass->batch, pass->length);
+    const size_t values = m->shape.values, heads = m->shape.heads;
+    return nn_heads(x, values, heads, values / heads, pass->batch, pass->length);
 }
 
-static lnt_attn_io make_io(const lnt_mega_shape *s, const lnt_pass *pass, const lnt_mega_kept *k)
+static lnt_attn_io make_io(const lnt_pass *pass, const lnt_mega *m)
 {
+    const lnt_mega_kept *k = m->kept;
     return (lnt_attn_io){ .size = sizeof(lnt_attn_io),
                           .lengths_q = pass->lengths,
                           .lengths_k = pass->lengths,
-                          .q = qk_view(s, pass, k->qk),
-                          .k = qk_view(s, pass, k->qk + s->heads * s->head_dim),
-                          .v = value_view(s, pass, k->value),
-                          .out = value_view(s, pass, k->attended) };
+                          .q = qk_view(pass, m, k->qk),
+                          .k = qk_view(pass, m, k->qk + shared_width(m)),
+                          .v = value_view(pass, m, k->value),
+                          .out = value_view(pass, m, k->attended) };
 }
 
 /* ---- elementwise --------------------------------------------------------------------------- */
 
 /* qk [n,2,width] = shared [n,width] gain + bias, twice. */
-static void make_qk(const lnt_ctx *ctx, const real *shared, const real *gain, const real *bias,
-                    real *qk, size_t n, size_t width)
+static void make_qk(const lnt_pass *pass, const lnt_mega *m)
 {
-    const int threads = lnt_threads_for(ctx, 4 * (double)n * (double)width);
+    const real *gain = m->w[LNT_MEGA_QK_GAIN], *bias = m->w[LNT_MEGA_QK_BIAS];
+    const real *shared = m->kept->shared;
+    real *qk = m->kept->qk;
+    const size_t n = nn_tokens(pass), width = shared_width(m);
+    const int threads = lnt_threads_for(pass->ctx, 4 * (double)n * (double)width);
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t row = 0; row < 2 * (int64_t)n; row++) {
         const real *x = shared + (size_t)(row / 2) * width;
@@ -82,11 +89,13 @@ static void make_qk(const lnt_ctx *ctx, const real *shared, const real *gain, co
     }
 }
 
-/* dshared overwritten, dgain and dbias added to; a piece is some columns. */
-static void qk_back(const lnt_ctx *ctx, const real *shared, const real *gain, const real *dqk,
-                    real *dshared, real *dgain, real *dbias, size_t n, size_t width)
+/* From room->qk to room->shared; a piece is some columns. */
+static void qk_back(const lnt_pass *pass, const lnt_mega *m)
 {
-    const int threads = lnt_threads_for(ctx, 8 * (double)n * (double)width);
+    const real *gain = m->w[LNT_MEGA_QK_GAIN], *shared = m->kept->shared, *dqk = m->room->qk;
+    real *dgain = m->g[LNT_MEGA_QK_GAIN], *dbias = m->g[LNT_MEGA_QK_BIAS], *dshared = m->room->shared;
+    const size_t n = nn_tokens(pass), width = shared_width(m);
+    const int threads = lnt_threads_for(pass->ctx, 8 * (double)n * (double)width);
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t piece = 0; piece < nn_pieces(width, LNT_NN_COLUMNS); piece++) {
         const size_t c0 = (size_t)piece * LNT_NN_COLUMNS;
@@ -111,18 +120,22 @@ static void multiply(const lnt_ctx *ctx, real *y, const real *a, const real *b, 
     for (int64_t i = 0; i < (int64_t)count; i++) y[i] = a[i] * b[i];
 }
 
-static void mix(const lnt_ctx *ctx, real *y, const real *x, const real *u, const real *h, size_t count)
+static void mix(const lnt_pass *pass, const lnt_mega *m, const real *x, real *y)
 {
-    const int threads = lnt_threads_for(ctx, 3 * (double)count);
+    const real *u = m->kept->gate, *h = m->kept->candidate;
+    const size_t count = nn_tokens(pass) * m->shape.dim;
+    const int threads = lnt_threads_for(pass->ctx, 3 * (double)count);
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t i = 0; i < (int64_t)count; i++) y[i] = u[i] * (h[i] - x[i]);
 }
 
 /* du, dh overwritten; dx, which may be dy, added to. */
-static void mix_back(const lnt_ctx *ctx, const real *x, const real *u, const real *h, const real *dy,
-                     real *du, real *dh, real *dx, size_t count)
+static void mix_back(const lnt_pass *pass, const lnt_mega *m, const real *x, const real *dy, real *du,
+                     real *dh, real *dx)
 {
-    const int threads = lnt_threads_for(ctx, 5 * (double)count);
+    const real *u = m->kept->gate, *h = m->kept->candidate;
+    const size_t count = nn_tokens(pass) * m->shape.dim;
+    const int threads = lnt_threads_for(pass->ctx, 5 * (double)count);
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t i = 0; i < (int64_t)count; i++) {
         du[i] = dy[i] * (h[i] - x[i]);
@@ -131,133 +144,138 @@ static void mix_back(const lnt_ctx *ctx, const real *x, const real *u, const rea
     }
 }
 
-/* ---- forward ------------------------------------------------------------------------------- */
+/* ---- branches ------------------------------------------------------------------------------ */
 
-/* Layer `param` of x and its activation. */
-static void branch(const lnt_ctx *ctx, lnt_act kind, real *const *w, int param,
-                   const real *x, real *before, real *after, size_t n, size_t in, size_t out)
+/* A dense layer and its activation, with what is kept before it and after it, [n,out]. */
+typedef struct branch {
+    lnt_act kind;
+    size_t out;
+    real *before, *after;
+} branch;
+
+static branch branch_of(const lnt_mega *m, int param)
 {
-    lnt_dense_forward(ctx, x, w[param], w[param + 1], before, n, in, out);
-    lnt_act_forward(ctx, kind, before, after, n, out);
+    const lnt_mega_kept *k = m->kept;
+    const size_t dim = m->shape.dim, values = m->shape.values;
+    switch (param) {
+    case LNT_MEGA_VALUE: return (branch){ LNT_ACT_SILU, values, k->value_in, k->value };
+    case LNT_MEGA_GATE: return (branch){ LNT_ACT_SIGMOID, dim, k->gate_in, k->gate };
+    case LNT_MEGA_SHARED: return (branch){ LNT_ACT_SILU, shared_width(m), k->shared_in, k->shared };
+    case LNT_MEGA_RESET: return (branch){ LNT_ACT_SILU, values, k->reset_in, k->reset };
+    default: return (branch){ LNT_ACT_SILU, dim, k->candidate_in, k->candidate };
+    }
 }
 
-static lnt_status attend(const lnt_mega_shape *s, const lnt_attention *attention,
-                         const lnt_pass *pass, real *const *w, const lnt_mega_kept *k)
+static void branch_forward(const lnt_pass *pass, const lnt_mega *m, int param, const real *x)
 {
-    const lnt_attn_io io = make_io(s, pass, k);
-    if (!s->full.used) return lnt_plan_forward_keeping(attention->plan, &io, k->notes);
-    lnt_full_forward(pass->ctx, &s->full, k->qk, k->value, w[LNT_MEGA_DISTANCE], pass->lengths,
-                     attention->scores, k->attended, pass->batch, pass->length);
+    const branch b = branch_of(m, param);
+    const size_t n = nn_tokens(pass);
+    lnt_dense_forward(pass->ctx, x, m->w[param], m->w[param + 1], b.before, n, m->shape.dim, b.out);
+    lnt_act_forward(pass->ctx, b.kind, b.before, b.after, n, b.out);
+}
+
+/* dy, of an activation's values, becomes that of what went into it; then dx of the layer before:
+ * overwritten, or added to dx through own. */
+static void branch_back(const lnt_pass *pass, const lnt_mega *m, int param, const real *x, real *dy,
+                        real *dx, real *own)
+{
+    const branch b = branch_of(m, param);
+    const size_t n = nn_tokens(pass), dim = m->shape.dim;
+    lnt_act_backward(pass->ctx, b.kind, b.before, b.after, dy, dy, n, b.out);
+    lnt_dense_backward(pass->ctx, x, m->w[param], dy, own ? own : dx, m->g[param], m->g[param + 1], n,
+                       dim, b.out);
+    if (own) nn_add(pass->ctx, dx, own, n * dim);
+}
+
+/* ---- forward ------------------------------------------------------------------------------- */
+
+static lnt_status attend(const lnt_pass *pass, const lnt_mega *m)
+{
+    const lnt_mega_kept *k = m->kept;
+    const lnt_attn_io io = make_io(pass, m);
+    if (!m->shape.full.used) return lnt_plan_forward_keeping(m->attention->plan, &io, k->notes);
+    lnt_full_forward(pass->ctx, &m->shape.full, k->qk, k->value, m->w[LNT_MEGA_DISTANCE], pass->lengths,
+                     m->attention->scores, k->attended, pass->batch, pass->length);
     return LNT_OK;
 }
 
-lnt_status lnt_mega_forward(const lnt_mega_shape *s, const lnt_attention *attention,
-                            const lnt_pass *pass, real *const *w, const real *x,
-                            const real *normed, const lnt_mega_kept *k, real *y)
+lnt_status lnt_mega_forward(const lnt_pass *pass, const lnt_mega *m, const real *x,
+                            const real *normed, real *y)
 {
     lnt_ctx *ctx = pass->ctx;
-    const size_t n = pass->batch * pass->length, dim = s->dim, values = s->values;
-    const size_t shared = s->heads * s->head_dim;
-    const lnt_ema_weights ema = ema_of(w);
-    branch(ctx, LNT_ACT_SILU, w, LNT_MEGA_VALUE, normed, k->value_in, k->value, n, dim, values);
+    const lnt_mega_kept *k = m->kept;
+    const size_t n = nn_tokens(pass), dim = m->shape.dim, values = m->shape.values;
+    const lnt_ema_weights ema = ema_of(m->w);
+    branch_forward(pass, m, LNT_MEGA_VALUE, normed);
     lnt_ema_forward(ctx, &ema, normed, pass->lengths, k->average, pass->batch, pass->length, dim,
-                    s->hidden);
+                    m->shape.hidden);
     lnt_act_forward(ctx, LNT_ACT_SILU, k->average, k->smooth, n, dim);
-    branch(ctx, LNT_ACT_SIGMOID, w, LNT_MEGA_GATE, k->smooth, k->gate_in, k->gate, n, dim, dim);
-    branch(ctx, LNT_ACT_SILU, w, LNT_MEGA_SHARED, k->smooth, k->shared_in, k->shared, n, dim,
-           shared);
-    branch(ctx, LNT_ACT_SILU, w, LNT_MEGA_RESET, k->smooth, k->reset_in, k->reset, n, dim, values);
-    make_qk(ctx, k->shared, w[LNT_MEGA_QK_GAIN], w[LNT_MEGA_QK_BIAS], k->qk, n, shared);
-    const lnt_status status = attend(s, attention, pass, w, k);
+    branch_forward(pass, m, LNT_MEGA_GATE, k->smooth);
+    branch_forward(pass, m, LNT_MEGA_SHARED, k->smooth);
+    branch_forward(pass, m, LNT_MEGA_RESET, k->smooth);
+    make_qk(pass, m);
+    const lnt_status status = attend(pass, m);
     if (status) return status;
     multiply(ctx, k->passed, k->attended, k->reset, n * values);
-    lnt_dense_forward(ctx, k->smooth, w[LNT_MEGA_CANDIDATE], w[LNT_MEGA_CANDIDATE_BIAS],
+    lnt_dense_forward(ctx, k->smooth, m->w[LNT_MEGA_CANDIDATE], m->w[LNT_MEGA_CANDIDATE_BIAS],
                       k->candidate_in, n, dim, dim);
     lnt_product(ctx, k->candidate_in, dim, (lnt_matrix){ k->passed, values, 1 },
-                (lnt_matrix){ w[LNT_MEGA_ATTENDED], dim, 1 }, n, dim, values, true);
+                (lnt_matrix){ m->w[LNT_MEGA_ATTENDED], dim, 1 }, n, dim, values, true);
     lnt_act_forward(ctx, LNT_ACT_SILU, k->candidate_in, k->candidate, n, dim);
-    mix(ctx, y, x, k->gate, k->candidate, n * dim);
+    mix(pass, m, x, y);
     return LNT_OK;
 }
 
 /* ---- backward ------------------------------------------------------------------------------ */
 
-/* What goes through a backward pass unchanged. */
-typedef struct back {
-    const lnt_pass *pass;
-    real *const *w, *const *g;
-} back;
-
-/* dy, of an activation's values, becomes that of what went into it; then dx of the layer before:
- * overwritten, or added to dx through own. */
-static void branch_back(const back *b, lnt_act kind, int param, const real *x,
-                        const real *before, const real *after, real *dy, real *dx, real *own,
-                        size_t in, size_t out)
+static lnt_status attend_back(const lnt_pass *pass, const lnt_mega *m, const real *dout, real *dqk,
+                              real *dv)
 {
-    lnt_ctx *ctx = b->pass->ctx;
-    const size_t n = b->pass->batch * b->pass->length;
-    lnt_act_backward(ctx, kind, before, after, dy, dy, n, out);
-    lnt_dense_backward(ctx, x, b->w[param], dy, own ? own : dx, b->g[param], b->g[param + 1], n, in,
-                       out);
-    if (own) nn_add(ctx, dx, own, n * in);
-}
-
-static lnt_status attend_back(const back *b, const lnt_mega_shape *s,
-                              const lnt_attention *attention, const lnt_mega_kept *k,
-                              const real *dout, real *dqk, real *dv)
-{
-    const lnt_pass *pass = b->pass;
-    if (s->full.used) {
-        lnt_full_backward(pass->ctx, &s->full, k->qk, k->value, b->w[LNT_MEGA_DISTANCE],
-                          pass->lengths, dout, attention->scores, dqk, dv, b->g[LNT_MEGA_DISTANCE],
+    const lnt_mega_kept *k = m->kept;
+    if (m->shape.full.used) {
+        lnt_full_backward(pass->ctx, &m->shape.full, k->qk, k->value, m->w[LNT_MEGA_DISTANCE],
+                          pass->lengths, dout, m->attention->scores, dqk, dv, m->g[LNT_MEGA_DISTANCE],
                           pass->batch, pass->length);
         return LNT_OK;
     }
-    const lnt_attn_io io = make_io(s, pass, k);
+    const lnt_attn_io io = make_io(pass, m);
     const lnt_attn_grads grads = { .size = sizeof grads,
-                                   .dout = value_view(s, pass, dout),
-                                   .dq = qk_view(s, pass, dqk),
-                                   .dk = qk_view(s, pass, dqk + s->heads * s->head_dim),
-                                   .dv = value_view(s, pass, dv) };
-    return lnt_plan_backward_kept(attention->plan, &io, &grads, k->notes);
+                                   .dout = value_view(pass, m, dout),
+                                   .dq = qk_view(pass, m, dqk),
+                                   .dk = qk_view(pass, m, dqk + shared_width(m)),
+                                   .dv = value_view(pass, m, dv) };
+    return lnt_plan_backward_kept(m->attention->plan, &io, &grads, k->notes);
 }
 
-lnt_status lnt_mega_backward(const lnt_mega_shape *s, const lnt_attention *attention,
-                             const lnt_pass *pass, real *const *w, real *const *g, const real *x,
-                             const real *normed, const lnt_mega_kept *k,
-                             const lnt_mega_scratch *room, const real *dy, real *dx, real *dnormed)
+lnt_status lnt_mega_backward(const lnt_pass *pass, const lnt_mega *m, const real *x,
+                             const real *normed, const real *dy, real *dx, real *dnormed)
 {
     lnt_ctx *ctx = pass->ctx;
-    const size_t n = pass->batch * pass->length, dim = s->dim, values = s->values;
-    const size_t shared = s->heads * s->head_dim;
-    const back b = { pass, w, g };
+    real *const *w = m->w, *const *g = m->g;
+    const lnt_mega_kept *k = m->kept;
+    const lnt_mega_scratch *room = m->room;
+    const size_t n = nn_tokens(pass), dim = m->shape.dim, values = m->shape.values;
     real *dgate = room->dim[0], *dh = room->dim[1], *dsmooth = room->dim[2];
     real *dpassed = room->values[0], *dattended = room->values[1], *dvalue = room->values[2];
     const lnt_ema_weights ema = ema_of(w);
     const lnt_ema_grads dema = { g[LNT_MEGA_DELTA], g[LNT_MEGA_ALPHA], g[LNT_MEGA_BETA],
                                  g[LNT_MEGA_GAMMA], g[LNT_MEGA_OMEGA] };
-    mix_back(ctx, x, k->gate, k->candidate, dy, dgate, dh, dx, n * dim);
-    branch_back(&b, LNT_ACT_SILU, LNT_MEGA_CANDIDATE, k->smooth, k->candidate_in, k->candidate, dh,
-                dsmooth, NULL, dim, dim);
+    mix_back(pass, m, x, dy, dgate, dh, dx);
+    branch_back(pass, m, LNT_MEGA_CANDIDATE, k->smooth, dh, dsmooth, NULL);
     lnt_dense_backward(ctx, k->passed, w[LNT_MEGA_ATTENDED], dh, dpassed, g[LNT_MEGA_ATTENDED], NULL,
                        n, values, dim);
     multiply(ctx, dattended, dpassed, k->reset, n * values);
     multiply(ctx, dpassed, dpassed, k->attended, n * values); /* now that of the reset */
-    const lnt_status status = attend_back(&b, s, attention, k, dattended, room->qk, dvalue);
+    const lnt_status status = attend_back(pass, m, dattended, room->qk, dvalue);
     if (status) return status;
-    qk_back(ctx, k->shared, w[LNT_MEGA_QK_GAIN], room->qk, room->shared, g[LNT_MEGA_QK_GAIN],
-            g[LNT_MEGA_QK_BIAS], n, shared);
+    qk_back(pass, m);
     real *own = dh; /* free by now */
-    branch_back(&b, LNT_ACT_SILU, LNT_MEGA_RESET, k->smooth, k->reset_in, k->reset, dpassed, dsmooth,
-                own, dim, values);
-    branch_back(&b, LNT_ACT_SILU, LNT_MEGA_SHARED, k->smooth, k->shared_in, k->shared, room->shared,
-                dsmooth, own, dim, shared);
-    branch_back(&b, LNT_ACT_SIGMOID, LNT_MEGA_GATE, k->smooth, k->gate_in, k->gate, dgate, dsmooth, own,
-                dim, dim);
+    branch_back(pass, m, LNT_MEGA_RESET, k->smooth, dpassed, dsmooth, own);
+    branch_back(pass, m, LNT_MEGA_SHARED, k->smooth, room->shared, dsmooth, own);
+    branch_back(pass, m, LNT_MEGA_GATE, k->smooth, dgate, dsmooth, own);
     lnt_act_backward(ctx, LNT_ACT_SILU, k->average, k->smooth, dsmooth, dsmooth, n, dim);
     lnt_ema_backward(ctx, &ema, normed, pass->lengths, dsmooth, dnormed, &dema, room->past,
-                     pass->batch, pass->length, dim, s->hidden);
-    branch_back(&b, LNT_ACT_SILU, LNT_MEGA_VALUE, normed, k->value_in, k->value, dvalue, dnormed, own,
-                dim, values);
+                     pass->batch, pass->length, dim, m->shape.hidden);
+    branch_back(pass, m, LNT_MEGA_VALUE, normed, dvalue, dnormed, own);
     return LNT_OK;
 }

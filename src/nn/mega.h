@@ -39,6 +39,7 @@ typedef struct lnt_mega_shape {
 
 lnt_param lnt_mega_param(const lnt_mega_shape *shape, int i);
 
+#define lnt_mega LNT_REAL_NAME(lnt_mega)
 #define lnt_mega_kept LNT_REAL_NAME(lnt_mega_kept)
 #define lnt_mega_scratch LNT_REAL_NAME(lnt_mega_scratch)
 #define lnt_mega_keep LNT_REAL_NAME(lnt_mega_keep)
@@ -70,15 +71,21 @@ void lnt_mega_keep(lnt_arena *arena, const lnt_mega_shape *shape, size_t n, lnt_
 void lnt_mega_room(lnt_arena *arena, const lnt_mega_shape *shape, size_t n, size_t length,
                    size_t threads, lnt_mega_scratch *out);
 
-/* normed = norm(x), y [n,dim]; w [LNT_MEGA_PARAMS].  y = u (h - x), a branch beside x. */
-lnt_status lnt_mega_forward(const lnt_mega_shape *shape, const lnt_attention *attention,
-                            const lnt_pass *pass, real *const *w, const real *x,
-                            const real *normed, const lnt_mega_kept *kept, real *y);
-/* dy may be dx, which is added to, or dnormed [n,dim], which is overwritten; g is added to. */
-lnt_status lnt_mega_backward(const lnt_mega_shape *shape, const lnt_attention *attention,
-                             const lnt_pass *pass, real *const *w, real *const *g, const real *x,
-                             const real *normed, const lnt_mega_kept *kept,
-                             const lnt_mega_scratch *scratch, const real *dy, real *dx,
-                             real *dnormed);
+/* The layer as one pass goes through it: what it is, its parameters, and its memory. */
+typedef struct lnt_mega {
+    lnt_mega_shape shape;
+    const lnt_attention *attention;
+    real *const *w; /* [LNT_MEGA_PARAMS] */
+    const lnt_mega_kept *kept;
+    real *const *g; /* shaped as w, added to; this and room are for backward alone */
+    const lnt_mega_scratch *room;
+} lnt_mega;
+
+/* normed = norm(x), y [n,dim].  y = u (h - x), a branch beside x. */
+lnt_status lnt_mega_forward(const lnt_pass *pass, const lnt_mega *mega, const real *x,
+                            const real *normed, real *y);
+/* dy may be dx, which is added to, or dnormed [n,dim], which is overwritten. */
+lnt_status lnt_mega_backward(const lnt_pass *pass, const lnt_mega *mega, const real *x,
+                             const real *normed, const real *dy, real *dx, real *dnormed);
 
 #endif

@@ -1,4 +1,4 @@
-/* nn/pass.h - what runs through all blocks of a network alike. */
+/* nn/pass.h - what runs through all layers of a network alike. */
 #ifndef LNT_NN_PASS_H
 #define LNT_NN_PASS_H
 
@@ -15,5 +15,8 @@ typedef struct lnt_pass {
     lnt_rng rng;            /* for it; another for every block */
     const real *turn;       /* the rotary table of these positions */
 } lnt_pass;
+
+/* Tokens in all, padding among them. */
+static inline size_t nn_tokens(const lnt_pass *pass) { return pass->batch * pass->length; }
 
 #endif

@@ -109,19 +109,26 @@ static void close_fixture(fixture *f)
     lnt_ctx_destroy(f->ctx);
 }
 
+static lnt_block block_of(const fixture *f)
+{
+    return (lnt_block){ .shape = &f->shape, .attention = &f->attention, .w = f->w, .kept = &f->kept,
+                        .g = f->g, .room = &f->scratch };
+}
+
 static double loss(void *user)
 {
     fixture *f = user;
-    assert_ok(f->ctx, lnt_block_forward(&f->shape, &f->attention, &f->pass, f->w, f->x, &f->kept));
+    const lnt_block b = block_of(f);
+    assert_ok(f->ctx, lnt_block_forward(&f->pass, &b, f->x));
     return inner_product(f->kept.out, f->r, TOKENS * f->shape.dim);
 }
 
 static void run_back(fixture *f)
 {
+    const lnt_block b = block_of(f);
     loss(f);
     memcpy(f->grad, f->r, TOKENS * f->shape.dim * sizeof *f->r);
-    assert_ok(f->ctx, lnt_block_backward(&f->shape, &f->attention, &f->pass, f->w, f->g, f->x,
-                                         &f->kept, &f->scratch, f->grad));
+    assert_ok(f->ctx, lnt_block_backward(&f->pass, &b, f->x, f->grad));
 }
 
 static void check(fixture *f, const char *what)
