@@ -108,10 +108,11 @@ void lnt_network_close(lnt_network *net)
 
 /* ---- forward ------------------------------------------------------------------------------- */
 
+/* Parameter i in weights, or in gradients, which forward has not (NULL). */
 static real *at(const lnt_network *net, const real *weights, size_t i)
 {
     const lnt_layout_entry *e = &net->layout->entries[i];
-    return e->count ? (real *)(uintptr_t)weights + e->offset : NULL;
+    return weights && e->count ? (real *)(uintptr_t)weights + e->offset : NULL;
 }
 
 static void block_params(const lnt_network *net, const real *weights, size_t l,
@@ -121,30 +122,44 @@ static void block_params(const lnt_network *net, const real *weights, size_t l,
         out[i] = at(net, weights, lnt_layout_block(l, i));
 }
 
-static lnt_pass make_pass(const lnt_network *net, const lnt_batch *in, bool training, lnt_rng rng,
-                          size_t layer)
+/* A pass whose rng is still that of no block. */
+static lnt_pass make_pass(const lnt_network *net, const lnt_batch *in, bool training)
 {
     return (lnt_pass){ .ctx = net->ctx, .batch = in->batch, .length = in->length,
-                       .lengths = in->lengths, .training = training,
-                       .rng = lnt_rng_split(rng, layer), .turn = net->place };
+                       .lengths = in->lengths, .training = training, .turn = net->place };
 }
 
-static void embed(lnt_network *net, const real *w, const lnt_batch *in)
+/* What embeds features; w, g as in at. */
+static lnt_dense features_layer(const lnt_network *net, const real *w, const real *g)
+{
+    return (lnt_dense){ .in = (size_t)net->config->inputs, .out = (size_t)net->config->dim,
+                        .w = at(net, w, LNT_PARAM_EMBED), .b = at(net, w, LNT_PARAM_EMBED_BIAS),
+                        .dw = at(net, g, LNT_PARAM_EMBED), .db = at(net, g, LNT_PARAM_EMBED_BIAS) };
+}
+
+static lnt_conv conv_layer(const lnt_network *net, const real *w, const real *g, size_t i)
+{
+    const size_t dim = (size_t)net->config->dim, param = LNT_PARAM_CONV + 2 * i;
+    return (lnt_conv){ .in = dim, .out = dim,
+                       .w = at(net, w, param), .b = at(net, w, param + 1),
+                       .dw = at(net, g, param), .db = at(net, g, param + 1) };
+}
+
+static void embed(lnt_network *net, const real *w, const lnt_batch *in, const lnt_pass *pass)
 {
     const lnt_config *c = net->config;
-    const size_t n = in->batch * in->length, dim = (size_t)c->dim;
+    const lnt_dense features = features_layer(net, w, NULL);
+    const size_t n = nn_tokens(pass), dim = (size_t)c->dim;
     const bool cnn = c->embedding == LNT_EMBEDDING_CNN;
     real *x = cnn ? net->conv[0] : net->embedded;
     if (c->input == LNT_INPUT_TOKENS)
         lnt_embedding_forward(net->ctx, in->tokens, at(net, w, LNT_PARAM_EMBED), x, n, dim);
     else
-        lnt_dense_forward(net->ctx, in->features, at(net, w, LNT_PARAM_EMBED),
-                          at(net, w, LNT_PARAM_EMBED_BIAS), x, n, (size_t)c->inputs, dim);
+        lnt_dense_forward(net->ctx, &features, in->features, x, n);
     for (size_t i = 0; cnn && i < LNT_CONV_LAYERS; i++) { /* the last has no activation */
         real *y = i + 1 < LNT_CONV_LAYERS ? net->conv[2 * i + 1] : net->embedded;
-        lnt_conv_forward(net->ctx, net->conv[2 * i], at(net, w, LNT_PARAM_CONV + 2 * i),
-                         at(net, w, LNT_PARAM_CONV + 2 * i + 1), y, in->lengths, in->batch,
-                         in->length, dim, dim);
+        const lnt_conv conv = conv_layer(net, w, NULL, i);
+        lnt_conv_forward(pass, &conv, net->conv[2 * i], y);
         if (i + 1 < LNT_CONV_LAYERS)
             lnt_act_forward(net->ctx, LNT_ACT_GELU, y, net->conv[2 * i + 2], n, dim);
     }
@@ -241,14 +256,15 @@ lnt_status lnt_network_forward(lnt_network *net, const real *w, const lnt_batch 
                                lnt_rng rng)
 {
     const size_t layers = (size_t)net->config->layers;
-    embed(net, w, in);
+    lnt_pass pass = make_pass(net, in, training);
+    embed(net, w, in, &pass);
     add_positions(net, w, in);
     if (training)
         lnt_dropout(net->ctx, lnt_rng_split(rng, layers), net->config->dropout, net->embedded,
                     in->batch * in->length * (size_t)net->config->dim);
     for (size_t l = 0; l < layers; l++) {
         real *params[LNT_BLOCK_PARAMS];
-        const lnt_pass pass = make_pass(net, in, training, rng, l);
+        pass.rng = lnt_rng_split(rng, l);
         lnt_attention attention = net->attention;
         attention.state = net->states ? net->states[l] : NULL;
         block_params(net, w, l, params);
@@ -298,19 +314,19 @@ static void head_back(lnt_network *net, const real *w, real *g, const lnt_batch 
 }
 
 /* From net->grad, of what the first block saw; the scratch of blocks is free by now. */
-static void embed_back(lnt_network *net, const real *w, real *g, const lnt_batch *in)
+static void embed_back(lnt_network *net, const real *w, real *g, const lnt_batch *in,
+                       const lnt_pass *pass)
 {
     const lnt_config *c = net->config;
-    const size_t n = in->batch * in->length, dim = (size_t)c->dim;
+    const lnt_dense features = features_layer(net, w, g);
+    const size_t n = nn_tokens(pass), dim = (size_t)c->dim;
     real *grad = net->grad, *other = net->scratch.dim;
     for (size_t i = LNT_CONV_LAYERS; c->embedding == LNT_EMBEDDING_CNN && i-- > 0;) {
         if (i + 1 < LNT_CONV_LAYERS)
             lnt_act_backward(net->ctx, LNT_ACT_GELU, net->conv[2 * i + 1], net->conv[2 * i + 2], grad,
                              grad, n, dim);
-        lnt_conv_backward(net->ctx, net->conv[2 * i], at(net, w, LNT_PARAM_CONV + 2 * i), grad,
-                          other, at(net, g, LNT_PARAM_CONV + 2 * i),
-                          at(net, g, LNT_PARAM_CONV + 2 * i + 1), in->lengths, in->batch,
-                          in->length, dim, dim);
+        const lnt_conv conv = conv_layer(net, w, g, i);
+        lnt_conv_backward(pass, &conv, net->conv[2 * i], grad, other);
         real *swap = grad;
         grad = other;
         other = swap;
@@ -318,9 +334,7 @@ static void embed_back(lnt_network *net, const real *w, real *g, const lnt_batch
     if (c->input == LNT_INPUT_TOKENS)
         lnt_embedding_backward(net->ctx, in->tokens, grad, at(net, g, LNT_PARAM_EMBED), n, dim);
     else
-        lnt_dense_backward(net->ctx, in->features, at(net, w, LNT_PARAM_EMBED), grad, NULL,
-                           at(net, g, LNT_PARAM_EMBED), at(net, g, LNT_PARAM_EMBED_BIAS), n,
-                           (size_t)c->inputs, dim);
+        lnt_dense_backward(net->ctx, &features, in->features, grad, NULL, n);
 }
 
 lnt_status lnt_network_backward(lnt_network *net, const real *w, real *g, const lnt_batch *in,
@@ -328,6 +342,7 @@ lnt_status lnt_network_backward(lnt_network *net, const real *w, real *g, const 
 {
     const size_t layers = (size_t)net->config->layers, dim = (size_t)net->config->dim;
     const size_t n = in->batch * in->length;
+    lnt_pass pass = make_pass(net, in, training);
     head_back(net, w, g, in);
     if (!net->config->post)
         lnt_norm_backward(net->ctx, net->shape.norm, block_input(net, layers),
@@ -335,7 +350,7 @@ lnt_status lnt_network_backward(lnt_network *net, const real *w, real *g, const 
                           at(net, g, LNT_PARAM_NORM_GAIN), at(net, g, LNT_PARAM_NORM_BIAS), n, dim);
     for (size_t l = layers; l-- > 0;) {
         real *params[LNT_BLOCK_PARAMS], *grads[LNT_BLOCK_PARAMS];
-        const lnt_pass pass = make_pass(net, in, training, rng, l);
+        pass.rng = lnt_rng_split(rng, l);
         block_params(net, w, l, params);
         block_params(net, g, l, grads);
         const lnt_block block = { .shape = &net->shape, .attention = &net->attention, .w = params,
@@ -349,6 +364,6 @@ lnt_status lnt_network_backward(lnt_network *net, const real *w, real *g, const 
     if (table)
         lnt_position_backward(net->ctx, net->grad, table + (size_t)in->first * dim, in->batch,
                               in->length, dim);
-    embed_back(net, w, g, in);
+    embed_back(net, w, g, in, &pass);
     return LNT_OK;
 }

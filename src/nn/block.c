@@ -88,6 +88,26 @@ static lnt_mega mega_layer(const lnt_block *b)
                        .room = b->room ? &b->room->mega : NULL };
 }
 
+static lnt_dense qkv_layer(const lnt_block *b)
+{
+    return lnt_dense_of(b->w, b->g, LNT_BLOCK_QKV, b->shape->dim, qkv_width(b->shape));
+}
+
+static lnt_dense out_layer(const lnt_block *b)
+{
+    return lnt_dense_of(b->w, b->g, LNT_BLOCK_OUT, mixed_width(b->shape), b->shape->dim);
+}
+
+static lnt_dense up_layer(const lnt_block *b)
+{
+    return lnt_dense_of(b->w, b->g, LNT_BLOCK_UP, b->shape->dim, up_width(b->shape));
+}
+
+static lnt_dense down_layer(const lnt_block *b)
+{
+    return lnt_dense_of(b->w, b->g, LNT_BLOCK_DOWN, b->shape->ff, b->shape->dim);
+}
+
 /* ---- forward ------------------------------------------------------------------------------- */
 
 static void norm(const lnt_pass *pass, const lnt_block *b, int gain, const real *x, real *y,
@@ -99,18 +119,15 @@ static void norm(const lnt_pass *pass, const lnt_block *b, int gain, const real 
 
 static lnt_status attend(const lnt_pass *pass, const lnt_block *b, const real *in, real *y)
 {
-    const lnt_block_shape *s = b->shape;
     const lnt_block_kept *kept = b->kept;
-    const size_t n = nn_tokens(pass);
-    lnt_dense_forward(pass->ctx, in, b->w[LNT_BLOCK_QKV], b->w[LNT_BLOCK_QKV_BIAS], kept->qkv, n,
-                      s->dim, qkv_width(s));
+    const lnt_dense qkv = qkv_layer(b), out = out_layer(b);
+    lnt_dense_forward(pass->ctx, &qkv, in, kept->qkv, nn_tokens(pass));
     turn(pass, b, kept->qkv, 1);
     const lnt_status status =
         lnt_attention_forward(b->attention, kept->qkv, b->w[LNT_BLOCK_TEMPERATURE], pass->lengths,
                               kept->mixed, kept->notes, pass->batch, pass->length);
     if (status) return status;
-    lnt_dense_forward(pass->ctx, kept->mixed, b->w[LNT_BLOCK_OUT], b->w[LNT_BLOCK_OUT_BIAS], y, n,
-                      mixed_width(s), s->dim);
+    lnt_dense_forward(pass->ctx, &out, kept->mixed, y, nn_tokens(pass));
     return LNT_OK;
 }
 
@@ -125,12 +142,11 @@ static void feed(const lnt_pass *pass, const lnt_block *b, const real *in, real 
 {
     const lnt_block_shape *s = b->shape;
     const lnt_block_kept *kept = b->kept;
+    const lnt_dense up = up_layer(b), down = down_layer(b);
     const size_t n = nn_tokens(pass);
-    lnt_dense_forward(pass->ctx, in, b->w[LNT_BLOCK_UP], b->w[LNT_BLOCK_UP_BIAS], kept->up, n,
-                      s->dim, up_width(s));
+    lnt_dense_forward(pass->ctx, &up, in, kept->up, n);
     lnt_act_forward(pass->ctx, s->activation, kept->up, kept->hidden, n, s->ff);
-    lnt_dense_forward(pass->ctx, kept->hidden, b->w[LNT_BLOCK_DOWN], b->w[LNT_BLOCK_DOWN_BIAS], y,
-                      n, s->ff, s->dim);
+    lnt_dense_forward(pass->ctx, &down, kept->hidden, y, n);
 }
 
 lnt_status lnt_block_forward(const lnt_pass *pass, const lnt_block *b, const real *x)
@@ -179,30 +195,26 @@ static void feed_back(const lnt_pass *pass, const lnt_block *b, const real *in, 
     const lnt_block_shape *s = b->shape;
     const lnt_block_kept *kept = b->kept;
     const lnt_block_scratch *room = b->room;
+    const lnt_dense up = up_layer(b), down = down_layer(b);
     const size_t n = nn_tokens(pass);
-    real *up = lnt_act_inputs(s->activation) == 1 ? room->half : room->wide; /* in place if it fits */
-    lnt_dense_backward(pass->ctx, kept->hidden, b->w[LNT_BLOCK_DOWN], dy, room->half,
-                       b->g[LNT_BLOCK_DOWN], b->g[LNT_BLOCK_DOWN_BIAS], n, s->ff, s->dim);
-    lnt_act_backward(pass->ctx, s->activation, kept->up, kept->hidden, room->half, up, n, s->ff);
-    lnt_dense_backward(pass->ctx, in, b->w[LNT_BLOCK_UP], up, room->dim, b->g[LNT_BLOCK_UP],
-                       b->g[LNT_BLOCK_UP_BIAS], n, s->dim, up_width(s));
+    real *dup = lnt_act_inputs(s->activation) == 1 ? room->half : room->wide; /* in place if it fits */
+    lnt_dense_backward(pass->ctx, &down, kept->hidden, dy, room->half, n);
+    lnt_act_backward(pass->ctx, s->activation, kept->up, kept->hidden, room->half, dup, n, s->ff);
+    lnt_dense_backward(pass->ctx, &up, in, dup, room->dim, n);
 }
 
 static lnt_status attend_back(const lnt_pass *pass, const lnt_block *b, const real *in, const real *dy)
 {
-    const lnt_block_shape *s = b->shape;
     const lnt_block_kept *kept = b->kept;
     const lnt_block_scratch *room = b->room;
-    const size_t n = nn_tokens(pass);
-    lnt_dense_backward(pass->ctx, kept->mixed, b->w[LNT_BLOCK_OUT], dy, room->half,
-                       b->g[LNT_BLOCK_OUT], b->g[LNT_BLOCK_OUT_BIAS], n, mixed_width(s), s->dim);
+    const lnt_dense qkv = qkv_layer(b), out = out_layer(b);
+    lnt_dense_backward(pass->ctx, &out, kept->mixed, dy, room->half, nn_tokens(pass));
     const lnt_status status = lnt_attention_backward(
         b->attention, kept->qkv, b->w[LNT_BLOCK_TEMPERATURE], pass->lengths, kept->mixed, kept->notes,
         room->half, room->wide, b->g[LNT_BLOCK_TEMPERATURE], pass->batch, pass->length);
     if (status) return status;
     turn(pass, b, room->wide, -1);
-    lnt_dense_backward(pass->ctx, in, b->w[LNT_BLOCK_QKV], room->wide, room->dim, b->g[LNT_BLOCK_QKV],
-                       b->g[LNT_BLOCK_QKV_BIAS], n, s->dim, qkv_width(s));
+    lnt_dense_backward(pass->ctx, &qkv, in, room->wide, room->dim, nn_tokens(pass));
     return LNT_OK;
 }
 

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include "nn/product.h"
+
 /* The tokens t of a sequence that have a neighbour at tap j: `count` from `first` on, which is at
  * token `from` of x. */
 typedef struct reach {
@@ -18,35 +20,34 @@ static reach reach_of(size_t tap, size_t length)
                     .count = length - lost };
 }
 
-void lnt_conv_forward(const lnt_ctx *ctx, const real *x, const real *w, const real *b, real *y,
-                      const int64_t *lengths, size_t batch, size_t length, size_t in,
-                      size_t out)
+void lnt_conv_forward(const lnt_pass *pass, const lnt_conv *l, const real *x, real *y)
 {
-    for (size_t i = 0; i < batch * length; i++) memcpy(y + i * out, b, out * sizeof *y);
-    for (size_t s = 0; s < batch; s++)
+    const size_t in = l->in, out = l->out, length = pass->length;
+    for (size_t i = 0; i < nn_tokens(pass); i++) memcpy(y + i * out, l->b, out * sizeof *y);
+    for (size_t s = 0; s < pass->batch; s++)
         for (size_t tap = 0; tap < LNT_CONV_TAPS; tap++) {
-            const reach r = reach_of(tap, lengths ? (size_t)lengths[s] : length);
-            lnt_product(ctx, y + (s * length + r.first) * out, out,
+            const reach r = reach_of(tap, nn_length(pass, s));
+            lnt_product(pass->ctx, y + (s * length + r.first) * out, out,
                         (lnt_matrix){ x + (s * length + r.from) * in, in, 1 },
-                        (lnt_matrix){ w + tap * in * out, out, 1 }, r.count, out, in, true);
+                        (lnt_matrix){ l->w + tap * in * out, out, 1 }, r.count, out, in, true);
         }
 }
 
-void lnt_conv_backward(const lnt_ctx *ctx, const real *x, const real *w, const real *dy, real *dx,
-                       real *dw, real *db, const int64_t *lengths, size_t batch, size_t length,
-                       size_t in, size_t out)
+void lnt_conv_backward(const lnt_pass *pass, const lnt_conv *l, const real *x, const real *dy,
+                       real *dx)
 {
-    lnt_columns_sum(ctx, db, dy, batch * length, out);
-    if (dx) memset(dx, 0, batch * length * in * sizeof *dx);
-    for (size_t s = 0; s < batch; s++)
+    const size_t in = l->in, out = l->out, length = pass->length;
+    lnt_columns_sum(pass->ctx, l->db, dy, nn_tokens(pass), out);
+    if (dx) memset(dx, 0, nn_tokens(pass) * in * sizeof *dx);
+    for (size_t s = 0; s < pass->batch; s++)
         for (size_t tap = 0; tap < LNT_CONV_TAPS; tap++) {
-            const reach r = reach_of(tap, lengths ? (size_t)lengths[s] : length);
+            const reach r = reach_of(tap, nn_length(pass, s));
             const lnt_matrix grad = { dy + (s * length + r.first) * out, out, 1 };
             const size_t from = (s * length + r.from) * in;
-            lnt_product(ctx, dw + tap * in * out, out, (lnt_matrix){ x + from, 1, in }, grad, in,
-                        out, r.count, true);
+            lnt_product(pass->ctx, l->dw + tap * in * out, out, (lnt_matrix){ x + from, 1, in }, grad,
+                        in, out, r.count, true);
             if (dx)
-                lnt_product(ctx, dx + from, in, grad,
-                            (lnt_matrix){ w + tap * in * out, 1, out }, r.count, in, out, true);
+                lnt_product(pass->ctx, dx + from, in, grad,
+                            (lnt_matrix){ l->w + tap * in * out, 1, out }, r.count, in, out, true);
         }
 }

@@ -5,17 +5,16 @@
  * 2 n in out operations forward, twice that backward. */
 #include "nn/dense.h"
 
-void lnt_dense_forward(const lnt_ctx *ctx, const real *x, const real *w, const real *b, real *y,
-                       size_t n, size_t in, size_t out)
+void lnt_dense_forward(const lnt_ctx *ctx, const lnt_dense *l, const real *x, real *y, size_t n)
 {
-    lnt_product_biased(ctx, y, out, (lnt_matrix){ x, in, 1 }, (lnt_matrix){ w, out, 1 }, b, n, out,
-                       in);
+    lnt_product_biased(ctx, y, l->out, (lnt_matrix){ x, l->in, 1 }, (lnt_matrix){ l->w, l->out, 1 },
+                       l->b, n, l->out, l->in);
 }
 
-void lnt_dense_backward(const lnt_ctx *ctx, const real *x, const real *w, const real *dy, real *dx,
-                        real *dw, real *db, size_t n, size_t in, size_t out)
+void lnt_dense_backward(const lnt_ctx *ctx, const lnt_dense *l, const real *x, const real *dy,
+                        real *dx, size_t n)
 {
-    const lnt_matrix grad = { dy, out, 1 };
-    if (dx) lnt_product(ctx, dx, in, grad, (lnt_matrix){ w, 1, out }, n, in, out, false);
-    lnt_product_summed(ctx, dw, out, (lnt_matrix){ x, 1, in }, grad, db, in, out, n);
+    const lnt_matrix grad = { dy, l->out, 1 };
+    if (dx) lnt_product(ctx, dx, l->in, grad, (lnt_matrix){ l->w, 1, l->out }, n, l->in, l->out, false);
+    lnt_product_summed(ctx, l->dw, l->out, (lnt_matrix){ x, 1, l->in }, grad, l->db, l->in, l->out, n);
 }

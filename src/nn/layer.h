@@ -1,10 +1,11 @@
 /* nn/layer.h - what every layer is compiled with.
  *
  * Layers are pairs of functions, forward and backward side by side, on packed row-major matrices
- * [n, width], n tokens in all.  They own nothing and allocate nothing.  A backward function is given
- * what forward was given, adds to the gradients of parameters (so that batches accumulate) and
- * overwrites those of inputs.  Work is cut into pieces that do not depend on the number of threads,
- * and every sum has one order: the same bits for any number.
+ * [n, width], n tokens in all.  They own nothing and allocate nothing.  A layer with parameters is a
+ * struct of its widths, its parameters and their gradients, which forward does not look at.  A
+ * backward function is given what forward was given, adds to the gradients of parameters (so that
+ * batches accumulate) and overwrites those of inputs.  Work is cut into pieces that do not depend on
+ * the number of threads, and every sum has one order: the same bits for any number.
  *
  * The library has them in float; the tests compile them in double too (LNT_DOUBLE) and hold every
  * gradient against differences. */

@@ -169,8 +169,9 @@ static branch branch_of(const lnt_mega *m, int param)
 static void branch_forward(const lnt_pass *pass, const lnt_mega *m, int param, const real *x)
 {
     const branch b = branch_of(m, param);
+    const lnt_dense dense = lnt_dense_of(m->w, m->g, param, m->shape.dim, b.out);
     const size_t n = nn_tokens(pass);
-    lnt_dense_forward(pass->ctx, x, m->w[param], m->w[param + 1], b.before, n, m->shape.dim, b.out);
+    lnt_dense_forward(pass->ctx, &dense, x, b.before, n);
     lnt_act_forward(pass->ctx, b.kind, b.before, b.after, n, b.out);
 }
 
@@ -180,11 +181,11 @@ static void branch_back(const lnt_pass *pass, const lnt_mega *m, int param, cons
                         real *dx, real *own)
 {
     const branch b = branch_of(m, param);
-    const size_t n = nn_tokens(pass), dim = m->shape.dim;
+    const lnt_dense dense = lnt_dense_of(m->w, m->g, param, m->shape.dim, b.out);
+    const size_t n = nn_tokens(pass);
     lnt_act_backward(pass->ctx, b.kind, b.before, b.after, dy, dy, n, b.out);
-    lnt_dense_backward(pass->ctx, x, m->w[param], dy, own ? own : dx, m->g[param], m->g[param + 1], n,
-                       dim, b.out);
-    if (own) nn_add(pass->ctx, dx, own, n * dim);
+    lnt_dense_backward(pass->ctx, &dense, x, dy, own ? own : dx, n);
+    if (own) nn_add(pass->ctx, dx, own, n * dense.in);
 }
 
 /* ---- forward ------------------------------------------------------------------------------- */
@@ -206,6 +207,7 @@ lnt_status lnt_mega_forward(const lnt_pass *pass, const lnt_mega *m, const real 
     const lnt_mega_kept *k = m->kept;
     const size_t n = nn_tokens(pass), dim = m->shape.dim, values = m->shape.values;
     const lnt_ema_weights ema = ema_of(m->w);
+    const lnt_dense candidate = lnt_dense_of(m->w, m->g, LNT_MEGA_CANDIDATE, dim, dim);
     branch_forward(pass, m, LNT_MEGA_VALUE, normed);
     lnt_ema_forward(ctx, &ema, normed, pass->lengths, k->average, pass->batch, pass->length, dim,
                     m->shape.hidden);
@@ -217,8 +219,7 @@ lnt_status lnt_mega_forward(const lnt_pass *pass, const lnt_mega *m, const real 
     const lnt_status status = attend(pass, m);
     if (status) return status;
     multiply(ctx, k->passed, k->attended, k->reset, n * values);
-    lnt_dense_forward(ctx, k->smooth, m->w[LNT_MEGA_CANDIDATE], m->w[LNT_MEGA_CANDIDATE_BIAS],
-                      k->candidate_in, n, dim, dim);
+    lnt_dense_forward(ctx, &candidate, k->smooth, k->candidate_in, n);
     lnt_product(ctx, k->candidate_in, dim, (lnt_matrix){ k->passed, values, 1 },
                 (lnt_matrix){ m->w[LNT_MEGA_ATTENDED], dim, 1 }, n, dim, values, true);
     lnt_act_forward(ctx, LNT_ACT_SILU, k->candidate_in, k->candidate, n, dim);
@@ -260,10 +261,11 @@ lnt_status lnt_mega_backward(const lnt_pass *pass, const lnt_mega *m, const real
     const lnt_ema_weights ema = ema_of(w);
     const lnt_ema_grads dema = { g[LNT_MEGA_DELTA], g[LNT_MEGA_ALPHA], g[LNT_MEGA_BETA],
                                  g[LNT_MEGA_GAMMA], g[LNT_MEGA_OMEGA] };
+    const lnt_dense attended = { .in = values, .out = dim, .w = w[LNT_MEGA_ATTENDED],
+                                 .dw = g[LNT_MEGA_ATTENDED] };
     mix_back(pass, m, x, dy, dgate, dh, dx);
     branch_back(pass, m, LNT_MEGA_CANDIDATE, k->smooth, dh, dsmooth, NULL);
-    lnt_dense_backward(ctx, k->passed, w[LNT_MEGA_ATTENDED], dh, dpassed, g[LNT_MEGA_ATTENDED], NULL,
-                       n, values, dim);
+    lnt_dense_backward(ctx, &attended, k->passed, dh, dpassed, n);
     multiply(ctx, dattended, dpassed, k->reset, n * values);
     multiply(ctx, dpassed, dpassed, k->attended, n * values); /* now that of the reset */
     const lnt_status status = attend_back(pass, m, dattended, room->qk, dvalue);

@@ -19,4 +19,10 @@ typedef struct lnt_pass {
 /* Tokens in all, padding among them. */
 static inline size_t nn_tokens(const lnt_pass *pass) { return pass->batch * pass->length; }
 
+/* Tokens of sequence b. */
+static inline size_t nn_length(const lnt_pass *pass, size_t b)
+{
+    return pass->lengths ? (size_t)pass->lengths[b] : pass->length;
+}
+
 #endif

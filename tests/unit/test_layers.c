@@ -68,9 +68,15 @@ static void bench_check(bench *t, const char *what)
     check_slopes(what, bench_loss, t, slopes, 3, TOLERANCE);
 }
 
+static lnt_dense dense_of(const bench *t)
+{
+    return (lnt_dense){ .in = t->in, .out = t->out, .w = t->w, .b = t->b, .dw = t->dw, .db = t->db };
+}
+
 static void run_dense(bench *t)
 {
-    lnt_dense_forward(t->ctx, t->x, t->w, t->b, t->y, t->n, t->in, t->out);
+    const lnt_dense dense = dense_of(t);
+    lnt_dense_forward(t->ctx, &dense, t->x, t->y, t->n);
 }
 
 static void dense_is_a_product_and_its_gradients_are_right(void **state)
@@ -81,6 +87,7 @@ static void dense_is_a_product_and_its_gradients_are_right(void **state)
     for (int s = 0; s < COUNT_OF(shapes); s++) {
         const size_t n = shapes[s][0], in = shapes[s][1], out = shapes[s][2];
         bench t = bench_new(1, n, in, out, in * out, out);
+        const lnt_dense dense = dense_of(&t);
         t.run = run_dense;
         run_dense(&t);
         for (size_t i = 0; i < n; i++)
@@ -89,7 +96,7 @@ static void dense_is_a_product_and_its_gradients_are_right(void **state)
                 for (size_t k = 0; k < in; k++) want += t.x[i * in + k] * t.w[k * out + c];
                 assert_true(fabs(t.y[i * out + c] - want) < 1e-10 * (1 + fabs(want)));
             }
-        lnt_dense_backward(t.ctx, t.x, t.w, t.r, t.dx, t.dw, t.db, n, in, out);
+        lnt_dense_backward(t.ctx, &dense, t.x, t.r, t.dx, n);
         bench_check(&t, "dense");
         bench_close(&t);
     }
@@ -204,10 +211,22 @@ static void activations_are_their_formulas_and_survive_large_numbers(void **stat
 
 static const int64_t conv_lengths[2] = { 0, 2 };
 
+static lnt_conv conv_of(const bench *t)
+{
+    return (lnt_conv){ .in = t->in, .out = t->out, .w = t->w, .b = t->b, .dw = t->dw, .db = t->db };
+}
+
+static lnt_pass conv_pass(const bench *t)
+{
+    return (lnt_pass){ .ctx = t->ctx, .batch = t->batch, .length = t->length,
+                       .lengths = t->kind ? conv_lengths : NULL };
+}
+
 static void run_conv(bench *t)
 {
-    lnt_conv_forward(t->ctx, t->x, t->w, t->b, t->y, t->kind ? conv_lengths : NULL, t->batch,
-                     t->length, t->in, t->out);
+    const lnt_conv conv = conv_of(t);
+    const lnt_pass pass = conv_pass(t);
+    lnt_conv_forward(&pass, &conv, t->x, t->y);
 }
 
 static void convolution_has_the_right_gradients(void **state)
@@ -220,8 +239,9 @@ static void convolution_has_the_right_gradients(void **state)
         for (size_t i = 0; t.kind && i < t.ys; i++)
             if ((int64_t)(i / 7 % 4) >= conv_lengths[i / 28]) t.r[i] = 0;
         t.run = run_conv;
-        lnt_conv_backward(t.ctx, t.x, t.w, t.r, t.dx, t.dw, t.db, t.kind ? conv_lengths : NULL,
-                          t.batch, t.length, t.in, t.out);
+        const lnt_conv conv = conv_of(&t);
+        const lnt_pass pass = conv_pass(&t);
+        lnt_conv_backward(&pass, &conv, t.x, t.r, t.dx);
         bench_check(&t, "convolution");
         bench_close(&t);
     }
