@@ -411,7 +411,7 @@ lnt_block_shape lnt_config_block(const lnt_config *c)
                               .ff = (size_t)c->ff,
                               .depth = (size_t)c->layers,
                               .activation = (lnt_act)c->activation,
-                              .norm = (lnt_norm)c->norm,
+                              .norm = (lnt_norm_kind)c->norm,
                               .post = c->post != 0,
                               .rotary = c->position == LNT_POSITION_ROTARY,
                               .temperature = c->learned_temperature != 0,

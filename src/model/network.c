@@ -235,15 +235,24 @@ static void head(lnt_network *net, const real *w, const lnt_batch *in)
                        head_matrix(net, w), at(net, w, LNT_PARAM_HEAD_BIAS), rows, outputs, dim);
 }
 
+/* The one after the last block; w, g as in at. */
+static lnt_norm norm_layer(const lnt_network *net, const real *w, const real *g)
+{
+    return (lnt_norm){ .kind = net->shape.norm, .width = (size_t)net->config->dim,
+                       .gain = at(net, w, LNT_PARAM_NORM_GAIN), .bias = at(net, w, LNT_PARAM_NORM_BIAS),
+                       .dgain = at(net, g, LNT_PARAM_NORM_GAIN),
+                       .dbias = at(net, g, LNT_PARAM_NORM_BIAS) };
+}
+
 static void last_norm(lnt_network *net, const real *w, const lnt_batch *in)
 {
-    const size_t n = in->batch * in->length, dim = (size_t)net->config->dim;
+    const lnt_norm norm = norm_layer(net, w, NULL);
+    const size_t n = in->batch * in->length;
     const real *x = net->kept[net->config->layers - 1].out;
     if (net->config->post)
-        memcpy(net->top, x, n * dim * sizeof *x);
+        memcpy(net->top, x, n * norm.width * sizeof *x);
     else
-        lnt_norm_forward(net->ctx, net->shape.norm, x, at(net, w, LNT_PARAM_NORM_GAIN),
-                         at(net, w, LNT_PARAM_NORM_BIAS), net->top, net->stat, n, dim);
+        lnt_norm_forward(net->ctx, &norm, x, net->top, net->stat, n);
 }
 
 /* What block l sees. */
@@ -342,12 +351,12 @@ lnt_status lnt_network_backward(lnt_network *net, const real *w, real *g, const 
 {
     const size_t layers = (size_t)net->config->layers, dim = (size_t)net->config->dim;
     const size_t n = in->batch * in->length;
+    const lnt_norm norm = norm_layer(net, w, g);
     lnt_pass pass = make_pass(net, in, training);
     head_back(net, w, g, in);
     if (!net->config->post)
-        lnt_norm_backward(net->ctx, net->shape.norm, block_input(net, layers),
-                          at(net, w, LNT_PARAM_NORM_GAIN), net->stat, net->grad, net->grad, false,
-                          at(net, g, LNT_PARAM_NORM_GAIN), at(net, g, LNT_PARAM_NORM_BIAS), n, dim);
+        lnt_norm_backward(net->ctx, &norm, block_input(net, layers), net->stat, net->grad, net->grad,
+                          false, n);
     for (size_t l = layers; l-- > 0;) {
         real *params[LNT_BLOCK_PARAMS], *grads[LNT_BLOCK_PARAMS];
         pass.rng = lnt_rng_split(rng, l);

@@ -108,14 +108,15 @@ static lnt_dense down_layer(const lnt_block *b)
     return lnt_dense_of(b->w, b->g, LNT_BLOCK_DOWN, b->shape->ff, b->shape->dim);
 }
 
-/* ---- forward ------------------------------------------------------------------------------- */
-
-static void norm(const lnt_pass *pass, const lnt_block *b, int gain, const real *x, real *y,
-                 real *stat)
+/* The norm whose gain is this parameter. */
+static lnt_norm norm_layer(const lnt_block *b, int gain)
 {
-    lnt_norm_forward(pass->ctx, b->shape->norm, x, b->w[gain], b->w[gain + 1], y, stat,
-                     nn_tokens(pass), b->shape->dim);
+    return (lnt_norm){ .kind = b->shape->norm, .width = b->shape->dim,
+                       .gain = b->w[gain], .bias = b->w[gain + 1],
+                       .dgain = b->g ? b->g[gain] : NULL, .dbias = b->g ? b->g[gain + 1] : NULL };
 }
+
+/* ---- forward ------------------------------------------------------------------------------- */
 
 static lnt_status attend(const lnt_pass *pass, const lnt_block *b, const real *in, real *y)
 {
@@ -153,20 +154,22 @@ lnt_status lnt_block_forward(const lnt_pass *pass, const lnt_block *b, const rea
 {
     const bool post = b->shape->post;
     const lnt_block_kept *kept = b->kept;
-    const size_t count = nn_tokens(pass) * b->shape->dim;
+    const lnt_norm norm1 = norm_layer(b, LNT_BLOCK_NORM1_GAIN);
+    const lnt_norm norm2 = norm_layer(b, LNT_BLOCK_NORM2_GAIN);
+    const size_t n = nn_tokens(pass), count = n * b->shape->dim;
     real *sum1 = post ? kept->first : kept->middle, *sum2 = post ? kept->second : kept->out;
-    if (!post) norm(pass, b, LNT_BLOCK_NORM1_GAIN, x, kept->first, kept->stat1);
+    if (!post) lnt_norm_forward(pass->ctx, &norm1, x, kept->first, kept->stat1, n);
     const lnt_status status = b->shape->averages ? attend_gated(pass, b, x, sum1)
                                                  : attend(pass, b, post ? x : kept->first, sum1);
     if (status) return status;
     drop(pass, b, 0, sum1);
     nn_add(pass->ctx, sum1, x, count);
-    if (post) norm(pass, b, LNT_BLOCK_NORM1_GAIN, kept->first, kept->middle, kept->stat1);
-    else norm(pass, b, LNT_BLOCK_NORM2_GAIN, kept->middle, kept->second, kept->stat2);
+    if (post) lnt_norm_forward(pass->ctx, &norm1, kept->first, kept->middle, kept->stat1, n);
+    else lnt_norm_forward(pass->ctx, &norm2, kept->middle, kept->second, kept->stat2, n);
     feed(pass, b, post ? kept->middle : kept->second, sum2);
     drop(pass, b, 1, sum2);
     nn_add(pass->ctx, sum2, kept->middle, count);
-    if (post) norm(pass, b, LNT_BLOCK_NORM2_GAIN, kept->second, kept->out, kept->stat2);
+    if (post) lnt_norm_forward(pass->ctx, &norm2, kept->second, kept->out, kept->stat2, n);
     return LNT_OK;
 }
 
@@ -180,13 +183,6 @@ static const real *branch_grad(const lnt_pass *pass, const lnt_block *b, uint64_
     memcpy(b->room->dim, grad, nn_tokens(pass) * b->shape->dim * sizeof *grad);
     drop(pass, b, branch, b->room->dim);
     return b->room->dim;
-}
-
-static void norm_back(const lnt_pass *pass, const lnt_block *b, int gain, const real *x,
-                      const real *stat, const real *dy, real *dx, bool add)
-{
-    lnt_norm_backward(pass->ctx, b->shape->norm, x, b->w[gain], stat, dy, dx, add, b->g[gain],
-                      b->g[gain + 1], nn_tokens(pass), b->shape->dim);
 }
 
 /* dy, which may be room->dim, of the branch's values to room->dim, of what went into it. */
@@ -229,25 +225,30 @@ static lnt_status attend_gated_back(const lnt_pass *pass, const lnt_block *b, co
 static lnt_status backward_pre(const lnt_pass *pass, const lnt_block *b, const real *x, real *grad)
 {
     const lnt_block_kept *kept = b->kept;
+    const lnt_norm norm1 = norm_layer(b, LNT_BLOCK_NORM1_GAIN);
+    const lnt_norm norm2 = norm_layer(b, LNT_BLOCK_NORM2_GAIN);
+    const size_t n = nn_tokens(pass);
     real *din = b->room->dim; /* of what a branch is given */
     feed_back(pass, b, kept->second, branch_grad(pass, b, 1, grad));
-    norm_back(pass, b, LNT_BLOCK_NORM2_GAIN, kept->middle, kept->stat2, din, grad, true);
+    lnt_norm_backward(pass->ctx, &norm2, kept->middle, kept->stat2, din, grad, true, n);
     const real *dy = branch_grad(pass, b, 0, grad);
     const lnt_status status = b->shape->averages ? attend_gated_back(pass, b, x, dy, grad)
                                                  : attend_back(pass, b, kept->first, dy);
     if (status) return status;
-    norm_back(pass, b, LNT_BLOCK_NORM1_GAIN, x, kept->stat1, din, grad, true);
+    lnt_norm_backward(pass->ctx, &norm1, x, kept->stat1, din, grad, true, n);
     return LNT_OK;
 }
 
 static lnt_status backward_post(const lnt_pass *pass, const lnt_block *b, const real *x, real *grad)
 {
     const lnt_block_kept *kept = b->kept;
-    const size_t count = nn_tokens(pass) * b->shape->dim;
-    norm_back(pass, b, LNT_BLOCK_NORM2_GAIN, kept->second, kept->stat2, grad, grad, false);
+    const lnt_norm norm1 = norm_layer(b, LNT_BLOCK_NORM1_GAIN);
+    const lnt_norm norm2 = norm_layer(b, LNT_BLOCK_NORM2_GAIN);
+    const size_t n = nn_tokens(pass), count = n * b->shape->dim;
+    lnt_norm_backward(pass->ctx, &norm2, kept->second, kept->stat2, grad, grad, false, n);
     feed_back(pass, b, kept->middle, branch_grad(pass, b, 1, grad));
     nn_add(pass->ctx, grad, b->room->dim, count);
-    norm_back(pass, b, LNT_BLOCK_NORM1_GAIN, kept->first, kept->stat1, grad, grad, false);
+    lnt_norm_backward(pass->ctx, &norm1, kept->first, kept->stat1, grad, grad, false, n);
     const lnt_status status = attend_back(pass, b, x, branch_grad(pass, b, 0, grad));
     if (status) return status;
     nn_add(pass->ctx, grad, b->room->dim, count);

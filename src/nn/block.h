@@ -32,7 +32,7 @@ typedef struct lnt_block_shape {
     size_t dim, heads, kv_heads, head_dim, ff;
     size_t depth; /* blocks in the network: what begins smaller, the deeper it is */
     lnt_act activation;
-    lnt_norm norm;
+    lnt_norm_kind norm;
     bool post;        /* norms after the sums, else before the branches */
     bool rotary;      /* positions turn queries and keys */
     bool temperature; /* learned, one per head */

@@ -219,7 +219,7 @@ static void every_activation_and_norm_has_the_right_gradients(void **state)
             lnt_block_shape shape = shape_of(1);
             const lnt_attn_desc desc = describe(LNT_LINEAR, 0);
             shape.activation = (lnt_act)act;
-            shape.norm = (lnt_norm)norm;
+            shape.norm = (lnt_norm_kind)norm;
             open_fixture(&f, shape, &desc, NULL);
             check(&f, "activation and norm");
             close_fixture(&f);

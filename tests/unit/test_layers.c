@@ -102,9 +102,16 @@ static void dense_is_a_product_and_its_gradients_are_right(void **state)
     }
 }
 
+static lnt_norm norm_of(const bench *t)
+{
+    return (lnt_norm){ .kind = (lnt_norm_kind)t->kind, .width = t->in, .gain = t->w, .bias = t->b,
+                       .dgain = t->dw, .dbias = t->db };
+}
+
 static void run_norm(bench *t)
 {
-    lnt_norm_forward(t->ctx, (lnt_norm)t->kind, t->x, t->w, t->b, t->y, t->extra, t->n, t->in);
+    const lnt_norm norm = norm_of(t);
+    lnt_norm_forward(t->ctx, &norm, t->x, t->y, t->extra, t->n);
 }
 
 static void norms_have_the_right_gradients(void **state)
@@ -119,8 +126,8 @@ static void norms_have_the_right_gradients(void **state)
         t.extra = zero_doubles(2 * t.n);
         t.run = run_norm;
         run_norm(&t);
-        lnt_norm_backward(t.ctx, (lnt_norm)kind, t.x, t.w, t.extra, t.r, t.dx, false, t.dw, t.db,
-                          t.n, t.in);
+        const lnt_norm norm = norm_of(&t);
+        lnt_norm_backward(t.ctx, &norm, t.x, t.extra, t.r, t.dx, false, t.n);
         bench_check(&t, kind ? "RMSNorm" : "LayerNorm");
         bench_close(&t);
     }
@@ -132,19 +139,22 @@ static void a_token_goes_back_through_a_norm_whatever_is_beside_it(void **state)
     (void)state;
     static const size_t shapes[][2] = { { 1100, 3 }, { 70, 300 }, { 33, 600 } };
     for (int i = 0; i < 2 * COUNT_OF(shapes); i++) {
-        const lnt_norm kind = (lnt_norm)(i % 2);
         const size_t n = shapes[i / 2][0], width = shapes[i / 2][1];
         bench t = bench_new(1, n, width, width, width, width);
         double *dgain = zero_doubles(width), *dbias = zero_doubles(width);
-        t.kind = (int)kind;
+        t.kind = i % 2;
+        const lnt_norm alone = norm_of(&t);
+        lnt_norm together = alone;
+        together.dgain = dgain;
+        together.dbias = dbias;
         t.extra = zero_doubles(2 * n);
         run_norm(&t);
         for (size_t token = 0; token < n; token++) {
             const size_t at = token * width;
-            lnt_norm_backward(t.ctx, kind, t.x + at, t.w, t.extra + 2 * token, t.r + at, t.dx + at,
-                              false, t.dw, t.db, 1, width);
+            lnt_norm_backward(t.ctx, &alone, t.x + at, t.extra + 2 * token, t.r + at, t.dx + at, false,
+                              1);
         }
-        lnt_norm_backward(t.ctx, kind, t.x, t.w, t.extra, t.r, t.r, false, dgain, dbias, n, width);
+        lnt_norm_backward(t.ctx, &together, t.x, t.extra, t.r, t.r, false, n);
         assert_memory_equal(t.r, t.dx, n * width * sizeof *t.r);
         for (size_t c = 0; c < width; c++)
             assert_true(fabs(dgain[c] - t.dw[c]) < 1e-10 && fabs(dbias[c] - t.db[c]) < 1e-10);
