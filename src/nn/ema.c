@@ -19,18 +19,18 @@ typedef struct channel {
 
 static real logistic(real x) { return (real)(1 / (1 + exp(-(double)x))); }
 
-static void prepare(const lnt_ema_weights *w, size_t c, size_t hidden, channel *out)
+static void prepare(const lnt_ema *l, size_t c, channel *out)
 {
-    const real over = (real)(1 / sqrt((double)hidden));
-    out->hidden = hidden;
-    for (size_t i = 0; i < hidden; i++) {
-        const size_t at = c * hidden + i;
-        out->p[i] = logistic(w->delta[at]);
-        out->damp[i] = logistic(w->alpha[at]);
+    const real over = (real)(1 / sqrt((double)l->hidden));
+    out->hidden = l->hidden;
+    for (size_t i = 0; i < l->hidden; i++) {
+        const size_t at = c * l->hidden + i;
+        out->p[i] = logistic(l->delta[at]);
+        out->damp[i] = logistic(l->alpha[at]);
         out->q[i] = 1 - out->p[i] * out->damp[i];
-        out->beta[i] = w->beta[at];
-        out->gain[i] = out->p[i] * w->beta[at];
-        out->gamma[i] = w->gamma[at] * over;
+        out->beta[i] = l->beta[at];
+        out->gain[i] = out->p[i] * l->beta[at];
+        out->gamma[i] = l->gamma[at] * over;
     }
 }
 
@@ -40,18 +40,17 @@ typedef struct walk {
     ptrdiff_t step;       /* numbers between tokens */
 } walk;
 
-static walk walk_of(const int64_t *lengths, size_t b, size_t c, size_t way, size_t length,
-                    size_t width)
+static walk walk_of(const lnt_pass *pass, size_t width, size_t b, size_t c, size_t way)
 {
-    const size_t own = lengths ? (size_t)lengths[b] : length;
+    const size_t own = nn_length(pass, b);
     const size_t start = way && own ? own - 1 : 0;
-    return (walk){ .length = own, .first = (b * length + start) * width + c,
+    return (walk){ .length = own, .first = (b * pass->length + start) * width + c,
                    .step = way ? -(ptrdiff_t)width : (ptrdiff_t)width };
 }
 
-static void clear_padding(real *x, size_t b, size_t c, const walk *s, size_t length, size_t width)
+static void clear_padding(const lnt_pass *pass, size_t width, size_t b, size_t c, real *x)
 {
-    for (size_t t = s->length; t < length; t++) x[(b * length + t) * width + c] = 0;
+    for (size_t t = nn_length(pass, b); t < pass->length; t++) x[(b * pass->length + t) * width + c] = 0;
 }
 
 /* Adds the averages of one way to y. */
@@ -70,23 +69,22 @@ static void average(const channel *ch, const walk *s, const real *x, real *y)
     }
 }
 
-void lnt_ema_forward(const lnt_ctx *ctx, const lnt_ema_weights *w, const real *x,
-                     const int64_t *lengths, real *y, size_t batch, size_t length, size_t width,
-                     size_t hidden)
+void lnt_ema_forward(const lnt_pass *pass, const lnt_ema *l, const real *x, real *y)
 {
-    const double work = 8 * (double)(batch * length) * (double)(width * hidden);
-    const int threads = lnt_threads_for(ctx, work);
+    const size_t width = l->width;
+    const double work = 8 * (double)nn_tokens(pass) * (double)(width * l->hidden);
+    const int threads = lnt_threads_for(pass->ctx, work);
 #pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t unit = 0; unit < (int64_t)(batch * width); unit++) {
+    for (int64_t unit = 0; unit < (int64_t)(pass->batch * width); unit++) {
         const size_t b = (size_t)unit / width, c = (size_t)unit % width;
         for (size_t way = 0; way < 2; way++) {
-            const walk s = walk_of(lengths, b, c, way, length, width);
+            const walk s = walk_of(pass, width, b, c, way);
             channel ch;
-            prepare(w, c + way * width, hidden, &ch);
+            prepare(l, c + way * width, &ch);
             if (way == 0) {
-                clear_padding(y, b, c, &s, length, width);
+                clear_padding(pass, width, b, c, y);
                 for (size_t t = 0; t < s.length; t++)
-                    y[s.first + t * width] = w->omega[c] * x[s.first + t * width];
+                    y[s.first + t * width] = l->omega[c] * x[s.first + t * width];
             }
             average(&ch, &s, x, y);
         }
@@ -123,54 +121,55 @@ static void average_back(const channel *ch, const walk *s, const real *x, const 
     }
 }
 
-static void store_grads(const channel *ch, const channel_grads *d, const lnt_ema_grads *g, size_t c)
+static void store_grads(const lnt_ema *l, size_t c, const channel *ch, const channel_grads *d)
 {
     const real over = (real)(1 / sqrt((double)ch->hidden));
     for (size_t i = 0; i < ch->hidden; i++) {
         const size_t at = c * ch->hidden + i;
         const real p = ch->p[i], damp = ch->damp[i];
         const real dp = d->gain[i] * ch->beta[i] - d->q[i] * damp;
-        g->gamma[at] += d->gamma[i] * over;
-        g->beta[at] += d->gain[i] * p;
-        g->delta[at] += dp * p * (1 - p);
-        g->alpha[at] -= d->q[i] * p * damp * (1 - damp);
+        l->dgamma[at] += d->gamma[i] * over;
+        l->dbeta[at] += d->gain[i] * p;
+        l->ddelta[at] += dp * p * (1 - p);
+        l->dalpha[at] -= d->q[i] * p * damp * (1 - damp);
     }
 }
 
 /* The part of the gradients that y has of x itself; dx overwritten. */
-static void straight_back(real omega, const walk *s, const real *x, const real *dy, real *dx,
-                          real *domega, size_t width)
+static void straight_back(const lnt_ema *l, size_t c, const walk *s, const real *x, const real *dy,
+                          real *dx)
 {
+    const real omega = l->omega[c];
     for (size_t t = 0; t < s->length; t++) {
-        const size_t at = s->first + t * width;
+        const size_t at = s->first + t * l->width;
         dx[at] = omega * dy[at];
-        *domega += dy[at] * x[at];
+        l->domega[c] += dy[at] * x[at];
     }
 }
 
-void lnt_ema_backward(const lnt_ctx *ctx, const lnt_ema_weights *w, const real *x,
-                      const int64_t *lengths, const real *dy, real *dx, const lnt_ema_grads *g,
-                      real *scratch, size_t batch, size_t length, size_t width, size_t hidden)
+void lnt_ema_backward(const lnt_pass *pass, const lnt_ema *l, const real *x, const real *dy,
+                      real *dx, real *scratch)
 {
-    const double work = 24 * (double)(batch * length) * (double)(width * hidden);
-    const int threads = lnt_threads_for(ctx, work);
+    const size_t width = l->width;
+    const double work = 24 * (double)nn_tokens(pass) * (double)(width * l->hidden);
+    const int threads = lnt_threads_for(pass->ctx, work);
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t unit = 0; unit < (int64_t)width; unit++) {
         const size_t c = (size_t)unit;
-        real *past = scratch + (size_t)omp_get_thread_num() * length * hidden;
+        real *past = scratch + (size_t)omp_get_thread_num() * pass->length * l->hidden;
         for (size_t way = 0; way < 2; way++) {
             channel ch;
             channel_grads d = { 0 };
-            prepare(w, c + way * width, hidden, &ch);
-            for (size_t b = 0; b < batch; b++) {
-                const walk s = walk_of(lengths, b, c, way, length, width);
+            prepare(l, c + way * width, &ch);
+            for (size_t b = 0; b < pass->batch; b++) {
+                const walk s = walk_of(pass, width, b, c, way);
                 if (way == 0) {
-                    clear_padding(dx, b, c, &s, length, width);
-                    straight_back(w->omega[c], &s, x, dy, dx, g->omega + c, width);
+                    clear_padding(pass, width, b, c, dx);
+                    straight_back(l, c, &s, x, dy, dx);
                 }
                 average_back(&ch, &s, x, dy, dx, &d, past);
             }
-            store_grads(&ch, &d, g, c + way * width);
+            store_grads(l, c + way * width, &ch, &d);
         }
     }
 }

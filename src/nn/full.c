@@ -26,17 +26,19 @@ typedef struct head {
 
 static size_t shared_width(const lnt_full_shape *s) { return s->heads * s->dim; }
 
-static head head_of(const lnt_ctx *ctx, const lnt_full_shape *s, const real *qk, const real *v,
-                    const real *bias, const int64_t *lengths, size_t b, size_t h, size_t length)
+/* Head h of sequence b. */
+static head head_of(const lnt_pass *pass, const lnt_full *l, const real *qk, const real *v, size_t b,
+                    size_t h)
 {
-    const size_t shared = shared_width(s), values = s->heads * s->values;
+    const lnt_full_shape *s = l->shape;
+    const size_t length = pass->length, shared = shared_width(s), values = s->heads * s->values;
     const real *q = qk + b * length * 2 * shared + h * s->dim;
     assert(!s->reach || length <= s->reach);
-    return (head){ .ctx = ctx, .shape = s,
+    return (head){ .ctx = pass->ctx, .shape = s,
                    .q = { q, 2 * shared, 1 }, .k = { q + shared, 2 * shared, 1 },
                    .v = { v + b * length * values + h * s->values, values, 1 },
-                   .bias = s->reach ? bias + h * lnt_full_distances(s) + s->reach - 1 : NULL,
-                   .n = lengths ? (size_t)lengths[b] : length, .row = lnt_full_row(length) };
+                   .bias = s->reach ? l->bias + h * lnt_full_distances(s) + s->reach - 1 : NULL,
+                   .n = nn_length(pass, b), .row = lnt_full_row(length) };
 }
 
 static lnt_matrix turned(lnt_matrix m) { return (lnt_matrix){ m.at, m.col, m.row }; }
@@ -95,19 +97,19 @@ static void weigh(const head *h, real *a, real *slope)
     }
 }
 
-void lnt_full_forward(const lnt_ctx *ctx, const lnt_full_shape *s, const real *qk, const real *v,
-                      const real *bias, const int64_t *lengths, real *scores, real *out,
-                      size_t batch, size_t length)
+void lnt_full_forward(const lnt_pass *pass, const lnt_full *l, const real *qk, const real *v,
+                      real *out, real *scores)
 {
-    const size_t values = s->heads * s->values;
-    for (size_t unit = 0; unit < batch * s->heads; unit++) {
+    const lnt_full_shape *s = l->shape;
+    const size_t length = pass->length, values = s->heads * s->values;
+    for (size_t unit = 0; unit < pass->batch * s->heads; unit++) {
         const size_t b = unit / s->heads, index = unit % s->heads;
-        const head h = head_of(ctx, s, qk, v, bias, lengths, b, index, length);
+        const head h = head_of(pass, l, qk, v, b, index);
         real *own = out + b * length * values + index * s->values;
         clear(own, values, s->values, h.n, length);
         if (h.n == 0) continue;
         weigh(&h, scores, NULL);
-        lnt_product(ctx, own, values, (lnt_matrix){ scores, h.row, 1 }, h.v, h.n, s->values, h.n,
+        lnt_product(pass->ctx, own, values, (lnt_matrix){ scores, h.row, 1 }, h.v, h.n, s->values, h.n,
                     false);
     }
 }
@@ -172,14 +174,14 @@ static void products_back(const head *h, real *ds, real *dq, real *dk, real *dbi
     lnt_product(h->ctx, dk, h->k.row, (lnt_matrix){ ds, 1, h->row }, h->q, n, dim, n, false);
 }
 
-void lnt_full_backward(const lnt_ctx *ctx, const lnt_full_shape *s, const real *qk, const real *v,
-                       const real *bias, const int64_t *lengths, const real *dout, real *scores,
-                       real *dqk, real *dv, real *dbias, size_t batch, size_t length)
+void lnt_full_backward(const lnt_pass *pass, const lnt_full *l, const real *qk, const real *v,
+                       const real *dout, real *dqk, real *dv, real *scores)
 {
-    const size_t shared = shared_width(s), values = s->heads * s->values;
-    for (size_t unit = 0; unit < batch * s->heads; unit++) {
+    const lnt_full_shape *s = l->shape;
+    const size_t length = pass->length, shared = shared_width(s), values = s->heads * s->values;
+    for (size_t unit = 0; unit < pass->batch * s->heads; unit++) {
         const size_t b = unit / s->heads, index = unit % s->heads, at = index * s->values;
-        const head h = head_of(ctx, s, qk, v, bias, lengths, b, index, length);
+        const head h = head_of(pass, l, qk, v, b, index);
         real *dq = dqk + b * length * 2 * shared + index * s->dim, *dk = dq + shared;
         real *own = dv + b * length * values + at, *ds = scores + length * h.row;
         clear(dq, 2 * shared, s->dim, h.n, length);
@@ -188,6 +190,6 @@ void lnt_full_backward(const lnt_ctx *ctx, const lnt_full_shape *s, const real *
         if (h.n == 0) continue;
         const lnt_matrix grad = { dout + b * length * values + at, values, 1 };
         weights_back(&h, grad, scores, ds, own);
-        products_back(&h, ds, dq, dk, h.bias ? dbias + (h.bias - bias) : NULL);
+        products_back(&h, ds, dq, dk, h.bias ? l->dbias + (h.bias - l->bias) : NULL);
     }
 }

@@ -2,7 +2,7 @@
 #ifndef LNT_NN_FULL_H
 #define LNT_NN_FULL_H
 
-#include "nn/layer.h"
+#include "nn/pass.h"
 
 typedef struct lnt_full_shape {
     bool used;                  /* else a mechanism of the library attends */
@@ -21,17 +21,21 @@ static inline size_t lnt_full_distances(const lnt_full_shape *s)
 /* Numbers in a row of scores. */
 static inline size_t lnt_full_row(size_t length) { return lnt_round_up(length, LNT_PAD); }
 
+#define lnt_full LNT_REAL_NAME(lnt_full)
 #define lnt_full_forward LNT_REAL_NAME(lnt_full_forward)
 #define lnt_full_backward LNT_REAL_NAME(lnt_full_backward)
 
-/* qk [batch,length,2,heads dim], v and out [batch,length,heads values]; bias [heads,distances], of
- * key j for query i at j - i + reach - 1; lengths [batch], NULL: full; scores [length,row]. */
-void lnt_full_forward(const lnt_ctx *ctx, const lnt_full_shape *shape, const real *qk,
-                      const real *v, const real *bias, const int64_t *lengths, real *scores,
-                      real *out, size_t batch, size_t length);
-/* dqk, dv overwritten, dbias added to; scores [2,length,row]. */
-void lnt_full_backward(const lnt_ctx *ctx, const lnt_full_shape *shape, const real *qk,
-                       const real *v, const real *bias, const int64_t *lengths, const real *dout,
-                       real *scores, real *dqk, real *dv, real *dbias, size_t batch, size_t length);
+typedef struct lnt_full {
+    const lnt_full_shape *shape;
+    const real *bias; /* [heads,distances], of key j for query i at j - i + reach - 1 */
+    real *dbias;      /* shaped as it is */
+} lnt_full;
+
+/* qk [batch,length,2,heads dim], v and out [batch,length,heads values]; scores [length,row]. */
+void lnt_full_forward(const lnt_pass *pass, const lnt_full *layer, const real *qk, const real *v,
+                      real *out, real *scores);
+/* scores [2,length,row]. */
+void lnt_full_backward(const lnt_pass *pass, const lnt_full *layer, const real *qk, const real *v,
+                       const real *dout, real *dqk, real *dv, real *scores);
 
 #endif

@@ -38,10 +38,22 @@ void lnt_mega_room(lnt_arena *arena, const lnt_mega_shape *s, size_t n, size_t l
     out->past = nn_take(arena, threads, length * s->hidden);
 }
 
-static lnt_ema_weights ema_of(real *const *w)
+static real *grad_of(const lnt_mega *m, int param) { return m->g ? m->g[param] : NULL; }
+
+static lnt_ema ema_layer(const lnt_mega *m)
 {
-    return (lnt_ema_weights){ w[LNT_MEGA_DELTA], w[LNT_MEGA_ALPHA], w[LNT_MEGA_BETA],
-                              w[LNT_MEGA_GAMMA], w[LNT_MEGA_OMEGA] };
+    return (lnt_ema){ .width = m->shape.dim, .hidden = m->shape.hidden,
+                      .delta = m->w[LNT_MEGA_DELTA], .ddelta = grad_of(m, LNT_MEGA_DELTA),
+                      .alpha = m->w[LNT_MEGA_ALPHA], .dalpha = grad_of(m, LNT_MEGA_ALPHA),
+                      .beta = m->w[LNT_MEGA_BETA], .dbeta = grad_of(m, LNT_MEGA_BETA),
+                      .gamma = m->w[LNT_MEGA_GAMMA], .dgamma = grad_of(m, LNT_MEGA_GAMMA),
+                      .omega = m->w[LNT_MEGA_OMEGA], .domega = grad_of(m, LNT_MEGA_OMEGA) };
+}
+
+static lnt_full full_layer(const lnt_mega *m)
+{
+    return (lnt_full){ .shape = &m->shape.full, .bias = m->w[LNT_MEGA_DISTANCE],
+                       .dbias = grad_of(m, LNT_MEGA_DISTANCE) };
 }
 
 static size_t shared_width(const lnt_mega *m) { return m->shape.heads * m->shape.head_dim; }
@@ -193,11 +205,13 @@ static void branch_back(const lnt_pass *pass, const lnt_mega *m, int param, cons
 static lnt_status attend(const lnt_pass *pass, const lnt_mega *m)
 {
     const lnt_mega_kept *k = m->kept;
+    if (m->shape.full.used) {
+        const lnt_full full = full_layer(m);
+        lnt_full_forward(pass, &full, k->qk, k->value, k->attended, m->attention->scores);
+        return LNT_OK;
+    }
     const lnt_attn_io io = make_io(pass, m);
-    if (!m->shape.full.used) return lnt_plan_forward_keeping(m->attention->plan, &io, k->notes);
-    lnt_full_forward(pass->ctx, &m->shape.full, k->qk, k->value, m->w[LNT_MEGA_DISTANCE], pass->lengths,
-                     m->attention->scores, k->attended, pass->batch, pass->length);
-    return LNT_OK;
+    return lnt_plan_forward_keeping(m->attention->plan, &io, k->notes);
 }
 
 lnt_status lnt_mega_forward(const lnt_pass *pass, const lnt_mega *m, const real *x,
@@ -206,11 +220,10 @@ lnt_status lnt_mega_forward(const lnt_pass *pass, const lnt_mega *m, const real 
     lnt_ctx *ctx = pass->ctx;
     const lnt_mega_kept *k = m->kept;
     const size_t n = nn_tokens(pass), dim = m->shape.dim, values = m->shape.values;
-    const lnt_ema_weights ema = ema_of(m->w);
+    const lnt_ema ema = ema_layer(m);
     const lnt_dense candidate = lnt_dense_of(m->w, m->g, LNT_MEGA_CANDIDATE, dim, dim);
     branch_forward(pass, m, LNT_MEGA_VALUE, normed);
-    lnt_ema_forward(ctx, &ema, normed, pass->lengths, k->average, pass->batch, pass->length, dim,
-                    m->shape.hidden);
+    lnt_ema_forward(pass, &ema, normed, k->average);
     lnt_act_forward(ctx, LNT_ACT_SILU, k->average, k->smooth, n, dim);
     branch_forward(pass, m, LNT_MEGA_GATE, k->smooth);
     branch_forward(pass, m, LNT_MEGA_SHARED, k->smooth);
@@ -234,9 +247,8 @@ static lnt_status attend_back(const lnt_pass *pass, const lnt_mega *m, const rea
 {
     const lnt_mega_kept *k = m->kept;
     if (m->shape.full.used) {
-        lnt_full_backward(pass->ctx, &m->shape.full, k->qk, k->value, m->w[LNT_MEGA_DISTANCE],
-                          pass->lengths, dout, m->attention->scores, dqk, dv, m->g[LNT_MEGA_DISTANCE],
-                          pass->batch, pass->length);
+        const lnt_full full = full_layer(m);
+        lnt_full_backward(pass, &full, k->qk, k->value, dout, dqk, dv, m->attention->scores);
         return LNT_OK;
     }
     const lnt_attn_io io = make_io(pass, m);
@@ -252,17 +264,14 @@ lnt_status lnt_mega_backward(const lnt_pass *pass, const lnt_mega *m, const real
                              const real *normed, const real *dy, real *dx, real *dnormed)
 {
     lnt_ctx *ctx = pass->ctx;
-    real *const *w = m->w, *const *g = m->g;
     const lnt_mega_kept *k = m->kept;
     const lnt_mega_scratch *room = m->room;
     const size_t n = nn_tokens(pass), dim = m->shape.dim, values = m->shape.values;
     real *dgate = room->dim[0], *dh = room->dim[1], *dsmooth = room->dim[2];
     real *dpassed = room->values[0], *dattended = room->values[1], *dvalue = room->values[2];
-    const lnt_ema_weights ema = ema_of(w);
-    const lnt_ema_grads dema = { g[LNT_MEGA_DELTA], g[LNT_MEGA_ALPHA], g[LNT_MEGA_BETA],
-                                 g[LNT_MEGA_GAMMA], g[LNT_MEGA_OMEGA] };
-    const lnt_dense attended = { .in = values, .out = dim, .w = w[LNT_MEGA_ATTENDED],
-                                 .dw = g[LNT_MEGA_ATTENDED] };
+    const lnt_ema ema = ema_layer(m);
+    const lnt_dense attended = { .in = values, .out = dim, .w = m->w[LNT_MEGA_ATTENDED],
+                                 .dw = m->g[LNT_MEGA_ATTENDED] };
     mix_back(pass, m, x, dy, dgate, dh, dx);
     branch_back(pass, m, LNT_MEGA_CANDIDATE, k->smooth, dh, dsmooth, NULL);
     lnt_dense_backward(ctx, &attended, k->passed, dh, dpassed, n);
@@ -276,8 +285,7 @@ lnt_status lnt_mega_backward(const lnt_pass *pass, const lnt_mega *m, const real
     branch_back(pass, m, LNT_MEGA_SHARED, k->smooth, room->shared, dsmooth, own);
     branch_back(pass, m, LNT_MEGA_GATE, k->smooth, dgate, dsmooth, own);
     lnt_act_backward(ctx, LNT_ACT_SILU, k->average, k->smooth, dsmooth, dsmooth, n, dim);
-    lnt_ema_backward(ctx, &ema, normed, pass->lengths, dsmooth, dnormed, &dema, room->past,
-                     pass->batch, pass->length, dim, m->shape.hidden);
+    lnt_ema_backward(pass, &ema, normed, dsmooth, dnormed, room->past);
     branch_back(pass, m, LNT_MEGA_VALUE, normed, dvalue, dnormed, own);
     return LNT_OK;
 }

@@ -50,16 +50,26 @@ static void averages_close(averages *t)
     lnt_ctx_destroy(t->ctx);
 }
 
-static lnt_ema_weights ema_of(const averages *t)
+static lnt_ema ema_of(const averages *t)
 {
-    return (lnt_ema_weights){ t->w[0], t->w[1], t->w[2], t->w[3], t->w[4] };
+    return (lnt_ema){ .width = WIDTH, .hidden = HIDDEN,
+                      .delta = t->w[0], .alpha = t->w[1], .beta = t->w[2], .gamma = t->w[3],
+                      .omega = t->w[4],
+                      .ddelta = t->g[0], .dalpha = t->g[1], .dbeta = t->g[2], .dgamma = t->g[3],
+                      .domega = t->g[4] };
+}
+
+static lnt_pass averages_pass(const averages *t)
+{
+    return (lnt_pass){ .ctx = t->ctx, .batch = B, .length = N, .lengths = LENGTHS };
 }
 
 static double averages_loss(void *user)
 {
     averages *t = user;
-    const lnt_ema_weights w = ema_of(t);
-    lnt_ema_forward(t->ctx, &w, t->x, LENGTHS, t->y, B, N, WIDTH, HIDDEN);
+    const lnt_ema ema = ema_of(t);
+    const lnt_pass pass = averages_pass(t);
+    lnt_ema_forward(&pass, &ema, t->x, t->y);
     return inner_product(t->y, t->r, B * N * WIDTH);
 }
 
@@ -101,9 +111,9 @@ static void moving_averages_have_the_right_gradients(void **state)
     (void)state;
     averages t = averages_new();
     double *past = zero_doubles((size_t)lnt_ctx_threads(t.ctx) * N * HIDDEN);
-    const lnt_ema_weights w = ema_of(&t);
-    const lnt_ema_grads g = { t.g[0], t.g[1], t.g[2], t.g[3], t.g[4] };
-    lnt_ema_backward(t.ctx, &w, t.x, LENGTHS, t.r, t.dx, &g, past, B, N, WIDTH, HIDDEN);
+    const lnt_ema ema = ema_of(&t);
+    const lnt_pass pass = averages_pass(&t);
+    lnt_ema_backward(&pass, &ema, t.x, t.r, t.dx, past);
     const slope slopes[] = {
         { "x", t.x, t.dx, B * N * WIDTH },    { "delta", t.w[0], t.g[0], EMA_SIZE },
         { "alpha", t.w[1], t.g[1], EMA_SIZE }, { "beta", t.w[2], t.g[2], EMA_SIZE },
@@ -152,18 +162,30 @@ static void full_close(full *t)
     lnt_ctx_destroy(t->ctx);
 }
 
+static lnt_full layer_of(const full *t)
+{
+    return (lnt_full){ .shape = &t->shape, .bias = t->bias, .dbias = t->dbias };
+}
+
+static lnt_pass full_pass(const full *t)
+{
+    return (lnt_pass){ .ctx = t->ctx, .batch = t->batch, .length = t->length, .lengths = t->lengths };
+}
+
 static double full_loss(void *user)
 {
     full *t = user;
-    lnt_full_forward(t->ctx, &t->shape, t->qk, t->v, t->bias, t->lengths, t->scores, t->out,
-                     t->batch, t->length);
+    const lnt_full layer = layer_of(t);
+    const lnt_pass pass = full_pass(t);
+    lnt_full_forward(&pass, &layer, t->qk, t->v, t->out, t->scores);
     return inner_product(t->out, t->r, t->v_size);
 }
 
 static void full_back(full *t)
 {
-    lnt_full_backward(t->ctx, &t->shape, t->qk, t->v, t->bias, t->lengths, t->r, t->scores, t->dqk,
-                      t->dv, t->dbias, t->batch, t->length);
+    const lnt_full layer = layer_of(t);
+    const lnt_pass pass = full_pass(t);
+    lnt_full_backward(&pass, &layer, t->qk, t->v, t->r, t->dqk, t->dv, t->scores);
 }
 
 /* reach beyond the length: the bias of a model is as long as its longest sequence. */
