@@ -50,8 +50,8 @@ static void lay_out(lnt_network *net, lnt_arena *arena)
     if (c->position == LNT_POSITION_ROTARY)
         net->place = nn_take(arena, net->length, (size_t)c->head_dim);
     if (c->position == LNT_POSITION_SINUSOIDAL) net->place = nn_take(arena, net->length, dim);
-    net->attention.temperature = lnt_arena_take(arena, heads, sizeof(double));
-    net->attention.dtemperature = lnt_arena_take(arena, heads, sizeof(double));
+    net->attention.plan_temperature = lnt_arena_take(arena, heads, sizeof(double));
+    net->attention.plan_dtemperature = lnt_arena_take(arena, heads, sizeof(double));
     if (lnt_attention_tunes_queries(&net->attention))
         net->attention.tuned = nn_take(arena, n, heads * (size_t)c->head_dim);
     if (net->shape.full.used)
@@ -84,7 +84,7 @@ lnt_status lnt_network_open(lnt_ctx *ctx, const lnt_config *config, const lnt_la
     *out = (lnt_network){ .ctx = ctx, .config = config, .layout = layout, .batch = batch,
                           .length = length, .backward = backward, .states = states,
                           .shape = lnt_config_block(config),
-                          .attention = { .ctx = ctx, .heads = (size_t)config->heads,
+                          .attention = { .heads = (size_t)config->heads,
                                          .kv_heads = (size_t)config->kv_heads,
                                          .dim = (size_t)config->head_dim,
                                          .learned = config->learned_temperature != 0,

@@ -9,26 +9,33 @@ typedef struct parts {
     lnt_tensor q, k, v;
 } parts;
 
-static parts split(const lnt_attention *a, const real *qkv, size_t batch, size_t length)
+static parts split(const lnt_pass *pass, const lnt_attention *a, const real *qkv)
 {
     const size_t width = lnt_attention_width(a), H = a->heads, K = a->kv_heads, d = a->dim;
-    return (parts){ .q = nn_heads(qkv, width, H, d, batch, length),
-                    .k = nn_heads(qkv + H * d, width, K, d, batch, length),
-                    .v = nn_heads(qkv + (H + K) * d, width, K, d, batch, length) };
+    return (parts){ .q = nn_heads(pass, qkv, width, H, d),
+                    .k = nn_heads(pass, qkv + H * d, width, K, d),
+                    .v = nn_heads(pass, qkv + (H + K) * d, width, K, d) };
 }
 
-static lnt_status tune_plan(const lnt_attention *a, const real *temperature)
+/* The heads of what attention gives, or of its queries alone. */
+static lnt_tensor mixed(const lnt_pass *pass, const lnt_attention *a, const real *x)
+{
+    return nn_heads(pass, x, a->heads * a->dim, a->heads, a->dim);
+}
+
+static lnt_status tune_plan(const lnt_attention *a)
 {
     if (!lnt_attention_tunes_plan(a)) return LNT_OK;
-    for (size_t h = 0; h < a->heads; h++) a->temperature[h] = (double)temperature[h];
-    return lnt_plan_set_temperature(a->plan, a->temperature);
+    for (size_t h = 0; h < a->heads; h++) a->plan_temperature[h] = (double)a->temperature[h];
+    return lnt_plan_set_temperature(a->plan, a->plan_temperature);
 }
 
 /* a->tuned = q times the temperature of its head. */
-static void tune_queries(const lnt_attention *a, const real *qkv, const real *temperature, size_t n)
+static void tune_queries(const lnt_pass *pass, const lnt_attention *a, const real *qkv)
 {
-    const size_t width = lnt_attention_width(a), H = a->heads, d = a->dim;
-    const int threads = lnt_threads_for(a->ctx, (double)(n * H * d));
+    const real *temperature = a->temperature;
+    const size_t width = lnt_attention_width(a), n = nn_tokens(pass), H = a->heads, d = a->dim;
+    const int threads = lnt_threads_for(pass->ctx, (double)(n * H * d));
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t i = 0; i < (int64_t)(n * H); i++) {
         const size_t t = (size_t)i / H, h = (size_t)i % H;
@@ -40,11 +47,11 @@ static void tune_queries(const lnt_attention *a, const real *qkv, const real *te
 
 /* dq, of tuned queries so far, becomes that of q, and dtemperature is added to; a head's sum is one
  * thread's, so that the bits are those of any number of threads. */
-static void tune_back(const lnt_attention *a, const real *qkv, const real *temperature, real *dqkv,
-                      real *dtemperature, size_t n)
+static void tune_back(const lnt_pass *pass, const lnt_attention *a, const real *qkv, real *dqkv)
 {
-    const size_t width = lnt_attention_width(a), d = a->dim;
-    const int threads = lnt_threads_for(a->ctx, (double)(n * a->heads * d));
+    const real *temperature = a->temperature;
+    const size_t width = lnt_attention_width(a), n = nn_tokens(pass), d = a->dim;
+    const int threads = lnt_threads_for(pass->ctx, (double)(n * a->heads * d));
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t h = 0; h < (int64_t)a->heads; h++) {
         double sum = 0;
@@ -55,51 +62,47 @@ static void tune_back(const lnt_attention *a, const real *qkv, const real *tempe
                 dqkv[c] *= temperature[h];
             }
         }
-        dtemperature[h] += (real)sum;
+        a->dtemperature[h] += (real)sum;
     }
 }
 
-static lnt_attn_io make_io(const lnt_attention *a, const real *qkv, const real *temperature,
-                           const int64_t *lengths, const real *out, size_t batch, size_t length)
+static lnt_attn_io make_io(const lnt_pass *pass, const lnt_attention *a, const real *qkv,
+                           const real *out)
 {
-    parts p = split(a, qkv, batch, length);
+    parts p = split(pass, a, qkv);
     if (lnt_attention_tunes_queries(a)) {
-        tune_queries(a, qkv, temperature, batch * length);
-        p.q = nn_heads(a->tuned, a->heads * a->dim, a->heads, a->dim, batch, length);
+        tune_queries(pass, a, qkv);
+        p.q = mixed(pass, a, a->tuned);
     }
     return (lnt_attn_io){ .size = sizeof(lnt_attn_io), .q = p.q, .k = p.k, .v = p.v,
-                          .out = nn_heads(out, a->heads * a->dim, a->heads, a->dim, batch, length),
-                          .lengths_q = lengths, .lengths_k = lengths };
+                          .out = mixed(pass, a, out),
+                          .lengths_q = pass->lengths, .lengths_k = pass->lengths };
 }
 
-lnt_status lnt_attention_forward(const lnt_attention *a, const real *qkv, const real *temperature,
-                                 const int64_t *lengths, real *out, void *notes, size_t batch,
-                                 size_t length)
+lnt_status lnt_attention_forward(const lnt_pass *pass, const lnt_attention *a, const real *qkv,
+                                 real *out, void *notes)
 {
-    const lnt_attn_io io = make_io(a, qkv, temperature, lengths, out, batch, length);
+    const lnt_attn_io io = make_io(pass, a, qkv, out);
     if (a->state) return lnt_state_step(a->state, &io.q, &io.k, &io.v, &io.out);
-    const lnt_status status = tune_plan(a, temperature);
+    const lnt_status status = tune_plan(a);
     return status ? status : lnt_plan_forward_keeping(a->plan, &io, notes);
 }
 
-lnt_status lnt_attention_backward(const lnt_attention *a, const real *qkv, const real *temperature,
-                                  const int64_t *lengths, const real *out, const void *notes,
-                                  const real *dout, real *dqkv, real *dtemperature, size_t batch,
-                                  size_t length)
+lnt_status lnt_attention_backward(const lnt_pass *pass, const lnt_attention *a, const real *qkv,
+                                  const real *out, const void *notes, const real *dout, real *dqkv)
 {
-    const lnt_attn_io io = make_io(a, qkv, temperature, lengths, out, batch, length);
-    const parts d = split(a, dqkv, batch, length);
+    const lnt_attn_io io = make_io(pass, a, qkv, out);
+    const parts d = split(pass, a, dqkv);
     const lnt_attn_grads grads = {
         .size = sizeof grads,
-        .dout = nn_heads(dout, a->heads * a->dim, a->heads, a->dim, batch, length),
+        .dout = mixed(pass, a, dout),
         .dq = d.q, .dk = d.k, .dv = d.v,
-        .dtemperature = lnt_attention_tunes_plan(a) ? a->dtemperature : NULL
+        .dtemperature = lnt_attention_tunes_plan(a) ? a->plan_dtemperature : NULL
     };
-    lnt_status status = tune_plan(a, temperature);
+    lnt_status status = tune_plan(a);
     if (!status) status = lnt_plan_backward_kept(a->plan, &io, &grads, notes);
     for (size_t h = 0; !status && lnt_attention_tunes_plan(a) && h < a->heads; h++)
-        dtemperature[h] += (real)a->dtemperature[h];
-    if (!status && lnt_attention_tunes_queries(a))
-        tune_back(a, qkv, temperature, dqkv, dtemperature, batch * length);
+        a->dtemperature[h] += (real)a->plan_dtemperature[h];
+    if (!status && lnt_attention_tunes_queries(a)) tune_back(pass, a, qkv, dqkv);
     return status;
 }

@@ -2,22 +2,23 @@
 #ifndef LNT_NN_ATTENTION_H
 #define LNT_NN_ATTENTION_H
 
-#include "nn/layer.h"
+#include "nn/pass.h"
 
 #define lnt_attention LNT_REAL_NAME(lnt_attention)
 
 /* The heads of a token are [q of all heads, k of all kv heads, v of all kv heads]. */
 typedef struct lnt_attention {
-    const lnt_ctx *ctx;
     lnt_plan *plan;   /* whole sequences; or */
     lnt_state *state; /* tokens that follow those remembered */
     size_t heads, kv_heads, dim;
     bool learned;    /* the temperature, a factor of all scores of a head, is a parameter */
     bool normalised; /* by taylorshift: the plan multiplies by it; else q is multiplied before */
-    double *temperature, *dtemperature; /* [heads] of scratch, where the plan is tuned */
-    real *tuned; /* [batch,length,heads dim] of scratch, where queries are */
-    size_t notes;                       /* bytes that the plan keeps for backward */
-    real *scores;                       /* scratch of nn/full.h, where that attends */
+    const real *temperature; /* [heads], where it is learned */
+    real *dtemperature;
+    double *plan_temperature, *plan_dtemperature; /* [heads] of scratch, where the plan is tuned */
+    real *tuned;  /* [batch,length,heads dim] of scratch, where queries are */
+    size_t notes; /* bytes that the plan keeps for backward */
+    real *scores; /* scratch of nn/full.h, where that attends */
 } lnt_attention;
 
 static inline bool lnt_attention_tunes_plan(const lnt_attention *a)
@@ -38,15 +39,12 @@ static inline size_t lnt_attention_width(const lnt_attention *a)
 #define lnt_attention_forward LNT_REAL_NAME(lnt_attention_forward)
 #define lnt_attention_backward LNT_REAL_NAME(lnt_attention_backward)
 
-/* qkv [batch,length,width above], out [batch,length,heads dim]; lengths [batch], NULL: full;
- * temperature [heads] with `learned`; notes [a->notes bytes] are for backward. */
-lnt_status lnt_attention_forward(const lnt_attention *a, const real *qkv, const real *temperature,
-                                 const int64_t *lengths, real *out, void *notes, size_t batch,
-                                 size_t length);
-/* out and notes as forward left them; dqkv overwritten, dtemperature added to. */
-lnt_status lnt_attention_backward(const lnt_attention *a, const real *qkv, const real *temperature,
-                                  const int64_t *lengths, const real *out, const void *notes,
-                                  const real *dout, real *dqkv, real *dtemperature, size_t batch,
-                                  size_t length);
+/* qkv [batch,length,width above], out [batch,length,heads dim]; notes [a->notes bytes] are for
+ * backward. */
+lnt_status lnt_attention_forward(const lnt_pass *pass, const lnt_attention *a, const real *qkv,
+                                 real *out, void *notes);
+/* out and notes as forward left them. */
+lnt_status lnt_attention_backward(const lnt_pass *pass, const lnt_attention *a, const real *qkv,
+                                  const real *out, const void *notes, const real *dout, real *dqkv);
 
 #endif

@@ -76,8 +76,7 @@ static void turn(const lnt_pass *pass, const lnt_block *b, real *qkv, int sign)
 {
     const lnt_block_shape *s = b->shape;
     if (s->rotary) /* the heads of q and k stand side by side */
-        lnt_rotary_turn(pass->ctx, qkv, qkv_width(s), pass->turn, sign, pass->batch, pass->length,
-                        s->heads + s->kv_heads, s->head_dim);
+        lnt_rotary_turn(pass, qkv, qkv_width(s), sign, s->heads + s->kv_heads, s->head_dim);
 }
 
 static lnt_mega mega_layer(const lnt_block *b)
@@ -91,6 +90,14 @@ static lnt_mega mega_layer(const lnt_block *b)
 static lnt_dense qkv_layer(const lnt_block *b)
 {
     return lnt_dense_of(b->w, b->g, LNT_BLOCK_QKV, b->shape->dim, qkv_width(b->shape));
+}
+
+static lnt_attention attention_layer(const lnt_block *b)
+{
+    lnt_attention attention = *b->attention;
+    attention.temperature = b->w[LNT_BLOCK_TEMPERATURE];
+    attention.dtemperature = b->g ? b->g[LNT_BLOCK_TEMPERATURE] : NULL;
+    return attention;
 }
 
 static lnt_dense out_layer(const lnt_block *b)
@@ -121,12 +128,12 @@ static lnt_norm norm_layer(const lnt_block *b, int gain)
 static lnt_status attend(const lnt_pass *pass, const lnt_block *b, const real *in, real *y)
 {
     const lnt_block_kept *kept = b->kept;
+    const lnt_attention attention = attention_layer(b);
     const lnt_dense qkv = qkv_layer(b), out = out_layer(b);
     lnt_dense_forward(pass->ctx, &qkv, in, kept->qkv, nn_tokens(pass));
     turn(pass, b, kept->qkv, 1);
     const lnt_status status =
-        lnt_attention_forward(b->attention, kept->qkv, b->w[LNT_BLOCK_TEMPERATURE], pass->lengths,
-                              kept->mixed, kept->notes, pass->batch, pass->length);
+        lnt_attention_forward(pass, &attention, kept->qkv, kept->mixed, kept->notes);
     if (status) return status;
     lnt_dense_forward(pass->ctx, &out, kept->mixed, y, nn_tokens(pass));
     return LNT_OK;
@@ -203,11 +210,11 @@ static lnt_status attend_back(const lnt_pass *pass, const lnt_block *b, const re
 {
     const lnt_block_kept *kept = b->kept;
     const lnt_block_scratch *room = b->room;
+    const lnt_attention attention = attention_layer(b);
     const lnt_dense qkv = qkv_layer(b), out = out_layer(b);
     lnt_dense_backward(pass->ctx, &out, kept->mixed, dy, room->half, nn_tokens(pass));
-    const lnt_status status = lnt_attention_backward(
-        b->attention, kept->qkv, b->w[LNT_BLOCK_TEMPERATURE], pass->lengths, kept->mixed, kept->notes,
-        room->half, room->wide, b->g[LNT_BLOCK_TEMPERATURE], pass->batch, pass->length);
+    const lnt_status status = lnt_attention_backward(pass, &attention, kept->qkv, kept->mixed,
+                                                     kept->notes, room->half, room->wide);
     if (status) return status;
     turn(pass, b, room->wide, -1);
     lnt_dense_backward(pass->ctx, &qkv, in, room->wide, room->dim, nn_tokens(pass));

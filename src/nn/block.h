@@ -82,8 +82,8 @@ void lnt_block_room(lnt_arena *arena, const lnt_block_shape *shape, size_t batch
 /* A block as one pass goes through it: what it is, its parameters, and its memory. */
 typedef struct lnt_block {
     const lnt_block_shape *shape;
-    const lnt_attention *attention;
-    real *const *w; /* [LNT_BLOCK_PARAMS] */
+    const lnt_attention *attention; /* the temperature is among w */
+    real *const *w;                 /* [LNT_BLOCK_PARAMS] */
     const lnt_block_kept *kept;
     real *const *g; /* shaped as w, added to; this and room are for backward alone */
     const lnt_block_scratch *room;

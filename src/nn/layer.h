@@ -42,16 +42,6 @@ static inline size_t nn_least(size_t a, size_t b) { return a < b ? a : b; }
 /* A matrix [n,width] of an arena. */
 real *nn_take(lnt_arena *arena, size_t n, size_t width);
 
-/* Heads side by side in rows of `width`, x being the first of them, as attention takes them. */
-static inline lnt_tensor nn_heads(const real *x, size_t width, size_t heads, size_t dim, size_t batch,
-                                  size_t length)
-{
-    return (lnt_tensor){ .data = (real *)(uintptr_t)x,
-                         .dtype = LNT_REAL_DTYPE,
-                         .shape = { (int64_t)batch, (int64_t)heads, (int64_t)length, (int64_t)dim },
-                         .stride = { (int64_t)(length * width), (int64_t)dim, (int64_t)width, 1 } };
-}
-
 /* y [count] += x [count] */
 void nn_add(const lnt_ctx *ctx, real *y, const real *x, size_t count);
 

@@ -61,13 +61,13 @@ static size_t shared_width(const lnt_mega *m) { return m->shape.heads * m->shape
 /* The heads of one half of rows [n,2,heads head_dim], which x is the first number of. */
 static lnt_tensor qk_view(const lnt_pass *pass, const lnt_mega *m, const real *x)
 {
-    return nn_heads(x, 2 * shared_width(m), m->shape.heads, m->shape.head_dim, pass->batch, pass->length);
+    return nn_heads(pass, x, 2 * shared_width(m), m->shape.heads, m->shape.head_dim);
 }
 
 static lnt_tensor value_view(const lnt_pass *pass, const lnt_mega *m, const real *x)
 {
     const size_t values = m->shape.values, heads = m->shape.heads;
-    return nn_heads(x, values, heads, values / heads, pass->batch, pass->length);
+    return nn_heads(pass, x, values, heads, values / heads);
 }
 
 static lnt_attn_io make_io(const lnt_pass *pass, const lnt_mega *m)

@@ -25,4 +25,15 @@ static inline size_t nn_length(const lnt_pass *pass, size_t b)
     return pass->lengths ? (size_t)pass->lengths[b] : pass->length;
 }
 
+/* Heads side by side in rows of `width`, x being the first of them, as attention takes them. */
+static inline lnt_tensor nn_heads(const lnt_pass *pass, const real *x, size_t width, size_t heads,
+                                  size_t dim)
+{
+    return (lnt_tensor){ .data = (real *)(uintptr_t)x,
+                         .dtype = LNT_REAL_DTYPE,
+                         .shape = { (int64_t)pass->batch, (int64_t)heads, (int64_t)pass->length,
+                                    (int64_t)dim },
+                         .stride = { (int64_t)(pass->length * width), (int64_t)dim, (int64_t)width, 1 } };
+}
+
 #endif

@@ -59,14 +59,13 @@ void lnt_rotary_table(real *table, int64_t first, size_t count, size_t dim)
         }
 }
 
-void lnt_rotary_turn(const lnt_ctx *ctx, real *x, size_t ld, const real *table, int sign,
-                     size_t batch, size_t length, size_t heads, size_t dim)
+void lnt_rotary_turn(const lnt_pass *pass, real *x, size_t ld, int sign, size_t heads, size_t dim)
 {
-    const size_t n = batch * length;
-    const int threads = lnt_threads_for(ctx, 6 * (double)n * (double)(heads * dim));
+    const size_t n = nn_tokens(pass);
+    const int threads = lnt_threads_for(pass->ctx, 6 * (double)n * (double)(heads * dim));
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t row = 0; row < (int64_t)n; row++) {
-        const real *turn = table + ((size_t)row % length) * (dim / 2) * 2;
+        const real *turn = pass->turn + ((size_t)row % pass->length) * (dim / 2) * 2;
         for (size_t h = 0; h < heads; h++) {
             real *v = x + (size_t)row * ld + h * dim;
             for (size_t i = 0; i < dim / 2; i++) {

@@ -48,12 +48,12 @@ static void open_attention(fixture *f, lnt_attn_desc desc)
     for (int h = 0; h < 8; h++) f->temperature[h] = 1;
     const bool shift = desc.normalize == LNT_NORMALIZE_TAYLORSHIFT;
     if (f->shape.temperature && shift) desc.temperature = f->temperature;
-    f->attention = (lnt_attention){ .ctx = f->ctx, .heads = f->shape.heads,
+    f->attention = (lnt_attention){ .heads = f->shape.heads,
                                     .kv_heads = f->shape.kv_heads, .dim = f->shape.head_dim,
                                     .learned = f->shape.temperature, .normalised = shift,
                                     .tuned = f->tuned,
-                                    .temperature = f->temperature,
-                                    .dtemperature = f->dtemperature, .scores = f->scores };
+                                    .plan_temperature = f->temperature,
+                                    .plan_dtemperature = f->dtemperature, .scores = f->scores };
     assert_ok(f->ctx, lnt_plan_create(f->ctx, &desc, &f->attention.plan));
     f->attention.notes = lnt_plan_kept_bytes(f->attention.plan);
 }
