@@ -369,11 +369,10 @@ void lnt_direct_forward(const lnt_direct *kind, lnt_run *run)
                 begun = unit / tiles / H * run->p->kv_heads + t.kvh;
             }
             lnt_direct_attend(kind, run, ker, &s, &t);
-            lnt_tile_finish(run, ker, &seq, t.h, t.q0, t.nq, s.o, s.mp, s.sum,
-                            kind->has_max && !kind->least ? s.max : NULL, s.rescale, &nonpositive);
+            nonpositive += lnt_tile_finish(run, tile_rows(&t), s.o, s.sum,
+                                           kind->has_max && !kind->least ? s.max : NULL, s.rescale);
             if (kind->least && run->statistics)
-                memcpy(statistics_of(run, 1, seq.b, t.h, seq.q0 + t.q0), s.max,
-                       t.nq * sizeof(real));
+                memcpy(statistics_of(run, 1, tile_rows(&t)), s.max, t.nq * sizeof(real));
         }
     }
     run->nonpositive = nonpositive;

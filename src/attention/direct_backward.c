@@ -44,9 +44,8 @@ static void find_statistics(const lnt_direct *kind, lnt_run *run, const kernels 
 {
     const query_tile q = lnt_direct_query_tile(s, s->queries);
     const real eps = run->p->mechanism == LNT_LINEAR ? (real)run->p->eps : 0;
-    const int64_t row = t->seq.q0 + t->q0;
     const bool logarithm = kind->has_max && !kind->least;
-    real *keep = kept_of(run, t->seq.b, t->h, row);
+    real *keep = kept_of(run, tile_rows(t));
     lnt_direct_attend(kind, run, ker, s, t);
     load_dy(run, ker, s, &q, t);
     multiply_dy(run, ker, s, &q, t);
@@ -57,47 +56,41 @@ static void find_statistics(const lnt_direct *kind, lnt_run *run, const kernels 
         keep[2 * i + 1] = den == 0 ? 0 : along / den;
         leave_out(logarithm, &keep[2 * i], &keep[2 * i + 1]);
     }
-    if (kind->least)
-        memcpy(kept_max(run, t->seq.b, t->h, row), s->max, t->nq * sizeof(real));
+    if (kind->least) memcpy(kept_max(run, tile_rows(t)), s->max, t->nq * sizeof(real));
 }
 
 /* The same of what forward gave and kept, for the queries whose dy is loaded; hybrid's max in shrink. */
 static void recall_statistics(const lnt_direct *kind, const lnt_run *run, const kernels *ker,
                               const scratch *s, const query_tile *q, const tile *t)
 {
-    const int64_t b = t->seq.b, row = t->seq.q0 + t->q0;
+    const query_rows rows = tile_rows(t);
     const size_t wide = lnt_round_up(s->m, ker->lanes); /* beyond m both are 0 */
-    load_rows(ker, s->o, s->mp, &run->io->out, b, t->h, row, t->nq, 1);
-    memcpy(q->statistic, statistics_of(run, 0, b, t->h, row), t->nq * sizeof(real));
+    load_rows(ker, s->o, s->mp, &run->io->out, t->seq.b, t->h, first_row(rows), t->nq, 1);
+    memcpy(q->statistic, statistics_of(run, 0, rows), t->nq * sizeof(real));
     for (size_t i = 0; i < t->nq; i++) {
         q->delta[i] = ker->dot(q->dy + i * s->mp, s->o + i * s->mp, wide);
         leave_out(kind->has_max && !kind->least, &q->statistic[i], &q->delta[i]);
     }
-    if (kind->least)
-        memcpy(q->shrink, statistics_of(run, 1, b, t->h, row), t->nq * sizeof(real));
+    if (kind->least) memcpy(q->shrink, statistics_of(run, 1, rows), t->nq * sizeof(real));
 }
 
 static void keep_recalled(const lnt_direct *kind, lnt_run *run, const kernels *ker, scratch *s,
                           tile *t)
 {
     const query_tile q = lnt_direct_query_tile(s, s->queries);
-    const int64_t row = t->seq.q0 + t->q0;
-    real *keep = kept_of(run, t->seq.b, t->h, row);
+    real *keep = kept_of(run, tile_rows(t));
     load_dy(run, ker, s, &q, t);
     recall_statistics(kind, run, ker, s, &q, t);
     for (size_t i = 0; i < t->nq; i++) keep[2 * i] = q.statistic[i], keep[2 * i + 1] = q.delta[i];
-    if (kind->least)
-        memcpy(kept_max(run, t->seq.b, t->h, row), q.shrink, t->nq * sizeof(real));
+    if (kind->least) memcpy(kept_max(run, tile_rows(t)), q.shrink, t->nq * sizeof(real));
 }
 
 static void reload_statistics(const lnt_direct *kind, const lnt_run *run, const query_tile *q,
                               const tile *t)
 {
-    const int64_t row = t->seq.q0 + t->q0;
-    const real *kept = kept_of(run, t->seq.b, t->h, row);
+    const real *kept = kept_of(run, tile_rows(t));
     for (size_t i = 0; i < t->nq; i++) q->statistic[i] = kept[2 * i], q->delta[i] = kept[2 * i + 1];
-    if (kind->least)
-        memcpy(q->shrink, kept_max(run, t->seq.b, t->h, row), t->nq * sizeof(real));
+    if (kind->least) memcpy(q->shrink, kept_max(run, tile_rows(t)), t->nq * sizeof(real));
 }
 
 /* Hybrid: p = den times what it was from here on, and dy = dy / den, delta = delta / den, for den may

@@ -58,6 +58,11 @@ typedef struct tile {
     size_t from;      /* queries from .. nq-1 */
 } tile;
 
+static inline query_rows tile_rows(const tile *t)
+{
+    return (query_rows){ &t->seq, t->h, t->q0, t->nq };
+}
+
 /* x [rows, TQ] of a strip as forward keeps it: where all weights are e^x the weights, relative to max
  * [TQ]; else, max NULL, the scores.  x NULL: nothing. */
 typedef struct kept_strip {

@@ -12,11 +12,6 @@
 
 #include "attention/hybrid.h"
 
-static int64_t head_of(const chunk_job *job, const hybrid_scratch *s, size_t g)
-{
-    return job->kvh * (int64_t)s->t.heads + (int64_t)g;
-}
-
 /* shrink = e^-max of head g; where a query has no far key it is not used. */
 static void find_shrink(const chunk_job *job, hybrid_scratch *s, size_t g, size_t lanes)
 {
@@ -104,12 +99,10 @@ static void reload_queries(const chunk_job *job, hybrid_scratch *s, int64_t t, s
     memset(s->t.dden, 0, s->t.heads * TOKENS * sizeof(real));
     lnt_hybrid_load_queries(job, s, t, n);
     for (size_t g = 0; g < s->t.heads; g++) {
-        const int64_t h = head_of(job, s, g);
-        lnt_quotient_reload(job->run, job->ker, &job->seq, h, t, n, s->t.dn + g * TOKENS * s->t.mp,
-                            s->t.mp, s->t.dden + g * TOKENS);
+        const query_rows rows = queries_of(job, &s->t, g, t, n);
+        lnt_quotient_reload(job->run, rows, s->t.dn + g * TOKENS * s->t.mp, s->t.dden + g * TOKENS);
         lnt_taylor_turn_dn(job->ker, &s->t, g, n);
-        memcpy(s->max + g * TOKENS, kept_max(job->run, job->seq.b, h, job->seq.q0 + t),
-               n * sizeof(real));
+        memcpy(s->max + g * TOKENS, kept_max(job->run, rows), n * sizeof(real));
         find_shrink(job, s, g, lnt_round_up(n, job->ker->lanes));
     }
 }
@@ -123,8 +116,8 @@ static void find_quotients(const chunk_job *job, hybrid_scratch *s, int64_t t, s
         lnt_taylor_quotient(job, &s->t, g, t, n);
         lnt_taylor_turn_dn(job->ker, &s->t, g, n);
         find_shrink(job, s, g, lnt_round_up(n, job->ker->lanes));
-        memcpy(kept_max(job->run, job->seq.b, head_of(job, s, g), job->seq.q0 + t),
-               s->max + g * TOKENS, n * sizeof(real));
+        memcpy(kept_max(job->run, queries_of(job, &s->t, g, t, n)), s->max + g * TOKENS,
+               n * sizeof(real));
     }
 }
 
@@ -132,11 +125,10 @@ static void find_quotients(const chunk_job *job, hybrid_scratch *s, int64_t t, s
 static void recall_quotients(const chunk_job *job, hybrid_scratch *s, int64_t t, size_t n)
 {
     const lnt_run *run = job->run;
-    const int64_t b = job->seq.b, row = job->seq.q0 + t;
     for (size_t g = 0; g < s->t.heads; g++) {
-        const int64_t h = head_of(job, s, g);
-        lnt_quotient_recall(run, job->ker, &job->seq, h, t, n, s->t.o, s->t.dn, s->t.mp);
-        memcpy(kept_max(run, b, h, row), statistics_of(run, 1, b, h, row), n * sizeof(real));
+        const query_rows rows = queries_of(job, &s->t, g, t, n);
+        lnt_quotient_recall(run, rows, s->t.o, s->t.dn);
+        memcpy(kept_max(run, rows), statistics_of(run, 1, rows), n * sizeof(real));
     }
     reload_queries(job, s, t, n);
 }
@@ -149,8 +141,8 @@ static void store_dq(const chunk_job *job, hybrid_scratch *s, int64_t t, size_t 
         real *dt = s->t.dt + g * s->t.d * TOKENS;
         job->ker->scale(dt, (real)run->p->scale, s->t.d * TOKENS);
         if (s->far->finish_queries) s->far->finish_queries(job, s, g, t, n);
-        store_columns(job->ker, &run->grads->dq, job->seq.b, head_of(job, s, g), job->seq.q0 + t, n,
-                      dt, TOKENS);
+        store_columns(job->ker, &run->grads->dq, job->seq.b, head_of(job, &s->t, g), job->seq.q0 + t,
+                      n, dt, TOKENS);
     }
 }
 

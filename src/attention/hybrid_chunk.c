@@ -409,10 +409,8 @@ void lnt_hybrid_attend(const chunk_job *job, hybrid_scratch *s, int64_t t, size_
 int64_t lnt_hybrid_finish(const chunk_job *job, hybrid_scratch *s, int64_t t, size_t n)
 {
     const lnt_run *run = job->run;
-    for (size_t g = 0; run->statistics && g < s->t.heads; g++) {
-        const int64_t h = job->kvh * (int64_t)s->t.heads + (int64_t)g;
-        memcpy(statistics_of(run, 1, job->seq.b, h, job->seq.q0 + t), s->max + g * TOKENS,
+    for (size_t g = 0; run->statistics && g < s->t.heads; g++)
+        memcpy(statistics_of(run, 1, queries_of(job, &s->t, g, t, n)), s->max + g * TOKENS,
                n * sizeof(real));
-    }
     return lnt_taylor_finish(job, &s->t, t, n);
 }

@@ -145,13 +145,13 @@ static void read_query(const chunk_job *job, token *x, int64_t h, int64_t query,
 /* Every head of the group, at token `at`. */
 static int64_t run_query(const chunk_job *job, token *x, int64_t query, int64_t at)
 {
-    lnt_run *run = job->run;
+    const lnt_run *run = job->run;
     const int64_t group = run->p->heads / run->p->kv_heads, first = job->kvh * group;
     int64_t nonpositive = 0;
     for (int64_t h = first; h < first + group; h++) {
         read_query(job, x, h, query, at);
-        lnt_tile_finish(run, job->ker, &job->seq, h, query, 1, x->o, x->mp, x->scalar + DEN, NULL,
-                        x->scalar + INVERSE, &nonpositive);
+        nonpositive += lnt_tile_finish(run, (query_rows){ &job->seq, h, query, 1 }, x->o,
+                                       x->scalar + DEN, NULL, x->scalar + INVERSE);
     }
     return nonpositive;
 }

@@ -30,7 +30,7 @@ static void gradient_of_quotient(const chunk_job *job, chunk_scratch *c, int64_t
     if (!run->statistics) lnt_chunk_read(job, c, h, t, n, run->causal);
     else if (!run->causal) load_queries(job, c, h, t, n);
     memset(c->dden, 0, c->Cp * sizeof(real));
-    lnt_quotient_grad(run, ker, &job->seq, h, t, n, c->o, c->den, c->dn, c->mp, c->dden);
+    lnt_quotient_grad(run, (query_rows){ &job->seq, h, t, n }, c->o, c->den, c->dn, c->dden);
     ker->load_columns(c->dnt, c->Cp, c->dn, LNT_REAL_DTYPE, (int64_t)c->mp, 1, n, c->m, 1);
 }
 
@@ -161,7 +161,7 @@ static void pass_over_keys(const chunk_job *job, chunk_scratch *c)
         start_keys(job, c, n);
         for (int64_t h = job->kvh * group; h < (job->kvh + 1) * group; h++) {
             load_queries(job, c, h, t, n);
-            lnt_quotient_reload(run, job->ker, seq, h, t, n, c->dn, c->mp, c->dden);
+            lnt_quotient_reload(run, (query_rows){ seq, h, t, n }, c->dn, c->dden);
             add_within(job, c, n);
             absorb_queries(job, c, n, true);
         }

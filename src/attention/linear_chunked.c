@@ -24,8 +24,8 @@ static int64_t run_heads(const chunk_job *job, chunk_scratch *c, int64_t first, 
         if (run->causal) lnt_chunk_load_keys(job, c, alone + t, n);
         for (int64_t h = first; h < last; h++) {
             lnt_chunk_read(job, c, h, t, n, run->causal);
-            lnt_tile_finish(run, job->ker, seq, h, t, n, c->o, c->mp, c->den, NULL, c->inverse,
-                            &nonpositive);
+            nonpositive += lnt_tile_finish(run, (query_rows){ seq, h, t, n }, c->o, c->den, NULL,
+                                           c->inverse);
         }
         if (run->causal) lnt_chunk_absorb(job, c, n);
     }

@@ -156,7 +156,7 @@ static real read_query(const chunk_job *job, token *x, int64_t h, int64_t query,
 /* One token of every head in the group; key < 0: only read, query < 0: only add. */
 static int64_t run_token(const chunk_job *job, token *x, int64_t key, int64_t query)
 {
-    lnt_run *run = job->run;
+    const lnt_run *run = job->run;
     const int64_t group = run->p->heads / run->p->kv_heads, first = job->kvh * group;
     int64_t nonpositive = 0;
     if (query < 0) {
@@ -169,8 +169,8 @@ static int64_t run_token(const chunk_job *job, token *x, int64_t key, int64_t qu
     }
     for (int64_t h = first; query >= 0 && h < first + group; h++) {
         x->scalar[0] = read_query(job, x, h, query, h == first && key >= 0);
-        lnt_tile_finish(run, job->ker, &job->seq, h, query, 1, x->o, x->mp, x->scalar, NULL,
-                        x->scalar + 1, &nonpositive);
+        nonpositive += lnt_tile_finish(run, (query_rows){ &job->seq, h, query, 1 }, x->o, x->scalar,
+                                       NULL, x->scalar + 1);
     }
     if (x->recent.room && x->recent.count == x->recent.room) absorb(job, x);
     return nonpositive;

@@ -81,8 +81,8 @@ static void forward(lnt_run *run)
             const int64_t h = unit / rows % H, i = unit % rows;
             if (i >= seq.nq) continue;
             attend(run, ker, &s, &seq, h, i);
-            lnt_tile_finish(run, ker, &seq, h, i, 1, s.o, s.mp, s.sum, s.max, s.rescale,
-                            &nonpositive);
+            nonpositive += lnt_tile_finish(run, (query_rows){ &seq, h, i, 1 }, s.o, s.sum, s.max,
+                                           s.rescale);
         }
     }
     run->nonpositive = nonpositive;

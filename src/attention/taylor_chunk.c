@@ -220,9 +220,8 @@ void lnt_taylor_load_keys(const chunk_job *job, taylor_scratch *s, int64_t t, si
 void lnt_taylor_load_queries(const chunk_job *job, taylor_scratch *s, int64_t t, size_t n)
 {
     const lnt_run *run = job->run;
-    const int64_t first = job->kvh * (int64_t)s->heads;
     for (size_t g = 0; g < s->heads; g++)
-        lnt_taylor_columns(run, true, NULL, job->seq.b, first + (int64_t)g, job->seq.q0 + t, n,
+        lnt_taylor_columns(run, true, NULL, job->seq.b, head_of(job, s, g), job->seq.q0 + t, n,
                            s->qt + g * s->d * TOKENS, TOKENS);
     memset(s->o, 0, s->heads * TOKENS * s->mp * sizeof(real));
     memset(s->den, 0, s->heads * TOKENS * sizeof(real));
@@ -232,9 +231,9 @@ int64_t lnt_taylor_finish(const chunk_job *job, taylor_scratch *s, int64_t t, si
 {
     int64_t nonpositive = 0;
     for (size_t g = 0; g < s->heads; g++)
-        lnt_tile_finish(job->run, job->ker, &job->seq, job->kvh * (int64_t)s->heads + (int64_t)g,
-                        t, n, s->o + g * TOKENS * s->mp, s->mp, s->den + g * TOKENS, NULL,
-                        s->inverse, &nonpositive);
+        nonpositive += lnt_tile_finish(job->run, queries_of(job, s, g, t, n),
+                                       s->o + g * TOKENS * s->mp, s->den + g * TOKENS, NULL,
+                                       s->inverse);
     return nonpositive;
 }
 

@@ -83,6 +83,18 @@ static inline int64_t keys_alone(const chunk_job *job)
     return job->run->causal ? job->seq.nk - job->seq.nq : job->seq.nk;
 }
 
+/* Head g of the group that shares the state; n queries of it from query t on. */
+static inline int64_t head_of(const chunk_job *job, const taylor_scratch *s, size_t g)
+{
+    return job->kvh * (int64_t)s->heads + (int64_t)g;
+}
+
+static inline query_rows queries_of(const chunk_job *job, const taylor_scratch *s, size_t g,
+                                    int64_t t, size_t n)
+{
+    return (query_rows){ &job->seq, head_of(job, s, g), t, n };
+}
+
 /* All but mem. */
 taylor_scratch lnt_taylor_take(lnt_arena *arena, const lnt_attn_desc *p);
 /* For a walk over all monomials. */

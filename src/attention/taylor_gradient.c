@@ -6,11 +6,6 @@
 
 #include <string.h>
 
-static int64_t head_of(const chunk_job *job, const taylor_scratch *s, size_t g)
-{
-    return job->kvh * (int64_t)s->heads + (int64_t)g;
-}
-
 /* Whether this walk has the direct form to do too. */
 static bool does_within(const chunk_job *job, const taylor_scratch *s)
 {
@@ -58,9 +53,8 @@ void lnt_taylor_quotient(const chunk_job *job, taylor_scratch *s, size_t g, int6
 {
     real *dden = s->dden + g * TOKENS;
     memset(dden, 0, TOKENS * sizeof(real));
-    lnt_quotient_grad(job->run, job->ker, &job->seq, head_of(job, s, g), t, n,
-                      s->o + g * TOKENS * s->mp, s->den + g * TOKENS, s->dn + g * TOKENS * s->mp,
-                      s->mp, dden);
+    lnt_quotient_grad(job->run, queries_of(job, s, g, t, n), s->o + g * TOKENS * s->mp,
+                      s->den + g * TOKENS, s->dn + g * TOKENS * s->mp, dden);
 }
 
 /* dn and dden of n queries of every head, as they were kept. */
@@ -68,8 +62,8 @@ static void reload_quotients(const chunk_job *job, taylor_scratch *s, int64_t t,
 {
     memset(s->dden, 0, s->heads * TOKENS * sizeof(real));
     for (size_t g = 0; g < s->heads; g++)
-        lnt_quotient_reload(job->run, job->ker, &job->seq, head_of(job, s, g), t, n,
-                            s->dn + g * TOKENS * s->mp, s->mp, s->dden + g * TOKENS);
+        lnt_quotient_reload(job->run, queries_of(job, s, g, t, n), s->dn + g * TOKENS * s->mp,
+                            s->dden + g * TOKENS);
 }
 
 void lnt_taylor_reload(const chunk_job *job, taylor_scratch *s, int64_t t, size_t n)

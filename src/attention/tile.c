@@ -46,14 +46,27 @@ real lnt_output_factor(const lnt_run *run, const lnt_sequence *seq, int64_t t)
     return (real)sqrt((double)keys_seen(run, seq, t) / (double)run->p->dim);
 }
 
-void lnt_quotient_reload(const lnt_run *run, const kernels *ker, const lnt_sequence *seq, int64_t h,
-                         int64_t t, size_t n, real *dn, size_t ld, real *dden)
+static size_t value_width(const lnt_run *run) { return (size_t)run->p->dim_value; }
+
+static void load_dy(const lnt_run *run, query_rows rows, real *dy)
 {
-    const int64_t row = seq->q0 + t;
-    const real *kept = kept_of(run, seq->b, h, row);
-    load_rows(ker, dn, ld, &run->grads->dout, seq->b, h, row, n, 1);
-    for (size_t i = 0; i < n; i++) {
-        ker->scale(dn + i * ld, kept[2 * i], (size_t)run->p->dim_value);
+    load_rows(run_kernels(run), dy, pad(value_width(run)), &run->grads->dout, rows.seq->b, rows.h,
+              first_row(rows), rows.n, 1);
+}
+
+static real factor_of(const lnt_run *run, query_rows rows, size_t i)
+{
+    return lnt_output_factor(run, rows.seq, rows.t + (int64_t)i);
+}
+
+void lnt_quotient_reload(const lnt_run *run, query_rows rows, real *dn, real *dden)
+{
+    const kernels *ker = run_kernels(run);
+    const size_t m = value_width(run), mp = pad(m);
+    const real *kept = kept_of(run, rows);
+    load_dy(run, rows, dn);
+    for (size_t i = 0; i < rows.n; i++) {
+        ker->scale(dn + i * mp, kept[2 * i], m);
         dden[i] = kept[2 * i + 1];
     }
 }
@@ -66,51 +79,42 @@ static void keep_quotient(real *keep, real inverse, real delta, real factor)
     keep[1] = has ? -delta * inverse : 0;
 }
 
-void lnt_quotient_recall(const lnt_run *run, const kernels *ker, const lnt_sequence *seq, int64_t h,
-                         int64_t t, size_t n, real *y, real *dy, size_t ld)
+void lnt_quotient_recall(const lnt_run *run, query_rows rows, real *y, real *dy)
 {
-    const int64_t row = seq->q0 + t;
-    const real *inverse = statistics_of(run, 0, seq->b, h, row);
-    real *keep = kept_of(run, seq->b, h, row);
-    load_rows(ker, y, ld, &run->io->out, seq->b, h, row, n, 1);
-    load_rows(ker, dy, ld, &run->grads->dout, seq->b, h, row, n, 1);
-    for (size_t i = 0; i < n; i++) {
-        const real delta = ker->dot(dy + i * ld, y + i * ld, (size_t)run->p->dim_value);
-        keep_quotient(keep + 2 * i, inverse[i], delta, lnt_output_factor(run, seq, t + (int64_t)i));
+    const kernels *ker = run_kernels(run);
+    const size_t m = value_width(run), mp = pad(m);
+    const real *inverse = statistics_of(run, 0, rows);
+    real *keep = kept_of(run, rows);
+    load_rows(ker, y, mp, &run->io->out, rows.seq->b, rows.h, first_row(rows), rows.n, 1);
+    load_dy(run, rows, dy);
+    for (size_t i = 0; i < rows.n; i++) {
+        const real delta = ker->dot(dy + i * mp, y + i * mp, m);
+        keep_quotient(keep + 2 * i, inverse[i], delta, factor_of(run, rows, i));
     }
 }
 
 /* The same given num and den. */
-static void find_quotients(const lnt_run *run, const kernels *ker, const lnt_sequence *seq, int64_t h,
-                           int64_t t, size_t n, const real *num, const real *den, real *dn, size_t ld)
+static void find_quotients(const lnt_run *run, query_rows rows, const real *num, const real *den,
+                           real *dn)
 {
-    const int64_t row = seq->q0 + t;
-    real *keep = kept_of(run, seq->b, h, row);
-    load_rows(ker, dn, ld, &run->grads->dout, seq->b, h, row, n, 1);
-    for (size_t i = 0; i < n; i++) {
+    const kernels *ker = run_kernels(run);
+    const size_t m = value_width(run), mp = pad(m);
+    real *keep = kept_of(run, rows);
+    load_dy(run, rows, dn);
+    for (size_t i = 0; i < rows.n; i++) {
         const real inverse = inverse_of(den[i] + (real)run_eps(run));
-        const real along = ker->dot(dn + i * ld, num + i * ld, (size_t)run->p->dim_value);
-        const real factor = lnt_output_factor(run, seq, t + (int64_t)i);
+        const real along = ker->dot(dn + i * mp, num + i * mp, m);
+        const real factor = factor_of(run, rows, i);
         keep_quotient(keep + 2 * i, inverse, along * inverse * factor, factor);
     }
 }
 
-void lnt_quotient_grad(const lnt_run *run, const kernels *ker, const lnt_sequence *seq, int64_t h,
-                       int64_t t, size_t n, real *num, const real *den, real *dn, size_t ld,
+void lnt_quotient_grad(const lnt_run *run, query_rows rows, real *num, const real *den, real *dn,
                        real *dden)
 {
-    if (run->statistics) lnt_quotient_recall(run, ker, seq, h, t, n, num, dn, ld);
-    else find_quotients(run, ker, seq, h, t, n, num, den, dn, ld);
-    lnt_quotient_reload(run, ker, seq, h, t, n, dn, ld, dden);
-}
-
-/* factor num / total where 1 / total would overflow. */
-static void divide_row(const lnt_run *run, int64_t b, int64_t h, int64_t n, const real *num,
-                       double factor, double total)
-{
-    const lnt_tensor *out = &run->io->out;
-    for (int64_t d = 0; d < out->shape[3]; d++)
-        lnt_tensor_set(out, b, h, n, d, factor * (double)num[d] / total);
+    if (run->statistics) lnt_quotient_recall(run, rows, num, dn);
+    else find_quotients(run, rows, num, den, dn);
+    lnt_quotient_reload(run, rows, dn, dden);
 }
 
 real lnt_statistic(const lnt_run *run, const real *max, real den)
@@ -119,38 +123,54 @@ real lnt_statistic(const lnt_run *run, const real *max, real den)
     return inverse_of(den + (real)run_eps(run));
 }
 
-static void keep_statistics(const lnt_run *run, const lnt_sequence *seq, int64_t h, int64_t t,
-                            size_t n, const real *den, const real *max)
+static void keep_statistics(const lnt_run *run, query_rows rows, const real *den, const real *max)
 {
-    real *statistic = statistics_of(run, 0, seq->b, h, seq->q0 + t);
-    for (size_t i = 0; i < n; i++) statistic[i] = lnt_statistic(run, max ? max + i : NULL, den[i]);
+    real *statistic = statistics_of(run, 0, rows);
+    for (size_t i = 0; i < rows.n; i++)
+        statistic[i] = lnt_statistic(run, max ? max + i : NULL, den[i]);
 }
 
-void lnt_tile_finish(lnt_run *run, const kernels *ker, const lnt_sequence *seq, int64_t h,
-                     int64_t t, size_t n, const real *num, size_t ld, const real *den,
-                     const real *max, real *inverse, int64_t *nonpositive)
+/* num [m] of query i divided into out, where 1 / total would overflow. */
+static void divide_row(const lnt_run *run, query_rows rows, size_t i, const real *num, double total)
+{
+    const lnt_tensor *out = &run->io->out;
+    const double factor = (double)factor_of(run, rows, i);
+    for (int64_t d = 0; d < out->shape[3]; d++)
+        lnt_tensor_set(out, rows.seq->b, rows.h, first_row(rows) + (int64_t)i, d,
+                       factor * (double)num[d] / total);
+}
+
+/* src [n, ld], times scale [n] unless that is NULL, into rows of t. */
+static void put_rows(const lnt_run *run, query_rows rows, const lnt_tensor *t, const real *src,
+                     size_t ld, const real *scale)
+{
+    store_rows(run_kernels(run), t, rows.seq->b, rows.h, first_row(rows), rows.n, src, ld, scale);
+}
+
+int64_t lnt_tile_finish(const lnt_run *run, query_rows rows, const real *num, const real *den,
+                        const real *max, real *inverse)
 {
     const lnt_partial *partial = run->partial;
     const real eps = partial ? 0 : (real)run_eps(run);
-    const int64_t b = seq->b, row = seq->q0 + t;
-    for (size_t i = 0; i < n; i++) {
+    const size_t mp = pad(value_width(run));
+    int64_t nonpositive = 0;
+    for (size_t i = 0; i < rows.n; i++) {
         const real total = den[i] + eps;
-        if (!(total > 0 && isfinite(total)) && keys_seen(run, seq, t + (int64_t)i) > 0) ++*nonpositive;
-        inverse[i] = total == 0 ? 0 : lnt_output_factor(run, seq, t + (int64_t)i) / total;
+        if (!(total > 0 && isfinite(total)) && keys_seen(run, rows.seq, rows.t + (int64_t)i) > 0)
+            nonpositive++;
+        inverse[i] = total == 0 ? 0 : factor_of(run, rows, i) / total;
     }
     if (!partial) { /* 0/0 gave 0 */
-        store_rows(ker, &run->io->out, b, h, row, n, num, ld, inverse);
-        for (size_t i = 0; i < n; i++)
-            if (isinf(inverse[i]))
-                divide_row(run, b, h, row + (int64_t)i, num + i * ld,
-                           (double)lnt_output_factor(run, seq, t + (int64_t)i),
-                           (double)(den[i] + eps));
-        if (run->statistics) keep_statistics(run, seq, h, t, n, den, max);
-        return;
+        put_rows(run, rows, &run->io->out, num, mp, inverse);
+        for (size_t i = 0; i < rows.n; i++)
+            if (isinf(inverse[i])) divide_row(run, rows, i, num + i * mp, (double)(den[i] + eps));
+        if (run->statistics) keep_statistics(run, rows, den, max);
+        return nonpositive;
     }
-    store_rows(ker, &partial->num, b, h, row, n, num, ld, NULL);
-    store_rows(ker, &partial->den, b, h, row, n, den, 1, NULL);
-    if (max) store_rows(ker, &partial->max, b, h, row, n, max, 1, NULL);
+    put_rows(run, rows, &partial->num, num, mp, NULL);
+    put_rows(run, rows, &partial->den, den, 1, NULL);
+    if (max) put_rows(run, rows, &partial->max, max, 1, NULL);
+    return nonpositive;
 }
 
 /* Of `heads` heads from h on, which lie side by side. */

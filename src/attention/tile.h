@@ -90,29 +90,46 @@ static inline void transpose(const kernels *ker, real *dst, size_t ldd, const re
     ker->store_columns(dst, LNT_REAL_DTYPE, (int64_t)ldd, 1, src, lds, n, width);
 }
 
+/* n queries of head h, from query t of a sequence on. */
+typedef struct query_rows {
+    const lnt_sequence *seq;
+    int64_t h, t;
+    size_t n;
+} query_rows;
+
+/* The first of them as a row of q and out; and among all queries of the run, [B, H, N]. */
+static inline int64_t first_row(query_rows rows) { return rows.seq->q0 + rows.t; }
+
+static inline int64_t place_of(const lnt_run *run, query_rows rows)
+{
+    return (rows.seq->b * run->p->heads + rows.h) * run->io->q.shape[2] + first_row(rows);
+}
+
+static inline int64_t all_queries(const lnt_run *run)
+{
+    return run->io->q.shape[0] * run->p->heads * run->io->q.shape[2];
+}
+
 /* What backward carries from its first pass to its second: two numbers for each query.  Their bytes;
- * and where those of head h from row n0 on are. */
+ * and where those of some queries are. */
 size_t LNT_REAL_NAME(lnt_two_per_query)(const lnt_attn_desc *p);
 #define lnt_two_per_query LNT_REAL_NAME(lnt_two_per_query)
-static inline real *kept_of(const lnt_run *run, int64_t b, int64_t h, int64_t n0)
+static inline real *kept_of(const lnt_run *run, query_rows rows)
 {
-    return (real *)run->shared + 2 * ((b * run->p->heads + h) * run->io->q.shape[2] + n0);
+    return (real *)run->shared + 2 * place_of(run, rows);
 }
 
 /* Where the maxima of hybrid are, behind those. */
-static inline real *kept_max(const lnt_run *run, int64_t b, int64_t h, int64_t n0)
+static inline real *kept_max(const lnt_run *run, query_rows rows)
 {
-    const lnt_tensor *q = &run->io->q;
-    real *all = (real *)run->shared + 2 * q->shape[0] * run->p->heads * q->shape[2];
-    return all + (b * run->p->heads + h) * q->shape[2] + n0;
+    return (real *)run->shared + 2 * all_queries(run) + place_of(run, rows);
 }
 
-/* Where the statistics of head h from row n0 on are, if the run has any: the first of each query, that
- * of lnt_statistic; the second, hybrid's maximum. */
-static inline real *statistics_of(const lnt_run *run, int i, int64_t b, int64_t h, int64_t n0)
+/* Where their statistics are, if the run has any: the first of each query, that of lnt_statistic; the
+ * second, hybrid's maximum. */
+static inline real *statistics_of(const lnt_run *run, int i, query_rows rows)
 {
-    const int64_t *shape = run->io->q.shape, H = run->p->heads;
-    return (real *)run->statistics + ((i * shape[0] + b) * H + h) * shape[2] + n0;
+    return (real *)run->statistics + i * all_queries(run) + place_of(run, rows);
 }
 
 /* Whether a query has gradients, given 1 / den and delta = dy.y: none where den is 0, or so small that
@@ -122,21 +139,15 @@ static inline bool has_gradient(real inverse, real delta)
     return inverse != 0 && !(isinf(delta * inverse) && isfinite(delta));
 }
 
-/* The gradient of y = num / den: dn [n, ld] = dy / den and dden [n] = -(dy.y) / den, for n queries of
- * head h from query t of a sequence on.  The first keeps 1 / den and dden, the second reads them.  Where
- * forward kept statistics num and den are not read, and num is overwritten. */
-void LNT_REAL_NAME(lnt_quotient_grad)(const lnt_run *run, const kernels *ker,
-                                      const lnt_sequence *seq, int64_t h, int64_t t, size_t n,
-                                      real *num, const real *den, real *dn, size_t ld,
-                                      real *dden);
-void LNT_REAL_NAME(lnt_quotient_reload)(const lnt_run *run, const kernels *ker,
-                                        const lnt_sequence *seq, int64_t h, int64_t t, size_t n,
-                                        real *dn, size_t ld, real *dden);
-/* Keeps what the first keeps, given out as forward left it and its statistics; y and dy [n, ld] are
+/* The gradient of y = num / den: dn [n, mp] = dy / den and dden [n] = -(dy.y) / den, where mp is the
+ * padded width of a value.  The first keeps 1 / den and dden, the second reads them.  Where forward kept
+ * statistics num and den are not read, and num is overwritten. */
+void LNT_REAL_NAME(lnt_quotient_grad)(const lnt_run *run, query_rows rows, real *num,
+                                      const real *den, real *dn, real *dden);
+void LNT_REAL_NAME(lnt_quotient_reload)(const lnt_run *run, query_rows rows, real *dn, real *dden);
+/* Keeps what the first keeps, given out as forward left it and its statistics; y and dy [n, mp] are
  * overwritten. */
-void LNT_REAL_NAME(lnt_quotient_recall)(const lnt_run *run, const kernels *ker,
-                                        const lnt_sequence *seq, int64_t h, int64_t t, size_t n,
-                                        real *y, real *dy, size_t ld);
+void LNT_REAL_NAME(lnt_quotient_recall)(const lnt_run *run, query_rows rows, real *y, real *dy);
 #define lnt_quotient_recall LNT_REAL_NAME(lnt_quotient_recall)
 #define lnt_quotient_grad LNT_REAL_NAME(lnt_quotient_grad)
 #define lnt_quotient_reload LNT_REAL_NAME(lnt_quotient_reload)
@@ -150,13 +161,11 @@ real LNT_REAL_NAME(lnt_output_factor)(const lnt_run *run, const lnt_sequence *se
 real LNT_REAL_NAME(lnt_statistic)(const lnt_run *run, const real *max, real den);
 #define lnt_statistic LNT_REAL_NAME(lnt_statistic)
 
-/* n queries of head h from query t of a sequence on are summed: num [n, ld], den [n], max [n]
- * (softmax, else NULL) go into the run's partial if it has one, else out = num / (den + eps), and its
- * statistics.  Overwrites inverse [n]. */
-void LNT_REAL_NAME(lnt_tile_finish)(lnt_run *run, const kernels *ker, const lnt_sequence *seq,
-                                    int64_t h, int64_t t, size_t n, const real *num, size_t ld,
-                                    const real *den, const real *max, real *inverse,
-                                    int64_t *nonpositive);
+/* Queries are summed: num [n, mp], den [n], max [n] (softmax, else NULL) go into the run's partial if
+ * it has one, else out = num / (den + eps), and its statistics.  Overwrites inverse [n].  Gives those
+ * whose denominator is not above zero, or infinite. */
+int64_t LNT_REAL_NAME(lnt_tile_finish)(const lnt_run *run, query_rows rows, const real *num,
+                                       const real *den, const real *max, real *inverse);
 #define lnt_tile_finish LNT_REAL_NAME(lnt_tile_finish)
 
 /* Rows of the output that belong to no sequence, or lie past its length, become 0. */
