@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "attention/feature.h"
+#include "cpu/kernels.h"
 
 size_t lnt_feature_bytes_f32(const lnt_attn_desc *p);
 size_t lnt_feature_bytes_f64(const lnt_attn_desc *p);
@@ -132,10 +133,18 @@ void lnt_engine_close(lnt_engine *engine)
     lnt_arena_close(engine->ctx, &engine->memory);
 }
 
+static const void *kernels_of(const lnt_engine *engine)
+{
+    const int isa = engine->ctx->isa;
+    if (engine->p.dtype == LNT_F64) return lnt_kernels_get_f64(isa);
+    return lnt_kernels_get_f32(isa);
+}
+
 lnt_run lnt_engine_run(const lnt_engine *engine, const lnt_attn_io *io, int64_t sequences)
 {
     return (lnt_run){ .ctx = engine->ctx,
                       .p = &engine->p,
+                      .kernels = kernels_of(engine),
                       .weights = engine->weights,
                       .shared = engine->shared,
                       .scratch = engine->scratch,

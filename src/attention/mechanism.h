@@ -13,6 +13,7 @@
 typedef struct lnt_run {
     lnt_ctx *ctx;
     const lnt_attn_desc *p; /* resolved */
+    const void *kernels;    /* of the numbers it computes with: run_kernels in tile.h */
     const void *weights;    /* random feature maps: see linear_feature.h; else NULL */
     char *shared;           /* algo->shared bytes, one for the run */
     char *scratch;          /* algo->scratch bytes for each thread, scratch_stride apart */

@@ -10,10 +10,7 @@
 
 typedef LNT_REAL_NAME(lnt_kernels) kernels;
 
-static inline const kernels *run_kernels(const lnt_run *run)
-{
-    return LNT_REAL_NAME(lnt_kernels_get)(run->ctx->isa);
-}
+static inline const kernels *run_kernels(const lnt_run *run) { return run->kernels; }
 
 static inline size_t pad(size_t n) { return lnt_round_up(n, LNT_PAD); }
 
