@@ -49,10 +49,10 @@ static void load_dy(const lnt_run *run, cur_scratch *s, const cur_head *head, in
 
 /* C of a tile, divided. */
 static real *query_weights(const lnt_run *run, cur_scratch *s, const cur_head *head, int64_t q0,
-                           size_t nq, bool stored)
+                           size_t nq)
 {
     const kernels *ker = run_kernels(run);
-    real *x = stored ? head->c + (size_t)(q0 / TQ) * s->M * TQ : s->x;
+    real *x = head->stored ? head->c + (size_t)q0 * s->M : s->x;
     lnt_cur_query_weights(run, s, head, q0, nq, x, s->slope);
     for (size_t i = 0; i < TQ; i++)
         s->rescale[i] = i < nq && s->sum[i] != 0 ? 1 / s->sum[i] : 0;
@@ -62,23 +62,23 @@ static real *query_weights(const lnt_run *run, cur_scratch *s, const cur_head *h
 
 /* What a tile gives to dW. */
 static void weigh_tile(const lnt_run *run, cur_scratch *s, const cur_head *head,
-                       const cur_part *part, int64_t q0, size_t nq, bool stored)
+                       const cur_part *part, int64_t q0, size_t nq)
 {
     const kernels *ker = run_kernels(run);
     load_dy(run, s, head, q0, nq);
-    const real *x = query_weights(run, s, head, q0, nq, stored);
+    const real *x = query_weights(run, s, head, q0, nq);
     ker->gemm_nn(part->rows, s->mp, x, TQ, s->dy, s->mp, head->keys, lnt_round_up(s->m, ker->lanes),
                  nq, 1);
 }
 
 /* Its dq, and what it gives to dk of the landmarks. */
 static void query_tile(const lnt_run *run, cur_scratch *s, const cur_head *head,
-                       const cur_part *part, int64_t q0, size_t nq, bool stored)
+                       const cur_part *part, int64_t q0, size_t nq)
 {
     const kernels *ker = run_kernels(run);
     const size_t lanes = lnt_round_up(nq, ker->lanes), width = lnt_round_up(s->d, ker->lanes);
     load_dy(run, s, head, q0, nq);
-    const real *x = query_weights(run, s, head, q0, nq, stored);
+    const real *x = query_weights(run, s, head, q0, nq);
     ker->gemm_tn(s->o, s->mp, x, TQ, head->w, s->mp, nq, lnt_round_up(s->m, ker->lanes),
                  head->keys, 0);
     for (size_t i = 0; i < TQ; i++) /* dY.Y */
@@ -98,31 +98,7 @@ static void clear_part(const cur_scratch *s, const cur_part *part)
 {
     memset(part->rows, 0, s->M * s->mp * sizeof(real));
     memset(part->land, 0, s->M * s->dp * sizeof(real));
-}
-
-/* Runs `step` on every tile of queries; what it adds to parts begins at 0. */
-static void query_pass(const lnt_run *run, int64_t first, int64_t count, bool stored,
-                       void (*step)(const lnt_run *run, cur_scratch *s, const cur_head *head,
-                                    const cur_part *part, int64_t q0, size_t nq, bool stored))
-{
-    const int64_t H = run->p->heads, segments = cur_segments(run->p);
-    const int threads = cur_threads(run, first, count);
-#pragma omp parallel num_threads(threads)
-    {
-        cur_scratch s = lnt_cur_thread(run);
-#pragma omp for schedule(dynamic)
-        for (int64_t unit = 0; unit < count * H * segments; unit++) {
-            const int64_t slot = unit / segments / H, h = unit / segments % H, g = unit % segments;
-            const cur_head head = lnt_cur_head(run, first + slot, slot, h, stored);
-            const cur_part part = lnt_cur_part(run->p, &head, g);
-            const int64_t end = cur_segment_start(run->p, head.seq.nq, TQ, g + 1);
-            clear_part(&s, &part);
-            memset(s.q, 0, TQ * s.dp * sizeof(real)); /* the margins of its rows */
-            if (head.mode == LNT_CUR_ALL_QUERIES) continue;
-            for (int64_t q0 = cur_segment_start(run->p, head.seq.nq, TQ, g); q0 < end; q0 += TQ)
-                step(run, &s, &head, &part, q0, smaller(end - q0, TQ), stored);
-        }
-    }
+    memset(s->q, 0, TQ * s->dp * sizeof(real)); /* the margins of its rows */
 }
 
 /* ---- landmarks ------------------------------------------------------------------------------- */
@@ -201,46 +177,28 @@ static void add_copied_rows(const lnt_run *run, cur_scratch *s, cur_head *head)
     }
 }
 
-static void landmark_pass(lnt_run *run, int64_t first, int64_t count, bool stored)
+static void grad_landmarks(const cur_group *group, cur_scratch *s, cur_head *head)
 {
-    const int64_t H = run->p->heads;
-    const int threads = cur_threads(run, first, count);
-    int64_t divergent = 0;
-    double rank = run->rank;
-#pragma omp parallel num_threads(threads) reduction(+ : divergent) reduction(min : rank)
-    {
-        cur_scratch s = lnt_cur_thread(run);
-#pragma omp for schedule(dynamic)
-        for (int64_t unit = 0; unit < count * H; unit++) {
-            cur_head head = lnt_cur_head(run, first + unit / H, unit / H, unit % H, stored);
-            merge_weights(run, &s, &head);
-            memset(head.dq, 0, s.M * s.dp * sizeof(real));
-            memset(head.dk, 0, s.M * s.dp * sizeof(real));
-            if (head.mode == LNT_CUR_LANDMARKS) {
-                const lnt_pinv_report report = through_inverse(run, &s, &head);
-                divergent += report.diverged;
-                rank = report.rank < rank ? report.rank : rank;
-                if (lnt_cur_copies_rows(run->p)) add_copied_rows(run, &s, &head);
-            }
-            if (head.mode == LNT_CUR_ALL_QUERIES)
-                load_rows(run_kernels(run), head.drv, s.mp, &run->grads->dout, head.seq.b, head.h,
-                          head.seq.q0, head.queries, 1);
-        }
+    const lnt_run *run = group->run;
+    if (head->mode != LNT_CUR_ALL_QUERIES) merge_weights(run, s, head);
+    memset(head->dq, 0, s->M * s->dp * sizeof(real));
+    memset(head->dk, 0, s->M * s->dp * sizeof(real));
+    if (head->mode == LNT_CUR_LANDMARKS) {
+        cur_note(s, through_inverse(run, s, head));
+        if (lnt_cur_copies_rows(run->p)) add_copied_rows(run, s, head);
     }
-    run->divergent += divergent;
-    run->rank = rank;
+    if (head->mode == LNT_CUR_ALL_QUERIES)
+        load_rows(run_kernels(run), head->drv, s->mp, &run->grads->dout, head->seq.b, head->h,
+                  head->seq.q0, head->queries, 1);
 }
 
 /* Adds what the queries of all segments gave to dk of the landmarks. */
-static void merge_queries(const lnt_run *run, int64_t first, int64_t count, bool stored)
+static void merge_queries(const cur_group *group, cur_scratch *s, cur_head *head)
 {
-    const int64_t H = run->p->heads;
-    for (int64_t unit = 0; unit < count * H; unit++) {
-        const cur_head head = lnt_cur_head(run, first + unit / H, unit / H, unit % H, stored);
-        for (int64_t g = 0; g < cur_segments(run->p); g++)
-            run_kernels(run)->axpy(head.dk, 1, lnt_cur_part(run->p, &head, g).land,
-                                   cur_most(run->p) * pad((size_t)run->p->dim));
-    }
+    const lnt_run *run = group->run;
+    if (head->mode == LNT_CUR_ALL_QUERIES) return;
+    for (int64_t g = 0; g < cur_segments(run->p); g++)
+        run_kernels(run)->axpy(head->dk, 1, lnt_cur_part(run->p, head, g).land, s->M * s->dp);
 }
 
 /* ---- keys ------------------------------------------------------------------------------------ */
@@ -259,12 +217,12 @@ static void turn_head(const lnt_run *run, cur_scratch *s, const cur_head *head)
 
 /* Adds what head gives to dk and dv of a tile of keys, and what the tile gives to its dq. */
 static void key_tile(const lnt_run *run, cur_scratch *s, const cur_head *head,
-                     const cur_part *part, int64_t k0, size_t nk, bool stored)
+                     const cur_part *part, int64_t k0, size_t nk)
 {
     const kernels *ker = run_kernels(run);
     const size_t lanes = lnt_round_up(head->queries, ker->lanes);
     const size_t width = lnt_round_up(s->d, ker->lanes);
-    const bool made = stored && !cur_is_laplace(run->p);
+    const bool made = head->stored && !cur_is_laplace(run->p);
     size_t ldk = s->dp, ldv = s->mp;
     const real *x = made ? head->r + (size_t)k0 * s->Mp : s->x, *k;
     const int64_t row = head->seq.k0 + k0;
@@ -284,48 +242,33 @@ static void key_tile(const lnt_run *run, cur_scratch *s, const cur_head *head,
     ker->gemm_tn(part->land, s->dp, s->dx, s->Mp, k, ldk, head->queries, width, nk, 1);
 }
 
-/* The tiles of one segment of the keys of one kv head, which several heads may share. */
-static void key_segment(const lnt_run *run, cur_scratch *s, int64_t seq, int64_t slot, int64_t kvh,
-                        int64_t segment, bool stored)
+/* The piece of a head is a segment of its keys.  Of the heads that share them the first does it for all. */
+static void key_segment(const cur_group *group, cur_scratch *s, cur_head *lead)
 {
+    const lnt_run *run = group->run;
     const kernels *ker = run_kernels(run);
-    const int64_t shared = run->p->heads / run->p->kv_heads, begin = kvh * shared;
-    cur_head head = lnt_cur_head(run, seq, slot, begin, stored);
-    const int64_t n = head.seq.nk, end = cur_segment_start(run->p, n, TK, segment + 1);
-    for (int64_t h = begin; h < begin + shared; h++) {
-        head = lnt_cur_head(run, seq, slot, h, stored);
-        memset(lnt_cur_part(run->p, &head, segment).land, 0, s->M * s->dp * sizeof(real));
+    const int64_t shared = run->p->heads / run->p->kv_heads, g = lead->piece;
+    const int64_t begin = cur_segment_start(run->p, lead->seq.nk, TK, g);
+    const int64_t end = cur_segment_start(run->p, lead->seq.nk, TK, g + 1);
+    if (lead->h % shared) return;
+    for (int64_t h = lead->h; h < lead->h + shared; h++) {
+        const cur_head head = lnt_cur_head(group, lead->slot, h);
+        memset(lnt_cur_part(run->p, &head, g).land, 0, s->M * s->dp * sizeof(real));
     }
-    if (head.mode == LNT_CUR_ALL_KEYS) return;
-    for (int64_t k0 = cur_segment_start(run->p, n, TK, segment); k0 < end; k0 += TK) {
+    if (lead->mode == LNT_CUR_ALL_KEYS) return;
+    for (int64_t k0 = begin; k0 < end; k0 += TK) {
         const size_t nk = smaller(end - k0, TK);
         memset(s->dtk, 0, nk * s->dp * sizeof(real));
         memset(s->dtv, 0, nk * s->mp * sizeof(real));
-        for (int64_t h = begin; h < begin + shared; h++) {
-            head = lnt_cur_head(run, seq, slot, h, stored);
-            const cur_part part = lnt_cur_part(run->p, &head, segment);
-            if (shared > 1 || k0 == cur_segment_start(run->p, n, TK, segment))
-                turn_head(run, s, &head);
-            key_tile(run, s, &head, &part, k0, nk, stored);
+        for (int64_t h = lead->h; h < lead->h + shared; h++) {
+            const cur_head head = lnt_cur_head(group, lead->slot, h);
+            const cur_part part = lnt_cur_part(run->p, &head, g);
+            if (shared > 1 || k0 == begin) turn_head(run, s, &head);
+            key_tile(run, s, &head, &part, k0, nk);
         }
-        const int64_t row = head.seq.k0 + k0;
-        store_rows(ker, &run->grads->dk, head.seq.b, kvh, row, nk, s->dtk, s->dp, NULL);
-        store_rows(ker, &run->grads->dv, head.seq.b, kvh, row, nk, s->dtv, s->mp, NULL);
-    }
-}
-
-static void key_pass(const lnt_run *run, int64_t first, int64_t count, bool stored)
-{
-    const int64_t KVH = run->p->kv_heads, segments = cur_segments(run->p);
-    const int threads = cur_threads(run, first, count);
-#pragma omp parallel num_threads(threads)
-    {
-        cur_scratch s = lnt_cur_thread(run);
-#pragma omp for schedule(dynamic)
-        for (int64_t unit = 0; unit < count * KVH * segments; unit++) {
-            const int64_t slot = unit / segments / KVH;
-            key_segment(run, &s, first + slot, slot, unit / segments % KVH, unit % segments, stored);
-        }
+        const int64_t b = lead->seq.b, row = lead->seq.k0 + k0;
+        store_rows(ker, &run->grads->dk, b, lead->kvh, row, nk, s->dtk, s->dp, NULL);
+        store_rows(ker, &run->grads->dv, b, lead->kvh, row, nk, s->dtv, s->mp, NULL);
     }
 }
 
@@ -367,58 +310,46 @@ static void finish_queries(const lnt_run *run, cur_scratch *s, cur_head *head)
                lnt_cur_query_means(run->p), head->dq);
 }
 
-/* dk and dv of one kv head, from the heads that share it, in their order. */
-static void finish_keys(const lnt_run *run, cur_scratch *s, int64_t seq, int64_t slot, int64_t kvh,
-                        bool stored)
+/* dq of the heads that share keys, and dk and dv from them, in their order; the first does it for all. */
+static void finish_keys(const cur_group *group, cur_scratch *s, cur_head *lead)
 {
+    const lnt_run *run = group->run;
     const kernels *ker = run_kernels(run);
-    const int64_t shared = run->p->heads / run->p->kv_heads, begin = kvh * shared;
-    cur_head all = lnt_cur_head(run, seq, slot, begin, stored);
-    for (int64_t h = begin; h < begin + shared; h++) {
-        cur_head head = lnt_cur_head(run, seq, slot, h, stored);
+    const lnt_sequence *seq = &lead->seq;
+    const int64_t shared = run->p->heads / run->p->kv_heads, kvh = lead->kvh;
+    if (lead->h % shared) return;
+    for (int64_t h = lead->h; h < lead->h + shared; h++) {
+        cur_head head = lnt_cur_head(group, lead->slot, h);
         finish_queries(run, s, &head);
         if (head.mode == LNT_CUR_LANDMARKS && lnt_cur_clusters(run->p))
             lnt_cur_cluster_spread(run, s, &head, head.dk);
         else if (head.mode == LNT_CUR_LANDMARKS)
-            spread(run, s, &run->grads->dk, head.seq.b, kvh, head.seq.k0, head.seq.nk, head.j,
+            spread(run, s, &run->grads->dk, seq->b, kvh, seq->k0, seq->nk, head.j,
                    lnt_cur_key_means(run->p), head.dk);
-        if (head.mode != LNT_CUR_ALL_KEYS || h == begin) continue;
-        ker->axpy(all.dk, 1, head.dk, s->M * s->dp);
-        ker->axpy(all.dw, 1, head.dw, s->M * s->mp);
+        if (head.mode != LNT_CUR_ALL_KEYS || h == lead->h) continue;
+        ker->axpy(lead->dk, 1, head.dk, s->M * s->dp);
+        ker->axpy(lead->dw, 1, head.dw, s->M * s->mp);
     }
-    if (all.mode != LNT_CUR_ALL_KEYS) return;
-    store_rows(ker, &run->grads->dk, all.seq.b, kvh, all.seq.k0, all.keys, all.dk, s->dp, NULL);
-    store_rows(ker, &run->grads->dv, all.seq.b, kvh, all.seq.k0, all.keys, all.dw, s->mp, NULL);
+    if (lead->mode != LNT_CUR_ALL_KEYS) return;
+    store_rows(ker, &run->grads->dk, seq->b, kvh, seq->k0, lead->keys, lead->dk, s->dp, NULL);
+    store_rows(ker, &run->grads->dv, seq->b, kvh, seq->k0, lead->keys, lead->dw, s->mp, NULL);
 }
 
-static void token_pass(const lnt_run *run, int64_t first, int64_t count, bool stored)
+static void backward(const cur_group *group)
 {
-    const int64_t KVH = run->p->kv_heads;
-    const int threads = cur_threads(run, first, count);
-#pragma omp parallel num_threads(threads)
-    {
-        cur_scratch s = lnt_cur_thread(run);
-#pragma omp for schedule(dynamic)
-        for (int64_t unit = 0; unit < count * KVH; unit++)
-            finish_keys(run, &s, first + unit / KVH, unit / KVH, unit % KVH, stored);
-    }
+    lnt_cur_begin(group);
+    lnt_cur_each_tile(group, false, clear_part, weigh_tile);
+    lnt_cur_each(group, 1, grad_landmarks);
+    lnt_cur_each_tile(group, false, clear_part, query_tile);
+    lnt_cur_each(group, 1, merge_queries);
+    lnt_cur_each(group, cur_segments(group->run->p), key_segment);
+    lnt_cur_each(group, 1, finish_keys);
 }
 
 void lnt_cur_backward(lnt_run *run, bool stored)
 {
-    const int64_t group = cur_group(run);
-    run->rank = INFINITY;
     lnt_clear_gaps(run, &run->grads->dq, false);
     lnt_clear_gaps(run, &run->grads->dk, true);
     lnt_clear_gaps(run, &run->grads->dv, true);
-    for (int64_t first = 0; first < run->sequences; first += group) {
-        const int64_t left = run->sequences - first, count = left < group ? left : group;
-        lnt_cur_begin(run, first, count, stored);
-        query_pass(run, first, count, stored, weigh_tile);
-        landmark_pass(run, first, count, stored);
-        query_pass(run, first, count, stored, query_tile);
-        merge_queries(run, first, count, stored);
-        key_pass(run, first, count, stored);
-        token_pass(run, first, count, stored);
-    }
+    lnt_cur_each_group(run, stored, backward);
 }

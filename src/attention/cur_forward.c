@@ -4,8 +4,6 @@
  *
  * The landmarks and U; R V over all keys; U^+ R V; then a tile of queries at a time its rows of C,
  * one query a column, times that.  O(n M (d + m) + M^3).  See docs/math/cur.md */
-#include <math.h>
-
 #include "attention/cur_pass.h"
 
 enum { TQ = LNT_CUR_TILE_QUERIES };
@@ -24,22 +22,24 @@ static void copy_rows(const lnt_run *run, const cur_scratch *s, const cur_head *
     }
 }
 
-/* Gives the rows of C that cannot be divided, unless there are no keys. */
-static int64_t output_tile(const lnt_run *run, cur_scratch *s, const cur_head *head, int64_t tile,
-                           bool stored)
+/* The piece of a head is a tile of queries.  Rows of C that cannot be divided count where there are
+ * keys. */
+static void output_tile(const cur_group *group, cur_scratch *s, cur_head *head)
 {
+    const lnt_run *run = group->run;
     const kernels *ker = run_kernels(run);
-    const int64_t q0 = tile * TQ, row = head->seq.q0 + q0;
+    const int64_t q0 = head->piece * TQ, row = head->seq.q0 + q0;
+    if (q0 >= head->seq.nq) return;
     const size_t nq = smaller(head->seq.nq - q0, TQ);
     if (head->mode == LNT_CUR_ALL_QUERIES) {
         store_rows(ker, &run->io->out, head->seq.b, head->h, row, nq,
                    head->rv + (size_t)q0 * s->mp, s->mp, NULL);
-        return 0;
+        return;
     }
-    real *x = stored ? head->c + (size_t)tile * s->M * TQ : s->x, *inverse = s->rescale;
+    real *x = head->stored ? head->c + (size_t)q0 * s->M : s->x, *inverse = s->rescale;
     lnt_cur_query_weights(run, s, head, q0, nq, x, NULL);
     for (size_t i = 0; i < TQ; i++) inverse[i] = i < nq && s->sum[i] != 0 ? 1 / s->sum[i] : 0;
-    if (stored) {
+    if (head->stored) {
         ker->multiply_rows(x, TQ, x, TQ, inverse, head->keys, lnt_round_up(nq, ker->lanes));
         for (size_t i = 0; i < nq; i++) inverse[i] = 1;
     }
@@ -47,85 +47,27 @@ static int64_t output_tile(const lnt_run *run, cur_scratch *s, const cur_head *h
                  head->keys, 0);
     copy_rows(run, s, head, q0, nq, inverse);
     store_rows(ker, &run->io->out, head->seq.b, head->h, row, nq, s->o, s->mp, inverse);
-    int64_t undivided = 0;
-    for (size_t i = 0; head->keys && i < nq; i++) undivided += !cur_divides(s->sum[i]);
-    return undivided;
+    for (size_t i = 0; head->keys && i < nq; i++) s->undivided += !cur_divides(s->sum[i]);
 }
 
-static void prepare_heads(const lnt_run *run, int64_t first, int64_t count, bool stored)
+static void solve(const cur_group *group, cur_scratch *s, cur_head *head)
 {
-    const int64_t H = run->p->heads;
-    const int threads = cur_threads(run, first, count);
-#pragma omp parallel num_threads(threads)
-    {
-        cur_scratch s = lnt_cur_thread(run);
-#pragma omp for schedule(dynamic)
-        for (int64_t unit = 0; unit < count * H; unit++) {
-            cur_head head = lnt_cur_head(run, first + unit / H, unit / H, unit % H, stored);
-            lnt_cur_prepare(run, &s, &head);
-        }
-    }
+    (void)group;
+    if (head->mode != LNT_CUR_LANDMARKS) return;
+    cur_note(s, lnt_pinv_forward(&s->pinv, head->u, s->z));
+    lnt_cur_weigh(s, head);
 }
 
-int64_t lnt_cur_begin(const lnt_run *run, int64_t first, int64_t count, bool stored)
+static void forward(const cur_group *group)
 {
-    prepare_heads(run, first, count, stored);
-    return lnt_cur_rows(run, first, count, stored);
-}
-
-static void solve_heads(lnt_run *run, int64_t first, int64_t count, bool stored)
-{
-    const int64_t H = run->p->heads;
-    const int threads = cur_threads(run, first, count);
-    int64_t divergent = 0;
-    double rank = run->rank;
-#pragma omp parallel num_threads(threads) reduction(+ : divergent) reduction(min : rank)
-    {
-        cur_scratch s = lnt_cur_thread(run);
-#pragma omp for schedule(dynamic)
-        for (int64_t unit = 0; unit < count * H; unit++) {
-            cur_head head = lnt_cur_head(run, first + unit / H, unit / H, unit % H, stored);
-            if (head.mode != LNT_CUR_LANDMARKS) continue;
-            const lnt_pinv_report report = lnt_pinv_forward(&s.pinv, head.u, s.z);
-            lnt_cur_weigh(&s, &head);
-            divergent += report.diverged;
-            rank = report.rank < rank ? report.rank : rank;
-        }
-    }
-    run->divergent += divergent;
-    run->rank = rank;
-}
-
-static int64_t output_tiles(const lnt_run *run, int64_t first, int64_t count, bool stored)
-{
-    const int64_t H = run->p->heads;
-    const int64_t tiles = tiles_of(lnt_run_longest(run, first, count, false), TQ);
-    const int threads = cur_threads(run, first, count);
-    int64_t undivided = 0;
-#pragma omp parallel num_threads(threads) reduction(+ : undivided)
-    {
-        cur_scratch s = lnt_cur_thread(run);
-#pragma omp for schedule(dynamic)
-        for (int64_t unit = 0; unit < count * H * tiles; unit++) {
-            const int64_t slot = unit / tiles / H;
-            const cur_head head =
-                lnt_cur_head(run, first + slot, slot, unit / tiles % H, stored);
-            if (unit % tiles * TQ >= head.seq.nq) continue;
-            undivided += output_tile(run, &s, &head, unit % tiles, stored);
-        }
-    }
-    return undivided;
+    const int64_t longest = lnt_run_longest(group->run, group->first, group->count, false);
+    lnt_cur_begin(group);
+    lnt_cur_each(group, 1, solve);
+    lnt_cur_each(group, tiles_of(longest, TQ), output_tile);
 }
 
 void lnt_cur_forward(lnt_run *run, bool stored)
 {
-    const int64_t group = cur_group(run);
-    run->rank = INFINITY;
     lnt_clear_gaps(run, &run->io->out, false);
-    for (int64_t first = 0; first < run->sequences; first += group) {
-        const int64_t left = run->sequences - first, count = left < group ? left : group;
-        run->nonpositive += lnt_cur_begin(run, first, count, stored);
-        solve_heads(run, first, count, stored);
-        run->nonpositive += output_tiles(run, first, count, stored);
-    }
+    lnt_cur_each_group(run, stored, forward);
 }

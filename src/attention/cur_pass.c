@@ -1,4 +1,5 @@
-/* attention/cur_pass.c - the memory of CUR attention, its landmarks, and U^+ (R V).
+/* attention/cur_pass.c - the memory of CUR attention, how threads walk over it, its landmarks, and
+ * U^+ (R V).
  *
  *     ql, kl = the landmark queries (times scale) and keys     U = activation(ql kl^T)
  *
@@ -11,6 +12,7 @@
 #include <string.h>
 
 #include "attention/laplace.h"
+#include "core/threads.h"
 
 enum { TQ = LNT_CUR_TILE_QUERIES, TK = LNT_CUR_TILE_KEYS };
 
@@ -81,14 +83,17 @@ cur_part lnt_cur_part(const lnt_attn_desc *p, const cur_head *head, int64_t segm
     return take_part(&arena, p);
 }
 
-cur_head lnt_cur_head(const lnt_run *run, int64_t s, int64_t slot, int64_t h, bool stored)
+cur_head lnt_cur_head(const cur_group *group, int64_t slot, int64_t h)
 {
+    const lnt_run *run = group->run;
     const lnt_attn_desc *p = run->p;
-    const size_t bytes = head_bytes(p, stored);
+    const size_t bytes = head_bytes(p, group->stored);
     lnt_arena arena = { .base = run->shared + (size_t)(slot * p->heads + h) * bytes,
                         .capacity = bytes };
-    cur_head head = take_head(&arena, p, stored);
-    head.seq = lnt_io_sequence(run->io, s);
+    cur_head head = take_head(&arena, p, group->stored);
+    head.seq = lnt_io_sequence(run->io, group->first + slot);
+    head.slot = slot;
+    head.stored = group->stored;
     head.h = h;
     head.kvh = h * p->kv_heads / p->heads;
     head.mode = lnt_cur_mode_of(p, &head.seq);
@@ -106,7 +111,7 @@ static cur_scratch take_scratch(lnt_arena *arena, const lnt_attn_desc *p, int is
     const size_t Mp = pad(M), back = p->backward != 0, widest = Mp > TQ ? Mp : TQ;
     const size_t tile = Mp * TQ; /* [M, TQ] or [TK, Mp] */
     const size_t square = cur_inverts(p) ? M : 0;
-    cur_scratch s = { .d = d, .m = m, .dp = pad(d), .mp = pad(m), .M = M, .Mp = Mp };
+    cur_scratch s = { .d = d, .m = m, .dp = pad(d), .mp = pad(m), .M = M, .Mp = Mp, .rank = INFINITY };
     s.qt = take(arena, d, TQ);
     s.k_own = take(arena, TK, s.dp);
     s.v_own = take(arena, TK, s.mp);
@@ -154,10 +159,83 @@ size_t lnt_cur_scratch(const lnt_attn_desc *p)
     return lnt_arena_counted(&counting);
 }
 
-cur_scratch lnt_cur_thread(const lnt_run *run)
+static cur_scratch thread_scratch(const lnt_run *run)
 {
     lnt_arena arena = run_arena(run, omp_get_thread_num());
     return take_scratch(&arena, run->p, run->ctx->isa);
+}
+
+/* ---- walks ----------------------------------------------------------------------------------- */
+
+void lnt_cur_each_group(lnt_run *run, bool stored, void (*work)(const cur_group *group))
+{
+    const int64_t most = run->p->batch < run->sequences ? run->p->batch : run->sequences;
+    run->rank = INFINITY;
+    for (int64_t first = 0; first < run->sequences; first += most) {
+        const int64_t left = run->sequences - first;
+        work(&(cur_group){ run, first, left < most ? left : most, stored });
+    }
+}
+
+/* How many threads a pass over the sequences of a group is worth. */
+static int group_threads(const cur_group *group)
+{
+    const lnt_run *run = group->run;
+    double tokens = 0;
+    for (int64_t s = group->first; s < group->first + group->count; s++) {
+        const lnt_sequence seq = lnt_io_sequence(run->io, s);
+        tokens += (double)(seq.nq + seq.nk);
+    }
+    const double width = (double)(run->p->dim + run->p->dim_value);
+    return lnt_threads_for(run->ctx,
+                           tokens * width * (double)cur_most(run->p) * (double)run->p->heads);
+}
+
+void lnt_cur_each(const cur_group *group, int64_t pieces, cur_step *step)
+{
+    lnt_run *run = group->run;
+    const int64_t H = run->p->heads;
+    const int threads = group_threads(group);
+    int64_t undivided = 0, divergent = 0;
+    double rank = run->rank;
+#pragma omp parallel num_threads(threads) reduction(+ : undivided, divergent) reduction(min : rank)
+    {
+        cur_scratch s = thread_scratch(run);
+#pragma omp for schedule(dynamic)
+        for (int64_t unit = 0; unit < group->count * H * pieces; unit++) {
+            cur_head head = lnt_cur_head(group, unit / pieces / H, unit / pieces % H);
+            head.piece = unit % pieces;
+            step(group, &s, &head);
+        }
+        undivided = s.undivided, divergent = s.divergent, rank = s.rank;
+    }
+    run->nonpositive += undivided;
+    run->divergent += divergent;
+    run->rank = rank;
+}
+
+void lnt_cur_each_tile(const cur_group *group, bool keys, cur_clear *clear, cur_tile *tile)
+{
+    const lnt_run *run = group->run;
+    const int64_t H = run->p->heads, segments = cur_segments(run->p), width = keys ? TK : TQ;
+    const lnt_cur_mode without = keys ? LNT_CUR_ALL_KEYS : LNT_CUR_ALL_QUERIES;
+    const int threads = group_threads(group);
+#pragma omp parallel num_threads(threads)
+    {
+        cur_scratch s = thread_scratch(run);
+#pragma omp for schedule(dynamic)
+        for (int64_t unit = 0; unit < group->count * H * segments; unit++) {
+            const int64_t g = unit % segments;
+            const cur_head head = lnt_cur_head(group, unit / segments / H, unit / segments % H);
+            const int64_t n = keys ? head.seq.nk : head.seq.nq;
+            const int64_t end = cur_segment_start(run->p, n, width, g + 1);
+            if (head.mode == without) continue;
+            const cur_part part = lnt_cur_part(run->p, &head, g);
+            if (clear) clear(&s, &part);
+            for (int64_t t = cur_segment_start(run->p, n, width, g); t < end; t += width)
+                tile(run, &s, &head, &part, t, smaller(end - t, (size_t)width));
+        }
+    }
 }
 
 /* ---- landmarks ------------------------------------------------------------------------------- */
@@ -230,8 +308,10 @@ static void make_u(const lnt_run *run, cur_scratch *s, double *u)
     activate(run, s, u);
 }
 
-void lnt_cur_prepare(const lnt_run *run, cur_scratch *s, cur_head *head)
+/* Chooses the landmarks and loads them; U. */
+static void prepare(const cur_group *group, cur_scratch *s, cur_head *head)
 {
+    const lnt_run *run = group->run;
     const kernels *ker = run_kernels(run);
     const lnt_sequence *seq = &head->seq;
     const lnt_attn_io *io = run->io;
@@ -251,6 +331,12 @@ void lnt_cur_prepare(const lnt_run *run, cur_scratch *s, cur_head *head)
     make_u(run, s, head->u);
     ker->load_columns(head->qt, s->Mp, s->ql, LNT_F64, (int64_t)s->dp, 1, s->M, s->d, 1);
     ker->load_rows(head->k, s->dp, s->kl, LNT_F64, (int64_t)s->dp, 1, s->M, s->d, 1);
+}
+
+void lnt_cur_begin(const cur_group *group)
+{
+    lnt_cur_each(group, 1, prepare);
+    lnt_cur_rows(group);
 }
 
 void lnt_cur_weigh(cur_scratch *s, cur_head *head)

@@ -1,7 +1,7 @@
 /* attention/cur_pass.h - what the algorithms of CUR attention share: the landmarks of a head, what
  * it keeps of them between passes, and the passes over tiles of keys and of queries.
  *
- * Sequences are taken `group` at a time (those of a padded batch all at once, packed ones one by
+ * Sequences are taken a group at a time (those of a padded batch all at once, packed ones one by
  * one), so that the memory depends on the plan's batch and not on the run.  Sums over the sequence
  * go through as many segments as the problem alone says, and are added in their order. */
 #ifndef LNT_ATTENTION_CUR_PASS_H
@@ -13,9 +13,15 @@
 #include "attention/mechanism.h"
 #include "attention/pinv.h"
 #include "attention/tile.h"
-#include "core/threads.h"
 
 enum { LNT_CUR_TILE_QUERIES = 64, LNT_CUR_TILE_KEYS = 32 };
+
+/* The sequences in memory at once. */
+typedef struct cur_group {
+    lnt_run *run;
+    int64_t first, count;
+    bool stored; /* C and R are in memory too */
+} cur_group;
 
 /* Sums over one segment. */
 typedef struct cur_part {
@@ -27,7 +33,9 @@ typedef struct cur_part {
 /* One head of one sequence.  M is the most landmarks there can be; Mp, dp, mp are padded. */
 typedef struct cur_head {
     lnt_sequence seq;
-    int64_t h, kvh;
+    int64_t slot, h, kvh;   /* slot: the place of its sequence in the group */
+    int64_t piece;          /* which one of it a step is for: lnt_cur_each */
+    bool stored;            /* as its group */
     lnt_cur_mode mode;
     size_t queries, keys;   /* landmarks in use */
     int64_t *i, *j;         /* [M] which tokens they are */
@@ -62,14 +70,24 @@ typedef struct cur_scratch {
     double *half, *members;            /* kmeans: [M] |s|^2 / 2 of the starts, keys of each */
     double *choosing;                  /* lnt_landmark_scratch */
     lnt_pinv_work pinv;
+    int64_t undivided, divergent;      /* found in its steps: rows, see cur_divides; inverses */
+    double rank;                       /* the least */
 } cur_scratch;
+
+/* What is done with a piece of a head; with the sums of a segment, before its tiles; with a tile, n keys or
+ * queries from `first` on. */
+typedef void cur_step(const cur_group *group, cur_scratch *s, cur_head *head);
+typedef void cur_clear(const cur_scratch *s, const cur_part *part);
+typedef void cur_tile(const lnt_run *run, cur_scratch *s, const cur_head *head, const cur_part *part,
+                      int64_t first, size_t n);
 
 #define lnt_cur_head LNT_REAL_NAME(lnt_cur_head)
 #define lnt_cur_shared LNT_REAL_NAME(lnt_cur_shared)
 #define lnt_cur_scratch LNT_REAL_NAME(lnt_cur_scratch)
-#define lnt_cur_thread LNT_REAL_NAME(lnt_cur_thread)
 #define lnt_cur_part LNT_REAL_NAME(lnt_cur_part)
-#define lnt_cur_prepare LNT_REAL_NAME(lnt_cur_prepare)
+#define lnt_cur_each_group LNT_REAL_NAME(lnt_cur_each_group)
+#define lnt_cur_each LNT_REAL_NAME(lnt_cur_each)
+#define lnt_cur_each_tile LNT_REAL_NAME(lnt_cur_each_tile)
 #define lnt_cur_load LNT_REAL_NAME(lnt_cur_load)
 #define lnt_cur_weigh LNT_REAL_NAME(lnt_cur_weigh)
 #define lnt_cur_key_scores LNT_REAL_NAME(lnt_cur_key_scores)
@@ -124,13 +142,22 @@ static inline bool cur_is_laplace(const lnt_attn_desc *p)
 size_t lnt_cur_shared(const lnt_attn_desc *p, bool stored);
 size_t lnt_cur_scratch(const lnt_attn_desc *p);
 
-/* Head h of sequence s, whose place in its group is `slot`. */
-cur_head lnt_cur_head(const lnt_run *run, int64_t s, int64_t slot, int64_t h, bool stored);
+/* Head h of the sequence at `slot` of the group. */
+cur_head lnt_cur_head(const cur_group *group, int64_t slot, int64_t h);
 cur_part lnt_cur_part(const lnt_attn_desc *p, const cur_head *head, int64_t segment);
-cur_scratch lnt_cur_thread(const lnt_run *run);
 
-/* Chooses the landmarks and loads them; U. */
-void lnt_cur_prepare(const lnt_run *run, cur_scratch *s, cur_head *head);
+/* Runs `work` on all sequences, a group after the other. */
+void lnt_cur_each_group(lnt_run *run, bool stored, void (*work)(const cur_group *group));
+/* Runs `step` on every head, cut into so many pieces; the run is told what steps have found. */
+void lnt_cur_each(const cur_group *group, int64_t pieces, cur_step *step);
+/* Runs `tile` on every tile of keys, or of queries, a segment after the other in each thread, and `clear`,
+ * unless NULL, before each segment; on none where all of them are landmarks. */
+void lnt_cur_each_tile(const cur_group *group, bool keys, cur_clear *clear, cur_tile *tile);
+
+/* Everything before the inverse: the landmarks, U, rv and the statistics of R. */
+void lnt_cur_begin(const cur_group *group);
+/* Of that, rv and the statistics of R. */
+void lnt_cur_rows(const cur_group *group);
 /* s->ql, s->kl [M, dp]: the landmarks chosen, in double, the queries times scale. */
 void lnt_cur_load(const lnt_run *run, cur_scratch *s, const cur_head *head);
 /* w = s->z RV, where s->z is U^+. */
@@ -152,36 +179,17 @@ void lnt_cur_cluster_spread(const lnt_run *run, cur_scratch *s, const cur_head *
 void lnt_cur_add_row(const lnt_run *run, cur_scratch *s, const lnt_tensor *t, int64_t b, int64_t h,
                      int64_t row, real part, const real *x);
 
-/* rv and the statistics of R for every head of the `count` sequences from `first` on.  Rows of R that no
- * number divides: see cur_divides. */
-int64_t lnt_cur_rows(const lnt_run *run, int64_t first, int64_t count, bool stored);
-
 /* x [rows, width] becomes its Laplace activation, slope (unless NULL) its derivative. */
 void lnt_cur_laplace(real *x, real *slope, size_t ld, size_t rows, size_t width);
-
-/* Everything before the inverse, for every head of those sequences; gives what lnt_cur_rows does. */
-int64_t lnt_cur_begin(const lnt_run *run, int64_t first, int64_t count, bool stored);
 
 void lnt_cur_forward(lnt_run *run, bool stored);
 void lnt_cur_backward(lnt_run *run, bool stored);
 
-/* The sequences in memory at once. */
-static inline int64_t cur_group(const lnt_run *run)
+/* What came of an inverse is noted. */
+static inline void cur_note(cur_scratch *s, lnt_pinv_report report)
 {
-    return run->p->batch < run->sequences ? run->p->batch : run->sequences;
-}
-
-/* How many threads a pass over the sequences of a group is worth. */
-static inline int cur_threads(const lnt_run *run, int64_t first, int64_t count)
-{
-    double tokens = 0;
-    for (int64_t s = first; s < first + count; s++) {
-        const lnt_sequence seq = lnt_io_sequence(run->io, s);
-        tokens += (double)(seq.nq + seq.nk);
-    }
-    const double width = (double)(run->p->dim + run->p->dim_value);
-    return lnt_threads_for(run->ctx,
-                           tokens * width * (double)cur_most(run->p) * (double)run->p->heads);
+    s->divergent += report.diverged;
+    s->rank = report.rank < s->rank ? report.rank : s->rank;
 }
 
 /* Whether a row of C or R can be divided by its sum; one that cannot is counted. */

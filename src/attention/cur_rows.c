@@ -101,8 +101,11 @@ static void stored_divide(const lnt_run *run, cur_scratch *s, const cur_head *he
 /* ---- segments -------------------------------------------------------------------------------- */
 
 /* A maximum of -inf, where every weight is 0, is left out: -inf less that is no number. */
-static void merge_max(const lnt_run *run, cur_head *head)
+static void merge_max(const cur_group *group, cur_scratch *s, cur_head *head)
 {
+    const lnt_run *run = group->run;
+    (void)s;
+    if (head->mode == LNT_CUR_ALL_KEYS) return;
     for (size_t i = 0; i < head->queries; i++) head->max[i] = -(real)INFINITY;
     for (int64_t g = 0; g < cur_segments(run->p); g++) {
         const cur_part part = lnt_cur_part(run->p, head, g);
@@ -114,21 +117,21 @@ static void merge_max(const lnt_run *run, cur_head *head)
     for (size_t i = head->queries; i < pad(head->queries); i++) head->max[i] = 0;
 }
 
-/* rv = the sum over segments, each relative to the largest maximum, divided; gives the rows that cannot
- * be. */
-static int64_t merge(const lnt_run *run, cur_scratch *s, cur_head *head, bool stored)
+/* rv = the sum over segments, each relative to the largest maximum, divided. */
+static void merge(const cur_group *group, cur_scratch *s, cur_head *head)
 {
+    const lnt_run *run = group->run;
     const kernels *ker = run_kernels(run);
     const bool softmax = !cur_is_laplace(run->p);
-    int64_t undivided = 0;
-    if (!stored) merge_max(run, head);
+    if (head->mode == LNT_CUR_ALL_KEYS) return;
+    if (!head->stored) merge_max(group, s, head);
     memset(head->rv, 0, s->M * s->mp * sizeof(real));
     for (size_t i = 0; i < head->queries; i++) head->sum[i] = 0;
     for (int64_t g = 0; g < cur_segments(run->p); g++) {
         const cur_part part = lnt_cur_part(run->p, head, g);
         for (size_t i = 0; i < head->queries; i++) {
             real factor = 1; /* a segment without keys has no maximum */
-            if (softmax && !stored)
+            if (softmax && !head->stored)
                 factor = part.sum[i] > 0 ? (real)exp((double)(part.max[i] - head->max[i])) : 0;
             head->sum[i] += factor * part.sum[i];
             ker->axpy(head->rv + i * s->mp, factor, part.rows + i * s->mp, s->m);
@@ -138,69 +141,20 @@ static int64_t merge(const lnt_run *run, cur_scratch *s, cur_head *head, bool st
         const bool above = head->sum[i] > 0;
         ker->scale(head->rv + i * s->mp, above ? 1 / head->sum[i] : 0, s->m);
         head->lse[i] = above ? head->max[i] + (real)log((double)head->sum[i]) : 0;
-        undivided += !cur_divides(head->sum[i]);
+        s->undivided += !cur_divides(head->sum[i]);
     }
     for (size_t i = head->queries; i < pad(head->queries); i++) head->lse[i] = 0;
-    return undivided;
 }
 
-typedef void tile_work(const lnt_run *run, cur_scratch *s, const cur_head *head,
-                       const cur_part *part, int64_t k0, size_t nk);
-
-/* Does `work` for every tile of keys of every head, a segment after the other in each thread. */
-static void for_key_tiles(const lnt_run *run, int64_t first, int64_t count, bool stored,
-                          bool afresh, tile_work *work)
+void lnt_cur_rows(const cur_group *group)
 {
-    const int64_t H = run->p->heads, segments = cur_segments(run->p);
-    const int threads = cur_threads(run, first, count);
-#pragma omp parallel num_threads(threads)
-    {
-        cur_scratch s = lnt_cur_thread(run);
-#pragma omp for schedule(dynamic)
-        for (int64_t unit = 0; unit < count * H * segments; unit++) {
-            const int64_t slot = unit / segments / H, h = unit / segments % H, g = unit % segments;
-            const cur_head head = lnt_cur_head(run, first + slot, slot, h, stored);
-            if (head.mode == LNT_CUR_ALL_KEYS) continue;
-            const cur_part part = lnt_cur_part(run->p, &head, g);
-            const int64_t end = cur_segment_start(run->p, head.seq.nk, TK, g + 1);
-            if (afresh) clear_part(&s, &part);
-            for (int64_t k0 = cur_segment_start(run->p, head.seq.nk, TK, g); k0 < end; k0 += TK)
-                work(run, &s, &head, &part, k0, smaller(end - k0, TK));
-        }
+    if (group->stored) {
+        lnt_cur_each_tile(group, true, clear_part, stored_scores);
+        lnt_cur_each(group, 1, merge_max);
+        lnt_cur_each_tile(group, true, NULL, stored_weights);
+    } else {
+        lnt_cur_each_tile(group, true, clear_part, flash_tile);
     }
-}
-
-/* Brings the segments of every head together: their maxima alone, or all, which gives the rows that
- * cannot be divided. */
-static int64_t for_heads(const lnt_run *run, int64_t first, int64_t count, bool stored, bool maxima)
-{
-    const int64_t H = run->p->heads;
-    const int threads = cur_threads(run, first, count);
-    int64_t undivided = 0;
-#pragma omp parallel num_threads(threads) reduction(+ : undivided)
-    {
-        cur_scratch s = lnt_cur_thread(run);
-#pragma omp for schedule(dynamic)
-        for (int64_t unit = 0; unit < count * H; unit++) {
-            cur_head head = lnt_cur_head(run, first + unit / H, unit / H, unit % H, stored);
-            if (head.mode == LNT_CUR_ALL_KEYS) continue;
-            if (maxima) merge_max(run, &head);
-            else undivided += merge(run, &s, &head, stored);
-        }
-    }
-    return undivided;
-}
-
-int64_t lnt_cur_rows(const lnt_run *run, int64_t first, int64_t count, bool stored)
-{
-    if (!stored) {
-        for_key_tiles(run, first, count, stored, true, flash_tile);
-        return for_heads(run, first, count, stored, false);
-    }
-    for_key_tiles(run, first, count, stored, true, stored_scores);
-    for_heads(run, first, count, stored, true);
-    for_key_tiles(run, first, count, stored, false, stored_weights);
-    const int64_t undivided = for_heads(run, first, count, stored, false);
-    for_key_tiles(run, first, count, stored, false, stored_divide);
-    return undivided;
+    lnt_cur_each(group, 1, merge);
+    if (group->stored) lnt_cur_each_tile(group, true, NULL, stored_divide);
 }
