@@ -108,6 +108,25 @@ static void a_prompt_and_steps_give_what_the_whole_sequence_gives(void **state)
     walk(check_steps);
 }
 
+static void few_sequences_are_read_in_long_chunks_and_many_in_short_ones(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t batch;
+        size_t length;
+    } cases[] = { { 1, LNT_SESSION_TOKENS }, { 2, LNT_SESSION_TOKENS / 2 }, { 600, LNT_SESSION_EACH } };
+    lnt_ctx *ctx = context_new(1, NULL);
+    lnt_model *model = make(ctx, configs[2], LNT_LINEAR, 0);
+    for (int i = 0; i < COUNT_OF(cases); i++) {
+        lnt_session *session;
+        assert_ok(ctx, lnt_session_create(model, cases[i].batch, &session));
+        assert_int_equal(session->length, cases[i].length);
+        lnt_session_destroy(session);
+    }
+    lnt_model_destroy(model);
+    lnt_ctx_destroy(ctx);
+}
+
 static void check_causal(lnt_ctx *ctx, lnt_model *model)
 {
     enum { N = 70, AT = 40 };
@@ -618,6 +637,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_prompt_and_steps_give_what_the_whole_sequence_gives),
+        cmocka_unit_test(few_sequences_are_read_in_long_chunks_and_many_in_short_ones),
         cmocka_unit_test(later_tokens_do_not_reach_earlier_ones),
         cmocka_unit_test(a_saved_model_is_the_same_model),
         cmocka_unit_test(numbers_that_are_none_are_refused),

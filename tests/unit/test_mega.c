@@ -1,5 +1,5 @@
-/* test_mega.c - the parts of MEGA in double: moving averages both ways, and attention with a bias
- * by distance, against their formulas and against differences. */
+/* test_mega.c - MEGA in double: moving averages both ways, and attention with a bias by distance,
+ * against their formulas and against differences; and what it makes of the two, against its formula. */
 #define LNT_DOUBLE 1 /* before the headers: these are the layers in double */
 
 #include <math.h>
@@ -8,6 +8,7 @@
 #include "gradient.h"
 #include "nn/ema.h"
 #include "nn/full.h"
+#include "nn/mega.h"
 #include "support.h"
 
 enum { B = 3, N = 9 };
@@ -272,6 +273,82 @@ static void attention_with_a_bias_has_the_same_bits_on_any_number_of_threads(voi
     }
 }
 
+/* ---- the whole ------------------------------------------------------------------------------- */
+
+enum { HEADS = 2, HEAD = 3, VALUES = 8, SHARED = HEADS * HEAD };
+
+static double silu(double x) { return x * logistic(x); }
+
+/* Number c of  bias + x weight  for one token; weight [in,out]. */
+static double dense(double *const *w, int param, const double *x, size_t in, size_t out, size_t c)
+{
+    double sum = w[param + 1][c];
+    for (size_t i = 0; i < in; i++) sum += x[i] * w[param][i * out + c];
+    return sum;
+}
+
+/* y as the formula at the head of mega.c has it, by the two parts that are tested above. */
+static void expect_mega(const lnt_pass *pass, const lnt_full_shape *shape, double *const *w,
+                        const double *x, const double *normed, const double *y)
+{
+    double m[N * WIDTH], v[N * VALUES], qk[N * 2 * SHARED], attended[N * VALUES], scores[N * 64];
+    const lnt_ema ema = { .width = WIDTH, .hidden = HIDDEN, .delta = w[LNT_MEGA_DELTA],
+                          .alpha = w[LNT_MEGA_ALPHA], .beta = w[LNT_MEGA_BETA],
+                          .gamma = w[LNT_MEGA_GAMMA], .omega = w[LNT_MEGA_OMEGA] };
+    const lnt_full layer = { .shape = shape, .bias = w[LNT_MEGA_DISTANCE] };
+    lnt_ema_forward(pass, &ema, normed, m);
+    for (size_t i = 0; i < N * WIDTH; i++) m[i] = silu(m[i]);
+    for (size_t t = 0; t < N; t++) {
+        for (size_t c = 0; c < VALUES; c++)
+            v[t * VALUES + c] = silu(dense(w, LNT_MEGA_VALUE, normed + t * WIDTH, WIDTH, VALUES, c));
+        for (size_t c = 0; c < 2 * SHARED; c++)
+            qk[t * 2 * SHARED + c] =
+                silu(dense(w, LNT_MEGA_SHARED, m + t * WIDTH, WIDTH, SHARED, c % SHARED)) *
+                    w[LNT_MEGA_QK_GAIN][c] + w[LNT_MEGA_QK_BIAS][c];
+    }
+    lnt_full_forward(pass, &layer, qk, v, attended, scores);
+    for (size_t t = 0; t < N; t++)
+        for (size_t c = 0; c < WIDTH; c++) {
+            const double *own = m + t * WIDTH;
+            double h = dense(w, LNT_MEGA_CANDIDATE, own, WIDTH, WIDTH, c);
+            for (size_t i = 0; i < VALUES; i++)
+                h += attended[t * VALUES + i] * silu(dense(w, LNT_MEGA_RESET, own, WIDTH, VALUES, i)) *
+                     w[LNT_MEGA_ATTENDED][i * WIDTH + c];
+            const double u = logistic(dense(w, LNT_MEGA_GATE, own, WIDTH, WIDTH, c));
+            assert_true(fabs(y[t * WIDTH + c] - u * (silu(h) - x[t * WIDTH + c])) < 1e-12);
+        }
+}
+
+static void the_whole_is_its_formula(void **state)
+{
+    (void)state;
+    const lnt_mega_shape shape = { .dim = WIDTH, .heads = HEADS, .head_dim = HEAD, .values = VALUES,
+                                   .hidden = HIDDEN,
+                                   .full = { .used = true, .reach = N, .scale = 0.4, .heads = HEADS,
+                                             .dim = HEAD, .values = VALUES / HEADS } };
+    dice d = { 13 };
+    lnt_ctx *ctx = context_new(2, NULL);
+    double *w[LNT_MEGA_PARAMS], scores[N * 64], y[N * WIDTH];
+    double *x = random_doubles(&d, N * WIDTH, 1), *normed = random_doubles(&d, N * WIDTH, 1);
+    for (int i = 0; i < LNT_MEGA_PARAMS; i++) w[i] = random_doubles(&d, 2 * WIDTH * 16, 0.6);
+    const lnt_pass pass = { .ctx = ctx, .batch = 1, .length = N };
+    const lnt_attention attention = { .scores = scores };
+    lnt_arena counting = { 0 }, memory;
+    lnt_mega_kept kept = { 0 };
+    lnt_mega_keep(&counting, &shape, N, &kept);
+    assert_ok(ctx, lnt_arena_open(ctx, &counting, "what is kept", &memory));
+    lnt_mega_keep(&memory, &shape, N, &kept);
+    const lnt_mega mega = { .shape = shape, .attention = &attention, .w = w, .kept = &kept };
+    assert_true(lnt_full_row(N) <= 64);
+    assert_ok(ctx, lnt_mega_forward(&pass, &mega, x, normed, y));
+    expect_mega(&pass, &shape.full, w, x, normed, y);
+    lnt_arena_close(ctx, &memory);
+    for (int i = 0; i < LNT_MEGA_PARAMS; i++) free(w[i]);
+    free(x);
+    free(normed);
+    lnt_ctx_destroy(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -280,6 +357,7 @@ int main(void)
         cmocka_unit_test(attention_with_a_bias_is_its_formula),
         cmocka_unit_test(attention_with_a_bias_has_the_right_gradients),
         cmocka_unit_test(attention_with_a_bias_has_the_same_bits_on_any_number_of_threads),
+        cmocka_unit_test(the_whole_is_its_formula),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
