@@ -1,43 +1,12 @@
-/* test_cur.c - claims about CUR attention: which tokens are landmarks, when it is exact, what it
- * refuses, and what it says when a pseudo-inverse goes wrong. */
+/* test_cur.c - claims about CUR attention: when it is exact, what it refuses, and what it says when a
+ * pseudo-inverse goes wrong. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "../support/backward.h"
-
-enum { N = 150, D = 12, V = 7, M = 10 };
+#include "../support/cur_case.h"
 
 static const char *const algorithms[] = { "cur/flash", "cur/stored" };
-
-static attn_case cur_case(int64_t n)
-{
-    attn_case c = case_make(LNT_CUR, 4, 2, n, n, D, V);
-    c.desc.landmarks = M;
-    return c;
-}
-
-static void forward(lnt_ctx *ctx, const attn_case *c, const char *algorithm, const trial *t)
-{
-    lnt_attn_desc desc = c->desc;
-    lnt_plan *plan;
-    desc.algorithm = algorithm;
-    assert_ok(ctx, lnt_plan_create(ctx, &desc, &plan));
-    assert_ok(ctx, lnt_plan_forward(plan, &t->io));
-    lnt_plan_destroy(plan);
-}
-
-/* The landmarks of head h of sequence s; their number. */
-static int64_t landmarks(lnt_ctx *ctx, const attn_case *c, const trial *t, int64_t s, int64_t h,
-                         int64_t *queries, int64_t *keys)
-{
-    lnt_plan *plan;
-    int64_t count = -1;
-    assert_ok(ctx, lnt_plan_create(ctx, &c->desc, &plan));
-    assert_ok(ctx, lnt_plan_landmarks(plan, &t->io, s, h, queries, keys, &count));
-    lnt_plan_destroy(plan);
-    return count;
-}
 
 /* ---- the answer ------------------------------------------------------------------------------ */
 
@@ -60,18 +29,18 @@ static void the_order_of_keys_that_are_no_landmarks_does_not_matter(void **state
         attn_case c = cur_case(N);
         trial t = trial_new(ctx, &c);
         block first = block_new(LNT_F32, LAYOUT_BHND, 1, 4, N, V);
-        forward(ctx, &c, algorithms[a], &t);
+        cur_forward(ctx, &c, algorithms[a], &t);
         tensor_copy(&first.t, &t.out.t);
         for (int64_t n = 0; n < N; n += 15) /* step: every 15th token is a landmark */
             for (int64_t i = 1; i < 8; i++) {
                 swap_tokens(&t.k.t, n + i, (n + 15 * 4) % N + 15 - i);
                 swap_tokens(&t.v.t, n + i, (n + 15 * 4) % N + 15 - i);
             }
-        forward(ctx, &c, algorithms[a], &t);
+        cur_forward(ctx, &c, algorithms[a], &t);
         expect_below(&c, algorithms[a], ctx, "keys in another order",
                      tensor_error(&t.out.t, &first.t), 2e-6);
         lnt_tensor_set(&t.k.t, 0, 0, 15, 0, 3); /* a landmark: it must be able to fail */
-        forward(ctx, &c, algorithms[a], &t);
+        cur_forward(ctx, &c, algorithms[a], &t);
         assert_true(tensor_error(&t.out.t, &first.t) > 1e-4);
         block_free(&first);
         trial_free(&t);
@@ -90,11 +59,11 @@ static void as_many_landmarks_as_tokens_give_exact_softmax(void **state)
             c.desc.landmarks = 40;
             exact.desc.mechanism = LNT_SOFTMAX;
             trial t = trial_new(ctx, &c);
-            forward(ctx, &c, algorithms[a], &t);
+            cur_forward(ctx, &c, algorithms[a], &t);
             expect_below(&c, algorithms[a], ctx, "exact softmax",
                          oracle_error(ctx, &exact.desc, &t.io, 90), 2e-6);
             int64_t queries[40], keys[40];
-            assert_int_equal(landmarks(ctx, &c, &t, 0, 0, queries, keys), 0);
+            assert_int_equal(cur_landmarks(ctx, &c, &t, 0, 0, queries, keys), 0);
             trial_free(&t);
         }
     lnt_ctx_destroy(ctx);
@@ -115,7 +84,7 @@ static void the_answer_approaches_softmax_as_landmarks_are_added(void **state)
         exact = c;
         exact.desc.mechanism = LNT_SOFTMAX;
         trial t = trial_new(ctx, &c);
-        forward(ctx, &c, NULL, &t);
+        cur_forward(ctx, &c, NULL, &t);
         const double error = oracle_error(ctx, &exact.desc, &t.io, 97);
         expect_below(&c, NULL, ctx, "more landmarks", error, 0.5 * last);
         last = error;
@@ -140,7 +109,7 @@ static void any_number_of_landmarks_gives_the_definition(void **state)
                 c.desc.ridge = 1e-3;
                 c.desc.dtype = i % 2 ? LNT_F64 : LNT_F32;
                 trial t = trial_new(ctx, &c);
-                forward(ctx, &c, algorithms[a], &t);
+                cur_forward(ctx, &c, algorithms[a], &t);
                 expect_below(&c, algorithms[a], ctx, "against the oracle",
                              oracle_error(ctx, &c.desc, &t.io, 3), forward_bound(&c.desc));
                 trial_free(&t);
@@ -162,7 +131,7 @@ static void the_row_of_a_pinned_token_is_exact(void **state)
         exact = c;
         exact.desc.mechanism = LNT_SOFTMAX;
         trial t = trial_new(ctx, &c);
-        forward(ctx, &c, NULL, &t);
+        cur_forward(ctx, &c, NULL, &t);
         for (int i = 0; i < 2; i++)
             for (int64_t h = 0; h < 4; h++) {
                 double y[V];
@@ -173,147 +142,6 @@ static void the_row_of_a_pinned_token_is_exact(void **state)
             }
         trial_free(&t);
     }
-    lnt_ctx_destroy(ctx);
-}
-
-/* ---- landmarks ------------------------------------------------------------------------------- */
-
-static double score(const lnt_tensor *x, lnt_select select, int64_t h, int64_t n, int64_t column)
-{
-    double sum = 0;
-    for (int64_t e = 0; e < x->shape[3]; e++) {
-        const double element = lnt_tensor_get(x, 0, h, n, e);
-        sum += select == LNT_SELECT_EMBED ? (e == column) * element
-               : select == LNT_SELECT_ABS ? fabs(element)
-                                          : element;
-    }
-    return sum;
-}
-
-/* Holds that no token outside has a higher score, or the same and a lower index. */
-static void expect_highest(const attn_case *c, const lnt_tensor *one, int64_t h,
-                           const lnt_tensor *two, int64_t kv, const int64_t *token)
-{
-    double value[N];
-    bool in[N] = { false };
-    for (int64_t n = 0; n < N; n++)
-        value[n] = score(one, c->desc.select, h, n, 3) +
-                   (two ? score(two, c->desc.select, kv, n, 3) : 0);
-    for (int64_t i = 0; i < M; i++) in[token[i]] = true;
-    for (int64_t n = 0; n < N; n++)
-        for (int64_t i = 0; i < M && !in[n]; i++)
-            assert_true(value[token[i]] > value[n] ||
-                        (value[token[i]] == value[n] && token[i] < n));
-}
-
-static void the_highest_scores_are_chosen_and_ties_go_to_the_first(void **state)
-{
-    (void)state;
-    lnt_ctx *ctx = context_new(2, NULL);
-    static const lnt_select kinds[] = { LNT_SELECT_SUM, LNT_SELECT_ABS, LNT_SELECT_EMBED };
-    for (int k = 0; k < COUNT_OF(kinds); k++)
-        for (int separate = 0; separate < 2; separate++)
-            for (int ties = 0; ties < 2; ties++) {
-                attn_case c = cur_case(N);
-                c.desc.select = kinds[k];
-                c.desc.embed_column = 3;
-                c.desc.separate_indices = separate;
-                trial t = trial_new(ctx, &c);
-                if (ties) /* few different rows */
-                    for (int64_t i = 0; i < tensor_elements(&t.q.t); i++)
-                        tensor_put(&t.q.t, i, (double)(i / D % 3));
-                if (ties) tensor_fill(&t.k.t, 1);
-                for (int64_t h = 0; h < 4; h++) {
-                    int64_t queries[M], keys[M];
-                    assert_int_equal(landmarks(ctx, &c, &t, 0, h, queries, keys), M);
-                    for (int i = 1; i < M; i++)
-                        assert_true(queries[i] > queries[i - 1] && keys[i] > keys[i - 1]);
-                    expect_highest(&c, &t.q.t, h, separate ? NULL : &t.k.t, h / 2, queries);
-                    if (separate) expect_highest(&c, &t.k.t, h / 2, NULL, 0, keys);
-                    else assert_memory_equal(queries, keys, sizeof keys);
-                }
-                trial_free(&t);
-            }
-    lnt_ctx_destroy(ctx);
-}
-
-static void steps_reach_over_the_whole_sequence_and_pins_are_always_in(void **state)
-{
-    (void)state;
-    lnt_ctx *ctx = context_new(1, NULL);
-    attn_case c = cur_case(N);
-    int64_t queries[M], keys[M], pin[] = { 149, 0, 31 };
-    trial t = trial_new(ctx, &c);
-    landmarks(ctx, &c, &t, 0, 0, queries, keys);
-    for (int i = 0; i < M; i++) assert_int_equal(queries[i], i * N / M);
-    c.desc.pin = pin;
-    c.desc.pins = 3; /* 149 takes the place of 135, 31 that of 30 */
-    landmarks(ctx, &c, &t, 0, 0, queries, keys);
-    const int64_t want[M] = { 0, 15, 31, 45, 60, 75, 90, 105, 120, 149 };
-    assert_memory_equal(queries, want, sizeof want);
-    assert_memory_equal(keys, want, sizeof want);
-    for (int select = 0; lnt_select_name((lnt_select)select); select++) {
-        if (select == LNT_SELECT_MEAN) continue;
-        c.desc.select = (lnt_select)select;
-        landmarks(ctx, &c, &t, 0, 3, queries, keys);
-        int found = 0;
-        for (int i = 0; i < M; i++)
-            for (int p = 0; p < 3; p++) found += queries[i] == pin[p];
-        assert_int_equal(found, 3);
-    }
-    trial_free(&t);
-    lnt_ctx_destroy(ctx);
-}
-
-/* As many landmarks, and the definition, on either side of where a pinned token would be. */
-static void a_pin_that_a_shorter_sequence_does_not_have_is_left_out(void **state)
-{
-    (void)state;
-    lnt_ctx *ctx = context_new(1, NULL);
-    const int64_t pin[] = { 77, 2 };
-    for (int64_t n = 77; n <= 78; n++)
-        for (int select = 0; lnt_select_name((lnt_select)select); select++) {
-            attn_case c = cur_case(N), less = cur_case(n);
-            int64_t queries[M], keys[M];
-            if (select == LNT_SELECT_MEAN) continue;
-            c.desc.select = (lnt_select)select;
-            c.desc.pin = pin;
-            c.desc.pins = 2;
-            trial t = trial_new(ctx, &less);
-            assert_int_equal(landmarks(ctx, &c, &t, 0, 0, queries, keys), M);
-            bool first = false, last = false;
-            for (int i = 0; i < M; i++) {
-                first = first || queries[i] == 2;
-                last = last || queries[i] == 77;
-            }
-            assert_true(first && last == (n == 78));
-            forward(ctx, &c, "cur/flash", &t);
-            expect_below(&less, "cur/flash", ctx, "a shorter sequence",
-                         oracle_error(ctx, &c.desc, &t.io, 6), 2e-6);
-            trial_free(&t);
-        }
-    lnt_ctx_destroy(ctx);
-}
-
-/* Each of 20 tokens is among 5 in a quarter of 4000 draws: 1000 +- 27, of which five are allowed */
-static void random_landmarks_are_uniform_and_the_seed_fixes_them(void **state)
-{
-    (void)state;
-    lnt_ctx *ctx = context_new(1, NULL);
-    attn_case c = case_make(LNT_CUR, 1, 1, 20, 20, 2, 2);
-    c.desc.landmarks = 5;
-    c.desc.select = LNT_SELECT_RANDOM;
-    trial t = trial_new(ctx, &c);
-    int64_t counts[20] = { 0 }, queries[5], keys[5], again[5];
-    for (c.desc.seed = 0; c.desc.seed < 4000; c.desc.seed++) {
-        landmarks(ctx, &c, &t, 0, 0, queries, keys);
-        landmarks(ctx, &c, &t, 0, 0, again, NULL);
-        assert_memory_equal(queries, keys, sizeof keys);
-        assert_memory_equal(queries, again, sizeof again);
-        for (int i = 0; i < 5; i++) counts[queries[i]]++;
-    }
-    for (int n = 0; n < 20; n++) assert_true(counts[n] > 865 && counts[n] < 1135);
-    trial_free(&t);
     lnt_ctx_destroy(ctx);
 }
 
@@ -468,7 +296,7 @@ static void ridge_and_means_of_keys_halve_the_error_on_smooth_data(void **state)
             tensor_put(&t.q.t, i, 1.5 * sin(0.07 * (double)(i / D % N) * (double)(1 + i % D % 5)));
         for (int64_t i = 0; i < tensor_elements(&t.k.t); i++)
             tensor_put(&t.k.t, i, 1.5 * cos(0.05 * (double)(i / D % N) * (double)(1 + i % D % 7)));
-        forward(ctx, &c, NULL, &t);
+        cur_forward(ctx, &c, NULL, &t);
         error[better] = oracle_error(ctx, &exact.desc, &t.io, N);
         trial_free(&t);
     }
@@ -602,10 +430,6 @@ int main(void)
         cmocka_unit_test(the_answer_approaches_softmax_as_landmarks_are_added),
         cmocka_unit_test(any_number_of_landmarks_gives_the_definition),
         cmocka_unit_test(the_row_of_a_pinned_token_is_exact),
-        cmocka_unit_test(the_highest_scores_are_chosen_and_ties_go_to_the_first),
-        cmocka_unit_test(steps_reach_over_the_whole_sequence_and_pins_are_always_in),
-        cmocka_unit_test(a_pin_that_a_shorter_sequence_does_not_have_is_left_out),
-        cmocka_unit_test(random_landmarks_are_uniform_and_the_seed_fixes_them),
         cmocka_unit_test(a_divergence_is_counted_and_answered_from_the_safe_start),
         cmocka_unit_test(backward_tells_of_divergence_and_rank_as_forward_does),
         cmocka_unit_test(landmarks_that_are_alike_show_in_the_rank_and_give_numbers),
