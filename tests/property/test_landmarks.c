@@ -38,15 +38,15 @@ static void the_highest_scores_are_chosen_and_ties_go_to_the_first(void **state)
     static const lnt_select kinds[] = { LNT_SELECT_SUM, LNT_SELECT_ABS, LNT_SELECT_EMBED };
     for (int k = 0; k < COUNT_OF(kinds); k++)
         for (int separate = 0; separate < 2; separate++)
-            for (int ties = 0; ties < 2; ties++) {
+            for (int ties = 0; ties < 3; ties++) {
                 attn_case c = cur_case(N);
                 c.desc.select = kinds[k];
                 c.desc.embed_column = 3;
                 c.desc.separate_indices = separate;
                 trial t = trial_new(ctx, &c);
-                if (ties) /* few different rows */
+                if (ties) /* few different rows; of 2, the highest late and fewer than landmarks */
                     for (int64_t i = 0; i < tensor_elements(&t.q.t); i++)
-                        tensor_put(&t.q.t, i, (double)(i / D % 3));
+                        tensor_put(&t.q.t, i, (double)(ties == 1 ? i / D % 3 : i / D % 50 / 49 + 1));
                 if (ties) tensor_fill(&t.k.t, 1);
                 for (int64_t h = 0; h < 4; h++) {
                     int64_t queries[M], keys[M];
