@@ -15,8 +15,8 @@ static lnt_status describe_config(lnt_model *model)
     return LNT_OK;
 }
 
-lnt_status lnt_model_make(lnt_ctx *ctx, const lnt_config *config, const char *task,
-                          lnt_tokenizer *tokenizer, uint64_t seed, lnt_model **out)
+lnt_status lnt_model_open(lnt_ctx *ctx, const lnt_config *config, const char *task,
+                          lnt_tokenizer *tokenizer, lnt_model **out)
 {
     *out = NULL;
     lnt_status status = LNT_OK;
@@ -43,9 +43,16 @@ lnt_status lnt_model_make(lnt_ctx *ctx, const lnt_config *config, const char *ta
         lnt_model_destroy(model);
         return status;
     }
-    lnt_layout_begin(&model->layout, seed, model->weights);
     *out = model;
     return LNT_OK;
+}
+
+lnt_status lnt_model_make(lnt_ctx *ctx, const lnt_config *config, const char *task,
+                          lnt_tokenizer *tokenizer, uint64_t seed, lnt_model **out)
+{
+    const lnt_status status = lnt_model_open(ctx, config, task, tokenizer, out);
+    if (!status) lnt_layout_begin(&(*out)->layout, seed, (*out)->weights);
+    return status;
 }
 
 void lnt_model_destroy(lnt_model *model)

@@ -20,7 +20,10 @@ struct lnt_model {
     lnt_network network; /* of lnt_model_forward: of the last shape the one before had no room for */
 };
 
-/* A model that begins from seed.  The tokenizer becomes the model's, also on failure. */
+/* A model whose weights are still to be filled.  The tokenizer becomes the model's, also on failure. */
+lnt_status lnt_model_open(lnt_ctx *ctx, const lnt_config *config, const char *task,
+                          lnt_tokenizer *tokenizer, lnt_model **out);
+/* ... and a model whose weights begin from seed. */
 lnt_status lnt_model_make(lnt_ctx *ctx, const lnt_config *config, const char *task,
                           lnt_tokenizer *tokenizer, uint64_t seed, lnt_model **out);
 

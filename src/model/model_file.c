@@ -230,7 +230,7 @@ lnt_status lnt_model_read(lnt_ctx *ctx, const char *path, const lnt_safetensors 
     if (status) return status;
     status = check_tokens(ctx, path, &tokenizer, &config);
     if (status) lnt_tokenizer_close(ctx, &tokenizer);
-    else status = lnt_model_make(ctx, &config, task, &tokenizer, 0, out);
+    else status = lnt_model_open(ctx, &config, task, &tokenizer, out);
     if (status) return status;
     memcpy((*out)->task_options, options, strlen(options) + 1);
     status = lnt_model_read_array(*out, path, st, &(lnt_model_array){ "", (*out)->weights });
