@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/dtype.h"
+
 static lnt_status describe_config(lnt_model *model)
 {
     lnt_json_text text = { model->text, sizeof model->text - 1, 0 };
@@ -55,13 +57,33 @@ lnt_status lnt_model_make(lnt_ctx *ctx, const lnt_config *config, const char *ta
     return status;
 }
 
+static bool is_bf16(const lnt_model *model, const lnt_layout_entry *e)
+{
+    for (size_t i = 0; i < e->count; i++)
+        if (lnt_float_bits(model->weights[e->offset + i]) & 0xffff) return false;
+    return true;
+}
+
+lnt_status lnt_model_keep_bf16(lnt_model *model)
+{
+    const lnt_layout *layout = &model->layout;
+    if (model->config.kind != LNT_DECODER) return LNT_OK;
+    for (size_t i = 0; i < layout->entry_count; i++)
+        if (layout->entries[i].param.rank > 1 && !is_bf16(model, &layout->entries[i])) return LNT_OK;
+    model->bf16 = lnt_allocate(model->ctx, layout->size * sizeof *model->bf16, "the weights in bf16");
+    if (!model->bf16) return LNT_ERR_MEMORY;
+    for (size_t i = 0; i < layout->size; i++) model->bf16[i] = lnt_float_to_bf16(model->weights[i]);
+    return LNT_OK;
+}
+
 void lnt_model_destroy(lnt_model *model)
 {
     if (!model) return;
     lnt_ctx *ctx = model->ctx;
     ctx->engines--;
     lnt_network_close(&model->network);
-    lnt_release(ctx, model->weights, model->layout.size * sizeof(float));
+    lnt_release(ctx, model->weights, model->layout.size * sizeof *model->weights);
+    lnt_release(ctx, model->bf16, model->layout.size * sizeof *model->bf16);
     if (model->layout.entries) lnt_layout_close(ctx, &model->layout);
     lnt_tokenizer_close(ctx, &model->tokenizer);
     lnt_release(ctx, model, sizeof *model);
@@ -94,7 +116,12 @@ lnt_status lnt_model_convert(const lnt_model *model, const char *mechanism, lnt_
     if (status) return status;
     memcpy((*out)->task_options, model->task_options, sizeof model->task_options);
     copy_weights(model, *out);
-    return LNT_OK;
+    status = lnt_model_keep_bf16(*out);
+    if (status) {
+        lnt_model_destroy(*out);
+        *out = NULL;
+    }
+    return status;
 }
 
 lnt_status lnt_model_describe(const lnt_model *model, lnt_model_info *info)

@@ -13,6 +13,7 @@ struct lnt_model {
     lnt_config config; /* resolved */
     lnt_layout layout;
     float *weights; /* [layout.size] */
+    uint16_t *bf16; /* the same again, or NULL: lnt_model_keep_bf16 */
     lnt_tokenizer tokenizer;
     char task[LNT_TASK_NAME];
     char task_options[LNT_TASK_TEXT]; /* JSON, the task's own */
@@ -26,6 +27,11 @@ lnt_status lnt_model_open(lnt_ctx *ctx, const lnt_config *config, const char *ta
 /* ... and a model whose weights begin from seed. */
 lnt_status lnt_model_make(lnt_ctx *ctx, const lnt_config *config, const char *task,
                           lnt_tokenizer *tokenizer, uint64_t seed, lnt_model **out);
+
+/* For a model that generates and does not learn: if every matrix is of numbers that bf16 has, as after
+ * reading a file of them, has them as such too.  A token is bound by reading the weights, and these are
+ * half as many bytes for the same answer. */
+lnt_status lnt_model_keep_bf16(lnt_model *model);
 
 /* An array beside the weights, of the same layout, under its own prefix. */
 typedef struct lnt_model_array {

@@ -122,6 +122,12 @@ static void block_params(const lnt_network *net, const real *weights, size_t l,
         out[i] = at(net, weights, lnt_layout_block(l, i));
 }
 
+/* The same of the weights in bf16. */
+static const uint16_t *at_bf16(const lnt_network *net, size_t i)
+{
+    return net->bf16 ? net->bf16 + net->layout->entries[i].offset : NULL;
+}
+
 /* A pass whose rng is still that of no block. */
 static lnt_pass make_pass(const lnt_network *net, const lnt_batch *in, bool training)
 {
@@ -230,9 +236,10 @@ static void head(lnt_network *net, const real *w, const lnt_batch *in)
 {
     const size_t dim = (size_t)net->config->dim, outputs = (size_t)net->config->outputs;
     const size_t rows = lnt_network_rows(net, in);
+    const uint16_t *bf16 = at_bf16(net, net->config->tied ? LNT_PARAM_EMBED : LNT_PARAM_HEAD);
     if (head_input(net) == net->pooled) pool(net, in);
     lnt_product_biased(net->ctx, net->logits, outputs, (lnt_matrix){ head_input(net), dim, 1 },
-                       head_matrix(net, w), at(net, w, LNT_PARAM_HEAD_BIAS), rows, outputs, dim);
+                       head_matrix(net, w), bf16, at(net, w, LNT_PARAM_HEAD_BIAS), rows, outputs, dim);
 }
 
 /* The one after the last block; w, g as in at. */
@@ -273,12 +280,14 @@ lnt_status lnt_network_forward(lnt_network *net, const real *w, const lnt_batch 
                     in->batch * in->length * (size_t)net->config->dim);
     for (size_t l = 0; l < layers; l++) {
         real *params[LNT_BLOCK_PARAMS];
+        const uint16_t *bf16[LNT_BLOCK_PARAMS];
         pass.rng = lnt_rng_split(rng, l);
         lnt_attention attention = net->attention;
         attention.state = net->states ? net->states[l] : NULL;
         block_params(net, w, l, params);
+        for (int i = 0; i < LNT_BLOCK_PARAMS; i++) bf16[i] = at_bf16(net, lnt_layout_block(l, i));
         const lnt_block block = { .shape = &net->shape, .attention = &attention, .w = params,
-                                  .kept = &net->kept[l] };
+                                  .bf16 = bf16, .kept = &net->kept[l] };
         const lnt_status status = lnt_block_forward(&pass, &block, block_input(net, l));
         if (status) return status;
     }

@@ -33,6 +33,7 @@ typedef struct lnt_network {
     lnt_block_shape shape;
     lnt_attention attention; /* one plan for all layers: each run is whole in itself */
     lnt_state **states;      /* [layers]: tokens follow those remembered; NULL: whole sequences */
+    const uint16_t *bf16;    /* [layout->size]: the weights again; NULL: not there */
     lnt_arena memory;
     real *conv[LNT_CONV_KEPT];       /* [n,dim]: what goes in, then before and after activations */
     real *embedded;                  /* [n,dim]: what the first block sees */

@@ -85,6 +85,7 @@ lnt_status lnt_session_create(lnt_model *model, int64_t batch, lnt_session **out
     if (!status)
         status = lnt_network_open(ctx, &model->config, &model->layout, s->batch, s->length,
                                   false, s->states, &s->network);
+    s->network.bf16 = model->bf16;
     if (status) {
         lnt_session_destroy(s);
         return status;

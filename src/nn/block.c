@@ -87,9 +87,17 @@ static lnt_mega mega_layer(const lnt_block *b)
                        .room = b->room ? &b->room->mega : NULL };
 }
 
+/* The dense layer of this parameter. */
+static lnt_dense dense_layer(const lnt_block *b, int param, size_t in, size_t out)
+{
+    lnt_dense dense = lnt_dense_of(b->w, b->g, param, in, out);
+    if (b->bf16) dense.bf16 = b->bf16[param];
+    return dense;
+}
+
 static lnt_dense qkv_layer(const lnt_block *b)
 {
-    return lnt_dense_of(b->w, b->g, LNT_BLOCK_QKV, b->shape->dim, qkv_width(b->shape));
+    return dense_layer(b, LNT_BLOCK_QKV, b->shape->dim, qkv_width(b->shape));
 }
 
 static lnt_attention attention_layer(const lnt_block *b)
@@ -102,17 +110,17 @@ static lnt_attention attention_layer(const lnt_block *b)
 
 static lnt_dense out_layer(const lnt_block *b)
 {
-    return lnt_dense_of(b->w, b->g, LNT_BLOCK_OUT, mixed_width(b->shape), b->shape->dim);
+    return dense_layer(b, LNT_BLOCK_OUT, mixed_width(b->shape), b->shape->dim);
 }
 
 static lnt_dense up_layer(const lnt_block *b)
 {
-    return lnt_dense_of(b->w, b->g, LNT_BLOCK_UP, b->shape->dim, up_width(b->shape));
+    return dense_layer(b, LNT_BLOCK_UP, b->shape->dim, up_width(b->shape));
 }
 
 static lnt_dense down_layer(const lnt_block *b)
 {
-    return lnt_dense_of(b->w, b->g, LNT_BLOCK_DOWN, b->shape->ff, b->shape->dim);
+    return dense_layer(b, LNT_BLOCK_DOWN, b->shape->ff, b->shape->dim);
 }
 
 /* The norm whose gain is this parameter. */

@@ -85,6 +85,7 @@ typedef struct lnt_block {
     const lnt_attention *attention; /* the temperature is among w */
     real *const *w;                 /* [LNT_BLOCK_PARAMS] */
     const lnt_block_kept *kept;
+    const uint16_t *const *bf16;    /* w again, for few tokens; NULL, or any of them: not there */
     real *const *g; /* shaped as w, added to; this and room are for backward alone */
     const lnt_block_scratch *room;
 } lnt_block;

@@ -8,7 +8,7 @@
 void lnt_dense_forward(const lnt_ctx *ctx, const lnt_dense *l, const real *x, real *y, size_t n)
 {
     lnt_product_biased(ctx, y, l->out, (lnt_matrix){ x, l->in, 1 }, (lnt_matrix){ l->w, l->out, 1 },
-                       l->b, n, l->out, l->in);
+                       l->bf16, l->b, n, l->out, l->in);
 }
 
 void lnt_dense_backward(const lnt_ctx *ctx, const lnt_dense *l, const real *x, const real *dy,

@@ -11,8 +11,9 @@
 
 typedef struct lnt_dense {
     size_t in, out;
-    const real *w, *b; /* [in,out]; [out], NULL: none */
-    real *dw, *db;     /* shaped as they are */
+    const real *w, *b;    /* [in,out]; [out], NULL: none */
+    real *dw, *db;        /* shaped as they are */
+    const uint16_t *bf16; /* w again, for few tokens; NULL: not there */
 } lnt_dense;
 
 /* The layer of parameter i of a list and, as its bias, of the next; g NULL: forward alone. */

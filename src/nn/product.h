@@ -19,9 +19,10 @@ typedef struct lnt_matrix {
 /* c[m,n], rows ldc apart, = a[m,k] b[k,n], added to c if `accumulate`. */
 void lnt_product(const lnt_ctx *ctx, real *c, size_t ldc, lnt_matrix a, lnt_matrix b, size_t m,
                  size_t n, size_t k, bool accumulate);
-/* ... with bias [n] added to every row; NULL: none. */
+/* ... with bias [n] added to every row; NULL: none.  bf16 has the numbers of b, place by place, for few
+ * rows, which are bound by reading them; NULL: not there. */
 void lnt_product_biased(const lnt_ctx *ctx, real *c, size_t ldc, lnt_matrix a, lnt_matrix b,
-                        const real *bias, size_t m, size_t n, size_t k);
+                        const uint16_t *bf16, const real *bias, size_t m, size_t n, size_t k);
 /* ... added to c, and to sums [n] the rows of b, which are contiguous; NULL: not wanted. */
 void lnt_product_summed(const lnt_ctx *ctx, real *c, size_t ldc, lnt_matrix a, lnt_matrix b,
                         real *sums, size_t m, size_t n, size_t k);

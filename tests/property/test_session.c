@@ -60,6 +60,50 @@ static void few_sequences_are_read_in_long_chunks_and_many_in_short_ones(void **
     lnt_ctx_destroy(ctx);
 }
 
+/* Five tokens one by one, and the logits of the last. */
+static void steps_of(lnt_ctx *ctx, lnt_session *session, float *logits)
+{
+    int32_t tokens[5];
+    model_fill_tokens(tokens, 5, 21);
+    for (int t = 0; t < 5; t++) assert_ok(ctx, lnt_session_feed(session, tokens + t, 1));
+    memcpy(logits, lnt_session_logits(session), VOCABULARY * sizeof *logits);
+    lnt_session_destroy(session);
+}
+
+static void check_bf16(lnt_ctx *ctx, lnt_model *model)
+{
+    float want[VOCABULARY], got[VOCABULARY];
+    lnt_model *wide, *half, *other;
+    lnt_session *session;
+    assert_ok(ctx, lnt_model_save(model, "wide.safetensors", LNT_F32));
+    assert_ok(ctx, lnt_model_save(model, "half.safetensors", LNT_BF16));
+    assert_ok(ctx, lnt_model_load(ctx, "wide.safetensors", &wide));
+    assert_ok(ctx, lnt_model_load(ctx, "half.safetensors", &half));
+    assert_null(wide->bf16);
+    assert_non_null(half->bf16);
+    assert_ok(ctx, lnt_session_create(half, 1, &session));
+    session->network.bf16 = NULL;
+    steps_of(ctx, session, want);
+    assert_ok(ctx, lnt_session_create(half, 1, &session));
+    steps_of(ctx, session, got);
+    assert_memory_equal(want, got, sizeof want);
+    memset(half->bf16, 0, half->layout.size * sizeof *half->bf16); /* it was these that were read */
+    assert_ok(ctx, lnt_session_create(half, 1, &session));
+    steps_of(ctx, session, got);
+    assert_memory_not_equal(want, got, sizeof want);
+    assert_ok(ctx, lnt_model_convert(half, "linear", &other));
+    assert_non_null(other->bf16);
+    lnt_model_destroy(other);
+    lnt_model_destroy(wide);
+    lnt_model_destroy(half);
+}
+
+static void weights_of_a_bf16_file_are_read_as_such_for_the_same_answer(void **state)
+{
+    (void)state;
+    model_walk(check_bf16);
+}
+
 static void check_session_file(lnt_ctx *ctx, lnt_model *model)
 {
     const lnt_sampling sampling = { sizeof sampling, 1, 5, 0.9, 11 };
@@ -286,6 +330,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_prompt_and_steps_give_what_the_whole_sequence_gives),
         cmocka_unit_test(few_sequences_are_read_in_long_chunks_and_many_in_short_ones),
+        cmocka_unit_test(weights_of_a_bf16_file_are_read_as_such_for_the_same_answer),
         cmocka_unit_test(a_saved_session_goes_on_where_it_was),
         cmocka_unit_test(a_session_of_another_model_is_refused),
         cmocka_unit_test(a_session_file_gets_room_only_for_what_it_holds),

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/dtype.h"
 #include "nn/product.h"
 #include "support.h"
 
@@ -93,7 +94,7 @@ static void check_beside(const shape *s, dice *d)
         lnt_ctx *ctx = context_new(threads, NULL);
         for (size_t i = 0; i < s->m; i++) memcpy(want + i * s->n, bias, s->n * sizeof *want);
         lnt_product(ctx, want, s->n, x, y, s->m, s->n, s->k, true);
-        lnt_product_biased(ctx, c, s->n, x, y, bias, s->m, s->n, s->k);
+        lnt_product_biased(ctx, c, s->n, x, y, NULL, bias, s->m, s->n, s->k);
         if (memcmp(want, c, s->m * s->n * sizeof *c))
             fail_msg("%zu x %zu x %zu: biased, %d threads", s->m, s->n, s->k, threads);
         memcpy(sums, bias, s->n * sizeof *sums);
@@ -130,11 +131,43 @@ static void bias_and_sums_come_with_the_product(void **state)
     for (int i = 0; i < COUNT_OF(fixed); i++) check_beside(&fixed[i], &d);
 }
 
+/* Few rows read b as bf16, more do not: the bits are those of b itself. */
+static void numbers_of_bf16_may_be_given_as_such(void **state)
+{
+    (void)state;
+    dice d = { 5 };
+    static const shape fixed[] = { { 1, 1, 1, 0, 0, 0 },   { 1, 300, 500, 0, 0, 0 }, { 4, 577, 64, 0, 0, 0 },
+                                   { 1, 300, 77, 0, 1, 0 }, { 3, 64, 500, 0, 1, 0 },  { 5, 70, 90, 0, 0, 0 },
+                                   { 1, 9000, 130, 0, 0, 0 }, { 2, 40, 0, 0, 0, 0 } };
+    for (int i = 0; i < COUNT_OF(fixed); i++)
+        for (int threads = 1; threads <= 3; threads += 2) {
+            const shape *s = &fixed[i];
+            lnt_ctx *ctx = context_new(threads, NULL);
+            float *a = random_floats(&d, s->m * s->k), *b = random_floats(&d, s->k * s->n);
+            float *bias = random_floats(&d, s->n), *want = random_floats(&d, s->m * s->n);
+            float *c = random_floats(&d, s->m * s->n);
+            uint16_t *bf16 = malloc(s->k * s->n * sizeof *bf16 + 1);
+            assert_non_null(bf16);
+            for (size_t j = 0; j < s->k * s->n; j++) {
+                bf16[j] = lnt_float_to_bf16(b[j]);
+                b[j] = lnt_bf16_to_float(bf16[j]);
+            }
+            const lnt_matrix x = matrix(a, s->m, s->k, false), y = matrix(b, s->k, s->n, s->b_turned);
+            lnt_product_biased(ctx, want, s->n, x, y, NULL, bias, s->m, s->n, s->k);
+            lnt_product_biased(ctx, c, s->n, x, y, bf16, bias, s->m, s->n, s->k);
+            if (memcmp(want, c, s->m * s->n * sizeof *c))
+                fail_msg("%zu x %zu x %zu, %d threads", s->m, s->n, s->k, threads);
+            free(a), free(b), free(bias), free(want), free(c), free(bf16);
+            lnt_ctx_destroy(ctx);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_are_right_and_the_same_for_any_number_of_threads),
         cmocka_unit_test(bias_and_sums_come_with_the_product),
+        cmocka_unit_test(numbers_of_bf16_may_be_given_as_such),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

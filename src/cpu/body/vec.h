@@ -12,6 +12,7 @@
 
 #include <math.h>
 
+#include "core/dtype.h"
 #include "cpu/kernels.h"
 
 #define KERNEL(name) LNT_PASTE4(lnt_, LNT_ISA, _, LNT_REAL_NAME(name))
@@ -55,6 +56,8 @@ INLINE ivec vbits(vec x)
     return bits;
 }
 INLINE ivec vshift_exponent(ivec n, int mantissa) { return (ivec)((lane_word)n << mantissa); }
+INLINE vec vload_bf16(const uint16_t *p) { return (vec)lnt_bf16_to_float(*p); }
+INLINE vec vload_bf16_part(const uint16_t *p, size_t count) { return count ? vload_bf16(p) : 0; }
 #else
 typedef real vec __attribute__((vector_size(LNT_VEC_BYTES)));
 typedef lane_int ivec __attribute__((vector_size(LNT_VEC_BYTES)));
@@ -111,6 +114,23 @@ INLINE ivec vshift_exponent(ivec n, int mantissa) { return (ivec)((wvec)n << man
 INLINE vec vselect(ivec mask, vec a, vec b)
 {
     return (vec)((mask & (ivec)a) | (~mask & (ivec)b));
+}
+
+/* A number of bf16 is the upper half of one in float. */
+typedef uint16_t bf16_anywhere __attribute__((vector_size(2 * LANES), aligned(2), may_alias));
+typedef uint32_t bf16_word __attribute__((vector_size(4 * LANES)));
+typedef float bf16_float __attribute__((vector_size(4 * LANES)));
+INLINE vec vfrom_bf16(bf16_anywhere x)
+{
+    const bf16_word bits = __builtin_convertvector(x, bf16_word) << 16;
+    return __builtin_convertvector((bf16_float)bits, vec);
+}
+INLINE vec vload_bf16(const uint16_t *p) { return vfrom_bf16(*(const bf16_anywhere *)p); }
+INLINE vec vload_bf16_part(const uint16_t *p, size_t count)
+{
+    bf16_anywhere x = { 0 };
+    __builtin_memcpy(&x, p, count * sizeof *p);
+    return vfrom_bf16(x);
 }
 #endif
 

@@ -19,8 +19,29 @@ real KERNEL(dot)(const real *x, const real *y, size_t n)
     return total;
 }
 
+/* Numbers in memory, in `real` or in bf16: which, is known where this is inlined. */
+typedef struct source {
+    const void *at;
+    bool bf16;
+} source;
+
+INLINE size_t source_size(source s) { return s.bf16 ? sizeof(uint16_t) : sizeof(real); }
+INLINE source source_from(source s, size_t i)
+{
+    return (source){ (const char *)s.at + i * source_size(s), s.bf16 };
+}
+INLINE vec source_vec(source s) { return s.bf16 ? vload_bf16(s.at) : vload(s.at); }
+INLINE vec source_part(source s, size_t count)
+{
+    return s.bf16 ? vload_bf16_part(s.at, count) : vload_part(s.at, count);
+}
+INLINE real source_one(source s)
+{
+    return s.bf16 ? (real)lnt_bf16_to_float(*(const uint16_t *)s.at) : *(const real *)s.at;
+}
+
 /* The products of `rows` rows with x, each in a sum of its own. */
-INLINE void few_rows(int rows, real *y, const real *a, size_t lda, const real *x, size_t k)
+INLINE void few_rows(int rows, real *y, source a, size_t lda, const real *x, size_t k)
 {
     vec sum[8];
     UNROLL_FULL
@@ -29,21 +50,33 @@ INLINE void few_rows(int rows, real *y, const real *a, size_t lda, const real *x
     for (; p + LANES <= k; p += LANES) {
         const vec part = vload(x + p);
         UNROLL_FULL
-        for (int r = 0; r < rows; r++) sum[r] += vload(a + (size_t)r * lda + p) * part;
+        for (int r = 0; r < rows; r++) sum[r] += source_vec(source_from(a, (size_t)r * lda + p)) * part;
+    }
+    if (p < k) {
+        const vec part = vload_part(x + p, k - p);
+        UNROLL_FULL
+        for (int r = 0; r < rows; r++)
+            sum[r] += source_part(source_from(a, (size_t)r * lda + p), k - p) * part;
     }
     UNROLL_FULL
-    for (int r = 0; r < rows; r++) {
-        real total = vsum(sum[r]);
-        for (size_t i = p; i < k; i++) total += a[(size_t)r * lda + i] * x[i];
-        y[r] = total;
-    }
+    for (int r = 0; r < rows; r++) y[r] = vsum(sum[r]);
+}
+
+INLINE void all_rows(real *y, source a, size_t lda, const real *x, size_t m, size_t k)
+{
+    size_t i = 0;
+    for (; i + 8 <= m; i += 8) few_rows(8, y + i, source_from(a, i * lda), lda, x, k);
+    for (; i < m; i++) few_rows(1, y + i, source_from(a, i * lda), lda, x, k);
 }
 
 void KERNEL(gemv)(real *y, const real *a, size_t lda, const real *x, size_t m, size_t k)
 {
-    size_t i = 0;
-    for (; i + 8 <= m; i += 8) few_rows(8, y + i, a + i * lda, lda, x, k);
-    for (; i < m; i++) few_rows(1, y + i, a + i * lda, lda, x, k);
+    all_rows(y, (source){ a, false }, lda, x, m, k);
+}
+
+void KERNEL(gemv_bf16)(real *y, const uint16_t *a, size_t lda, const real *x, size_t m, size_t k)
+{
+    all_rows(y, (source){ a, true }, lda, x, m, k);
 }
 
 void KERNEL(axpy)(real *y, real a, const real *x, size_t n)
@@ -55,36 +88,48 @@ void KERNEL(axpy)(real *y, real a, const real *x, size_t n)
 
 /* y[n] += a x[m,n], m known where this is inlined; rows `ahead` numbers further on are wanted next,
  * which no cache foresees. */
-INLINE void add_few_rows(real *y, const real *a, const real *x, size_t ldx, size_t m, size_t n,
+INLINE void add_few_rows(real *y, const real *a, source x, size_t ldx, size_t m, size_t n,
                          size_t ahead)
 {
-    enum { LINE = 64 / (int)sizeof(real), VECS = LINE / LANES ? LINE / LANES : 1 };
+    enum { LINE = 64, MOST = LINE / (int)sizeof(uint16_t) / LANES };
+    const size_t vecs = LINE / source_size(x) / LANES, width = vecs * LANES; /* of a line of x */
     size_t i = 0;
-    for (; i + VECS * LANES <= n; i += VECS * LANES) {
-        vec sum[VECS];
+    for (; i + width <= n; i += width) {
+        vec sum[MOST];
         UNROLL_FULL
-        for (size_t j = 0; j < VECS; j++) sum[j] = vload(y + i + j * LANES);
+        for (size_t j = 0; j < vecs; j++) sum[j] = vload(y + i + j * LANES);
         for (size_t r = 0; r < m; r++) {
-            const real *row = x + r * ldx + i;
-            __builtin_prefetch(row + ahead);
+            const source row = source_from(x, r * ldx + i);
+            __builtin_prefetch(source_from(row, ahead).at);
             UNROLL_FULL
-            for (size_t j = 0; j < VECS; j++) sum[j] += a[r] * vload(row + j * LANES);
+            for (size_t j = 0; j < vecs; j++) sum[j] += a[r] * source_vec(source_from(row, j * LANES));
         }
         UNROLL_FULL
-        for (size_t j = 0; j < VECS; j++) vstore(y + i + j * LANES, sum[j]);
+        for (size_t j = 0; j < vecs; j++) vstore(y + i + j * LANES, sum[j]);
     }
     for (; i < n; i++)
-        for (size_t r = 0; r < m; r++) y[i] += a[r] * x[r * ldx + i];
+        for (size_t r = 0; r < m; r++) y[i] += a[r] * source_one(source_from(x, r * ldx + i));
 }
 
 /* Several rows at once, so that y is read and written once for all of them. */
-void KERNEL(add_rows)(real *y, const real *a, const real *x, size_t ldx, size_t m, size_t n)
+INLINE void add_all_rows(real *y, const real *a, source x, size_t ldx, size_t m, size_t n)
 {
     enum { ROWS = 4 };
     size_t r = 0;
     for (; r + ROWS <= m; r += ROWS)
-        add_few_rows(y, a + r, x + r * ldx, ldx, ROWS, n, r + 2 * ROWS <= m ? ROWS * ldx : 0);
-    for (; r < m; r++) add_few_rows(y, a + r, x + r * ldx, ldx, 1, n, 0);
+        add_few_rows(y, a + r, source_from(x, r * ldx), ldx, ROWS, n,
+                     r + 2 * ROWS <= m ? ROWS * ldx : 0);
+    for (; r < m; r++) add_few_rows(y, a + r, source_from(x, r * ldx), ldx, 1, n, 0);
+}
+
+void KERNEL(add_rows)(real *y, const real *a, const real *x, size_t ldx, size_t m, size_t n)
+{
+    add_all_rows(y, a, (source){ x, false }, ldx, m, n);
+}
+
+void KERNEL(add_rows_bf16)(real *y, const real *a, const uint16_t *x, size_t ldx, size_t m, size_t n)
+{
+    add_all_rows(y, a, (source){ x, true }, ldx, m, n);
 }
 
 void KERNEL(combine)(real *y, const real *a, const real *const *x, size_t m, size_t n)

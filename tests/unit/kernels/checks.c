@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/dtype.h"
 #include "run.h"
 
 #ifdef LNT_DOUBLE
@@ -110,6 +111,19 @@ void grid_free(grid *g)
 {
     free(g->memory);
     free(g->before);
+}
+
+uint16_t *grid_bf16(grid *g)
+{
+    const size_t count = g->count - (size_t)(g->at - g->memory);
+    uint16_t *same = malloc(count ? count * sizeof *same : 1);
+    assert_non_null(same);
+    for (size_t i = 0; i < count; i++) {
+        same[i] = lnt_float_to_bf16((float)g->at[i]);
+        g->at[i] = (real)lnt_bf16_to_float(same[i]);
+    }
+    grid_keep(g);
+    return same;
 }
 
 /* ---- expectations -------------------------------------------------------------------------- */

@@ -43,6 +43,7 @@ typedef struct trial {
 #define grid_inout LNT_REAL_NAME(grid_inout)
 #define grid_keep LNT_REAL_NAME(grid_keep)
 #define grid_free LNT_REAL_NAME(grid_free)
+#define grid_bf16 LNT_REAL_NAME(grid_bf16)
 #define expect_untouched LNT_REAL_NAME(expect_untouched)
 #define expect_near LNT_REAL_NAME(expect_near)
 #define expect_bits LNT_REAL_NAME(expect_bits)
@@ -88,6 +89,8 @@ grid grid_output(trial *t, size_t rows, size_t cols, size_t ld); /* NaN, to be w
 grid grid_inout(trial *t, size_t rows, size_t cols, size_t ld); /* an output with numbers in it */
 void grid_keep(grid *g); /* takes what is there now as what was there before; new grids are kept */
 void grid_free(grid *g);
+/* Rounds an input to numbers that bf16 has, and gives them as such, from g->at on; to be freed. */
+uint16_t *grid_bf16(grid *g);
 
 static inline double now(const grid *g, size_t i, size_t j)
 {

@@ -1,5 +1,7 @@
-/* gemm.c - checks of gemm_nn, gemm_tn, the same from a row, and gemv: c[m,n] (+)= a b, c = row + a b
- * and y[m] = a x, every size on and off a tile's edge. */
+/* gemm.c - checks of gemm_nn, gemm_tn, the same from a row, and gemv (of bf16 too): c[m,n] (+)= a b,
+ * c = row + a b and y[m] = a x, every size on and off a tile's edge. */
+#include <stdlib.h>
+
 #include "checks.h"
 
 /* a is [m,k], or [k,m] if `turned`; row NULL: none. */
@@ -78,5 +80,23 @@ void CHECK(gemv)(trial *t)
         t->ker->gemv(y.at, a.at, a.ld, x.at, m, k);
         expect_product(t, &y, &a, &x, false, m, 1, k, 0, NULL);
         grid_free(&a), grid_free(&x), grid_free(&y);
+    }
+}
+
+void CHECK(gemv_bf16)(trial *t)
+{
+    const size_t count = (size_t)budget(2 * COUNT_OF(any_sizes), 13 * 17);
+    for (size_t i = 0; i < count; i++) {
+        const size_t m = TAKE(any_sizes, i), k = TAKE(sum_lengths, i);
+        grid a = grid_input(t, m, k, leading(t, k)), x = grid_input(t, k, 1, 1);
+        grid y = grid_output(t, m, 1, 1), want = grid_output(t, m, 1, 1);
+        uint16_t *bf16 = grid_bf16(&a);
+        trial_sizes(t, "m %zu k %zu lda %zu", m, k, a.ld);
+        t->ker->gemv_bf16(y.at, bf16, a.ld, x.at, m, k);
+        t->ker->gemv(want.at, a.at, a.ld, x.at, m, k);
+        for (size_t j = 0; j < m; j++) expect_bits(t, "y", j, 0, now(&y, j, 0), now(&want, j, 0));
+        expect_untouched(t, "x", &x, 0, 0);
+        expect_untouched(t, "y", &y, m, 1);
+        grid_free(&a), grid_free(&x), grid_free(&y), grid_free(&want), free(bf16);
     }
 }

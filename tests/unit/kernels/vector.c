@@ -1,5 +1,7 @@
-/* vector.c - checks of dot, axpy, add_rows, combine, scale, scale_rows, add_compensated, and of
+/* vector.c - checks of dot, axpy, add_rows (of bf16 too), combine, scale, scale_rows, add_compensated, and of
  * the two kernels that measure the machine. */
+#include <stdlib.h>
+
 #include "checks.h"
 
 /* Every count up to where two vectors of any ISA have gone round, then some longer ones. */
@@ -66,6 +68,24 @@ void CHECK(add_rows)(trial *t)
         expect_untouched(t, "x", &x, 0, 0);
         expect_untouched(t, "y", &y, 1, n);
         grid_free(&a), grid_free(&x), grid_free(&y);
+    }
+}
+
+void CHECK(add_rows_bf16)(trial *t)
+{
+    for (size_t i = 0; i < counts(); i++) {
+        const size_t n = count_at(i), m = i % 11;
+        grid a = grid_input(t, 1, m, m + 1), x = grid_input(t, m, n, n + 3);
+        grid y = grid_inout(t, 1, n, n + 1), want = grid_inout(t, 1, n, n + 1);
+        uint16_t *bf16 = grid_bf16(&x);
+        for (size_t j = 0; j < n; j++) want.at[j] = y.at[j];
+        trial_sizes(t, "m %zu n %zu", m, n);
+        t->ker->add_rows_bf16(y.at, a.at, bf16, x.ld, m, n);
+        t->ker->add_rows(want.at, a.at, x.at, x.ld, m, n);
+        for (size_t j = 0; j < n; j++) expect_bits(t, "y", 0, j, now(&y, 0, j), now(&want, 0, j));
+        expect_untouched(t, "a", &a, 0, 0);
+        expect_untouched(t, "y", &y, 1, n);
+        grid_free(&a), grid_free(&x), grid_free(&y), grid_free(&want), free(bf16);
     }
 }
 
