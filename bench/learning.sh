@@ -14,13 +14,16 @@ configs=$root/bench/learning
 task=${1:?which task: copy, mnist, text or listops} folder=${2:?a directory for the runs} data=${3-}
 mkdir -p "$folder"
 
+dtype=f32
+[ "$task" != text ] || dtype=bf16
+
 learn() { # name, config, train options ...
     local out=$folder/$1 config=$2 how
     shift 2
     if [ -e "$out/checkpoint.safetensors" ]; then how=(--resume)
     else how=(--task "$task" --config "$config" "$@"); fi
     echo "$out"
-    "$tool" train "${how[@]}" ${data:+--data "$data"} --out "$out"
+    "$tool" train "${how[@]}" ${data:+--data "$data"} --dtype "$dtype" --out "$out"
 }
 
 case $task in
@@ -38,7 +41,7 @@ mnist)
     ;;
 text)
     for mechanism in softmax hybrid taylor linear; do
-        learn "$mechanism" "$root/models/default.json" --mechanism "$mechanism" --dtype bf16
+        learn "$mechanism" "$root/models/default.json" --mechanism "$mechanism"
     done
     ;;
 listops)

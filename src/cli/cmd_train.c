@@ -121,12 +121,14 @@ static int test(run *r, int64_t step)
     return status ? status : log_draw(&r->log, r->curve, r->info.task);
 }
 
+/* Of the model; a checkpoint does not say. */
+static lnt_dtype file_dtype(const options *o) { return (lnt_dtype)opt_whole(o, OPT_DTYPE, LNT_F32); }
+
 /* The checkpoint first: a model file without its checkpoint is worth less than the other way. */
 static int save(const run *r)
 {
     if (lnt_trainer_save(r->trainer, r->checkpoint) ||
-        lnt_model_save(lnt_trainer_model(r->trainer), r->model,
-                       (lnt_dtype)opt_whole(r->o, OPT_DTYPE, LNT_F32)))
+        lnt_model_save(lnt_trainer_model(r->trainer), r->model, file_dtype(r->o)))
         return fail_ctx(r->ctx);
     return log_draw(&r->log, r->curve, r->info.task);
 }
@@ -157,9 +159,10 @@ static int train(run *r)
         if (!status && stop) {
             progress_end();
             const char *data = opt_text(r->o, OPT_DATA);
-            return fail("stopped after step %lld of %lld; --resume --out '%s'%s%s%s goes on from there",
+            return fail("stopped after step %lld of %lld; --resume --out '%s'%s%s%s%s goes on from there",
                         (long long)step, (long long)r->info.steps, opt_text(r->o, OPT_OUT),
-                        data ? " --data '" : "", data ? data : "", data ? "'" : "");
+                        data ? " --data '" : "", data ? data : "", data ? "'" : "",
+                        file_dtype(r->o) == LNT_BF16 ? " --dtype bf16" : "");
         }
     }
     progress_end();
@@ -185,7 +188,7 @@ static void print_summary(const run *r)
 
 static int check(const options *o)
 {
-    const lnt_dtype dtype = (lnt_dtype)opt_whole(o, OPT_DTYPE, LNT_F32);
+    const lnt_dtype dtype = file_dtype(o);
     if (!opt_given(o, OPT_OUT)) return fail_usage("--out is missing: where the model goes");
     if (dtype != LNT_F32 && dtype != LNT_BF16)
         return fail_usage("--dtype is %s: a model's file has f32 or bf16", lnt_dtype_name(dtype));

@@ -105,7 +105,7 @@ assert os.listdir("held") == []
 END
 
 # Asked to stop, it ends the step and saves: nothing is trained twice.
-"$LINNET" train --task copy --config copy.json --out stopped --steps 1000000 \
+"$LINNET" train --task copy --config copy.json --out stopped --steps 1000000 --dtype bf16 \
     >stdout.txt 2>stderr.txt &
 child=$!
 until [ -s stopped/log.jsonl ] && [ "$(steps_of stopped)" -ge 2 ]; do
@@ -117,10 +117,10 @@ status=0
 wait "$child" || status=$?
 [ "$status" = 1 ] || wrong "asked to stop: exit $status"
 reached=$(steps_of stopped)
-grep -q "stopped after step $reached of 1000000; --resume --out 'stopped' goes on" stderr.txt ||
+grep -q "stopped after step $reached of 1000000; --resume --out 'stopped' --dtype bf16 goes on" stderr.txt ||
     wrong "asked to stop: $(cat stderr.txt)"
-succeeds "$LINNET" train --out stopped --resume --steps $((reached + 3))
-succeeds train --out unstopped --steps $((reached + 3))
+succeeds "$LINNET" train --out stopped --resume --dtype bf16 --steps $((reached + 3))
+succeeds train --out unstopped --dtype bf16 --steps $((reached + 3))
 cmp unstopped/model.safetensors stopped/model.safetensors || wrong "not the same bits after a stop"
 [ "$(steps_of stopped)" = $((reached + 3)) ] || wrong "the log has steps twice, or not at all"
 
