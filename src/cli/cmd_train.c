@@ -196,7 +196,7 @@ static int check(const options *o)
         static const option_id fixed[] = { OPT_TASK, OPT_CONFIG, OPT_MECHANISM, OPT_SEED };
         for (int i = 0; i < 4; i++)
             if (opt_given(o, fixed[i]))
-                return fail_usage("%s cannot change with --resume: the checkpoint says",
+                return fail_usage("%s cannot change with --resume: leave it out, the checkpoint has it",
                                   option_name(fixed[i]));
         return EXIT_OK;
     }
@@ -237,8 +237,9 @@ const command cmd_train = {
     .usage = "--task NAME --out DIR [--config FILE.json] [--data PATH] [options]",
     .summary = "Trains a transformer on a task",
     .details = "\n"
-               "DIR gets model.safetensors, checkpoint.safetensors (--resume goes on from it, to the\n"
-               "same bits), log.jsonl and loss.svg.\n",
+               "DIR gets model.safetensors, checkpoint.safetensors, log.jsonl and loss.svg.  A run\n"
+               "that was stopped goes on, to the same bits, with --resume --out DIR and the --data\n"
+               "and --dtype it had; all else is in the checkpoint.\n",
     .more = help_tasks,
     .run = run_train,
 };

@@ -205,7 +205,7 @@ python3 -c 'import json; r = json.load(open("stdout.txt")); assert r["loss"] > 0
 # Wrong usage.
 fails 2 "--out is missing" train
 fails 2 "--task is missing" "$LINNET" train --out new
-fails 2 "--task cannot change with --resume" train --out whole --resume
+fails 2 "--task cannot change with --resume: leave it out" train --out whole --resume
 fails 2 "--steps: '0' is not a whole number of at least 1" train --out new --steps 0
 fails 2 "1 of 1 files are missing" "$LINNET" eval
 absent new
