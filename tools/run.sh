@@ -14,9 +14,11 @@ echo
 "$tool" generate "$model" --prompt 'Prince Andrew came into the room, and' --tokens 500 "${how[@]}" \
     --seed 4 --save-state "$page"
 echo
-echo "Ten thousand tokens more, from what it remembers of that page, into build/pages.txt:"
+echo "Ten thousand tokens more, from what it remembers of that page, into build/pages.txt, which ends:"
+echo
 "$tool" generate "$model" --load-state "$page" --tokens 10000 "${how[@]}" --seed 8 > build/pages.txt
-tail -c 300 build/pages.txt
+printf '... '
+tail -c 300 build/pages.txt | LC_ALL=C sed -E '1s/^[^ ]*( |$)//' # not from within a word
 echo
 echo
 echo "What a token costs after so many others:"
@@ -24,3 +26,4 @@ echo
 "$tool" bench --study generation --model "$model" --tokens 10000 --svg build/generation.svg
 echo
 "$tool" demo --svg build/crossover.svg
+! command -v gnuplot > /dev/null || echo "As pictures: build/generation.svg, build/crossover.svg"
