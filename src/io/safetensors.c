@@ -262,8 +262,8 @@ static lnt_status read_header(source *s, lnt_safetensors *out)
     if (status) return status;
     if (length > LNT_JSON_MAX_BYTES || length > s->file.size - PREFIX_BYTES)
         return lnt_fail(s->ctx, LNT_ERR_FORMAT,
-                        LNT_FILE_FMT ": the header is said to have %" PRIu64
-                                     " bytes, the file has %" PRIu64 " and %d are allowed",
+                        LNT_FILE_FMT ": no .safetensors file, or a damaged one: the header is said to have "
+                                     "%" PRIu64 " bytes, the file has %" PRIu64 " and %d are allowed",
                         s->path, length, s->file.size, LNT_JSON_MAX_BYTES);
     s->text = lnt_allocate(s->ctx, (size_t)length, "a safetensors header");
     if (!s->text) return LNT_ERR_MEMORY;
