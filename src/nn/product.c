@@ -198,25 +198,17 @@ static void multiply_parts(const job *t, size_t parts, int threads)
     const size_t m = t->m, n = t->n, depth = divided_up(t->k, parts);
     const size_t width = strip_width(n, divided_up((size_t)threads, parts));
     const int64_t strips = nn_pieces(n, width);
-#pragma omp parallel num_threads(threads)
-    {
-#pragma omp for schedule(static)
-        for (int64_t unit = 0; unit < (int64_t)parts * strips; unit++) {
-            const size_t part = (size_t)(unit / strips), j0 = (size_t)(unit % strips) * width;
-            const size_t k0 = nn_least(part * depth, t->k), columns = nn_least(n - j0, width);
-            real *own = sums + part * m * n;
-            clear(own + j0, n, m, columns);
-            add_part(t, own, n, k0, nn_least(k0 + depth, t->k), j0, columns);
-        }
-#pragma omp for schedule(static)
-        for (int64_t unit = 0; unit < nn_pieces(n, STRIP); unit++) {
-            const size_t j0 = (size_t)unit * STRIP, columns = nn_least(n - j0, STRIP);
-            if (!t->accumulate) clear(t->c + j0, t->ldc, m, columns);
-            for (size_t part = 0; part < parts; part++)
-                for (size_t i = 0; i < m; i++)
-                    t->ker->axpy(t->c + i * t->ldc + j0, 1, sums + (part * m + i) * n + j0, columns);
-        }
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (int64_t unit = 0; unit < (int64_t)parts * strips; unit++) {
+        const size_t part = (size_t)(unit / strips), j0 = (size_t)(unit % strips) * width;
+        const size_t k0 = nn_least(part * depth, t->k), columns = nn_least(n - j0, width);
+        real *own = sums + part * m * n;
+        clear(own + j0, n, m, columns);
+        add_part(t, own, n, k0, nn_least(k0 + depth, t->k), j0, columns);
     }
+    if (!t->accumulate) clear(t->c, t->ldc, m, n); /* to share this out would cost more than it takes */
+    for (size_t part = 0; part < parts; part++)
+        for (size_t i = 0; i < m; i++) t->ker->axpy(t->c + i * t->ldc, 1, sums + (part * m + i) * n, n);
 }
 
 /* Where the columns of b are contiguous: dot products. */
