@@ -44,8 +44,12 @@ for source in "$root"/src/cuda/*.cu "$root"/src/cuda/*.cc; do
     fi
     checked+=("$build/$name.o")
 done
-compile "$root/bench/gpu.cu" gpu.cu &
-pids+=($!)
+program=()
+for source in "$root"/bench/gpu/*.cu "$root"/bench/gpu/*.cc; do
+    name=gpu-$(basename "$source")
+    compile "$source" "$name" &
+    pids+=($!) program+=("$build/$name.o")
+done
 for pid in "${pids[@]}"; do wait "$pid"; done
 
 # What to make, and of what, if an object is newer.
@@ -53,7 +57,7 @@ link() {
     if [ ! -e "$1" ] || [ -n "$(find "$build" -name '*.o' -newer "$1")" ]; then "$nvcc" -o "$@"; fi
 }
 link "$build/liblinnet-cuda.so" -shared -cudart static "${objects[@]}"
-link "$build/gpu" "$build/gpu.cu.o" -ldl -lpthread
+link "$build/gpu" "${program[@]}" -ldl -lpthread
 [[ ${words[0]} =~ ^(build|racecheck)$ ]] && link "$build/racecheck.so" -shared -cudart static "${checked[@]}"
 
 # Families, and of each which problems: every kernel, with shapes that reach its corners; the longest first.

@@ -1,0 +1,40 @@
+/* bench/gpu/buffer.h - numbers in the memory of the device: made there, read back here. */
+#ifndef BENCH_GPU_BUFFER_H
+#define BENCH_GPU_BUFFER_H
+
+#include <cstdint>
+#include <vector>
+
+#include "linnet.h"
+
+struct buffer {
+    lnt_dtype dtype;
+    size_t count;
+    void *data = nullptr;
+
+    buffer(lnt_dtype dtype_, size_t count_);
+    ~buffer();
+    buffer(const buffer &) = delete;
+
+    void fill(uint64_t seed);  /* normal numbers */
+    void make_positive();      /* |x| */
+    void add_mean(float mean); /* x + mean, of every other element x - mean */
+    void poison();             /* NaN, so that what is not written shows */
+
+    bool is_finite() const;
+    size_t bytes() const;
+    std::vector<char> bits(size_t n) const; /* of the first n, as they are */
+    std::vector<float> numbers(size_t first, size_t n) const;
+    /* n rows of d, `stride` apart, side by side. */
+    std::vector<float> gathered(size_t first, size_t n, size_t stride, size_t d) const;
+};
+
+/* Integers of the host, copied to the device. */
+struct device_integers {
+    int64_t *data = nullptr;
+    explicit device_integers(const std::vector<int64_t> &host);
+    ~device_integers();
+    device_integers(const device_integers &) = delete;
+};
+
+#endif
