@@ -127,12 +127,18 @@ static int put_points(FILE *to, const figure_panel *p, int number)
     return drawn;
 }
 
-static void put_style(FILE *to, const figure_curve *c, int number)
+/* Of a line with so many above it: wide enough to be seen where one covers it. */
+static double line_width(int above) { return fmin(2 + 0.7 * above, 4); }
+
+static void put_style(FILE *to, const figure_panel *p, int number)
 {
+    const figure_curve *c = &p->curve[number];
     const char *color = figure_color(c->color);
     switch (c->style) {
     case FIGURE_LINE:
-        if (c->count > MOST_MARKERS) fprintf(to, "using 1:2 with lines lw 2 lc rgb '%s'", color);
+        if (c->count > MOST_MARKERS)
+            fprintf(to, "using 1:2 with lines lw %.1f lc rgb '%s'", line_width(p->curves - 1 - number),
+                    color);
         else
             fprintf(to, "using 1:2 with linespoints lw 2 pt %d ps 0.6 lc rgb '%s'",
                     shapes[c->color], color);
@@ -176,7 +182,7 @@ static void put_panel(FILE *to, const figure_panel *p)
     for (int i = 0; i < p->curves; i++) {
         if (!drawn[i]) continue; /* gnuplot refuses a series without points */
         fprintf(to, "%s $points%d ", shown++ ? ", \\\n    " : "plot", i);
-        put_style(to, &p->curve[i], i);
+        put_style(to, p, i);
         fputs(" title ", to);
         put_text(to, p->curve[i].name);
         fputs(" noenhanced", to);
@@ -194,7 +200,7 @@ static void put_script(FILE *to, const figure *f)
             "set encoding utf8\nset micro\n"
             "set terminal svg size %d,%d dynamic enhanced font 'sans-serif,13' "
             "background '#ffffff'\n"
-            "set border 3 lc rgb '#444444'\nset tics nomirror out scale 0.6,0.3\n"
+            "set border 3 lc rgb '#444444'\nset tics nomirror out scale 0.6,0.3 font ',11'\n"
             "set grid lt 1 lw 0.6 lc rgb '#dddddd'\nset boxwidth 1 relative\n"
             "set autoscale xfix\nset key below Left reverse samplen 1.5 spacing 1.1 font ',11'\n"
             "set multiplot layout %d,%d title ",
