@@ -1,466 +1,14 @@
-/* cli/options.c - the table of options, and the one parser and the one help text made from it. */
+/* cli/options.c - reads a command line by the table of options, and tells what was given. */
 #include "cli/options.h"
 
-#include <errno.h>
-#include <math.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "cli/option_table.h"
+#include "cli/option_value.h"
 #include "cli/report.h"
-#include "cli/study.h"
 #include "cli/words.h"
 #include "linnet.h"
-
-typedef enum option_kind {
-    KIND_FLAG,
-    KIND_WHOLE,  /* min .. max */
-    KIND_SEED,   /* any 64-bit number */
-    KIND_REAL,   /* finite, at least `least` */
-    KIND_DECAYS, /* one number, or a comma list */
-    KIND_TEMPERATURES, /* the same */
-    KIND_COEFFICIENTS, /* a comma list, or the word taylor or fit */
-    KIND_PINS,         /* a comma list of tokens */
-    KIND_CHOICE,       /* a word of choice() */
-    KIND_TEXT
-} option_kind;
-
-#define MAX_EXTENT (INT64_C(1) << 40) /* what the library takes */
-
-enum {
-    SOFTMAX = 1 << LNT_SOFTMAX,
-    LINEAR = 1 << LNT_LINEAR,
-    TAYLOR = 1 << LNT_TAYLOR,
-    CUR = 1 << LNT_CUR,
-    HYBRID = 1 << LNT_HYBRID
-};
-enum {
-    SHAPED = CMD_ATTEND | CMD_PLAN | CMD_BENCH, /* commands that describe a problem */
-    MODELS = CMD_TRAIN | CMD_EVAL | CMD_GENERATE, /* those that have one */
-    EVERY = SHAPED | CMD_INFO | CMD_DEMO | MODELS
-};
-
-typedef struct option_row {
-    const char *name; /* without the dashes */
-    char letter;      /* the short form, 0: none */
-    option_kind kind;
-    const char *argument; /* its name in the help; NULL: the choices themselves */
-    int commands;
-    int mechanisms; /* bits; those that take it */
-    bool problem;   /* describes what is computed, not how or where to */
-    int64_t min, max;
-    double least;
-    const char *(*choice)(int index);
-    const char *help;
-} option_row;
-
-static const char *mechanism_choice(int index) { return lnt_mechanism_name((lnt_mechanism)index); }
-static const char *map_choice(int index) { return lnt_feature_map_name((lnt_feature_map)index); }
-
-static const char *normalize_choice(int index)
-{
-    return lnt_normalize_name((lnt_normalize)index);
-}
-
-static const char *select_choice(int index) { return lnt_select_name((lnt_select)index); }
-static const char *pinv_choice(int index) { return lnt_pinv_name((lnt_pinv)index); }
-static const char *init_choice(int index) { return lnt_pinv_init_name((lnt_pinv_init)index); }
-
-static const char *activation_choice(int index)
-{
-    return lnt_activation_name((lnt_activation)index);
-}
-
-static const char *dtype_choice(int index)
-{
-    return lnt_dtype_size((lnt_dtype)index) ? lnt_dtype_name((lnt_dtype)index) : NULL;
-}
-
-static const char *pass_choice(int index)
-{
-    static const char *const names[] = { "forward", "backward", "step", NULL };
-    return names[index];
-}
-
-static const char *device_choice(int index)
-{
-    static const char *const names[] = { "cpu", "cuda", NULL };
-    return names[index];
-}
-
-static const char *far_choice(int index) /* linear is the first */
-{
-    return index < 2 ? lnt_mechanism_name((lnt_mechanism)(LNT_LINEAR + index)) : NULL;
-}
-
-static const char *compare_choice(int index) /* what is exact */
-{
-    return index == 0 ? lnt_mechanism_name(LNT_SOFTMAX) : NULL;
-}
-
-static const option_row table[OPTION_COUNT] = {
-    [OPT_MECHANISM] = { "mechanism", 0, KIND_CHOICE, NULL, SHAPED | CMD_TRAIN, .problem = true,
-                        .choice = mechanism_choice,
-                        .help = "what to compute; train: in place of the config's" },
-    [OPT_CAUSAL] = { "causal", 0, KIND_FLAG, NULL, SHAPED, .problem = true,
-                     .help = "query i sees keys j <= i + n_k - n_q only" },
-    [OPT_HEADS] = { "heads", 0, KIND_WHOLE, "H", SHAPED, .problem = true, .min = 1,
-                    .max = MAX_EXTENT, .help = "query heads (8; attend: those of Q)" },
-    [OPT_KV_HEADS] = { "kv-heads", 0, KIND_WHOLE, "H", SHAPED, .problem = true, .min = 1,
-                       .max = MAX_EXTENT,
-                       .help = "key and value heads, a divisor of --heads (as --heads)" },
-    [OPT_DIM] = { "dim", 0, KIND_WHOLE, "D", SHAPED, .problem = true, .min = 1, .max = MAX_EXTENT,
-                  .help = "width of a query and a key (64; attend: that of Q)" },
-    [OPT_DIM_VALUE] = { "dim-value", 0, KIND_WHOLE, "M", SHAPED, .problem = true, .min = 1,
-                        .max = MAX_EXTENT, .help = "width of a value (as --dim)" },
-    [OPT_LENGTH] = { "length", 0, KIND_WHOLE, "N", CMD_PLAN | CMD_BENCH, .problem = true,
-                     .min = 0, .max = MAX_EXTENT, .help = "tokens in a sequence (4096)" },
-    [OPT_BATCH] = { "batch", 0, KIND_WHOLE, "B", CMD_PLAN | CMD_BENCH | CMD_EVAL, .problem = true,
-                    .min = 1, .max = MAX_EXTENT, .help = "sequences at once (1; eval: 16)" },
-    [OPT_SCALE] = { "scale", 0, KIND_REAL, "X", SHAPED, SOFTMAX | TAYLOR | CUR | HYBRID,
-                    .problem = true, .least = -HUGE_VAL,
-                    .help = "factor of q.k (1/sqrt(dim)); all but linear" },
-    [OPT_FEATURE_MAP] = { "feature-map", 0, KIND_CHOICE, NULL, SHAPED, LINEAR | HYBRID,
-                          .problem = true, .choice = map_choice,
-                          .help = "applied to q and k (elu1); linear" },
-    [OPT_FEATURES] = { "features", 0, KIND_WHOLE, "R", SHAPED, LINEAR | HYBRID, .problem = true,
-                       .min = 1, .max = MAX_EXTENT,
-                       .help = "width of the random maps fourier, positive (2 D); linear" },
-    [OPT_EPS] = { "eps", 0, KIND_REAL, "X", SHAPED, LINEAR, .problem = true, .least = 0,
-                  .help = "added to the denominator (1e-6); linear" },
-    [OPT_DECAY] = { "decay", 0, KIND_DECAYS, "G[,G...]", SHAPED, LINEAR | HYBRID, .problem = true,
-                    .help = "factor of what is remembered, a token; one per kv head; linear, hybrid" },
-    [OPT_COMPENSATED] = { "compensated", 0, KIND_FLAG, NULL, SHAPED, LINEAR | TAYLOR,
-                          .problem = true,
-                          .help = "sums lose nothing, however many tokens; linear, taylor" },
-    [OPT_TERMS] = { "terms", 0, KIND_WHOLE, "P", SHAPED, TAYLOR | HYBRID, .problem = true, .min = 1,
-                    .max = MAX_TERMS,
-                    .help = "of a0 + a1 x + ... for e^x, up to 32 (4; taylorshift, hybrid: 3); taylor" },
-    [OPT_COEFFICIENTS] = { "coefficients", 0, KIND_COEFFICIENTS, "taylor|fit|a0,a1,...", SHAPED,
-                           TAYLOR | HYBRID, .problem = true,
-                           .help = "1/p! (taylor), nearest to e^x (fit), or given; taylor" },
-    [OPT_SIGMA] = { "sigma", 0, KIND_REAL, "X", SHAPED, TAYLOR | HYBRID, .problem = true,
-                    .least = 0,
-                    .help = "deviation of the scores for fit (attend: measured; else 1)" },
-    [OPT_NORMALIZE] = { "normalize", 0, KIND_CHOICE, NULL, SHAPED, TAYLOR, .problem = true,
-                        .choice = normalize_choice,
-                        .help = "of q and k to length 1 (none); --scale is 1 then; taylor" },
-    [OPT_TEMPERATURE] = { "temperature", 0, KIND_TEMPERATURES, "T[,T...]", SHAPED, TAYLOR,
-                          .problem = true,
-                          .help = "factor of the normalised q (1); one per head; taylor" },
-    [OPT_CENTER] = { "center", 0, KIND_TEXT, "none|mean|FILE.npy", SHAPED, TAYLOR | HYBRID,
-                     .problem = true,
-                     .help = "taken from every key: its mean, or [kv heads, dim] (none); taylor, hybrid" },
-    [OPT_OUTPUT_NORM] = { "output-norm", 0, KIND_FLAG, NULL, SHAPED, TAYLOR, .problem = true,
-                          .help = "multiply by sqrt(keys seen / dim); taylor" },
-    [OPT_LANDMARKS] = { "landmarks", 0, KIND_WHOLE, "M", SHAPED, CUR, .problem = true, .min = 1,
-                        .max = 1 << 20,
-                        .help = "rows and columns that stand for all (64); exact up to them; cur" },
-    [OPT_SELECT] = { "select", 0, KIND_CHOICE, NULL, SHAPED, CUR, .problem = true,
-                     .choice = select_choice, .help = "which tokens are landmarks (step); cur" },
-    [OPT_EMBED_COLUMN] = { "embed-column", 0, KIND_WHOLE, "C", SHAPED, CUR, .problem = true,
-                           .max = MAX_EXTENT,
-                           .help = "the element that --select embed goes by (0); cur" },
-    [OPT_SEPARATE_INDICES] = { "separate-indices", 0, KIND_FLAG, NULL, SHAPED, CUR, .problem = true,
-                               .help = "landmarks of q and of k each by their own scores; cur" },
-    [OPT_PIN] = { "pin", 0, KIND_PINS, "T[,T...]", SHAPED, CUR, .problem = true,
-                  .help = "tokens that are always landmarks; cur" },
-    [OPT_NO_ROW_COPY] = { "no-row-copy", 0, KIND_FLAG, NULL, SHAPED, CUR, .problem = true,
-                          .help = "approximate the rows of landmarks too; cur" },
-    [OPT_PINV] = { "pinv", 0, KIND_CHOICE, NULL, SHAPED, CUR, .problem = true,
-                   .choice = pinv_choice, .help = "how U is inverted (iterate); cur" },
-    [OPT_PINV_ITERATIONS] = { "pinv-iterations", 0, KIND_WHOLE, "K", SHAPED, CUR, .problem = true,
-                              .min = 1, .max = 64, .help = "of --pinv iterate (6); cur" },
-    [OPT_PINV_INIT] = { "pinv-init", 0, KIND_CHOICE, NULL, SHAPED, CUR, .problem = true,
-                        .choice = init_choice, .help = "where they start (norms); cur" },
-    [OPT_RIDGE] = { "ridge", 0, KIND_REAL, "X", SHAPED, CUR, .problem = true, .least = 1e-12,
-                    .help = "of --pinv ridge, relative to |U|_F^2 (1e-5); cur" },
-    [OPT_ACTIVATION] = { "activation", 0, KIND_CHOICE, NULL, SHAPED, CUR, .problem = true,
-                         .choice = activation_choice,
-                         .help = "from scores to weights (softmax); cur" },
-    [OPT_INDICES_OUT] = { "indices-out", 0, KIND_TEXT, "FILE", CMD_ATTEND, CUR,
-                          .help = "save the tokens that were landmarks (.npy, [B,H,2,M]); cur" },
-    [OPT_WINDOW] = { "window", 0, KIND_WHOLE, "W", SHAPED, HYBRID, .problem = true, .min = 1,
-                     .max = MAX_EXTENT,
-                     .help = "the last keys that are softmax, its own included (128); hybrid" },
-    [OPT_SINK] = { "sink", 0, KIND_WHOLE, "S", SHAPED, HYBRID, .problem = true, .max = MAX_EXTENT,
-                   .help = "and the first keys (0); hybrid" },
-    [OPT_FAR] = { "far", 0, KIND_CHOICE, NULL, SHAPED, HYBRID, .problem = true,
-                  .choice = far_choice,
-                  .help = "for all other keys (taylor), with most of its options; hybrid" },
-    [OPT_SEED] = { "seed", 0, KIND_SEED, "S", SHAPED | MODELS, .problem = true,
-                   .help = "of everything random (0; train: the config's)" },
-    [OPT_DTYPE] = { "dtype", 0, KIND_CHOICE, NULL, SHAPED | CMD_TRAIN, .problem = true,
-                    .choice = dtype_choice,
-                    .help = "to compute in (f32; attend: that of Q); train: of the file (f32)" },
-    [OPT_PASS] = { "pass", 0, KIND_CHOICE, NULL, CMD_PLAN | CMD_BENCH, .problem = true,
-                   .choice = pass_choice,
-                   .help = "which pass (forward); plan: step stands for the whole causal run" },
-    [OPT_STUDY] = { "study", 0, KIND_CHOICE, "NAME", CMD_BENCH, .choice = study_name,
-                    .help = "an experiment of the papers; see above" },
-    [OPT_ALGORITHM] = { "algorithm", 0, KIND_TEXT, "NAME", SHAPED, .problem = true,
-                        .help = "use this one instead of the planner's choice" },
-    [OPT_CHUNK] = { "chunk", 0, KIND_WHOLE, "C", CMD_ATTEND, .min = 1, .max = MAX_EXTENT,
-                    .help = "stream the input through the state C tokens at a time; causal" },
-    [OPT_DEVICE] = { "device", 0, KIND_CHOICE, NULL, SHAPED | CMD_INFO, .choice = device_choice,
-                     .help = "where to compute (cpu)" },
-    [OPT_THREADS] = { "threads", 0, KIND_WHOLE, "T", EVERY, .min = 1, .max = 4096,
-                      .help = "how many (all there are, or OMP_NUM_THREADS)" },
-    [OPT_NO_CALIBRATE] = { "no-calibrate", 0, KIND_FLAG, NULL, CMD_PLAN,
-                           .help = "choose by the rates built in, without timing this machine" },
-    [OPT_STATE_IN] = { "state-in", 0, KIND_TEXT, "FILE", CMD_ATTEND,
-                       .help = "tokens that come before the first key (.safetensors)" },
-    [OPT_STATE_OUT] = { "state-out", 0, KIND_TEXT, "FILE", CMD_ATTEND,
-                        .help = "save what is remembered after the last key (.safetensors)" },
-    [OPT_COMPARE] = { "compare", 0, KIND_CHOICE, NULL, CMD_ATTEND, .choice = compare_choice,
-                      .help = "tell how far the result is from exact softmax, and if to trust it" },
-    [OPT_OUTPUT] = { "output", 'o', KIND_TEXT, "FILE", CMD_ATTEND | CMD_GENERATE,
-                     .help = "where the result goes (.npy; images: .png)" },
-    [OPT_SVG] = { "svg", 0, KIND_TEXT, "FILE", CMD_BENCH | CMD_DEMO,
-                  .help = "draw a picture too (bench: of a --study); needs gnuplot" },
-    [OPT_TASK] = { "task", 0, KIND_TEXT, "NAME", CMD_TRAIN | CMD_BENCH, .problem = true,
-                   .help = "what to learn; bench: --study training (copy)" },
-    [OPT_MODEL] = { "model", 0, KIND_TEXT, "FILE", CMD_BENCH, .problem = true,
-                    .help = "that a --study measures (one with weights at random)" },
-    [OPT_CONFIG] = { "config", 0, KIND_TEXT, "FILE", CMD_TRAIN | CMD_BENCH, .problem = true,
-                     .help = "model, training and task as JSON (the task's own recipe)" },
-    [OPT_DATA] = { "data", 0, KIND_TEXT, "PATH", MODELS | CMD_BENCH, .problem = true,
-                   .help = "what the task reads; generate: images to complete" },
-    [OPT_OUT] = { "out", 0, KIND_TEXT, "DIR", CMD_TRAIN,
-                  .help = "where the model, its checkpoint, log and curve go" },
-    [OPT_STEPS] = { "steps", 0, KIND_WHOLE, "N", CMD_TRAIN, .min = 1, .max = 1000000000,
-                    .help = "in all (the config's)" },
-    [OPT_RESUME] = { "resume", 0, KIND_FLAG, NULL, CMD_TRAIN,
-                     .help = "go on from the checkpoint in --out" },
-    [OPT_HELD_OUT] = { "held-out", 0, KIND_FLAG, NULL, CMD_EVAL,
-                       .help = "text: only the part that training leaves out" },
-    [OPT_BATCHES] = { "batches", 0, KIND_WHOLE, "N", CMD_EVAL, .min = 1, .max = 1000000000,
-                      .help = "at most (all; 20 where the task makes its examples)" },
-    [OPT_PROMPT] = { "prompt", 0, KIND_TEXT, "TEXT", CMD_GENERATE, .help = "what to go on from" },
-    [OPT_PROMPT_FILE] = { "prompt-file", 0, KIND_TEXT, "FILE", CMD_GENERATE,
-                          .help = "go on from all that is in it (-: standard input); not repeated" },
-    [OPT_TOKENS] = { "tokens", 0, KIND_WHOLE, "N", CMD_GENERATE | CMD_BENCH, .problem = true,
-                     .min = 0, .max = MAX_EXTENT, .help = "to write (400; bench: 100000)" },
-    [OPT_SAMPLE_TEMPERATURE] = { "temperature", 0, KIND_REAL, "T", CMD_GENERATE, .least = 0,
-                                 .help = "below 1: likelier tokens more often; 0: always (1)" },
-    [OPT_TOP_K] = { "top-k", 0, KIND_WHOLE, "K", CMD_GENERATE, .min = 1, .max = MAX_EXTENT,
-                    .help = "draw among the K likeliest tokens (all)" },
-    [OPT_TOP_P] = { "top-p", 0, KIND_REAL, "P", CMD_GENERATE, .least = 0,
-                    .help = "draw among the likeliest that together have P (1)" },
-    [OPT_FOREVER] = { "forever", 0, KIND_FLAG, NULL, CMD_GENERATE,
-                      .help = "until interrupted (learned positions end); a token's cost does not grow" },
-    [OPT_SAVE_STATE] = { "save-state", 0, KIND_TEXT, "FILE", CMD_GENERATE,
-                         .help = "what is remembered at the end, to go on from (.safetensors)" },
-    [OPT_LOAD_STATE] = { "load-state", 0, KIND_TEXT, "FILE", CMD_GENERATE,
-                         .help = "go on from there" },
-    [OPT_IMAGES] = { "images", 0, KIND_WHOLE, "N", CMD_GENERATE, .min = 1, .max = 4096,
-                     .help = "that a model of images draws (36), or with --data completes (6)" },
-    [OPT_EACH] = { "each", 0, KIND_WHOLE, "N", CMD_GENERATE, .min = 1, .max = 64,
-                   .help = "completions of each image, with --data (4)" },
-    [OPT_FIRST] = { "first", 0, KIND_WHOLE, "N", CMD_GENERATE, .max = MAX_EXTENT,
-                    .help = "the first test image to complete, with --data (0)" },
-    [OPT_KEEP] = { "keep", 0, KIND_REAL, "X", CMD_GENERATE, .least = 0,
-                   .help = "the share of each image that is given, with --data (0.5)" },
-    [OPT_JSON] = { "json", 0, KIND_FLAG, NULL, EVERY,
-                   .help = "one JSON object per line instead of text" },
-    [OPT_HELP] = { "help", 'h', KIND_FLAG, NULL, EVERY, .help = "this text" },
-};
-
-const char *option_choice(option_id id, int index) { return table[id].choice(index); }
-
-/* "--dim", with room in a few rotating buffers so that one sentence can name several. */
-const char *option_name(option_id id)
-{
-    static char names[4][32];
-    static unsigned next = 0;
-    char *text = names[next++ % 4];
-    if (table[id].letter && id != OPT_HELP)
-        snprintf(text, sizeof names[0], "-%c/--%s", table[id].letter, table[id].name);
-    else
-        snprintf(text, sizeof names[0], "--%s", table[id].name);
-    return text;
-}
-
-option_id options_first_other(const options *o, const bool allowed[OPTION_COUNT])
-{
-    int id = 0;
-    while (id < OPTION_COUNT && !(table[id].problem && o->value[id].given && !allowed[id])) id++;
-    return (option_id)id;
-}
-
-option_id options_first_problem(const options *o)
-{
-    static const bool none[OPTION_COUNT];
-    return options_first_other(o, none);
-}
-
-int options_check_mechanism(const options *o)
-{
-    const int64_t mechanism = o->value[OPT_MECHANISM].whole;
-    const int taken = 1 << mechanism | (o->value[OPT_COMPARE].given ? SOFTMAX : 0);
-    for (int id = 0; id < OPTION_COUNT; id++)
-        if (o->value[id].given && table[id].mechanisms && !(table[id].mechanisms & taken))
-            return fail_usage("--%s does not apply to %s", table[id].name,
-                              mechanism_choice((int)mechanism));
-    return EXIT_OK;
-}
-
-/* ---- values -------------------------------------------------------------------------------- */
-
-/* Reads a whole text as a finite double. */
-static bool read_real(const char *text, const char *end, double *out)
-{
-    char *stop;
-    *out = strtod(text, &stop);
-    return stop == end && stop != text && isfinite(*out);
-}
-
-static int parse_whole(const option_row *row, const char *text, option_value *value)
-{
-    char *stop;
-    value->whole = strtoll(text, &stop, 10);
-    /* What overflows is clamped by strtoll, and so is out of bounds as well. */
-    const bool number = (*text == '-' || (*text >= '0' && *text <= '9')) && !*stop;
-    if (!number || value->whole < row->min)
-        return fail_usage("--%s: '%s' is not a whole number of at least %lld", row->name, text,
-                          (long long)row->min);
-    if (value->whole > row->max)
-        return fail_usage("--%s: '%s' is too large, at most %lld is allowed", row->name, text,
-                          (long long)row->max);
-    return EXIT_OK;
-}
-
-static int parse_seed(const option_row *row, const char *text, option_value *value)
-{
-    char *stop;
-    errno = 0;
-    value->seed = strtoull(text, &stop, 10);
-    if (*text >= '0' && *text <= '9' && !*stop && !errno) return EXIT_OK;
-    return fail_usage("--%s: '%s' is not a whole number from 0 to 18446744073709551615", row->name,
-                      text);
-}
-
-static int parse_real(const option_row *row, const char *text, option_value *value)
-{
-    const bool number = read_real(text, text + strlen(text), &value->real);
-    if (number && value->real >= row->least) return EXIT_OK;
-    if (!isfinite(row->least))
-        return fail_usage("--%s: '%s' is not a finite number", row->name, text);
-    return fail_usage("--%s: '%s' is not a finite number of at least %g", row->name, text,
-                      row->least);
-}
-
-/* What a list may hold: numbers above one bound and up to another, in words too; `most` of them. */
-typedef struct list_rule {
-    double above, upto;
-    const char *allowed;
-    int most;
-} list_rule;
-
-static int parse_list(const option_row *row, const list_rule *rule, const char *text, double *list,
-                      int *count)
-{
-    *count = 0;
-    for (const char *item = text;; item++) {
-        const char *end = item + strcspn(item, ",");
-        double number = 0;
-        if (!read_real(item, end, &number) || number <= rule->above || number > rule->upto)
-            return fail_usage("--%s: '%.*s' is not %s", row->name, (int)(end - item), item,
-                              rule->allowed);
-        if (*count == rule->most)
-            return fail_usage("--%s: more than %d numbers", row->name, rule->most);
-        list[(*count)++] = number;
-        if (!*end) return EXIT_OK;
-        item = end;
-    }
-}
-
-static int parse_decays(const option_row *row, const char *text, options *o)
-{
-    static const list_rule rule = { 0, 1, "a number above 0 and at most 1", MAX_PER_HEAD };
-    return parse_list(row, &rule, text, o->decay, &o->decay_count);
-}
-
-static int parse_temperatures(const option_row *row, const char *text, options *o)
-{
-    static const list_rule rule = { -HUGE_VAL, HUGE_VAL, "a finite number", MAX_PER_HEAD };
-    return parse_list(row, &rule, text, o->temperature, &o->temperature_count);
-}
-
-static int parse_coefficients(const option_row *row, const char *text, options *o)
-{
-    static const list_rule rule = {
-        -HUGE_VAL, HUGE_VAL, "a finite number; give taylor, fit, or one number for each term",
-        MAX_TERMS
-    };
-    o->coefficient_count = 0;
-    o->fit = !strcmp(text, "fit");
-    if (o->fit || !strcmp(text, "taylor")) return EXIT_OK;
-    return parse_list(row, &rule, text, o->coefficients, &o->coefficient_count);
-}
-
-static int parse_pins(const option_row *row, const char *text, options *o)
-{
-    double list[MAX_PINS];
-    static const list_rule rule = { -1, 0x1p40, "a whole number of at least 0", MAX_PINS };
-    const int status = parse_list(row, &rule, text, list, &o->pin_count);
-    for (int i = 0; i < o->pin_count && !status; i++) {
-        o->pin[i] = (int64_t)list[i];
-        if ((double)o->pin[i] < list[i] || list[i] < 0)
-            return fail_usage("--%s: '%g' is not %s", row->name, list[i], rule.allowed);
-        for (int other = 0; other < i; other++)
-            if (o->pin[other] == o->pin[i])
-                return fail_usage("--%s: %lld is there twice", row->name, (long long)o->pin[i]);
-    }
-    return status;
-}
-
-/* The choices of a row joined by `separator`. */
-static const char *join_choices(const option_row *row, const char *separator, char *text,
-                                size_t capacity)
-{
-    size_t used = 0;
-    text[0] = '\0';
-    for (int i = 0; row->choice(i) && used < capacity; i++)
-        used += (size_t)snprintf(text + used, capacity - used, "%s%s", i ? separator : "",
-                                 row->choice(i));
-    return text;
-}
-
-static int parse_choice(const option_row *row, const char *text, option_value *value)
-{
-    char known[256];
-    for (int i = 0; row->choice(i); i++) {
-        if (strcmp(text, row->choice(i)) != 0) continue;
-        value->whole = i;
-        return EXIT_OK;
-    }
-    return fail_usage("--%s: '%s' is not one of %s", row->name, text,
-                      join_choices(row, ", ", known, sizeof known));
-}
-
-static int parse_value(options *o, int id, const char *text)
-{
-    option_value *value = &o->value[id];
-    const option_row *row = &table[id];
-    value->given = true;
-    value->text = text;
-    switch (row->kind) {
-    case KIND_WHOLE: return parse_whole(row, text, value);
-    case KIND_SEED: return parse_seed(row, text, value);
-    case KIND_REAL: return parse_real(row, text, value);
-    case KIND_DECAYS: return parse_decays(row, text, o);
-    case KIND_TEMPERATURES: return parse_temperatures(row, text, o);
-    case KIND_COEFFICIENTS: return parse_coefficients(row, text, o);
-    case KIND_PINS: return parse_pins(row, text, o);
-    case KIND_CHOICE: return parse_choice(row, text, value);
-    case KIND_TEXT:
-        return *text ? EXIT_OK : fail_usage("--%s: the value is empty", row->name);
-    case KIND_FLAG: break;
-    }
-    return EXIT_OK;
-}
-
-/* ---- the command line ---------------------------------------------------------------------- */
 
 static int fail_unknown(const command *cmd, const char *argument, const char *name, size_t length)
 {
@@ -469,8 +17,9 @@ static int fail_unknown(const command *cmd, const char *argument, const char *na
     int count = 0;
     snprintf(word, sizeof word, "%.*s", (int)length, name);
     for (int id = 0; id < OPTION_COUNT; id++) {
-        if (table[id].commands & cmd->bit) words[count++] = table[id].name;
-        else if (!strcmp(word, table[id].name) && argument[1] == '-')
+        const option_row *row = &option_table[id];
+        if (row->commands & cmd->bit) words[count++] = row->name;
+        else if (!strcmp(word, row->name) && argument[1] == '-')
             return fail_usage("--%s is not an option of this command; see 'linnet %s --help'",
                               word, cmd->name);
     }
@@ -483,17 +32,20 @@ static int fail_unknown(const command *cmd, const char *argument, const char *na
 
 static int find_option(const command *cmd, const char *name, size_t length)
 {
-    for (int id = 0; id < OPTION_COUNT; id++)
-        if (table[id].commands & cmd->bit && strlen(table[id].name) == length &&
-            !memcmp(table[id].name, name, length))
+    for (int id = 0; id < OPTION_COUNT; id++) {
+        const option_row *row = &option_table[id];
+        if (row->commands & cmd->bit && strlen(row->name) == length && !memcmp(row->name, name, length))
             return id;
+    }
     return -1;
 }
 
 static int find_letter(const command *cmd, char letter)
 {
-    for (int id = 0; id < OPTION_COUNT; id++)
-        if (letter && table[id].letter == letter && table[id].commands & cmd->bit) return id;
+    for (int id = 0; id < OPTION_COUNT; id++) {
+        const option_row *row = &option_table[id];
+        if (letter && row->letter == letter && row->commands & cmd->bit) return id;
+    }
     return -1;
 }
 
@@ -512,15 +64,16 @@ static int parse_option(const command *cmd, int argc, char **argv, int *at, opti
         if (id < 0) return fail_unknown(cmd, argument, argument + 1, strlen(argument + 1));
         if (argument[2]) value = argument + 2;
     }
-    if (table[id].kind == KIND_FLAG)
-        return value ? fail_usage("--%s takes no value, '%s' was given", table[id].name, value)
-                     : parse_value(o, id, "");
+    const option_row *row = &option_table[id];
+    if (row->kind == KIND_FLAG)
+        return value ? fail_usage("--%s takes no value, '%s' was given", row->name, value)
+                     : option_value_parse(o, (option_id)id, "");
     if (!value) { /* the next word, which may well start with a minus sign, but not with two */
         if (*at == argc || !strncmp(argv[*at], "--", 2))
-            return fail_usage("--%s needs a value", table[id].name);
+            return fail_usage("--%s needs a value", row->name);
         value = argv[(*at)++];
     }
-    return parse_value(o, id, value);
+    return option_value_parse(o, (option_id)id, value);
 }
 
 static int add_operand(const command *cmd, options *o, const char *text)
@@ -554,23 +107,30 @@ int options_parse(const command *cmd, int argc, char **argv, options *out)
     return EXIT_OK;
 }
 
-void options_help(const command *cmd, FILE *to)
+/* ---- what was given ------------------------------------------------------------------------ */
+
+option_id options_first_other(const options *o, const bool allowed[OPTION_COUNT])
 {
-    enum { COLUMN = 26 };
-    fprintf(to, "usage: linnet %s %s\n\n%s.\n%s", cmd->name, cmd->usage, cmd->summary,
-            cmd->details);
-    if (cmd->more) cmd->more(to);
-    fputs("\noptions (defaults in brackets):\n", to);
+    int id = 0;
+    while (id < OPTION_COUNT && !(option_table[id].problem && o->value[id].given && !allowed[id]))
+        id++;
+    return (option_id)id;
+}
+
+option_id options_first_problem(const options *o)
+{
+    static const bool none[OPTION_COUNT];
+    return options_first_other(o, none);
+}
+
+int options_check_mechanism(const options *o)
+{
+    const lnt_mechanism mechanism = (lnt_mechanism)o->value[OPT_MECHANISM].whole;
+    const int taken = 1 << mechanism | (o->value[OPT_COMPARE].given ? 1 << LNT_SOFTMAX : 0);
     for (int id = 0; id < OPTION_COUNT; id++) {
-        const option_row *row = &table[id];
-        char left[160], words[128] = "";
-        if (!(row->commands & cmd->bit)) continue;
-        if (row->argument) snprintf(words, sizeof words, "%s", row->argument);
-        else if (row->choice) join_choices(row, "|", words, sizeof words);
-        const int width = snprintf(left, sizeof left, "  %s%.1s%s--%s%s%s", row->letter ? "-" : "",
-                                   row->letter ? &row->letter : "", row->letter ? ", " : "",
-                                   row->name, *words ? " " : "", words);
-        if (width < COLUMN) fprintf(to, "%-*s%s\n", COLUMN, left, row->help);
-        else fprintf(to, "%s\n%*s%s\n", left, COLUMN, "", row->help);
+        const option_row *row = &option_table[id];
+        if (o->value[id].given && row->mechanisms && !(row->mechanisms & taken))
+            return fail_usage("--%s does not apply to %s", row->name, lnt_mechanism_name(mechanism));
     }
+    return EXIT_OK;
 }

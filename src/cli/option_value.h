@@ -1,0 +1,10 @@
+/* cli/option_value.h - what was written after an option, read and held against its row. */
+#ifndef LNT_CLI_OPTION_VALUE_H
+#define LNT_CLI_OPTION_VALUE_H
+
+#include "cli/options.h"
+
+/* Keeps text, of a flag "", as the value of option id.  0, or EXIT_USAGE with the sentence said. */
+int option_value_parse(options *o, option_id id, const char *text);
+
+#endif
