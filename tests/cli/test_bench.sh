@@ -1,12 +1,17 @@
 #!/bin/bash
 # bench verifies before it times: small relative errors, and every field there.  Never the times.
 . "$(dirname "$0")/support.sh"
+export LINNET_BENCH_SECONDS=0.01
 
-# measured LIMIT OPTIONS...
+fails 2 "LINNET_BENCH_SECONDS: 'soon' is not a finite number above 0" \
+    env LINNET_BENCH_SECONDS=soon "$LINNET" bench --mechanism linear
+
+# measured LIMIT OPTIONS...: few tokens, since the definition is slow, and one thread, unless they say
+# otherwise; 96 tokens are more than a tile of any algorithm.
 measured() {
     local limit=$1
     shift
-    succeeds "$LINNET" bench --json --heads 2 --dim 16 --length 96 "$@"
+    succeeds "$LINNET" bench --json --heads 2 --dim 16 --length 48 --threads 1 "$@"
     npy json stdout.txt mechanism=text algorithm=text device=text isa=text threads=whole \
         dtype=text heads=whole kv_heads=whole dim=whole dim_value=whole length=whole \
         causal=flag pass=text seconds=number ns_per_token=number gflops=number peak_gflops=number \
@@ -19,7 +24,8 @@ measured() {
 for mechanism in softmax linear taylor; do
     for pass in forward backward step; do
         case $pass in backward) limit=1e-4 ;; *) limit=2e-6 ;; esac
-        measured $limit --mechanism $mechanism --pass $pass --causal
+        measured $limit --mechanism $mechanism --pass $pass --causal --length 96 --threads 2
+        grep -q '"threads": 2,' stdout.txt || wrong "other threads than asked for"
         grep -q "\"pass\": \"$pass\"" stdout.txt || wrong "another pass was measured"
     done
     # the last is a step, of one token
@@ -32,15 +38,15 @@ for mechanism in softmax linear taylor; do
     measured 2e-3 --mechanism $mechanism --dtype f16 --causal --pass step
 done
 for map in relu exp identity fourier positive; do
-    measured 1e-5 --mechanism linear --feature-map $map --causal
-    measured 1e-3 --mechanism linear --feature-map $map --causal --pass backward
+    measured 1e-5 --mechanism linear --feature-map $map --dim 8 --causal
+    measured 1e-3 --mechanism linear --feature-map $map --dim 8 --causal --pass backward
 done
-measured 2e-6 --mechanism linear --decay 0.9 --causal --pass step --threads 1
+measured 2e-6 --mechanism linear --decay 0.9 --causal --pass step
 grep -q '"threads": 1,' stdout.txt || wrong "--threads is not told"
 for algorithm in direct state; do
-    measured 2e-6 --mechanism taylor --algorithm $algorithm --terms 6 --causal
+    measured 2e-6 --mechanism taylor --algorithm $algorithm --terms 6 --dim 8 --length 96 --causal
     npy expect stdout.txt "(m['algorithm'], m['terms']) == ('taylor/$algorithm', 6)"
-    measured 1e-4 --mechanism taylor --algorithm $algorithm --terms 6 --causal --pass backward
+    measured 1e-4 --mechanism taylor --algorithm $algorithm --terms 6 --dim 8 --length 96 --causal --pass backward
     measured 2e-6 --mechanism taylor --algorithm $algorithm --coefficients 1,0.5,0.25
     npy expect stdout.txt 'm["terms"] == 3'
 done
@@ -51,7 +57,7 @@ done
 for algorithm in flash stored; do
     for options in "" "--pinv ridge --ridge 0.01 --select step-mean" "--select sum"; do
         # shellcheck disable=SC2086
-        measured 2e-6 --mechanism cur --landmarks 16 --algorithm $algorithm $options
+        measured 2e-6 --mechanism cur --landmarks 16 --length 96 --algorithm $algorithm $options
         npy expect stdout.txt "(m['algorithm'], m['landmarks']) == ('cur/$algorithm', 16)"
         # shellcheck disable=SC2086
         measured 1e-4 --mechanism cur --landmarks 16 --algorithm $algorithm $options --pass backward
