@@ -222,12 +222,12 @@ static int bench_suite(const options *o)
 static int run(const options *o)
 {
     if (opt_given(o, OPT_STUDY)) return study_run(o);
-    static const option_id of_studies[] = { OPT_SVG,    OPT_TASK, OPT_MODEL,
-                                            OPT_CONFIG, OPT_DATA, OPT_TOKENS };
-    for (size_t i = 0; i < sizeof of_studies / sizeof of_studies[0]; i++)
-        if (opt_given(o, of_studies[i]))
-            return fail_usage("%s needs --study; see 'linnet bench --help' for those there are",
-                              option_name(of_studies[i]));
+    static const option_id of_studies[] = { OPT_SVG,  OPT_TASK,   OPT_MODEL,   OPT_CONFIG,
+                                            OPT_DATA, OPT_TOKENS, OPTION_COUNT };
+    const option_id of_study = options_first_of(o, of_studies);
+    if (of_study != OPTION_COUNT)
+        return fail_usage("%s needs --study; see 'linnet bench --help' for those there are",
+                          option_name(of_study));
     if (opt_given(o, OPT_MECHANISM)) return bench_one(o);
     const option_id problem = options_first_problem(o);
     if (problem != OPTION_COUNT)

@@ -76,11 +76,11 @@ static int refuse_full(const writing *w)
 static int generate_text(writing *w)
 {
     page kept = { 0 };
-    static const option_id foreign[] = { OPT_OUTPUT, OPT_IMAGES, OPT_DATA, OPT_KEEP, OPT_EACH,
-                                         OPT_FIRST };
-    for (int i = 0; i < 6; i++)
-        if (opt_given(w->o, foreign[i]))
-            return fail_usage("%s is for models that draw images", option_name(foreign[i]));
+    static const option_id of_images[] = { OPT_OUTPUT, OPT_IMAGES, OPT_DATA,    OPT_KEEP,
+                                           OPT_EACH,   OPT_FIRST,  OPTION_COUNT };
+    const option_id foreign = options_first_of(w->o, of_images);
+    if (foreign != OPTION_COUNT)
+        return fail_usage("%s is for models that draw images", option_name(foreign));
     if (opt_given(w->o, OPT_FOREVER) && opt_given(w->o, OPT_TOKENS))
         return fail_usage("--tokens and --forever cannot both be given");
     int status = writing_begin(w, 1);

@@ -193,12 +193,12 @@ static int check(const options *o)
     if (dtype != LNT_F32 && dtype != LNT_BF16)
         return fail_usage("--dtype is %s: a model's file has f32 or bf16", lnt_dtype_name(dtype));
     if (opt_given(o, OPT_RESUME)) {
-        static const option_id fixed[] = { OPT_TASK, OPT_CONFIG, OPT_MECHANISM, OPT_SEED };
-        for (int i = 0; i < 4; i++)
-            if (opt_given(o, fixed[i]))
-                return fail_usage("%s cannot change with --resume: leave it out, the checkpoint has it",
-                                  option_name(fixed[i]));
-        return EXIT_OK;
+        static const option_id fixed[] = { OPT_TASK, OPT_CONFIG, OPT_MECHANISM, OPT_SEED,
+                                           OPTION_COUNT };
+        const option_id changed = options_first_of(o, fixed);
+        if (changed == OPTION_COUNT) return EXIT_OK;
+        return fail_usage("%s cannot change with --resume: leave it out, the checkpoint has it",
+                          option_name(changed));
     }
     if (!opt_given(o, OPT_TASK)) return fail_usage("--task is missing: what to learn");
     return EXIT_OK;

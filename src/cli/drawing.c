@@ -26,16 +26,16 @@ static int64_t drawn(const drawing *d) { return d->count * d->each; }
 
 static int check(const options *o)
 {
-    static const option_id foreign[] = { OPT_PROMPT,  OPT_PROMPT_FILE, OPT_TOKENS,
-                                         OPT_FOREVER, OPT_LOAD_STATE,  OPT_SAVE_STATE };
-    static const option_id of_data[] = { OPT_KEEP, OPT_EACH, OPT_FIRST };
+    static const option_id of_text[] = { OPT_PROMPT,     OPT_PROMPT_FILE, OPT_TOKENS,  OPT_FOREVER,
+                                         OPT_LOAD_STATE, OPT_SAVE_STATE,  OPTION_COUNT };
+    static const option_id of_data[] = { OPT_KEEP, OPT_EACH, OPT_FIRST, OPTION_COUNT };
+    const option_id foreign = options_first_of(o, of_text), completing = options_first_of(o, of_data);
     const double keep = opt_real(o, OPT_KEEP, 0.5);
-    for (int i = 0; i < 6; i++)
-        if (opt_given(o, foreign[i]))
-            return fail_usage("%s is not for models that draw images", option_name(foreign[i]));
+    if (foreign != OPTION_COUNT)
+        return fail_usage("%s is not for models that draw images", option_name(foreign));
     if (!opt_given(o, OPT_OUTPUT)) return fail_usage("-o/--output is missing: a .png");
-    for (int i = 0; i < 3 && !opt_given(o, OPT_DATA); i++)
-        if (opt_given(o, of_data[i])) return fail_usage("%s needs --data", option_name(of_data[i]));
+    if (completing != OPTION_COUNT && !opt_given(o, OPT_DATA))
+        return fail_usage("%s needs --data", option_name(completing));
     if (!(keep <= 1)) return fail_usage("--keep: '%s' is not a number from 0 to 1",
                                         opt_text(o, OPT_KEEP));
     return EXIT_OK;

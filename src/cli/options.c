@@ -123,6 +123,12 @@ option_id options_first_problem(const options *o)
     return options_first_other(o, none);
 }
 
+option_id options_first_of(const options *o, const option_id *list)
+{
+    while (*list != OPTION_COUNT && !opt_given(o, *list)) list++;
+    return *list;
+}
+
 int options_check_mechanism(const options *o)
 {
     const lnt_mechanism mechanism = (lnt_mechanism)o->value[OPT_MECHANISM].whole;

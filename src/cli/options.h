@@ -149,6 +149,8 @@ const char *option_name(option_id id);
 option_id options_first_problem(const options *o);
 /* The same, those that are `allowed` aside. */
 option_id options_first_other(const options *o, const bool allowed[OPTION_COUNT]);
+/* The first of a list that is given, or OPTION_COUNT, with which the list ends. */
+option_id options_first_of(const options *o, const option_id *list);
 /* Refuses options that the mechanism does not take. */
 int options_check_mechanism(const options *o);
 

@@ -93,10 +93,10 @@ static int check_cur(const options *o)
         return fail_usage("--embed-column needs --select embed");
     if (opt_given(o, OPT_RIDGE) && pinv != LNT_PINV_RIDGE)
         return fail_usage("--ridge needs --pinv ridge");
-    const option_id iterated[] = { OPT_PINV_ITERATIONS, OPT_PINV_INIT };
-    for (int i = 0; i < 2; i++)
-        if (opt_given(o, iterated[i]) && pinv != LNT_PINV_ITERATE)
-            return fail_usage("%s needs --pinv iterate", option_name(iterated[i]));
+    static const option_id of_iterate[] = { OPT_PINV_ITERATIONS, OPT_PINV_INIT, OPTION_COUNT };
+    const option_id iterated = options_first_of(o, of_iterate);
+    if (iterated != OPTION_COUNT && pinv != LNT_PINV_ITERATE)
+        return fail_usage("%s needs --pinv iterate", option_name(iterated));
     if (o->pin_count && select == LNT_SELECT_MEAN)
         return fail_usage("--pin: the landmarks of --select mean are no tokens");
     if (o->pin_count > opt_whole(o, OPT_LANDMARKS, DEFAULT_LANDMARKS))
@@ -109,17 +109,14 @@ static int check_cur(const options *o)
 static int check_hybrid(const options *o)
 {
     const bool linear = opt_given(o, OPT_FAR) && o->value[OPT_FAR].whole == 0;
-    static const option_id of_taylor[] = { OPT_TERMS, OPT_COEFFICIENTS, OPT_SIGMA, OPT_CENTER };
-    static const option_id of_linear[] = { OPT_FEATURE_MAP, OPT_FEATURES };
+    static const option_id of_taylor[] = { OPT_TERMS, OPT_COEFFICIENTS, OPT_SIGMA, OPT_CENTER,
+                                           OPTION_COUNT };
+    static const option_id of_linear[] = { OPT_FEATURE_MAP, OPT_FEATURES, OPTION_COUNT };
+    const option_id other = options_first_of(o, linear ? of_taylor : of_linear);
     if (!opt_given(o, OPT_CAUSAL) && opt_whole(o, OPT_PASS, PASS_FORWARD) != PASS_STEP)
         return fail_usage("hybrid needs --causal: which keys are the last ones needs an order");
-    for (size_t i = 0; i < sizeof of_taylor / sizeof of_taylor[0]; i++)
-        if (linear && opt_given(o, of_taylor[i]))
-            return fail_usage("%s needs --far taylor", option_name(of_taylor[i]));
-    for (size_t i = 0; i < sizeof of_linear / sizeof of_linear[0]; i++)
-        if (!linear && opt_given(o, of_linear[i]))
-            return fail_usage("%s needs --far linear", option_name(of_linear[i]));
-    return EXIT_OK;
+    if (other == OPTION_COUNT) return EXIT_OK;
+    return fail_usage("%s needs --far %s", option_name(other), linear ? "taylor" : "linear");
 }
 
 static void request_cur(const options *o, lnt_attn_desc *desc)
