@@ -11,6 +11,7 @@
 #include "cli/clock.h"
 #include "cli/commands.h"
 #include "cli/compare.h"
+#include "cli/describe.h"
 #include "cli/device.h"
 #include "cli/indices.h"
 #include "cli/json.h"
@@ -68,17 +69,6 @@ static int check_usage(const options *o, const lnt_attn_desc *desc)
 
 /* ---- running ------------------------------------------------------------------------------- */
 
-static lnt_status describe_one(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_plan_info *info)
-{
-    lnt_plan *plan;
-    lnt_status status = lnt_plan_create(ctx, desc, &plan);
-    if (status) return status;
-    *info = (lnt_plan_info){ .size = sizeof *info };
-    status = lnt_plan_describe(plan, info);
-    lnt_plan_destroy(plan);
-    return status;
-}
-
 /* Fills info for the whole problem.  Tokens of a state that a query meets one by one are keys of it:
  * all of softmax, those that are near of hybrid, whose far ones are summed already. */
 static int describe(job *j)
@@ -88,15 +78,15 @@ static int describe(job *j)
     const int64_t before = j->state && (softmax || hybrid) ? lnt_state_tokens(j->state, 0) : 0;
     whole.length_k += before;
     whole.state = j->state && !softmax;
-    lnt_status status = describe_one(j->ctx, &whole, &j->info);
+    int status = describe_plan(j->ctx, &whole, &j->info);
     if (!status && hybrid && before) {
         lnt_plan_info summed;
         whole.length_q = 0;
         whole.length_k = before;
-        status = describe_one(j->ctx, &whole, &summed);
+        status = describe_plan(j->ctx, &whole, &summed);
         if (!status) j->info.flops -= summed.flops;
     }
-    return status ? fail_ctx(j->ctx) : EXIT_OK;
+    return status;
 }
 
 static int open_state(job *j)

@@ -129,19 +129,16 @@ static void print_text(lnt_ctx *ctx, const lnt_attn_desc *d, const lnt_plan_info
 
 static int show(const options *o, lnt_ctx *ctx, const lnt_attn_desc *desc)
 {
-    lnt_plan *plan;
-    lnt_plan_info info = { .size = sizeof info };
+    lnt_plan_info info;
     figure figures[FIGURES];
     if (!opt_given(o, OPT_NO_CALIBRATE)) {
         progress("timing the algorithms on this machine", 0, 1);
-        const lnt_status status = lnt_ctx_calibrate(ctx);
+        const lnt_status calibrated = lnt_ctx_calibrate(ctx);
         progress_end();
-        if (status) return fail_ctx(ctx);
+        if (calibrated) return fail_ctx(ctx);
     }
-    if (lnt_plan_create(ctx, desc, &plan)) return fail_ctx(ctx);
-    const lnt_status status = lnt_plan_describe(plan, &info);
-    lnt_plan_destroy(plan);
-    if (status) return fail_ctx(ctx);
+    const int status = describe_plan(ctx, desc, &info);
+    if (status) return status;
     collect(desc, &info, !opt_given(o, OPT_NO_CALIBRATE), figures);
     if (opt_given(o, OPT_JSON)) print_json(ctx, desc, &info, figures);
     else print_text(ctx, desc, &info, figures);

@@ -1,7 +1,18 @@
 /* cli/describe.c - see describe.h. */
 #include "cli/describe.h"
 
+#include "cli/report.h"
 #include "cli/table.h"
+
+int describe_plan(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_plan_info *out)
+{
+    lnt_plan *plan;
+    *out = (lnt_plan_info){ .size = sizeof *out };
+    if (lnt_plan_create(ctx, desc, &plan)) return fail_ctx(ctx);
+    const lnt_status status = lnt_plan_describe(plan, out);
+    lnt_plan_destroy(plan);
+    return status ? fail_ctx(ctx) : EXIT_OK;
+}
 
 static bool has_terms(const lnt_attn_desc *d)
 {

@@ -6,6 +6,8 @@
 #include "cli/json.h"
 #include "linnet.h"
 
+/* What a plan of desc says of itself.  EXIT_OK, or one sentence and EXIT_FAILED. */
+int describe_plan(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_plan_info *out);
 /* By what, on what, of which sizes: the fields that a plan and a measurement begin with. */
 void json_problem(json *line, const lnt_attn_desc *d, const char *algorithm, const char *device,
                   const char *isa, int threads);

@@ -56,16 +56,6 @@ int study_problem(lnt_mechanism mechanism, int64_t heads, int64_t dim, int64_t l
     return EXIT_OK;
 }
 
-int study_describe(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_plan_info *out)
-{
-    lnt_plan *plan;
-    *out = (lnt_plan_info){ .size = sizeof *out };
-    if (lnt_plan_create(ctx, desc, &plan)) return fail_ctx(ctx);
-    const lnt_status status = lnt_plan_describe(plan, out);
-    lnt_plan_destroy(plan);
-    return status ? fail_ctx(ctx) : EXIT_OK;
-}
-
 double study_crossing(const double *x, const double *first, const double *second, int count)
 {
     int at; /* from here on the second is below */

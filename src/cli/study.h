@@ -30,8 +30,6 @@ int study_run(const options *o);
 /* A causal problem of one sequence, f32, as many heads of keys as of queries. */
 int study_problem(lnt_mechanism mechanism, int64_t heads, int64_t dim, int64_t length,
                   lnt_attn_desc *out);
-/* What a plan of desc says of itself. */
-int study_describe(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_plan_info *out);
 
 /* Where the second of two curves over x [count] gets below the first and stays there, straight in
  * logarithms between two points; NaN: nowhere.  Points that are not finite end the curves. */

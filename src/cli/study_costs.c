@@ -7,6 +7,7 @@
  * All from plans; nothing is run. */
 #include <math.h>
 
+#include "cli/describe.h"
 #include "cli/json.h"
 #include "cli/study.h"
 #include "cli/table.h"
@@ -26,9 +27,9 @@ static int collect_point(lnt_ctx *ctx, int64_t terms, int w, int at, costs *c)
     lnt_plan_info taylor, softmax;
     int status = study_problem(LNT_TAYLOR, 1, widths[w], (int64_t)c->length[at], &desc);
     desc.terms = terms;
-    if (!status) status = study_describe(ctx, &desc, &taylor);
+    if (!status) status = describe_plan(ctx, &desc, &taylor);
     desc.mechanism = LNT_SOFTMAX;
-    if (!status) status = study_describe(ctx, &desc, &softmax);
+    if (!status) status = describe_plan(ctx, &desc, &softmax);
     if (status) return status;
     c->state[w][at] = taylor.state_elements;
     c->fixed[w][at] = taylor.flops_per_token;

@@ -5,6 +5,7 @@
  * is the scratch of the plan: softmax in tiles has hardly any, flash some that does not grow. */
 #include <stdio.h>
 
+#include "cli/describe.h"
 #include "cli/json.h"
 #include "cli/measure.h"
 #include "cli/study.h"
@@ -39,7 +40,7 @@ static int measure_point(const options *o, lnt_ctx *ctx, int kind, int at, costs
     lnt_plan_info info;
     run_cost cost;
     int status = problem(o, kind, (int64_t)c->length[at], &desc);
-    if (!status) status = study_describe(ctx, &desc, &info);
+    if (!status) status = describe_plan(ctx, &desc, &info);
     if (!status) status = workload_verify(ctx, &desc, PASS_FORWARD, &c->error[kind][at]);
     if (!status) status = measure_cost(ctx, &desc, PASS_FORWARD, BUDGET, &cost);
     if (status) return status;

@@ -1,5 +1,6 @@
 /* cli/study_heads.c - SATA, figure 4: one width cut into more and smaller heads.  The state and the
  * operations a token of Taylor attention fall steeply, those of softmax stay or grow. */
+#include "cli/describe.h"
 #include "cli/json.h"
 #include "cli/study.h"
 #include "cli/table.h"
@@ -21,7 +22,7 @@ static int describe(lnt_ctx *ctx, lnt_mechanism mechanism, double width, int64_t
     int status = study_problem(mechanism, EMBEDDING / d, d, length, &desc);
     if (mechanism == LNT_TAYLOR) desc.algorithm = "taylor/direct"; /* makes no room for the state */
     desc.terms = terms;
-    if (!status) status = study_describe(ctx, &desc, out);
+    if (!status) status = describe_plan(ctx, &desc, out);
     return status;
 }
 

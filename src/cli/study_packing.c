@@ -1,5 +1,6 @@
 /* cli/study_packing.c - SATA, figure 3: what the symmetric basis saves.  Of the d^p tuples of
  * indices of degree p only the sorted ones are kept, binomial(d + p - 1, p): up to p! fewer. */
+#include "cli/describe.h"
 #include "cli/json.h"
 #include "cli/paper.h"
 #include "cli/study.h"
@@ -24,7 +25,7 @@ static int collect(lnt_ctx *ctx, packing *p)
             int status = study_problem(LNT_TAYLOR, 1, widths[w], 1, &desc);
             desc.algorithm = "taylor/direct"; /* the others would make room for the state */
             desc.terms = FEWEST + i;
-            if (!status) status = study_describe(ctx, &desc, &info);
+            if (!status) status = describe_plan(ctx, &desc, &info);
             if (status) return status;
             p->terms[i] = FEWEST + i;
             p->state[w][i] = info.state_elements;
