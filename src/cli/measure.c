@@ -38,14 +38,17 @@ static bool grows(const trial *t) { return t->desc.mechanism == LNT_SOFTMAX; }
 
 /* ---- making a trial ------------------------------------------------------------------------ */
 
-/* Whether what a step costs depends on how many tokens there were. */
-static bool counts(const trial *t) { return grows(t) || t->desc.mechanism == LNT_HYBRID; }
+/* Whether what a step costs depends on how many tokens there were: hybrid has to fill its window. */
+static bool is_cheaper_when_new(const trial *t)
+{
+    return grows(t) || t->desc.mechanism == LNT_HYBRID;
+}
 
 /* A state that remembers `length` tokens, where that changes what a step costs. */
 static lnt_status fill_state(trial *t)
 {
     lnt_status status = lnt_state_create(t->ctx, &t->desc, &t->state);
-    for (int64_t at = 0; at < t->desc.length_k && counts(t) && !status; at += STEP_ROWS) {
+    for (int64_t at = 0; at < t->desc.length_k && is_cheaper_when_new(t) && !status; at += STEP_ROWS) {
         const int64_t left = t->desc.length_k - at, n = left < STEP_ROWS ? left : STEP_ROWS;
         const lnt_tensor k = tensor_rows(&t->data.k, 0, n), v = tensor_rows(&t->data.v, 0, n);
         status = lnt_state_append(t->state, &k, &v);
@@ -192,13 +195,19 @@ static double useful_flops(const trial *t)
     return 0;
 }
 
+/* Bytes of a number in a state; only a cache holds tokens in their own dtype. */
+static double state_width(const trial *t) { return t->desc.dtype == LNT_F64 ? 8 : 4; }
+
+static double cache_bytes(const trial *t)
+{
+    return t->info.kv_cache_elements * (double)t->desc.batch * (double)lnt_dtype_size(t->desc.dtype);
+}
+
 /* Bytes that a step has to touch of its state. */
 static double state_bytes(const trial *t)
 {
-    if (!grows(t))
-        return t->info.state_elements * (double)t->desc.batch * (t->desc.dtype == LNT_F64 ? 8 : 4);
-    return t->info.kv_cache_elements * (double)t->desc.batch *
-           (double)lnt_dtype_size(t->desc.dtype);
+    if (grows(t)) return cache_bytes(t);
+    return t->info.state_elements * (double)t->desc.batch * state_width(t);
 }
 
 /* ... and to write: all but the tokens that it holds as they are. */
@@ -208,8 +217,7 @@ static double written_bytes(const trial *t)
     if (grows(t)) return 0;
     if (d->mechanism != LNT_HYBRID) return state_bytes(t);
     const double tokens = (double)(d->window + d->sink) * (double)(d->dim + d->dim_value);
-    return state_bytes(t) - tokens * (double)d->batch * (double)d->kv_heads *
-                                (d->dtype == LNT_F64 ? 8 : 4);
+    return state_bytes(t) - tokens * (double)d->batch * (double)d->kv_heads * state_width(t);
 }
 
 static double moved_bytes(const trial *t)
@@ -301,10 +309,8 @@ int measure(lnt_ctx *ctx, const lnt_attn_desc *desc, pass_kind pass, measurement
 static double held_bytes(const trial *t)
 {
     const bool quadratic = grows(t) || strstr(t->info.algorithm, "/direct");
-    const double cache = t->info.kv_cache_elements * (double)t->desc.batch *
-                         (double)lnt_dtype_size(t->desc.dtype);
     if (t->pass == PASS_STEP) return grows(t) ? state_bytes(t) : (double)t->info.state_bytes;
-    return (quadratic ? cache : 0) + (double)t->info.workspace_bytes;
+    return (quadratic ? cache_bytes(t) : 0) + (double)t->info.workspace_bytes;
 }
 
 int measure_cost(lnt_ctx *ctx, const lnt_attn_desc *desc, pass_kind pass, double budget,
