@@ -4,11 +4,10 @@
  *
  * Lengths ascend, so that the peak so far belongs to the last run. */
 #include <stdio.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include "cli/clock.h"
 #include "cli/json.h"
+#include "cli/resident.h"
 #include "cli/study.h"
 #include "cli/table.h"
 #include "cli/tensors.h"
@@ -23,23 +22,6 @@ typedef struct footprint {
     double peak;           /* bytes that the process grew by */
     double seconds;
 } footprint;
-
-/* Bytes resident now; 0 where the system does not tell. */
-static double resident_now(void)
-{
-    long pages = 0;
-    FILE *file = fopen("/proc/self/statm", "r");
-    if (!file) return 0;
-    if (fscanf(file, "%*d %ld", &pages) != 1) pages = 0;
-    fclose(file);
-    return (double)pages * (double)sysconf(_SC_PAGESIZE);
-}
-
-static double resident_peak(void)
-{
-    struct rusage usage;
-    return getrusage(RUSAGE_SELF, &usage) ? 0 : 1024 * (double)usage.ru_maxrss;
-}
 
 static int run_once(lnt_ctx *ctx, const lnt_attn_desc *desc, const workload *w, footprint *out)
 {
@@ -56,7 +38,7 @@ static int run_once(lnt_ctx *ctx, const lnt_attn_desc *desc, const workload *w, 
     return status ? fail_ctx(ctx) : EXIT_OK;
 }
 
-static int measure_length(lnt_ctx *ctx, const lnt_attn_desc *desc, double before, footprint *out)
+static int measure_length(lnt_ctx *ctx, const lnt_attn_desc *desc, int64_t before, footprint *out)
 {
     workload w;
     *out = (footprint){ .length = (double)desc->length_q };
@@ -65,7 +47,7 @@ static int measure_length(lnt_ctx *ctx, const lnt_attn_desc *desc, double before
     out->vectors = tensor_bytes(&w.q) + tensor_bytes(&w.k) + tensor_bytes(&w.v) +
                    tensor_bytes(&w.out);
     status = run_once(ctx, desc, &w, out);
-    out->peak = resident_peak() - before;
+    out->peak = (double)(resident_peak() - before);
     workload_free(&w);
     return status;
 }
@@ -119,7 +101,7 @@ static int run(const options *o, lnt_ctx *ctx)
                                opt_whole(o, OPT_DIM, DIM), last, &desc);
     desc.algorithm = "taylor/state";
     desc.terms = opt_whole(o, OPT_TERMS, DEFAULT_TERMS);
-    const double before = resident_now();
+    const int64_t before = resident_now();
     for (int i = 0; i < LENGTHS && !status; i++) {
         desc.length_q = desc.length_k = i == 2 ? last : i == 1 ? last / 10 : last / 100;
         progress("taylor/state", i, LENGTHS);

@@ -6,11 +6,11 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "cli/json.h"
 #include "cli/place.h"
 #include "cli/report.h"
+#include "cli/resident.h"
 #include "cli/svg.h"
 
 static int add_point(log_curve *c, double step, double loss)
@@ -99,13 +99,6 @@ static void put_step(FILE *to, const lnt_step_report *r, double seconds)
     json_end(&line);
 }
 
-/* The most memory that this process has held, in bytes. */
-static int64_t peak_memory(void)
-{
-    struct rusage usage;
-    return getrusage(RUSAGE_SELF, &usage) ? 0 : (int64_t)usage.ru_maxrss * 1024;
-}
-
 static void put_test(FILE *to, int64_t step, const lnt_score_report *s)
 {
     json line = json_begin(to);
@@ -116,7 +109,7 @@ static void put_test(FILE *to, int64_t step, const lnt_score_report *s)
     json_real(&line, "test_accuracy", s->accuracy);
     json_real(&line, "test_error_rate", s->error_rate);
     json_whole(&line, "test_targets", s->targets);
-    json_whole(&line, "peak_bytes", peak_memory());
+    json_whole(&line, "peak_bytes", resident_peak());
     json_end(&line);
 }
 
