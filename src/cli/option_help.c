@@ -12,13 +12,13 @@ void options_help(const command *cmd, FILE *to)
     fputs("\noptions (defaults in brackets):\n", to);
     for (int id = 0; id < OPTION_COUNT; id++) {
         const option_row *row = &option_table[id];
-        char left[160], words[128] = "";
+        char left[160], letter[8] = "", words[128] = "";
         if (!(row->commands & cmd->bit)) continue;
         if (row->argument) snprintf(words, sizeof words, "%s", row->argument);
         else if (row->choice) option_join_choices(row, "|", words, sizeof words);
-        const int width = snprintf(left, sizeof left, "  %s%.1s%s--%s%s%s", row->letter ? "-" : "",
-                                   row->letter ? &row->letter : "", row->letter ? ", " : "",
-                                   row->name, *words ? " " : "", words);
+        if (row->letter) snprintf(letter, sizeof letter, "-%c, ", row->letter);
+        const int width = snprintf(left, sizeof left, "  %s--%s%s%s", letter, row->name,
+                                   *words ? " " : "", words);
         if (width < COLUMN) fprintf(to, "%-*s%s\n", COLUMN, left, row->help);
         else fprintf(to, "%s\n%*s%s\n", left, COLUMN, "", row->help);
     }
