@@ -41,7 +41,7 @@ typedef struct facts {
     char cpu[128];
     char gpu[400]; /* what it is, or why there is none */
     bool has_gpu;
-    names built, available, mechanisms, algorithms, maps, dtypes;
+    names built, available, devices, mechanisms, algorithms, maps, dtypes;
 } facts;
 
 /* The value of "key : value" if the line has that key, else NULL. */
@@ -127,6 +127,8 @@ static void collect(facts *f)
         add(&f->built, lnt_isa_name(i));
         if (lnt_isa_available(i)) add(&f->available, lnt_isa_name(i));
     }
+    add(&f->devices, option_choice(OPT_DEVICE, DEVICE_CPU));
+    if (f->has_gpu) add(&f->devices, option_choice(OPT_DEVICE, DEVICE_CUDA));
     for (int i = 0; option_choice(OPT_MECHANISM, i); i++)
         add(&f->mechanisms, option_choice(OPT_MECHANISM, i));
     for (int i = 0; lnt_algorithm_name(i); i++) add(&f->algorithms, lnt_algorithm_name(i));
@@ -137,7 +139,6 @@ static void collect(facts *f)
 
 static void print_json(const lnt_ctx *ctx, const facts *f)
 {
-    static const char *const devices[] = { "cpu", "cuda" };
     json line = json_begin(stdout);
     json_text(&line, "version", lnt_version());
     json_text(&line, "cpu", f->cpu);
@@ -145,7 +146,7 @@ static void print_json(const lnt_ctx *ctx, const facts *f)
     json_texts(&line, "isas_built", f->built.name, f->built.count);
     json_texts(&line, "isas_available", f->available.name, f->available.count);
     json_whole(&line, "threads", lnt_ctx_threads(ctx));
-    json_texts(&line, "devices", devices, f->has_gpu ? 2 : 1);
+    json_texts(&line, "devices", f->devices.name, f->devices.count);
     json_text(&line, f->has_gpu ? "gpu" : "no_gpu", f->gpu);
     json_texts(&line, "mechanisms", f->mechanisms.name, f->mechanisms.count);
     json_texts(&line, "algorithms", f->algorithms.name, f->algorithms.count);
@@ -171,7 +172,7 @@ static void print_text(const lnt_ctx *ctx, const facts *f)
     print_names("  built", &f->built);
     print_names("  available", &f->available);
     printf("%-14s%d\n", "threads", lnt_ctx_threads(ctx));
-    printf("%-14s%s\n", "devices", f->has_gpu ? "cpu, cuda" : "cpu");
+    print_names("devices", &f->devices);
     printf("%-14s%s\n", f->has_gpu ? "  cuda" : "  no cuda", f->gpu);
     print_names("mechanisms", &f->mechanisms);
     print_names("algorithms", &f->algorithms);
