@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/amount.h"
 #include "cli/clock.h"
 #include "cli/commands.h"
 #include "cli/compare.h"
@@ -18,7 +19,6 @@
 #include "cli/operands.h"
 #include "cli/report.h"
 #include "cli/request.h"
-#include "cli/table.h"
 #include "cli/tensors.h"
 #include "cli/two_files.h"
 

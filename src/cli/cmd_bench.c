@@ -1,6 +1,7 @@
 /* cli/cmd_bench.c - `linnet bench`: verifies, then times; one measurement, or the suite. */
 #include <string.h>
 
+#include "cli/amount.h"
 #include "cli/commands.h"
 #include "cli/describe.h"
 #include "cli/device.h"

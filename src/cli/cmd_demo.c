@@ -3,12 +3,12 @@
  * */
 #include <stdio.h>
 
+#include "cli/amount.h"
 #include "cli/commands.h"
 #include "cli/place.h"
 #include "cli/report.h"
 #include "cli/request.h"
 #include "cli/study_crossover.h"
-#include "cli/table.h"
 
 static int run(const options *o)
 {

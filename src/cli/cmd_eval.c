@@ -2,13 +2,13 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "cli/amount.h"
 #include "cli/clock.h"
 #include "cli/commands.h"
 #include "cli/json.h"
 #include "cli/report.h"
 #include "cli/request.h"
 #include "cli/subject.h"
-#include "cli/table.h"
 
 static void print_json(const lnt_model_info *info, const lnt_score_report *s, double seconds)
 {

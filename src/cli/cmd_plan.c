@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "cli/amount.h"
 #include "cli/commands.h"
 #include "cli/describe.h"
 #include "cli/device.h"

@@ -9,13 +9,13 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
+#include "cli/amount.h"
 #include "cli/clock.h"
 #include "cli/commands.h"
 #include "cli/leftovers.h"
 #include "cli/report.h"
 #include "cli/request.h"
 #include "cli/stop.h"
-#include "cli/table.h"
 #include "cli/train_log.h"
 
 enum { NAME = 32 };

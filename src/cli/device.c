@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/table.h"
+#include "cli/amount.h"
 #include "cli/tensors.h"
 
 bool device_is_gpu(const lnt_ctx *ctx) { return strcmp(lnt_ctx_device(ctx), "cpu") != 0; }

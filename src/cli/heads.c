@@ -17,6 +17,7 @@
 
 #include <math.h>
 
+#include "cli/amount.h"
 #include "cli/paper.h"
 #include "cli/table.h"
 

@@ -7,6 +7,7 @@
  * All from plans; nothing is run. */
 #include <math.h>
 
+#include "cli/amount.h"
 #include "cli/describe.h"
 #include "cli/json.h"
 #include "cli/study.h"

@@ -5,6 +5,7 @@
  * is the scratch of the plan: softmax in tiles has hardly any, flash some that does not grow. */
 #include <stdio.h>
 
+#include "cli/amount.h"
 #include "cli/describe.h"
 #include "cli/json.h"
 #include "cli/measure.h"

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/amount.h"
 #include "cli/clock.h"
 #include "cli/json.h"
 #include "cli/order.h"

@@ -1,5 +1,6 @@
 /* cli/study_heads.c - SATA, figure 4: one width cut into more and smaller heads.  The state and the
  * operations a token of Taylor attention fall steeply, those of softmax stay or grow. */
+#include "cli/amount.h"
 #include "cli/describe.h"
 #include "cli/json.h"
 #include "cli/study.h"

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/amount.h"
 #include "cli/clock.h"
 #include "cli/json.h"
 #include "cli/study.h"

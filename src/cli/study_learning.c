@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/amount.h"
 #include "cli/json.h"
 #include "cli/study.h"
 #include "cli/table.h"

@@ -5,6 +5,7 @@
  * Lengths ascend, so that the peak so far belongs to the last run. */
 #include <stdio.h>
 
+#include "cli/amount.h"
 #include "cli/clock.h"
 #include "cli/json.h"
 #include "cli/resident.h"

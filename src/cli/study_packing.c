@@ -1,5 +1,6 @@
 /* cli/study_packing.c - SATA, figure 3: what the symmetric basis saves.  Of the d^p tuples of
  * indices of degree p only the sorted ones are kept, binomial(d + p - 1, p): up to p! fewer. */
+#include "cli/amount.h"
 #include "cli/describe.h"
 #include "cli/json.h"
 #include "cli/paper.h"

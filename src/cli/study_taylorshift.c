@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "cli/amount.h"
 #include "cli/json.h"
 #include "cli/measure.h"
 #include "cli/paper.h"

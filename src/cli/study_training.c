@@ -2,6 +2,7 @@
  * product that is as fast as it gets, the rest of the step is what there is left to save. */
 #include <math.h>
 
+#include "cli/amount.h"
 #include "cli/clock.h"
 #include "cli/json.h"
 #include "cli/order.h"

@@ -2,8 +2,6 @@
 #ifndef LNT_CLI_TABLE_H
 #define LNT_CLI_TABLE_H
 
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 
 enum { TABLE_COLUMNS = 12, TABLE_ROWS = 256, TABLE_CELL = 64 };
@@ -23,12 +21,5 @@ void table_cell(table *t, const char *format, ...)
 #endif
     ;
 void table_print(const table *t, FILE *to);
-
-/* "1.25 ms", "133 kB": three digits and a prefix; "too large" for what is not finite.  Returns
- * text. */
-const char *text_seconds(double seconds, char *text, size_t capacity);
-const char *text_bytes(double bytes, char *text, size_t capacity);
-const char *text_count(double count, char *text, size_t capacity); /* 1.02 M */
-const char *plural(int64_t count); /* "s", or "" for one */
 
 #endif

@@ -13,8 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/amount.h"
 #include "cli/report.h"
-#include "cli/table.h"
 
 static const double TRUSTED = 0.01, ROUGH = 0.05, WITHIN = 0.01;
 

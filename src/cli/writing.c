@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cli/amount.h"
 #include "cli/clock.h"
 #include "cli/json.h"
 #include "cli/place.h"
@@ -12,7 +13,6 @@
 #include "cli/request.h"
 #include "cli/status.h"
 #include "cli/subject.h"
-#include "cli/table.h"
 
 int writing_open(writing *w, const options *o)
 {
