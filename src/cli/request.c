@@ -105,10 +105,16 @@ static int check_cur(const options *o)
     return EXIT_OK;
 }
 
+/* What hybrid makes of the keys that are far: the choices begin with linear. */
+static lnt_mechanism far_of(const options *o)
+{
+    return opt_given(o, OPT_FAR) ? (lnt_mechanism)(LNT_LINEAR + o->value[OPT_FAR].whole) : LNT_TAYLOR;
+}
+
 /* ... of hybrid. */
 static int check_hybrid(const options *o)
 {
-    const bool linear = opt_given(o, OPT_FAR) && o->value[OPT_FAR].whole == 0;
+    const bool linear = far_of(o) == LNT_LINEAR;
     static const option_id of_taylor[] = { OPT_TERMS, OPT_COEFFICIENTS, OPT_SIGMA, OPT_CENTER,
                                            OPTION_COUNT };
     static const option_id of_linear[] = { OPT_FEATURE_MAP, OPT_FEATURES, OPTION_COUNT };
@@ -141,15 +147,32 @@ int request_defaults(lnt_attn_desc *desc)
     return fail("the library does not match this tool: it is version %s", lnt_version());
 }
 
-int request_mechanism(const options *o, lnt_attn_desc *desc)
+static int check_mechanism(const options *o)
 {
     if (!opt_given(o, OPT_MECHANISM))
         return fail_usage("--mechanism is missing; see --help for those there are");
+    const int64_t mechanism = o->value[OPT_MECHANISM].whole;
     int status = options_check_mechanism(o);
     if (!status) status = check_combinations(o);
-    if (!status && o->value[OPT_MECHANISM].whole == LNT_CUR) status = check_cur(o);
-    const bool hybrid = o->value[OPT_MECHANISM].whole == LNT_HYBRID;
-    if (!status && hybrid) status = check_hybrid(o);
+    if (!status && mechanism == LNT_CUR) status = check_cur(o);
+    if (!status && mechanism == LNT_HYBRID) status = check_hybrid(o);
+    return status;
+}
+
+static void request_terms(const options *o, lnt_attn_desc *desc)
+{
+    const int listed = o->coefficient_count;
+    desc->normalize = (lnt_normalize)opt_whole(o, OPT_NORMALIZE, LNT_NORMALIZE_NONE);
+    const bool safe = desc->mechanism == LNT_HYBRID || desc->normalize == LNT_NORMALIZE_TAYLORSHIFT;
+    const int otherwise = safe ? DEFAULT_SAFE_TERMS : DEFAULT_TERMS;
+    desc->terms = opt_whole(o, OPT_TERMS, listed ? listed : otherwise);
+    if (listed) desc->coefficients = o->coefficients;
+    desc->output_norm = opt_given(o, OPT_OUTPUT_NORM);
+}
+
+int request_mechanism(const options *o, lnt_attn_desc *desc)
+{
+    int status = check_mechanism(o);
     if (!status) status = request_defaults(desc);
     if (status) return status;
     desc->mechanism = (lnt_mechanism)o->value[OPT_MECHANISM].whole;
@@ -160,18 +183,12 @@ int request_mechanism(const options *o, lnt_attn_desc *desc)
     desc->feature_map = (lnt_feature_map)opt_whole(o, OPT_FEATURE_MAP, desc->feature_map);
     desc->features = opt_whole(o, OPT_FEATURES, desc->features);
     desc->eps = opt_real(o, OPT_EPS, desc->eps);
-    const int listed = o->coefficient_count;
-    desc->normalize = (lnt_normalize)opt_whole(o, OPT_NORMALIZE, LNT_NORMALIZE_NONE);
-    const bool safe = hybrid || desc->normalize == LNT_NORMALIZE_TAYLORSHIFT;
-    const int otherwise = safe ? DEFAULT_SAFE_TERMS : DEFAULT_TERMS;
-    desc->terms = opt_whole(o, OPT_TERMS, listed ? listed : otherwise);
-    if (listed) desc->coefficients = o->coefficients;
-    desc->output_norm = opt_given(o, OPT_OUTPUT_NORM);
+    request_terms(o, desc);
     desc->compensated = opt_given(o, OPT_COMPENSATED);
     request_cur(o, desc);
     desc->window = opt_whole(o, OPT_WINDOW, DEFAULT_WINDOW);
     desc->sink = opt_whole(o, OPT_SINK, 0);
-    if (opt_given(o, OPT_FAR)) desc->far = (lnt_mechanism)(LNT_LINEAR + o->value[OPT_FAR].whole);
+    desc->far = far_of(o);
     if (opt_given(o, OPT_SEED)) desc->seed = o->value[OPT_SEED].seed;
     return desc->algorithm ? check_algorithm(desc->algorithm, desc->mechanism) : EXIT_OK;
 }
