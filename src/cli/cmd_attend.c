@@ -47,17 +47,16 @@ static bool has_state(const options *o)
 
 static int check_usage(const options *o, const lnt_attn_desc *desc)
 {
-    const char *output = opt_text(o, OPT_OUTPUT), *state_out = opt_text(o, OPT_STATE_OUT);
+    const char *output = opt_text(o, OPT_OUTPUT);
     if (opt_given(o, OPT_COMPARE) && opt_given(o, OPT_STATE_IN))
         return fail_usage("--compare cannot be used with --state-in: softmax needs the keys "
                           "themselves, and a state has only their sums");
-    if (!output && !state_out && !opt_given(o, OPT_COMPARE))
+    if (!output && !opt_given(o, OPT_STATE_OUT) && !opt_given(o, OPT_COMPARE))
         return fail_usage("%s is missing: say where the result goes", option_name(OPT_OUTPUT));
-    if (output && state_out && two_files_are_one(output, state_out))
-        return fail_usage("--output and --state-out are the same file, '%s'", output);
-    const char *indices = opt_text(o, OPT_INDICES_OUT);
-    if (output && indices && two_files_are_one(output, indices))
-        return fail_usage("--output and --indices-out are the same file, '%s'", output);
+    static const option_id beside[] = { OPT_STATE_OUT, OPT_INDICES_OUT };
+    for (int i = 0; i < 2; i++)
+        if (output && opt_given(o, beside[i]) && two_files_are_one(output, opt_text(o, beside[i])))
+            return fail_usage("--output and %s are the same file, '%s'", option_name(beside[i]), output);
     if (opt_given(o, OPT_CHUNK) && !desc->causal)
         return fail_usage("--chunk needs --causal: a stream is read in the order of its tokens");
     if (desc->mechanism == LNT_SOFTMAX && desc->algorithm &&
@@ -303,9 +302,9 @@ static void print_text(const job *j)
         printf("%lld pseudo-inverse%s diverged and %s started again from the norms\n",
                (long long)j->divergent, plural(j->divergent), j->divergent == 1 ? "was" : "were");
     if (opt_given(j->o, OPT_COMPARE)) comparison_print(d, &j->against);
-    if (opt_given(j->o, OPT_OUTPUT)) printf("wrote %s\n", opt_text(j->o, OPT_OUTPUT));
-    if (opt_given(j->o, OPT_INDICES_OUT)) printf("wrote %s\n", opt_text(j->o, OPT_INDICES_OUT));
-    if (opt_given(j->o, OPT_STATE_OUT)) printf("wrote %s\n", opt_text(j->o, OPT_STATE_OUT));
+    static const option_id written[] = { OPT_OUTPUT, OPT_INDICES_OUT, OPT_STATE_OUT };
+    for (int i = 0; i < 3; i++)
+        if (opt_given(j->o, written[i])) printf("wrote %s\n", opt_text(j->o, written[i]));
 }
 
 static void print_results(const job *j)
