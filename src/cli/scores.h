@@ -2,7 +2,7 @@
 #ifndef LNT_CLI_SCORES_H
 #define LNT_CLI_SCORES_H
 
-#include "cli/operands.h"
+#include "linnet.h"
 
 /* Over all pairs of a query and a key that it sees; NaN where there is none. */
 typedef struct score_spread {
