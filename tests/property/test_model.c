@@ -274,6 +274,9 @@ static void a_model_begins_without_data(void **state)
     assert_ok(ctx, create(ctx, "text", "{\"model\":{\"dim\":8,\"layers\":1,\"heads\":2}}", &model));
     assert_ok(ctx, lnt_model_encode(model, "abc", 3, tokens, &count));
     assert_true(count == 3 && tokens[0] == 'a' && tokens[2] == 'c');
+    assert_refused(ctx, lnt_model_encode(model, NULL, 3, tokens, &count), LNT_ERR_ARGUMENT, "NULL");
+    assert_refused(ctx, lnt_model_encode(model, "abc", 3, NULL, &count), LNT_ERR_ARGUMENT, "NULL");
+    assert_refused(ctx, lnt_model_encode(model, "abc", 3, tokens, NULL), LNT_ERR_ARGUMENT, "NULL");
     assert_ok(ctx, lnt_model_evaluate(model, &request, &report));
     assert_int_equal(report.targets, 99);
     lnt_model_destroy(model);
@@ -293,6 +296,52 @@ static void a_model_begins_without_data(void **state)
     context_close_tracked(ctx, &track);
 }
 
+/* All ten components are of one value and narrow. */
+static void pixels_are_drawn_from_their_mixture(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(1, NULL);
+    lnt_model *model;
+    float logits[30] = { 0 };
+    int seen[256] = { 0 };
+    for (int k = 0; k < 10; k++) {
+        logits[10 + k] = 2 * 200 / 255.0f - 1;
+        logits[20 + k] = -5.5f; /* about one value wide */
+    }
+    assert_ok(ctx, create(ctx, "mnist", "{\"model\":{\"dim\":16,\"layers\":1},"
+                                        "\"task\":{\"shrink\":2}}", &model));
+    for (uint64_t seed = 0; seed < 200; seed++) {
+        const lnt_sampling sampling = { sizeof sampling, 1, 0, 1, seed };
+        int32_t pixel;
+        assert_ok(ctx, lnt_model_sample(model, logits, 1, 1, &sampling, &pixel));
+        assert_in_range(pixel, 200 - 10, 200 + 10);
+        seen[pixel]++;
+    }
+    assert_true(seen[200] > seen[198] && seen[200] > seen[202] && seen[199] && seen[201]);
+    lnt_model_destroy(model);
+    lnt_ctx_destroy(ctx);
+}
+
+static void an_evaluation_takes_16_examples_at_a_time_unless_told(void **state)
+{
+    (void)state;
+    static const int64_t batches[] = { 0, 16, 15 };
+    lnt_ctx *ctx = context_new(1, NULL);
+    lnt_model *model;
+    lnt_score_report report[3];
+    assert_ok(ctx, create(ctx, "copy", "{\"model\":{\"dim\":8,\"layers\":1,\"heads\":2,\"length\":9}}",
+                          &model));
+    for (int i = 0; i < 3; i++) {
+        const lnt_eval_request request = { .size = sizeof request, .batch = batches[i], .batches = 2 };
+        report[i] = (lnt_score_report){ .size = sizeof report[i] };
+        assert_ok(ctx, lnt_model_evaluate(model, &request, &report[i]));
+    }
+    assert_true(report[0].loss == report[1].loss && report[0].targets == report[1].targets);
+    assert_true(report[0].loss != report[2].loss);
+    lnt_model_destroy(model);
+    lnt_ctx_destroy(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -305,6 +354,8 @@ int main(void)
         cmocka_unit_test(no_allocation_fails_without_a_trace),
         cmocka_unit_test(a_model_under_another_mechanism_has_the_same_weights),
         cmocka_unit_test(a_model_begins_without_data),
+        cmocka_unit_test(pixels_are_drawn_from_their_mixture),
+        cmocka_unit_test(an_evaluation_takes_16_examples_at_a_time_unless_told),
         cmocka_unit_test(a_default_does_not_outlive_its_mechanism),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

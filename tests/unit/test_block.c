@@ -1,5 +1,5 @@
 /* test_block.c - residual blocks over every mechanism, in double: every gradient against
- * differences. */
+ * differences, and the whole against its formula. */
 #define LNT_DOUBLE 1
 
 #include <math.h>
@@ -295,6 +295,122 @@ static void gated_attention_without_a_bias_is_that_of_the_library(void **state)
     close_fixture(&full);
 }
 
+/* ---- the whole by its formula ---------------------------------------------------------------- */
+
+static void expect_norm(const fixture *f, int gain, const double *x, double *y)
+{
+    const size_t dim = f->shape.dim;
+    const bool layer = f->shape.norm == LNT_NORM_LAYER;
+    double mean = 0, square = 0;
+    for (size_t i = 0; i < dim; i++) mean += layer ? x[i] / (double)dim : 0;
+    for (size_t i = 0; i < dim; i++) square += (x[i] - mean) * (x[i] - mean) / (double)dim;
+    for (size_t i = 0; i < dim; i++)
+        y[i] = (x[i] - mean) / sqrt(square + 1e-5) * f->w[gain][i] + (layer ? f->w[gain + 1][i] : 0);
+}
+
+/* y[out] = x[in] weight + bias, of one token. */
+static void expect_dense(const fixture *f, int weight, const double *x, double *y, size_t in, size_t out)
+{
+    for (size_t c = 0; c < out; c++) {
+        y[c] = f->w[weight + 1] ? f->w[weight + 1][c] : 0;
+        for (size_t i = 0; i < in; i++) y[c] += x[i] * f->w[weight][i * out + c];
+    }
+}
+
+static double expect_activation(lnt_act kind, const double *x, size_t width)
+{
+    const double silu = *x / (1 + exp(-*x));
+    switch (kind) {
+    case LNT_ACT_RELU: return fmax(*x, 0);
+    case LNT_ACT_GELU: return 0.5 * *x * (1 + tanh(sqrt(2 / acos(-1)) * (*x + 0.044715 * *x * *x * *x)));
+    case LNT_ACT_SWIGLU: return silu * x[width];
+    default: return silu;
+    }
+}
+
+/* The heads of q and k turned by the position, which begins at 3. */
+static void expect_turn(const fixture *f, double *qkv, size_t t)
+{
+    const size_t dim = f->shape.head_dim;
+    for (size_t i = 0; i < (f->shape.heads + f->shape.kv_heads) * dim; i += 2) {
+        const double angle = (double)(3 + t) * pow(10000, -(double)(i % dim) / (double)dim);
+        const double a = qkv[i], b = qkv[i + 1];
+        qkv[i] = a * cos(angle) - b * sin(angle);
+        qkv[i + 1] = a * sin(angle) + b * cos(angle);
+    }
+}
+
+/* Causal softmax of the token t behind `qkv`, rows of `width`; y [heads,head_dim]. */
+static void expect_attention(const fixture *f, const double *qkv, size_t width, size_t t, double *y)
+{
+    const size_t heads = f->shape.heads, kv_heads = f->shape.kv_heads, dim = f->shape.head_dim;
+    memset(y, 0, heads * dim * sizeof *y);
+    for (size_t h = 0; h < heads; h++) {
+        const double *q = qkv + t * width + h * dim;
+        double weight[N], all = 0;
+        for (size_t j = 0; j <= t; j++) {
+            const double *k = qkv + j * width + (heads + h * kv_heads / heads) * dim;
+            all += weight[j] = exp(inner_product(q, k, dim) / sqrt((double)dim));
+        }
+        for (size_t j = 0; j <= t; j++)
+            for (size_t c = 0; c < dim; c++)
+                y[h * dim + c] += weight[j] / all *
+                                  qkv[j * width + (heads + kv_heads + h * kv_heads / heads) * dim + c];
+    }
+}
+
+/* The block's output of one sequence, as block.c has it at its head. */
+static void expect_block(const fixture *f, const double *x, double *out)
+{
+    const lnt_block_shape *s = &f->shape;
+    const size_t width = (s->heads + 2 * s->kv_heads) * s->head_dim, dim = s->dim, ff = s->ff;
+    double in[16], qkv[N * 64], mixed[16], sum[16], middle[16], up[32], hidden[16];
+    for (size_t t = 0; t < N; t++) {
+        if (s->post) memcpy(in, x + t * dim, dim * sizeof *in);
+        else expect_norm(f, LNT_BLOCK_NORM1_GAIN, x + t * dim, in);
+        expect_dense(f, LNT_BLOCK_QKV, in, qkv + t * width, dim, width);
+        if (s->rotary) expect_turn(f, qkv + t * width, t);
+    }
+    for (size_t t = 0; t < N; t++, out += dim) {
+        expect_attention(f, qkv, width, t, mixed);
+        expect_dense(f, LNT_BLOCK_OUT, mixed, sum, s->heads * s->head_dim, dim);
+        for (size_t i = 0; i < dim; i++) sum[i] += x[t * dim + i];
+        if (s->post) expect_norm(f, LNT_BLOCK_NORM1_GAIN, sum, middle);
+        else memcpy(middle, sum, dim * sizeof *middle);
+        if (s->post) memcpy(in, middle, dim * sizeof *in);
+        else expect_norm(f, LNT_BLOCK_NORM2_GAIN, middle, in);
+        expect_dense(f, LNT_BLOCK_UP, in, up, dim, ff * (s->activation == LNT_ACT_SWIGLU ? 2 : 1));
+        for (size_t i = 0; i < ff; i++) hidden[i] = expect_activation(s->activation, up + i, ff);
+        expect_dense(f, LNT_BLOCK_DOWN, hidden, sum, ff, dim);
+        for (size_t i = 0; i < dim; i++) sum[i] += middle[i];
+        if (s->post) expect_norm(f, LNT_BLOCK_NORM2_GAIN, sum, out);
+        else memcpy(out, sum, dim * sizeof *out);
+    }
+}
+
+static void a_block_is_its_formula(void **state)
+{
+    (void)state;
+    for (int act = LNT_ACT_RELU; act <= LNT_ACT_SWIGLU; act++)
+        for (int kind = 0; kind < 8; kind++) {
+            fixture f;
+            lnt_block_shape shape = shape_of(act % 2 ? 2 : 4);
+            const lnt_attn_desc desc = describe(LNT_SOFTMAX, 1);
+            double expected[TOKENS * 12];
+            shape.activation = (lnt_act)act;
+            shape.norm = (lnt_norm_kind)(kind & 1);
+            shape.post = kind & 2;
+            shape.rotary = kind & 4;
+            open_fixture(&f, shape, &desc, NULL);
+            loss(&f);
+            for (size_t b = 0; b < B; b++)
+                expect_block(&f, f.x + b * N * shape.dim, expected + b * N * shape.dim);
+            for (size_t i = 0; i < TOKENS * shape.dim; i++)
+                assert_true(fabs(f.kept.out[i] - expected[i]) < 1e-11);
+            close_fixture(&f);
+        }
+}
+
 /* As wide a spread as keeps numbers as large as they came, the branches of a deep network less; gains and
  * biases, those of MEGA too, at a constant, or near it, and left alone by decay. */
 static void parameters_begin_as_their_layers_want(void **state)
@@ -334,6 +450,7 @@ int main(void)
         cmocka_unit_test(a_learned_temperature_has_the_right_gradient),
         cmocka_unit_test(every_activation_and_norm_has_the_right_gradients),
         cmocka_unit_test(dropped_branches_and_padded_batches_have_the_right_gradients),
+        cmocka_unit_test(a_block_is_its_formula),
         cmocka_unit_test(parameters_begin_as_their_layers_want),
         cmocka_unit_test(a_matrix_beyond_the_address_space_is_noticed),
     };

@@ -11,9 +11,9 @@
 #include "nn/mega.h"
 #include "support.h"
 
-enum { B = 3, N = 9 };
+enum { B = 4, N = 9 };
 
-static const int64_t LENGTHS[B] = { 4, N, 0 };
+static const int64_t LENGTHS[B] = { 4, N, 0, 1 };
 
 /* ---- moving averages ------------------------------------------------------------------------- */
 
@@ -123,6 +123,34 @@ static void moving_averages_have_the_right_gradients(void **state)
     check_slopes("moving averages", averages_loss, &t, slopes, COUNT_OF(slopes), 1e-8);
     free(past);
     averages_close(&t);
+}
+
+static void moving_averages_have_the_same_bits_on_any_number_of_threads(void **state)
+{
+    (void)state;
+    enum { LONG = 400, SIZE = LONG * WIDTH, GRADS = 4 * EMA_SIZE + WIDTH };
+    dice d = { 8 };
+    double *x = random_doubles(&d, SIZE, 1), *r = random_doubles(&d, SIZE, 1);
+    double *w = random_doubles(&d, GRADS, 1), *g[2], *dx[2];
+    for (int i = 0; i < 2; i++) {
+        const int threads = i ? 3 : 1;
+        double *past = zero_doubles((size_t)threads * LONG * HIDDEN);
+        g[i] = zero_doubles(GRADS);
+        dx[i] = zero_doubles(SIZE);
+        const lnt_ema ema = { .width = WIDTH, .hidden = HIDDEN, .delta = w, .alpha = w + EMA_SIZE,
+                              .beta = w + 2 * EMA_SIZE, .gamma = w + 3 * EMA_SIZE,
+                              .omega = w + 4 * EMA_SIZE, .ddelta = g[i], .dalpha = g[i] + EMA_SIZE,
+                              .dbeta = g[i] + 2 * EMA_SIZE, .dgamma = g[i] + 3 * EMA_SIZE,
+                              .domega = g[i] + 4 * EMA_SIZE };
+        const lnt_pass pass = { .ctx = context_new(threads, NULL), .batch = 1, .length = LONG };
+        lnt_ema_backward(&pass, &ema, x, r, dx[i], past);
+        lnt_ctx_destroy((lnt_ctx *)(uintptr_t)pass.ctx);
+        free(past);
+    }
+    assert_memory_equal(dx[0], dx[1], SIZE * sizeof *x);
+    assert_memory_equal(g[0], g[1], GRADS * sizeof *w);
+    double *all[] = { x, r, w, g[0], g[1], dx[0], dx[1] };
+    for (int i = 0; i < COUNT_OF(all); i++) free(all[i]);
 }
 
 /* ---- attention with a bias ------------------------------------------------------------------- */
@@ -253,6 +281,19 @@ static void attention_with_a_bias_has_the_right_gradients(void **state)
     }
 }
 
+/* More distances than are summed in one piece. */
+static void a_bias_by_many_distances_has_the_right_gradient(void **state)
+{
+    (void)state;
+    lnt_full_shape shape = shape_of(0, 1);
+    shape.reach = 70;
+    full t = full_new(shape, 1, 70, NULL, 2);
+    full_back(&t);
+    const slope bias = { "bias", t.bias, t.dbias, t.bias_size };
+    check_slopes("many distances", full_loss, &t, &bias, 1, 1e-8);
+    full_close(&t);
+}
+
 static void attention_with_a_bias_has_the_same_bits_on_any_number_of_threads(void **state)
 {
     (void)state;
@@ -354,8 +395,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(moving_averages_are_sums_over_past_and_future),
         cmocka_unit_test(moving_averages_have_the_right_gradients),
+        cmocka_unit_test(moving_averages_have_the_same_bits_on_any_number_of_threads),
         cmocka_unit_test(attention_with_a_bias_is_its_formula),
         cmocka_unit_test(attention_with_a_bias_has_the_right_gradients),
+        cmocka_unit_test(a_bias_by_many_distances_has_the_right_gradient),
         cmocka_unit_test(attention_with_a_bias_has_the_same_bits_on_any_number_of_threads),
         cmocka_unit_test(the_whole_is_its_formula),
     };

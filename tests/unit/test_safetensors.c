@@ -403,9 +403,15 @@ static void input_that_would_make_a_bad_file_is_refused(void **state)
     cases[9].data = NULL;
     cases[10].rank = 3; /* extents 2, 0, 0: nothing, but 8 bytes are given */
     cases[11].shape[0] = INT64_MAX;
-    for (int i = 0; i < COUNT_OF(cases); i++)
+    static const char *const words[] = { "is not UTF-8", "is not UTF-8", "is __metadata__", "dtype 99",
+                                         "rank 9", "rank -1", "extent 0 is -2" };
+    for (int i = 0; i < COUNT_OF(cases); i++) {
         if (lnt_safetensors_write(ctx, PATH, &cases[i], 1, NULL, 0) == LNT_OK)
             fail_msg("entry %d was written", i);
+        const char *word = i < COUNT_OF(words) ? words[i] : "is not its shape";
+        if (!strstr(lnt_ctx_error(ctx), word))
+            fail_msg("entry %d: '%s' is not in: %s", i, word, lnt_ctx_error(ctx));
+    }
     const lnt_st_entry twice[2] = { good, good };
     assert_refused(ctx, lnt_safetensors_write(ctx, PATH, twice, 2, NULL, 0), LNT_ERR_ARGUMENT,
                    "two arrays are named 'a'");

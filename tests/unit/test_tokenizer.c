@@ -107,6 +107,22 @@ static void draws_follow_the_probabilities_and_their_cuts(void **state)
     assert_int_equal(count[3][1], DRAWS);
 }
 
+/* The cut among equals is by token, whatever qsort does. */
+static void of_equally_likely_tokens_the_first_are_kept(void **state)
+{
+    (void)state;
+    enum { COUNT = 50, KEPT = 3 };
+    const double logits[COUNT] = { 0 };
+    const lnt_sampling few = { sizeof few, 1, KEPT, 1, 0 };
+    const lnt_sampling part = { sizeof part, 1, 0, (KEPT - 0.5) / COUNT, 0 };
+    lnt_candidate scratch[COUNT];
+    for (int i = 0; i < 2 * KEPT; i++) {
+        const double u = (i + 0.5) / (2 * KEPT);
+        assert_int_equal(lnt_sampler_draw(&few, logits, COUNT, u, scratch), i / 2);
+        assert_int_equal(lnt_sampler_draw(&part, logits, COUNT, u, scratch), i / 2);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -115,6 +131,7 @@ int main(void)
         cmocka_unit_test(a_broken_tokenizer_is_refused),
         cmocka_unit_test(words_end_where_they_should),
         cmocka_unit_test(draws_follow_the_probabilities_and_their_cuts),
+        cmocka_unit_test(of_equally_likely_tokens_the_first_are_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
