@@ -1,5 +1,5 @@
 /* test_losses.c - losses in double: their definitions, gradients against differences; optimisers
- * against their formulas. */
+ * and schedules against their formulas. */
 #define LNT_DOUBLE 1
 
 #include <math.h>
@@ -12,6 +12,7 @@
 #include "nn/logistics.h"
 #include "nn/optimiser.h"
 #include "support.h"
+#include "task/recipe.h"
 
 static const double TOLERANCE = 1e-8;
 
@@ -302,6 +303,24 @@ static void the_sum_of_squares_is_the_same_for_any_number_of_threads(void **stat
     free(x);
 }
 
+static void rates_rise_and_fall_as_the_schedule_says(void **state)
+{
+    (void)state;
+    lnt_recipe r = lnt_recipe_default();
+    r.rate = 1;
+    r.rate_last = 0.2;
+    r.warmup = 10;
+    r.steps = 110;
+    r.drop_at = 50;
+    assert_true(fabs(lnt_recipe_rate(&r, 1) - 0.1) < 1e-12 && lnt_recipe_rate(&r, 10) == 1);
+    assert_true(fabs(lnt_recipe_rate(&r, 60) - 0.6) < 1e-12);
+    assert_true(fabs(lnt_recipe_rate(&r, 110) - 0.2) < 1e-12);
+    r.schedule = LNT_SCHEDULE_STEP;
+    assert_true(lnt_recipe_rate(&r, 49) == 1 && lnt_recipe_rate(&r, 50) == 0.2);
+    r.schedule = LNT_SCHEDULE_CONSTANT;
+    assert_true(lnt_recipe_rate(&r, 1000) == 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -314,6 +333,7 @@ int main(void)
         cmocka_unit_test(ctc_of_too_few_frames_is_infinite_and_teaches_nothing),
         cmocka_unit_test(optimisers_follow_their_formulas),
         cmocka_unit_test(the_sum_of_squares_is_the_same_for_any_number_of_threads),
+        cmocka_unit_test(rates_rise_and_fall_as_the_schedule_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

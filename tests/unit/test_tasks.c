@@ -1,4 +1,4 @@
-/* test_tasks.c - what the tasks make of their data, gzip, byte pairs, and the schedules. */
+/* test_tasks.c - what the tasks make of their data, gzip and byte pairs. */
 #include <math.h>
 
 #include "io/content.h"
@@ -6,7 +6,6 @@
 #include "task/bpe.h"
 #include "task/mel.h"
 #include "task/task.h"
-#include "train/loss.h"
 
 enum { BATCH = 3, LENGTH = 40 };
 
@@ -213,6 +212,29 @@ static void byte_pairs_are_learned_by_how_often_they_come(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+/* More pairs than there is room for at first; those that were counted by then stay counted. */
+static void byte_pairs_are_counted_however_many_there_are(void **state)
+{
+    (void)state;
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    enum { LETTERS = 52, WORDS = 2 + LETTERS * LETTERS + 1 };
+    static char text[3 * WORDS];
+    lnt_ctx *ctx = context_new(1, NULL);
+    lnt_merge merge[8];
+    size_t count, used = 0;
+    for (int i = 0; i < WORDS; i++) {
+        const int pair = i - 2;
+        text[used++] = i < 2 ? 'z' : i == WORDS - 1 ? 'Q' : letters[pair / LETTERS];
+        text[used++] = i < 2 ? 'q' : i == WORDS - 1 ? 'a' : letters[pair % LETTERS];
+        text[used++] = '.';
+    }
+    assert_ok(ctx, lnt_bpe_learn(ctx, text, used, 8, merge, &count));
+    assert_int_equal(count, 2); /* each of the others comes once */
+    assert_true(merge[0].left == 'z' && merge[0].right == 'q');
+    assert_true(merge[1].left == 'Q' && merge[1].right == 'a');
+    lnt_ctx_destroy(ctx);
+}
+
 /* "hello hello hello hello\n" as gzip writes it: a block with fixed codes. */
 static const unsigned char gzipped[] = { 0x1f, 0x8b, 0x08, 0x00, 0x00, 0x00, 0x00, 0x00, 0x02, 0x03,
                                          0xcb, 0x48, 0xcd, 0xc9, 0xc9, 0x57, 0xc8, 0x40, 0x27, 0xb9,
@@ -405,6 +427,44 @@ static void utterances_are_recordings_in_a_row(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+static void make_shorter(lnt_config *config, lnt_task_options *options)
+{
+    (void)options;
+    config->length = 16;
+}
+
+/* Those to test on have 8 frames, those to train on 18. */
+static void a_word_to_train_on_is_cut_where_it_is_the_first_and_left_out_where_not(void **state)
+{
+    (void)state;
+    static float features[BATCH * LENGTH * LNT_MEL_BANDS];
+    static room r;
+    lnt_ctx *ctx = context_new(1, NULL);
+    lnt_task task;
+    lnt_config config;
+    mkdir("uneven", 0777);
+    put_wav("uneven/1_someone_0.wav", 800, 16);
+    put_wav("uneven/1_someone_1.wav", 800, 16);
+    put_wav("uneven/2_someone_5.wav", 1600, 16);
+    for (int cut = 0; cut < 2; cut++) {
+        assert_ok(ctx, open_task(ctx, "speech", "uneven", cut ? make_shorter : make_short, &task, &config,
+                                 &r));
+        r.sample.features = features;
+        for (uint64_t index = 0; index < 8; index++) {
+            task.kind->fill(&task, LNT_SPLIT_TRAIN, index, &r.sample);
+            for (int b = 0; b < BATCH; b++)
+                assert_true(r.labels[b] == 1 && r.lengths[b] == (cut ? 16 : 18));
+            assert_true(r.sample.units == BATCH);
+        }
+        lnt_task_close(&task);
+    }
+    remove("uneven/1_someone_0.wav");
+    remove("uneven/1_someone_1.wav");
+    remove("uneven/2_someone_5.wav");
+    remove("uneven");
+    lnt_ctx_destroy(ctx);
+}
+
 /* Four images of 2 x 2 to a split, whose last pixel and last label are given. */
 static void put_idx(const char *folder, char pixel, char label)
 {
@@ -501,64 +561,6 @@ static void images_are_all_of_one_size(void **state)
     lnt_ctx_destroy(ctx);
 }
 
-static void rates_rise_and_fall_as_the_schedule_says(void **state)
-{
-    (void)state;
-    lnt_recipe r = lnt_recipe_default();
-    r.rate = 1;
-    r.rate_last = 0.2;
-    r.warmup = 10;
-    r.steps = 110;
-    r.drop_at = 50;
-    assert_true(fabs(lnt_recipe_rate(&r, 1) - 0.1) < 1e-12 && lnt_recipe_rate(&r, 10) == 1);
-    assert_true(fabs(lnt_recipe_rate(&r, 60) - 0.6) < 1e-12);
-    assert_true(fabs(lnt_recipe_rate(&r, 110) - 0.2) < 1e-12);
-    r.schedule = LNT_SCHEDULE_STEP;
-    assert_true(lnt_recipe_rate(&r, 49) == 1 && lnt_recipe_rate(&r, 50) == 0.2);
-    r.schedule = LNT_SCHEDULE_CONSTANT;
-    assert_true(lnt_recipe_rate(&r, 1000) == 1);
-}
-
-/* Beside what the network takes it is little, however long utterances are. */
-static void the_loss_of_utterances_takes_memory_by_their_length(void **state)
-{
-    (void)state;
-    const lnt_config config = { .output = LNT_OUTPUT_FRAMES, .outputs = 11 };
-    lnt_loss_room r;
-    for (size_t length = 1000; length <= 100000; length *= 10) {
-        lnt_arena counting = { 0 };
-        lnt_loss_take(&counting, &config, 1, length, &r);
-        assert_in_range(counting.used, 8 * 44 * length, 1000 * length);
-    }
-}
-
-/* Two words have no place in one frame; their bits would be none. */
-static void utterances_with_too_few_frames_have_no_bits(void **state)
-{
-    (void)state;
-    enum { FRAMES = 4, CLASSES = 11 };
-    lnt_ctx *ctx = context_new(1, NULL);
-    const lnt_config config = { .output = LNT_OUTPUT_FRAMES, .outputs = CLASSES };
-    float logits[2 * FRAMES * CLASSES] = { 0 };
-    int32_t targets[2 * FRAMES] = { 3, 5, 0, 0, 7 };
-    int64_t lengths[] = { 1, FRAMES }, labels[] = { 2, 1 };
-    const lnt_sample sample = { .batch = 2, .length = FRAMES, .lengths = lengths, .targets = targets,
-                                .labels = labels };
-    lnt_network net = { .ctx = ctx, .config = &config, .logits = logits };
-    lnt_score score = { .units = 3 };
-    lnt_arena counting = { 0 }, memory;
-    lnt_loss_room r;
-    lnt_loss_take(&counting, &config, 2, FRAMES, &r);
-    assert_ok(ctx, lnt_arena_open(ctx, &counting, "the loss", &memory));
-    lnt_loss_take(&memory, &config, 2, FRAMES, &r);
-    lnt_loss(&net, &sample, false, 1, &r, &score);
-    assert_true(score.targets == 1 && score.units == 1 && score.words == 3);
-    /* any of 10 stretches of the 4 frames, each frame one of 11 */
-    assert_true(fabs(score.loss - (4 * log(11) - log(10))) < 1e-9);
-    lnt_arena_close(ctx, &memory);
-    lnt_ctx_destroy(ctx);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -567,14 +569,13 @@ int main(void)
         cmocka_unit_test(listops_that_do_not_exist_are_refused),
         cmocka_unit_test(text_is_cut_into_windows_and_its_end_is_held_out),
         cmocka_unit_test(byte_pairs_are_learned_by_how_often_they_come),
+        cmocka_unit_test(byte_pairs_are_counted_however_many_there_are),
         cmocka_unit_test(gzip_is_unpacked_and_any_broken_byte_is_noticed),
         cmocka_unit_test(sound_becomes_the_logarithms_of_mel_bands),
         cmocka_unit_test(utterances_are_recordings_in_a_row),
-        cmocka_unit_test(the_loss_of_utterances_takes_memory_by_their_length),
-        cmocka_unit_test(utterances_with_too_few_frames_have_no_bits),
+        cmocka_unit_test(a_word_to_train_on_is_cut_where_it_is_the_first_and_left_out_where_not),
         cmocka_unit_test(data_is_known_again_by_its_sum),
         cmocka_unit_test(images_are_all_of_one_size),
-        cmocka_unit_test(rates_rise_and_fall_as_the_schedule_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
