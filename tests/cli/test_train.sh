@@ -18,6 +18,12 @@ grep -q '^test loss .* bits per token, accuracy' stdout.txt || wrong "summary: $
 python3 - <<'END'
 import json, xml.dom.minidom
 lines = [json.loads(line) for line in open("whole/log.jsonl")]
+step = ["step", "loss", "bits", "accuracy", "error_rate", "rate", "gradient", "tokens", "seconds"]
+test = ["step", "test_loss", "test_bits", "unit", "test_accuracy", "test_error_rate", "test_targets",
+        "peak_bytes"]
+for m in lines:
+    assert list(m) == (step if "loss" in m else test), m
+    assert m.get("gradient", 1) > 0 and m.get("tokens", 192) == 192 and m.get("seconds", 1) > 0, m
 # The curves are those of the log: 0 and the highest loss stand at the ends of the axis.
 drawn = [[tuple(map(float, point.split(","))) for point in curve.getAttribute("points").split()]
          for curve in xml.dom.minidom.parse("whole/loss.svg").getElementsByTagName("polyline")]
@@ -200,7 +206,13 @@ done
 succeeds "$LINNET" eval whole/model.safetensors --batches 3
 grep -q '^accuracy' stdout.txt || wrong "eval: $(cat stdout.txt)"
 succeeds "$LINNET" eval whole/model.safetensors --json --batches 3
-python3 -c 'import json; r = json.load(open("stdout.txt")); assert r["loss"] > 0 and r["targets"] > 0'
+python3 - <<'END'
+import json
+r = json.load(open("stdout.txt"))
+assert list(r) == ["task", "mechanism", "parameters", "targets", "loss", "bits", "unit", "accuracy", "error_rate",
+                   "seconds"], r
+assert r["loss"] > 0 and r["targets"] > 0 and r["seconds"] > 0 and r["error_rate"] is None, r
+END
 
 # Wrong usage.
 fails 2 "--out is missing" train
