@@ -253,6 +253,7 @@ static void a_model_begins_without_data(void **state)
     lnt_model *model;
     int32_t tokens[3];
     float logits[3 * 11];
+    const lnt_sampling sampling = { sizeof sampling, 1, 0, 1, 0 };
     size_t count;
     const lnt_eval_request request = { .size = sizeof request, .data = "blank.txt" };
     lnt_score_report report = { .size = sizeof report };
@@ -288,6 +289,8 @@ static void a_model_begins_without_data(void **state)
     assert_true(model->config.outputs == 11 && model->config.kind == LNT_ENCODER);
     assert_refused(ctx, lnt_model_forward(model, tokens, 1, 3, NULL, logits), LNT_ERR_UNSUPPORTED,
                    "reads features, not tokens");
+    assert_refused(ctx, lnt_model_sample(model, logits, 1, 1, &sampling, tokens), LNT_ERR_UNSUPPORTED,
+                   "task speech has an encoder");
     lnt_model_destroy(model);
     assert_refused(ctx, create(ctx, "mnist", "{\"modle\":{}}", &model), LNT_ERR_ARGUMENT, "modle");
     assert_refused(ctx, create(ctx, "copy", "{\"model\":{\"attention\":{\"terms\":3}}}", &model),

@@ -188,6 +188,22 @@ static void every_wrong_center_is_named(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+/* Operations and bytes by the nanosecond: above 0, and below what any machine of today does. */
+static void ceilings_are_measured_in_the_units_they_are_named_by(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(2, NULL);
+    for (int wide = 0; wide < 2; wide++) {
+        double gflops = -1;
+        assert_ok(ctx, lnt_measure_flops(ctx, wide ? LNT_F64 : LNT_F32, &gflops));
+        assert_true(gflops > 0 && gflops < 1e5);
+    }
+    double gbytes = -1;
+    assert_ok(ctx, lnt_measure_bandwidth(ctx, 1 << 16, &gbytes));
+    assert_true(gbytes > 0 && gbytes < 1e5);
+    lnt_ctx_destroy(ctx);
+}
+
 static void every_unknown_choice_is_named(void **state)
 {
     (void)state;
@@ -512,6 +528,7 @@ int main(void)
         cmocka_unit_test(every_real_out_of_range_is_named),
         cmocka_unit_test(what_only_a_double_holds_is_refused_but_for_f64),
         cmocka_unit_test(every_wrong_center_is_named),
+        cmocka_unit_test(ceilings_are_measured_in_the_units_they_are_named_by),
         cmocka_unit_test(every_unknown_choice_is_named),
         cmocka_unit_test(a_name_without_its_mechanism_is_enough),
         cmocka_unit_test(few_tokens_take_a_state_and_more_the_direct_form),
