@@ -327,6 +327,46 @@ static void what_no_number_counts_is_not_a_number(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+/* Counted pair by pair: a near key costs a query 2 (d + m) + 3; a far one goes into S once, 2 D m + D, and
+ * whoever has one behind it reads S, 2 D m + 2 D. */
+static void a_hybrid_plan_counts_what_is_near_and_what_is_far(void **state)
+{
+    (void)state;
+    static const int64_t shapes[][4] = { /* queries, keys, window, sink */
+        { 40, 40, 8, 2 }, { 40, 40, 64, 0 }, { 5, 40, 8, 2 }, { 20, 40, 30, 1 }, { 1, 40, 39, 1 } };
+    enum { HEADS = 4, KV_HEADS = 2, DIM = 6, VALUES = 5 };
+    lnt_ctx *ctx = context_new(1, NULL);
+    for (int i = 0; i < COUNT_OF(shapes); i++) {
+        const int64_t last = shapes[i][1], first = last - shapes[i][0], reach = shapes[i][2] + shapes[i][3];
+        double near = 0, far = 0;
+        for (int64_t t = first; t < last; t++)
+            for (int64_t j = 0; j <= t; j++) near += j < shapes[i][3] || t - j < shapes[i][2];
+        for (int64_t t = first; t < last; t++) far += HEADS * (t >= reach) * (2 * DIM * VALUES + 2 * DIM);
+        for (int64_t j = shapes[i][3]; j + shapes[i][2] < last; j++)
+            far += KV_HEADS * (2 * DIM * VALUES + DIM);
+        near *= HEADS;
+        lnt_attn_desc d = good(LNT_HYBRID);
+        lnt_plan *plan;
+        lnt_plan_info info = { .size = sizeof info };
+        d.far = LNT_LINEAR;
+        d.heads = HEADS;
+        d.kv_heads = KV_HEADS;
+        d.dim = DIM;
+        d.dim_value = VALUES;
+        d.length_q = shapes[i][0];
+        d.length_k = shapes[i][1];
+        d.window = shapes[i][2];
+        d.sink = shapes[i][3];
+        d.algorithm = "hybrid/chunked";
+        assert_ok(ctx, lnt_plan_create(ctx, &d, &plan));
+        assert_ok(ctx, lnt_plan_describe(plan, &info));
+        assert_true(info.flops == far + near * (2 * (DIM + VALUES) + 3));
+        assert_true(info.flops_backward == 3 * far + near * (6 * DIM + 4 * VALUES + 4));
+        lnt_plan_destroy(plan);
+    }
+    lnt_ctx_destroy(ctx);
+}
+
 static void combinations_that_mean_nothing_are_refused(void **state)
 {
     (void)state;
@@ -533,6 +573,7 @@ int main(void)
         cmocka_unit_test(a_name_without_its_mechanism_is_enough),
         cmocka_unit_test(few_tokens_take_a_state_and_more_the_direct_form),
         cmocka_unit_test(what_no_number_counts_is_not_a_number),
+        cmocka_unit_test(a_hybrid_plan_counts_what_is_near_and_what_is_far),
         cmocka_unit_test(combinations_that_mean_nothing_are_refused),
         cmocka_unit_test(compensated_sums_are_refused_where_there_are_none),
         cmocka_unit_test(every_tensor_that_does_not_fit_is_named),
