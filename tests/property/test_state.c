@@ -227,6 +227,26 @@ static void removing_more_tokens_than_there_are_is_refused(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+/* The file names its mechanism, and nothing it says of the state can be otherwise. */
+static void expect_told(lnt_ctx *ctx, const attn_case *c, const char *path)
+{
+    lnt_safetensors st;
+    lnt_state *none;
+    assert_ok(ctx, lnt_safetensors_read(ctx, path, &st));
+    assert_string_equal(lnt_safetensors_meta(&st, "mechanism"), lnt_mechanism_name(c->desc.mechanism));
+    for (size_t i = 0; i < st.meta_count; i++) {
+        const char *const value = st.meta[i].value;
+        st.meta[i].value = "7.5";
+        assert_ok(ctx, lnt_safetensors_write(ctx, "told.safetensors", st.entries, st.entry_count, st.meta,
+                                             st.meta_count));
+        assert_refused(ctx, lnt_state_load(ctx, &c->desc, "told.safetensors", &none), LNT_ERR_FORMAT,
+                       st.meta[i].key);
+        st.meta[i].value = value;
+    }
+    lnt_safetensors_free(ctx, &st);
+    unlink("told.safetensors");
+}
+
 static void save_and_load_give_the_same_bits_and_continue_identically(void **state)
 {
     (void)state;
@@ -243,6 +263,7 @@ static void save_and_load_give_the_same_bits_and_continue_identically(void **sta
         stream_append(ctx, s, &t, 25, 5);
         stream_append(ctx, s, &t, 30, 3); /* few: a state may keep them back, a file must not */
         assert_ok(ctx, lnt_state_save(s, path));
+        expect_told(ctx, &c, path);
         assert_ok(ctx, lnt_state_load(ctx, &c.desc, path, &loaded));
         assert_int_equal(lnt_state_tokens(loaded, 0), 8);
         assert_int_equal(lnt_state_tokens(loaded, 1), 33);
