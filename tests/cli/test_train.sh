@@ -10,7 +10,7 @@ train() { "$LINNET" train --task copy --config copy.json "$@"; }
 
 succeeds train --out whole
 for file in model checkpoint; do [ -s "whole/$file.safetensors" ] || wrong "no $file"; done
-grep -q '^copy, .* parameters, 40 steps' stdout.txt || wrong "summary: $(cat stdout.txt)"
+grep -q '^copy, .* parameters, 40 steps, [0-9].* tokens/s$' stdout.txt || wrong "summary: $(cat stdout.txt)"
 grep -q '^test loss .* bits per token, accuracy' stdout.txt || wrong "summary: $(cat stdout.txt)"
 [ "$(grep -c '"loss"' whole/log.jsonl)" = 40 ] || wrong "the log has not a line for each step"
 [ "$(grep -c '"test_loss"' whole/log.jsonl)" = 2 ] || wrong "the log has not a line for each test"

@@ -300,7 +300,9 @@ static void few_tokens_take_a_state_and_more_the_direct_form(void **state)
         crossover = (int64_t)info.crossover_speed;
     }
     assert_string_equal(plan_linear(ctx, crossover - 1).algorithm, "linear/direct");
-    assert_string_equal(plan_linear(ctx, crossover).algorithm, "linear/chunked");
+    const lnt_plan_info more = plan_linear(ctx, crossover);
+    assert_string_equal(more.algorithm, "linear/chunked");
+    assert_true(more.chunk > 1 && more.flops == more.flops_state && more.flops_backward == 3 * more.flops);
     lnt_ctx_destroy(ctx);
 }
 
