@@ -160,18 +160,19 @@ static void gradients_through_the_sums_match_the_direct_form(void **state)
 
 /* ---- states ----------------------------------------------------------------------------------- */
 
-/* Tokens first .. first+count-1 through a step, or a plan with the state before and after. */
-static void advance(lnt_ctx *ctx, lnt_plan *plan, lnt_state *s, const trial *t, int64_t first,
-                    int64_t count, bool by_plan)
+/* Tokens first .. first+count-1 through a step or, with `to`, through a plan from state s to that one. */
+static void advance(lnt_ctx *ctx, lnt_plan *plan, lnt_state *s, lnt_state *to, const trial *t,
+                    int64_t first, int64_t count)
 {
     lnt_attn_io io = t->io;
     io.q = tensor_rows(&t->q.t, first, count);
     io.k = tensor_rows(&t->k.t, first, count);
     io.v = tensor_rows(&t->v.t, first, count);
     io.out = tensor_rows(&t->out.t, first, count);
-    io.state_in = io.state_out = s;
-    assert_ok(ctx, by_plan ? lnt_plan_forward(plan, &io)
-                           : lnt_state_step(s, &io.q, &io.k, &io.v, &io.out));
+    io.state_in = s;
+    io.state_out = to;
+    assert_ok(ctx, to ? lnt_plan_forward(plan, &io)
+                      : lnt_state_step(s, &io.q, &io.k, &io.v, &io.out));
 }
 
 /* Prefill by plans, steps of any length, files and forks in between: one sequence all the same. */
@@ -193,8 +194,12 @@ static void long_streams_in_any_pieces_equal_the_oracle(void **state)
                 count = dice_range(&d, 1, i % 2 ? 5 : 150);
                 if (count > 700 - n) count = 700 - n;
                 const int64_t what = dice_range(&d, 0, 9);
-                advance(ctx, plan, s, &t, n, count, what < 3);
-                if (what == 9) {
+                next = what < 3 ? s : what == 7 ? stream_state(ctx, &c) : NULL;
+                advance(ctx, plan, s, next, &t, n, count);
+                if (what == 7) {
+                    lnt_state_destroy(s);
+                    s = next;
+                } else if (what == 9) {
                     assert_ok(ctx, lnt_state_save(s, path));
                     assert_ok(ctx, lnt_state_load(ctx, &c.desc, path, &next));
                     lnt_state_destroy(s);
