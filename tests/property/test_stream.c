@@ -236,6 +236,40 @@ static void a_softmax_cache_grows_and_keeps_what_it_holds(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+/* All of a trial through a state whose tensors lie so, by pieces. */
+static trial stepped(lnt_ctx *ctx, int form, layout lay)
+{
+    attn_case c;
+    stream_form(&c, form, 40, LNT_F32);
+    c.lay_q = c.lay_k = c.lay_v = c.lay_out = lay;
+    trial t = trial_new(ctx, &c);
+    lnt_state *s = stream_state(ctx, &c);
+    for (int64_t n = 0; n < 40; n += 20) {
+        const lnt_tensor q = tensor_rows(&t.q.t, n, 20), k = tensor_rows(&t.k.t, n, 20);
+        const lnt_tensor v = tensor_rows(&t.v.t, n, 20), out = tensor_rows(&t.out.t, n, 20);
+        assert_ok(ctx, lnt_state_step(s, &q, &k, &v, &out));
+    }
+    lnt_state_destroy(s);
+    return t;
+}
+
+static void a_state_takes_tensors_however_they_lie(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(2, NULL);
+    for (int f = 0; f < STREAM_FORMS; f++) {
+        trial plain = stepped(ctx, f, LAYOUT_BHND);
+        for (int lay = LAYOUT_BHND + 1; lay < LAYOUT_OUTPUTS; lay++) {
+            trial t = stepped(ctx, f, (layout)lay);
+            assert_true(tensor_error(&t.out.t, &plain.out.t) < 1e-6);
+            assert_true(block_guard_intact(&t.out));
+            trial_free(&t);
+        }
+        trial_free(&plain);
+    }
+    lnt_ctx_destroy(ctx);
+}
+
 /* The relative error of a state that has seen the trial's tokens `times` times over, `piece` at a time:
  * the right answer is that of seeing them once. */
 static double error_after(lnt_ctx *ctx, const attn_case *c, const trial *t, int64_t times,
@@ -282,6 +316,7 @@ int main(void)
         cmocka_unit_test(a_run_continues_from_the_state_of_another),
         cmocka_unit_test(each_packed_sequence_has_its_own_state),
         cmocka_unit_test(compensated_sums_do_not_lose_digits_as_tokens_come),
+        cmocka_unit_test(a_state_takes_tensors_however_they_lie),
         cmocka_unit_test(a_softmax_cache_grows_and_keeps_what_it_holds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
