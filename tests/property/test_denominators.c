@@ -27,6 +27,39 @@ static void rows_with_a_denominator_not_above_zero_are_counted(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+/* Of the first 7 queries, those that have a far key: all but as many as the window is wide. */
+static void rows_of_a_hybrid_with_a_denominator_not_above_zero_are_counted(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(2, NULL);
+    int ran = 0;
+    for (int a = 0; lnt_algorithm_name(a); a++) {
+        if (lnt_algorithm_mechanism(a) != LNT_HYBRID) continue;
+        attn_case c = case_make(LNT_HYBRID, 2, 1, 20, 20, 1, 1);
+        c.desc.causal = 1;
+        c.desc.window = 2;
+        c.desc.sink = 0;
+        c.desc.far = LNT_LINEAR;
+        c.desc.feature_map = LNT_MAP_IDENTITY;
+        lnt_plan *plan = case_plan(ctx, &c, a);
+        if (!plan) continue;
+        trial t = trial_new(ctx, &c);
+        tensor_fill(&t.k.t, 1);
+        for (int64_t i = 0; i < 40; i++) tensor_put(&t.q.t, i, i % 20 < 7 ? -5 : 1);
+        for (int run = 0; run < 2; run++) {
+            assert_ok(ctx, lnt_plan_forward(plan, &t.io));
+            expect_true(&c, lnt_algorithm_name(a), ctx, "another count",
+                        lnt_plan_nonpositive(plan) == (run ? 0 : 2 * 5));
+            tensor_fill(&t.q.t, 1);
+        }
+        ran++;
+        trial_free(&t);
+        lnt_plan_destroy(plan);
+    }
+    assert_true(ran > 1);
+    lnt_ctx_destroy(ctx);
+}
+
 static void a_denominator_that_is_no_number_is_counted(void **state)
 {
     (void)state;
@@ -91,6 +124,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_with_a_denominator_not_above_zero_are_counted),
+        cmocka_unit_test(rows_of_a_hybrid_with_a_denominator_not_above_zero_are_counted),
         cmocka_unit_test(a_denominator_that_is_no_number_is_counted),
         cmocka_unit_test(rows_without_any_key_are_not_counted),
     };

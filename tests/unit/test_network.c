@@ -296,6 +296,10 @@ static void a_config_reads_back_as_it_was_written(void **state)
     assert_ok(ctx, read_config(ctx, "{\"attention\":{\"mechanism\":\"hybrid\",\"coefficients\":"
                                     "[1,1,0.5]}}", &config));
     assert_int_equal(config.attention.terms, 3);
+    assert_ok(ctx, read_config(ctx, "{\"attention\":{\"mechanism\":\"taylor\"}}", &config));
+    assert_int_equal(config.attention.terms, 3);
+    assert_ok(ctx, read_config(ctx, "{\"attention\":{\"mechanism\":\"taylor\",\"terms\":5}}", &config));
+    assert_int_equal(config.attention.terms, 5);
     lnt_ctx_destroy(ctx);
 }
 
