@@ -234,6 +234,9 @@ static void expect_told(lnt_ctx *ctx, const attn_case *c, const char *path)
     lnt_state *none;
     assert_ok(ctx, lnt_safetensors_read(ctx, path, &st));
     assert_string_equal(lnt_safetensors_meta(&st, "mechanism"), lnt_mechanism_name(c->desc.mechanism));
+    static const char *const keys[] = { "format", "kv_heads", "dim", "dim_value", "far", "window", "sink" };
+    for (int i = 0; i < (c->desc.mechanism == LNT_HYBRID ? 7 : 4); i++)
+        assert_non_null(lnt_safetensors_meta(&st, keys[i]));
     for (size_t i = 0; i < st.meta_count; i++) {
         const char *const value = st.meta[i].value;
         st.meta[i].value = "7.5";

@@ -66,6 +66,33 @@ static void copy_asks_for_the_word_again(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+static int64_t asked_length;
+
+static void ask_length(lnt_config *config, lnt_task_options *o)
+{
+    (void)o;
+    config->length = asked_length;
+}
+
+static void a_word_of_one_symbol_is_the_least_to_copy(void **state)
+{
+    (void)state;
+    static room r;
+    lnt_ctx *ctx = context_new(1, NULL);
+    lnt_task task;
+    lnt_config config;
+    asked_length = 2;
+    assert_refused(ctx, open_task(ctx, "copy", NULL, ask_length, &task, &config, &r), LNT_ERR_ARGUMENT,
+                   "model.length is 2, must be at least 3");
+    lnt_task_close(&task);
+    asked_length = 3;
+    assert_ok(ctx, open_task(ctx, "copy", NULL, ask_length, &task, &config, &r));
+    task.kind->fill(&task, LNT_SPLIT_TRAIN, 0, &r.sample);
+    assert_true(r.tokens[1] > 0 && r.targets[2] == r.tokens[1] && r.lengths[0] == 3);
+    lnt_task_close(&task);
+    lnt_ctx_destroy(ctx);
+}
+
 static void small_listops(lnt_config *config, lnt_task_options *o)
 {
     (void)config;
@@ -329,12 +356,6 @@ static void put_wav(const char *path, int samples, int bits)
     put_file(path, data, 44 + 2 * (size_t)samples);
 }
 
-static void make_short(lnt_config *config, lnt_task_options *options)
-{
-    (void)options;
-    config->length = 20;
-}
-
 static void utterances_are_recordings_in_a_row(void **state)
 {
     (void)state;
@@ -378,7 +399,8 @@ static void utterances_are_recordings_in_a_row(void **state)
     assert_true(r.labels[1] == 2 && r.labels[2] == 0 && r.lengths[2] == 0 && r.sample.units == 4);
     lnt_task_close(&task);
     remove("recorded/0_someone_3.wav");
-    assert_refused(ctx, open_task(ctx, "speech", "recorded", make_short, &task, &config, &r),
+    asked_length = 20;
+    assert_refused(ctx, open_task(ctx, "speech", "recorded", ask_length, &task, &config, &r),
                    LNT_ERR_FORMAT, "model.length is 20, must be at least ");
     lnt_task_close(&task);
     put_wav("recorded/3_someone_9.wav", 800, 8);
@@ -427,12 +449,6 @@ static void utterances_are_recordings_in_a_row(void **state)
     lnt_ctx_destroy(ctx);
 }
 
-static void make_shorter(lnt_config *config, lnt_task_options *options)
-{
-    (void)options;
-    config->length = 16;
-}
-
 /* Those to test on have 8 frames, those to train on 18. */
 static void a_word_to_train_on_is_cut_where_it_is_the_first_and_left_out_where_not(void **state)
 {
@@ -447,8 +463,8 @@ static void a_word_to_train_on_is_cut_where_it_is_the_first_and_left_out_where_n
     put_wav("uneven/1_someone_1.wav", 800, 16);
     put_wav("uneven/2_someone_5.wav", 1600, 16);
     for (int cut = 0; cut < 2; cut++) {
-        assert_ok(ctx, open_task(ctx, "speech", "uneven", cut ? make_shorter : make_short, &task, &config,
-                                 &r));
+        asked_length = cut ? 16 : 20;
+        assert_ok(ctx, open_task(ctx, "speech", "uneven", ask_length, &task, &config, &r));
         r.sample.features = features;
         for (uint64_t index = 0; index < 8; index++) {
             task.kind->fill(&task, LNT_SPLIT_TRAIN, index, &r.sample);
@@ -565,6 +581,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(copy_asks_for_the_word_again),
+        cmocka_unit_test(a_word_of_one_symbol_is_the_least_to_copy),
         cmocka_unit_test(listops_have_the_value_they_are_said_to_have),
         cmocka_unit_test(listops_that_do_not_exist_are_refused),
         cmocka_unit_test(text_is_cut_into_windows_and_its_end_is_held_out),
