@@ -423,6 +423,9 @@ static void parameters_begin_as_their_layers_want(void **state)
     assert_true(lnt_block_param(&s, LNT_BLOCK_UP).deviation == 0.25);
     assert_true(fabs(lnt_block_param(&s, LNT_BLOCK_OUT).deviation - 0.25 / sqrt(20)) < 1e-12);
     assert_true(fabs(lnt_block_param(&s, LNT_BLOCK_DOWN).deviation - 0.25 / sqrt(40)) < 1e-12);
+    lnt_block_shape post = s;
+    post.post = true;
+    assert_true(fabs(lnt_block_param(&post, LNT_BLOCK_OUT).deviation - 1 / sqrt(20)) < 1e-12);
     static const int rows[] = { LNT_MEGA_QK_GAIN, LNT_MEGA_QK_BIAS, LNT_MEGA_DISTANCE };
     static const double spread[] = { 0.1, 0, 0.02 };
     for (int i = 0; i < 3; i++) {

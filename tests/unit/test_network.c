@@ -303,6 +303,55 @@ static void a_config_reads_back_as_it_was_written(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+static void sinusoidal_positions_are_a_table_that_is_not_learned(void **state)
+{
+    (void)state;
+    enum { DIM = 8 };
+    fixture learned, fixed;
+    open_fixture(&learned, "{\"dim\":8,\"layers\":1,\"heads\":2,\"length\":6,\"position\":\"learned\"}");
+    open_fixture(&fixed, "{\"dim\":8,\"layers\":1,\"heads\":2,\"length\":6,\"position\":\"sinusoidal\"}");
+    for (size_t i = 0; i < fixed.layout.entry_count; i++) {
+        const lnt_layout_entry *from = &fixed.layout.entries[i], *to = &learned.layout.entries[i];
+        if (i == LNT_PARAM_POSITION) assert_true(from->count == 0 && to->count == N * DIM);
+        else memcpy(learned.weights + to->offset, fixed.weights + from->offset, to->count * sizeof(double));
+    }
+    memcpy(learned.tokens, fixed.tokens, sizeof fixed.tokens);
+    memcpy(learned.targets, fixed.targets, sizeof fixed.targets);
+    double *table = learned.weights + learned.layout.entries[LNT_PARAM_POSITION].offset;
+    for (int t = 0; t < N; t++)
+        for (int c = 0; c < DIM; c++) {
+            const double angle = t * pow(10000, -(c / 2) * 2.0 / DIM);
+            table[t * DIM + c] = c % 2 ? cos(angle) : sin(angle);
+        }
+    assert_true(fabs(loss(&learned) - loss(&fixed)) < 1e-12);
+    close_fixture(&learned);
+    close_fixture(&fixed);
+}
+
+static void embeddings_begin_as_wide_as_what_they_stand_for(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *config;
+        double deviation;
+    } cases[] = { { "{\"dim\":16}", 0.5 },
+                  { "{\"dim\":16,\"tied\":true}", 0.25 }, /* it is the head as well */
+                  { "{\"dim\":16,\"kind\":\"encoder\",\"input\":\"features\",\"inputs\":4,\"output\":"
+                    "\"class\"}", 0.5 },
+                  { "{\"dim\":16,\"kind\":\"encoder\",\"input\":\"features\",\"inputs\":100,\"output\":"
+                    "\"class\"}", 0.1 } };
+    lnt_ctx *ctx = context_new(1, NULL);
+    for (int i = 0; i < COUNT_OF(cases); i++) {
+        lnt_config config;
+        lnt_layout laid;
+        assert_ok(ctx, read_config(ctx, cases[i].config, &config));
+        assert_ok(ctx, lnt_layout_open(ctx, &config, &laid));
+        assert_true(fabs(laid.entries[LNT_PARAM_EMBED].param.deviation - cases[i].deviation) < 1e-12);
+        lnt_layout_close(ctx, &laid);
+    }
+    lnt_ctx_destroy(ctx);
+}
+
 static void what_cannot_be_is_refused_in_a_sentence(void **state)
 {
     (void)state;
@@ -417,6 +466,8 @@ int main(void)
         cmocka_unit_test(a_network_over_features_has_the_right_gradients),
         cmocka_unit_test(padding_does_not_reach_the_answer),
         cmocka_unit_test(a_config_reads_back_as_it_was_written),
+        cmocka_unit_test(sinusoidal_positions_are_a_table_that_is_not_learned),
+        cmocka_unit_test(embeddings_begin_as_wide_as_what_they_stand_for),
         cmocka_unit_test(what_cannot_be_is_refused_in_a_sentence),
         cmocka_unit_test(an_option_is_of_a_mechanism),
     };

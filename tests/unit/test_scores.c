@@ -41,6 +41,11 @@ static void utterances_with_too_few_frames_have_no_bits(void **state)
     assert_true(score.targets == 1 && score.units == 1 && score.words == 3);
     /* any of 10 stretches of the 4 frames, each frame one of 11 */
     assert_true(fabs(score.loss - (4 * log(11) - log(10))) < 1e-9);
+    score = (lnt_score){ .units = 2 };
+    labels[0] = 1; /* one has */
+    lnt_loss(&net, &sample, false, 1, &r, &score);
+    assert_true(score.targets == 2 && score.units == 2);
+    assert_true(fabs(score.loss - (5 * log(11) - log(10))) < 1e-9);
     lnt_arena_close(ctx, &memory);
     lnt_ctx_destroy(ctx);
 }

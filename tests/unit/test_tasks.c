@@ -67,7 +67,6 @@ static void copy_asks_for_the_word_again(void **state)
 }
 
 static int64_t asked_length;
-
 static void ask_length(lnt_config *config, lnt_task_options *o)
 {
     (void)o;
@@ -195,15 +194,17 @@ static void text_is_cut_into_windows_and_its_end_is_held_out(void **state)
         assert_true(r.sample.units == BATCH * LENGTH);
     }
     assert_int_equal(task.test_examples, 5);
-    int counted = 0;
+    int counted = 0, bytes = 0;
     for (uint64_t index = 0; index < 2; index++) {
         task.kind->fill(&task, LNT_SPLIT_TEST, index, &r.sample);
+        bytes += (int)r.sample.units;
         for (int i = 0; i < BATCH * LENGTH; i++) {
             counted += r.targets[i] >= 0;
             if (r.targets[i] >= 0) assert_true(r.tokens[i] >= 'A' && r.tokens[i] < 'a');
         }
     }
-    assert_int_equal(counted, 199); /* every byte but the first, once */
+    assert_true(config.inputs == 256 && config.outputs == 256);
+    assert_true(counted == 199 && bytes == 199); /* every byte but the first, once */
     lnt_task_close(&task);
     assert_refused(ctx, open_task(ctx, "text", "nowhere.txt", NULL, &task, &config, &r),
                    LNT_ERR_FILE, "nowhere.txt");
