@@ -26,6 +26,12 @@ done
 grep -q 'softmax|linear|taylor' stdout.txt || wrong "the mechanisms are not in the help"
 awk 'length > 100 { exit 1 }' stdout.txt || wrong "the help is wider than 100 columns"
 
+succeeds "$LINNET" train --help
+grep -q '^tasks:$' stdout.txt || wrong "no tasks in the help of train"
+for task in copy text mnist mnist-class speech listops; do
+    grep -qE "^  $task +[a-z]" stdout.txt || wrong "task $task is not in the help of train"
+done
+
 succeeds "$LINNET" --version
 grep -qE '^linnet [0-9]+\.[0-9]+\.[0-9]+$' stdout.txt || wrong "version: $(cat stdout.txt)"
 
