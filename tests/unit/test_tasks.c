@@ -1,7 +1,6 @@
-/* test_tasks.c - what the tasks make of their data, gzip and byte pairs. */
+/* test_tasks.c - what the tasks make of their data, and byte pairs. */
 #include <math.h>
 
-#include "io/content.h"
 #include "io_support.h"
 #include "task/bpe.h"
 #include "task/mel.h"
@@ -260,37 +259,6 @@ static void byte_pairs_are_counted_however_many_there_are(void **state)
     assert_int_equal(count, 2); /* each of the others comes once */
     assert_true(merge[0].left == 'z' && merge[0].right == 'q');
     assert_true(merge[1].left == 'Q' && merge[1].right == 'a');
-    lnt_ctx_destroy(ctx);
-}
-
-/* "hello hello hello hello\n" as gzip writes it: a block with fixed codes. */
-static const unsigned char gzipped[] = { 0x1f, 0x8b, 0x08, 0x00, 0x00, 0x00, 0x00, 0x00, 0x02, 0x03,
-                                         0xcb, 0x48, 0xcd, 0xc9, 0xc9, 0x57, 0xc8, 0x40, 0x27, 0xb9,
-                                         0x00, 0x00, 0x88, 0x59, 0x0b, 0x18, 0x00, 0x00, 0x00 };
-
-static void gzip_is_unpacked_and_any_broken_byte_is_noticed(void **state)
-{
-    (void)state;
-    lnt_ctx *ctx = context_new(1, NULL);
-    lnt_content content;
-    unsigned char broken[sizeof gzipped];
-    put_file("hello.gz", gzipped, sizeof gzipped);
-    assert_ok(ctx, lnt_content_read(ctx, "hello.gz", &content));
-    assert_string_equal(content.data, "hello hello hello hello\n");
-    lnt_content_free(ctx, &content);
-    for (size_t i = 10; i < sizeof gzipped; i++)
-        for (int bit = 0; bit < 8; bit++) {
-            memcpy(broken, gzipped, sizeof broken);
-            broken[i] = (unsigned char)(broken[i] ^ 1 << bit);
-            put_file("hello.gz", broken, sizeof broken);
-            assert_true(lnt_content_read(ctx, "hello.gz", &content) != LNT_OK);
-            assert_null(content.data);
-        }
-    for (size_t n = 18; n < sizeof gzipped; n++) {
-        put_file("hello.gz", gzipped, n);
-        assert_true(lnt_content_read(ctx, "hello.gz", &content) != LNT_OK);
-    }
-    remove("hello.gz");
     lnt_ctx_destroy(ctx);
 }
 
@@ -588,7 +556,6 @@ int main(void)
         cmocka_unit_test(text_is_cut_into_windows_and_its_end_is_held_out),
         cmocka_unit_test(byte_pairs_are_learned_by_how_often_they_come),
         cmocka_unit_test(byte_pairs_are_counted_however_many_there_are),
-        cmocka_unit_test(gzip_is_unpacked_and_any_broken_byte_is_noticed),
         cmocka_unit_test(sound_becomes_the_logarithms_of_mel_bands),
         cmocka_unit_test(utterances_are_recordings_in_a_row),
         cmocka_unit_test(a_word_to_train_on_is_cut_where_it_is_the_first_and_left_out_where_not),
