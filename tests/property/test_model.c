@@ -348,6 +348,29 @@ static void an_evaluation_takes_16_examples_at_a_time_unless_told(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+static void examples_are_what_should_have_been_written(void **state)
+{
+    (void)state;
+    enum { EACH = 8, COUNT = 2, GUARD = 77 };
+    lnt_ctx *ctx = context_new(1, NULL);
+    lnt_model *model;
+    int32_t tokens[COUNT * EACH + EACH];
+    write_letters("examples.txt", 4000);
+    assert_ok(ctx, create(ctx, "text", "{\"model\":{\"dim\":8,\"layers\":1,\"heads\":2,\"length\":8}}", &model));
+    for (int i = 0; i < COUNT_OF(tokens); i++) tokens[i] = GUARD;
+    assert_ok(ctx, lnt_model_examples(model, "examples.txt", 3, COUNT, tokens));
+    for (int i = 1; i < COUNT * EACH; i++)
+        assert_int_equal(tokens[i], 'a' + (tokens[i - 1] - 'a' + 1) % 26);
+    for (int i = COUNT * EACH; i < COUNT_OF(tokens); i++) assert_int_equal(tokens[i], GUARD);
+    assert_refused(ctx, lnt_model_examples(model, "examples.txt", 4000, 1, tokens), LNT_ERR_ARGUMENT,
+                   "for testing");
+    assert_refused(ctx, lnt_model_examples(model, "examples.txt", 0, 0, tokens), LNT_ERR_ARGUMENT,
+                   "count 1 or more");
+    lnt_model_destroy(model);
+    remove("examples.txt");
+    lnt_ctx_destroy(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -360,6 +383,7 @@ int main(void)
         cmocka_unit_test(no_allocation_fails_without_a_trace),
         cmocka_unit_test(a_model_under_another_mechanism_has_the_same_weights),
         cmocka_unit_test(a_model_begins_without_data),
+        cmocka_unit_test(examples_are_what_should_have_been_written),
         cmocka_unit_test(pixels_are_drawn_from_their_mixture),
         cmocka_unit_test(an_evaluation_takes_16_examples_at_a_time_unless_told),
         cmocka_unit_test(a_default_does_not_outlive_its_mechanism),

@@ -432,6 +432,7 @@ static void parameters_begin_as_their_layers_want(void **state)
         const lnt_param p = lnt_mega_param(&mega, rows[i]);
         assert_true(p.name && !p.decays && p.deviation == spread[i] && p.constant == (i == 0));
     }
+    assert_true(lnt_mega_param(&mega, LNT_MEGA_VALUE).deviation == 0.25);
     assert_true(lnt_mega_param(&mega, LNT_MEGA_VALUE).decays && lnt_mega_param(&mega, LNT_MEGA_GATE).decays);
 }
 

@@ -371,6 +371,11 @@ static void what_cannot_be_is_refused_in_a_sentence(void **state)
         { "{\"dim\":9,\"heads\":3,\"position\":\"rotary\"}", "model.head_dim is 3, must be even" },
         { "{\"attention\":[]}", "model.attention must be an object" },
         { "{\"attention\":{\"terms\":3,\"coefficients\":[1]}}", "1 coefficients for 3 terms" },
+        { "{\"attention\":{\"coefficients\":3}}", "coefficients must be a list of 1 to 32 numbers" },
+        { "{\"attention\":{\"coefficients\":[]}}", "coefficients must be a list of 1 to 32 numbers" },
+        { "{\"attention\":{\"coefficients\":[1,true]}}", "must be a list of 1 to 32 numbers" },
+        { "{\"attention\":{\"coefficients\":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,"
+          "1]}}", "must be a list of 1 to 32 numbers" },
         { "{\"attention\":{\"mechanism\":\"hybrid\",\"far\":\"softmax\"}}",
           "'test.json': model.attention.far is 'softmax', must be one of linear, taylor" },
         { "{\"kind\":\"encoder\",\"output\":\"class\",\"attention\":{\"mechanism\":\"linear\",\"decay\":"
