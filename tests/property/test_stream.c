@@ -321,6 +321,31 @@ static void compensated_sums_do_not_lose_digits_as_tokens_come(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+/* A state merged into another many times over: the right answer is again that of seeing its tokens once. */
+static void compensated_sums_do_not_lose_digits_as_states_are_merged(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(1, NULL);
+    for (int m = LNT_LINEAR; m <= LNT_TAYLOR; m++) {
+        attn_case c = case_make((lnt_mechanism)m, 2, 2, 100, 100, 8, 8);
+        c.desc.compensated = 1;
+        trial t = trial_new(ctx, &c);
+        lnt_attn_desc whole = c.desc;
+        whole.causal = 0;
+        lnt_state *one = stream_state(ctx, &c), *many = stream_state(ctx, &c);
+        stream_append(ctx, one, &t, 0, 100);
+        assert_ok(ctx, lnt_state_query(one, &t.q.t, &t.out.t));
+        const double once = oracle_error(ctx, &whole, &t.io, 40);
+        for (int i = 0; i < 5000; i++) assert_ok(ctx, lnt_state_merge(many, one));
+        assert_ok(ctx, lnt_state_query(many, &t.q.t, &t.out.t));
+        expect_below(&c, NULL, ctx, "merged sums", oracle_error(ctx, &whole, &t.io, 40), 1.25 * once);
+        lnt_state_destroy(one);
+        lnt_state_destroy(many);
+        trial_free(&t);
+    }
+    lnt_ctx_destroy(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -330,6 +355,7 @@ int main(void)
         cmocka_unit_test(a_run_continues_from_the_state_of_another),
         cmocka_unit_test(each_packed_sequence_has_its_own_state),
         cmocka_unit_test(compensated_sums_do_not_lose_digits_as_tokens_come),
+        cmocka_unit_test(compensated_sums_do_not_lose_digits_as_states_are_merged),
         cmocka_unit_test(a_state_takes_tensors_however_they_lie),
         cmocka_unit_test(a_state_steps_causally_whatever_its_problem_says),
         cmocka_unit_test(a_softmax_cache_grows_and_keeps_what_it_holds),
