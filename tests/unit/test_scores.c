@@ -1,4 +1,4 @@
-/* test_scores.c - what utterances cost: their memory, their bits, and the edits of what is read. */
+/* test_scores.c - the losses of a batch: memory, bits, gradients, hits, and the edits of what is read. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -46,6 +46,59 @@ static void utterances_with_too_few_frames_have_no_bits(void **state)
     lnt_loss(&net, &sample, false, 1, &r, &score);
     assert_true(score.targets == 2 && score.units == 2);
     assert_true(fabs(score.loss - (5 * log(11) - log(10))) < 1e-9);
+    lnt_arena_close(ctx, &memory);
+    lnt_ctx_destroy(ctx);
+}
+
+/* What is behind the end of an utterance hears nothing of its loss. */
+static void padding_has_no_gradient(void **state)
+{
+    (void)state;
+    enum { FRAMES = 5, CLASSES = 4 };
+    lnt_ctx *ctx = context_new(1, NULL);
+    const lnt_config config = { .output = LNT_OUTPUT_FRAMES, .outputs = CLASSES };
+    float logits[2 * FRAMES * CLASSES];
+    int32_t targets[2 * FRAMES] = { 1, 2, 0, 0, 0, 3 };
+    int64_t lengths[] = { 3, FRAMES }, labels[] = { 2, 1 };
+    const lnt_sample sample = { .batch = 2, .length = FRAMES, .lengths = lengths, .targets = targets,
+                                .labels = labels };
+    lnt_network net = { .ctx = ctx, .config = &config, .logits = logits };
+    lnt_score score = { .units = 3 };
+    lnt_arena counting = { 0 }, memory;
+    lnt_loss_room r;
+    lnt_loss_take(&counting, &config, 2, FRAMES, &r);
+    assert_ok(ctx, lnt_arena_open(ctx, &counting, "the loss", &memory));
+    lnt_loss_take(&memory, &config, 2, FRAMES, &r);
+    for (int i = 0; i < COUNT_OF(logits); i++) logits[i] = (float)(i % 7) / 4;
+    lnt_loss(&net, &sample, true, 1, &r, &score);
+    for (int i = 0; i < COUNT_OF(logits); i++) {
+        const bool padding = i / CLASSES >= 3 && i / CLASSES < FRAMES;
+        assert_true(padding ? logits[i] == 0 : logits[i] != 0);
+    }
+    lnt_arena_close(ctx, &memory);
+    lnt_ctx_destroy(ctx);
+}
+
+/* Of 4 tokens one has no target, and two are the likeliest. */
+static void tokens_are_hit_where_the_target_is_the_likeliest(void **state)
+{
+    (void)state;
+    enum { TOKENS = 4, CLASSES = 3 };
+    lnt_ctx *ctx = context_new(1, NULL);
+    const lnt_config config = { .output = LNT_OUTPUT_TOKENS, .outputs = CLASSES };
+    float logits[TOKENS * CLASSES] = { 2, 0, 0, 0, 2, 0, 0, 0, 2, 2, 0, 0 };
+    int32_t targets[TOKENS] = { 0, 1, 0, -1 };
+    const lnt_sample sample = { .batch = 1, .length = TOKENS, .targets = targets };
+    lnt_network net = { .ctx = ctx, .config = &config, .logits = logits };
+    lnt_score score = { 0 };
+    lnt_arena counting = { 0 }, memory;
+    lnt_loss_room r;
+    lnt_loss_take(&counting, &config, 1, TOKENS, &r);
+    assert_ok(ctx, lnt_arena_open(ctx, &counting, "the loss", &memory));
+    lnt_loss_take(&memory, &config, 1, TOKENS, &r);
+    lnt_loss(&net, &sample, false, 1, &r, &score);
+    assert_true(score.hits == 2 && score.targets == 3);
+    assert_true(fabs(score.loss - (3 * log(exp(2) + 2) - 4)) < 1e-5);
     lnt_arena_close(ctx, &memory);
     lnt_ctx_destroy(ctx);
 }
@@ -99,6 +152,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_loss_of_utterances_takes_memory_by_their_length),
         cmocka_unit_test(utterances_with_too_few_frames_have_no_bits),
+        cmocka_unit_test(padding_has_no_gradient),
+        cmocka_unit_test(tokens_are_hit_where_the_target_is_the_likeliest),
         cmocka_unit_test(edits_are_the_fewest_that_make_what_was_read_what_was_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
