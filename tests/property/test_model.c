@@ -356,7 +356,8 @@ static void examples_are_what_should_have_been_written(void **state)
     lnt_model *model;
     int32_t tokens[COUNT * EACH + EACH];
     write_letters("examples.txt", 4000);
-    assert_ok(ctx, create(ctx, "text", "{\"model\":{\"dim\":8,\"layers\":1,\"heads\":2,\"length\":8}}", &model));
+    assert_ok(ctx, create(ctx, "text", "{\"model\":{\"dim\":8,\"layers\":1,\"heads\":2,\"length\":8}}",
+                          &model));
     for (int i = 0; i < COUNT_OF(tokens); i++) tokens[i] = GUARD;
     assert_ok(ctx, lnt_model_examples(model, "examples.txt", 3, COUNT, tokens));
     for (int i = 1; i < COUNT * EACH; i++)
@@ -371,6 +372,37 @@ static void examples_are_what_should_have_been_written(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+/* A file that is whole, of 1 layer, and says that it is 16 times as wide. */
+static void a_model_that_claims_weights_it_does_not_hold_gets_no_room(void **state)
+{
+    (void)state;
+    static const char path[] = "claims.safetensors";
+    char config[LNT_CONFIG_TEXT + 16];
+    tracker track = { .fail_at = -1 };
+    lnt_ctx *ctx = context_tracked(&track, 1, NULL);
+    lnt_safetensors st;
+    lnt_model *model;
+    assert_ok(ctx, create(ctx, "copy", "{\"model\":{\"dim\":8,\"layers\":1,\"heads\":2,\"ff\":4096}}",
+                          &model));
+    const char *const ff = strstr(model->text, "\"ff\":4096");
+    assert_non_null(ff);
+    snprintf(config, sizeof config, "%.*s\"ff\":65536%s", (int)(ff - model->text), model->text,
+             ff + strlen("\"ff\":4096"));
+    assert_ok(ctx, lnt_model_save(model, path, LNT_F32));
+    lnt_model_destroy(model);
+    assert_ok(ctx, lnt_safetensors_read(ctx, path, &st));
+    for (size_t i = 0; i < st.meta_count; i++)
+        if (!strcmp(st.meta[i].key, "config")) st.meta[i].value = config;
+    assert_ok(ctx, lnt_safetensors_write(ctx, path, st.entries, st.entry_count, st.meta, st.meta_count));
+    lnt_safetensors_free(ctx, &st);
+    track.peak_bytes = track.live_bytes;
+    assert_refused(ctx, lnt_model_load(ctx, path, &model), LNT_ERR_FORMAT, "another shape");
+    assert_null(model);
+    assert_true(track.peak_bytes < 1 << 20); /* the file is a third of that; the weights would be 4 MB */
+    remove(path);
+    context_close_tracked(ctx, &track);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -383,6 +415,7 @@ int main(void)
         cmocka_unit_test(no_allocation_fails_without_a_trace),
         cmocka_unit_test(a_model_under_another_mechanism_has_the_same_weights),
         cmocka_unit_test(a_model_begins_without_data),
+        cmocka_unit_test(a_model_that_claims_weights_it_does_not_hold_gets_no_room),
         cmocka_unit_test(examples_are_what_should_have_been_written),
         cmocka_unit_test(pixels_are_drawn_from_their_mixture),
         cmocka_unit_test(an_evaluation_takes_16_examples_at_a_time_unless_told),
