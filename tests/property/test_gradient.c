@@ -401,7 +401,7 @@ static void what_forward_keeps_of_scores_gives_the_same_gradients(void **state)
         const lnt_mechanism mechanism = mechanisms[i / 4];
         const int64_t d = dims[i % 2];
         coverage cover = { { 0 } };
-        attn_case c = case_make(mechanism, 4, 2, ROWS, ROWS, d, 7);
+        attn_case c = case_make(mechanism, 2, 1, ROWS, ROWS, d, 7);
         c.desc.dtype = LNT_F64;
         c.desc.batch = 4;
         c.desc.causal = i / 2 % 2 || mechanism == LNT_HYBRID;
