@@ -397,7 +397,7 @@ static void what_forward_keeps_of_scores_gives_the_same_gradients(void **state)
     static const lnt_mechanism mechanisms[] = { LNT_SOFTMAX, LNT_TAYLOR, LNT_LINEAR, LNT_HYBRID };
     static const int64_t dims[] = { 10, 128 }; /* narrow heads keep weights alone */
     lnt_ctx *ctx = context_new(2, NULL);
-    for (int i = 0; i < 4 * 2 * 2; i++) {
+    for (int i = 0; i < 4 * 2 * 2; i += budget(3, 1)) { /* the fewer have every mechanism, width and mask */
         const lnt_mechanism mechanism = mechanisms[i / 4];
         const int64_t d = dims[i % 2];
         coverage cover = { { 0 } };
