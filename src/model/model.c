@@ -64,14 +64,19 @@ static bool is_bf16(const lnt_model *model, const lnt_layout_entry *e)
     return true;
 }
 
-lnt_status lnt_model_keep_bf16(lnt_model *model)
+lnt_status lnt_model_keep_bf16(lnt_model **own)
 {
+    lnt_model *model = *own;
     const lnt_layout *layout = &model->layout;
     if (model->config.kind != LNT_DECODER) return LNT_OK;
     for (size_t i = 0; i < layout->entry_count; i++)
         if (layout->entries[i].param.rank > 1 && !is_bf16(model, &layout->entries[i])) return LNT_OK;
     model->bf16 = lnt_allocate(model->ctx, layout->size * sizeof *model->bf16, "the weights in bf16");
-    if (!model->bf16) return LNT_ERR_MEMORY;
+    if (!model->bf16) {
+        lnt_model_destroy(model);
+        *own = NULL;
+        return LNT_ERR_MEMORY;
+    }
     for (size_t i = 0; i < layout->size; i++) model->bf16[i] = lnt_float_to_bf16(model->weights[i]);
     return LNT_OK;
 }
@@ -116,12 +121,7 @@ lnt_status lnt_model_convert(const lnt_model *model, const char *mechanism, lnt_
     if (status) return status;
     memcpy((*out)->task_options, model->task_options, sizeof model->task_options);
     copy_weights(model, *out);
-    status = lnt_model_keep_bf16(*out);
-    if (status) {
-        lnt_model_destroy(*out);
-        *out = NULL;
-    }
-    return status;
+    return lnt_model_keep_bf16(out);
 }
 
 lnt_status lnt_model_describe(const lnt_model *model, lnt_model_info *info)

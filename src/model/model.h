@@ -30,8 +30,8 @@ lnt_status lnt_model_make(lnt_ctx *ctx, const lnt_config *config, const char *ta
 
 /* For a model that generates and does not learn: if every matrix is of numbers that bf16 has, as after
  * reading a file of them, has them as such too.  A token is bound by reading the weights, and these are
- * half as many bytes for the same answer. */
-lnt_status lnt_model_keep_bf16(lnt_model *model);
+ * half as many bytes for the same answer.  On failure the model is gone, and NULL. */
+lnt_status lnt_model_keep_bf16(lnt_model **model);
 
 /* An array beside the weights, of the same layout, under its own prefix. */
 typedef struct lnt_model_array {

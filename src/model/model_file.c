@@ -251,10 +251,5 @@ lnt_status lnt_model_load(lnt_ctx *ctx, const char *path, lnt_model **out)
     if (status) return status;
     status = lnt_model_read(ctx, path, &st, out);
     lnt_safetensors_free(ctx, &st);
-    if (!status) status = lnt_model_keep_bf16(*out);
-    if (status) {
-        lnt_model_destroy(*out);
-        *out = NULL;
-    }
-    return status;
+    return status ? status : lnt_model_keep_bf16(out);
 }

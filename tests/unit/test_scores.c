@@ -5,6 +5,16 @@
 #include "support.h"
 #include "train/loss.h"
 
+static lnt_arena open_room(lnt_ctx *ctx, const lnt_config *config, size_t batch, size_t length,
+                           lnt_loss_room *out)
+{
+    lnt_arena counting = { 0 }, memory;
+    lnt_loss_take(&counting, config, batch, length, out);
+    assert_ok(ctx, lnt_arena_open(ctx, &counting, "the loss", &memory));
+    lnt_loss_take(&memory, config, batch, length, out);
+    return memory;
+}
+
 /* Beside what the network takes it is little, however long utterances are. */
 static void the_loss_of_utterances_takes_memory_by_their_length(void **state)
 {
@@ -32,11 +42,8 @@ static void utterances_with_too_few_frames_have_no_bits(void **state)
                                 .labels = labels };
     lnt_network net = { .ctx = ctx, .config = &config, .logits = logits };
     lnt_score score = { .units = 3 };
-    lnt_arena counting = { 0 }, memory;
     lnt_loss_room r;
-    lnt_loss_take(&counting, &config, 2, FRAMES, &r);
-    assert_ok(ctx, lnt_arena_open(ctx, &counting, "the loss", &memory));
-    lnt_loss_take(&memory, &config, 2, FRAMES, &r);
+    lnt_arena memory = open_room(ctx, &config, 2, FRAMES, &r);
     lnt_loss(&net, &sample, false, 1, &r, &score);
     assert_true(score.targets == 1 && score.units == 1 && score.words == 3);
     /* any of 10 stretches of the 4 frames, each frame one of 11 */
@@ -64,11 +71,8 @@ static void padding_has_no_gradient(void **state)
                                 .labels = labels };
     lnt_network net = { .ctx = ctx, .config = &config, .logits = logits };
     lnt_score score = { .units = 3 };
-    lnt_arena counting = { 0 }, memory;
     lnt_loss_room r;
-    lnt_loss_take(&counting, &config, 2, FRAMES, &r);
-    assert_ok(ctx, lnt_arena_open(ctx, &counting, "the loss", &memory));
-    lnt_loss_take(&memory, &config, 2, FRAMES, &r);
+    lnt_arena memory = open_room(ctx, &config, 2, FRAMES, &r);
     for (int i = 0; i < COUNT_OF(logits); i++) logits[i] = (float)(i % 7) / 4;
     lnt_loss(&net, &sample, true, 1, &r, &score);
     for (int i = 0; i < COUNT_OF(logits); i++) {
@@ -91,11 +95,8 @@ static void tokens_are_hit_where_the_target_is_the_likeliest(void **state)
     const lnt_sample sample = { .batch = 1, .length = TOKENS, .targets = targets };
     lnt_network net = { .ctx = ctx, .config = &config, .logits = logits };
     lnt_score score = { 0 };
-    lnt_arena counting = { 0 }, memory;
     lnt_loss_room r;
-    lnt_loss_take(&counting, &config, 1, TOKENS, &r);
-    assert_ok(ctx, lnt_arena_open(ctx, &counting, "the loss", &memory));
-    lnt_loss_take(&memory, &config, 1, TOKENS, &r);
+    lnt_arena memory = open_room(ctx, &config, 1, TOKENS, &r);
     lnt_loss(&net, &sample, false, 1, &r, &score);
     assert_true(score.hits == 2 && score.targets == 3);
     assert_true(fabs(score.loss - (3 * log(exp(2) + 2) - 4)) < 1e-5);
@@ -125,11 +126,8 @@ static void edits_are_the_fewest_that_make_what_was_read_what_was_said(void **st
                   { "1234", "1934", 1 },      { "7", "7", 0 } };
     lnt_ctx *ctx = context_new(1, NULL);
     const lnt_config config = { .output = LNT_OUTPUT_FRAMES, .outputs = CLASSES };
-    lnt_arena counting = { 0 }, memory;
     lnt_loss_room r;
-    lnt_loss_take(&counting, &config, 1, FRAMES, &r);
-    assert_ok(ctx, lnt_arena_open(ctx, &counting, "the loss", &memory));
-    lnt_loss_take(&memory, &config, 1, FRAMES, &r);
+    lnt_arena memory = open_room(ctx, &config, 1, FRAMES, &r);
     for (int i = 0; i < COUNT_OF(cases); i++) {
         float logits[FRAMES * CLASSES] = { 0 };
         int32_t targets[FRAMES] = { 0 };
