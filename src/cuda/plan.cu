@@ -445,7 +445,6 @@ lnt_status plan_describe(const lnt_cuda_plan *plan, lnt_cuda_plan_info *info)
         info->workspace_bytes = plan->ahead->at.bytes;
     info->segment = plan->segment;
     info->features = plan->count;
-    info->features_padded = plan->padded;
     info->state_bytes = (size_t)plan->p.kv_heads * (size_t)plan->count *
                         (size_t)(plan->p.dim_value + 1) * sizeof(float);
     info->backward_bytes = plan->back.bytes;

@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define LNT_CUDA_ABI 4
+#define LNT_CUDA_ABI 5
 #define LNT_CUDA_LIBRARY "liblinnet-cuda.so"
 #define LNT_CUDA_SYMBOL "lnt_cuda_plugin"
 
@@ -34,14 +34,13 @@ typedef struct lnt_cuda_info {
 } lnt_cuda_info;
 
 typedef struct lnt_cuda_plan_info {
-    size_t size;             /* sizeof(lnt_cuda_plan_info), set by the caller */
-    const char *algorithm;   /* "taylor/state"; lives as long as the library */
-    size_t workspace_bytes;  /* for forward and step */
-    int64_t segment;         /* tokens between states */
-    int64_t features;        /* D: rows of a state; 0: the mechanism keeps none of fixed size */
-    int64_t features_padded; /* what the tensor cores multiply, 16 at a time */
-    size_t state_bytes;      /* of one sequence, all kv heads: 4 K D (m + 1) */
-    size_t backward_bytes;   /* workspace for backward; 0: the plan has no backward pass */
+    size_t size;            /* sizeof(lnt_cuda_plan_info), set by the caller */
+    const char *algorithm;  /* "taylor/state"; lives as long as the library */
+    size_t workspace_bytes; /* for forward and step */
+    int64_t segment;        /* tokens between states */
+    int64_t features;       /* D: rows of a state; 0: the mechanism keeps none of fixed size */
+    size_t state_bytes;     /* of one sequence, all kv heads: 4 K D (m + 1) */
+    size_t backward_bytes;  /* workspace for backward; 0: the plan has no backward pass */
 } lnt_cuda_plan_info;
 
 /* States of fixed size on the device, f32, in the order of the library: s [slots][K][D][m],

@@ -208,7 +208,6 @@ static lnt_status plan_describe(const lnt_cuda_plan *plan, lnt_cuda_plan_info *i
                                   .backward_bytes = plan->p.backward ? BACKWARD_BYTES : 0,
                                   .segment = 128,
                                   .features = features(plan),
-                                  .features_padded = features(plan),
                                   .state_bytes = numbers * sizeof(float) };
     return LNT_OK;
 }
