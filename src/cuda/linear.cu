@@ -28,17 +28,15 @@ __global__ void __launch_bounds__(LINEAR_THREADS) sum_kernel(const __grid_consta
     const int64_t segment = blockIdx.x, head = blockIdx.y;
     const linear_sequence n(a, head);
     const int64_t begin = segment * a.segment, end = min(begin + a.segment, n.keys);
-    const int chunks = end > begin ? (int)((end - begin + CHUNK - 1) / CHUNK) : 0;
-    const bool wide_k = is_wide(a.k, a.dim) && a.dim == 8 * X,
-               wide_v = is_wide(a.v, a.dim_value) && a.dim_value == 8 * X;
+    const int chunks = chunks_of(begin, end);
+    const chunk_source<X> from_k(a.k, a.dim), from_v(a.v, a.dim_value);
 
     auto get = [&](int c) {
         if (c < chunks) {
             const int64_t token = begin + (int64_t)c * CHUNK, there = end - token;
             const int at = c % SUM_STAGES * shape::TILE;
-            fetch<X>(a.k, row_of(a.k, n.b, n.kv, token), 0, there, a.dim, wide_k, keys + at);
-            fetch<X>(a.v, row_of(a.v, n.b, n.kv, token), 0, there, a.dim_value, wide_v,
-                     values + at);
+            from_k.get(n.b, n.kv, token, 0, there, keys + at);
+            from_v.get(n.b, n.kv, token, 0, there, values + at);
         }
         copy_commit();
     };
@@ -157,26 +155,22 @@ __global__ void __launch_bounds__(LINEAR_THREADS)
     const int64_t past = a.causal ? n.past : 0, length = a.causal ? n.keys : a.length_q;
     const int64_t begin = segment * a.segment;
     const int64_t end = min(begin + a.segment, a.causal ? max(length, a.length_q + past) : length);
-    const int chunks = end > begin ? (int)((end - begin + CHUNK - 1) / CHUNK) : 0;
-    const bool wide_q = is_wide(a.q, a.dim) && a.dim == 8 * X,
-               wide_k = is_wide(a.k, a.dim) && a.dim == 8 * X,
-               wide_v = is_wide(a.v, a.dim_value) && a.dim_value == 8 * X,
-               wide_out = is_wide(a.out, a.dim_value);
+    const int chunks = chunks_of(begin, end);
+    const chunk_source<X> from_q(a.q, a.dim), from_k(a.k, a.dim), from_v(a.v, a.dim_value);
+    const bool wide_out = is_wide(a.out, a.dim_value);
 
     auto get_keys = [&](int c) {
         const int64_t token = begin + (int64_t)c * CHUNK;
         const int at = c % 2 * shape::TILE;
-        fetch<X>(a.k, row_of(a.k, n.b, n.kv, token), 0, n.keys - token, a.dim, wide_k, keys + at);
-        fetch<X>(a.v, row_of(a.v, n.b, n.kv, token), 0, n.keys - token, a.dim_value, wide_v,
-                 values + at);
+        from_k.get(n.b, n.kv, token, 0, n.keys - token, keys + at);
+        from_v.get(n.b, n.kv, token, 0, n.keys - token, values + at);
     };
     /* Queries: item = chunk * group + head of the group.  Rows before 0 are not there. */
     auto get_queries = [&](int item) {
         const int64_t row = begin + (int64_t)(item / group) * CHUNK - past;
         const int skip = (int)min(max(-row, (int64_t)0), (int64_t)CHUNK);
-        const int at = item % 2 * shape::TILE;
-        fetch<X>(a.q, row_of(a.q, n.b, n.kv * group + item % group, row), skip, n.queries - row,
-                 a.dim, wide_q, queries + at);
+        from_q.get(n.b, n.kv * group + item % group, row, skip, n.queries - row,
+                   queries + item % 2 * shape::TILE);
     };
     if (a.causal && segment == 0) /* rows that stand before the first key */
         clear_rows(a, n, 0, min(-n.past, a.length_q), 0, 1);

@@ -1,5 +1,5 @@
-/* cuda/linear.cuh - the parts of linear.cu: the state in the accumulators, and a chunk's answers.
- */
+/* cuda/linear.cuh - the parts of linear.cu: chunks in shared memory, the state in the accumulators,
+ * and a chunk's answers. */
 #ifndef LNT_CUDA_LINEAR_CUH
 #define LNT_CUDA_LINEAR_CUH
 
@@ -116,6 +116,12 @@ __device__ __forceinline__ void map_chunk(__nv_bfloat16 *x, int there, int width
         map_all<X, LNT_MAP_IDENTITY>(x, there, width);
 }
 
+/* How many chunks tokens begin .. end - 1 are. */
+__device__ __forceinline__ int chunks_of(int64_t begin, int64_t end)
+{
+    return end > begin ? (int)((end - begin + CHUNK - 1) / CHUNK) : 0;
+}
+
 struct linear_sequence {
     int64_t b, kv, queries, keys, past;
     float gamma;
@@ -172,6 +178,23 @@ __device__ __forceinline__ void fetch(const view &x, int64_t row0, int skip, int
     for (int i = 0; i < CHUNK; i += STEP)
         if (row + i < CHUNK) copy16(at + i * LD * 2, from + i * x.stride[2]);
 }
+
+/* A tensor that is fetched chunk by chunk, rows of `width` elements. */
+template <int X, int threads = LINEAR_THREADS> struct chunk_source {
+    const view &x;
+    int width;
+    bool wide;
+    __device__ __forceinline__ chunk_source(const view &x_, int width_)
+        : x(x_), width(width_), wide(is_wide(x_, width_) && width_ == 8 * X)
+    {
+    }
+    /* The chunk whose row 0 is `row` of a head, of which rows skip .. there - 1 are there. */
+    __device__ __forceinline__ void get(int64_t b, int64_t h, int64_t row, int skip, int64_t there,
+                                        __nv_bfloat16 *to) const
+    {
+        fetch<X, threads>(x, row_of(x, b, h, row), skip, there, width, wide, to);
+    }
+};
 
 /* Where the width is 8, products of 16 read on into the padding. */
 template <int X, int threads = LINEAR_THREADS>

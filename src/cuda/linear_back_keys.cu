@@ -143,13 +143,11 @@ __global__ void __launch_bounds__(BACK_THREADS, X <= 8 ? 2 : 1)
     const back_place at(a);
     const linear_sequence &n = at.n;
     const int64_t begin = at.segment * a.segment, end = min(begin + a.segment, n.keys);
-    const int chunks = end > begin ? (int)((end - begin + CHUNK - 1) / CHUNK) : 0;
+    const int chunks = chunks_of(begin, end);
     if (!chunks) return;
-    const bool wide_q = is_wide(a.q, a.dim) && a.dim == 8 * X,
-               wide_k = is_wide(a.k, a.dim) && a.dim == 8 * X,
-               wide_v = is_wide(a.v, a.dim_value) && a.dim_value == 8 * X,
-               wide_d = is_wide(a.dout, a.dim_value) && a.dim_value == 8 * X,
-               words_k = has_words(a.dk), words_v = has_words(a.dv);
+    const chunk_source<X, BACK_THREADS> from_q(a.q, a.dim), from_k(a.k, a.dim),
+        from_v(a.v, a.dim_value), from_d(a.dout, a.dim_value);
+    const bool words_k = has_words(a.dk), words_v = has_words(a.dv);
     const int heads = a.causal ? at.group : 1; /* not causal: the state has all queries */
     /* Items are chunks, the last first, times the heads of the group. */
     auto get = [&](int item) {
@@ -158,17 +156,13 @@ __global__ void __launch_bounds__(BACK_THREADS, X <= 8 ? 2 : 1)
         const int64_t head = n.kv * at.group + item % heads;
         if (item % heads == 0) {
             const int to = c % 2 * shape::TILE;
-            fetch<X, BACK_THREADS>(a.k, row_of(a.k, n.b, n.kv, token), 0, n.keys - token, a.dim,
-                                   wide_k, keys + to);
-            fetch<X, BACK_THREADS>(a.v, row_of(a.v, n.b, n.kv, token), 0, n.keys - token,
-                                   a.dim_value, wide_v, values + to);
+            from_k.get(n.b, n.kv, token, 0, n.keys - token, keys + to);
+            from_v.get(n.b, n.kv, token, 0, n.keys - token, values + to);
         }
         if (a.causal) {
             const int to = item % 2 * shape::TILE;
-            fetch<X, BACK_THREADS>(a.q, row_of(a.q, n.b, head, row), at.skip(row), n.queries - row,
-                                   a.dim, wide_q, queries + to);
-            fetch<X, BACK_THREADS>(a.dout, row_of(a.dout, n.b, head, row), at.skip(row),
-                                   n.queries - row, a.dim_value, wide_d, douts + to);
+            from_q.get(n.b, head, row, at.skip(row), n.queries - row, queries + to);
+            from_d.get(n.b, head, row, at.skip(row), n.queries - row, douts + to);
         }
     };
     back_state<X, 8> r;

@@ -198,28 +198,22 @@ __global__ void __launch_bounds__(BACK_THREADS, X <= 8 ? 2 : 1)
     const linear_sequence &n = at.n;
     const int64_t begin = at.segment * a.segment;
     const int64_t end = min(begin + a.segment, a.causal ? n.keys : n.queries);
-    const int chunks = end > begin ? (int)((end - begin + CHUNK - 1) / CHUNK) : 0;
-    const bool wide_q = is_wide(a.q, a.dim) && a.dim == 8 * X,
-               wide_k = is_wide(a.k, a.dim) && a.dim == 8 * X,
-               wide_v = is_wide(a.v, a.dim_value) && a.dim_value == 8 * X,
-               wide_d = is_wide(a.dout, a.dim_value) && a.dim_value == 8 * X,
-               words = has_words(a.dq);
+    const int chunks = chunks_of(begin, end);
+    const chunk_source<X, BACK_THREADS> from_q(a.q, a.dim), from_k(a.k, a.dim),
+        from_v(a.v, a.dim_value), from_d(a.dout, a.dim_value);
+    const bool words = has_words(a.dq);
     auto get = [&](int item) {
         const int c = item / at.group;
         const int64_t token = begin + (int64_t)c * CHUNK, row = token - at.past;
         if (a.causal && item % at.group == 0) {
             const int to = c % 2 * shape::TILE;
-            fetch<X, BACK_THREADS>(a.k, row_of(a.k, n.b, n.kv, token), 0, n.keys - token, a.dim,
-                                   wide_k, keys + to);
-            fetch<X, BACK_THREADS>(a.v, row_of(a.v, n.b, n.kv, token), 0, n.keys - token,
-                                   a.dim_value, wide_v, values + to);
+            from_k.get(n.b, n.kv, token, 0, n.keys - token, keys + to);
+            from_v.get(n.b, n.kv, token, 0, n.keys - token, values + to);
         }
         const int64_t h = n.kv * at.group + item % at.group;
         const int to = item % 3 * shape::TILE;
-        fetch<X, BACK_THREADS>(a.q, row_of(a.q, n.b, h, row), at.skip(row), n.queries - row, a.dim,
-                               wide_q, queries + to);
-        fetch<X, BACK_THREADS>(a.dout, row_of(a.dout, n.b, h, row), at.skip(row), n.queries - row,
-                               a.dim_value, wide_d, douts + to);
+        from_q.get(n.b, h, row, at.skip(row), n.queries - row, queries + to);
+        from_d.get(n.b, h, row, at.skip(row), n.queries - row, douts + to);
     };
     back_state<X, 4> s, r;
     if (warp >= 4) {

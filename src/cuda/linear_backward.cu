@@ -34,17 +34,14 @@ __global__ void __launch_bounds__(BACK_THREADS)
     const back_place at(a);
     const linear_sequence &n = at.n;
     const int64_t begin = at.segment * a.segment, end = min(begin + a.segment, n.keys);
-    const int chunks = end > begin ? (int)((end - begin + CHUNK - 1) / CHUNK) : 0;
-    const bool wide_k = is_wide(a.k, a.dim) && a.dim == 8 * X,
-               wide_v = is_wide(a.v, a.dim_value) && a.dim_value == 8 * X;
+    const int chunks = chunks_of(begin, end);
+    const chunk_source<X, BACK_THREADS> from_k(a.k, a.dim), from_v(a.v, a.dim_value);
     auto get = [&](int c) {
         if (c < chunks) {
             const int64_t token = begin + (int64_t)c * CHUNK, there = end - token;
             const int to = c % SUM_STAGES * shape::TILE;
-            fetch<X, BACK_THREADS>(a.k, row_of(a.k, n.b, n.kv, token), 0, there, a.dim, wide_k,
-                                   keys + to);
-            fetch<X, BACK_THREADS>(a.v, row_of(a.v, n.b, n.kv, token), 0, there, a.dim_value,
-                                   wide_v, values + to);
+            from_k.get(n.b, n.kv, token, 0, there, keys + to);
+            from_v.get(n.b, n.kv, token, 0, there, values + to);
         }
         copy_commit();
     };
