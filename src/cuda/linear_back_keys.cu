@@ -11,9 +11,10 @@ template <int X> struct value_rows {
     float acc[X][4];
 
     __device__ __forceinline__ void read_state(const __nv_bfloat16 *keys, int own, int lane,
-                                               const __nv_bfloat16 *state, const float *ones,
+                                               const __nv_bfloat16 *state, const float *z,
                                                const float (&left)[2], int map, int dim)
     {
+        const float *ones = z + 8 * X;
         const float plus = map_offset(map);
         float sum[2] = { 0, 0 };
         k.load(keys, lane, own / 16 * 16);
@@ -73,8 +74,9 @@ template <int X> struct key_rows {
 
     __device__ __forceinline__ void read_state(const __nv_bfloat16 *values, int own, int lane,
                                                const __nv_bfloat16 *state, const float *z,
-                                               const float *ones, const float (&left)[2])
+                                               const float (&left)[2])
     {
+        const float *ones = z + 8 * X;
         v.load(values, lane, own / 16 * 16);
         all[0] = lane % 4 ? 0.0f : (ones[8 * X] + ones[8 * X + 1]) * left[0];
         all[1] = lane % 4 ? 0.0f : (ones[8 * X] + ones[8 * X + 1]) * left[1];
@@ -123,61 +125,137 @@ template <int X> struct key_rows {
     }
 };
 
+/* dv of the rows of warps 0 to 3; of the others dk, dphi times the slope at k. */
+template <int X>
+__device__ __forceinline__ void write_rows(const linear_back_args &a, const linear_sequence &n,
+                                           const value_rows<X> &dv, const key_rows<X> &dk,
+                                           const __nv_bfloat16 *keys, int own, int64_t token,
+                                           bool words_v, bool words_k)
+{
+    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
+    rows16<X> x;
+    if (warp >= 4) x.load(keys, lane, own / 16 * 16);
+#pragma unroll
+    for (int u = 0; u < 2; u++) {
+        const int64_t row = token + own + 8 * u;
+        const float all = warp < 4 ? 0.0f : quad_sum(dk.all[u]) * map_offset(a.map);
+        if (row >= n.keys) continue;
+#pragma unroll
+        for (int t = 0; t < X; t++) {
+            const int column = 8 * t + 2 * (lane % 4);
+            if (warp < 4) {
+                write_pair(a.dv, row_of(a.dv, n.b, n.kv, row), column, a.dim_value, words_v,
+                           dv.acc[t][2 * u], dv.acc[t][2 * u + 1]);
+            } else {
+                const float x0 = low_of(x.at(t, u)), x1 = high_of(x.at(t, u));
+                write_pair(a.dk, row_of(a.dk, n.b, n.kv, row), column, a.dim, words_k,
+                           (dk.acc[t][2 * u] + all) * map_slope(a.map, x0, map_psi(a.map, x0)),
+                           (dk.acc[t][2 * u + 1] + all) * map_slope(a.map, x1, map_psi(a.map, x1)));
+            }
+        }
+    }
+}
+
+/* Shared memory. */
+template <int X> struct key_memory {
+    static constexpr int TILE = linear_shape<X>::TILE;
+    __nv_bfloat16 *keys, *values, *queries, *douts; /* two chunks each, in turns */
+    __nv_bfloat16 *phi, *weighted;                  /* of the queries: phi, psi times factor */
+    back_states<X> states;                          /* R */
+    float *inverse, *h, *factor;                    /* by query */
+    __device__ __forceinline__ key_memory(char *bytes)
+        : keys((__nv_bfloat16 *)bytes), values(keys + 2 * TILE), queries(values + 2 * TILE),
+          douts(queries + 2 * TILE), phi(douts + 2 * TILE), weighted(phi + TILE),
+          states(weighted + TILE), inverse(states.end()), h(inverse + 64), factor(h + 64)
+    {
+    }
+};
+
+/* The chunks of a segment, the last first; items are chunks times the heads of the group. */
+template <int X> struct key_walk {
+    using shape = linear_shape<X>;
+    const linear_back_args &a;
+    const back_place &at;
+    const key_memory<X> &m;
+    chunk_source<X, BACK_THREADS> from_q, from_k, from_v, from_d;
+    int64_t begin;
+    int chunks, heads; /* heads: 1 where not causal, the state has all queries */
+    __device__ __forceinline__ key_walk(const linear_back_args &a_, const back_place &at_,
+                                        const key_memory<X> &m_)
+        : a(a_), at(at_), m(m_), from_q(a.q, a.dim), from_k(a.k, a.dim), from_v(a.v, a.dim_value),
+          from_d(a.dout, a.dim_value), begin(at.segment * a.segment),
+          chunks(chunks_of(begin, min(begin + a.segment, at.n.keys))),
+          heads(a.causal ? at.group : 1)
+    {
+    }
+    __device__ __forceinline__ int64_t token(int chunk) const
+    {
+        return begin + (int64_t)chunk * CHUNK;
+    }
+    __device__ __forceinline__ void get(int item) const
+    {
+        const int c = chunks - 1 - item / heads;
+        const int64_t first = token(c), row = first - at.past;
+        const int64_t head = at.n.kv * at.group + item % heads;
+        if (item % heads == 0) {
+            const int to = c % 2 * shape::TILE;
+            from_k.get(at.n.b, at.n.kv, first, 0, at.n.keys - first, m.keys + to);
+            from_v.get(at.n.b, at.n.kv, first, 0, at.n.keys - first, m.values + to);
+        }
+        if (a.causal) {
+            const int to = item % 2 * shape::TILE;
+            from_q.get(at.n.b, head, row, at.skip(row), at.n.queries - row, m.queries + to);
+            from_d.get(at.n.b, head, row, at.skip(row), at.n.queries - row, m.douts + to);
+        }
+    }
+    /* inv, h and what R gets of the queries of a chunk, head g of the group; -dout.y = h / inv
+     * beside dout. */
+    __device__ __forceinline__ void lay_rows(int64_t first, int g, __nv_bfloat16 *douts) const
+    {
+        const int i = (int)threadIdx.x;
+        if (i >= CHUNK) return;
+        const int64_t row = first - at.past + i, head = at.n.kv * at.group + g;
+        const bool in = row >= 0 && row < at.n.queries;
+        const float2 x =
+            in ? a.rows[(at.n.b * a.heads + head) * a.length_q + row] : make_float2(0, 0);
+        m.inverse[i] = x.x, m.h[i] = x.y;
+        m.factor[i] = at.decays ? x.x * power_of(at.rate, i) : x.x;
+        const float y = x.x != 0 ? x.y / x.x : 0.0f,
+                    high = __bfloat162float(__float2bfloat16_rn(y));
+        *(uint4 *)(douts + i * shape::LD + 8 * X) = make_uint4(pack(high, y - high), 0, 0, 0);
+    }
+};
+
 /* Warps 0 to 3 make dv of 16 keys each, warps 4 to 7 dk; all of them have R. */
 template <int X>
 __global__ void __launch_bounds__(BACK_THREADS, X <= 8 ? 2 : 1)
     back_key_kernel(const __grid_constant__ linear_back_args a)
 {
     using shape = linear_shape<X>;
-    constexpr int FLOATS = back_shape<X>::STATE_FLOATS, STATES = back_shape<X>::STATES;
     extern __shared__ __align__(128) char bytes[];
-    __nv_bfloat16 *keys = (__nv_bfloat16 *)bytes, *values = keys + 2 * shape::TILE;
-    __nv_bfloat16 *queries = values + 2 * shape::TILE, *douts = queries + 2 * shape::TILE;
-    __nv_bfloat16 *phi = douts + 2 * shape::TILE, *weighted = phi + shape::TILE;
-    __nv_bfloat16 *states = weighted + shape::TILE;
-    float *floats = (float *)(states + STATES * shape::ROUNDED);
-    float *inverse = floats + STATES * FLOATS, *h = inverse + 64, *factor = h + 64;
+    const key_memory<X> m(bytes);
     clear_padding<X, BACK_THREADS>(bytes, back_shape<X>::KEY_BYTES);
     const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
     const int own = warp % 4 * 16 + lane / 4;
     const back_place at(a);
-    const linear_sequence &n = at.n;
-    const int64_t begin = at.segment * a.segment, end = min(begin + a.segment, n.keys);
-    const int chunks = chunks_of(begin, end);
+    const key_walk<X> walk(a, at, m);
+    const int chunks = walk.chunks, heads = walk.heads;
     if (!chunks) return;
-    const chunk_source<X, BACK_THREADS> from_q(a.q, a.dim), from_k(a.k, a.dim),
-        from_v(a.v, a.dim_value), from_d(a.dout, a.dim_value);
     const bool words_k = has_words(a.dk), words_v = has_words(a.dv);
-    const int heads = a.causal ? at.group : 1; /* not causal: the state has all queries */
-    /* Items are chunks, the last first, times the heads of the group. */
-    auto get = [&](int item) {
-        const int c = chunks - 1 - item / heads;
-        const int64_t token = begin + (int64_t)c * CHUNK, row = token - at.past;
-        const int64_t head = n.kv * at.group + item % heads;
-        if (item % heads == 0) {
-            const int to = c % 2 * shape::TILE;
-            from_k.get(n.b, n.kv, token, 0, n.keys - token, keys + to);
-            from_v.get(n.b, n.kv, token, 0, n.keys - token, values + to);
-        }
-        if (a.causal) {
-            const int to = item % 2 * shape::TILE;
-            from_q.get(n.b, head, row, at.skip(row), n.queries - row, queries + to);
-            from_d.get(n.b, head, row, at.skip(row), n.queries - row, douts + to);
-        }
-    };
     back_state<X, 8> r;
     r.load(a.causal ? a.gradient_sums +
                           (at.head * a.query_segments + at.segment) * back_state<X, 8>::COUNT
                     : a.gradient_total + at.head * back_state<X, 8>::COUNT,
            warp);
-    get(0);
+    walk.get(0);
     copy_commit();
-    r.publish(states, floats, floats + 8 * X);
+    r.publish(m.states.rounded_of(0), m.states.floats_of(0));
     for (int i = 0; i < chunks; i++) {
-        const int c = chunks - 1 - i, state = a.causal ? i % STATES : 0;
-        const int64_t token = begin + (int64_t)c * CHUNK;
-        const int there = (int)min(n.keys - token, (int64_t)CHUNK);
-        const float *zs = floats + state * FLOATS;
+        const int c = chunks - 1 - i, state = a.causal ? i : 0;
+        const int64_t token = walk.token(c);
+        const int there = (int)min(at.n.keys - token, (int64_t)CHUNK);
+        const __nv_bfloat16 *k = m.keys + c % 2 * shape::TILE, *v = m.values + c % 2 * shape::TILE;
+        const float *zs = m.states.floats_of(state);
         float left[2] = { 1.0f, 1.0f };
         if (at.decays)
             left[0] = power_of(at.rate, max(there - own, 0)),
@@ -186,70 +264,32 @@ __global__ void __launch_bounds__(BACK_THREADS, X <= 8 ? 2 : 1)
         key_rows<X> dk;
         for (int g = 0; g < heads; g++) {
             const int item = i * heads + g;
-            __nv_bfloat16 *q = queries + item % 2 * shape::TILE,
-                          *d = douts + item % 2 * shape::TILE;
+            __nv_bfloat16 *q = m.queries + item % 2 * shape::TILE,
+                          *d = m.douts + item % 2 * shape::TILE;
             copy_wait<0>();
             __syncthreads();
-            if (item + 1 < chunks * heads) get(item + 1);
+            if (item + 1 < chunks * heads) walk.get(item + 1);
             copy_commit();
-            if (a.causal && threadIdx.x < CHUNK) {
-                const int64_t row = token - at.past + (int)threadIdx.x;
-                const bool in = row >= 0 && row < n.queries;
-                const float2 x =
-                    in ? a.rows[(n.b * a.heads + n.kv * at.group + g) * a.length_q + row]
-                       : make_float2(0, 0);
-                inverse[threadIdx.x] = x.x, h[threadIdx.x] = x.y;
-                factor[threadIdx.x] = at.decays ? x.x * power_of(at.rate, (int)threadIdx.x) : x.x;
-                /* -dout.y = h / inverse */
-                const float y = x.x != 0 ? x.y / x.x : 0.0f,
-                            high = __bfloat162float(__float2bfloat16_rn(y));
-                uint4 *beside = (uint4 *)(d + threadIdx.x * shape::LD + 8 * X);
-                *beside = make_uint4(pack(high, y - high), 0, 0, 0);
-            }
+            if (a.causal) walk.lay_rows(token, g, d);
             if (g == 0 && warp < 4)
-                dv.read_state(keys + c % 2 * shape::TILE, own, lane,
-                              states + state * shape::ROUNDED, zs + 8 * X, left, a.map, a.dim);
+                dv.read_state(k, own, lane, m.states.rounded_of(state), zs, left, a.map, a.dim);
             else if (g == 0)
-                dk.read_state(values + c % 2 * shape::TILE, own, lane,
-                              states + state * shape::ROUNDED, zs, zs + 8 * X, left);
+                dk.read_state(v, own, lane, m.states.rounded_of(state), zs, left);
             if (!a.causal) continue;
             __syncthreads();
-            map_tile<X, true>(q, phi, weighted, factor, CHUNK, a.dim, a.map);
+            map_tile<X, true>(q, m.phi, m.weighted, m.factor, CHUNK, a.dim, a.map);
             __syncthreads();
             if (warp < 4)
-                dv.read_queries(phi, d, inverse, at.rate, own, lane);
+                dv.read_queries(m.phi, d, m.inverse, at.rate, own, lane);
             else
-                dk.read_queries(q, d, inverse, h, at.rate, own, lane);
+                dk.read_queries(q, d, m.inverse, m.h, at.rate, own, lane);
             if (g == 0 && at.decays) r.shrink(power_of(at.rate, there));
-            r.template append<false>(weighted, d, factor);
+            r.template append<false>(m.weighted, d, m.factor);
         }
-        rows16<X> x;
-        if (warp >= 4) x.load(keys + c % 2 * shape::TILE, lane, own / 16 * 16);
-#pragma unroll
-        for (int u = 0; u < 2; u++) {
-            const int64_t row = token + own + 8 * u;
-            const float all = warp < 4 ? 0.0f : quad_sum(dk.all[u]) * map_offset(a.map);
-            if (row >= n.keys) continue;
-#pragma unroll
-            for (int t = 0; t < X; t++) {
-                const int column = 8 * t + 2 * (lane % 4);
-                if (warp < 4) {
-                    write_pair(a.dv, row_of(a.dv, n.b, n.kv, row), column, a.dim_value, words_v,
-                               dv.acc[t][2 * u], dv.acc[t][2 * u + 1]);
-                } else {
-                    const float x0 = low_of(x.at(t, u)), x1 = high_of(x.at(t, u));
-                    write_pair(a.dk, row_of(a.dk, n.b, n.kv, row), column, a.dim, words_k,
-                               (dk.acc[t][2 * u] + all) * map_slope(a.map, x0, map_psi(a.map, x0)),
-                               (dk.acc[t][2 * u + 1] + all) *
-                                   map_slope(a.map, x1, map_psi(a.map, x1)));
-                }
-            }
-        }
-        if (STATES == 1) __syncthreads();
-        if (a.causal && i + 1 < chunks) {
-            float *next = floats + (i + 1) % STATES * FLOATS;
-            r.publish(states + (i + 1) % STATES * shape::ROUNDED, next, next + 8 * X);
-        }
+        write_rows<X>(a, at.n, dv, dk, k, own, token, words_v, words_k);
+        if (m.states.STATES == 1) __syncthreads();
+        if (a.causal && i + 1 < chunks)
+            r.publish(m.states.rounded_of(i + 1), m.states.floats_of(i + 1));
     }
 }
 

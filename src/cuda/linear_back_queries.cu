@@ -13,9 +13,9 @@ template <int X> struct query_rows {
     int lane, own; /* own: this lane's first row of the chunk */
 
     __device__ __forceinline__ void read_state(const rows16<X> &d, const __nv_bfloat16 *state,
-                                               const float *zs, const float *ones, float rate,
-                                               bool causal)
+                                               const float *zs, float rate, bool causal)
     {
+        const float *ones = zs + 8 * X;
         float left[2] = { 1.0f, 1.0f };
         const bool decays = rate != 0;
         if (decays && causal) left[0] = power_of(rate, own + 1), left[1] = power_of(rate, own + 9);
@@ -178,110 +178,141 @@ __device__ __forceinline__ void finish_rows(const linear_back_args &a, const bac
     }
 }
 
+/* Shared memory. */
+template <int X> struct query_memory {
+    static constexpr int TILE = linear_shape<X>::TILE;
+    __nv_bfloat16 *keys, *values;   /* two chunks each, in turns */
+    __nv_bfloat16 *queries, *douts; /* three: the one before is still added to R */
+    back_states<X> states;          /* S */
+    float *worth, *weights;         /* by key; by query, three times */
+    __device__ __forceinline__ query_memory(char *bytes)
+        : keys((__nv_bfloat16 *)bytes), values(keys + 2 * TILE), queries(values + 2 * TILE),
+          douts(queries + 3 * TILE), states(douts + 3 * TILE), worth(states.end()),
+          weights(worth + 64)
+    {
+    }
+};
+
+/* The chunks of a segment; items are chunks times the heads of the group. */
+template <int X> struct query_walk {
+    static constexpr int TILE = linear_shape<X>::TILE;
+    const linear_back_args &a;
+    const back_place &at;
+    const query_memory<X> &m;
+    chunk_source<X, BACK_THREADS> from_q, from_k, from_v, from_d;
+    bool words;
+    int64_t begin;
+    int chunks;
+    __device__ __forceinline__ query_walk(const linear_back_args &a_, const back_place &at_,
+                                          const query_memory<X> &m_)
+        : a(a_), at(at_), m(m_), from_q(a.q, a.dim), from_k(a.k, a.dim), from_v(a.v, a.dim_value),
+          from_d(a.dout, a.dim_value), words(has_words(a.dq)), begin(at.segment * a.segment),
+          chunks(chunks_of(begin, min(begin + a.segment, a.causal ? at.n.keys : at.n.queries)))
+    {
+    }
+    __device__ __forceinline__ int64_t token(int chunk) const
+    {
+        return begin + (int64_t)chunk * CHUNK;
+    }
+    __device__ __forceinline__ int64_t head(int item) const
+    {
+        return at.n.kv * at.group + item % at.group;
+    }
+    __device__ __forceinline__ void get(int item) const
+    {
+        const int c = item / at.group;
+        const int64_t first = token(c), row = first - at.past;
+        if (a.causal && item % at.group == 0) {
+            const int to = c % 2 * TILE;
+            from_k.get(at.n.b, at.n.kv, first, 0, at.n.keys - first, m.keys + to);
+            from_v.get(at.n.b, at.n.kv, first, 0, at.n.keys - first, m.values + to);
+        }
+        const int64_t h = head(item);
+        const int to = item % 3 * TILE;
+        from_q.get(at.n.b, h, row, at.skip(row), at.n.queries - row, m.queries + to);
+        from_d.get(at.n.b, h, row, at.skip(row), at.n.queries - row, m.douts + to);
+    }
+    /* dq of an item, by the first four warps. */
+    __device__ __forceinline__ void answer(int item, const __nv_bfloat16 *k, const __nv_bfloat16 *v,
+                                           int state, int lane, int warp) const
+    {
+        const int c = item / at.group;
+        __nv_bfloat16 *q = m.queries + item % 3 * TILE, *d = m.douts + item % 3 * TILE;
+        query_rows<X> rows;
+        rows.lane = lane, rows.own = warp * 16 + lane / 4;
+        rows16<X> dout;
+        dout.load(d, lane, warp * 16);
+        rows.read_state(dout, m.states.rounded_of(state), m.states.floats_of(state), at.rate,
+                        a.causal);
+        if (a.causal && token(c) == 0) rows.find_middle(dout, v, at.rate);
+        if (a.causal) rows.read_keys(dout, k, v, at.rate);
+        const query_out out = { head(item), token(c) - at.past, (int64_t)c * CHUNK };
+        finish_rows<X>(a, at, rows, q, d, m.weights + item % 3 * 64, out, words);
+    }
+    /* R += the queries of an item that is answered. */
+    __device__ __forceinline__ void add(back_state<X, 4> &r, int item) const
+    {
+        const int from = item % 3;
+        r.template append<false>(m.queries + from * TILE, m.douts + from * TILE,
+                                 m.weights + from * 64);
+    }
+};
+
 /* Warps 0 to 3 have 16 queries each; warps 4 to 7 have S and R: they add the chunk's keys for the
  * next one, and to R the queries of the chunk before. */
 template <int X>
 __global__ void __launch_bounds__(BACK_THREADS, X <= 8 ? 2 : 1)
     back_query_kernel(const __grid_constant__ linear_back_args a)
 {
-    using shape = linear_shape<X>;
-    constexpr int FLOATS = back_shape<X>::STATE_FLOATS, STATES = back_shape<X>::STATES;
+    using sums = back_state<X, 4>;
     extern __shared__ __align__(128) char bytes[];
-    __nv_bfloat16 *keys = (__nv_bfloat16 *)bytes, *values = keys + 2 * shape::TILE;
-    __nv_bfloat16 *queries = values + 2 * shape::TILE, *douts = queries + 3 * shape::TILE;
-    __nv_bfloat16 *states = douts + 3 * shape::TILE;
-    float *floats = (float *)(states + STATES * shape::ROUNDED), *worth = floats + STATES * FLOATS,
-          *weights = worth + 64;
+    const query_memory<X> m(bytes);
     clear_padding<X, BACK_THREADS>(bytes, back_shape<X>::QUERY_BYTES);
     const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
     const back_place at(a);
-    const linear_sequence &n = at.n;
-    const int64_t begin = at.segment * a.segment;
-    const int64_t end = min(begin + a.segment, a.causal ? n.keys : n.queries);
-    const int chunks = chunks_of(begin, end);
-    const chunk_source<X, BACK_THREADS> from_q(a.q, a.dim), from_k(a.k, a.dim),
-        from_v(a.v, a.dim_value), from_d(a.dout, a.dim_value);
-    const bool words = has_words(a.dq);
-    auto get = [&](int item) {
-        const int c = item / at.group;
-        const int64_t token = begin + (int64_t)c * CHUNK, row = token - at.past;
-        if (a.causal && item % at.group == 0) {
-            const int to = c % 2 * shape::TILE;
-            from_k.get(n.b, n.kv, token, 0, n.keys - token, keys + to);
-            from_v.get(n.b, n.kv, token, 0, n.keys - token, values + to);
-        }
-        const int64_t h = n.kv * at.group + item % at.group;
-        const int to = item % 3 * shape::TILE;
-        from_q.get(n.b, h, row, at.skip(row), n.queries - row, queries + to);
-        from_d.get(n.b, h, row, at.skip(row), n.queries - row, douts + to);
-    };
-    back_state<X, 4> s, r;
+    const query_walk<X> walk(a, at, m);
+    sums s, r;
     if (warp >= 4) {
-        s.load(a.causal ? a.sums + (at.head * a.segments + at.segment) * back_state<X, 4>::COUNT
-                        : a.total + at.head * back_state<X, 4>::COUNT,
+        s.load(a.causal ? a.sums + (at.head * a.segments + at.segment) * sums::COUNT
+                        : a.total + at.head * sums::COUNT,
                warp - 4);
         r.clear(warp - 4);
-        s.publish(states, floats, floats + 8 * X);
+        s.publish(m.states.rounded_of(0), m.states.floats_of(0));
     }
-    const int items = chunks * at.group;
-    if (items) get(0);
+    const int items = walk.chunks * at.group;
+    if (items) walk.get(0);
     copy_commit();
     for (int item = 0; item < items; item++) {
         const int c = item / at.group;
-        const int64_t token = begin + (int64_t)c * CHUNK;
-        const int there = (int)max(min(n.keys - token, (int64_t)CHUNK), (int64_t)0);
+        const int there = (int)max(min(at.n.keys - walk.token(c), (int64_t)CHUNK), (int64_t)0);
         const bool first = item % at.group == 0;
-        const bool goes_on = a.causal && (item + 1) % at.group == 0 && c + 1 < chunks;
-        __nv_bfloat16 *k = keys + c % 2 * shape::TILE, *v = values + c % 2 * shape::TILE;
-        const int state = a.causal ? c % STATES : 0;
+        const bool goes_on = a.causal && (item + 1) % at.group == 0 && c + 1 < walk.chunks;
+        __nv_bfloat16 *k = m.keys + c % 2 * m.TILE, *v = m.values + c % 2 * m.TILE;
         copy_wait<0>();
         __syncthreads();
-        if (item + 1 < items) get(item + 1);
+        if (item + 1 < items) walk.get(item + 1);
         copy_commit();
         if (first && a.causal) {
             map_tile<X, false>(k, nullptr, nullptr, nullptr, there, a.dim, a.map);
-            if (at.decays) lay_weights(worth, at.rate, there);
+            if (at.decays) lay_weights(m.worth, at.rate, there);
             __syncthreads();
         }
         if (warp < 4) {
-            __nv_bfloat16 *q = queries + item % 3 * shape::TILE,
-                          *d = douts + item % 3 * shape::TILE;
-            query_rows<X> rows;
-            rows.lane = lane, rows.own = warp * 16 + lane / 4;
-            rows16<X> dout;
-            dout.load(d, lane, warp * 16);
-            const float *zs = floats + state * FLOATS;
-            rows.read_state(dout, states + state * shape::ROUNDED, zs, zs + 8 * X, at.rate,
-                            a.causal);
-            if (a.causal && token == 0) rows.find_middle(dout, v, at.rate);
-            if (a.causal) rows.read_keys(dout, k, v, at.rate);
-            const query_out out = { n.kv * at.group + item % at.group, token - at.past,
-                                    (int64_t)c * CHUNK };
-            finish_rows<X>(a, at, rows, q, d, weights + item % 3 * 64, out, words);
+            walk.answer(item, k, v, a.causal ? c : 0, lane, warp);
         } else {
             if (goes_on) {
                 if (at.decays) s.shrink(power_of(at.rate, there));
-                s.template append<true>(k, v, at.decays ? worth : nullptr);
+                s.template append<true>(k, v, at.decays ? m.worth : nullptr);
             }
-            const int before = (item + 2) % 3;
-            if (item > 0)
-                r.template append<false>(queries + before * shape::TILE,
-                                         douts + before * shape::TILE, weights + before * 64);
+            if (item > 0) walk.add(r, item - 1);
         }
-        if (STATES == 1) __syncthreads();
-        if (warp >= 4 && goes_on) {
-            float *zs = floats + (c + 1) % STATES * FLOATS;
-            s.publish(states + (c + 1) % STATES * shape::ROUNDED, zs, zs + 8 * X);
-        }
+        if (m.states.STATES == 1) __syncthreads();
+        if (warp >= 4 && goes_on) s.publish(m.states.rounded_of(c + 1), m.states.floats_of(c + 1));
     }
     __syncthreads();
     if (warp < 4) return;
-    if (items) {
-        const int before = (items + 2) % 3;
-        r.template append<false>(queries + before * shape::TILE, douts + before * shape::TILE,
-                                 weights + before * 64);
-    }
-    r.store(a.gradient_sums + (at.head * a.query_segments + at.segment) * back_state<X, 4>::COUNT);
+    if (items) walk.add(r, items - 1);
+    r.store(a.gradient_sums + (at.head * a.query_segments + at.segment) * sums::COUNT);
 }
 
 /* ---- the launch ------------------------------------------------------------------------------ */

@@ -63,6 +63,30 @@ template <int X> struct back_shape {
         (10 * shape::TILE + STATES * shape::ROUNDED) * 2 + (STATES * STATE_FLOATS + 3 * 64) * 4;
 };
 
+/* States in shared memory, of which number i is the one to read or the next: as bf16, and in f32 z
+ * and the last row (back_state::publish). */
+template <int X> struct back_states {
+    static constexpr int STATES = back_shape<X>::STATES;
+    __nv_bfloat16 *rounded;
+    float *floats;
+    __device__ __forceinline__ back_states(__nv_bfloat16 *at)
+        : rounded(at), floats((float *)(at + STATES * linear_shape<X>::ROUNDED))
+    {
+    }
+    __device__ __forceinline__ __nv_bfloat16 *rounded_of(int i) const
+    {
+        return rounded + i % STATES * linear_shape<X>::ROUNDED;
+    }
+    __device__ __forceinline__ float *floats_of(int i) const
+    {
+        return floats + i % STATES * back_shape<X>::STATE_FLOATS;
+    }
+    __device__ __forceinline__ float *end() const
+    {
+        return floats + STATES * back_shape<X>::STATE_FLOATS;
+    }
+};
+
 /* What both passes know of their block: positions are those of the keys, and the query of position
  * p is row p - past; not causal, each counts for itself. */
 struct back_place {
@@ -305,9 +329,9 @@ template <int X, int WARPS> struct back_state {
                 if (lane / 4 == 0 && one_column(o, e) < COLUMNS) to[one_column(o, e)] = sum;
             }
     }
-    /* As bf16 [feature][column]; z [feature], the sum of columns W and W + 1, and the last row as
-     * they are. */
-    __device__ __forceinline__ void publish(__nv_bfloat16 *to, float *z, float *ones) const
+    /* As bf16 [feature][column]; z [feature], the sum of columns W and W + 1, and then the last row
+     * as they are. */
+    __device__ __forceinline__ void publish(__nv_bfloat16 *to, float *z) const
     {
 #pragma unroll
         for (int r = 0; r < TR; r++)
@@ -320,7 +344,7 @@ template <int X, int WARPS> struct back_state {
                     if (at < 8 * X) *(uint32_t *)(to + f * LD + at) = pack(x0, x1);
                     if (at == 8 * X && f < 8 * X) z[f] = x0 + x1;
                 }
-        put_ones(ones);
+        put_ones(z + 8 * X);
     }
     __device__ __forceinline__ void shrink(float factor)
     {
