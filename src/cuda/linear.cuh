@@ -1,5 +1,5 @@
 /* cuda/linear.cuh - the parts of linear.cu: chunks in shared memory, the state in the accumulators,
- * and a chunk's answers. */
+ * 16 rows of a warp, and a chunk's answers. */
 #ifndef LNT_CUDA_LINEAR_CUH
 #define LNT_CUDA_LINEAR_CUH
 
@@ -347,6 +347,82 @@ template <int X> struct linear_state {
     }
 };
 
+/* ---- fragments of a warp's 16 rows ----------------------------------------------------------- */
+
+template <int X> struct rows16 {
+    static constexpr int K16 = X == 1 ? 1 : X / 2, LD = linear_shape<X>::LD;
+    uint32_t a[K16][4];
+
+    __device__ __forceinline__ void load(const __nv_bfloat16 *tile, int lane, int row)
+    {
+#pragma unroll
+        for (int k = 0; k < K16; k++) load_matrices(a[k], matrices_at<LD>(tile, row, 16 * k, lane));
+    }
+    /* The register of column tile c and row half u; it stands where a C fragment does. */
+    __device__ __forceinline__ uint32_t &at(int c, int u) { return a[c / 2][c % 2 * 2 + u]; }
+    __device__ __forceinline__ uint32_t at(int c, int u) const { return a[c / 2][c % 2 * 2 + u]; }
+};
+
+/* acc += a [16 x 16] x rows row ... row + 15 of b, its first 8 X columns. */
+template <int X, int N>
+__device__ __forceinline__ void times_rows(float (&acc)[N][4], const uint32_t (&a)[4],
+                                           const __nv_bfloat16 *b, int row, int lane)
+{
+#pragma unroll
+    for (int n = 0; n < X; n += 2) {
+        uint32_t x[4];
+        load_matrices_transposed(x, matrices_at<linear_shape<X>::LD>(b, row, 8 * n, lane));
+        mma16(acc[n], a, x[0], x[1]);
+        if (n + 1 < X) mma16(acc[n + 1], a, x[2], x[3]);
+    }
+}
+
+/* s [c] = the warp's rows . rows row + 8 c ... of b. */
+template <int X>
+__device__ __forceinline__ void dots(float (&s)[2][4], const rows16<X> &a, const __nv_bfloat16 *b,
+                                     int row, int lane)
+{
+#pragma unroll
+    for (int e = 0; e < 4; e++) s[0][e] = s[1][e] = 0;
+#pragma unroll
+    for (int k = 0; k < rows16<X>::K16; k++) {
+        uint32_t x[4];
+        load_matrices(x, matrices_at<linear_shape<X>::LD>(b, row, 16 * k, lane));
+        mma16(s[0], a.a[k], x[0], x[2]);
+        mma16(s[1], a.a[k], x[1], x[3]);
+    }
+}
+
+__device__ __forceinline__ void pack_block(uint32_t (&a)[4], const float (&s)[2][4])
+{
+    a[0] = pack(s[0][0], s[0][1]), a[1] = pack(s[0][2], s[0][3]);
+    a[2] = pack(s[1][0], s[1][1]), a[3] = pack(s[1][2], s[1][3]);
+}
+
+/* o = rows x the rounded state, W + 8 columns. */
+template <int X>
+__device__ __forceinline__ void times_state(float (&o)[X + 1][4], const rows16<X> &a,
+                                            const __nv_bfloat16 *state, int lane)
+{
+#pragma unroll
+    for (int n = 0; n <= X; n++) o[n][0] = o[n][1] = o[n][2] = o[n][3] = 0;
+#pragma unroll
+    for (int k = 0; k < rows16<X>::K16; k++)
+#pragma unroll
+        for (int n = 0; n <= X; n += 2) { /* the second of a pair may lie past the last column */
+            uint32_t b[4];
+            const int from = n + 1 <= X ? n : n - 1;
+            load_matrices_transposed(
+                b, matrices_at<linear_shape<X>::LD>(state, 16 * k, 8 * from, lane));
+            if (n + 1 <= X) {
+                mma16(o[n], a.a[k], b[0], b[1]);
+                mma16(o[n + 1], a.a[k], b[2], b[3]);
+            } else {
+                mma16(o[n], a.a[k], b[2], b[3]);
+            }
+        }
+}
+
 /* o [16 queries of the warp][W + 8] = state and chunk together. */
 template <int X, bool decays>
 __device__ __forceinline__ void read_chunk(const __nv_bfloat16 *queries, const __nv_bfloat16 *keys,
@@ -354,32 +430,14 @@ __device__ __forceinline__ void read_chunk(const __nv_bfloat16 *queries, const _
                                            float gamma, int causal, int map, float (&o)[X + 1][4],
                                            int lane, int warp)
 {
-    constexpr int LD = linear_shape<X>::LD, K16 = X == 1 ? 1 : X / 2;
-    uint32_t a[K16][4];
-#pragma unroll
-    for (int k = 0; k < K16; k++)
-        load_matrices(a[k], matrices_at<LD>(queries, warp * 16, 16 * k, lane));
+    rows16<X> q;
+    q.load(queries, lane, warp * 16);
     /* Past the width phi is not 0, but the state and the keys are. */
     if (map == LNT_MAP_ELU1)
-        map_pairs<4 * K16>(a[0], LNT_MAP_ELU1);
+        map_pairs<4 * rows16<X>::K16>(q.a[0], LNT_MAP_ELU1);
     else
-        map_pairs<4 * K16>(a[0], map);
-#pragma unroll
-    for (int n = 0; n <= X; n++) o[n][0] = o[n][1] = o[n][2] = o[n][3] = 0;
-#pragma unroll
-    for (int k = 0; k < K16; k++)
-#pragma unroll
-        for (int n = 0; n <= X; n += 2) { /* the second of a pair may lie past the last column */
-            uint32_t b[4];
-            const int from = n + 1 <= X ? n : n - 1;
-            load_matrices_transposed(b, matrices_at<LD>(state, 16 * k, 8 * from, lane));
-            if (n + 1 <= X) {
-                mma16(o[n], a[k], b[0], b[1]);
-                mma16(o[n + 1], a[k], b[2], b[3]);
-            } else {
-                mma16(o[n], a[k], b[2], b[3]);
-            }
-        }
+        map_pairs<4 * rows16<X>::K16>(q.a[0], map);
+    times_state<X>(o, q, state, lane);
     if (!causal) return;
     const int row = warp * 16 + lane / 4;
     if (decays) {
@@ -388,14 +446,8 @@ __device__ __forceinline__ void read_chunk(const __nv_bfloat16 *queries, const _
         for (int n = 0; n <= X; n++) o[n][0] *= f0, o[n][1] *= f0, o[n][2] *= f1, o[n][3] *= f1;
     }
     for (int key = 0; key <= warp * 16; key += 16) {
-        float w[2][4] = {};
-#pragma unroll
-        for (int k = 0; k < K16; k++) {
-            uint32_t b[4];
-            load_matrices(b, matrices_at<LD>(keys, key, 16 * k, lane));
-            mma16(w[0], a[k], b[0], b[2]);
-            mma16(w[1], a[k], b[1], b[3]);
-        }
+        float w[2][4];
+        dots<X>(w, q, keys, key, lane);
 #pragma unroll
         for (int c = 0; c < 2; c++)
 #pragma unroll
@@ -406,15 +458,9 @@ __device__ __forceinline__ void read_chunk(const __nv_bfloat16 *queries, const _
                 else if (decays)
                     w[c][e] *= powf(gamma, (float)behind);
             }
-        const uint32_t p[4] = { pack(w[0][0], w[0][1]), pack(w[0][2], w[0][3]),
-                                pack(w[1][0], w[1][1]), pack(w[1][2], w[1][3]) };
-#pragma unroll
-        for (int n = 0; n < X; n += 2) {
-            uint32_t b[4];
-            load_matrices_transposed(b, matrices_at<LD>(values, key, 8 * n, lane));
-            mma16(o[n], p, b[0], b[1]);
-            if (n + 1 < X) mma16(o[n + 1], p, b[2], b[3]);
-        }
+        uint32_t p[4];
+        pack_block(p, w);
+        times_rows<X>(o, p, values, key, lane);
         const uint32_t one = lane / 4 == 0 ? 0x3f803f80u : 0;
         mma16(o[X], p, one, one);
     }

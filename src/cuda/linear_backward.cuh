@@ -171,23 +171,6 @@ __device__ __forceinline__ void map_tile(__nv_bfloat16 *x, __nv_bfloat16 *phi,
 
 /* ---- fragments of a warp's 16 rows ----------------------------------------------------------- */
 
-template <int X> struct rows16 {
-    static constexpr int K16 = X == 1 ? 1 : X / 2, LD = linear_shape<X>::LD;
-    uint32_t a[K16][4];
-
-    __device__ __forceinline__ void load(const __nv_bfloat16 *tile, int lane, int row)
-    {
-#pragma unroll
-        for (int k = 0; k < K16; k++) {
-            load_matrices(a[k], matrices_at<LD>(tile, row, 16 * k, lane));
-            if (X == 1) a[k][2] = a[k][3] = 0; /* what stands beside the 8 columns */
-        }
-    }
-    /* The register of column tile c and row half u; it stands where a C fragment does. */
-    __device__ __forceinline__ uint32_t &at(int c, int u) { return a[c / 2][c % 2 * 2 + u]; }
-    __device__ __forceinline__ uint32_t at(int c, int u) const { return a[c / 2][c % 2 * 2 + u]; }
-};
-
 /* acc += rows x B^T, B [8 X rows][LD] a tile whose rows are the columns of the result. */
 template <int X>
 __device__ __forceinline__ void times_transposed(float (&acc)[X][4], const rows16<X> &a,
@@ -202,42 +185,6 @@ __device__ __forceinline__ void times_transposed(float (&acc)[X][4], const rows1
             mma16(acc[n], a.a[k], x[0], x[2]);
             if (n + 1 < X) mma16(acc[n + 1], a.a[k], x[1], x[3]);
         }
-}
-
-/* acc += a [16 x 16] x rows row ... row + 15 of b. */
-template <int X>
-__device__ __forceinline__ void times_rows(float (&acc)[X][4], const uint32_t (&a)[4],
-                                           const __nv_bfloat16 *b, int row, int lane)
-{
-#pragma unroll
-    for (int n = 0; n < X; n += 2) {
-        uint32_t x[4];
-        load_matrices_transposed(x, matrices_at<linear_shape<X>::LD>(b, row, 8 * n, lane));
-        mma16(acc[n], a, x[0], x[1]);
-        if (n + 1 < X) mma16(acc[n + 1], a, x[2], x[3]);
-    }
-}
-
-/* s [c] = the warp's rows . rows row + 8 c ... of b. */
-template <int X>
-__device__ __forceinline__ void dots(float (&s)[2][4], const rows16<X> &a, const __nv_bfloat16 *b,
-                                     int row, int lane)
-{
-#pragma unroll
-    for (int e = 0; e < 4; e++) s[0][e] = s[1][e] = 0;
-#pragma unroll
-    for (int k = 0; k < rows16<X>::K16; k++) {
-        uint32_t x[4];
-        load_matrices(x, matrices_at<linear_shape<X>::LD>(b, row, 16 * k, lane));
-        mma16(s[0], a.a[k], x[0], x[2]);
-        mma16(s[1], a.a[k], x[1], x[3]);
-    }
-}
-
-__device__ __forceinline__ void pack_block(uint32_t (&a)[4], const float (&s)[2][4])
-{
-    a[0] = pack(s[0][0], s[0][1]), a[1] = pack(s[0][2], s[0][3]);
-    a[2] = pack(s[1][0], s[1][1]), a[3] = pack(s[1][2], s[1][3]);
 }
 
 __device__ __forceinline__ float quad_sum(float x)
