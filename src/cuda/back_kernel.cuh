@@ -100,22 +100,16 @@ __device__ __forceinline__ void span_of(const back_args &a, const back_where &p,
 }
 
 /* meet(keys, values, rows, see, all) for each block of the other side; all: every row sees every
- * token.  meet_two(keys, values, rows): of a stage whose two blocks all rows see, or false. */
-template <int X, int side, class F, class G>
-__device__ __forceinline__ void
-read_tokens(const back_args &a, const back_where &p, const back_warp<X, side> &w, token_ring<X> &s,
-            int64_t from, int64_t block, const F &meet, const G &meet_two)
+ * token. */
+template <int X, int side, class F>
+__device__ __forceinline__ void read_tokens(const back_args &a, const back_where &p,
+                                            const back_warp<X, side> &w, token_ring<X> &s,
+                                            int64_t from, int64_t block, const F &meet)
 {
     constexpr int R = back_warp<X, side>::R;
 #pragma unroll 1
     for (int i = 0; i < s.stages; i++) {
         const char *stage = s.next(i);
-        const int64_t low = from + i * BACK_BLOCKS;
-        if ((i + 1) * BACK_BLOCKS <= s.blocks &&
-            (side == BACK_KEYS ? low > block : low + BACK_BLOCKS <= block) &&
-            meet_two(stage, stage + BACK_BLOCKS * s.key_bytes,
-                     stage + BACK_BLOCKS * (s.key_bytes + s.VALUE_BYTES)))
-            continue;
 #pragma unroll 1
         for (int k = 0; k < BACK_BLOCKS; k++) {
             const int number = i * BACK_BLOCKS + k;
@@ -349,8 +343,7 @@ __global__ void __launch_bounds__(side_shape<X, side>::WARPS * 32, side_shape<X,
                 side == BACK_KEYS ? p.b * a.heads + p.h * group + g : p.b * a.kv_heads + p.kv;
             token_ring<X> tokens;
             tokens.begin(a, ring, other, from, (int)(end - from), side == BACK_KEYS);
-            read_tokens<X, side>(a, p, w, tokens, from, block, meet,
-                                 [](const char *, const char *, const char *) { return false; });
+            read_tokens<X, side>(a, p, w, tokens, from, block, meet);
         }
     };
     using view = const back_view<R>;
