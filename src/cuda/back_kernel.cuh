@@ -272,6 +272,104 @@ finish_rows(const back_args &a, const back_where &at, const back_warp<X, BACK_QU
     }
 }
 
+/* The warp's rows, which begin in block `block` of 32; own: of queries what BACK_ROWS found. */
+template <int X, int side>
+__device__ __forceinline__ void
+take_rows(const back_args &a, const back_where &at, back_warp<X, side> &w, const char *keys,
+          const char *values, int warp, int64_t block, float2 (&own)[back_warp<X, side>::R][2])
+{
+    constexpr int R = back_warp<X, side>::R;
+    const int64_t even8 = (a.dim8 + 1) / 2 * 2;
+#pragma unroll
+    for (int i = 0; i < R; i++) {
+        const int tile = warp * R + i;
+        w.load(i, keys + tile / 2 * even8 * 512, values + tile / 2 * (X + 1) * 512, tile, a.dim8);
+#pragma unroll
+        for (int u = 0; u < 2; u++)
+            own[i][u] = side != BACK_QUERIES ? make_float2(0, 0)
+                                             : a.rows[(at.b * a.heads + at.h) * a.own_blocks * 32 +
+                                                      32 * block + token_of(tile % 2, u, w.lane)];
+    }
+}
+
+/* meet() for each block of the other side that is met one by one, of keys for all heads. */
+template <int X, int side, class F>
+__device__ __forceinline__ void meet_all(const back_args &a, const back_where &p,
+                                         const back_warp<X, side> &w, char *ring, int64_t block,
+                                         const F &meet)
+{
+    int64_t from, end;
+    span_of<side>(a, p, from, end);
+    const int group = a.heads / a.kv_heads, heads = side == BACK_KEYS ? group : 1;
+#pragma unroll 1
+    for (int g = 0; g < heads; g++) {
+        const int64_t other =
+            side == BACK_KEYS ? p.b * a.heads + p.h * group + g : p.b * a.kv_heads + p.kv;
+        token_ring<X> tokens;
+        tokens.begin(a, ring, other, from, (int)(end - from), side == BACK_KEYS);
+        read_tokens<X, side>(a, p, w, tokens, from, block, meet);
+    }
+}
+
+/* The gradient of the queries' denominator, over state and keys, where it is summed beside the
+ * numerator's; else the keys are met twice. */
+template <int X, int side> struct back_apart {
+    static constexpr bool IS = side == BACK_QUERIES && !back_twice(X);
+    float z[IS ? back_warp<X, side>::R : 1][IS ? X : 1][4];
+};
+
+/* dq = 1 / den A + h Z: both of the state and of the keys, then den and h. */
+template <int X>
+__device__ __forceinline__ void
+finish_queries(const back_args &a, const back_where &p, back_warp<X, BACK_QUERIES> &w, char *ring,
+               const float *mean, int64_t block, bool by_state, back_apart<X, BACK_QUERIES> &dz,
+               back_sums<back_warp<X, BACK_QUERIES>::R> &sums,
+               float2 (&own)[back_warp<X, BACK_QUERIES>::R][2])
+{
+    using view = const back_view<back_warp<X, BACK_QUERIES>::R>;
+    constexpr bool apart = back_apart<X, BACK_QUERIES>::IS;
+    if constexpr (apart)
+        if (a.direct)
+            meet_all(a, p, w, ring, block,
+                     [&](const char *k, const char *v, const char *, view &see, bool all) {
+                         if (all)
+                             meet_block<X, true>(a, w, k, v, see, dz.z, sums);
+                         else
+                             meet_block<X, false>(a, w, k, v, see, dz.z, sums);
+                     });
+    finish_rows<X>(a, p, w, mean, block, sums, own);
+    each_number<X, BACK_QUERIES>(w, [&](float &y, int r, int e, int i, int u) {
+        float z = 0;
+        if constexpr (apart)
+            z = dz.z[i][r][e];
+        else if (by_state)
+            z = w.slopes[w.place_of(r, e, i)];
+        y = fmaf(y, own[i][u].x, z * own[i][u].y);
+    });
+}
+
+/* All rows of the warp. */
+template <int X, int side>
+__device__ __forceinline__ void write_all(const back_args &a, const back_where &p,
+                                          const back_warp<X, side> &w, int warp, int64_t block,
+                                          const back_sums<back_warp<X, side>::R> &sums)
+{
+    constexpr int R = back_warp<X, side>::R;
+#pragma unroll
+    for (int i = 0; i < R; i++)
+#pragma unroll
+        for (int u = 0; u < 2; u++) {
+            const int64_t place = 32 * block + token_of((warp * R + i) % 2, u, w.lane);
+            const int64_t row = side == BACK_KEYS ? place : place - p.past;
+            const bool in = row >= 0 && row < (side == BACK_KEYS ? p.nk : p.nq);
+            if constexpr (side == BACK_ROWS)
+                write_sums(a, p, place, in, sums.weights[i][u], sums.dot[i][u], sums.top[i][u],
+                           w.lane);
+            else if (in)
+                write_row<X, side>(a, p, w, i, u, row);
+        }
+}
+
 template <int X, int side>
 __global__ void __launch_bounds__(side_shape<X, side>::WARPS * 32, side_shape<X, side>::BLOCKS)
     back_kernel(const __grid_constant__ back_args a, const __grid_constant__ read_units units)
@@ -280,7 +378,7 @@ __global__ void __launch_bounds__(side_shape<X, side>::WARPS * 32, side_shape<X,
     extern __shared__ __align__(128) char shared[];
     const back_memory<X> memory(a, side);
     char *ring = shared + memory.halves + memory.gathered + memory.slopes;
-    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
+    const int warp = (int)threadIdx.x / 32;
     const back_where p = place_of<side>(a);
     if (p.first * 32 >= p.own && side != BACK_ROWS) return;
     const int own_heads = side == BACK_KEYS ? a.kv_heads : a.heads;
@@ -301,19 +399,9 @@ __global__ void __launch_bounds__(side_shape<X, side>::WARPS * 32, side_shape<X,
     w.halves = (const uint2 *)shared, w.gathered = (float *)(shared + memory.halves);
     w.slopes = w.gathered + memory.gathered / 4;
     float2 own[R][2];
-#pragma unroll
-    for (int i = 0; i < R; i++) {
-        const int tile = warp * R + i;
-        w.load(i, keys + tile / 2 * even8 * 512, values + tile / 2 * (X + 1) * 512, tile, a.dim8);
-#pragma unroll
-        for (int u = 0; u < 2; u++)
-            own[i][u] = side != BACK_QUERIES ? make_float2(0, 0)
-                                             : a.rows[(p.b * a.heads + p.h) * a.own_blocks * 32 +
-                                                      32 * block + token_of(tile % 2, u, lane)];
-    }
+    take_rows(a, p, w, keys, values, warp, block, own);
     const float *mean = remembers ? a.mean + state * (8 * X + 8) : nullptr;
-    constexpr bool apart = side == BACK_QUERIES && !back_twice(X); /* the denominator's gradient */
-    float dz[apart ? R : 1][apart ? X : 1][4] = {};
+    back_apart<X, side> dz = {};
     back_sums<R> sums = {};
 #pragma unroll
     for (int i = 0; i < R; i++) sums.top[i][0] = sums.top[i][1] = -INFINITY;
@@ -321,9 +409,9 @@ __global__ void __launch_bounds__(side_shape<X, side>::WARPS * 32, side_shape<X,
         if (by_state) {
             lay_halves(a, keys, (uint2 *)shared, w.gathered);
             read_state<X, side>(a, w, tiles, ring, units, state, sums);
-            if constexpr (apart)
+            if constexpr (dz.IS)
                 each_number<X, side>(w, [&](float &, int r, int e, int i, int) {
-                    dz[i][r][e] = w.slopes[w.place_of(r, e, i)];
+                    dz.z[i][r][e] = w.slopes[w.place_of(r, e, i)];
                 });
         }
     if (side == BACK_KEYS && remembers) {
@@ -331,63 +419,20 @@ __global__ void __launch_bounds__(side_shape<X, side>::WARPS * 32, side_shape<X,
         for (int n = 0; n < back_warp<X, side>::V; n++)
 #pragma unroll
             for (int e = 0; e < 4 * R; e++)
-                w.dv[e / 4][n][e % 4] += mean[8 * n + lane % 4 * 2 + e % 2];
+                w.dv[e / 4][n][e % 4] += mean[8 * n + w.lane % 4 * 2 + e % 2];
     }
-    auto meet_all = [&](const auto &meet) {
-        int64_t from, end;
-        span_of<side>(a, p, from, end);
-        const int group = a.heads / a.kv_heads, heads = side == BACK_KEYS ? group : 1;
-#pragma unroll 1
-        for (int g = 0; g < heads; g++) {
-            const int64_t other =
-                side == BACK_KEYS ? p.b * a.heads + p.h * group + g : p.b * a.kv_heads + p.kv;
-            token_ring<X> tokens;
-            tokens.begin(a, ring, other, from, (int)(end - from), side == BACK_KEYS);
-            read_tokens<X, side>(a, p, w, tokens, from, block, meet);
-        }
-    };
-    using view = const back_view<R>;
     if constexpr (can && side == BACK_QUERIES)
-        if (a.prefixes) {
-            /* dq = 1 / den A + h Z: both of the state and of the keys, then den and h. */
-            if constexpr (apart)
-                if (a.direct)
-                    meet_all([&](const char *k, const char *v, const char *, view &see, bool all) {
-                        if (all)
-                            meet_block<X, true>(a, w, k, v, see, dz, sums);
-                        else
-                            meet_block<X, false>(a, w, k, v, see, dz, sums);
-                    });
-            finish_rows<X>(a, p, w, mean, block, sums, own);
-            each_number<X, side>(w, [&](float &y, int r, int e, int i, int u) {
-                float z = 0;
-                if constexpr (apart)
-                    z = dz[i][r][e];
-                else if (by_state)
-                    z = w.slopes[w.place_of(r, e, i)];
-                y = fmaf(y, own[i][u].x, z * own[i][u].y);
-            });
-        }
-    if (a.direct && !(side == BACK_QUERIES && a.prefixes && !back_twice(X)))
-        meet_all([&](const char *k, const char *v, const char *rows, view &see, bool all) {
-            if constexpr (side == BACK_ROWS)
-                sum_block<X>(a, w, k, v, see, sums);
-            else
-                back_block<X, side>(a, w, k, v, rows, see, all, own);
-        });
-#pragma unroll
-    for (int i = 0; i < R; i++)
-#pragma unroll
-        for (int u = 0; u < 2; u++) {
-            const int64_t place = 32 * block + token_of((warp * R + i) % 2, u, lane);
-            const int64_t row = side == BACK_KEYS ? place : place - p.past;
-            const bool in = row >= 0 && row < (side == BACK_KEYS ? p.nk : p.nq);
-            if constexpr (side == BACK_ROWS)
-                write_sums(a, p, place, in, sums.weights[i][u], sums.dot[i][u], sums.top[i][u],
-                           lane);
-            else if (in)
-                write_row<X, side>(a, p, w, i, u, row);
-        }
+        if (a.prefixes) finish_queries<X>(a, p, w, ring, mean, block, by_state, dz, sums, own);
+    using view = const back_view<R>;
+    if (a.direct && !(dz.IS && a.prefixes))
+        meet_all(a, p, w, ring, block,
+                 [&](const char *k, const char *v, const char *rows, view &see, bool all) {
+                     if constexpr (side == BACK_ROWS)
+                         sum_block<X>(a, w, k, v, see, sums);
+                     else
+                         back_block<X, side>(a, w, k, v, rows, see, all, own);
+                 });
+    write_all(a, p, w, warp, block, sums);
 }
 
 /* ---- launches -------------------------------------------------------------------------------- */
