@@ -243,61 +243,67 @@ __device__ static void finish(const step_args &a, const step_job &job, const flo
     }
 }
 
-template <int T, int G, int V>
-__global__ void __launch_bounds__(STEP_THREADS, T *G <= 2 ? 4 : 3)
-    step_kernel(const __grid_constant__ step_args a, int64_t token, int first_of_group)
-{
-    constexpr int A = T * G, U = step_shape<T, G, V>::U;
-    extern __shared__ float shared[];
-    const int head = (int)blockIdx.y, lanes = a.dim_value / V, rows = STEP_THREADS / lanes;
-    step_job job = { head / a.kv_heads, head % a.kv_heads, 0, 0, token };
-    job.first_head = job.kv * (a.heads / a.kv_heads) + first_of_group;
-    job.slot = a.slots ? a.slots[job.b] : job.b;
-    const step_shared<T, G, V> at(a.dim, a.dim_value);
-    const int row = (int)threadIdx.x / lanes, column = (int)threadIdx.x % lanes * V;
-    const bool works = row < rows;
-    const float gamma = a.decay ? a.decay[job.kv] : 1.0f;
-    float *s = a.s + (job.slot * a.kv_heads + job.kv) * a.count * a.dim_value;
-    float *z = a.z + (job.slot * a.kv_heads + job.kv) * a.count;
-    const int64_t chunks = (a.count + at.chunk - 1) / at.chunk;
-    const int64_t begin = chunks * blockIdx.x / a.splits * at.chunk;
-    const int64_t end = min(chunks * (blockIdx.x + 1) / a.splits * at.chunk, a.count);
-
-    auto ask_piece = [&](piece<V> *to, int64_t first, int u) {
+/* A block's run of rows of S and z, and what a thread has of it: of `rows` rows at a time one row's
+ * V columns. */
+template <int T, int G, int V> struct step_walk {
+    static constexpr int U = step_shape<T, G, V>::U;
+    const step_args &a;
+    const step_shared<T, G, V> &at;
+    float *shared, *s, *z;
+    float gamma;
+    int lanes, rows, row, column;
+    bool works;
+    int64_t begin, end;
+    __device__ __forceinline__ step_walk(const step_args &a_, const step_job &job,
+                                         const step_shared<T, G, V> &at_, float *shared_)
+        : a(a_), at(at_), shared(shared_)
+    {
+        lanes = a.dim_value / V, rows = STEP_THREADS / lanes;
+        row = (int)threadIdx.x / lanes, column = (int)threadIdx.x % lanes * V;
+        works = row < rows;
+        gamma = a.decay ? a.decay[job.kv] : 1.0f;
+        s = a.s + (job.slot * a.kv_heads + job.kv) * a.count * a.dim_value;
+        z = a.z + (job.slot * a.kv_heads + job.kv) * a.count;
+        const int64_t chunks = (a.count + at.chunk - 1) / at.chunk;
+        begin = chunks * blockIdx.x / a.splits * at.chunk;
+        end = min(chunks * (blockIdx.x + 1) / a.splits * at.chunk, a.count);
+    }
+    /* What is on its way, of two chunks in turns. */
+    __device__ __forceinline__ step_row *coming(int64_t turn) const
+    {
+        return (step_row *)(shared + at.rows + (turn ? at.stage : 0));
+    }
+    __device__ __forceinline__ piece<V> *pieces(int64_t turn) const
+    {
+        return (piece<V> *)(shared + at.pieces + (turn ? at.stage : 0)) + threadIdx.x;
+    }
+    __device__ __forceinline__ void ask_piece(piece<V> *to, int64_t first, int u) const
+    {
         const int64_t f = first + row + u * rows;
         if (works && f < end) copy_few<4 * V>(to + u * STEP_THREADS, s + f * a.dim_value + column);
-    };
-    for (int turn = 0; turn < 2; turn++) {
-        const int64_t first = begin + turn * at.chunk;
-        step_row *coming = (step_row *)(shared + at.rows + turn * at.stage);
-        for (int w = (int)threadIdx.x; w < at.chunk && first + w < end; w += STEP_THREADS)
-            ask_row(a, coming + w, z, first + w);
-        piece<V> *pieces = (piece<V> *)(shared + at.pieces + turn * at.stage) + threadIdx.x;
-#pragma unroll
-        for (int u = 0; u < U; u++) ask_piece(pieces, first, u);
-        copy_commit();
     }
-    take_rows<T, G, V>(a, job, at, shared);
-    __syncthreads();
-    float v[T][V] = {}, num[A][V] = {}, den[A] = {};
-    for (int t = 0; t < T && works && a.append; t++)
-        for (int i = 0; i < V; i++) v[t][i] = shared[at.values + t * a.dim_value + column + i];
-
-#pragma unroll 1
-    for (int64_t first = begin, turn = 0; first < end; first += at.chunk, turn ^= 1) {
+    __device__ __forceinline__ void ask_two_chunks() const
+    {
+        for (int turn = 0; turn < 2; turn++) {
+            const int64_t first = begin + turn * at.chunk;
+            for (int w = (int)threadIdx.x; w < at.chunk && first + w < end; w += STEP_THREADS)
+                ask_row(a, coming(turn) + w, z, first + w);
+#pragma unroll
+            for (int u = 0; u < U; u++) ask_piece(pieces(turn), first, u);
+            copy_commit();
+        }
+    }
+    /* S of a chunk: <- gamma S + phi(k) v^T, num += phi(q) S, for one token after the other. */
+    __device__ __forceinline__ void take_chunk(int64_t first, int64_t turn, const float *phi,
+                                               const float (&v)[T][V], float (&num)[T * G][V]) const
+    {
         const int here = (int)min(end - first, (int64_t)at.chunk);
-        float *phi = shared + (turn ? at.second : 0);
-        step_row *coming = (step_row *)(shared + at.rows + (turn ? at.stage : 0));
-        piece<V> *pieces = (piece<V> *)(shared + at.pieces + (turn ? at.stage : 0)) + threadIdx.x;
-        copy_wait<1>();
-        make_features<T, G, V>(a, at, shared, phi, coming, z, first, end, gamma, den);
-        __syncthreads();
 #pragma unroll
         for (int u = 0; u < U; u++) {
             const int r = row + u * rows;
             if (!works || r >= here) continue;
-            piece<V> p = pieces[u * STEP_THREADS];
-            ask_piece(pieces, first + 2 * at.chunk, u);
+            piece<V> p = pieces(turn)[u * STEP_THREADS];
+            ask_piece(pieces(turn), first + 2 * at.chunk, u);
 #pragma unroll
             for (int t = 0; t < T; t++) {
                 const float add = a.append ? phi[at.phi_k + t * at.chunk + r] : 0.0f;
@@ -314,29 +320,70 @@ __global__ void __launch_bounds__(STEP_THREADS, T *G <= 2 ? 4 : 3)
             }
             if (a.append) *(piece<V> *)(s + (first + r) * a.dim_value + column) = p;
         }
+    }
+    /* The block's sums, to own [answer][m + 1]. */
+    __device__ __forceinline__ void leave(float *own, float (&num)[T * G][V],
+                                          const float (&den)[T * G]) const
+    {
+        const int width = a.dim_value + 1;
+#pragma unroll
+        for (int i = 0; i < T * G; i++) {
+            sum_rows<V>(shared, num[i], lanes, rows);
+            if (row == 0)
+                for (int c = 0; c < V; c++) own[i * width + column + c] = num[i][c];
+            const float sum = sum_block(shared, den[i]);
+            if (threadIdx.x == 0) own[i * width + a.dim_value] = sum;
+        }
+    }
+};
+
+/* Whether this block is the last of the head's: all have left their sums. */
+__device__ __forceinline__ bool arrives_last(const step_args &a, int head)
+{
+    __shared__ bool last;
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) last = atomicAdd(a.arrived + head, 1u) == (unsigned)a.splits - 1;
+    __syncthreads();
+    return last;
+}
+
+template <int T, int G, int V>
+__global__ void __launch_bounds__(STEP_THREADS, T *G <= 2 ? 4 : 3)
+    step_kernel(const __grid_constant__ step_args a, int64_t token, int first_of_group)
+{
+    extern __shared__ float shared[];
+    const int head = (int)blockIdx.y;
+    step_job job = { head / a.kv_heads, head % a.kv_heads, 0, 0, token };
+    job.first_head = job.kv * (a.heads / a.kv_heads) + first_of_group;
+    job.slot = a.slots ? a.slots[job.b] : job.b;
+    const step_shared<T, G, V> at(a.dim, a.dim_value);
+    const step_walk<T, G, V> walk(a, job, at, shared);
+    walk.ask_two_chunks();
+    take_rows<T, G, V>(a, job, at, shared);
+    __syncthreads();
+    float v[T][V] = {}, num[T * G][V] = {}, den[T * G] = {};
+    for (int t = 0; t < T && walk.works && a.append; t++)
+        for (int i = 0; i < V; i++) v[t][i] = shared[at.values + t * a.dim_value + walk.column + i];
+
+#pragma unroll 1
+    for (int64_t first = walk.begin, turn = 0; first < walk.end; first += at.chunk, turn ^= 1) {
+        float *phi = shared + (turn ? at.second : 0);
+        copy_wait<1>();
+        make_features<T, G, V>(a, at, shared, phi, walk.coming(turn), walk.z, first, walk.end,
+                               walk.gamma, den);
+        __syncthreads();
+        walk.take_chunk(first, turn, phi, v, num);
         copy_commit();
     }
     __syncthreads();
     if (!a.answer) return;
 
     const int width = a.dim_value + 1;
-    float *own = a.partial + ((int64_t)head * a.splits + blockIdx.x) * A * width;
-#pragma unroll
-    for (int i = 0; i < A; i++) {
-        sum_rows<V>(shared, num[i], lanes, rows);
-        if (row == 0)
-            for (int c = 0; c < V; c++) own[i * width + column + c] = num[i][c];
-        const float sum = sum_block(shared, den[i]);
-        if (threadIdx.x == 0) own[i * width + a.dim_value] = sum;
-    }
+    walk.leave(a.partial + ((int64_t)head * a.splits + blockIdx.x) * T * G * width, num, den);
+    if (!arrives_last(a, head)) return;
     __threadfence();
-    __syncthreads();
-    __shared__ bool last;
-    if (threadIdx.x == 0) last = atomicAdd(a.arrived + head, 1u) == (unsigned)a.splits - 1;
-    __syncthreads();
-    if (!last) return;
-    __threadfence();
-    finish<T, G>(a, job, a.partial + (int64_t)head * a.splits * A * width);
+    finish<T, G>(a, job, a.partial + (int64_t)head * a.splits * T * G * width);
     if (threadIdx.x == 0) a.arrived[head] = 0;
 }
 
