@@ -13,7 +13,8 @@
 namespace lnt
 {
 
-enum { SPLIT_WARPS = 8, SPLIT_THREADS = 256 };
+/* SPLIT_KEY_LD: rows of 32 keys apart in shared memory. */
+enum { SPLIT_WARPS = 8, SPLIT_THREADS = 256, SPLIT_KEY_LD = SPLIT_TOKENS + 8 };
 
 /* N columns in N8 tiles; rows LD apart in shared memory, so that a B fragment has 32 banks. */
 template <int N8> struct split_shape {
@@ -119,6 +120,25 @@ __device__ __forceinline__ void multiply_add(float (&acc)[N8][4], const split_ro
 #pragma unroll
         for (int i = 0; i < 4; i++) acc[n][i] += sum[i];
     }
+}
+
+/* Of 16 rows and 32 tokens of the other side, which stand as split_pack.cu packs them; a lane's
+ * [n][i] is of row g + 8 (i / 2), token 8 n + t + 4 (i % 2). */
+typedef float split_scores[SPLIT_TOKENS / 8][4];
+
+/* s += the rows' products with 32 keys [dim][SPLIT_KEY_LD]; x[element * ld + row], dim a multiple
+ * of 8. */
+__device__ __forceinline__ void multiply_keys(split_scores &s, const float *x, int ld,
+                                              const float *keys, int dim, int lane)
+{
+    auto some = [&](auto tiles, int e) {
+        split_rows<decltype(tiles)::value> rows;
+        rows.take_columns(x + e * ld, ld, lane);
+        multiply_add(s, rows, keys + e * SPLIT_KEY_LD, SPLIT_KEY_LD, lane);
+    };
+    int e = 0;
+    for (; e + 16 <= dim; e += 16) some(std::integral_constant<int, 2>(), e);
+    if (e < dim) some(std::integral_constant<int, 1>(), e);
 }
 
 /* ---- sequences ------------------------------------------------------------------------------- */
@@ -233,13 +253,14 @@ __device__ __forceinline__ void make_features(const uint64_t (&feature)[4], int 
     }
 }
 
-/* Rows of W floats to rows LD apart in shared memory. */
+/* Rows of W floats to rows LD apart in shared memory, by all threads of the block. */
 template <int W, int LD>
-__device__ __forceinline__ void copy_rows(float *to, const float *from, int rows)
+__device__ __forceinline__ void copy_rows(float *to, const float *from, int rows,
+                                          int threads = SPLIT_THREADS)
 {
     const uint32_t at = shared_address(to);
 #pragma unroll 1
-    for (int i = (int)threadIdx.x; i < rows * (W / 4); i += SPLIT_THREADS)
+    for (int i = (int)threadIdx.x; i < rows * (W / 4); i += threads)
         copy16(at + (uint32_t)(i / (W / 4) * LD + i % (W / 4) * 4) * 4u, from + i * 4);
 }
 

@@ -11,8 +11,6 @@
 namespace lnt
 {
 
-enum { BACK_KEY_LD = SPLIT_TOKENS + 8 };
-
 /* In floats.  LD: rows of x, dx and phi apart; VALUES: those of values and states, so that they can
  * be read down and across. */
 template <int N8> struct back_shared {
@@ -26,7 +24,7 @@ template <int N8> struct back_shared {
         dx = rows * ld;
         u = dx + copies * rows * ld;
         phi = keys = u + 16 * warps * VALUES;
-        const int features = SPLIT_TOKENS * ld, two = 2 * rows * BACK_KEY_LD;
+        const int features = SPLIT_TOKENS * ld, two = 2 * rows * SPLIT_KEY_LD;
         b = phi + (features > two ? features : two);
         table = b + 2 * B;
         size = table + 2 * 2 * SPLIT_TOKENS;
@@ -73,13 +71,11 @@ struct back_job {
     }
 };
 
+/* As many warps as there are, not SPLIT_WARPS. */
 template <int W, int LD>
 __device__ __forceinline__ void back_copy(float *to, const float *from, int rows)
 {
-    const uint32_t at = shared_address(to);
-#pragma unroll 1
-    for (int i = (int)threadIdx.x; i < rows * (W / 4); i += (int)blockDim.x)
-        copy16(at + (uint32_t)(i / (W / 4) * LD + i % (W / 4) * 4) * 4u, from + i * 4);
+    copy_rows<W, LD>(to, from, rows, (int)blockDim.x);
 }
 
 /* x [rows][ld], one row a column with a 1 after its elements; dx 0; u [row][VALUES]. */
@@ -280,16 +276,13 @@ __device__ __forceinline__ void back_state(const split_args &a, const back_job &
 
 /* ---- the other side, one by one -------------------------------------------------------------- */
 
-/* Of 16 rows and 32 of the other side; a lane's [n][i] is of row g + 8 (i / 2), token 8 n + t +
- * 4 (i % 2). */
-typedef float back_tile[SPLIT_TOKENS / 8][4];
-
 /* Weights, and in the place of the products x their derivatives by x; log: of softmax. */
 template <class L>
-__device__ __forceinline__ void weigh(const split_args &a, back_tile &x, back_tile &w, const L &log)
+__device__ __forceinline__ void weigh(const split_args &a, split_scores &x, split_scores &w,
+                                      const L &log)
 {
     if (a.mode == SPLIT_TAYLOR) {
-        back_tile slope = {};
+        split_scores slope = {};
 #pragma unroll
         for (int e = 0; e < 16; e++) w[e / 4][e % 4] = a.coefficient[a.terms - 1];
 #pragma unroll 1
@@ -336,8 +329,8 @@ back_pairs(const split_args &a, const back_job &job, const float *keys, const fl
     auto get = [&](int64_t place) {
         if (place < job.to) {
             const int64_t block = place / SPLIT_TOKENS, stage = block % 2;
-            back_copy<SPLIT_TOKENS, BACK_KEY_LD>(shared + at.keys + stage * at.rows * BACK_KEY_LD,
-                                                 keys + block * dim * SPLIT_TOKENS, dim);
+            back_copy<SPLIT_TOKENS, SPLIT_KEY_LD>(shared + at.keys + stage * at.rows * SPLIT_KEY_LD,
+                                                  keys + block * dim * SPLIT_TOKENS, dim);
             back_copy<N, LD>(shared + at.b + stage * at.B, values + block * SPLIT_TOKENS * N,
                              SPLIT_TOKENS);
         }
@@ -346,23 +339,13 @@ back_pairs(const split_args &a, const back_job &job, const float *keys, const fl
     get(job.from);
     for (int64_t place = job.from; place < job.to; place += SPLIT_TOKENS) {
         const int64_t stage = place / SPLIT_TOKENS % 2;
-        const float *k = shared + at.keys + stage * at.rows * BACK_KEY_LD;
+        const float *k = shared + at.keys + stage * at.rows * SPLIT_KEY_LD;
         const float *b = shared + at.b + stage * at.B;
         get(place + SPLIT_TOKENS);
         copy_wait<1>();
         __syncthreads();
-        back_tile s = {}, g = {}, w;
-        int e = 0;
-        for (; e + 16 <= dim; e += 16) {
-            split_rows<2> rows;
-            rows.take_columns(x + e * at.ld, at.ld, lane);
-            multiply_add(s, rows, k + e * BACK_KEY_LD, BACK_KEY_LD, lane);
-        }
-        if (e < dim) {
-            split_rows<1> rows;
-            rows.take_columns(x + e * at.ld, at.ld, lane);
-            multiply_add(s, rows, k + e * BACK_KEY_LD, BACK_KEY_LD, lane);
-        }
+        split_scores s = {}, g = {}, w;
+        multiply_keys(s, x, at.ld, k, dim, lane);
         /* Column g of a tile is the place of token g / 2 + 4 (g % 2), as among the keys. */
         dot_rows<N8>(g, u, b, lane, [](int column) { return column / 2 + column % 2 * 4; });
         weigh(a, s, w, [&](int n, int i) {
@@ -384,7 +367,7 @@ back_pairs(const split_args &a, const back_job &job, const float *keys, const fl
             }
         for (int tile = 0; tile < dim / 8; tile++) {
             float sum[1][4] = {};
-            const float *column = k + (8 * tile + lane / 4) * BACK_KEY_LD + lane % 4 * 2;
+            const float *column = k + (8 * tile + lane / 4) * SPLIT_KEY_LD + lane % 4 * 2;
             multiply_add_by(sum, gradient, [&](int step, int, float *two) {
                 *(float2 *)two = *(const float2 *)(column + 8 * step);
             });

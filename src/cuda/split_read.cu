@@ -10,8 +10,7 @@
 namespace lnt
 {
 
-/* Rows apart in shared memory: of queries, and of 32 keys. */
-enum { READ_LD = SPLIT_ROWS + 8, KEY_LD = SPLIT_TOKENS + 8 };
+enum { READ_LD = SPLIT_ROWS + 8 }; /* rows of queries apart in shared memory */
 
 template <int N8> struct read_shared { /* in floats */
     static constexpr int B = SPLIT_TOKENS * split_shape<N8>::LD;
@@ -20,7 +19,7 @@ template <int N8> struct read_shared { /* in floats */
     {
         rows = (dim + 8) / 8 * 8; /* zeros up to 8, and a 1 after the last */
         phi = keys = rows * READ_LD;
-        const int features = SPLIT_TOKENS * READ_LD, two = 2 * rows * KEY_LD;
+        const int features = SPLIT_TOKENS * READ_LD, two = 2 * rows * SPLIT_KEY_LD;
         b = phi + (features > two ? features : two);
         size = b + 2 * B;
     }
@@ -143,10 +142,6 @@ __device__ __forceinline__ void read_state(const split_args &a, const read_job &
 
 /* ---- keys one by one ------------------------------------------------------------------------- */
 
-/* Scores of 16 rows and 32 keys; a lane's x[n][i] is of row g + 8 (i / 2), key 8 n + t + 4 (i % 2).
- */
-typedef float split_scores[SPLIT_TOKENS / 8][4];
-
 __device__ __forceinline__ void weigh_taylor(const split_args &a, split_scores &x)
 {
     split_scores y;
@@ -208,8 +203,8 @@ __device__ __forceinline__ void read_keys(const split_args &a, const read_job &j
     auto get = [&](int64_t key) {
         if (key < job.end) {
             const int64_t block = key / SPLIT_TOKENS, stage = block % 2;
-            copy_rows<SPLIT_TOKENS, KEY_LD>(shared + at.keys + stage * at.rows * KEY_LD,
-                                            keys + block * dim * SPLIT_TOKENS, dim);
+            copy_rows<SPLIT_TOKENS, SPLIT_KEY_LD>(shared + at.keys + stage * at.rows * SPLIT_KEY_LD,
+                                                  keys + block * dim * SPLIT_TOKENS, dim);
             copy_rows<shape::N, shape::LD>(shared + at.b + stage * at.B,
                                            values + block * SPLIT_TOKENS * shape::N, SPLIT_TOKENS);
         }
@@ -223,18 +218,8 @@ __device__ __forceinline__ void read_keys(const split_args &a, const read_job &j
         __syncthreads();
         if (key < last) {
             split_scores x = {};
-            const float *k = shared + at.keys + stage * at.rows * KEY_LD;
-            int e = 0;
-            for (; e + 16 <= dim; e += 16) {
-                split_rows<2> q;
-                q.take_columns(shared + e * READ_LD + row, READ_LD, lane);
-                multiply_add(x, q, k + e * KEY_LD, KEY_LD, lane);
-            }
-            if (e < dim) {
-                split_rows<1> q;
-                q.take_columns(shared + e * READ_LD + row, READ_LD, lane);
-                multiply_add(x, q, k + e * KEY_LD, KEY_LD, lane);
-            }
+            multiply_keys(x, shared + row, READ_LD,
+                          shared + at.keys + stage * at.rows * SPLIT_KEY_LD, dim, lane);
             const int64_t own = key + lane % 4; /* the lane's first key */
             int left[2];                        /* of those from it on, how many its rows may see */
 #pragma unroll
