@@ -207,6 +207,25 @@ __device__ __forceinline__ void take_back(const uint64_t *table, int begin, int 
     if (factors > 1) take_back_prefix(before, factors, t, x, dx, ld);
 }
 
+/* dv of the warp's rows += phi R of 32 features, which are left in phi. */
+template <int N8>
+__device__ __forceinline__ void add_values(float (&dv)[N8][4], const uint64_t *table, int factors,
+                                           const float *x, float *phi, int ld, const float *state,
+                                           int lane)
+{
+    uint64_t four[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++) four[i] = table[lane / 4 * 4 + i];
+    float *to = phi + lane / 4 * 4 * ld + lane % 4 * 4;
+    make_features(four, factors, x + lane % 4 * 4, ld,
+                  [&](int i, const float4 &y) { *(float4 *)(to + i * ld) = y; });
+    __syncwarp();
+    split_rows<SPLIT_TOKENS / 8> rows;
+    rows.take_columns(phi, ld, lane);
+    multiply_add(dv, rows, state, back_shared<N8>::VALUES, lane);
+    __syncwarp();
+}
+
 template <int N8>
 __device__ __forceinline__ void back_state(const split_args &a, const back_job &job,
                                            const float *state, const back_shared<N8> &at,
@@ -240,19 +259,7 @@ __device__ __forceinline__ void back_state(const split_args &a, const back_job &
         get(f + SPLIT_TOKENS);
         copy_wait<1>();
         __syncthreads();
-        if (job.side == SPLIT_KEYS) {
-            uint64_t four[4];
-#pragma unroll
-            for (int i = 0; i < 4; i++) four[i] = table[lane / 4 * 4 + i];
-            float *to = phi + lane / 4 * 4 * at.ld + lane % 4 * 4;
-            make_features(four, a.factors, x + lane % 4 * 4, at.ld,
-                          [&](int i, const float4 &y) { *(float4 *)(to + i * at.ld) = y; });
-            __syncwarp();
-            split_rows<SPLIT_TOKENS / 8> rows;
-            rows.take_columns(phi, at.ld, lane);
-            multiply_add(dv, rows, b, LD, lane);
-            __syncwarp();
-        }
+        if (job.side == SPLIT_KEYS) add_values(dv, table, a.factors, x, phi, at.ld, b, lane);
         float g[SPLIT_TOKENS / 8][4] = {};
         dot_rows<N8>(g, u, b, lane, [](int column) { return column; });
 #pragma unroll
@@ -309,6 +316,46 @@ __device__ __forceinline__ void weigh(const split_args &a, split_scores &x, spli
     }
 }
 
+/* G w' and w of the pairs that see each other, with their decay; as A.  first: how far behind the
+ * lane's first row its first token is. */
+__device__ __forceinline__ void as_rows(const split_args &a, const back_job &job, int first,
+                                        const split_scores &slope, const split_scores &g,
+                                        const split_scores &w,
+                                        split_rows<SPLIT_TOKENS / 8> &gradient,
+                                        split_rows<SPLIT_TOKENS / 8> &weight)
+{
+#pragma unroll
+    for (int n = 0; n < SPLIT_TOKENS / 8; n++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) { /* of C, then of A: rows change first there */
+            const int to = i / 2 + i % 2 * 2;
+            int apart = first + 8 * n + i % 2 * 4 - i / 2 * 8;
+            if (job.side != SPLIT_KEYS) apart = -apart;
+            const float left = a.log_decay ? job.n.left(max(apart, 0)) : 1.0f;
+            const bool seen = !a.causal || apart >= 0;
+            split(seen ? slope[n][i] * g[n][i] * left : 0.0f, gradient.high[n][to],
+                  gradient.low[n][to]);
+            split(seen ? w[n][i] * left : 0.0f, weight.high[n][to], weight.low[n][to]);
+        }
+}
+
+/* dx of the lane's rows += gradient times the other side's keys. */
+__device__ __forceinline__ void add_elements(float *dx, int ld,
+                                             const split_rows<SPLIT_TOKENS / 8> &gradient,
+                                             const float *keys, int dim, int lane)
+{
+    for (int tile = 0; tile < dim / 8; tile++) {
+        float sum[1][4] = {};
+        const float *column = keys + (8 * tile + lane / 4) * SPLIT_KEY_LD + lane % 4 * 2;
+        multiply_add_by(sum, gradient, [&](int step, int, float *two) {
+            *(float2 *)two = *(const float2 *)(column + 8 * step);
+        });
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            dx[(8 * tile + 2 * (lane % 4) + i % 2) * ld + i / 2 * 8] += sum[0][i];
+    }
+}
+
 /* logs: of the queries of this head, at their places. */
 template <int N8>
 __device__ __forceinline__ void
@@ -352,29 +399,8 @@ back_pairs(const split_args &a, const back_job &job, const float *keys, const fl
             return is_key ? logs[place + 8 * n + lane % 4 + i % 2 * 4] : log[i / 2];
         });
         split_rows<SPLIT_TOKENS / 8> gradient, weight;
-#pragma unroll
-        for (int n = 0; n < SPLIT_TOKENS / 8; n++)
-#pragma unroll
-            for (int i = 0; i < 4; i++) { /* of C, then of A: rows change first there */
-                const int to = i / 2 + i % 2 * 2;
-                int apart = (int)(place - own) + 8 * n + lane % 4 + i % 2 * 4 - i / 2 * 8;
-                if (!is_key) apart = -apart;
-                const float left = a.log_decay ? job.n.left(max(apart, 0)) : 1.0f;
-                const bool seen = !a.causal || apart >= 0;
-                split(seen ? s[n][i] * g[n][i] * left : 0.0f, gradient.high[n][to],
-                      gradient.low[n][to]);
-                split(seen ? w[n][i] * left : 0.0f, weight.high[n][to], weight.low[n][to]);
-            }
-        for (int tile = 0; tile < dim / 8; tile++) {
-            float sum[1][4] = {};
-            const float *column = k + (8 * tile + lane / 4) * SPLIT_KEY_LD + lane % 4 * 2;
-            multiply_add_by(sum, gradient, [&](int step, int, float *two) {
-                *(float2 *)two = *(const float2 *)(column + 8 * step);
-            });
-#pragma unroll
-            for (int i = 0; i < 4; i++)
-                dx[(8 * tile + 2 * (lane % 4) + i % 2) * at.ld + i / 2 * 8] += sum[0][i];
-        }
+        as_rows(a, job, (int)(place - own) + lane % 4, s, g, w, gradient, weight);
+        add_elements(dx, at.ld, gradient, k, dim, lane);
         if (is_key) multiply_add(dv, weight, b, LD, lane);
         __syncthreads();
     }

@@ -183,6 +183,36 @@ __device__ __forceinline__ void weigh_softmax(split_scores &x, const int (&left)
     }
 }
 
+/* Weights of the keys from `own` on, the lane's first, for rows that may see so many of all; as A.
+ */
+template <int N8>
+__device__ __forceinline__ void weigh_keys(const split_args &a, const read_job &job,
+                                           split_scores &x, int64_t own, const int64_t (&seen)[2],
+                                           float (&top)[2], float (&acc)[N8][4],
+                                           split_rows<SPLIT_TOKENS / 8> &w)
+{
+    int left[2]; /* of the keys from the first on, how many the rows may see */
+#pragma unroll
+    for (int u = 0; u < 2; u++)
+        left[u] = (int)max(min(seen[u] - own, (int64_t)SPLIT_TOKENS), (int64_t)0);
+    if (a.mode == SPLIT_TAYLOR) weigh_taylor(a, x);
+    if (a.mode == SPLIT_SOFTMAX) {
+#pragma unroll
+        for (int e = 0; e < 16; e++) x[e / 4][e % 4] *= a.coefficient[0];
+        weigh_softmax(x, left, top, acc);
+    }
+#pragma unroll
+    for (int n = 0; n < SPLIT_TOKENS / 8; n++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) { /* of C, then of A: rows change first there */
+            const int j = 8 * n + 4 * (i % 2);
+            float y = x[n][i];
+            if (a.log_decay) y *= job.n.left(max(seen[i / 2] - 1 - own - j, (int64_t)0));
+            if (j >= left[i / 2]) y = 0;
+            split(y, w.high[n][i / 2 + i % 2 * 2], w.low[n][i / 2 + i % 2 * 2]);
+        }
+}
+
 template <int N8>
 __device__ __forceinline__ void read_keys(const split_args &a, const read_job &job,
                                           const read_shared<N8> &at, float *shared,
@@ -220,28 +250,8 @@ __device__ __forceinline__ void read_keys(const split_args &a, const read_job &j
             split_scores x = {};
             multiply_keys(x, shared + row, READ_LD,
                           shared + at.keys + stage * at.rows * SPLIT_KEY_LD, dim, lane);
-            const int64_t own = key + lane % 4; /* the lane's first key */
-            int left[2];                        /* of those from it on, how many its rows may see */
-#pragma unroll
-            for (int u = 0; u < 2; u++)
-                left[u] = (int)max(min(seen[u] - own, (int64_t)SPLIT_TOKENS), (int64_t)0);
-            if (a.mode == SPLIT_TAYLOR) weigh_taylor(a, x);
-            if (a.mode == SPLIT_SOFTMAX) {
-#pragma unroll
-                for (int e = 0; e < 16; e++) x[e / 4][e % 4] *= a.coefficient[0];
-                weigh_softmax(x, left, top, acc);
-            }
             split_rows<SPLIT_TOKENS / 8> w;
-#pragma unroll
-            for (int n = 0; n < SPLIT_TOKENS / 8; n++)
-#pragma unroll
-                for (int i = 0; i < 4; i++) { /* of C, then of A: rows change first there */
-                    const int j = 8 * n + 4 * (i % 2);
-                    float y = x[n][i];
-                    if (a.log_decay) y *= job.n.left(max(seen[i / 2] - 1 - own - j, (int64_t)0));
-                    if (j >= left[i / 2]) y = 0;
-                    split(y, w.high[n][i / 2 + i % 2 * 2], w.low[n][i / 2 + i % 2 * 2]);
-                }
+            weigh_keys(a, job, x, key + lane % 4, seen, top, acc, w);
             multiply_add(acc, w, shared + at.b + stage * at.B, shape::LD, lane);
         }
         __syncthreads();
