@@ -207,6 +207,46 @@ __device__ __forceinline__ void pair_last(back_warp<4, side> &w, const char *par
     w.give_half(c, given);
 }
 
+/* From y, the gradients of the pairs across groups that part c has, to their elements. */
+template <int side>
+__device__ __forceinline__ void take_back_first_two(back_warp<4, side> &w, int c,
+                                                    const pair_back_lane &l,
+                                                    const float (&y)[2][PAIR_BACK_HALF][4])
+{
+    const int t = w.lane % 4;
+    pair_back_rows rows;
+    rows.take_first(l, w.lane, c);
+    rows.take_second(l, c);
+    /* [group c + 1, c + 2][half][row]: dx of element 2 half + t / 2; [group c + 2 + k][row][e]: of
+     * element 2 (t % 2) + e. */
+    float first[2][2][2] = {}, second[5][2][2] = {};
+#pragma unroll
+    for (int k = 0; k < PAIR_BACK_HALF; k++)
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            const int h = i / 4, u = i / 2 % 2, e = i % 2;
+            const float g = y[h][k][2 * u + e];
+            const int one = pair_first(k) - 1, two = pair_second(k) - 2;
+            const uint32_t other = rows.second[two][u];
+            first[one][h][u] = fmaf(g, e ? high_of(other) : low_of(other), first[one][h][u]);
+            second[two][u][e] = fmaf(g, high_of(rows.first[one][2 * h + u]), second[two][u][e]);
+        }
+    /* Lane t: element 2 (t % 2) + t / 2 of a group. */
+    float *to = w.gathered + (t % 2 * 2 + t / 2) * GATHER_LD + w.row;
+    __syncwarp();
+#pragma unroll
+    for (int k = 0; k < 7; k++)
+#pragma unroll
+        for (int u = 0; u < 2; u++) {
+            const float y0 = k < 2 ? first[k % 2][0][u] : second[(k + 3) % 5][u][0],
+                        y1 = k < 2 ? first[k % 2][1][u] : second[(k + 3) % 5][u][1];
+            const bool odd = k < 2 ? t % 2 : t / 2;
+            to[(c + (k < 2 ? 1 : 0) + k) % 8 * 4 * GATHER_LD + 8 * u] +=
+                (odd ? y1 : y0) + __shfl_xor_sync(~0u, odd ? y0 : y1, k < 2 ? 1 : 2);
+        }
+    __syncwarp();
+}
+
 /* U of part c: of the tiles in common added up, of the others taken back. */
 template <int side>
 __device__ __forceinline__ void pair_first_two(back_warp<4, side> &w, const char *part, int c,
@@ -252,37 +292,7 @@ __device__ __forceinline__ void pair_first_two(back_warp<4, side> &w, const char
     product_wait<0>();
 #pragma unroll
     for (int h = 0; h < 2; h++) product_hold(sums.common[h]), product_hold(y[h]);
-    pair_back_rows rows;
-    rows.take_first(l, w.lane, c);
-    rows.take_second(l, c);
-    /* [group c + 1, c + 2][half][row]: dx of element 2 half + t / 2; [group c + 2 + k][row][e]: of
-     * element 2 (t % 2) + e. */
-    float first[2][2][2] = {}, second[5][2][2] = {};
-#pragma unroll
-    for (int k = 0; k < PAIR_BACK_HALF; k++)
-#pragma unroll
-        for (int i = 0; i < 8; i++) {
-            const int h = i / 4, u = i / 2 % 2, e = i % 2;
-            const float g = y[h][k][2 * u + e];
-            const int one = pair_first(k) - 1, two = pair_second(k) - 2;
-            const uint32_t other = rows.second[two][u];
-            first[one][h][u] = fmaf(g, e ? high_of(other) : low_of(other), first[one][h][u]);
-            second[two][u][e] = fmaf(g, high_of(rows.first[one][2 * h + u]), second[two][u][e]);
-        }
-    /* Lane t: element 2 (t % 2) + t / 2 of a group. */
-    float *to = w.gathered + (t % 2 * 2 + t / 2) * GATHER_LD + w.row;
-    __syncwarp();
-#pragma unroll
-    for (int k = 0; k < 7; k++)
-#pragma unroll
-        for (int u = 0; u < 2; u++) {
-            const float y0 = k < 2 ? first[k % 2][0][u] : second[(k + 3) % 5][u][0],
-                        y1 = k < 2 ? first[k % 2][1][u] : second[(k + 3) % 5][u][1];
-            const bool odd = k < 2 ? t % 2 : t / 2;
-            to[(c + (k < 2 ? 1 : 0) + k) % 8 * 4 * GATHER_LD + 8 * u] +=
-                (odd ? y1 : y0) + __shfl_xor_sync(~0u, odd ? y0 : y1, k < 2 ? 1 : 2);
-        }
-    __syncwarp();
+    take_back_first_two(w, c, l, y);
 }
 
 /* dx += what the sums give, once all parts are read. */
@@ -349,6 +359,17 @@ __device__ __forceinline__ void slope_products(float (&dx)[4][4], const char *un
     product_commit();
 }
 
+/* The four elements of a half-block of a lane's rows, each twice: [2 k + e][u], e in the middle. */
+__device__ __forceinline__ void slope_factors(uint32_t (&f)[2][2][2], uint32_t half)
+{
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+        const int k = e / 2, u = e % 2;
+        const uint32_t from = load_word(half + k * 4 + 64 * u);
+        f[k][0][u] = __byte_perm(from, 0, 0x1010), f[k][1][u] = __byte_perm(from, 0, 0x3232);
+    }
+}
+
 /* As contract_slopes (back_slopes.cuh), by warpgroups: 2 tiles of x, then 40 of its pairs. */
 __device__ __forceinline__ void read_slopes(back_warp<4, BACK_QUERIES> &w,
                                             const pair_back_units<BACK_QUERIES> &units,
@@ -382,14 +403,7 @@ __device__ __forceinline__ void read_slopes(back_warp<4, BACK_QUERIES> &w,
 #pragma unroll 1
         for (int pair = 4 * block; pair < 4 * block + 4; pair += 2) { /* with blocks from this on */
             uint32_t f[2][2][2];
-#pragma unroll
-            for (int e = 0; e < 4; e++) {
-                const int k = e / 2, u = e % 2;
-                const uint32_t from =
-                    load_word(rows + pair / 2 * pair_back_lane::GROUP + k * 4 + 64 * u);
-                f[k][0][u] = __byte_perm(from, 0, 0x1010),
-                f[k][1][u] = __byte_perm(from, 0, 0x3232);
-            }
+            slope_factors(f, rows + pair / 2 * pair_back_lane::GROUP);
 #pragma unroll
             for (int k = 0; k < 2; k++) {
                 if (block == 1 && k == 1 && pair == 4) { /* the first unit is read */
