@@ -192,6 +192,23 @@ __device__ __forceinline__ void fetch(const view &x, int64_t row0, int skip, int
         copy16(at + i * (threads / S::X) * S::LD, from + piece * 16 + i * step);
 }
 
+/* A tensor that is fetched so many rows at a time, rows of `width` elements. */
+template <class S, int rows, int threads> struct orbit_source {
+    const view &x;
+    int width;
+    bool wide;
+    __device__ __forceinline__ orbit_source(const view &x_, int width_)
+        : x(x_), width(width_), wide(is_wide(x_, width_) && width_ == S::D)
+    {
+    }
+    /* Those from `row` of a head on, of which skip ... there - 1 are there. */
+    __device__ __forceinline__ void get(int64_t b, int64_t h, int64_t row, int skip, int64_t there,
+                                        char *to, int id) const
+    {
+        fetch<S, rows, threads>(x, row_of(x, b, h, row), skip, there, width, wide, to, id);
+    }
+};
+
 /* Rows divided by their lengths, at least 1e-12, times factor. */
 template <class S>
 __device__ __forceinline__ void normalize_rows(char *rows, int count, float factor, int id,

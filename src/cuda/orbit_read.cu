@@ -59,12 +59,12 @@ __global__ void __launch_bounds__(S::TEAMS *S::THREADS, S::WARPS == 8 ? 1 : 2)
     orbit_walk_kernel(const __grid_constant__ orbit_args a)
 {
     extern __shared__ __align__(128) char shared[];
+    using memory = read_memory<S>;
     const orbit_team<S> w;
-    char *keys = shared + w.number() * read_memory<S>::BYTES,
-         *values = keys + read_memory<S>::VALUES, *queries = keys + read_memory<S>::QUERIES,
-         *turned = keys + read_memory<S>::TURNED;
-    uint32_t *state = (uint32_t *)(keys + read_memory<S>::STATE);
-    float *mean = (float *)(keys + read_memory<S>::MEAN);
+    char *keys = shared + w.number() * memory::BYTES, *values = keys + memory::VALUES,
+         *queries = keys + memory::QUERIES, *turned = keys + memory::TURNED;
+    uint32_t *state = (uint32_t *)(keys + memory::STATE);
+    float *mean = (float *)(keys + memory::MEAN);
     const int64_t segment = (int64_t)blockIdx.x * S::TEAMS + w.number(), head = blockIdx.y;
     if (segment >= a.segments) return;
     const orbit_sequence n(a, head);
@@ -73,24 +73,21 @@ __global__ void __launch_bounds__(S::TEAMS *S::THREADS, S::WARPS == 8 ? 1 : 2)
     const int64_t begin = segment * a.segment,
                   end = min(begin + a.segment, max(n.keys, a.length_q + n.past));
     const int chunks = end > begin ? (int)((end - begin + S::CHUNK - 1) / S::CHUNK) : 0;
-    const bool wide_q = is_wide(a.q, a.dim) && a.dim == S::D,
-               wide_k = is_wide(a.k, a.dim) && a.dim == S::D,
-               wide_v = is_wide(a.v, a.dim_value) && a.dim_value == S::D, pairs = writes_pairs(a);
+    const orbit_source<S, S::CHUNK, S::THREADS> from_q(a.q, a.dim), from_k(a.k, a.dim),
+        from_v(a.v, a.dim_value);
+    const bool pairs = writes_pairs(a);
     auto get_keys = [&](int c) {
         const int64_t token = begin + (int64_t)c * S::CHUNK;
         const int at = c % 2 * S::ROWS_BYTES;
-        fetch<S, S::CHUNK, S::THREADS>(a.k, row_of(a.k, n.b, n.kv, token), 0, n.keys - token, a.dim,
-                                       wide_k, keys + at, w.id);
-        fetch<S, S::CHUNK, S::THREADS>(a.v, row_of(a.v, n.b, n.kv, token), 0, n.keys - token,
-                                       a.dim_value, wide_v, values + at, w.id);
+        from_k.get(n.b, n.kv, token, 0, n.keys - token, keys + at, w.id);
+        from_v.get(n.b, n.kv, token, 0, n.keys - token, values + at, w.id);
     };
     /* item = chunk * group + head of the group.  Rows before 0 are not there. */
     auto get_queries = [&](int item) {
         const int64_t row = begin + (int64_t)(item / group) * S::CHUNK - n.past;
         const int skip = (int)min(max(-row, (int64_t)0), (int64_t)S::CHUNK);
-        fetch<S, S::CHUNK, S::THREADS>(a.q, row_of(a.q, n.b, n.kv * group + item % group, row),
-                                       skip, n.queries - row, a.dim, wide_q,
-                                       queries + item % 2 * S::ROWS_BYTES, w.id);
+        from_q.get(n.b, n.kv * group + item % group, row, skip, n.queries - row,
+                   queries + item % 2 * S::ROWS_BYTES, w.id);
     };
     if (segment == 0 && n.past < 0) clear_rows<S>(a, head, w.id);
     if (chunks) get_keys(0), get_queries(0);
@@ -155,15 +152,15 @@ __global__ void __launch_bounds__(FULL_THREADS, S::X == 4 ? 3 : 4)
     const int64_t end = min(begin + rows, a.length_q);
     const int64_t head = b * a.kv_heads + h * a.kv_heads / a.heads;
     const orbit_sequence n(a, head);
-    const bool wide = is_wide(a.q, a.dim) && a.dim == S::D, pairs = writes_pairs(a);
+    const orbit_source<S, memory::ROWS, 32> from_q(a.q, a.dim);
+    const bool pairs = writes_pairs(a);
     const float tau = a.temperature ? a.temperature[h] : 1.0f;
     const int turns = (int)((end - begin + 4 * memory::ROWS - 1) / (4 * memory::ROWS));
     auto row_at = [&](int i) { return begin + ((int64_t)i * 4 + warp) * memory::ROWS; };
     auto get = [&](int i) {
         if (i < turns)
-            fetch<S, memory::ROWS, 32>(a.q, row_of(a.q, b, h, row_at(i)), 0, n.queries - row_at(i),
-                                       a.dim, wide, queries + i % FULL_STAGES * memory::ROWS_BYTES,
-                                       lane);
+            from_q.get(b, h, row_at(i), 0, n.queries - row_at(i),
+                       queries + i % FULL_STAGES * memory::ROWS_BYTES, lane);
         copy_commit();
     };
     for (int i = 0; i < FULL_STAGES - 1; i++) get(i);

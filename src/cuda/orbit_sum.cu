@@ -31,16 +31,13 @@ __global__ void __launch_bounds__(S::TEAMS *S::THREADS, S::X == 1 ? 3 : 2)
     const orbit_sequence n(a, head);
     const int64_t begin = segment * a.segment, end = min(begin + a.segment, n.keys);
     const int chunks = end > begin ? (int)((end - begin + S::CHUNK - 1) / S::CHUNK) : 0;
-    const bool wide_k = is_wide(a.k, a.dim) && a.dim == S::D,
-               wide_v = is_wide(a.v, a.dim_value) && a.dim_value == S::D;
+    const orbit_source<S, S::CHUNK, S::THREADS> from_k(a.k, a.dim), from_v(a.v, a.dim_value);
     auto get = [&](int c) {
         if (c < chunks) {
             const int64_t token = begin + (int64_t)c * S::CHUNK, there = end - token;
             const int at = c % ORBIT_STAGES * S::ROWS_BYTES;
-            fetch<S, S::CHUNK, S::THREADS>(a.k, row_of(a.k, n.b, n.kv, token), 0, there, a.dim,
-                                           wide_k, keys + at, w.id);
-            fetch<S, S::CHUNK, S::THREADS>(a.v, row_of(a.v, n.b, n.kv, token), 0, there,
-                                           a.dim_value, wide_v, values + at, w.id);
+            from_k.get(n.b, n.kv, token, 0, there, keys + at, w.id);
+            from_v.get(n.b, n.kv, token, 0, there, values + at, w.id);
         }
         copy_commit();
     };
