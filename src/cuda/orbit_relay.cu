@@ -235,26 +235,35 @@ __device__ __forceinline__ void relay_turn(const char *keys, char *turned, int w
 
 /* ---- the two kinds of warps ------------------------------------------------------------------ */
 
-__device__ __forceinline__ void keep_state(const orbit_args &a, const orbit_sequence &n,
-                                           const relay_run &run, int64_t head, int rank, int part,
-                                           char *shared)
-{
+/* Keys and values of a run, chunk after chunk: of each a thread copies 16 bytes. */
+struct relay_tokens {
     using S = relay_shape;
     using memory = relay_memory;
-    const int id = (int)threadIdx.x, lane = (int)(threadIdx.x % 32u);
-    char *turned = shared + memory::TURNED;
-    const bool wide_k = is_wide(a.k, a.dim) && a.dim == S::D,
-               wide_v = is_wide(a.v, a.dim_value) && a.dim_value == S::D;
-    /* Of a chunk each thread copies 16 bytes of the keys and 16 of the values. */
-    const int last = near(n.keys - run.begin); /* from the run's first on */
-    int key_at = id / S::X * S::LD + id % S::X * 16,
+    const orbit_args &a;
+    const orbit_sequence &n;
+    const relay_run &run;
+    char *shared;
+    const char *next_k, *next_v;
+    int last; /* of the keys; positions from the run's first on */
+    int id, key_at, value_at;
+    bool wide_k, wide_v;
+    __device__ __forceinline__ relay_tokens(const orbit_args &a_, const orbit_sequence &n_,
+                                            const relay_run &run_, char *shared_)
+        : a(a_), n(n_), run(run_), shared(shared_), id((int)threadIdx.x)
+    {
+        wide_k = is_wide(a.k, a.dim) && a.dim == S::D;
+        wide_v = is_wide(a.v, a.dim_value) && a.dim_value == S::D;
+        last = near(n.keys - run.begin);
+        key_at = id / S::X * S::LD + id % S::X * 16;
         value_at = memory::VALUES + id / S::X * 16 + id % S::X * relay_values::PLANE;
-    hide(key_at), hide(value_at);
-    const char *next_k = (const char *)a.k.data + id % S::X * 16 +
-                         2 * row_of(a.k, n.b, n.kv, run.begin + id / S::X),
-               *next_v = (const char *)a.v.data + id % S::X * 16 +
-                         2 * row_of(a.v, n.b, n.kv, run.begin + id / S::X);
-    auto get = [&](int c, int slot) {
+        hide(key_at), hide(value_at);
+        next_k = (const char *)a.k.data + id % S::X * 16 +
+                 2 * row_of(a.k, n.b, n.kv, run.begin + id / S::X);
+        next_v = (const char *)a.v.data + id % S::X * 16 +
+                 2 * row_of(a.v, n.b, n.kv, run.begin + id / S::X);
+    }
+    __device__ __forceinline__ void get(int c, int slot)
+    {
         const bool whole = (c + 1) * RELAY_CHUNK <= last;
         int64_t token = run.begin + (int64_t)c * RELAY_CHUNK;
         if (whole && wide_k) {
@@ -273,20 +282,37 @@ __device__ __forceinline__ void keep_state(const orbit_args &a, const orbit_sequ
                 shared + memory::VALUES + slot * memory::VALUE_ROWS, id, RELAY_KEEPERS);
         }
         next_k += 2 * RELAY_CHUNK * a.k.stride[2], next_v += 2 * RELAY_CHUNK * a.v.stride[2];
-    };
-    if (run.chunks) get(0, 0);
+    }
+    /* After the values and the turned keys. */
+    __device__ __forceinline__ void lay_ones() const
+    {
+        const uint4 ones = make_uint4(0x3f803f80u, 0x3f803f80u, 0x3f803f80u, 0x3f803f80u);
+        for (int i = id; i < RELAY_STAGES * RELAY_CHUNK; i += RELAY_KEEPERS)
+            *(uint4 *)(shared + memory::VALUES + i / RELAY_CHUNK * memory::VALUE_ROWS +
+                       S::X * relay_values::PLANE + i % RELAY_CHUNK * 16) = ones;
+        if (id < RELAY_CHUNK / 16)
+            *(uint4 *)(shared + memory::TURNED + id * RELAY_TURNED + RELAY_ONES) = ones;
+    }
+};
+
+__device__ __forceinline__ void keep_state(const orbit_args &a, const orbit_sequence &n,
+                                           const relay_run &run, int64_t head, int rank, int part,
+                                           char *shared)
+{
+    using S = relay_shape;
+    using memory = relay_memory;
+    const int id = (int)threadIdx.x, lane = (int)(threadIdx.x % 32u);
+    char *turned = shared + memory::TURNED;
+    relay_tokens tokens(a, n, run, shared);
+    if (run.chunks) tokens.get(0, 0);
     copy_commit();
-    const uint4 ones = make_uint4(0x3f803f80u, 0x3f803f80u, 0x3f803f80u, 0x3f803f80u);
-    for (int i = id; i < RELAY_STAGES * RELAY_CHUNK; i += RELAY_KEEPERS)
-        *(uint4 *)(shared + memory::VALUES + i / RELAY_CHUNK * memory::VALUE_ROWS +
-                   S::X * relay_values::PLANE + i % RELAY_CHUNK * 16) = ones;
-    if (id < RELAY_CHUNK / 16) *(uint4 *)(turned + id * RELAY_TURNED + RELAY_ONES) = ones;
+    tokens.lay_ones();
     relay_state s;
     s.begin(a, a.summed || a.s_in ? a.sums + (head * a.segments + run.segment) * S::SUMS : nullptr,
             turned, rank, part, lane);
 #pragma unroll 1
     for (int c = 0, slot = 0; c < run.chunks; c++) {
-        const int there = max(min(last - c * RELAY_CHUNK, (int)RELAY_CHUNK), 0);
+        const int there = max(min(tokens.last - c * RELAY_CHUNK, (int)RELAY_CHUNK), 0);
         char *keys = shared + slot * memory::ROWS,
              *values = shared + memory::VALUES + slot * memory::VALUE_ROWS;
         const bool more = c + 1 < run.chunks;
@@ -299,7 +325,7 @@ __device__ __forceinline__ void keep_state(const orbit_args &a, const orbit_sequ
         }
         if (more) relay_turn(keys, turned, part, lane);
         for (int g = 0; g < 2 && c > 1; g++) warps_wait(RELAY_USED + 2 * g + c % 2, RELAY_BOTH);
-        if (more) get(c + 1, slot);
+        if (more) tokens.get(c + 1, slot);
         copy_commit();
         s.leave(shared + memory::STATE + c % 2 * memory::STATE_BYTES,
                 (float *)(shared + memory::MEAN + c % 2 * S::MEAN_BYTES), part, lane);
@@ -411,6 +437,50 @@ struct relay_mail {
     }
 };
 
+/* The queries of a warp, 16 of every chunk, head after head of the group. */
+struct relay_queries {
+    using S = relay_shape;
+    using memory = relay_memory;
+    const orbit_args &a;
+    const orbit_sequence &n;
+    const relay_run &run;
+    char *queries;
+    const char *next; /* where the lane's 16 bytes of the next are */
+    int first, last;  /* of the sequence; positions from the run's first on */
+    int lane;
+    bool wide;
+    __device__ __forceinline__ relay_queries(const orbit_args &a_, const orbit_sequence &n_,
+                                             const relay_run &run_, char *queries_, int64_t row0,
+                                             bool wide_)
+        : a(a_), n(n_), run(run_), queries(queries_), lane((int)(threadIdx.x % 32u)), wide(wide_)
+    {
+        first = near(n.past - run.begin), last = near(n.past + n.queries - run.begin);
+        next = (const char *)a.q.data + 2 * row_of(a.q, n.b, n.kv * run.group, row0 + lane / 2) +
+               lane % 2 * 16;
+    }
+    __device__ __forceinline__ char *rows(int item) const
+    {
+        return queries + item % 2 * memory::QUERY_ROWS;
+    }
+    /* Whether those from position `at` on are there, all of them. */
+    __device__ __forceinline__ bool whole(int at) const { return at >= first && at + 16 <= last; }
+    __device__ __forceinline__ void get(int at, int g, int item)
+    {
+        if (wide && whole(at)) {
+            copy16(shared_address(rows(item) + lane / 2 * S::LD + lane % 2 * 16), next);
+        } else {
+            int64_t row = run.begin + at - n.past;
+            hide(row);
+            fetch_here<S>(a.q, row_of(a.q, n.b, n.kv * run.group + g, row), 16,
+                          (int)min(max(-row, (int64_t)0), (int64_t)16), n.queries - row, a.dim,
+                          rows(item), lane, 32);
+        }
+        next += 2 * a.q.stride[1];
+        if (g + 1 == run.group)
+            next += 2 * (RELAY_CHUNK * a.q.stride[2] - run.group * a.q.stride[1]);
+    }
+};
+
 template <int RANK>
 __device__ __forceinline__ void answer(const orbit_args &a, const orbit_sequence &n,
                                        const relay_run &run, int warp, char *shared)
@@ -421,34 +491,17 @@ __device__ __forceinline__ void answer(const orbit_args &a, const orbit_sequence
     /* The later queries have more keys: both warpgroups have as many, and the two warps of a
      * scheduler about as many as those of another. */
     const int tile[1] = { (group ? 0x1256 : 0x7430) >> 4 * (warp % 4) & 15 };
-    char *queries = shared + memory::QUERIES + warp * 2 * memory::QUERY_ROWS;
     const bool wide = is_wide(a.q, a.dim) && a.dim == S::D, pairs = writes_pairs(a);
     relay_mail mail(shared, RANK, group);
     int item = 0;          /* c * group + g */
     int at = 16 * tile[0]; /* of the queries; positions from the run's first on */
-    const int first = near(n.past - run.begin), last = near(n.past + n.queries - run.begin);
-    /* Where the lane's 16 bytes of the next queries are, and its first pair of y goes. */
     const int64_t row0 = run.begin + at - n.past;
-    const char *next = (const char *)a.q.data +
-                       2 * row_of(a.q, n.b, n.kv * run.group, row0 + lane / 2) + lane % 2 * 16;
+    relay_queries queries(a, n, run, shared + memory::QUERIES + warp * 2 * memory::QUERY_ROWS, row0,
+                          wide);
+    /* Where the lane's first pair of y goes. */
     char *to = (char *)a.out.data + 2 * row_of(a.out, n.b, n.kv * run.group, row0 + lane / 4) +
                lane % 4 * 4;
-    auto get = [&](int at, int g, int item) {
-        char *rows = queries + item % 2 * memory::QUERY_ROWS;
-        if (wide && at >= first && at + 16 <= last) {
-            copy16(shared_address(rows + lane / 2 * S::LD + lane % 2 * 16), next);
-        } else {
-            int64_t row = run.begin + at - n.past;
-            hide(row);
-            fetch_here<S>(a.q, row_of(a.q, n.b, n.kv * run.group + g, row), 16,
-                          (int)min(max(-row, (int64_t)0), (int64_t)16), n.queries - row, a.dim,
-                          rows, lane, 32);
-        }
-        next += 2 * a.q.stride[1];
-        if (g + 1 == run.group)
-            next += 2 * (RELAY_CHUNK * a.q.stride[2] - run.group * a.q.stride[1]);
-    };
-    if (run.chunks) get(at, 0, 0);
+    if (run.chunks) queries.get(at, 0, 0);
     copy_commit();
 #pragma unroll 1
     for (int c = 0, slot = 0; c < run.chunks; c++) {
@@ -460,14 +513,14 @@ __device__ __forceinline__ void answer(const orbit_args &a, const orbit_sequence
 #pragma unroll 1
         for (int g = 0; g < run.group; g++, item++) {
             const int64_t h = n.kv * run.group + g;
-            char *rows = queries + item % 2 * memory::QUERY_ROWS;
+            char *rows = queries.rows(item);
             const bool own = (item + group + RANK) % 2 == 0;
             if (own) mail.expect();
             copy_wait<0>();
             __syncwarp();
             const bool same = g + 1 < run.group;
             if (same || c + 1 < run.chunks)
-                get(same ? at : at + RELAY_CHUNK, same ? g + 1 : 0, item + 1);
+                queries.get(same ? at : at + RELAY_CHUNK, same ? g + 1 : 0, item + 1);
             copy_commit();
             if (a.normalize) {
                 normalize_rows<S>(rows, 16, a.temperature ? a.temperature[h] : 1.0f, lane, 32);
@@ -481,7 +534,7 @@ __device__ __forceinline__ void answer(const orbit_args &a, const orbit_sequence
             if (own) {
                 read_keys<S, 1, relay_values>(a, keys, values, q, tile, out, lane);
                 mail.receive(out[0]);
-                if (pairs && at >= first && at + 16 <= last)
+                if (pairs && queries.whole(at))
                     write_plainly<S>(a, (uint32_t *)to, (int)a.out.stride[2], mean, out[0], lane);
                 else
                     write_rows<S>(a, n, h, run.begin + at - n.past, false, mean, out[0], lane);
