@@ -129,38 +129,12 @@ template <int known> struct query_item {
     }
 };
 
-template <int known>
-__device__ __forceinline__ void go_over_queries(const gradient_args &a, const char *bytes)
-{
-    const gradient_block p(a, bytes);
-    p.set_up();
-    const int thread = (int)threadIdx.x, lane = thread % 32, warp = thread / 32;
-    auto fill = [&](int c) { p.load(&a.q, &a.dout, p.buffer(c % 2), c, FILLED + c % 2); };
-    if (thread == 0)
-        for (int c = 0; c < p.chunks; c++) {
-            p.load(&a.k, &a.v, p.first(c), c, LOADED + c);
-            if (c < 2) fill(c);
-        }
-    const query_item<known> item = { p, lane, warp };
-    p.take_state(a.sums, p.floats() + 2 * GRADIENT_TOKENS, thread);
-    float r[8][4], of_feature[1][4], of_column[1][4], of_keys[1][4], h = 0;
-    for (int c = 0; c < p.chunks; c++) {
-        barrier_wait(p.barrier(LOADED + c), 0);
-        psi_box(p.first(c), a.map, thread);
-        __syncthreads();
-        if (thread == 0 && c > 0 && c + 1 < p.chunks) {
-            box_store_wait();
-            fill(c + 1);
-        }
-        const uint32_t box = p.buffer(c % 2);
-        barrier_wait(p.barrier(FILLED + c % 2), c / 2 & 1);
-        uint32_t d[4][4], out[4][4];
-        load_rows(d, box + BOX_BYTES, lane, warp);
-        float t[8][4], z[8][4], all[1][4];
-        item.read(c, d, t, z, all);
-        h += item.finish(c, box, t, z, all, out);
-        product_publish();
-        __syncthreads();
+/* Of the segment so far: inv psi(q) [D, h / inv] and inv D; and of the chunk psi(k). */
+struct query_sums {
+    float r[8][4], of_feature[1][4], of_column[1][4], of_keys[1][4];
+
+    __device__ __forceinline__ void add(const gradient_block &p, uint32_t box, int c)
+    {
         const uint64_t q = box_operand(box), dout = box_operand(box + BOX_BYTES),
                        k = box_operand(p.first(c)), ones = column_operand(p.shared + BY_ONES),
                        inverse = column_operand(p.shared + BY_INVERSE),
@@ -180,10 +154,47 @@ __device__ __forceinline__ void go_over_queries(const gradient_args &a, const ch
         product_hold(of_keys);
         product_hold(of_feature);
         product_hold(of_column);
+    }
+};
+
+template <int known>
+__device__ __forceinline__ void go_over_queries(const gradient_args &a, const char *bytes)
+{
+    const gradient_block p(a, bytes);
+    p.set_up();
+    const int thread = (int)threadIdx.x, lane = thread % 32, warp = thread / 32;
+    auto fill = [&](int c) { p.load(&a.q, &a.dout, p.buffer(c % 2), c, FILLED + c % 2); };
+    if (thread == 0)
+        for (int c = 0; c < p.chunks; c++) {
+            p.load(&a.k, &a.v, p.first(c), c, LOADED + c);
+            if (c < 2) fill(c);
+        }
+    const query_item<known> item = { p, lane, warp };
+    p.take_state(a.sums, p.floats() + 2 * GRADIENT_TOKENS, thread);
+    query_sums sums;
+    float h = 0;
+    for (int c = 0; c < p.chunks; c++) {
+        barrier_wait(p.barrier(LOADED + c), 0);
+        psi_box(p.first(c), a.map, thread);
+        __syncthreads();
+        if (thread == 0 && c > 0 && c + 1 < p.chunks) {
+            box_store_wait();
+            fill(c + 1);
+        }
+        const uint32_t box = p.buffer(c % 2);
+        barrier_wait(p.barrier(FILLED + c % 2), c / 2 & 1);
+        uint32_t d[4][4], out[4][4];
+        load_rows(d, box + BOX_BYTES, lane, warp);
+        float t[8][4], z[8][4], all[1][4];
+        item.read(c, d, t, z, all);
+        h += item.finish(c, box, t, z, all, out);
+        product_publish();
+        __syncthreads();
+        sums.add(p, box, c);
         __syncthreads(); /* all have read the box, and Z before the chunk */
         if (lane % 4 == 0) {
             float *z = p.floats() + 2 * GRADIENT_TOKENS + warp * 16 + lane / 4;
-            z[0] += of_keys[0][0], z[8] += of_keys[0][2];
+            z[0] += sums.of_keys[0][0], z[8] += sums.of_keys[0][2];
         }
         store_rows(box, out, lane, warp);
         product_publish();
@@ -195,7 +206,8 @@ __device__ __forceinline__ void go_over_queries(const gradient_args &a, const ch
     if (lane == 0) p.floats()[warp] = h;
     __syncthreads();
     const float *of = p.floats();
-    p.put_sum(a.gradient_sums, r, of_feature, of_column, of[0] + of[1] + of[2] + of[3], thread);
+    p.put_sum(a.gradient_sums, sums.r, sums.of_feature, sums.of_column,
+              of[0] + of[1] + of[2] + of[3], thread);
     if (thread == 0) box_store_wait(), box_store_finish();
 }
 
