@@ -257,9 +257,7 @@ finish_rows(const back_args &a, const back_where &at, const back_warp<X, BACK_QU
                            fmaf(high_of(w.d[p][u][n]), mean[8 * n + 2 * t + 1], dot));
             if (t == 0) den += mean[8 * X];
         }
-#pragma unroll
-        for (int k = 1; k < 4; k *= 2)
-            den += __shfl_xor_sync(~0u, den, k), dot += __shfl_xor_sync(~0u, dot, k);
+        den = lanes_sum<4>(den), dot = lanes_sum<4>(dot);
         if (back_twice(X) && a.direct) den += own[p][u].x, dot += own[p][u].y;
         const int64_t place =
             32 * block + token_of(((int)threadIdx.x / 32 * w.R + p) % 2, u, w.lane);

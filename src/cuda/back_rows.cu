@@ -8,14 +8,6 @@ namespace lnt
 
 enum { ROW_THREADS = 256, ROW_LANES = 8, ROW_COUNT = ROW_THREADS / ROW_LANES };
 
-/* Over the lanes that share a row. */
-__device__ __forceinline__ float lanes_sum(float x)
-{
-#pragma unroll
-    for (int d = 1; d < ROW_LANES; d *= 2) x += __shfl_xor_sync(~0u, x, d);
-    return x;
-}
-
 /* ---- dout / den, packed ---------------------------------------------------------------------- */
 
 /* A thread has 8 tokens of one column: those of group q (pack.cu). */
@@ -110,7 +102,7 @@ __global__ void __launch_bounds__(ROW_THREADS)
         const float x = load(a.x, row + e * a.x.stride[3]);
         square = fmaf(x, x, square), dot = fmaf(x, g[e], dot);
     }
-    square = lanes_sum(square), dot = lanes_sum(dot);
+    square = lanes_sum<ROW_LANES>(square), dot = lanes_sum<ROW_LANES>(dot);
     const float inverse = 1.0f / fmaxf(sqrtf(square), 1e-12f), along = dot * inverse;
     const float by = inverse * (a.temperature ? a.temperature[h] : 1.0f);
     for (int e = (int)threadIdx.x % ROW_LANES; e < a.dim && in; e += ROW_LANES) {

@@ -1,5 +1,5 @@
-/* cuda/device.cuh - what every kernel uses: elements of any dtype, pairs of bf16, tensor-core
- * products, copies to shared memory.
+/* cuda/device.cuh - what every kernel uses: elements of any dtype, pairs of bf16, sums over lanes,
+ * tensor-core products, copies to shared memory.
  *
  * Fragments of mma.m16n8k16, lane = 4 g + t:  A  rows g, g + 8, columns 2t, 2t+1, 2t+8, 2t+9
  *                                             B  rows 2t, 2t+1, 2t+8, 2t+9, column g
@@ -132,6 +132,16 @@ __device__ __forceinline__ uint32_t more_of_pairs(uint32_t a, uint32_t b)
 {
     const __nv_bfloat162 c = __hmax2(*(const __nv_bfloat162 *)&a, *(const __nv_bfloat162 *)&b);
     return *(const uint32_t *)&c;
+}
+
+/* ---- lanes ----------------------------------------------------------------------------------- */
+
+/* The sum over `lanes` lanes side by side, a power of two; all of them get it. */
+template <int lanes, class T> __device__ __forceinline__ T lanes_sum(T x)
+{
+#pragma unroll
+    for (int d = 1; d < lanes; d *= 2) x += __shfl_xor_sync(~0u, x, d);
+    return x;
 }
 
 /* ---- tensor cores ---------------------------------------------------------------------------- */

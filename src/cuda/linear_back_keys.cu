@@ -31,7 +31,7 @@ template <int X> struct value_rows {
             }
 #pragma unroll
         for (int i = 0; i < rows16<X>::K16; i++) times_rows<X>(acc, k.a[i], state, 16 * i, lane);
-        sum[0] = quad_sum(sum[0]) * plus, sum[1] = quad_sum(sum[1]) * plus;
+        sum[0] = lanes_sum<4>(sum[0]) * plus, sum[1] = lanes_sum<4>(sum[1]) * plus;
 #pragma unroll
         for (int c = 0; c < X; c++) {
             const float2 v = *(const float2 *)(ones + 8 * c + 2 * (lane % 4));
@@ -138,7 +138,7 @@ __device__ __forceinline__ void write_rows(const linear_back_args &a, const line
 #pragma unroll
     for (int u = 0; u < 2; u++) {
         const int64_t row = token + own + 8 * u;
-        const float all = warp < 4 ? 0.0f : quad_sum(dk.all[u]) * map_offset(a.map);
+        const float all = warp < 4 ? 0.0f : lanes_sum<4>(dk.all[u]) * map_offset(a.map);
         if (row >= n.keys) continue;
 #pragma unroll
         for (int t = 0; t < X; t++) {

@@ -67,7 +67,7 @@ template <int X> struct query_rows {
         }
 #pragma unroll
         for (int u = 0; u < 2; u++) {
-            middle[u] = quad_sum(sum[u]) / quad_sum(count[u]);
+            middle[u] = lanes_sum<4>(sum[u]) / lanes_sum<4>(count[u]);
             t_all[u] = fmaf(-middle[u], z_all[u], t_all[u]);
 #pragma unroll
             for (int c = 0; c < X; c++)
@@ -129,7 +129,8 @@ __device__ __forceinline__ void finish_rows(const linear_back_args &a, const bac
     __syncwarp();
 #pragma unroll
     for (int u = 0; u < 2; u++) {
-        const float t_all = quad_sum(r.t_all[u]) * plus, z_all = quad_sum(r.z_all[u]) * plus;
+        const float t_all = lanes_sum<4>(r.t_all[u]) * plus,
+                    z_all = lanes_sum<4>(r.z_all[u]) * plus;
         float dot = 0, den = 0;
 #pragma unroll
         for (int c = 0; c < X; c++)
@@ -142,7 +143,7 @@ __device__ __forceinline__ void finish_rows(const linear_back_args &a, const bac
                 dot = fmaf(phi, r.t[c][2 * u + e], dot);
                 den = fmaf(phi, r.z[c][2 * u + e], den);
             }
-        dot = quad_sum(dot), den = quad_sum(den) + a.eps;
+        dot = lanes_sum<4>(dot), den = lanes_sum<4>(den) + a.eps;
         const int64_t row = out.row0 + r.own + 8 * u;
         const bool in = row >= 0 && row < at.n.queries,
                    some = in && (at.n.keys > 0 || a.s_in) && den != 0;

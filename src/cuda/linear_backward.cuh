@@ -187,12 +187,6 @@ __device__ __forceinline__ void times_transposed(float (&acc)[X][4], const rows1
         }
 }
 
-__device__ __forceinline__ float quad_sum(float x)
-{
-    x += __shfl_xor_sync(~0u, x, 1);
-    return x + __shfl_xor_sync(~0u, x, 2);
-}
-
 /* ---- states ---------------------------------------------------------------------------------- */
 
 /* S = sum of psi(k) [v, 1], or R = sum of psi(q) inv [dout, h / inv], and the same with 1 in place

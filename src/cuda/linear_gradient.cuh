@@ -242,12 +242,6 @@ __device__ __forceinline__ void store_rows(uint32_t box, const uint32_t (&x)[4][
         store_matrices(box + box_at(warp * 16 + lane % 16, 2 * i + lane / 16), x[i]);
 }
 
-__device__ __forceinline__ float sum_of_quad(float x)
-{
-    x += __shfl_xor_sync(~0u, x, 1);
-    return x + __shfl_xor_sync(~0u, x, 2);
-}
-
 /* The numbers of rows g and g + 8 in an accumulator of 8 columns, of which two count. */
 __device__ __forceinline__ float of_row(const float (&x)[1][4], int u, int lane)
 {

@@ -52,7 +52,7 @@ template <int known> struct key_item {
                 pair = pack(p0, p1);
             }
 #pragma unroll
-        for (int u = 0; u < 2; u++) mass[u] = plus * sum_of_quad(mass[u]);
+        for (int u = 0; u < 2; u++) mass[u] = plus * lanes_sum<4>(mass[u]);
         float dk[8][4], dv[8][4], all[1][4], g[8][4], f[8][4];
         const uint64_t state = box_operand(p.shared + BY_STATE);
         product_begin();

@@ -104,7 +104,7 @@ template <int known> struct query_item {
                     dot = fmaf(phi, ti, dot), den = fmaf(phi, zi, den);
                 }
             }
-            dot = sum_of_quad(dot), den = sum_of_quad(den) + a.eps;
+            dot = lanes_sum<4>(dot), den = lanes_sum<4>(den) + a.eps;
             const bool in = token < a.length && den != 0;
             const float inverse = in ? 1.0f / den : 0.0f, y = -dot * inverse, h = y * inverse;
 #pragma unroll

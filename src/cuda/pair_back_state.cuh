@@ -496,11 +496,7 @@ __device__ __forceinline__ void read_states(const back_args &a, char *shared, in
             for (int r = 0; r < 4; r++) to[(4 + r) * 128] = *(const float4 *)w.dx[0][r];
 #pragma unroll
             for (int u = 0; u < 2; u++) {
-#pragma unroll
-                for (int k = 1; k < 4; k *= 2) {
-                    weights[u] += __shfl_xor_sync(~0u, weights[u], k);
-                    dot[u] += __shfl_xor_sync(~0u, dot[u], k);
-                }
+                weights[u] = lanes_sum<4>(weights[u]), dot[u] = lanes_sum<4>(dot[u]);
                 if (lane % 4 == 0)
                     ((float2 *)(shared + PAIR_BACK_GIVEN_ROWS_AT))[w.row + 8 * u] =
                         make_float2(weights[u], dot[u]);

@@ -270,9 +270,7 @@ __device__ __forceinline__ void read_pairs(pair_reader &w, const pair_feed &feed
     }
 #pragma unroll
     for (int e = 0; e < 4; e += 2) { /* the denominator to lane 0 of the quad */
-        float z = w.acc[0][4][e];
-        z += __shfl_xor_sync(~0u, z, 1);
-        z += __shfl_xor_sync(~0u, z, 2);
+        const float z = lanes_sum<4>(w.acc[0][4][e]);
         w.acc[0][4][e] = t ? 0.0f : z;
     }
 }

@@ -7,13 +7,6 @@
 namespace lnt
 {
 
-__device__ __forceinline__ double warp_sum(double x)
-{
-#pragma unroll
-    for (int d = 1; d < 32; d *= 2) x += __shfl_xor_sync(~0u, x, d);
-    return x;
-}
-
 /* How the weight changes with the product x; log: of softmax. */
 __device__ __forceinline__ double slope_at(const split_args &a, double x, double log)
 {
@@ -52,8 +45,9 @@ __global__ void __launch_bounds__(32) split_last_kernel(const __grid_constant__ 
         for (int c = lane; c < a.dim_value; c += 32)
             difference += (double)take(a.dout, dout, c) *
                           (norm * (double)take(a.v, v, c) - (double)take(a.y, y, c));
-        const double slope = slope_at(a, warp_sum(x), inverse);
-        const double by = warp_sum(difference) * slope * (a.mode == SPLIT_SOFTMAX ? 1 : inverse);
+        const double slope = slope_at(a, lanes_sum<32>(x), inverse);
+        const double by =
+            lanes_sum<32>(difference) * slope * (a.mode == SPLIT_SOFTMAX ? 1 : inverse);
         for (int c = 0; lane + 32 * c < a.dim; c++)
             sum[c] += by * q[(lane + 32 * c) * SPLIT_TOKENS];
     }

@@ -6,13 +6,6 @@
 namespace lnt
 {
 
-__device__ __forceinline__ float warp_sum(float x)
-{
-#pragma unroll
-    for (int d = 1; d < 32; d *= 2) x += __shfl_xor_sync(~0u, x, d);
-    return x;
-}
-
 /* dout times `x` of the row, and h is `y`; of softmax the weights are divided already. */
 __device__ __forceinline__ float2 quotient(const split_back_args &a, const split_sequence &n,
                                            int64_t h, int64_t i, int64_t place, int lane)
@@ -21,7 +14,7 @@ __device__ __forceinline__ float2 quotient(const split_back_args &a, const split
     float dot = 0;
     for (int c = lane; c < a.dim_value; c += 32)
         dot = fmaf(take(a.dout, dout, c), take(a.y, y, c), dot);
-    dot = warp_sum(dot);
+    dot = lanes_sum<32>(dot);
     if (a.mode == SPLIT_SOFTMAX) return make_float2(1.0f, -dot);
     const float inverse = a.inverse[(n.b * a.heads + h) * a.length_q + i];
     const int64_t seen = a.causal ? place + 1 : n.keys;
