@@ -368,6 +368,8 @@ __device__ __forceinline__ void read_keys(const read_args &a, reader<X, R, W> &w
 
 /* ---- rows out -------------------------------------------------------------------------------- */
 
+/* As back_kernel.cuh has it, but for the width, which stays among the arguments: were it given,
+ * ptxas would want more registers and have products wait for each other where W is 32 (C7512). */
 __device__ __forceinline__ void write_two(const read_args &a, int64_t row, int column, float y0,
                                           float y1)
 {
