@@ -65,6 +65,19 @@ template <int X> struct value_rows {
             times_rows<X>(acc, p, douts, 16 * block, lane);
         }
     }
+    __device__ __forceinline__ void write(const linear_back_args &a, const linear_sequence &n,
+                                          int64_t first, int lane, bool words) const
+    {
+#pragma unroll
+        for (int u = 0; u < 2; u++) {
+            const int64_t row = first + 8 * u;
+            if (row >= n.keys) continue;
+#pragma unroll
+            for (int c = 0; c < X; c++)
+                write_pair(a.dv, row_of(a.dv, n.b, n.kv, row), 8 * c + 2 * (lane % 4), a.dim_value,
+                           words, acc[c][2 * u], acc[c][2 * u + 1]);
+        }
+    }
 };
 
 /* dphi of 16 keys: R [v, 1], and within the chunk (dout.v inv + h) psi(q). */
@@ -123,38 +136,28 @@ template <int X> struct key_rows {
             times_rows<X>(acc, p, psi, 16 * block, lane);
         }
     }
-};
-
-/* dv of the rows of warps 0 to 3; of the others dk, dphi times the slope at k. */
-template <int X>
-__device__ __forceinline__ void write_rows(const linear_back_args &a, const linear_sequence &n,
-                                           const value_rows<X> &dv, const key_rows<X> &dk,
-                                           const __nv_bfloat16 *keys, int own, int64_t token,
-                                           bool words_v, bool words_k)
-{
-    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
-    rows16<X> x;
-    if (warp >= 4) x.load(keys, lane, own / 16 * 16);
+    /* dk = dphi times the slope at k. */
+    __device__ __forceinline__ void write(const linear_back_args &a, const linear_sequence &n,
+                                          const __nv_bfloat16 *keys, int own, int64_t first,
+                                          int lane, bool words) const
+    {
+        rows16<X> k;
+        k.load(keys, lane, own / 16 * 16);
 #pragma unroll
-    for (int u = 0; u < 2; u++) {
-        const int64_t row = token + own + 8 * u;
-        const float all = warp < 4 ? 0.0f : lanes_sum<4>(dk.all[u]) * map_offset(a.map);
-        if (row >= n.keys) continue;
+        for (int u = 0; u < 2; u++) {
+            const int64_t row = first + 8 * u;
+            const float more = lanes_sum<4>(all[u]) * map_offset(a.map);
+            if (row >= n.keys) continue;
 #pragma unroll
-        for (int t = 0; t < X; t++) {
-            const int column = 8 * t + 2 * (lane % 4);
-            if (warp < 4) {
-                write_pair(a.dv, row_of(a.dv, n.b, n.kv, row), column, a.dim_value, words_v,
-                           dv.acc[t][2 * u], dv.acc[t][2 * u + 1]);
-            } else {
-                const float x0 = low_of(x.at(t, u)), x1 = high_of(x.at(t, u));
-                write_pair(a.dk, row_of(a.dk, n.b, n.kv, row), column, a.dim, words_k,
-                           (dk.acc[t][2 * u] + all) * map_slope(a.map, x0, map_psi(a.map, x0)),
-                           (dk.acc[t][2 * u + 1] + all) * map_slope(a.map, x1, map_psi(a.map, x1)));
+            for (int c = 0; c < X; c++) {
+                const float k0 = low_of(k.at(c, u)), k1 = high_of(k.at(c, u));
+                write_pair(a.dk, row_of(a.dk, n.b, n.kv, row), 8 * c + 2 * (lane % 4), a.dim, words,
+                           (acc[c][2 * u] + more) * map_slope(a.map, k0, map_psi(a.map, k0)),
+                           (acc[c][2 * u + 1] + more) * map_slope(a.map, k1, map_psi(a.map, k1)));
             }
         }
     }
-}
+};
 
 /* Shared memory. */
 template <int X> struct key_memory {
@@ -286,7 +289,10 @@ __global__ void __launch_bounds__(BACK_THREADS, X <= 8 ? 2 : 1)
             if (g == 0 && at.decays) r.shrink(power_of(at.rate, there));
             r.template append<false>(m.weighted, d, m.factor);
         }
-        write_rows<X>(a, at.n, dv, dk, k, own, token, words_v, words_k);
+        if (warp < 4)
+            dv.write(a, at.n, token + own, lane, words_v);
+        else
+            dk.write(a, at.n, k, own, token + own, lane, words_k);
         if (m.states.STATES == 1) __syncthreads();
         if (a.causal && i + 1 < chunks)
             r.publish(m.states.rounded_of(i + 1), m.states.floats_of(i + 1));
