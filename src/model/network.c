@@ -227,19 +227,20 @@ static const real *head_input(const lnt_network *net)
 
 static lnt_matrix head_matrix(const lnt_network *net, const real *w)
 {
-    const size_t dim = (size_t)net->config->dim, outputs = (size_t)net->config->outputs;
-    if (net->config->tied) return (lnt_matrix){ at(net, w, LNT_PARAM_EMBED), 1, dim };
-    return (lnt_matrix){ at(net, w, LNT_PARAM_HEAD), outputs, 1 };
+    const bool tied = net->config->tied;
+    const size_t of = tied ? LNT_PARAM_EMBED : LNT_PARAM_HEAD;
+    const size_t row = (size_t)(tied ? net->config->dim : net->config->outputs);
+    const lnt_matrix m = { at(net, w, of), row, 1, at_bf16(net, of) };
+    return tied ? nn_turned(m) : m;
 }
 
 static void head(lnt_network *net, const real *w, const lnt_batch *in)
 {
     const size_t dim = (size_t)net->config->dim, outputs = (size_t)net->config->outputs;
     const size_t rows = lnt_network_rows(net, in);
-    const uint16_t *bf16 = at_bf16(net, net->config->tied ? LNT_PARAM_EMBED : LNT_PARAM_HEAD);
     if (head_input(net) == net->pooled) pool(net, in);
-    lnt_product_biased(net->ctx, net->logits, outputs, (lnt_matrix){ head_input(net), dim, 1 },
-                       head_matrix(net, w), bf16, at(net, w, LNT_PARAM_HEAD_BIAS), rows, outputs, dim);
+    lnt_product_biased(net->ctx, net->logits, outputs, nn_rows(head_input(net), dim),
+                       head_matrix(net, w), at(net, w, LNT_PARAM_HEAD_BIAS), rows, outputs, dim);
 }
 
 /* The one after the last block; w, g as in at. */
@@ -317,16 +318,16 @@ static void head_back(lnt_network *net, const real *w, real *g, const lnt_batch 
     const size_t rows = lnt_network_rows(net, in);
     const bool pooled = net->config->output == LNT_OUTPUT_CLASS;
     const real *x = head_input(net);
-    const lnt_matrix m = head_matrix(net, w), turned = { m.at, m.col, m.row };
     lnt_product(net->ctx, pooled ? net->dpooled : net->grad, dim,
-                (lnt_matrix){ net->logits, outputs, 1 }, turned, rows, dim, outputs, false);
+                nn_rows(net->logits, outputs), nn_turned(head_matrix(net, w)), rows, dim,
+                outputs, false);
     if (net->config->tied)
         lnt_product(net->ctx, at(net, g, LNT_PARAM_EMBED), dim,
-                    (lnt_matrix){ net->logits, 1, outputs }, (lnt_matrix){ x, dim, 1 }, outputs, dim,
+                    nn_turned(nn_rows(net->logits, outputs)), nn_rows(x, dim), outputs, dim,
                     rows, true);
     else
-        lnt_product(net->ctx, at(net, g, LNT_PARAM_HEAD), outputs, (lnt_matrix){ x, 1, dim },
-                    (lnt_matrix){ net->logits, outputs, 1 }, dim, outputs, rows, true);
+        lnt_product(net->ctx, at(net, g, LNT_PARAM_HEAD), outputs, nn_turned(nn_rows(x, dim)),
+                    nn_rows(net->logits, outputs), dim, outputs, rows, true);
     lnt_columns_sum(net->ctx, at(net, g, LNT_PARAM_HEAD_BIAS), net->logits, rows, outputs);
     if (pooled) spread(net, in);
 }

@@ -28,8 +28,8 @@ void lnt_conv_forward(const lnt_pass *pass, const lnt_conv *l, const real *x, re
         for (size_t tap = 0; tap < LNT_CONV_TAPS; tap++) {
             const reach r = reach_of(tap, nn_length(pass, s));
             lnt_product(pass->ctx, y + (s * length + r.first) * out, out,
-                        (lnt_matrix){ x + (s * length + r.from) * in, in, 1 },
-                        (lnt_matrix){ l->w + tap * in * out, out, 1 }, r.count, out, in, true);
+                        nn_rows(x + (s * length + r.from) * in, in),
+                        nn_rows(l->w + tap * in * out, out), r.count, out, in, true);
         }
 }
 
@@ -42,12 +42,12 @@ void lnt_conv_backward(const lnt_pass *pass, const lnt_conv *l, const real *x, c
     for (size_t s = 0; s < pass->batch; s++)
         for (size_t tap = 0; tap < LNT_CONV_TAPS; tap++) {
             const reach r = reach_of(tap, nn_length(pass, s));
-            const lnt_matrix grad = { dy + (s * length + r.first) * out, out, 1 };
+            const lnt_matrix grad = nn_rows(dy + (s * length + r.first) * out, out);
             const size_t from = (s * length + r.from) * in;
-            lnt_product(pass->ctx, l->dw + tap * in * out, out, (lnt_matrix){ x + from, 1, in }, grad,
+            lnt_product(pass->ctx, l->dw + tap * in * out, out, nn_turned(nn_rows(x + from, in)), grad,
                         in, out, r.count, true);
             if (dx)
                 lnt_product(pass->ctx, dx + from, in, grad,
-                            (lnt_matrix){ l->w + tap * in * out, 1, out }, r.count, in, out, true);
+                            nn_turned(nn_rows(l->w + tap * in * out, out)), r.count, in, out, true);
         }
 }

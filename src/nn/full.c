@@ -35,13 +35,11 @@ static head head_of(const lnt_pass *pass, const lnt_full *l, const real *qk, con
     const real *q = qk + b * length * 2 * shared + h * s->dim;
     assert(!s->reach || length <= s->reach);
     return (head){ .ctx = pass->ctx, .shape = s,
-                   .q = { q, 2 * shared, 1 }, .k = { q + shared, 2 * shared, 1 },
-                   .v = { v + b * length * values + h * s->values, values, 1 },
+                   .q = nn_rows(q, 2 * shared), .k = nn_rows(q + shared, 2 * shared),
+                   .v = nn_rows(v + b * length * values + h * s->values, values),
                    .bias = s->reach ? l->bias + h * lnt_full_distances(s) + s->reach - 1 : NULL,
                    .n = nn_length(pass, b), .row = lnt_full_row(length) };
 }
-
-static lnt_matrix turned(lnt_matrix m) { return (lnt_matrix){ m.at, m.col, m.row }; }
 
 /* What padding gets. */
 static void clear(real *x, size_t row, size_t width, size_t first, size_t end)
@@ -88,7 +86,7 @@ static int threads_for_rows(const head *h)
 static void weigh(const head *h, real *a, real *slope)
 {
     const int threads = threads_for_rows(h);
-    lnt_product(h->ctx, a, h->row, h->q, turned(h->k), h->n, h->n, h->shape->dim, false);
+    lnt_product(h->ctx, a, h->row, h->q, nn_turned(h->k), h->n, h->n, h->shape->dim, false);
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t i = 0; i < (int64_t)h->n; i++) {
         const size_t at = (size_t)i * h->row;
@@ -109,7 +107,7 @@ void lnt_full_forward(const lnt_pass *pass, const lnt_full *l, const real *qk, c
         clear(own, values, s->values, h.n, length);
         if (h.n == 0) continue;
         weigh(&h, scores, NULL);
-        lnt_product(pass->ctx, own, values, (lnt_matrix){ scores, h.row, 1 }, h.v, h.n, s->values, h.n,
+        lnt_product(pass->ctx, own, values, nn_rows(scores, h.row), h.v, h.n, s->values, h.n,
                     false);
     }
 }
@@ -152,9 +150,9 @@ static void weights_back(const head *h, lnt_matrix dout, real *a, real *ds, real
     const size_t values = h->shape->values;
     const int threads = threads_for_rows(h);
     weigh(h, a, laplace_weights ? ds : NULL);
-    lnt_product(h->ctx, dv, h->v.row, (lnt_matrix){ a, 1, h->row }, dout, h->n, values, h->n,
+    lnt_product(h->ctx, dv, h->v.row, nn_turned(nn_rows(a, h->row)), dout, h->n, values, h->n,
                 false);
-    lnt_product(h->ctx, laplace_weights ? a : ds, h->row, dout, turned(h->v), h->n, h->n, values,
+    lnt_product(h->ctx, laplace_weights ? a : ds, h->row, dout, nn_turned(h->v), h->n, h->n, values,
                 false);
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t i = 0; i < (int64_t)h->n; i++)
@@ -170,8 +168,8 @@ static void products_back(const head *h, real *ds, real *dq, real *dk, real *dbi
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t i = 0; i < (int64_t)n; i++)
         nn_kernels(h->ctx)->scale(ds + (size_t)i * h->row, (real)h->shape->scale, n);
-    lnt_product(h->ctx, dq, h->q.row, (lnt_matrix){ ds, h->row, 1 }, h->k, n, dim, n, false);
-    lnt_product(h->ctx, dk, h->k.row, (lnt_matrix){ ds, 1, h->row }, h->q, n, dim, n, false);
+    lnt_product(h->ctx, dq, h->q.row, nn_rows(ds, h->row), h->k, n, dim, n, false);
+    lnt_product(h->ctx, dk, h->k.row, nn_turned(nn_rows(ds, h->row)), h->q, n, dim, n, false);
 }
 
 void lnt_full_backward(const lnt_pass *pass, const lnt_full *l, const real *qk, const real *v,
@@ -188,7 +186,7 @@ void lnt_full_backward(const lnt_pass *pass, const lnt_full *l, const real *qk, 
         clear(dk, 2 * shared, s->dim, h.n, length);
         clear(own, values, s->values, h.n, length);
         if (h.n == 0) continue;
-        const lnt_matrix grad = { dout + b * length * values + at, values, 1 };
+        const lnt_matrix grad = nn_rows(dout + b * length * values + at, values);
         weights_back(&h, grad, scores, ds, own);
         products_back(&h, ds, dq, dk, h.bias ? l->dbias + (h.bias - l->bias) : NULL);
     }

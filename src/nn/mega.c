@@ -233,8 +233,8 @@ lnt_status lnt_mega_forward(const lnt_pass *pass, const lnt_mega *m, const real 
     if (status) return status;
     multiply(ctx, k->passed, k->attended, k->reset, n * values);
     lnt_dense_forward(ctx, &candidate, k->smooth, k->candidate_in, n);
-    lnt_product(ctx, k->candidate_in, dim, (lnt_matrix){ k->passed, values, 1 },
-                (lnt_matrix){ m->w[LNT_MEGA_ATTENDED], dim, 1 }, n, dim, values, true);
+    lnt_product(ctx, k->candidate_in, dim, nn_rows(k->passed, values),
+                nn_rows(m->w[LNT_MEGA_ATTENDED], dim), n, dim, values, true);
     lnt_act_forward(ctx, LNT_ACT_SILU, k->candidate_in, k->candidate, n, dim);
     mix(pass, m, x, y);
     return LNT_OK;

@@ -34,7 +34,6 @@ typedef struct job {
     real *c;
     size_t ldc;
     lnt_matrix a, b;
-    const uint16_t *bf16; /* b again, where few rows read it; NULL: not there */
     size_t m, n, k;
     bool accumulate;
     const real *bias;     /* [n]: what c begins as, in every row; NULL: not */
@@ -174,7 +173,7 @@ static void add_part(const job *t, real *sums, size_t ld, size_t k0, size_t k1, 
             const size_t at = k * t->b.row + j0, count = nn_least(k1 - k, rows);
             const real *a = t->a.at + i * t->a.row + k;
             real *y = sums + i * ld + j0;
-            if (t->bf16) t->ker->add_rows_bf16(y, a, t->bf16 + at, t->b.row, count, columns);
+            if (t->b.bf16) t->ker->add_rows_bf16(y, a, t->b.bf16 + at, t->b.row, count, columns);
             else t->ker->add_rows(y, a, t->b.at + at, t->b.row, count, columns);
         }
 }
@@ -221,7 +220,7 @@ static void strip_by_columns(const job *t, size_t j0, size_t columns)
             real *c = t->c + i * t->ldc + j;
             const size_t at = j * t->b.col;
             const real *a = t->a.at + i * t->a.row;
-            if (t->bf16) t->ker->gemv_bf16(y, t->bf16 + at, t->b.col, a, count, t->k);
+            if (t->b.bf16) t->ker->gemv_bf16(y, t->b.bf16 + at, t->b.col, a, count, t->k);
             else t->ker->gemv(y, t->b.at + at, t->b.col, a, count, t->k);
             for (size_t x = 0; x < count; x++) c[x] = y[x] + (t->accumulate ? c[x] : 0);
         }
@@ -338,10 +337,10 @@ void lnt_product(const lnt_ctx *ctx, real *c, size_t ldc, lnt_matrix a, lnt_matr
 }
 
 void lnt_product_biased(const lnt_ctx *ctx, real *c, size_t ldc, lnt_matrix a, lnt_matrix b,
-                        const uint16_t *bf16, const real *bias, size_t m, size_t n, size_t k)
+                        const real *bias, size_t m, size_t n, size_t k)
 {
-    multiply(ctx, (job){ .ker = nn_kernels(ctx), .c = c, .ldc = ldc, .a = a, .b = b, .bf16 = bf16,
-                         .m = m, .n = n, .k = k, .bias = bias });
+    multiply(ctx, (job){ .ker = nn_kernels(ctx), .c = c, .ldc = ldc, .a = a, .b = b, .m = m, .n = n,
+                         .k = k, .bias = bias });
 }
 
 void lnt_product_summed(const lnt_ctx *ctx, real *c, size_t ldc, lnt_matrix a, lnt_matrix b,

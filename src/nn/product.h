@@ -10,19 +10,31 @@
 #define lnt_product_summed LNT_REAL_NAME(lnt_product_summed)
 #define lnt_columns_sum LNT_REAL_NAME(lnt_columns_sum)
 
-/* Element [i,j] is at[i * row + j * col]; one of the strides is 1. */
+/* Element [i,j] is at[i * row + j * col]; one of the strides is 1.  bf16 has the same numbers, place by
+ * place, for products of few rows, which are bound by reading their right factor; NULL: not there. */
 typedef struct lnt_matrix {
     const real *at;
     size_t row, col;
+    const uint16_t *bf16;
 } lnt_matrix;
+
+/* Contiguous rows that stand `row` apart; and the transpose. */
+static inline lnt_matrix nn_rows(const real *at, size_t row)
+{
+    return (lnt_matrix){ at, row, 1, NULL };
+}
+
+static inline lnt_matrix nn_turned(lnt_matrix m)
+{
+    return (lnt_matrix){ m.at, m.col, m.row, m.bf16 };
+}
 
 /* c[m,n], rows ldc apart, = a[m,k] b[k,n], added to c if `accumulate`. */
 void lnt_product(const lnt_ctx *ctx, real *c, size_t ldc, lnt_matrix a, lnt_matrix b, size_t m,
                  size_t n, size_t k, bool accumulate);
-/* ... with bias [n] added to every row; NULL: none.  bf16 has the numbers of b, place by place, for few
- * rows, which are bound by reading them; NULL: not there. */
+/* ... with bias [n] added to every row; NULL: none. */
 void lnt_product_biased(const lnt_ctx *ctx, real *c, size_t ldc, lnt_matrix a, lnt_matrix b,
-                        const uint16_t *bf16, const real *bias, size_t m, size_t n, size_t k);
+                        const real *bias, size_t m, size_t n, size_t k);
 /* ... added to c, and to sums [n] the rows of b, which are contiguous; NULL: not wanted. */
 void lnt_product_summed(const lnt_ctx *ctx, real *c, size_t ldc, lnt_matrix a, lnt_matrix b,
                         real *sums, size_t m, size_t n, size_t k);

@@ -66,13 +66,13 @@ static void take_room(const lnt_trainer *t, lnt_arena *arena, size_t sequences, 
 static void multiply(const lnt_ctx *ctx, const use *u, size_t rows, const float *w, float *dw,
                      const room *r)
 {
-    const lnt_matrix x = { r->x, u->in, 1 }, y = { r->y, u->out, 1 };
+    const lnt_matrix x = nn_rows(r->x, u->in), y = nn_rows(r->y, u->out);
     for (size_t tap = 0; tap < u->taps; tap++, w += u->in * u->out, dw += u->in * u->out) {
-        lnt_product(ctx, r->y, u->out, x, (lnt_matrix){ w, u->out, 1 }, rows, u->out, u->in, tap > 0);
+        lnt_product(ctx, r->y, u->out, x, nn_rows(w, u->out), rows, u->out, u->in, tap > 0);
         if (u->inward)
-            lnt_product(ctx, r->dx, u->in, y, (lnt_matrix){ w, 1, u->out }, rows, u->in, u->out,
+            lnt_product(ctx, r->dx, u->in, y, nn_turned(nn_rows(w, u->out)), rows, u->in, u->out,
                         tap > 0);
-        lnt_product(ctx, dw, u->out, (lnt_matrix){ r->x, 1, u->in }, y, u->in, u->out, rows, false);
+        lnt_product(ctx, dw, u->out, nn_turned(nn_rows(r->x, u->in)), y, u->in, u->out, rows, false);
     }
 }
 

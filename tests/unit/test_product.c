@@ -23,7 +23,7 @@ typedef struct shape {
 
 static lnt_matrix matrix(const float *at, size_t rows, size_t columns, bool turned)
 {
-    return turned ? (lnt_matrix){ at, 1, rows } : (lnt_matrix){ at, columns, 1 };
+    return turned ? nn_turned(nn_rows(at, rows)) : nn_rows(at, columns);
 }
 
 static void check(const shape *s, dice *d)
@@ -94,7 +94,7 @@ static void check_beside(const shape *s, dice *d)
         lnt_ctx *ctx = context_new(threads, NULL);
         for (size_t i = 0; i < s->m; i++) memcpy(want + i * s->n, bias, s->n * sizeof *want);
         lnt_product(ctx, want, s->n, x, y, s->m, s->n, s->k, true);
-        lnt_product_biased(ctx, c, s->n, x, y, NULL, bias, s->m, s->n, s->k);
+        lnt_product_biased(ctx, c, s->n, x, y, bias, s->m, s->n, s->k);
         if (memcmp(want, c, s->m * s->n * sizeof *c))
             fail_msg("%zu x %zu x %zu: biased, %d threads", s->m, s->n, s->k, threads);
         memcpy(sums, bias, s->n * sizeof *sums);
@@ -152,9 +152,11 @@ static void numbers_of_bf16_may_be_given_as_such(void **state)
                 bf16[j] = lnt_float_to_bf16(b[j]);
                 b[j] = lnt_bf16_to_float(bf16[j]);
             }
-            const lnt_matrix x = matrix(a, s->m, s->k, false), y = matrix(b, s->k, s->n, s->b_turned);
-            lnt_product_biased(ctx, want, s->n, x, y, NULL, bias, s->m, s->n, s->k);
-            lnt_product_biased(ctx, c, s->n, x, y, bf16, bias, s->m, s->n, s->k);
+            const lnt_matrix x = matrix(a, s->m, s->k, false);
+            lnt_matrix y = matrix(b, s->k, s->n, s->b_turned);
+            lnt_product_biased(ctx, want, s->n, x, y, bias, s->m, s->n, s->k);
+            y.bf16 = bf16;
+            lnt_product_biased(ctx, c, s->n, x, y, bias, s->m, s->n, s->k);
             if (memcmp(want, c, s->m * s->n * sizeof *c))
                 fail_msg("%zu x %zu x %zu, %d threads", s->m, s->n, s->k, threads);
             free(a), free(b), free(bias), free(want), free(c), free(bf16);
