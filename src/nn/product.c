@@ -1,7 +1,7 @@
 /* nn/product.c - c[m,n] (+)= a[m,k] b[k,n], either factor as it stands or transposed.
  *
  * 2 m n k operations.  c is cut into blocks.  A thread packs what its block needs of b, DEPTH of k
- * at a time, into stripes that the kernels read from end to end; then of a, PANEL rows at a time,
+ * at a time, into stripes that the kernels read from end to end; then of a, a panel of rows at a time,
  * which stay in the nearest cache while all stripes pass by: packed and turned, or where they stand
  * if the kernels read them there as fast.  The sum over k of an element is in the same order wherever
  * the block boundaries fall.  Few rows, as when one token is generated, are bound by reading b, which
@@ -20,7 +20,8 @@
 enum {
     COLUMNS = 256, /* of c in a block, at most: with DEPTH, what the second cache holds of b */
     DEPTH = 256,   /* of k at once, at most */
-    PANEL = 24,    /* rows of a: whole tiles of any kernel */
+    PANEL = 24,    /* rows of a: whole tiles of any kernel, */
+    WIDE = 32,     /* or, where a vector is a line of the cache, tiles that are packed in whole lines */
     STRIPE = 32,   /* columns of b: the same */
     FEW = 4,       /* rows of c that are bound by reading b, once and in its own order */
     STRIP = 64,    /* columns of c at the least, where there are few rows */
@@ -38,6 +39,7 @@ typedef struct job {
     bool accumulate;
     const real *bias;     /* [n]: what c begins as, in every row; NULL: not */
     real *sums;           /* [n]: the rows of b are added to it; NULL: not */
+    size_t panel;         /* PANEL or WIDE */
     size_t rows, columns; /* of a block */
 } job;
 
@@ -59,6 +61,7 @@ static inline void copy_rows(real *own, const real *from, size_t step, size_t de
 static void pack_rows(const kernels *ker, real *own, size_t ld, const real *from, size_t step,
                       size_t depth, size_t columns)
 {
+    _Static_assert(WIDE == STRIPE, "one copy does for both");
     if (columns == STRIPE && ld == STRIPE) copy_rows(own, from, step, depth, STRIPE);
     else if (columns == PANEL && ld == PANEL) copy_rows(own, from, step, depth, PANEL);
     else ker->load_rows(own, ld, from, LNT_REAL_DTYPE, (int64_t)step, 1, depth, columns, 1);
@@ -86,23 +89,23 @@ typedef struct panel {
     bool turned;
 } panel;
 
-/* Rows i0 .. i0+rows-1 of a, columns k0 .. k0+depth-1; own [depth, PANEL] holds them if they are packed. */
+/* Rows i0 .. i0+rows-1 of a, columns k0 .. k0+depth-1; own [depth, panel] holds them if they are packed. */
 static panel panel_of(const job *t, real *own, size_t i0, size_t rows, size_t k0, size_t depth)
 {
     const real *from = t->a.at + i0 * t->a.row + k0 * t->a.col;
     if (t->a.col == 1 && !t->ker->by_lane) return (panel){ from, t->a.row, false };
     if (t->a.col == 1)
-        t->ker->load_columns(own, PANEL, from, LNT_REAL_DTYPE, (int64_t)t->a.row, 1, rows, depth, 1);
+        t->ker->load_columns(own, t->panel, from, LNT_REAL_DTYPE, (int64_t)t->a.row, 1, rows, depth, 1);
     else
-        pack_rows(t->ker, own, PANEL, from, t->a.col, depth, rows);
-    return (panel){ own, PANEL, true };
+        pack_rows(t->ker, own, t->panel, from, t->a.col, depth, rows);
+    return (panel){ own, t->panel, true };
 }
 
 /* c [rows, columns] (+)= panel stripe, by way of a copy: the kernels write whole vectors only. */
 static void multiply_edge(const job *t, real *c, panel a, const real *stripe, size_t rows,
                           size_t columns, size_t depth, bool accumulate, const real *bias)
 {
-    _Alignas(LNT_ALIGN) real own[PANEL * STRIPE];
+    _Alignas(LNT_ALIGN) real own[WIDE * STRIPE];
     (a.turned ? t->ker->gemm_tn : t->ker->gemm_nn)(own, STRIPE, a.at, a.ld, stripe, STRIPE, rows,
                                                    STRIPE, depth, 0);
     for (size_t i = 0; i < rows; i++)
@@ -142,7 +145,7 @@ static void add_sums(const job *t, const real *stripes, size_t j0, size_t column
 
 static void block(const job *t, size_t i0, size_t j0)
 {
-    _Alignas(LNT_ALIGN) real stripes[DEPTH * COLUMNS], own[DEPTH * PANEL];
+    _Alignas(LNT_ALIGN) real stripes[DEPTH * COLUMNS], own[DEPTH * WIDE];
     const size_t rows = nn_least(t->m - i0, t->rows);
     const size_t columns = nn_least(t->n - j0, t->columns);
     const size_t share = t->k ? divided_up(t->k, divided_up(t->k, DEPTH)) : 0; /* even parts */
@@ -151,8 +154,8 @@ static void block(const job *t, size_t i0, size_t j0)
         const size_t depth = nn_least(t->k - k0, share);
         pack_stripes(t, stripes, k0, depth, j0, columns);
         if (t->sums && i0 == 0) add_sums(t, stripes, j0, columns, depth);
-        for (size_t i = i0; i < i0 + rows; i += PANEL) {
-            const size_t count = nn_least(i0 + rows - i, PANEL);
+        for (size_t i = i0; i < i0 + rows; i += t->panel) {
+            const size_t count = nn_least(i0 + rows - i, t->panel);
             const panel a = panel_of(t, own, i, count, k0, depth);
             multiply_panel(t, t->c + i * t->ldc + j0, a, stripes, count, columns, depth,
                            k0 > 0 || t->accumulate, t->bias && k0 == 0 ? t->bias + j0 : NULL);
@@ -257,7 +260,7 @@ static void choose_blocks(job *t, int threads)
         for (size_t across = divided_up(t->n, COLUMNS), last = across * units; across <= last;
              across *= 2) {
             const size_t down = divided_up(units, across);
-            const size_t rows = lnt_round_up(divided_up(t->m, down), PANEL);
+            const size_t rows = lnt_round_up(divided_up(t->m, down), t->panel);
             const size_t columns = lnt_round_up(divided_up(t->n, across), STRIPE);
             const size_t blocks = divided_up(t->m, rows) * divided_up(t->n, columns);
             const double cost = (double)divided_up(blocks, (size_t)threads) *
@@ -322,6 +325,7 @@ static void multiply(const lnt_ctx *ctx, job t)
         multiply_few(&t, threads);
         return;
     }
+    t.panel = t.ker->lanes * sizeof(real) == LNT_ALIGN ? WIDE : PANEL;
     choose_blocks(&t, threads);
     const int64_t down = nn_pieces(t.m, t.rows), across = nn_pieces(t.n, t.columns);
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
