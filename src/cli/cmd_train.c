@@ -122,7 +122,10 @@ static int test(run *r, int64_t step)
 }
 
 /* Of the model; a checkpoint does not say. */
-static lnt_dtype file_dtype(const options *o) { return (lnt_dtype)opt_whole(o, OPT_DTYPE, LNT_F32); }
+static lnt_dtype file_dtype(const options *o)
+{
+    return opt_whole(o, OPT_MODEL_DTYPE, 0) ? LNT_BF16 : LNT_F32;
+}
 
 /* The checkpoint first: a model file without its checkpoint is worth less than the other way. */
 static int save(const run *r)
@@ -188,10 +191,7 @@ static void print_summary(const run *r)
 
 static int check(const options *o)
 {
-    const lnt_dtype dtype = file_dtype(o);
     if (!opt_given(o, OPT_OUT)) return fail_usage("--out is missing: where the model goes");
-    if (dtype != LNT_F32 && dtype != LNT_BF16)
-        return fail_usage("--dtype is %s: a model's file has f32 or bf16", lnt_dtype_name(dtype));
     if (opt_given(o, OPT_RESUME)) {
         static const option_id fixed[] = { OPT_TASK, OPT_CONFIG, OPT_MECHANISM, OPT_SEED,
                                            OPTION_COUNT };

@@ -45,6 +45,11 @@ static const char *dtype_choice(int index)
     return lnt_dtype_size((lnt_dtype)index) ? lnt_dtype_name((lnt_dtype)index) : NULL;
 }
 
+static const char *model_dtype_choice(int index) /* as lnt_model_save has them; f32 is the first */
+{
+    return index < 2 ? lnt_dtype_name(index ? LNT_BF16 : LNT_F32) : NULL;
+}
+
 static const char *pass_choice(int index)
 {
     static const char *const names[] = { "forward", "backward", "step", NULL };
@@ -159,9 +164,10 @@ const option_row option_table[OPTION_COUNT] = {
                   .help = "for all other keys (taylor), with most of its options; hybrid" },
     [OPT_SEED] = { "seed", 0, KIND_SEED, "S", SHAPED | MODELS, .problem = true,
                    .help = "of everything random (0; train: the config's)" },
-    [OPT_DTYPE] = { "dtype", 0, KIND_CHOICE, NULL, SHAPED | CMD_TRAIN, .problem = true,
-                    .choice = dtype_choice,
-                    .help = "to compute in (f32; attend: that of Q); train: of the file (f32)" },
+    [OPT_DTYPE] = { "dtype", 0, KIND_CHOICE, NULL, SHAPED, .problem = true, .choice = dtype_choice,
+                    .help = "to compute in (f32; attend: that of Q)" },
+    [OPT_MODEL_DTYPE] = { "dtype", 0, KIND_CHOICE, NULL, CMD_TRAIN, .choice = model_dtype_choice,
+                          .help = "of the weights in the model's file (f32)" },
     [OPT_PASS] = { "pass", 0, KIND_CHOICE, NULL, CMD_PLAN | CMD_BENCH, .problem = true,
                    .choice = pass_choice,
                    .help = "which pass (forward); plan: step stands for the whole causal run" },

@@ -58,6 +58,7 @@ typedef enum option_id {
     OPT_FAR,
     OPT_SEED,
     OPT_DTYPE,
+    OPT_MODEL_DTYPE,
     OPT_PASS,
     OPT_STUDY,
     OPT_ALGORITHM,

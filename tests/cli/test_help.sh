@@ -32,6 +32,15 @@ for task in copy text mnist mnist-class speech listops; do
     grep -qE "^  $task +[a-z]" stdout.txt || wrong "task $task is not in the help of train"
 done
 
+# Where commands take an option with other words, each names its own, and takes all that it names.
+grep -qF -- '--dtype f32|bf16 ' stdout.txt || wrong "other dtypes than train takes: $(grep dtype stdout.txt)"
+fails 2 "--dtype: 'f16' is not one of f32, bf16" "$LINNET" train --task copy --out new --dtype f16
+absent new
+for command in attend plan bench; do
+    succeeds "$LINNET" $command --help
+    grep -qF -- '--dtype f32|f16|bf16|f64' stdout.txt || wrong "not the dtypes that $command takes"
+done
+
 succeeds "$LINNET" --version
 grep -qE '^linnet [0-9]+\.[0-9]+\.[0-9]+$' stdout.txt || wrong "version: $(cat stdout.txt)"
 
