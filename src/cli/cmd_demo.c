@@ -5,7 +5,7 @@
 
 #include "cli/amount.h"
 #include "cli/commands.h"
-#include "cli/place.h"
+#include "cli/picture.h"
 #include "cli/report.h"
 #include "cli/request.h"
 #include "cli/study_crossover.h"
@@ -13,8 +13,7 @@
 static int run(const options *o)
 {
     lnt_ctx *ctx = NULL;
-    const char *svg = opt_text(o, OPT_SVG);
-    int status = svg ? place_check(svg) : EXIT_OK;
+    int status = picture_check_svg(o);
     if (!status) status = request_context(o, 0, &ctx);
     if (!status && !opt_given(o, OPT_JSON)) {
         const int threads = lnt_ctx_threads(ctx);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/place.h"
+#include "cli/picture.h"
 #include "cli/png.h"
 #include "cli/report.h"
 
@@ -160,7 +160,7 @@ int drawing_write(writing *w)
     } else {
         d.each = opt_whole(w->o, OPT_IMAGES, DEFAULT_IMAGES);
     }
-    status = place_check(opt_text(w->o, OPT_OUTPUT)); /* before the work */
+    status = picture_check_png(w->o);
     if (!status) status = open_drawing(&d, w);
     if (!status) status = draw(&d);
     if (!status) status = write_sheet(&d, completes, side);

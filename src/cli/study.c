@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "cli/place.h"
+#include "cli/picture.h"
 #include "cli/request.h"
 #include "cli/table.h"
 
@@ -35,7 +35,7 @@ int study_run(const options *o)
     if (opt_whole(o, OPT_DEVICE, DEVICE_CPU) != DEVICE_CPU)
         return fail_usage("--device %s does not apply to --study, which runs on the cpu",
                           opt_text(o, OPT_DEVICE));
-    int status = opt_given(o, OPT_SVG) ? place_check(opt_text(o, OPT_SVG)) : EXIT_OK;
+    int status = picture_check_svg(o);
     if (!status) status = request_context(o, 0, &ctx);
     if (!status) status = s->run(o, ctx);
     lnt_ctx_destroy(ctx);

@@ -136,6 +136,11 @@ PATH=$work/broken:$PATH "$LINNET" bench --study costs --svg old.svg >stdout.txt 
 [ "$status" = 1 ] || wrong "a gnuplot that fails: exit $status"
 grep -q "old.svg' is not drawn: gnuplot failed" stderr.txt || wrong "$(cat stderr.txt)"
 [ "$(cat old.svg)" = precious ] || wrong "half a picture replaced what was there"
+for name in figure.png figure.PDF figure.jpeg; do
+    fails 2 "--svg: '$name' must end in .svg" study costs --svg $name
+    fails 2 "--svg: '$name' must end in .svg" "$LINNET" demo --svg $name
+done
+absent figure.png figure.PDF figure.jpeg
 fails 1 "cannot write 'nowhere/figure.svg'" study costs --svg nowhere/figure.svg
 fails 1 "cannot write 'empty': it is not a regular file" study costs --svg empty
 fails 1 "cannot write '/dev/null': it is not a regular file" study costs --svg /dev/null
