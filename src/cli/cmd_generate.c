@@ -1,7 +1,6 @@
 /* cli/cmd_generate.c - `linnet generate`: a model writes text, or symbols, or draws images, at the same
  * cost for every token. */
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,8 +31,8 @@ static int put_token(const writing *w, int32_t token, page *kept)
     }
     if (opt_given(w->o, OPT_JSON)) return page_add(kept, text, bytes);
     fwrite(text, 1, bytes, stdout);
-    if (fflush(stdout)) return fail("cannot write to standard output: %s", strerror(errno));
-    return EXIT_OK;
+    if (!fflush(stdout)) return EXIT_OK;
+    return stop_pipe_closed() ? EXIT_FAILED : fail("cannot write to standard output: %s", strerror(errno));
 }
 
 /* Until there is enough, or the model cannot take what it wrote last. */
@@ -87,7 +86,7 @@ static int generate_text(writing *w)
     if (!status) status = refuse_full(w);
     if (!status) status = prompt_feed(w);
     stop_upon_signals(); /* what was written so far is kept, and the state saved */
-    if (opt_given(w->o, OPT_SAVE_STATE)) signal(SIGPIPE, SIG_IGN); /* a failed write, then, as any other */
+    stop_hold_pipe();
     if (!status && opt_given(w->o, OPT_PROMPT) && !opt_given(w->o, OPT_JSON) && prompt_is_text(w))
         fputs(opt_text(w->o, OPT_PROMPT), stdout);
     const bool begun = !status;
@@ -95,6 +94,7 @@ static int generate_text(writing *w)
     if (!status && !opt_given(w->o, OPT_JSON)) fputc('\n', stdout);
     if (!status && !fflush(stdout)) writing_status_last(w);
     const int saved = begun && !w->broken ? writing_end(w) : EXIT_OK; /* even where nobody reads on */
+    if (!saved) stop_release_pipe();
     if (!status) status = saved;
     if (!status && opt_given(w->o, OPT_JSON)) writing_json(w, kept.text ? kept.text : "", kept.used);
     free(kept.text);

@@ -1,5 +1,5 @@
-/* cli/stop.h - being asked to stop, by SIGINT (Ctrl-C), SIGTERM or SIGHUP (the terminal is gone): a
- * command ends at the next place where what it has done can be kept. */
+/* cli/stop.h - being asked to stop, by SIGINT (Ctrl-C), SIGTERM or SIGHUP (the terminal is gone), or by
+ * SIGPIPE (nobody reads on): a command ends at the next place where what it has done can be kept. */
 #ifndef LNT_CLI_STOP_H
 #define LNT_CLI_STOP_H
 
@@ -13,5 +13,11 @@ void stop_upon_signals(void);
 void stop_finally(void (*handler)(int number));
 
 bool stop_asked(void);
+
+/* From here on a pipe that nobody reads any more fails the write to it, and is remembered ... */
+void stop_hold_pipe(void);
+bool stop_pipe_closed(void);
+/* ... until here: if it was closed, the process ends without a word, as one that had held nothing. */
+void stop_release_pipe(void);
 
 #endif
