@@ -17,7 +17,8 @@ typedef enum option_kind {
     KIND_COEFFICIENTS, /* a comma list, or the word taylor or fit */
     KIND_PINS,         /* a comma list of tokens */
     KIND_CHOICE,       /* a word of choice() */
-    KIND_TEXT
+    KIND_TEXT,         /* not empty */
+    KIND_PROMPT        /* text; empty is as if it were not given */
 } option_kind;
 
 typedef struct option_row {

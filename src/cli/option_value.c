@@ -146,6 +146,7 @@ int option_value_parse(options *o, option_id id, const char *text)
     case KIND_CHOICE: return parse_choice(row, text, value);
     case KIND_TEXT:
         return *text ? EXIT_OK : fail_usage("--%s: the value is empty", row->name);
+    case KIND_PROMPT: value->given = *text != '\0'; break;
     case KIND_FLAG: break;
     }
     return EXIT_OK;

@@ -29,8 +29,19 @@ succeeds generate --prompt "the cat" --tokens 40 --top-p 0.000001 --seed 9
 cmp cold.txt stdout.txt || wrong "the smallest share is not the likeliest"
 grep -q 'the\|sat\|on' cold.txt || wrong "nothing was learned: $(cat cold.txt)"
 
-# A prompt from a file or a pipe is gone on from and not repeated; a long one is fed in portions.
 printf 'the cat' >prompt.txt
+# An empty prompt is none: a text of its own, or on from a state.
+succeeds generate --prompt "the cat" --tokens 15 --save-state begun.safetensors
+for options in "" "--json" "--load-state begun.safetensors" "--prompt-file prompt.txt"; do
+    # shellcheck disable=SC2086
+    succeeds generate --tokens 20 $options
+    sed 's/"seconds.*//' stdout.txt >none.txt
+    # shellcheck disable=SC2086
+    succeeds generate --tokens 20 $options --prompt ""
+    cmp none.txt <(sed 's/"seconds.*//' stdout.txt) || wrong "an empty prompt, $options: $(cat stdout.txt)"
+done
+
+# A prompt from a file or a pipe is gone on from and not repeated; a long one is fed in portions.
 tail -c +8 first.txt >rest.txt
 succeeds generate --prompt-file prompt.txt --tokens 40 --seed 3
 cmp rest.txt stdout.txt || wrong "a prompt from a file is another one: $(cat stdout.txt)"
