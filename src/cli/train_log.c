@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cli/json.h"
 #include "cli/place.h"
@@ -44,6 +45,14 @@ static bool number_of(const char *line, const char *key, double *out)
     return true;
 }
 
+/* A pipe that nobody is at the other end of would be waited for without end. */
+static int refuse_special(const char *verb, const char *path)
+{
+    struct stat st;
+    if (stat(path, &st) || S_ISREG(st.st_mode)) return EXIT_OK;
+    return fail("cannot %s '%s': it is not a regular file", verb, path);
+}
+
 /* Keeps what belongs to steps up to the last. */
 static int copy_lines(train_log *log, FILE *from, FILE *to, int64_t last_step)
 {
@@ -78,7 +87,8 @@ static int keep_earlier(train_log *log, int64_t last_step)
 int log_open(train_log *log, const char *path, int64_t last_step, bool echo)
 {
     *log = (train_log){ .path = path, .echo = echo };
-    const int status = last_step > 0 ? keep_earlier(log, last_step) : EXIT_OK;
+    int status = refuse_special("write", path);
+    if (!status && last_step > 0) status = keep_earlier(log, last_step);
     if (status) return status;
     log->file = fopen(path, last_step > 0 ? "a" : "w");
     return log->file ? EXIT_OK : fail("cannot write '%s': %s", path, strerror(errno));
@@ -169,10 +179,11 @@ int log_read(const char *path, log_summary *out)
 {
     char line[1024];
     double step, loss, tokens = 0, seconds = 0;
-    int status = EXIT_OK;
-    FILE *from = fopen(path, "r");
     *out = (log_summary){ .steps = NAN, .loss = NAN, .bits = NAN, .accuracy = NAN,
                           .error_rate = NAN, .peak_bytes = NAN };
+    int status = refuse_special("read", path);
+    if (status) return status;
+    FILE *from = fopen(path, "r");
     if (!from) return fail("cannot read '%s': %s", path, strerror(errno));
     while (!status && fgets(line, sizeof line, from)) {
         if (!number_of(line, "step", &step)) continue;

@@ -233,6 +233,10 @@ fails 1 "'runs/empty' has no run in it" study learning --data runs/empty
 mkdir -p other/run
 echo '{"not": "a log"}' >other/run/log.jsonl
 fails 1 "'other/run/log.jsonl' is not the log of a run" study learning --data other
+rm other/run/log.jsonl
+mkfifo other/run/log.jsonl # nor is it waited for
+fails 1 "cannot read 'other/run/log.jsonl': it is not a regular file" \
+    timeout 20 "$LINNET" bench --study learning --data other
 
 # Drawing: four ways at every batch, each held against a whole pass; only the cache grows.
 printf '{"model": {"dim": 16, "layers": 2, "heads": 2}, "task": {"shrink": 7}}' >small.json

@@ -28,6 +28,13 @@ fails 1 "cannot read 'missing'" "$LINNET" train --task speech --data missing --o
 fails 1 "'empty': has no recordings" "$LINNET" train --task speech --data empty --out new
 fails 1 "cannot make" train --out no/such/place
 fails 1 "'file' is not a directory" train --out file
+mkdir piped
+mkfifo piped/log.jsonl # nobody reads it, and nobody waits for that
+fails 1 "cannot write 'piped/log.jsonl': it is not a regular file" \
+    timeout 20 "$LINNET" train --task copy --config copy.json --out piped
+cp one/checkpoint.safetensors piped
+fails 1 "cannot write 'piped/log.jsonl': it is not a regular file" \
+    timeout 20 "$LINNET" train --resume --out piped --steps 11
 fails 1 "checkpoint.safetensors" "$LINNET" train --out new --resume
 absent new
 fails 1 "missing.safetensors" "$LINNET" eval missing.safetensors
