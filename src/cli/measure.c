@@ -14,6 +14,7 @@
 #include "cli/device.h"
 #include "cli/order.h"
 #include "cli/report.h"
+#include "cli/step.h"
 #include "cli/tensors.h"
 #include "cli/workload.h"
 
@@ -190,34 +191,9 @@ static double useful_flops(const trial *t)
     switch (t->pass) {
     case PASS_FORWARD: return t->info.flops;
     case PASS_BACKWARD: return t->info.flops_backward;
-    case PASS_STEP: return t->info.flops_per_token * (double)t->desc.batch;
+    case PASS_STEP: return step_flops(&t->desc, &t->info);
     }
     return 0;
-}
-
-/* Bytes of a number in a state; only a cache holds tokens in their own dtype. */
-static double state_width(const trial *t) { return t->desc.dtype == LNT_F64 ? 8 : 4; }
-
-static double cache_bytes(const trial *t)
-{
-    return t->info.kv_cache_elements * (double)t->desc.batch * (double)lnt_dtype_size(t->desc.dtype);
-}
-
-/* Bytes that a step has to touch of its state. */
-static double state_bytes(const trial *t)
-{
-    if (grows(t)) return cache_bytes(t);
-    return t->info.state_elements * (double)t->desc.batch * state_width(t);
-}
-
-/* ... and to write: all but the tokens that it holds as they are. */
-static double written_bytes(const trial *t)
-{
-    const lnt_attn_desc *d = &t->desc;
-    if (grows(t)) return 0;
-    if (d->mechanism != LNT_HYBRID) return state_bytes(t);
-    const double tokens = (double)(d->window + d->sink) * (double)(d->dim + d->dim_value);
-    return state_bytes(t) - tokens * (double)d->batch * (double)d->kv_heads * state_width(t);
 }
 
 static double moved_bytes(const trial *t)
@@ -230,7 +206,7 @@ static double moved_bytes(const trial *t)
     case PASS_BACKWARD:
         return vectors + tensor_bytes(&w->dout) + tensor_bytes(&w->dq) + tensor_bytes(&w->dk) +
                tensor_bytes(&w->dv);
-    case PASS_STEP: return state_bytes(t) + written_bytes(t) + vectors / STEP_ROWS;
+    case PASS_STEP: return step_bytes(&t->desc, &t->info);
     }
     return 0;
 }
@@ -241,7 +217,8 @@ static lnt_status measure_peaks(const trial *t, measurement *out)
 {
     const double most = 256e6; /* a larger footprint is in main memory all the same */
     const double least = device_is_gpu(t->ctx) ? most : 4096; /* a GPU is not filled by less */
-    const double footprint = t->pass == PASS_STEP ? state_bytes(t) : moved_bytes(t);
+    const double footprint = t->pass == PASS_STEP ? step_state_bytes(&t->desc, &t->info)
+                                                  : moved_bytes(t);
     double gflops = 0, gbytes = 0;
     lnt_status status = lnt_measure_flops(t->ctx, t->desc.dtype, &gflops);
     if (!status)
@@ -309,8 +286,9 @@ int measure(lnt_ctx *ctx, const lnt_attn_desc *desc, pass_kind pass, measurement
 static double held_bytes(const trial *t)
 {
     const bool quadratic = grows(t) || strstr(t->info.algorithm, "/direct");
-    if (t->pass == PASS_STEP) return grows(t) ? state_bytes(t) : (double)t->info.state_bytes;
-    return (quadratic ? cache_bytes(t) : 0) + (double)t->info.workspace_bytes;
+    const double cache = step_cache_bytes(&t->desc, &t->info);
+    if (t->pass == PASS_STEP) return grows(t) ? cache : (double)t->info.state_bytes;
+    return (quadratic ? cache : 0) + (double)t->info.workspace_bytes;
 }
 
 int measure_cost(lnt_ctx *ctx, const lnt_attn_desc *desc, pass_kind pass, double budget,

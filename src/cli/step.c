@@ -1,0 +1,41 @@
+/* cli/step.c - see step.h. */
+#include "cli/step.h"
+
+#include <stdbool.h>
+
+static bool grows(const lnt_attn_desc *d) { return d->mechanism == LNT_SOFTMAX; }
+
+double step_flops(const lnt_attn_desc *d, const lnt_plan_info *info)
+{
+    return info->flops_per_token * (double)d->batch;
+}
+
+/* Bytes of a number in a state; only a cache holds tokens in their own dtype. */
+static double state_width(const lnt_attn_desc *d) { return d->dtype == LNT_F64 ? 8 : 4; }
+
+double step_cache_bytes(const lnt_attn_desc *d, const lnt_plan_info *info)
+{
+    return info->kv_cache_elements * (double)d->batch * (double)lnt_dtype_size(d->dtype);
+}
+
+double step_state_bytes(const lnt_attn_desc *d, const lnt_plan_info *info)
+{
+    if (grows(d)) return step_cache_bytes(d, info);
+    return info->state_elements * (double)d->batch * state_width(d);
+}
+
+/* Of the state: all but the tokens that it holds as they are. */
+static double written_bytes(const lnt_attn_desc *d, const lnt_plan_info *info)
+{
+    if (grows(d)) return 0;
+    if (d->mechanism != LNT_HYBRID) return step_state_bytes(d, info);
+    const double tokens = (double)(d->window + d->sink) * (double)(d->dim + d->dim_value);
+    return step_state_bytes(d, info) - tokens * (double)d->batch * (double)d->kv_heads * state_width(d);
+}
+
+double step_bytes(const lnt_attn_desc *d, const lnt_plan_info *info)
+{
+    const double numbers = (double)(d->heads + d->kv_heads) * (double)(d->dim + d->dim_value);
+    const double token = numbers * (double)d->batch * (double)lnt_dtype_size(d->dtype); /* q, k, v, out */
+    return step_state_bytes(d, info) + written_bytes(d, info) + token;
+}
