@@ -11,6 +11,7 @@
 #include "cli/paper.h"
 #include "cli/report.h"
 #include "cli/request.h"
+#include "cli/step.h"
 #include "cli/table.h"
 
 typedef enum unit { COUNT, BYTES, SECONDS, TOKENS } unit;
@@ -23,7 +24,16 @@ typedef struct figure {
     bool applies;
 } figure;
 
-enum { FIGURES = 17 };
+enum { FIGURES = 18 };
+
+/* What is planned, and what came of it. */
+typedef struct planned {
+    lnt_attn_desc desc;
+    pass_kind pass;
+    lnt_plan_info info;
+    bool calibrated;
+    figure figures[FIGURES];
+} planned;
 
 /* What softmax does for one token with a cache of n: 2 d + 2 m + 3 for each, in every head. */
 static double cache_flops(const lnt_attn_desc *d)
@@ -42,35 +52,41 @@ static const char *crossover_meaning(const lnt_attn_desc *desc, bool calibrated)
                       : "state form faster from length, by the rates built in";
 }
 
-static void collect(const lnt_attn_desc *desc, const lnt_plan_info *p, bool calibrated,
-                    figure out[FIGURES])
+/* Of a step only what one token costs: how a whole run would be done does not come into it. */
+static void collect(planned *of)
 {
+    const lnt_attn_desc *desc = &of->desc;
+    const lnt_plan_info *p = &of->info;
+    const bool step = of->pass == PASS_STEP, whole = !step;
     /* TaylorShift is three terms; its basis is not the symmetric one, so ours crosses sooner. */
-    const bool shift = desc->mechanism == LNT_TAYLOR && desc->terms == 3;
+    const bool shift = whole && desc->mechanism == LNT_TAYLOR && desc->terms == 3;
     const double d = (double)desc->dim;
     /* 0 also where no size_t holds it */
     const double bytes = p->state_bytes || p->state_elements == 0 ? (double)p->state_bytes : NAN;
     const figure all[FIGURES] = {
-        { "chunk", "tokens per chunk or tile", TOKENS, (double)p->chunk, p->chunk > 0 },
-        { "seconds", "forward run, estimated", SECONDS, p->seconds, p->seconds > 0 },
-        { "flops", "operations, forward", COUNT, p->flops, true },
+        { "chunk", "tokens per chunk or tile", TOKENS, (double)p->chunk, whole && p->chunk > 0 },
+        { "seconds", "forward run, estimated", SECONDS, p->seconds, whole && p->seconds > 0 },
+        { "flops", step ? "operations of a step, all sequences" : "operations, forward", COUNT,
+          step ? step_flops(desc, p) : p->flops, true },
+        { "bytes", "read and written by it", BYTES, step_bytes(desc, p), step },
         { "flops_backward", "operations, backward", COUNT, p->flops_backward,
           desc->backward != 0 },
-        { "flops_direct", "operations, direct form", COUNT, p->flops_direct, p->flops_direct > 0 },
+        { "flops_direct", "operations, direct form", COUNT, p->flops_direct,
+          whole && p->flops_direct > 0 },
         { "flops_state", "operations, state form", COUNT, p->flops_state,
-          is_some(p->flops_state) },
+          whole && is_some(p->flops_state) },
         { "entries_direct", "numbers held by a head, direct form", COUNT, p->entries_direct,
-          p->entries_direct > 0 },
+          whole && p->entries_direct > 0 },
         { "entries_state", "numbers held by a head, state form", COUNT, p->entries_state,
-          is_some(p->entries_state) },
-        { "crossover_speed", crossover_meaning(desc, calibrated), TOKENS, p->crossover_speed,
-          p->crossover_speed > 0 },
+          whole && is_some(p->entries_state) },
+        { "crossover_speed", crossover_meaning(desc, of->calibrated), TOKENS, p->crossover_speed,
+          whole && p->crossover_speed > 0 },
         { "crossover_speed_paper", "  fewer operations, by the paper (N0)", TOKENS, paper_speed(d),
           shift },
         { "crossover_memory_paper", "  fewer numbers, by the paper (N1)", TOKENS, paper_memory(d),
           shift },
-        { "flops_per_token", "operations of one step", COUNT, p->flops_per_token,
-          is_some(p->flops_per_token) },
+        { "flops_per_token", step ? "operations of one sequence" : "operations of one step", COUNT,
+          p->flops_per_token, is_some(p->flops_per_token) },
         { "kv_cache_flops_per_token", "  of softmax with its cache, at this length", COUNT,
           cache_flops(desc), cache_flops(desc) > 0 && desc->mechanism != LNT_SOFTMAX },
         { "state_elements", "numbers in the state of a sequence", COUNT, p->state_elements,
@@ -78,41 +94,47 @@ static void collect(const lnt_attn_desc *desc, const lnt_plan_info *p, bool cali
         { "kv_cache_elements", "  in the cache of softmax, at this length", COUNT,
           p->kv_cache_elements, p->kv_cache_elements > 0 },
         { "state_bytes", "state, all sequences", BYTES, bytes, true },
-        { "workspace_bytes", "scratch of the plan", BYTES, (double)p->workspace_bytes, true },
+        { "workspace_bytes", "scratch of the plan", BYTES, (double)p->workspace_bytes, whole },
     };
-    for (int i = 0; i < FIGURES; i++) out[i] = all[i];
+    for (int i = 0; i < FIGURES; i++) of->figures[i] = all[i];
 }
 
-static void print_json(const lnt_ctx *ctx, const lnt_attn_desc *d, const lnt_plan_info *info,
-                       const figure *figures)
+static const char *algorithm_of(const planned *p)
 {
+    return p->pass == PASS_STEP ? step_algorithm(p->desc.mechanism) : p->info.algorithm;
+}
+
+static void print_json(const lnt_ctx *ctx, const planned *p)
+{
+    const lnt_attn_desc *d = &p->desc;
     json line = json_begin(stdout);
-    json_problem(&line, d, info->algorithm, device_word(ctx), lnt_ctx_isa(ctx),
-                 lnt_ctx_threads(ctx));
+    json_problem(&line, d, algorithm_of(p), device_word(ctx), lnt_ctx_isa(ctx), lnt_ctx_threads(ctx));
+    json_text(&line, "pass", option_choice(OPT_PASS, (int)p->pass));
     for (int i = 0; i < FIGURES; i++)
-        if (figures[i].applies) json_real(&line, figures[i].field, figures[i].value);
+        if (p->figures[i].applies) json_real(&line, p->figures[i].field, p->figures[i].value);
     if (heads_apply(d)) heads_json(&line, d);
     json_end(&line);
 }
 
-static void print_text(lnt_ctx *ctx, const lnt_attn_desc *d, const lnt_plan_info *info,
-                       const figure *figures)
+static void print_text(lnt_ctx *ctx, const planned *p)
 {
-    const char *const headings[] = { info->algorithm, "", NULL };
+    const lnt_attn_desc *d = &p->desc;
+    const bool step = p->pass == PASS_STEP;
+    const char *const headings[] = { algorithm_of(p), "", NULL };
     table t;
     char text[TABLE_CELL];
     char kind[64];
     text_mechanism(d, " of ", kind, sizeof kind);
-    printf("%s%s%s, %s, %lld x %lld heads (%lld of keys), %lld tokens, widths %lld and %lld\n",
+    printf("%s%s%s, %s, %lld x %lld heads (%lld of keys), %s%lld tokens, widths %lld and %lld\n",
            lnt_mechanism_name(d->mechanism), kind, d->causal ? ", causal" : "",
            lnt_dtype_name(d->dtype),
            (long long)d->batch, (long long)d->heads, (long long)d->kv_heads,
-           (long long)d->length_q, (long long)d->dim, (long long)d->dim_value);
+           step ? "a step after " : "", (long long)d->length_q, (long long)d->dim, (long long)d->dim_value);
     char where[320];
-    printf("on %s the choice is\n\n", device_text(ctx, where, sizeof where));
+    printf("on %s %s\n\n", device_text(ctx, where, sizeof where), step ? "it runs" : "the choice is");
     table_begin(&t, 1, headings);
     for (int i = 0; i < FIGURES; i++) {
-        const figure *f = &figures[i];
+        const figure *f = &p->figures[i];
         const bool beside_none = d->mechanism == LNT_CUR && strncmp(f->field, "kv_cache", 8) == 0;
         if (!f->applies || beside_none) continue; /* cur has no state to set the cache beside */
         table_row(&t);
@@ -128,21 +150,19 @@ static void print_text(lnt_ctx *ctx, const lnt_attn_desc *d, const lnt_plan_info
     if (heads_apply(d)) heads_print(d, stdout);
 }
 
-static int show(const options *o, lnt_ctx *ctx, const lnt_attn_desc *desc)
+static int show(const options *o, lnt_ctx *ctx, planned *p)
 {
-    lnt_plan_info info;
-    figure figures[FIGURES];
-    if (!opt_given(o, OPT_NO_CALIBRATE)) {
+    if (p->calibrated) {
         progress("timing the algorithms on this machine", 0, 1);
         const lnt_status calibrated = lnt_ctx_calibrate(ctx);
         progress_end();
         if (calibrated) return fail_ctx(ctx);
     }
-    const int status = describe_plan(ctx, desc, &info);
+    const int status = describe_plan(ctx, &p->desc, &p->info);
     if (status) return status;
-    collect(desc, &info, !opt_given(o, OPT_NO_CALIBRATE), figures);
-    if (opt_given(o, OPT_JSON)) print_json(ctx, desc, &info, figures);
-    else print_text(ctx, desc, &info, figures);
+    collect(p);
+    if (opt_given(o, OPT_JSON)) print_json(ctx, p);
+    else print_text(ctx, p);
     return EXIT_OK;
 }
 
@@ -151,9 +171,11 @@ static int run(const options *o)
     requested r;
     int status = request_open(o, &r);
     if (!status) {
-        r.desc.backward = opt_whole(o, OPT_PASS, PASS_FORWARD) == PASS_BACKWARD;
-        if (opt_whole(o, OPT_PASS, PASS_FORWARD) == PASS_STEP) r.desc.causal = 1;
-        status = show(o, r.ctx, &r.desc);
+        planned p = { .desc = r.desc, .pass = (pass_kind)opt_whole(o, OPT_PASS, PASS_FORWARD) };
+        p.calibrated = !opt_given(o, OPT_NO_CALIBRATE) && p.pass != PASS_STEP; /* which has no choice */
+        p.desc.backward = p.pass == PASS_BACKWARD;
+        if (p.pass == PASS_STEP) p.desc.causal = 1;
+        status = show(o, r.ctx, &p);
     }
     request_close(&r);
     return status;
@@ -169,6 +191,8 @@ const command cmd_plan = {
                "are those of all heads and sequences unless they say otherwise.  taylor: also\n"
                "what they would be with heads * dim split into other numbers of heads, values as\n"
                "wide as keys (heads_table); three terms: by the formulas of TaylorShift too, and\n"
-               "its crossovers N0 and N1 of one head.  What no 64-bit number counts is null.\n",
+               "its crossovers N0 and N1 of one head.  What no 64-bit number counts is null.\n"
+               "--pass step tells what one token costs that is added and read with --length\n"
+               "tokens before it; how long that takes, 'linnet bench --pass step' measures.\n",
     .run = run,
 };

@@ -170,7 +170,7 @@ const option_row option_table[OPTION_COUNT] = {
                           .help = "of the weights in the model's file (f32)" },
     [OPT_PASS] = { "pass", 0, KIND_CHOICE, NULL, CMD_PLAN | CMD_BENCH, .problem = true,
                    .choice = pass_choice,
-                   .help = "which pass (forward); plan: step stands for the whole causal run" },
+                   .help = "which pass (forward); step: one token more" },
     [OPT_STUDY] = { "study", 0, KIND_CHOICE, "NAME", CMD_BENCH, .choice = study_name,
                     .help = "an experiment of the papers; see above" },
     [OPT_ALGORITHM] = { "algorithm", 0, KIND_TEXT, "NAME", SHAPED, .problem = true,

@@ -5,6 +5,18 @@
 
 static bool grows(const lnt_attn_desc *d) { return d->mechanism == LNT_SOFTMAX; }
 
+const char *step_algorithm(lnt_mechanism mechanism)
+{
+    switch (mechanism) {
+    case LNT_SOFTMAX: return "softmax/rows";
+    case LNT_LINEAR: return "linear/recurrent";
+    case LNT_TAYLOR: return "taylor/recurrent";
+    case LNT_HYBRID: return "hybrid/recurrent";
+    case LNT_CUR: break; /* has no state */
+    }
+    return "";
+}
+
 double step_flops(const lnt_attn_desc *d, const lnt_plan_info *info)
 {
     return info->flops_per_token * (double)d->batch;

@@ -4,6 +4,9 @@
 
 #include "linnet.h"
 
+/* That lnt_state_step runs; lives as long as the tool. */
+const char *step_algorithm(lnt_mechanism mechanism);
+
 /* All by the problem d and what a plan of it says of itself: useful operations, ... */
 double step_flops(const lnt_attn_desc *d, const lnt_plan_info *info);
 /* ... bytes of what is remembered, of which a cache grows, ... */

@@ -146,6 +146,28 @@ grep -q '^linear/' stdout.txt || wrong "no algorithm in the table"
 succeeds "$LINNET" plan --mechanism softmax --length 128 --pass backward --no-calibrate --json
 npy json stdout.txt flops_backward=number
 succeeds "$LINNET" plan --mechanism linear --length 0 --no-calibrate --json
+
+# A step: what bench times, in operations and bytes, and nothing of a whole run.
+for mechanism in softmax linear taylor hybrid; do
+    shape=(--mechanism $mechanism --heads 4 --kv-heads 2 --dim 16 --dim-value 8 --length 200 --batch 3 --pass step)
+    LINNET_BENCH_SECONDS=0.01 "$LINNET" bench "${shape[@]}" --json >timed.txt
+    succeeds "$LINNET" plan "${shape[@]}" --json
+    python3 - <<'END'
+import json, math
+timed, plan = json.load(open("timed.txt")), json.load(open("stdout.txt"))
+for field in "algorithm", "pass", "length", "causal":
+    assert plan[field] == timed[field], (plan, timed)
+assert math.isclose(plan["flops"], 1e9 * timed["gflops"] * timed["seconds"], rel_tol=1e-9), (plan, timed)
+assert math.isclose(plan["bytes"], 1e9 * timed["gbytes_per_second"] * timed["seconds"], rel_tol=1e-9), (plan, timed)
+assert plan["flops"] == 3 * plan["flops_per_token"], plan
+for field in "seconds", "chunk", "workspace_bytes", "flops_direct", "flops_state", "crossover_speed":
+    assert field not in plan, plan
+END
+    succeeds "$LINNET" plan "${shape[@]}"
+    grep -q ' a step after 200 tokens' stdout.txt || wrong "not a step: $(cat stdout.txt)"
+    ! grep -q 'forward' stdout.txt || wrong "a step has a forward run: $(cat stdout.txt)"
+done
+
 succeeds "$LINNET" plan --mechanism cur --landmarks 32 --length 4096 --no-calibrate --json
 npy json stdout.txt flops=number landmarks=whole crossover_speed=number workspace_bytes=number
 npy expect stdout.txt '64 < m["crossover_speed"] < 4096 and m["flops"] < m["flops_direct"]'
