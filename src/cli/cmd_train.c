@@ -16,6 +16,7 @@
 #include "cli/report.h"
 #include "cli/request.h"
 #include "cli/stop.h"
+#include "cli/subject.h"
 #include "cli/train_log.h"
 
 enum { NAME = 32 };
@@ -26,6 +27,7 @@ typedef struct run {
     lnt_ctx *ctx;
     lnt_trainer *trainer;
     lnt_trainer_info info;
+    lnt_dtype dtype; /* of the model's file */
     char checkpoint[PATH_MAX], model[PATH_MAX], log_path[PATH_MAX], curve[PATH_MAX];
     train_log log;
     int lock; /* on the directory */
@@ -77,6 +79,13 @@ static int make_directory(run *r)
     return refuse_checkpoint(r); /* of one that came and went while this one read its data */
 }
 
+/* That which is asked for; else that which the run has written so far, which the checkpoint does not say. */
+static lnt_dtype choose_dtype(const run *r)
+{
+    if (opt_given(r->o, OPT_MODEL_DTYPE)) return opt_whole(r->o, OPT_MODEL_DTYPE, 0) ? LNT_BF16 : LNT_F32;
+    return opt_given(r->o, OPT_RESUME) ? subject_dtype(r->model, r->info.parameters) : LNT_F32;
+}
+
 static int open_trainer(run *r)
 {
     const options *o = r->o;
@@ -98,6 +107,7 @@ static int open_trainer(run *r)
             : lnt_trainer_create(r->ctx, &request, &r->trainer);
     r->info.size = sizeof r->info;
     if (status || lnt_trainer_describe(r->trainer, &r->info)) return fail_ctx(r->ctx);
+    r->dtype = choose_dtype(r);
     return EXIT_OK;
 }
 
@@ -121,17 +131,11 @@ static int test(run *r, int64_t step)
     return status ? status : log_draw(&r->log, r->curve, r->info.task);
 }
 
-/* Of the model; a checkpoint does not say. */
-static lnt_dtype file_dtype(const options *o)
-{
-    return opt_whole(o, OPT_MODEL_DTYPE, 0) ? LNT_BF16 : LNT_F32;
-}
-
 /* The checkpoint first: a model file without its checkpoint is worth less than the other way. */
 static int save(const run *r)
 {
     if (lnt_trainer_save(r->trainer, r->checkpoint) ||
-        lnt_model_save(lnt_trainer_model(r->trainer), r->model, file_dtype(r->o)))
+        lnt_model_save(lnt_trainer_model(r->trainer), r->model, r->dtype))
         return fail_ctx(r->ctx);
     return log_draw(&r->log, r->curve, r->info.task);
 }
@@ -162,10 +166,9 @@ static int train(run *r)
         if (!status && stop) {
             progress_end();
             const char *data = opt_text(r->o, OPT_DATA);
-            return fail("stopped after step %lld of %lld; --resume --out '%s'%s%s%s%s goes on from there",
+            return fail("stopped after step %lld of %lld; --resume --out '%s'%s%s%s goes on from there",
                         (long long)step, (long long)r->info.steps, opt_text(r->o, OPT_OUT),
-                        data ? " --data '" : "", data ? data : "", data ? "'" : "",
-                        file_dtype(r->o) == LNT_BF16 ? " --dtype bf16" : "");
+                        data ? " --data '" : "", data ? data : "", data ? "'" : "");
         }
     }
     progress_end();
@@ -239,7 +242,7 @@ const command cmd_train = {
     .details = "\n"
                "DIR gets model.safetensors, checkpoint.safetensors, log.jsonl and loss.svg.  A run\n"
                "that was stopped goes on, to the same bits, with --resume --out DIR and the --data\n"
-               "and --dtype it had; all else is in the checkpoint.\n",
+               "it had; all else is in DIR.\n",
     .more = help_tasks,
     .run = run_train,
 };

@@ -123,11 +123,21 @@ status=0
 wait "$child" || status=$?
 [ "$status" = 1 ] || wrong "asked to stop: exit $status"
 reached=$(steps_of stopped)
-grep -q "stopped after step $reached of 1000000; --resume --out 'stopped' --dtype bf16 goes on" stderr.txt ||
+grep -q "stopped after step $reached of 1000000; --resume --out 'stopped' goes on" stderr.txt ||
     wrong "asked to stop: $(cat stderr.txt)"
-succeeds "$LINNET" train --out stopped --resume --dtype bf16 --steps $((reached + 3))
+cp -r stopped asked
+succeeds "$LINNET" train --out stopped --resume --steps $((reached + 3)) # the model stays in bf16
 succeeds train --out unstopped --dtype bf16 --steps $((reached + 3))
 cmp unstopped/model.safetensors stopped/model.safetensors || wrong "not the same bits after a stop"
+succeeds train --out full --steps $((reached + 3))
+cp -r asked lost
+succeeds "$LINNET" train --out asked --resume --dtype f32 --steps $((reached + 3))
+cmp full/model.safetensors asked/model.safetensors || wrong "--dtype does not say what a model goes on as"
+for left in 0 5 100; do # of a model that is damaged nothing is known, and nothing is needed
+    head -c $left stopped/model.safetensors >lost/model.safetensors
+    succeeds "$LINNET" train --out lost --resume --steps $((reached + 3))
+    cmp full/model.safetensors lost/model.safetensors || wrong "a damaged model: another one after it"
+done
 [ "$(steps_of stopped)" = $((reached + 3)) ] || wrong "the log has steps twice, or not at all"
 
 # Symbols may be given as they are written.
