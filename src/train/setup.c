@@ -4,116 +4,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "io/content.h"
 #include "io/file.h"
+#include "train/settings.h"
 #include "train/trainer.h"
 
 enum { NUMBER = 24, RECIPE_TEXT = 1024 };
 
-/* All that a config file says. */
-typedef struct settings {
-    lnt_config config;
-    lnt_recipe recipe;
-    lnt_task_options options;
-    unsigned said; /* bit i: ends[i] */
-} settings;
-
-/* What the task decides: a config may say it, as that of a model does, but not otherwise. */
-static const char *const ends[] = { "input", "output", "inputs", "outputs" };
-enum { ENDS = sizeof ends / sizeof ends[0], WORDS = 2 }; /* the first are words, the others numbers */
-
-static lnt_status check_ends(lnt_ctx *ctx, const char *path, const lnt_task_kind *kind,
-                             const settings *s, const lnt_config *before)
-{
-    const lnt_config *c = &s->config;
-    const int64_t now[ENDS] = { c->input, c->output, c->inputs, c->outputs };
-    const int64_t was[ENDS] = { before->input, before->output, before->inputs, before->outputs };
-    for (int i = 0; i < ENDS; i++) {
-        if (!(s->said >> i & 1) || was[i] == now[i]) continue;
-        if (i < WORDS)
-            return lnt_fail(ctx, LNT_ERR_FORMAT,
-                            LNT_FILE_FMT ": model.%s is not that of task %s; leave it out", path,
-                            ends[i], kind->name);
-        return lnt_fail(ctx, LNT_ERR_FORMAT,
-                        LNT_FILE_FMT ": model.%s is %lld, task %s has %lld; leave it out", path,
-                        ends[i], (long long)was[i], kind->name, (long long)now[i]);
-    }
-    return LNT_OK;
-}
-
-static lnt_status find_kind(lnt_ctx *ctx, const char *name, const lnt_task_kind **out)
-{
-    char names[160] = "";
-    size_t used = 0;
-    *out = lnt_task_find(name);
-    if (*out) return LNT_OK;
-    for (int i = 0; lnt_task_name(i) && used < sizeof names; i++)
-        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "",
-                                 lnt_task_name(i));
-    return lnt_fail(ctx, LNT_ERR_ARGUMENT, "task '%.40s' is not one of %s", name, names);
-}
-
-static lnt_status read_sections(lnt_ctx *ctx, const char *path, const lnt_task_kind *kind,
-                                const lnt_json_node *root, settings *s)
-{
-    static const lnt_field sections[] = { { .key = "model", .kind = LNT_FIELD_OBJECT },
-                                          { .key = "train", .kind = LNT_FIELD_OBJECT },
-                                          { .key = "task", .kind = LNT_FIELD_OBJECT },
-                                          { .key = NULL } };
-    const lnt_json_node *model = lnt_json_member(root, "model");
-    for (int i = 0; model && i < ENDS; i++)
-        if (lnt_json_member(model, ends[i])) s->said |= 1u << i;
-    lnt_status status = lnt_fields_read(ctx, path, NULL, root, sections, s);
-    if (!status) status = lnt_config_read(ctx, path, model, &s->config);
-    if (!status)
-        status = lnt_fields_read(ctx, path, "train", lnt_json_member(root, "train"),
-                                 lnt_recipe_fields, &s->recipe);
-    if (!status)
-        status = lnt_fields_read(ctx, path, "task", lnt_json_member(root, "task"), kind->options,
-                                 &s->options);
-    return status;
-}
-
-static lnt_status parse_settings(lnt_ctx *ctx, const char *path, const char *text, size_t bytes,
-                                 const lnt_task_kind *kind, settings *s)
-{
-    lnt_json json;
-    lnt_status status = lnt_json_parse(ctx, path, NULL, text, bytes, &json);
-    if (status) return status;
-    status = read_sections(ctx, path, kind, json.root, s);
-    lnt_json_free(ctx, &json);
-    return status;
-}
-
-static lnt_status read_settings(lnt_ctx *ctx, const char *path, const lnt_task_kind *kind,
-                                settings *s)
-{
-    lnt_content content;
-    lnt_status status = lnt_content_read(ctx, path, &content);
-    if (status) return status;
-    status = parse_settings(ctx, path, content.data, content.bytes, kind, s);
-    lnt_content_free(ctx, &content);
-    return status;
-}
-
-static lnt_status apply_request(lnt_ctx *ctx, const lnt_train_request *r, settings *s)
-{
-    if (r->steps < 0 || r->steps > LNT_STEPS_MOST)
-        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "steps is %lld, must be 0 (the config's) to %d",
-                        (long long)r->steps, LNT_STEPS_MOST);
-    if (r->seed && *r->seed > INT64_MAX)
-        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "seed is %llu, must be 0 to %lld",
-                        (unsigned long long)*r->seed, (long long)INT64_MAX);
-    if (r->steps) s->recipe.steps = r->steps;
-    if (r->seed) s->recipe.seed = (int64_t)*r->seed;
-    const lnt_status status =
-        r->mechanism ? lnt_config_change(ctx, r->mechanism, &s->config) : LNT_OK;
-    return status ? status
-                  : lnt_config_expect_own(ctx, r->config ? r->config : r->task, &s->config);
-}
-
 static lnt_task make_task(lnt_ctx *ctx, const lnt_task_kind *kind, const char *data, lnt_use use,
-                          const settings *s)
+                          const lnt_settings *s)
 {
     return (lnt_task){ .ctx = ctx, .kind = kind, .options = s->options, .use = use, .data = data,
                        .rng = lnt_rng_split(lnt_rng_make((uint64_t)s->recipe.seed), 1) };
@@ -121,23 +19,13 @@ static lnt_task make_task(lnt_ctx *ctx, const lnt_task_kind *kind, const char *d
 
 /* ---- a new one ----------------------------------------------------------------------------- */
 
-/* What a task says before anybody else. */
-static lnt_status begin(lnt_ctx *ctx, const char *task, const lnt_task_kind **kind, settings *s)
-{
-    *s = (settings){ .recipe = lnt_recipe_default() };
-    lnt_status status = find_kind(ctx, task, kind);
-    if (!status) status = lnt_config_default(ctx, &s->config);
-    if (!status) (*kind)->recipe(&s->config, &s->recipe, &s->options);
-    return status;
-}
-
 /* Of a task that has said what goes in and out, over a config that said `before`. */
-static lnt_status make_model(const lnt_task *task, settings *s, const char *path,
+static lnt_status make_model(const lnt_task *task, lnt_settings *s, const char *path,
                              const lnt_config *before, uint64_t seed, lnt_model **out)
 {
     lnt_ctx *ctx = task->ctx;
     lnt_tokenizer tokenizer;
-    lnt_status status = check_ends(ctx, path, task->kind, s, before);
+    lnt_status status = lnt_settings_check_ends(ctx, path, task->kind, s, before);
     if (!status) status = lnt_config_resolve(ctx, path, &s->config);
     if (!status) status = lnt_tokenizer_copy(ctx, &task->tokenizer, &tokenizer);
     if (!status) status = lnt_model_make(ctx, &s->config, task->kind->name, &tokenizer, seed, out);
@@ -153,7 +41,7 @@ static lnt_status blame(lnt_status status, const char *config)
 }
 
 static lnt_status open_trainer(lnt_ctx *ctx, const lnt_train_request *request, const lnt_task_kind *kind,
-                               settings *s, lnt_trainer **out)
+                               lnt_settings *s, lnt_trainer **out)
 {
     const lnt_config before = s->config;
     lnt_task task = make_task(ctx, kind, request->data, LNT_USE_TRAINING, s);
@@ -177,10 +65,10 @@ lnt_status lnt_trainer_create(lnt_ctx *ctx, const lnt_train_request *request, ln
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "train request: size must be %zu, with a task",
                         sizeof *request);
     const lnt_task_kind *kind;
-    settings s;
-    lnt_status status = begin(ctx, request->task, &kind, &s);
-    if (!status && request->config) status = read_settings(ctx, request->config, kind, &s);
-    if (!status) status = apply_request(ctx, request, &s);
+    lnt_settings s;
+    lnt_status status = lnt_settings_begin(ctx, request->task, &kind, &s);
+    if (!status && request->config) status = lnt_settings_read(ctx, request->config, kind, &s);
+    if (!status) status = lnt_settings_apply(ctx, request, &s);
     if (!status) status = open_trainer(ctx, request, kind, &s, out);
     return blame(status, request->config ? request->config : request->data);
 }
@@ -194,10 +82,10 @@ lnt_status lnt_model_create(lnt_ctx *ctx, const lnt_model_request *request, lnt_
                         sizeof *request);
     const char *path = request->config, *text = request->text;
     const lnt_task_kind *kind;
-    settings s;
-    lnt_status status = begin(ctx, request->task, &kind, &s);
-    if (!status && text) status = parse_settings(ctx, "text", text, strlen(text), kind, &s);
-    if (!status && path) status = read_settings(ctx, path, kind, &s);
+    lnt_settings s;
+    lnt_status status = lnt_settings_begin(ctx, request->task, &kind, &s);
+    if (!status && text) status = lnt_settings_parse(ctx, "text", text, strlen(text), kind, &s);
+    if (!status && path) status = lnt_settings_read(ctx, path, kind, &s);
     if (status) return blame(status, path);
     const lnt_config before = s.config;
     const char *named = path ? path : text ? "text" : kind->name;
@@ -240,10 +128,10 @@ static lnt_status check_fit(lnt_ctx *ctx, const lnt_task *task, const lnt_config
 
 /* The model's own task over data, open; s->recipe is known. */
 static lnt_status reopen_task(lnt_ctx *ctx, const char *path, const lnt_model *model,
-                              const char *data, lnt_use use, settings *s, lnt_task *out)
+                              const char *data, lnt_use use, lnt_settings *s, lnt_task *out)
 {
     const lnt_task_kind *kind;
-    lnt_status status = find_kind(ctx, model->task, &kind);
+    lnt_status status = lnt_settings_kind(ctx, model->task, &kind);
     if (status) return status;
     lnt_recipe unused = s->recipe;
     lnt_config config = model->config;
@@ -259,7 +147,7 @@ static lnt_status reopen_task(lnt_ctx *ctx, const char *path, const lnt_model *m
 }
 
 static lnt_status read_progress(lnt_ctx *ctx, const char *path, const lnt_safetensors *st,
-                                settings *s, int64_t *step)
+                                lnt_settings *s, int64_t *step)
 {
     const char *train = lnt_safetensors_meta(st, "train"), *text = lnt_safetensors_meta(st, "step");
     if (!train || !text || sscanf(text, "%" SCNd64, step) != 1 || *step < 0 ||
@@ -283,7 +171,7 @@ static lnt_status check_data(lnt_ctx *ctx, const char *path, const lnt_safetenso
 static lnt_status resume(lnt_ctx *ctx, const char *path, const lnt_safetensors *st, const char *data,
                          int64_t steps, lnt_trainer **out)
 {
-    settings s = { 0 };
+    lnt_settings s = { 0 };
     lnt_task task = { .ctx = ctx };
     lnt_model *model = NULL;
     int64_t step = 0;
@@ -353,7 +241,7 @@ lnt_status lnt_model_evaluate(lnt_model *model, const lnt_eval_request *request,
         return lnt_fail(ctx, LNT_ERR_ARGUMENT,
                         "eval request: size must be %zu, batch and batches 0 or more",
                         sizeof *request);
-    settings s = { .recipe = lnt_recipe_default() };
+    lnt_settings s = { .recipe = lnt_recipe_default() };
     lnt_task task = { .ctx = ctx };
     lnt_trainer *t = NULL;
     s.recipe.batch = request->batch ? request->batch : 16;
@@ -383,7 +271,7 @@ lnt_status lnt_model_examples(lnt_model *model, const char *data, int64_t first,
         return lnt_fail(ctx, LNT_ERR_ARGUMENT,
                         "examples: tokens must be given, first be 0 or more and count 1 or more, they "
                         "are %lld and %lld", (long long)first, (long long)count);
-    settings s = { .recipe = lnt_recipe_default() };
+    lnt_settings s = { .recipe = lnt_recipe_default() };
     lnt_task task = { .ctx = ctx };
     lnt_trainer *t = NULL;
     s.recipe.batch = 1;
