@@ -149,6 +149,10 @@ LNT_API LNT_MUST_CHECK lnt_status lnt_trainer_create(lnt_ctx *ctx, const lnt_tra
 LNT_API LNT_MUST_CHECK lnt_status lnt_trainer_resume(lnt_ctx *ctx, const char *checkpoint,
                                                      const char *data, int64_t steps,
                                                      lnt_trainer **out);
+/* That a run is as the request has it, whose size, if not more, is set: what it names and the run has
+ * otherwise is refused with a sentence, a config by the first key that differs.  data is not looked at. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_trainer_expect(const lnt_trainer *trainer,
+                                                     const lnt_train_request *request);
 LNT_API void lnt_trainer_destroy(lnt_trainer *trainer);
 
 /* Everything lnt_trainer_resume needs; .safetensors, written whole or not at all. */

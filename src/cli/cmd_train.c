@@ -106,6 +106,8 @@ static int open_trainer(run *r)
             ? lnt_trainer_resume(r->ctx, r->checkpoint, request.data, request.steps, &r->trainer)
             : lnt_trainer_create(r->ctx, &request, &r->trainer);
     r->info.size = sizeof r->info;
+    if (!status && opt_given(o, OPT_RESUME) && lnt_trainer_expect(r->trainer, &request))
+        return fail("cannot change with --resume: %s", lnt_ctx_error(r->ctx));
     if (status || lnt_trainer_describe(r->trainer, &r->info)) return fail_ctx(r->ctx);
     r->dtype = choose_dtype(r);
     return EXIT_OK;
@@ -195,15 +197,8 @@ static void print_summary(const run *r)
 static int check(const options *o)
 {
     if (!opt_given(o, OPT_OUT)) return fail_usage("--out is missing: where the model goes");
-    if (opt_given(o, OPT_RESUME)) {
-        static const option_id fixed[] = { OPT_TASK, OPT_CONFIG, OPT_MECHANISM, OPT_SEED,
-                                           OPTION_COUNT };
-        const option_id changed = options_first_of(o, fixed);
-        if (changed == OPTION_COUNT) return EXIT_OK;
-        return fail_usage("%s cannot change with --resume: leave it out, the checkpoint has it",
-                          option_name(changed));
-    }
-    if (!opt_given(o, OPT_TASK)) return fail_usage("--task is missing: what to learn");
+    if (!opt_given(o, OPT_TASK) && !opt_given(o, OPT_RESUME))
+        return fail_usage("--task is missing: what to learn");
     return EXIT_OK;
 }
 
@@ -242,7 +237,7 @@ const command cmd_train = {
     .details = "\n"
                "DIR gets model.safetensors, checkpoint.safetensors, log.jsonl and loss.svg.  A run\n"
                "that was stopped goes on, to the same bits, with --resume --out DIR and the --data\n"
-               "it had; all else is in DIR.\n",
+               "it had; all else is in DIR, and cannot change but for --steps and --dtype.\n",
     .more = help_tasks,
     .run = run_train,
 };

@@ -10,6 +10,8 @@
 #include "io/file.h"
 #include "io/number.h"
 
+enum { VALUE_TEXT = 48 }; /* of a value in a sentence */
+
 typedef struct place {
     lnt_ctx *ctx;
     const char *path, *section;
@@ -248,6 +250,29 @@ void lnt_fields_write(lnt_json_text *out, const lnt_field *table, const void *fr
         put_value(out, f, from);
     }
     if (!open) lnt_json_put(out, "}");
+}
+
+/* The value alone, as far as there is room. */
+static const char *value_text(const lnt_field *f, const void *from, char out[VALUE_TEXT])
+{
+    lnt_json_text text = { out, VALUE_TEXT - 1, 0 };
+    memset(out, 0, VALUE_TEXT);
+    if (has_value(f, from)) put_value(&text, f, from);
+    else lnt_json_put(&text, "not given");
+    return out;
+}
+
+lnt_status lnt_fields_expect(lnt_ctx *ctx, const char *path, const char *section, const lnt_field *table,
+                             const void *said, const void *wanted)
+{
+    const place at = { ctx, path, section };
+    char is[VALUE_TEXT], must[VALUE_TEXT], problem[2 * VALUE_TEXT + 16];
+    const lnt_field *f = table;
+    while (f->key && lnt_field_same(f, said, wanted)) f++;
+    if (!f->key) return LNT_OK;
+    snprintf(problem, sizeof problem, "is %s, must be %s", value_text(f, said, is),
+             value_text(f, wanted, must));
+    return refuse(&at, f->key, problem);
 }
 
 void lnt_fields_print(char *out, size_t capacity, const lnt_field *table, const void *from)

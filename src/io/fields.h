@@ -52,6 +52,10 @@ lnt_status lnt_fields_read(lnt_ctx *ctx, const char *path, const char *section,
 bool lnt_field_same(const lnt_field *field, const void *a, const void *b);
 void lnt_field_copy(const lnt_field *field, void *to, const void *from);
 
+/* Refuses what is not `wanted` in any of the fields, objects aside. */
+lnt_status lnt_fields_expect(lnt_ctx *ctx, const char *path, const char *section, const lnt_field *table,
+                             const void *said, const void *wanted);
+
 /* {"key":value,...} of all fields but objects, NaN left out.  `open` leaves the last brace to the
  * caller. */
 void lnt_fields_write(lnt_json_text *out, const lnt_field *table, const void *from, bool open);

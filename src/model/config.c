@@ -349,6 +349,15 @@ lnt_status lnt_config_expect_own(lnt_ctx *ctx, const char *path, const lnt_confi
     return LNT_OK;
 }
 
+lnt_status lnt_config_expect(lnt_ctx *ctx, const char *path, const lnt_config *said,
+                             const lnt_config *wanted)
+{
+    lnt_status status = lnt_fields_expect(ctx, path, "model", model_fields, said, wanted);
+    if (!status)
+        status = lnt_fields_expect(ctx, path, "model.attention", attention_fields, said, wanted);
+    return status;
+}
+
 static lnt_status find_mechanism(lnt_ctx *ctx, const char *name, lnt_mechanism *out)
 {
     for (int i = 0; mechanism_word(i); i++)

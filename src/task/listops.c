@@ -167,6 +167,7 @@ const lnt_task_kind lnt_task_listops = {
     .name = "listops",
     .summary = "evaluate nested operations on lists of digits",
     .unit = "expression",
+    .fixes_length = true,
     .options = options,
     .recipe = recipe,
     .open = open_task,

@@ -51,6 +51,7 @@ typedef struct lnt_task_kind {
     const char *name, *summary;
     const char *data;         /* what --data names; NULL: nothing */
     const char *unit;         /* what bits are counted by: "byte", "dim"; NULL: "token" */
+    bool fixes_length;        /* of sequences: a config's is not looked at */
     const lnt_field *options; /* those it takes */
     /* The recipe of the paper, before the user's config. */
     void (*recipe)(lnt_config *config, lnt_recipe *recipe, lnt_task_options *options);

@@ -219,6 +219,53 @@ lnt_status lnt_trainer_resume(lnt_ctx *ctx, const char *checkpoint, const char *
     return status;
 }
 
+static lnt_status expect_config(const lnt_trainer *t, const lnt_train_request *request)
+{
+    const lnt_config *run = &t->model->config;
+    const char *path = request->config;
+    const lnt_task_kind *kind;
+    lnt_settings s;
+    lnt_status status = lnt_settings_begin(t->ctx, t->model->task, &kind, &s);
+    if (!status) status = lnt_settings_read(t->ctx, path, kind, &s);
+    if (!status) status = lnt_settings_apply(t->ctx, request, &s);
+    if (status) return status;
+    const lnt_config before = s.config;
+    s.config.input = run->input; /* what the task has decided already */
+    s.config.output = run->output;
+    s.config.inputs = run->inputs;
+    s.config.outputs = run->outputs;
+    if (kind->fixes_length) s.config.length = run->length;
+    status = lnt_settings_check_ends(t->ctx, path, kind, &s, &before);
+    if (!status) status = lnt_config_resolve(t->ctx, path, &s.config);
+    if (!status) status = lnt_config_expect(t->ctx, path, &s.config, run);
+    if (!status)
+        status = lnt_fields_expect(t->ctx, path, "train", lnt_recipe_fields, &s.recipe, &t->recipe);
+    if (!status)
+        status = lnt_fields_expect(t->ctx, path, "task", kind->options, &s.options, &t->task.options);
+    return status;
+}
+
+lnt_status lnt_trainer_expect(const lnt_trainer *t, const lnt_train_request *request)
+{
+    if (!t) return LNT_ERR_ARGUMENT;
+    if (!request || request->size != sizeof *request)
+        return lnt_fail(t->ctx, LNT_ERR_ARGUMENT, "train request: size must be %zu", sizeof *request);
+    const char *mechanism = lnt_mechanism_name(t->model->config.attention.mechanism);
+    if (request->task && strcmp(request->task, t->model->task) != 0)
+        return lnt_fail(t->ctx, LNT_ERR_ARGUMENT, "task is '%.40s', must be '%s'", request->task,
+                        t->model->task);
+    if (request->mechanism && strcmp(request->mechanism, mechanism) != 0)
+        return lnt_fail(t->ctx, LNT_ERR_ARGUMENT, "mechanism is '%.40s', must be '%s'", request->mechanism,
+                        mechanism);
+    if (request->seed && *request->seed != (uint64_t)t->recipe.seed)
+        return lnt_fail(t->ctx, LNT_ERR_ARGUMENT, "seed is %llu, must be %lld",
+                        (unsigned long long)*request->seed, (long long)t->recipe.seed);
+    if (request->steps && request->steps != t->recipe.steps)
+        return lnt_fail(t->ctx, LNT_ERR_ARGUMENT, "steps is %lld, must be %lld",
+                        (long long)request->steps, (long long)t->recipe.steps);
+    return request->config ? expect_config(t, request) : LNT_OK;
+}
+
 lnt_status lnt_trainer_save(const lnt_trainer *t, const char *path)
 {
     if (!t) return LNT_ERR_ARGUMENT;

@@ -335,7 +335,9 @@ fails 2 "--prompt is not for models that draw images" \
     "$LINNET" generate image/model.safetensors --prompt x -o x.png
 fails 1 "cannot write" "$LINNET" generate image/model.safetensors -o no/such.png
 sed -i 's/"layers": 1/"layers": 1, "length": 9/' image.json
-succeeds "$LINNET" train --task mnist-class --config image.json --data idx --out class
+for again in "" --resume; do # which knows that not the config but the images say how long they are
+    succeeds "$LINNET" train --task mnist-class --config image.json --data idx --out class $again
+done
 fails 1 "an encoder, which does not generate" "$LINNET" generate class/model.safetensors
 succeeds "$LINNET" eval class/model.safetensors --data idx
 grep -q '20 targets' stdout.txt || wrong "eval does not see every image once: $(cat stdout.txt)"

@@ -140,6 +140,32 @@ for left in 0 5 100; do # of a model that is damaged nothing is known, and nothi
 done
 [ "$(steps_of stopped)" = $((reached + 3)) ] || wrong "the log has steps twice, or not at all"
 
+# A run goes on with all of its command said again, and with nothing else in any part of it.
+succeeds train --out again --mechanism taylor --seed 3 --steps 4
+cp -r again kept
+succeeds train --out again --mechanism taylor --seed 3 --steps 6 --resume
+succeeds "$LINNET" train --out kept --resume --steps 6
+cmp again/model.safetensors kept/model.safetensors || wrong "what is said again changes the bits"
+differs() { fails 1 "cannot change with --resume: $1" "$LINNET" train --out again --resume "${@:2}"; }
+differs "task is 'listops', must be 'copy'" --task listops
+differs "mechanism is 'softmax', must be 'taylor'" --mechanism softmax
+differs "seed is 4, must be 3" --seed 4
+differs "'copy.json': model.attention.mechanism is \"softmax\", must be \"taylor\"" --config copy.json
+differs "'copy.json': train.steps is 40, must be 6" --config copy.json --mechanism taylor --seed 3
+differs "'copy.json': train.seed is 1, must be 3" --config copy.json --mechanism taylor --steps 6
+differs "cannot read 'missing.json'" --config missing.json
+for change in dim=16 dropout=0.2 batch=9 rate=0.1 symbols=7; do
+    key=${change%=*}
+    case $key in
+    symbols) sed "s/\"train\"/\"task\": {\"symbols\": 7}, \"train\"/" copy.json ;;
+    rate) sed 's/"batch"/"rate": 0.1, "batch"/' copy.json ;;
+    *) sed "s/\"$key\": [0-9.]*/\"$key\": ${change#*=}/" copy.json ;;
+    esac >changed.json
+    differs "'changed.json': " --config changed.json --mechanism taylor --seed 3 --steps 6
+    grep -qE "\.$key is ${change#*=}, must be " stderr.txt || wrong "$change: $(cat stderr.txt)"
+done
+cmp again/model.safetensors kept/model.safetensors || wrong "a run that was refused changed its files"
+
 # Symbols may be given as they are written.
 succeeds "$LINNET" generate whole/model.safetensors --prompt 0,3,1 --tokens 5 --seed 2
 cp stdout.txt commas.txt
@@ -171,7 +197,7 @@ loss() {
 }
 [ "$(loss two)" = "$(loss joined)" ] || wrong "files in another order"
 chmod 600 all/loss.svg
-succeeds "$LINNET" train --out all --resume --data letters.txt --steps 4
+succeeds "$LINNET" train --task text --config all.json --out all --resume --data letters.txt --steps 4
 [ "$(stat -c %a all/loss.svg)" = 600 ] || wrong "the mode of loss.svg: $(stat -c %a all/loss.svg)"
 
 succeeds train --out one --threads 1
@@ -209,6 +235,7 @@ END
             --threads $threads
     done
     cmp mega1/model.safetensors mega2/model.safetensors || wrong "threads change the bits of mega"
+    succeeds "$LINNET" train --task listops --config mega.json --out mega1 --resume
     succeeds "$LINNET" eval mega1/model.safetensors --batches 1
 done
 
@@ -227,7 +254,6 @@ END
 # Wrong usage.
 fails 2 "--out is missing" train
 fails 2 "--task is missing" "$LINNET" train --out new
-fails 2 "--task cannot change with --resume: leave it out" train --out whole --resume
 fails 2 "--steps: '0' is not a whole number of at least 1" train --out new --steps 0
 fails 2 "1 of 1 files are missing" "$LINNET" eval
 absent new

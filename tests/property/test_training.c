@@ -120,6 +120,38 @@ static void a_checkpoint_after_more_steps_than_can_be_is_refused(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+static void a_run_is_known_by_the_request_that_began_it(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(1, NULL);
+    write_text("small.json", small);
+    write_text("lists.json", lists);
+    for (int m = 0; lnt_mechanism_name((lnt_mechanism)m); m++) {
+        const char *mechanism = lnt_mechanism_name((lnt_mechanism)m);
+        const uint64_t seeds[] = { 1, 2 };
+        lnt_train_request r = m == LNT_CUR ? request_of("listops", "lists.json")
+                                           : request_of("copy", "small.json");
+        lnt_trainer *first = start(ctx, mechanism), *t;
+        assert_ok(ctx, lnt_trainer_save(first, "checkpoint.safetensors"));
+        lnt_trainer_destroy(first);
+        assert_ok(ctx, lnt_trainer_resume(ctx, "checkpoint.safetensors", NULL, 0, &t));
+        r.mechanism = mechanism;
+        r.seed = &seeds[0];
+        r.steps = 12;
+        assert_ok(ctx, lnt_trainer_expect(t, &r));
+        assert_ok(ctx, lnt_trainer_expect(t, &(lnt_train_request){ .size = sizeof r }));
+        r.seed = &seeds[1];
+        assert_refused(ctx, lnt_trainer_expect(t, &r), LNT_ERR_ARGUMENT, "seed is 2, must be 1");
+        r.seed = NULL;
+        r.steps = 13;
+        assert_refused(ctx, lnt_trainer_expect(t, &r), LNT_ERR_ARGUMENT, "steps is 13, must be 12");
+        r.size--;
+        assert_refused(ctx, lnt_trainer_expect(t, &r), LNT_ERR_ARGUMENT, "train request: size must be");
+        lnt_trainer_destroy(t);
+    }
+    lnt_ctx_destroy(ctx);
+}
+
 static void timing_the_products_changes_nothing_that_a_step_reads(void **state)
 {
     (void)state;
@@ -476,6 +508,7 @@ int main(void)
         cmocka_unit_test(any_number_of_threads_trains_to_the_same_bits),
         cmocka_unit_test(a_run_that_was_interrupted_ends_with_the_same_bits),
         cmocka_unit_test(a_checkpoint_after_more_steps_than_can_be_is_refused),
+        cmocka_unit_test(a_run_is_known_by_the_request_that_began_it),
         cmocka_unit_test(timing_the_products_changes_nothing_that_a_step_reads),
         cmocka_unit_test(each_step_drops_something_else),
         cmocka_unit_test(the_loss_falls_and_the_test_shows_it),

@@ -330,6 +330,7 @@ static void a_call_without_its_object_is_refused(void **state)
     const lnt_attn_grads grads = { .size = sizeof grads };
     const lnt_sampling sampling = { sizeof sampling, 1, 0, 1, 0 };
     const lnt_eval_request request = { .size = sizeof request };
+    const lnt_train_request train = { .size = sizeof train };
     lnt_plan_info plan = { .size = sizeof plan };
     lnt_model_info model = { .size = sizeof model };
     lnt_trainer_info trainer = { .size = sizeof trainer };
@@ -362,7 +363,7 @@ static void a_call_without_its_object_is_refused(void **state)
         lnt_session_load(NULL, "x", &session), lnt_trainer_save(NULL, "x"),
         lnt_trainer_describe(NULL, &trainer), lnt_trainer_step(NULL, &step),
         lnt_trainer_time_products(NULL, &seconds[0], &seconds[1]),
-        lnt_trainer_evaluate(NULL, 1, &report),
+        lnt_trainer_evaluate(NULL, 1, &report), lnt_trainer_expect(NULL, &train),
     };
     for (int i = 0; i < COUNT_OF(answers); i++)
         if (answers[i] != LNT_ERR_ARGUMENT) fail_msg("call %d gives status %d", i, (int)answers[i]);
