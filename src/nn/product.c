@@ -23,6 +23,7 @@ enum {
     PANEL = 24,    /* rows of a: whole tiles of any kernel, */
     WIDE = 32,     /* or, where a vector is a line of the cache, tiles that are packed in whole lines */
     STRIPE = 32,   /* columns of b: the same */
+    EVEN = 8,      /* rows of a block are so many times over: whole tiles of most kernels, and even shares */
     FEW = 4,       /* rows of c that are bound by reading b, once and in its own order */
     STRIP = 64,    /* columns of c at the least, where there are few rows */
     ROWS = 16,     /* of b, for one row of c after another: they stay in the nearest cache */
@@ -260,7 +261,7 @@ static void choose_blocks(job *t, int threads)
         for (size_t across = divided_up(t->n, COLUMNS), last = across * units; across <= last;
              across *= 2) {
             const size_t down = divided_up(units, across);
-            const size_t rows = lnt_round_up(divided_up(t->m, down), t->panel);
+            const size_t rows = lnt_round_up(divided_up(t->m, down), EVEN);
             const size_t columns = lnt_round_up(divided_up(t->n, across), STRIPE);
             const size_t blocks = divided_up(t->m, rows) * divided_up(t->n, columns);
             const double cost = (double)divided_up(blocks, (size_t)threads) *
