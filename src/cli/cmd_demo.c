@@ -13,7 +13,7 @@
 static int run(const options *o)
 {
     lnt_ctx *ctx = NULL;
-    int status = picture_check_svg(o);
+    int status = picture_check(o, OPT_SVG, ".svg");
     if (!status) status = request_context(o, 0, &ctx);
     if (!status && !opt_given(o, OPT_JSON)) {
         const int threads = lnt_ctx_threads(ctx);

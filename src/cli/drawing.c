@@ -160,7 +160,7 @@ int drawing_write(writing *w)
     } else {
         d.each = opt_whole(w->o, OPT_IMAGES, DEFAULT_IMAGES);
     }
-    status = picture_check_png(w->o);
+    status = picture_check(w->o, OPT_OUTPUT, ".png");
     if (!status) status = open_drawing(&d, w);
     if (!status) status = draw(&d);
     if (!status) status = write_sheet(&d, completes, side);

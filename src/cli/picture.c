@@ -13,22 +13,15 @@ static bool ends_in(const char *path, const char *ending)
     return length > wanted && strcasecmp(path + length - wanted, ending) == 0;
 }
 
-int picture_check_png(const options *o)
+int picture_check(const options *o, option_id which, const char *ending)
 {
-    const char *path = opt_text(o, OPT_OUTPUT);
-    if (ends_in(path, ".png")) return place_check(path);
-    return fail_usage("%s: '%s' must end in .png, which is what is written", option_name(OPT_OUTPUT), path);
-}
-
-int picture_check_svg(const options *o)
-{
-    static const char *const others[] = { ".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp",
-                                          ".tif", ".tiff", ".pdf", ".ps",  ".eps",  NULL };
-    const char *path = opt_text(o, OPT_SVG);
+    static const char *const kinds[] = { ".png",  ".svg", ".jpg",  ".jpeg", ".gif", ".webp", ".bmp",
+                                         ".tif", ".tiff", ".pdf", ".ps",   ".eps", NULL };
+    const char *path = opt_text(o, which);
     if (!path) return EXIT_OK;
-    for (int i = 0; others[i]; i++)
-        if (ends_in(path, others[i]))
-            return fail_usage("%s: '%s' must end in .svg, which is what is written", option_name(OPT_SVG),
-                              path);
+    for (int i = 0; kinds[i]; i++)
+        if (ends_in(path, kinds[i]) && !ends_in(path, ending))
+            return fail_usage("%s: '%s' must end in %s, which is what is written", option_name(which), path,
+                              ending);
     return place_check(path);
 }

@@ -4,12 +4,9 @@
 
 #include "cli/options.h"
 
-/* Each gives EXIT_OK, or says one sentence and gives another exit status: before the work, so that it is
- * not for nothing. */
-
-/* -o, which is given, ends in .png, and can be written. */
-int picture_check_png(const options *o);
-/* --svg, where it is given, does not end as pictures of another kind do, and can be written. */
-int picture_check_svg(const options *o);
+/* Where the option names a place: that it can be written, and does not end as pictures of another kind than
+ * `ending` do.  EXIT_OK, or one sentence and another exit status: before the work, so that it is not for
+ * nothing. */
+int picture_check(const options *o, option_id which, const char *ending);
 
 #endif

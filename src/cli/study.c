@@ -35,7 +35,7 @@ int study_run(const options *o)
     if (opt_whole(o, OPT_DEVICE, DEVICE_CPU) != DEVICE_CPU)
         return fail_usage("--device %s does not apply to --study, which runs on the cpu",
                           opt_text(o, OPT_DEVICE));
-    int status = picture_check_svg(o);
+    int status = picture_check(o, OPT_SVG, ".svg");
     if (!status) status = request_context(o, 0, &ctx);
     if (!status) status = s->run(o, ctx);
     lnt_ctx_destroy(ctx);

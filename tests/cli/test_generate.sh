@@ -323,12 +323,12 @@ fails 1 "there are 20 for testing" \
 fails 1 "there are 20 for testing" \
     "$LINNET" generate image/model.safetensors --images 2 --first 19 -o x.png --data idx
 fails 2 "-o/--output is missing" "$LINNET" generate image/model.safetensors
-for name in sheet.jpg sheet sheet.png.old .png; do
+for name in sheet.jpg sheet.JPEG sheet.svg; do
     fails 2 "-o/--output: '$name' must end in .png" \
         "$LINNET" generate image/model.safetensors --data missing -o $name # before the data is read
     absent $name
 done
-succeeds "$LINNET" generate image/model.safetensors --images 1 -o SHEET.PNG
+for name in SHEET.PNG sheet; do succeeds "$LINNET" generate image/model.safetensors --images 1 -o $name; done
 fails 2 "--save-state is not for models that draw images" \
     "$LINNET" generate image/model.safetensors --save-state x.safetensors -o x.png
 fails 2 "--prompt is not for models that draw images" \
