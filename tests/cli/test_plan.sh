@@ -160,6 +160,12 @@ for field in "algorithm", "pass", "length", "causal":
 assert math.isclose(plan["flops"], 1e9 * timed["gflops"] * timed["seconds"], rel_tol=1e-9), (plan, timed)
 assert math.isclose(plan["bytes"], 1e9 * timed["gbytes_per_second"] * timed["seconds"], rel_tol=1e-9), (plan, timed)
 assert plan["flops"] == 3 * plan["flops_per_token"], plan
+read = written = 3 * 4 * plan["state_elements"]      # of every sequence, in f32
+if plan["mechanism"] == "softmax":                   # a cache is read and not written
+    read, written = 3 * 4 * 2 * 200 * (16 + 8), 0
+if plan["mechanism"] == "hybrid":                    # nor are the tokens that it holds
+    written -= 3 * 4 * 2 * (plan["window"] + plan["sink"]) * (16 + 8)
+assert plan["bytes"] == read + written + 3 * 4 * (4 + 2) * (16 + 8), plan # q, k, v and out
 for field in "seconds", "chunk", "workspace_bytes", "flops_direct", "flops_state", "crossover_speed":
     assert field not in plan, plan
 END
