@@ -164,6 +164,8 @@ for change in dim=16 dropout=0.2 batch=9 rate=0.1 symbols=7; do
     differs "'changed.json': " --config changed.json --mechanism taylor --seed 3 --steps 6
     grep -qE "\.$key is ${change#*=}, must be " stderr.txt || wrong "$change: $(cat stderr.txt)"
 done
+sed 's/"dim"/"inputs": 5, "dim"/' copy.json >changed.json
+differs "'changed.json': model.inputs is 5, task copy has 11" --config changed.json --mechanism taylor --seed 3 --steps 6
 cmp again/model.safetensors kept/model.safetensors || wrong "a run that was refused changed its files"
 
 # Symbols may be given as they are written.
