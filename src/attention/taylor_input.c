@@ -40,7 +40,10 @@ static double norm_of(const real *x, size_t step, size_t d, real square)
 {
     double largest = 1, sum = (double)square;
     if (isinf(square)) {
-        for (size_t c = 0; c < d; c++) largest = fmax(largest, fabs((double)x[c * step]));
+        for (size_t c = 0; c < d; c++) { /* not by fmax: gcc 12 for aarch64 breaks down over it */
+            const double size = fabs((double)x[c * step]);
+            if (size > largest) largest = size;
+        }
         sum = 0;
         for (size_t c = 0; c < d; c++) sum += pow((double)x[c * step] / largest, 2);
     }

@@ -277,7 +277,8 @@ static void a_bias_leaves_its_zero(void **state)
             if (!at->count || strcmp(at->name + strlen(at->name) - 4, "bias")) continue;
             const float *w = model->weights + at->offset;
             double most = 0;
-            for (size_t j = 0; j < at->count; j++) most = fmax(most, fabs((double)w[j]));
+            for (size_t j = 0; j < at->count; j++)
+                if (fabs((double)w[j]) > most) most = fabs((double)w[j]);
             if (most < 0.003) fail_msg("%s: %s is no larger than %g", names[i], at->name, most);
             biases++;
         }
