@@ -20,9 +20,9 @@
 enum {
     COLUMNS = 256, /* of c in a block, at most: with DEPTH, what the second cache holds of b */
     DEPTH = 256,   /* of k at once, at most */
-    PANEL = 24,    /* rows of a: whole tiles of any kernel, */
-    WIDE = 32,     /* or, where a vector is a line of the cache, tiles that are packed in whole lines */
-    STRIPE = 32,   /* columns of b: the same */
+    PANEL = 32,    /* rows of a: whole tiles, which are packed in whole lines of the cache, */
+    SIXES = 24,    /* or, where kernels have tiles of six rows, whole tiles */
+    STRIPE = 32,   /* columns of b: the same for all */
     EVEN = 8,      /* rows of a block are so many times over: whole tiles of most kernels, and even shares */
     FEW = 4,       /* rows of c that are bound by reading b, once and in its own order */
     STRIP = 64,    /* columns of c at the least, where there are few rows */
@@ -40,7 +40,7 @@ typedef struct job {
     bool accumulate;
     const real *bias;     /* [n]: what c begins as, in every row; NULL: not */
     real *sums;           /* [n]: the rows of b are added to it; NULL: not */
-    size_t panel;         /* PANEL or WIDE */
+    size_t panel;         /* PANEL or SIXES */
     size_t rows, columns; /* of a block */
 } job;
 
@@ -62,9 +62,9 @@ static inline void copy_rows(real *own, const real *from, size_t step, size_t de
 static void pack_rows(const kernels *ker, real *own, size_t ld, const real *from, size_t step,
                       size_t depth, size_t columns)
 {
-    _Static_assert(WIDE == STRIPE, "one copy does for both");
+    _Static_assert(PANEL == STRIPE, "one copy does for both");
     if (columns == STRIPE && ld == STRIPE) copy_rows(own, from, step, depth, STRIPE);
-    else if (columns == PANEL && ld == PANEL) copy_rows(own, from, step, depth, PANEL);
+    else if (columns == SIXES && ld == SIXES) copy_rows(own, from, step, depth, SIXES);
     else ker->load_rows(own, ld, from, LNT_REAL_DTYPE, (int64_t)step, 1, depth, columns, 1);
 }
 
@@ -106,7 +106,7 @@ static panel panel_of(const job *t, real *own, size_t i0, size_t rows, size_t k0
 static void multiply_edge(const job *t, real *c, panel a, const real *stripe, size_t rows,
                           size_t columns, size_t depth, bool accumulate, const real *bias)
 {
-    _Alignas(LNT_ALIGN) real own[WIDE * STRIPE];
+    _Alignas(LNT_ALIGN) real own[PANEL * STRIPE];
     (a.turned ? t->ker->gemm_tn : t->ker->gemm_nn)(own, STRIPE, a.at, a.ld, stripe, STRIPE, rows,
                                                    STRIPE, depth, 0);
     for (size_t i = 0; i < rows; i++)
@@ -146,7 +146,7 @@ static void add_sums(const job *t, const real *stripes, size_t j0, size_t column
 
 static void block(const job *t, size_t i0, size_t j0)
 {
-    _Alignas(LNT_ALIGN) real stripes[DEPTH * COLUMNS], own[DEPTH * WIDE];
+    _Alignas(LNT_ALIGN) real stripes[DEPTH * COLUMNS], own[DEPTH * PANEL];
     const size_t rows = nn_least(t->m - i0, t->rows);
     const size_t columns = nn_least(t->n - j0, t->columns);
     const size_t share = t->k ? divided_up(t->k, divided_up(t->k, DEPTH)) : 0; /* even parts */
@@ -326,7 +326,7 @@ static void multiply(const lnt_ctx *ctx, job t)
         multiply_few(&t, threads);
         return;
     }
-    t.panel = t.ker->lanes * sizeof(real) == LNT_ALIGN ? WIDE : PANEL;
+    t.panel = t.ker->lanes * sizeof(real) == 32 ? SIXES : PANEL; /* AVX2 */
     choose_blocks(&t, threads);
     const int64_t down = nn_pieces(t.m, t.rows), across = nn_pieces(t.n, t.columns);
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
