@@ -58,35 +58,39 @@ static void transpose(const lnt_pinv_work *w, double *to, const double *from)
     w->ker->load_columns(to, w->ld, from, LNT_F64, (int64_t)w->ld, 1, w->M, w->M, 1);
 }
 
-/* What is right of the blocks on the diagonal becomes what is below them. */
+/* What is right of the diagonal becomes what is below it, to the last bit: a matrix is read as its
+ * transpose, and how they differ would grow. */
 static void mirror(const lnt_pinv_work *w, double *c)
 {
     const size_t M = w->M, ld = w->ld;
-    for (size_t i = BLOCK; i < M; i += BLOCK)
-        w->ker->store_columns(c + i, LNT_F64, (int64_t)ld, 1, c + i * ld, ld, i,
-                              M - i < BLOCK ? M - i : BLOCK);
+    for (size_t i0 = 0; i0 < M; i0 += BLOCK) {
+        const size_t rows = M - i0 < BLOCK ? M - i0 : BLOCK;
+        w->ker->store_columns(c + i0, LNT_F64, (int64_t)ld, 1, c + i0 * ld, ld, i0, rows);
+        for (size_t i = i0; i < i0 + rows; i++)
+            for (size_t j = i0; j < i; j++) c[j * ld + i] = c[i * ld + j];
+    }
 }
 
-/* The lower triangle of a b, or of what it adds to c, with whole blocks on the diagonal. */
+/* The lower triangle of a^T b, or of what it adds to c, with whole blocks on the diagonal. */
 static void multiply_lower(const lnt_pinv_work *w, double *c, const double *a, const double *b,
                            int add)
 {
     const size_t M = w->M, ld = w->ld;
     for (size_t i = 0; i < M; i += BLOCK) {
         const size_t rows = M - i < BLOCK ? M - i : BLOCK;
-        w->ker->gemm_nn(c + i * ld, ld, a + i * ld, ld, b, ld, rows,
+        w->ker->gemm_tn(c + i * ld, ld, a + i, ld, b, ld, rows,
                         lnt_round_up(i + rows, w->ker->lanes), M, add);
     }
 }
 
-/* c = a b where that is symmetric */
+/* c = a^T b where that is symmetric */
 static void multiply_symmetric(const lnt_pinv_work *w, double *c, const double *a, const double *b)
 {
     multiply_lower(w, c, a, b, 0);
     mirror(w, c);
 }
 
-/* c = da b + a db where that is symmetric: how a product of a and b changes */
+/* c = da b + a db where that is symmetric, as da and a are: how a product of a and b changes */
 static void multiply_change(const lnt_pinv_work *w, double *c, const double *a, const double *da,
                             const double *b, const double *db)
 {
@@ -251,7 +255,7 @@ static iterated iterate(const lnt_pinv_work *w, const double *u, const double *d
     for (int i = 0; i < w->temporaries && w->M < w->ld; i++) clear(w, w->t[i]);
     if (dz) start_change(w, da, u, dz, c, s, t);
     transpose(w, t, u);
-    multiply_symmetric(w, a, u, t);
+    multiply_symmetric(w, a, t, t);
     scale(w, a, 1 / c);
     bool bounded = true;
     for (int64_t k = 0; k < w->iterations && bounded; k++) {
