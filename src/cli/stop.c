@@ -2,20 +2,37 @@
 #include "cli/stop.h"
 
 #include <signal.h>
+#include <time.h>
+
+enum { APART = 200 }; /* milliseconds between two that are not one: `timeout` sends two at once */
 
 static volatile sig_atomic_t asked, pipe_closed;
+static struct timespec first; /* when it was asked */
 static void (*last)(int) = SIG_DFL;
+
+static bool is_again(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (now.tv_sec - first.tv_sec) * 1000 + (now.tv_nsec - first.tv_nsec) / 1000000 >= APART;
+}
 
 static void ask(int number)
 {
+    if (asked && is_again()) {
+        signal(number, last);
+        raise(number); /* comes as soon as this one is dealt with */
+        return;
+    }
+    if (!asked) clock_gettime(CLOCK_MONOTONIC, &first);
     asked = 1;
-    signal(number, last); /* the second time at once */
+    signal(number, ask); /* where a handler is for once only */
 }
 
 static void note_pipe(int number)
 {
     pipe_closed = 1;
-    signal(number, note_pipe); /* where a handler is for once only */
+    signal(number, note_pipe); /* the same */
 }
 
 static void listen_for(int number, void (*handler)(int))

@@ -5,11 +5,11 @@
 
 #include <stdbool.h>
 
-/* From here on the first of these signals asks, and the second ends the process.  One that is ignored
- * already, as in a script's background, stays so. */
+/* From here on the first of these signals asks, and the next, unless it comes along with it, ends the
+ * process.  One that is ignored already, as in a script's background, stays so. */
 void stop_upon_signals(void);
 
-/* The second one goes through the handler, which ends the process. */
+/* The next one goes through the handler, which ends the process. */
 void stop_finally(void (*handler)(int number));
 
 bool stop_asked(void);

@@ -95,7 +95,7 @@ assert seen.count(" tokens/s") == 1 and aside.count("tokens/s, state") == 1, (se
 END
 
 # --forever ends when it is interrupted, and keeps what it had.  A script starts what is in its background
-# with SIGINT ignored: then it stays ignored.
+# with SIGINT ignored: then it stays ignored.  Two signals at once, as `timeout` sends them, are one.
 grows() { # at least 500 more bytes
     local before
     before=$(wc -c <forever.txt)
@@ -104,7 +104,7 @@ grows() { # at least 500 more bytes
         sleep 0.05
     done
 }
-for case in INT:SIG_DFL TERM:SIG_DFL HUP:SIG_DFL TERM:SIG_IGN; do
+for case in INT:SIG_DFL TERM:SIG_DFL HUP:SIG_DFL TERM:SIG_IGN TERM+HUP:SIG_DFL; do
     signal=${case%:*}
     rm -f forever.safetensors
     : >forever.txt
@@ -119,7 +119,9 @@ os.execv(sys.argv[2], sys.argv[2:])' "${case#*:}" "$LINNET" generate "$model" --
         kill -INT "$child"
         grows
     fi
-    kill -"$signal" "$child"
+    kill -STOP "$child"
+    for each in ${signal/+/ }; do kill -"$each" "$child"; done
+    kill -CONT "$child"
     wait "$child" || wrong "interrupted by $signal: exit $?"
     [ -s forever.safetensors ] || wrong "no state after an interruption by $signal"
 done
