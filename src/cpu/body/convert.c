@@ -80,17 +80,17 @@ INLINE void turn_block(real *dst, size_t ld, const real *src, int64_t stride, re
     UNROLL_FULL
     for (int i = 0; i < SIDE; i++) in[i] = *(const block_row *)(src + i * stride) * scale;
 #ifdef LNT_DOUBLE
-    out[0] = __builtin_shufflevector(in[0], in[1], 0, 2);
-    out[1] = __builtin_shufflevector(in[0], in[1], 1, 3);
+    out[0] = SHUFFLE(in[0], in[1], 0, 2);
+    out[1] = SHUFFLE(in[0], in[1], 1, 3);
 #else
-    const block_row a = __builtin_shufflevector(in[0], in[2], 0, 4, 1, 5);
-    const block_row b = __builtin_shufflevector(in[1], in[3], 0, 4, 1, 5);
-    const block_row c = __builtin_shufflevector(in[0], in[2], 2, 6, 3, 7);
-    const block_row d = __builtin_shufflevector(in[1], in[3], 2, 6, 3, 7);
-    out[0] = __builtin_shufflevector(a, b, 0, 4, 1, 5);
-    out[1] = __builtin_shufflevector(a, b, 2, 6, 3, 7);
-    out[2] = __builtin_shufflevector(c, d, 0, 4, 1, 5);
-    out[3] = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+    const block_row a = SHUFFLE(in[0], in[2], 0, 4, 1, 5);
+    const block_row b = SHUFFLE(in[1], in[3], 0, 4, 1, 5);
+    const block_row c = SHUFFLE(in[0], in[2], 2, 6, 3, 7);
+    const block_row d = SHUFFLE(in[1], in[3], 2, 6, 3, 7);
+    out[0] = SHUFFLE(a, b, 0, 4, 1, 5);
+    out[1] = SHUFFLE(a, b, 2, 6, 3, 7);
+    out[2] = SHUFFLE(c, d, 0, 4, 1, 5);
+    out[3] = SHUFFLE(c, d, 2, 6, 3, 7);
 #endif
     UNROLL_FULL
     for (int i = 0; i < SIDE; i++) *(block_row *)(dst + (size_t)i * ld) = out[i];
@@ -109,29 +109,27 @@ INLINE void turn_wide_block(real *dst, size_t ld, const real *src, int64_t strid
     UNROLL_FULL
     for (int i = 0; i < WIDE_SIDE; i += SIDE) {
 #ifdef LNT_DOUBLE
-        half[i] = __builtin_shufflevector(in[i], in[i + 1], 0, 4, 2, 6);
-        half[i + 1] = __builtin_shufflevector(in[i], in[i + 1], 1, 5, 3, 7);
+        half[i] = SHUFFLE(in[i], in[i + 1], 0, 4, 2, 6);
+        half[i + 1] = SHUFFLE(in[i], in[i + 1], 1, 5, 3, 7);
 #else
-        const wide_row a = __builtin_shufflevector(in[i], in[i + 2], 0, 8, 1, 9, 4, 12, 5, 13);
-        const wide_row b = __builtin_shufflevector(in[i + 1], in[i + 3], 0, 8, 1, 9, 4, 12, 5, 13);
-        const wide_row c = __builtin_shufflevector(in[i], in[i + 2], 2, 10, 3, 11, 6, 14, 7, 15);
-        const wide_row d = __builtin_shufflevector(in[i + 1], in[i + 3], 2, 10, 3, 11, 6, 14, 7, 15);
-        half[i] = __builtin_shufflevector(a, b, 0, 8, 1, 9, 4, 12, 5, 13);
-        half[i + 1] = __builtin_shufflevector(a, b, 2, 10, 3, 11, 6, 14, 7, 15);
-        half[i + 2] = __builtin_shufflevector(c, d, 0, 8, 1, 9, 4, 12, 5, 13);
-        half[i + 3] = __builtin_shufflevector(c, d, 2, 10, 3, 11, 6, 14, 7, 15);
+        const wide_row a = SHUFFLE(in[i], in[i + 2], 0, 8, 1, 9, 4, 12, 5, 13);
+        const wide_row b = SHUFFLE(in[i + 1], in[i + 3], 0, 8, 1, 9, 4, 12, 5, 13);
+        const wide_row c = SHUFFLE(in[i], in[i + 2], 2, 10, 3, 11, 6, 14, 7, 15);
+        const wide_row d = SHUFFLE(in[i + 1], in[i + 3], 2, 10, 3, 11, 6, 14, 7, 15);
+        half[i] = SHUFFLE(a, b, 0, 8, 1, 9, 4, 12, 5, 13);
+        half[i + 1] = SHUFFLE(a, b, 2, 10, 3, 11, 6, 14, 7, 15);
+        half[i + 2] = SHUFFLE(c, d, 0, 8, 1, 9, 4, 12, 5, 13);
+        half[i + 3] = SHUFFLE(c, d, 2, 10, 3, 11, 6, 14, 7, 15);
 #endif
     }
     UNROLL_FULL
     for (int i = 0; i < SIDE; i++) {
 #ifdef LNT_DOUBLE
-        const wide_row low = __builtin_shufflevector(half[i], half[i + SIDE], 0, 1, 4, 5);
-        const wide_row high = __builtin_shufflevector(half[i], half[i + SIDE], 2, 3, 6, 7);
+        const wide_row low = SHUFFLE(half[i], half[i + SIDE], 0, 1, 4, 5);
+        const wide_row high = SHUFFLE(half[i], half[i + SIDE], 2, 3, 6, 7);
 #else
-        const wide_row low =
-            __builtin_shufflevector(half[i], half[i + SIDE], 0, 1, 2, 3, 8, 9, 10, 11);
-        const wide_row high =
-            __builtin_shufflevector(half[i], half[i + SIDE], 4, 5, 6, 7, 12, 13, 14, 15);
+        const wide_row low = SHUFFLE(half[i], half[i + SIDE], 0, 1, 2, 3, 8, 9, 10, 11);
+        const wide_row high = SHUFFLE(half[i], half[i + SIDE], 4, 5, 6, 7, 12, 13, 14, 15);
 #endif
         *(wide_row *)(dst + (size_t)i * ld) = low;
         *(wide_row *)(dst + (size_t)(i + SIDE) * ld) = high;

@@ -43,15 +43,14 @@ INLINE void store_groups(uint32_t *out, const wide_words c[4])
     const wide_words pair[2] = { (c[0] & lower) | c[1] << 32, (c[2] & lower) | c[3] << 32 };
 #if LNT_VEC_BYTES == 64
     const wide_words turned[2] = {
-        __builtin_shufflevector(pair[0], pair[1], 0, 8, 1, 9, 2, 10, 3, 11),
-        __builtin_shufflevector(pair[0], pair[1], 4, 12, 5, 13, 6, 14, 7, 15),
+        SHUFFLE(pair[0], pair[1], 0, 8, 1, 9, 2, 10, 3, 11),
+        SHUFFLE(pair[0], pair[1], 4, 12, 5, 13, 6, 14, 7, 15),
     };
 #elif LNT_VEC_BYTES == 32
-    const wide_words turned[2] = { __builtin_shufflevector(pair[0], pair[1], 0, 4, 1, 5),
-                              __builtin_shufflevector(pair[0], pair[1], 2, 6, 3, 7) };
+    const wide_words turned[2] = { SHUFFLE(pair[0], pair[1], 0, 4, 1, 5),
+                                   SHUFFLE(pair[0], pair[1], 2, 6, 3, 7) };
 #elif LNT_VEC_BYTES == 16
-    const wide_words turned[2] = { __builtin_shufflevector(pair[0], pair[1], 0, 2),
-                              __builtin_shufflevector(pair[0], pair[1], 1, 3) };
+    const wide_words turned[2] = { SHUFFLE(pair[0], pair[1], 0, 2), SHUFFLE(pair[0], pair[1], 1, 3) };
 #else
     const wide_words turned[2] = { pair[0], pair[1] };
 #endif

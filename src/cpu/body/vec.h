@@ -25,6 +25,16 @@
 #define UNROLL_FULL _Pragma("GCC unroll 32")
 #endif
 
+/* What stands at the given places of a and, counted on, of b: a vector like them. */
+#if defined(__clang__) || __GNUC__ >= 12
+#define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define BEFORE_GCC_12
+#define PLACE(a) __typeof__(_Generic((a)[0], float: (int32_t)0, default: (int64_t)0))
+#define SHUFFLE(a, b, ...) \
+    __builtin_shuffle(a, b, (PLACE(a) __attribute__((vector_size(sizeof(a))))){ __VA_ARGS__ })
+#endif
+
 #ifdef LNT_DOUBLE
 typedef int64_t lane_int;
 typedef uint64_t lane_word;
@@ -73,6 +83,15 @@ INLINE vec vsplat(real x) { return x - (vec){ 0 }; }
 INLINE real vsum(vec x) { return vaddvq_f64((float64x2_t)x); }
 #elif LNT_VEC_BYTES == 16
 INLINE real vsum(vec x) { return vaddvq_f32((float32x4_t)x); }
+#elif defined(BEFORE_GCC_12) /* it has no half of a vector */
+INLINE real vsum(vec x)
+{
+    real part[LANES];
+    vstore(part, x);
+    for (int half = LANES / 2; half > 0; half /= 2)
+        for (int i = 0; i < half; i++) part[i] += part[i + half];
+    return part[0];
+}
 #else
 typedef real vec_of_16 __attribute__((vector_size(16)));
 typedef real vec_of_32 __attribute__((vector_size(32)));
