@@ -95,7 +95,8 @@ assert seen.count(" tokens/s") == 1 and aside.count("tokens/s, state") == 1, (se
 END
 
 # --forever ends when it is interrupted, and keeps what it had.  A script starts what is in its background
-# with SIGINT ignored: then it stays ignored.  Two signals at once, as `timeout` sends them, are one.
+# with SIGINT ignored: then it stays ignored.  Two signals at once, as `timeout` sends them, are one: they wait
+# for it side by side, one for the process, one for its first thread.
 grows() { # at least 500 more bytes
     local before
     before=$(wc -c <forever.txt)
@@ -104,7 +105,7 @@ grows() { # at least 500 more bytes
         sleep 0.05
     done
 }
-for case in INT:SIG_DFL TERM:SIG_DFL HUP:SIG_DFL TERM:SIG_IGN TERM+HUP:SIG_DFL; do
+for case in INT:SIG_DFL TERM:SIG_DFL HUP:SIG_DFL TERM:SIG_IGN TWICE:SIG_DFL; do
     signal=${case%:*}
     rm -f forever.safetensors
     : >forever.txt
@@ -119,9 +120,16 @@ os.execv(sys.argv[2], sys.argv[2:])' "${case#*:}" "$LINNET" generate "$model" --
         kill -INT "$child"
         grows
     fi
-    kill -STOP "$child"
-    for each in ${signal/+/ }; do kill -"$each" "$child"; done
-    kill -CONT "$child"
+    if [ "$signal" = TWICE ]; then
+        kill -STOP "$child"
+        kill -TERM "$child"
+        python3 -c 'import ctypes, signal, sys
+child = int(sys.argv[1])
+sys.exit(ctypes.CDLL(None).tgkill(child, child, signal.SIGTERM))' "$child"
+        kill -CONT "$child"
+    else
+        kill -"$signal" "$child"
+    fi
     wait "$child" || wrong "interrupted by $signal: exit $?"
     [ -s forever.safetensors ] || wrong "no state after an interruption by $signal"
 done
