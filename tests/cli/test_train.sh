@@ -88,6 +88,20 @@ cmp unkilled/model.safetensors killed/model.safetensors || wrong "not the same b
 [ "$(steps_of killed)" = "$whole_steps" ] || wrong "the log has steps twice, or not at all"
 [ -z "$(find unkilled -name '*.tmp*')" ] || wrong "temporary files: $(find unkilled -name '*.tmp*')"
 
+# SIGTERM lets a step end; another, a while later, ends a run that is in a long one.
+echo '{"model": {"dim": 16}, "train": {"accumulate": 4096}}' >long.json
+"$LINNET" train --task copy --config long.json --out long >/dev/null 2>&1 &
+child=$!
+caught() { local mask; mask=$(sed -n 's/^SigCgt:\s*//p' "/proc/$child/status") && [ $((0x$mask >> 14 & 1)) = 1 ]; }
+until caught; do kill -0 "$child" || wrong "it ended before it began"; done
+kill -TERM "$child"
+sleep 0.5
+kill -0 "$child" || wrong "SIGTERM did not let a step end"
+kill -TERM "$child"
+status=0
+wait "$child" || status=$?
+[ "$status" = 143 ] || wrong "two SIGTERM: exit $status"
+
 # Killed after the last checkpoint and before the model: what is missing is made, and nothing is
 # trained or logged again.
 cp unkilled/log.jsonl log-before.jsonl
