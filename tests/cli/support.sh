@@ -6,7 +6,14 @@ case $LINNET in /*) ;; *) LINNET=$PWD/$LINNET ;; esac
 export PYTHONDONTWRITEBYTECODE=1 # importing npy.py leaves no trace in the source tree
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+finish() { # what a test that failed has left running goes too
+    local left
+    left=$(jobs -p)
+    disown -a # nor is its end told
+    [ -z "$left" ] || kill -KILL $left 2>/dev/null || true
+    rm -rf "$work"
+}
+trap finish EXIT
 cd "$work"
 
 # npy COMMAND...: see npy.py, which is started at the first and answers all.

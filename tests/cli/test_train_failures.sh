@@ -253,7 +253,7 @@ cmp whole/model.safetensors killed/model.safetensors || wrong "not the same bits
 mkdir disk
 if mount -t tmpfs -o size=200k tmpfs disk 2>/dev/null; then
     # shellcheck disable=SC2154 # support.sh sets it
-    trap 'umount "$work/disk"; rm -rf "$work"' EXIT
+    trap 'umount "$work/disk"; finish' EXIT
     cp -r one disk/run
     dd if=/dev/zero of=disk/filler bs=4k count=1000 2>/dev/null || true
     fails 1 "disk/run/" "$LINNET" train --out disk/run --resume --steps 200
