@@ -185,7 +185,7 @@ typedef struct lnt_score_report {
 
 typedef struct lnt_step_report {
     size_t size; /* sizeof(lnt_step_report), set by the caller */
-    int64_t step, tokens;
+    int64_t step, tokens; /* tokens: of its sequences, without padding */
     double rate;     /* of learning */
     double gradient; /* its length, before it was cut */
     lnt_score_report score;
@@ -193,9 +193,9 @@ typedef struct lnt_step_report {
 
 LNT_API LNT_MUST_CHECK lnt_status lnt_trainer_step(lnt_trainer *trainer, lnt_step_report *report);
 /* How long the products of dense layers in one step take without the rest of it, by the same routine:
- * what the time of a step is held against.  whole: a batch at a time, all threads on one product;
- * cut: as the step has them, threads on parts of the batch of their own where it is large enough.  In
- * seconds.  Changes nothing that a step reads. */
+ * what the time of a step is held against.  whole: a batch at a time, all threads on one product, all
+ * sequences padded to the model's length; cut: as the last step had them, threads on parts of the batch of
+ * their own where it is large enough, sequences padded to those beside them.  In seconds.  Changes nothing that a step reads. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_trainer_time_products(lnt_trainer *trainer, double *whole,
                                                             double *cut);
 /* On examples kept from training; batches 0: all there are. */

@@ -8,6 +8,8 @@ enum {
     SLICE = 512, /* tokens in a slice, and in a lane where there are enough */
     FEWEST = 16, /* lanes: fewer would leave threads without work that a single layer has for them */
     MOST = 64,
+    ENOUGH = 512, /* tokens in a slice that all threads share: more of them are no faster */
+    PADDING = 16,   /* one in so many tokens may be */
     SUMS = 1 << 24 /* numbers in all sums, at most: wide layers are large enough for threads to share */
 };
 
@@ -22,11 +24,12 @@ lnt_lanes lnt_lanes_cut(const lnt_model *model, size_t batch)
     count = 0; /* the threads are that library's, which takes one product at a time */
 #endif
     if (count == 0 || count * LEAST > tokens)
-        return (lnt_lanes){ .batch = batch, .count = 1, .slice = batch, .workers = 1 };
+        return (lnt_lanes){ .batch = batch, .count = 1, .slice = batch, .enough = ENOUGH,
+                            .workers = 1 };
     const size_t longest = (batch + count - 1) / count;
     return (lnt_lanes){ .batch = batch, .count = count,
                         .slice = length < SLICE ? nn_least(SLICE / length, longest) : 1,
-                        .workers = nn_least(threads, count) };
+                        .enough = SLICE, .workers = nn_least(threads, count) };
 }
 
 size_t lnt_lane_begin(const lnt_lanes *lanes, size_t lane)
@@ -36,21 +39,40 @@ size_t lnt_lane_begin(const lnt_lanes *lanes, size_t lane)
 
 typedef void slice_work(const lnt_slice *slice, void *arg);
 
-static void run_lane(const lnt_lanes *lanes, lnt_worker *worker, size_t lane, slice_work *work,
-                     void *arg)
+/* How many of `left` sequences make a slice: where there are tokens enough, no more than go with little
+ * padding. */
+static size_t slice_of(const lnt_lanes *lanes, const lnt_place *order, size_t left)
 {
-    const size_t begin = lnt_lane_begin(lanes, lane), end = lnt_lane_begin(lanes, lane + 1);
-    for (size_t at = begin; at < end; at += lanes->slice)
-        work(&(lnt_slice){ worker, lane, at, nn_least(lanes->slice, end - at), at == begin }, arg);
+    const size_t most = nn_least(lanes->slice, left), longest = order[0].length;
+    size_t count = 0, tokens = 0;
+    while (count < most) {
+        const size_t with = tokens + order[count].length, padded = (count + 1) * longest;
+        if (count * longest >= lanes->enough && (padded - with) * PADDING > padded) break;
+        tokens = with;
+        count++;
+    }
+    return count;
 }
 
-void lnt_lanes_each(const lnt_lanes *lanes, lnt_worker *workers, slice_work *work, void *arg)
+static void run_lane(const lnt_lanes *lanes, const lnt_place *order, lnt_worker *worker, size_t lane,
+                     slice_work *work, void *arg)
+{
+    const size_t begin = lnt_lane_begin(lanes, lane), end = lnt_lane_begin(lanes, lane + 1);
+    for (size_t at = begin, count; at < end; at += count) {
+        count = slice_of(lanes, order + at, end - at);
+        work(&(lnt_slice){ worker, lane, at, count, at == begin }, arg);
+    }
+}
+
+void lnt_lanes_each(const lnt_lanes *lanes, const lnt_place *order, lnt_worker *workers,
+                    slice_work *work, void *arg)
 {
     if (lanes->workers == 1) { /* outside a team, for those within would be made anew each time */
-        for (size_t lane = 0; lane < lanes->count; lane++) run_lane(lanes, workers, lane, work, arg);
+        for (size_t lane = 0; lane < lanes->count; lane++)
+            run_lane(lanes, order, workers, lane, work, arg);
         return;
     }
 #pragma omp parallel for schedule(dynamic) num_threads((int)lanes->workers)
     for (int64_t lane = 0; lane < (int64_t)lanes->count; lane++)
-        run_lane(lanes, workers + omp_get_thread_num(), (size_t)lane, work, arg);
+        run_lane(lanes, order, workers + omp_get_thread_num(), (size_t)lane, work, arg);
 }

@@ -3,25 +3,29 @@
  *
  * A *lane* is some of the batch's sequences, whose gradients have a sum of their own; the lanes' sums are
  * added in their order.  A lane's sequences pass through the network a *slice* at a time, so few
- * that a layer finds in the cache what the one before left there.  Both follow from the model and the batch
- * alone, so that the bits are the same for any number of threads.  A *worker* is what one lane after
+ * that a layer finds in the cache what the one before left there, padded to the longest of them: sequences
+ * are taken by their length, the longest first, so that little is padding.  All this follows from the model
+ * and the batch alone, so that the bits are the same for any number of threads.  A *worker* is what one lane after
  * another passes through. */
 #ifndef LNT_TRAIN_LANES_H
 #define LNT_TRAIN_LANES_H
 
 #include "model/model.h"
 #include "train/loss.h"
+#include "train/sample.h"
 
 typedef struct lnt_lanes {
     size_t batch;   /* sequences */
     size_t count;   /* of lanes; 1: the batch as a whole */
-    size_t slice;   /* sequences, at most */
+    size_t slice;   /* sequences, at most, */
+    size_t enough;  /* and tokens for which one more sequence is not worth padding */
     size_t workers; /* one a thread; of a single lane one, which has them all */
 } lnt_lanes;
 
 typedef struct lnt_worker {
     lnt_ctx ctx; /* the trainer's, with the threads this one has, and a sentence of its own */
     lnt_network network; /* of a slice */
+    lnt_sample part;     /* the slice */
     lnt_loss_room room;
     lnt_status status; /* of the lanes so far */
 } lnt_worker;
@@ -34,12 +38,13 @@ size_t lnt_lane_begin(const lnt_lanes *lanes, size_t lane);
 /* Some sequences of a lane, for a worker. */
 typedef struct lnt_slice {
     lnt_worker *worker;
-    size_t lane, first, count;
-    bool opens; /* its lane */
+    size_t lane, first, count; /* first: in the order */
+    bool opens;                /* its lane */
 } lnt_slice;
 
-/* Calls work for every slice, those of a lane one after another; workers side by side. */
-void lnt_lanes_each(const lnt_lanes *lanes, lnt_worker *workers,
+/* Calls work for every slice of sequences in this order, those of a lane one after another; workers side by
+ * side. */
+void lnt_lanes_each(const lnt_lanes *lanes, const lnt_place *order, lnt_worker *workers,
                     void (*work)(const lnt_slice *slice, void *arg), void *arg);
 
 #endif

@@ -4,7 +4,7 @@
  *     y = x w,   dx = dy w^T,   dw += x^T dy
  *
  * 6 n in out operations a matrix, by the product the layers themselves call: a whole batch at a time on
- * all threads, and cut up as the step has them.  What is multiplied is not what a step multiplies, and
+ * all threads, with all its padding, and cut up as the last step had them, with as little.  What is multiplied is not what a step multiplies, and
  * lies nearer: a step's own products take up to a twentieth longer. */
 #include "core/clock.h"
 #include "nn/conv.h"
@@ -43,17 +43,20 @@ typedef struct room {
     float *x, *y, *dx; /* [rows,in], [rows,out], [rows,in]: large enough for any */
 } room;
 
-static size_t rows_of(const lnt_trainer *t, const use *u, size_t sequences)
-{
-    return u->by_token ? sequences * (size_t)t->model->config.length : sequences;
-}
+/* What goes through a matrix. */
+typedef struct extent {
+    size_t sequences, tokens;
+} extent;
+
+static size_t rows_of(const use *u, extent of) { return u->by_token ? of.tokens : of.sequences; }
 
 static void take_room(const lnt_trainer *t, lnt_arena *arena, size_t sequences, room *out)
 {
+    const extent most = { sequences, sequences * (size_t)t->model->config.length };
     size_t x = 0, y = 0;
     for (size_t i = 0; i < t->model->layout.entry_count; i++) {
         const use u = use_of(t, i);
-        const size_t rows = rows_of(t, &u, sequences);
+        const size_t rows = rows_of(&u, most);
         if (rows * u.in > x) x = rows * u.in;
         if (rows * u.out > y) y = rows * u.out;
     }
@@ -76,15 +79,15 @@ static void multiply(const lnt_ctx *ctx, const use *u, size_t rows, const float 
     }
 }
 
-/* The products of so many sequences; dw overwritten. */
-static void multiply_all(const lnt_trainer *t, const lnt_ctx *ctx, size_t sequences, float *dw,
+/* dw overwritten. */
+static void multiply_all(const lnt_trainer *t, const lnt_ctx *ctx, extent of, float *dw,
                          const room *r)
 {
     for (size_t i = 0; i < t->model->layout.entry_count; i++) {
         const use u = use_of(t, i);
         const size_t at = t->model->layout.entries[i].offset;
         if (u.taps)
-            multiply(ctx, &u, rows_of(t, &u, sequences), t->model->weights + at, dw + at, r);
+            multiply(ctx, &u, rows_of(&u, of), t->model->weights + at, dw + at, r);
     }
 }
 
@@ -96,15 +99,17 @@ typedef struct job {
 static void multiply_slice(const lnt_slice *s, void *arg)
 {
     const job *j = arg;
-    multiply_all(j->t, &s->worker->ctx, s->count, j->t->grads + s->lane * j->t->model->layout.size,
+    const extent padded = { s->count, s->count * j->t->order[s->first].length };
+    multiply_all(j->t, &s->worker->ctx, padded, j->t->grads + s->lane * j->t->model->layout.size,
                  &j->rooms[s->worker - j->t->workers]);
 }
 
 static double time_whole(const lnt_trainer *t, const room *r)
 {
+    const extent all = { t->lanes.batch, t->lanes.batch * (size_t)t->model->config.length };
     const double start = lnt_clock();
     for (int64_t part = 0; part < t->recipe.accumulate; part++)
-        multiply_all(t, t->ctx, t->lanes.batch, t->grads, r);
+        multiply_all(t, t->ctx, all, t->grads, r);
     return lnt_clock() - start;
 }
 
@@ -112,17 +117,25 @@ static double time_cut(const lnt_trainer *t, room *rooms)
 {
     const double start = lnt_clock();
     for (int64_t part = 0; part < t->recipe.accumulate; part++)
-        lnt_lanes_each(&t->lanes, t->workers, multiply_slice, &(job){ t, rooms });
+        lnt_lanes_each(&t->lanes, t->order, t->workers, multiply_slice, &(job){ t, rooms });
     return lnt_clock() - start;
 }
 
-/* rooms: the batch's, then those of the workers, each for a slice. */
+/* rooms: the batch's, which is that of a single lane too; then those of the workers, each for a slice. */
 static room *lay_out(const lnt_trainer *t, lnt_arena *arena)
 {
-    room *rooms = lnt_arena_take(arena, t->lanes.workers + 1, sizeof *rooms), own;
-    for (size_t i = 0; i <= t->lanes.workers; i++)
+    const size_t workers = t->lanes.count > 1 ? t->lanes.workers : 0;
+    room *rooms = lnt_arena_take(arena, workers + 1, sizeof *rooms), own;
+    for (size_t i = 0; i <= workers; i++)
         take_room(t, arena, i ? t->lanes.slice : t->lanes.batch, rooms ? &rooms[i] : &own);
     return rooms;
+}
+
+/* Whether the step had the batch as a whole. */
+static bool is_uncut(const lnt_trainer *t)
+{
+    const size_t shortest = t->order[t->lanes.batch - 1].length;
+    return t->lanes.count == 1 && shortest == (size_t)t->model->config.length;
 }
 
 lnt_status lnt_trainer_time_products(lnt_trainer *t, double *whole, double *cut)
@@ -136,8 +149,9 @@ lnt_status lnt_trainer_time_products(lnt_trainer *t, double *whole, double *cut)
     room *rooms = lay_out(t, &memory);
     time_whole(t, rooms); /* brings the memory in */
     *whole = time_whole(t, rooms);
-    if (t->lanes.count > 1) time_cut(t, rooms + 1);
-    *cut = t->lanes.count > 1 ? time_cut(t, rooms + 1) : *whole; /* uncut, it is the same */
+    room *parts = t->lanes.count > 1 ? rooms + 1 : rooms;
+    if (!is_uncut(t)) time_cut(t, parts);
+    *cut = is_uncut(t) ? *whole : time_cut(t, parts);
     lnt_arena_close(t->ctx, &memory);
     return LNT_OK;
 }

@@ -1,6 +1,9 @@
 /* train/sample.c - memory for batches. */
 #include "train/sample.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 void lnt_sample_take(lnt_arena *arena, const lnt_config *config, size_t batch, size_t length,
                      lnt_sample *out)
 {
@@ -16,15 +19,56 @@ void lnt_sample_take(lnt_arena *arena, const lnt_config *config, size_t batch, s
     out->labels = lnt_arena_take(arena, batch, sizeof *out->labels);
 }
 
-lnt_sample lnt_sample_part(const lnt_sample *s, const lnt_config *config, size_t first, size_t count)
+static int by_length(const void *a, const void *b)
 {
-    const bool features = config->input == LNT_INPUT_FEATURES;
-    const size_t targets = config->output == LNT_OUTPUT_CLASS ? 1 : s->length;
-    lnt_sample part = { .batch = count, .length = s->length, .lengths = s->lengths + first,
-                        .targets = s->targets + first * targets, .labels = s->labels + first };
-    if (features) part.features = s->features + first * s->length * (size_t)config->inputs;
-    else part.tokens = s->tokens + first * s->length;
-    return part;
+    const lnt_place *x = a, *y = b;
+    if (x->length != y->length) return x->length > y->length ? -1 : 1;
+    return x->index < y->index ? -1 : 1;
+}
+
+void lnt_sample_order(const lnt_sample *s, lnt_place *order)
+{
+    for (size_t b = 0; b < s->batch; b++)
+        order[b] = (lnt_place){ nn_least((size_t)s->lengths[b], s->length), b };
+    qsort(order, s->batch, sizeof *order, by_length);
+}
+
+/* Tokens that the first of some sequences, the longest, has room for; CTC's labels are no longer. */
+static size_t cut_length(const lnt_sample *s, const lnt_config *config, const lnt_place *order,
+                         size_t count)
+{
+    size_t longest = order[0].length > 0 ? order[0].length : 1;
+    for (size_t i = 0; config->output == LNT_OUTPUT_FRAMES && i < count; i++)
+        if ((size_t)s->labels[order[i].index] > longest) longest = (size_t)s->labels[order[i].index];
+    return longest;
+}
+
+/* Row `from` of x, numbers of `size` bytes, becomes row `to` of y. */
+static void copy_row(void *y, size_t to, size_t row, const void *x, size_t from, size_t long_row,
+                     size_t size)
+{
+    memcpy((char *)y + to * row * size, (const char *)x + from * long_row * size, row * size);
+}
+
+void lnt_sample_gather(const lnt_sample *s, const lnt_config *config, const lnt_place *order,
+                       size_t count, lnt_sample *out)
+{
+    const bool class = config->output == LNT_OUTPUT_CLASS;
+    const size_t row = cut_length(s, config, order, count), inputs = (size_t)config->inputs;
+    out->batch = count;
+    out->length = row;
+    for (size_t i = 0; i < count; i++) {
+        const size_t b = order[i].index;
+        if (config->input == LNT_INPUT_FEATURES)
+            copy_row(out->features, i, row * inputs, s->features, b, s->length * inputs,
+                     sizeof *s->features);
+        else
+            copy_row(out->tokens, i, row, s->tokens, b, s->length, sizeof *s->tokens);
+        copy_row(out->targets, i, class ? 1 : row, s->targets, b, class ? 1 : s->length,
+                 sizeof *s->targets);
+        out->lengths[i] = s->lengths[b];
+        out->labels[i] = s->labels[b];
+    }
 }
 
 lnt_batch lnt_sample_batch(const lnt_sample *s)

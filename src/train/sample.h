@@ -7,9 +7,18 @@
 
 void lnt_sample_take(lnt_arena *arena, const lnt_config *config, size_t batch, size_t length,
                      lnt_sample *out);
-/* `count` of its sequences, from `first` on; they stay where they are. */
-lnt_sample lnt_sample_part(const lnt_sample *sample, const lnt_config *config, size_t first,
-                           size_t count);
+
+/* A sequence of a batch. */
+typedef struct lnt_place {
+    size_t length, index;
+} lnt_place;
+
+/* order [batch]: the longest first, and of those alike the one that stands first. */
+void lnt_sample_order(const lnt_sample *sample, lnt_place *order);
+/* out, which has room for them, becomes `count` sequences in the order given, padded to the longest of
+ * them, no farther. */
+void lnt_sample_gather(const lnt_sample *sample, const lnt_config *config, const lnt_place *order,
+                       size_t count, lnt_sample *out);
 lnt_batch lnt_sample_batch(const lnt_sample *sample);
 
 #endif

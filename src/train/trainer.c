@@ -19,11 +19,13 @@ static void lay_out(lnt_trainer *t, lnt_arena *arena, bool training)
     t->square = lnt_arena_take(arena, size, sizeof *t->square);
     t->scores = lnt_arena_take(arena, t->lanes.count, sizeof *t->scores);
     lnt_sample_take(arena, &t->model->config, batch, length, &t->sample);
+    t->order = lnt_arena_take(arena, batch, sizeof *t->order);
     t->workers = lnt_arena_take(arena, t->lanes.workers, sizeof *t->workers);
     for (size_t i = 0; i < t->lanes.workers; i++) {
-        lnt_loss_room room;
-        lnt_loss_take(arena, &t->model->config, t->lanes.slice, length, &room);
-        if (t->workers) t->workers[i] = (lnt_worker){ .ctx = *t->ctx, .room = room };
+        lnt_worker w = { .ctx = *t->ctx };
+        lnt_sample_take(arena, &t->model->config, t->lanes.slice, length, &w.part);
+        lnt_loss_take(arena, &t->model->config, t->lanes.slice, length, &w.room);
+        if (t->workers) t->workers[i] = w;
     }
 }
 
@@ -63,6 +65,8 @@ lnt_status lnt_trainer_open(lnt_ctx *ctx, lnt_model *model, lnt_task *task,
         lnt_release(ctx, t, sizeof *t);
         return status;
     }
+    for (size_t b = 0; b < t->lanes.batch; b++)
+        t->order[b] = (lnt_place){ (size_t)model->config.length, b }; /* until there is a batch */
     if (training) {
         memset(t->mean, 0, model->layout.size * sizeof *t->mean);
         memset(t->square, 0, model->layout.size * sizeof *t->square);
@@ -106,17 +110,26 @@ static void clear(const lnt_ctx *ctx, float *x, size_t size)
     }
 }
 
+/* Of the last batch, without padding. */
+static size_t tokens_of(const lnt_trainer *t)
+{
+    size_t sum = 0;
+    for (size_t b = 0; b < t->lanes.batch; b++) sum += t->order[b].length;
+    return sum;
+}
+
 static lnt_status run_network(const pass *p, const lnt_slice *s, float *grads)
 {
     const lnt_trainer *t = p->t;
     lnt_network *net = &s->worker->network;
-    const lnt_sample part = lnt_sample_part(&t->sample, &t->model->config, s->first, s->count);
-    const lnt_batch in = lnt_sample_batch(&part);
+    lnt_sample *part = &s->worker->part;
+    lnt_sample_gather(&t->sample, &t->model->config, t->order + s->first, s->count, part);
+    const lnt_batch in = lnt_sample_batch(part);
     const lnt_rng rng = lnt_rng_split(p->rng, s->first);
     const float *weights = t->model->weights;
     const lnt_status status = lnt_network_forward(net, weights, &in, p->gradient, rng);
     if (status) return status;
-    lnt_loss(net, &part, p->gradient, p->weight, &s->worker->room, &t->scores[s->lane]);
+    lnt_loss(net, part, p->gradient, p->weight, &s->worker->room, &t->scores[s->lane]);
     return p->gradient ? lnt_network_backward(net, weights, grads, &in, true, rng) : LNT_OK;
 }
 
@@ -132,10 +145,11 @@ static void run_slice(const lnt_slice *s, void *arg)
 static lnt_status run_batch(lnt_trainer *t, pass p, lnt_split split, uint64_t index, lnt_score *score)
 {
     t->task.kind->fill(&t->task, split, index, &t->sample);
+    lnt_sample_order(&t->sample, t->order);
     p.weight *= lnt_loss_weight(&t->model->config, &t->sample);
     memset(t->scores, 0, t->lanes.count * sizeof *t->scores);
     for (size_t i = 0; i < t->lanes.workers; i++) t->workers[i].status = LNT_OK;
-    lnt_lanes_each(&t->lanes, t->workers, run_slice, &p);
+    lnt_lanes_each(&t->lanes, t->order, t->workers, run_slice, &p);
     for (size_t i = 0; i < t->lanes.workers; i++)
         if (t->workers[i].status)
             return lnt_fail(t->ctx, t->workers[i].status, "%s", t->workers[i].ctx.error);
@@ -202,6 +216,7 @@ lnt_status lnt_trainer_step(lnt_trainer *t, lnt_step_report *report)
     if (!report || report->size != sizeof *report)
         return lnt_fail(t->ctx, LNT_ERR_ARGUMENT, "step report: size must be %zu", sizeof *report);
     lnt_score score = { 0 };
+    size_t tokens = 0;
     for (int64_t i = 0; i < t->recipe.accumulate; i++) {
         const uint64_t index = (uint64_t)(t->step * t->recipe.accumulate + i);
         const pass p = { .t = t, .weight = 1 / (double)t->recipe.accumulate, .gradient = true,
@@ -209,6 +224,7 @@ lnt_status lnt_trainer_step(lnt_trainer *t, lnt_step_report *report)
                          .rng = lnt_rng_split(lnt_rng_make((uint64_t)t->recipe.seed + 1), index) };
         const lnt_status status = run_batch(t, p, LNT_SPLIT_TRAIN, index, &score);
         if (status) return status;
+        tokens += tokens_of(t);
     }
     sum_gradients(t);
     const double norm = sqrt(lnt_square_sum(t->ctx, t->grads, t->model->layout.size));
@@ -219,12 +235,11 @@ lnt_status lnt_trainer_step(lnt_trainer *t, lnt_step_report *report)
                                 : " with the weights it begins with; try other options of attention");
     t->step++;
     update(t, t->recipe.clip > 0 && norm > t->recipe.clip ? t->recipe.clip / norm : 1);
-    const int64_t sequences = t->recipe.batch * t->recipe.accumulate;
     *report = (lnt_step_report){ .size = sizeof *report,
                                  .step = t->step,
                                  .rate = lnt_recipe_rate(&t->recipe, t->step),
                                  .gradient = norm,
-                                 .tokens = sequences * t->model->config.length,
+                                 .tokens = (int64_t)tokens,
                                  .score = report_of(t, &score) };
     return LNT_OK;
 }

@@ -13,7 +13,7 @@ enum { BATCH = 18, WORDS = 20, BANDS = 6 };
 
 static const char TOKENS[] = "{\"dim\":8,\"layers\":2,\"heads\":2,\"length\":230}";
 
-/* What a model learns here: noise, ragged where it sees whole sequences. */
+/* What a model learns here: noise, in sequences of any length, but for pixels. */
 static void fill(const lnt_task *task, lnt_split split, uint64_t index, lnt_sample *out)
 {
     const lnt_config *c = task->own;
@@ -28,8 +28,10 @@ static void fill(const lnt_task *task, lnt_split split, uint64_t index, lnt_samp
         out->targets[i] = (int32_t)dice_range(&d, c->output == LNT_OUTPUT_FRAMES ? 1 : -1, WORDS - 1);
     for (size_t b = 0; b < out->batch; b++) {
         const int length = (int)out->length;
-        out->lengths[b] = c->kind == LNT_ENCODER ? dice_range(&d, length / 2, length) : length;
+        out->lengths[b] = c->output == LNT_OUTPUT_LOGISTICS ? length : dice_range(&d, 0, length);
         out->labels[b] = dice_range(&d, 1, 5);
+        for (int t = (int)out->lengths[b]; c->output == LNT_OUTPUT_TOKENS && t < length; t++)
+            out->targets[b * out->length + (size_t)t] = -1;
     }
     out->units = 100;
 }
@@ -46,6 +48,7 @@ static void fill_alike(const lnt_task *task, lnt_split split, uint64_t index, ln
 {
     fill(task, split, index, out);
     for (size_t i = 0; i < out->batch * out->length; i++) out->tokens[i] = out->targets[i] = 1;
+    for (size_t b = 0; b < out->batch; b++) out->lengths[b] = (int64_t)out->length;
 }
 
 static void close_nothing(lnt_task *task) { (void)task; }
@@ -106,7 +109,7 @@ static double weight_of(const lnt_config *config, const lnt_sample *s)
 }
 
 /* The gradient of one step beside that of its batches, each through one network as a whole. */
-static void check_step(lnt_ctx *ctx, const lnt_config *config, const char *what)
+static void check_step(lnt_ctx *ctx, const lnt_config *config, size_t lanes, const char *what)
 {
     enum { ACCUMULATE = 2 };
     lnt_trainer *t = start(ctx, &noise, config, BATCH, ACCUMULATE, 1e-30);
@@ -115,7 +118,8 @@ static void check_step(lnt_ctx *ctx, const lnt_config *config, const char *what)
     lnt_network net;
     lnt_loss_room room;
     lnt_score score = { 0 };
-    assert_true(t->lanes.count >= 16);
+    int64_t tokens = 0;
+    assert_int_equal(t->lanes.count, lanes);
     assert_ok(ctx, lnt_network_open(ctx, config, &t->model->layout, BATCH, (size_t)config->length,
                                     true, NULL, &net));
     lnt_arena counting = { 0 }, memory;
@@ -130,6 +134,7 @@ static void check_step(lnt_ctx *ctx, const lnt_config *config, const char *what)
         const double weight = weight_of(config, &t->sample) / ACCUMULATE;
         assert_ok(ctx, lnt_network_forward(&net, t->model->weights, &in, true, lnt_rng_make(0)));
         lnt_loss(&net, &t->sample, true, weight, &room, &score);
+        for (size_t b = 0; b < BATCH; b++) tokens += t->sample.lengths[b];
         assert_ok(ctx, lnt_network_backward(&net, t->model->weights, grads, &in, true, lnt_rng_make(0)));
     }
     assert_ok(ctx, lnt_trainer_step(t, &report));
@@ -147,6 +152,7 @@ static void check_step(lnt_ctx *ctx, const lnt_config *config, const char *what)
     assert_near(what, report.gradient, sqrt(square), 1e-4);
     assert_near(what, report.score.loss, score.loss / score.targets, 1e-5);
     assert_int_equal(report.score.targets, (int64_t)score.targets);
+    assert_int_equal(report.tokens, tokens);
     assert_near(what, report.score.bits, score.loss / (ACCUMULATE * 100) / log(2), 1e-5);
     if (config->output == LNT_OUTPUT_FRAMES)
         assert_near(what, report.score.error_rate, score.edits / score.words, 0);
@@ -165,21 +171,29 @@ static void lanes_have_the_gradient_and_score_of_the_batch(void **state)
         const char *what, *config;
         lnt_model_input input;
         lnt_model_output output;
+        size_t lanes;
     } cases[] = {
-        { "tokens", TOKENS, LNT_INPUT_TOKENS, LNT_OUTPUT_TOKENS },
-        { "pixels", TOKENS, LNT_INPUT_TOKENS, LNT_OUTPUT_LOGISTICS },
+        { "tokens", TOKENS, LNT_INPUT_TOKENS, LNT_OUTPUT_TOKENS, 16 },
+        { "pixels", TOKENS, LNT_INPUT_TOKENS, LNT_OUTPUT_LOGISTICS, 16 },
         { "a class", "{\"kind\":\"encoder\",\"dim\":8,\"layers\":1,\"heads\":2,\"length\":300}",
-          LNT_INPUT_TOKENS, LNT_OUTPUT_CLASS },
+          LNT_INPUT_TOKENS, LNT_OUTPUT_CLASS, 16 },
         { "frames", "{\"kind\":\"encoder\",\"dim\":8,\"layers\":1,\"heads\":2,\"length\":260,"
                     "\"embedding\":\"cnn\"}",
-          LNT_INPUT_FEATURES, LNT_OUTPUT_FRAMES },
+          LNT_INPUT_FEATURES, LNT_OUTPUT_FRAMES, 16 },
         { "long sequences", "{\"dim\":8,\"layers\":1,\"heads\":1,\"length\":600}", LNT_INPUT_TOKENS,
-          LNT_OUTPUT_TOKENS },
+          LNT_OUTPUT_TOKENS, 16 },
+        { "a single lane", "{\"dim\":8,\"layers\":2,\"heads\":2,\"length\":150}", LNT_INPUT_TOKENS,
+          LNT_OUTPUT_TOKENS, 1 },
+        { "moving averages", "{\"kind\":\"encoder\",\"dim\":8,\"layers\":1,\"heads\":1,\"length\":110,"
+                             "\"averages\":2,\"distance_bias\":true}",
+          LNT_INPUT_TOKENS, LNT_OUTPUT_CLASS, 1 },
+        { "rotations", "{\"dim\":8,\"layers\":1,\"heads\":1,\"length\":150,\"position\":\"rotary\"}",
+          LNT_INPUT_TOKENS, LNT_OUTPUT_TOKENS, 1 },
     };
     lnt_ctx *ctx = context_new(2, NULL);
     for (int i = 0; i < COUNT_OF(cases); i++) {
         const lnt_config c = config_of(ctx, cases[i].config, cases[i].input, cases[i].output);
-        check_step(ctx, &c, cases[i].what);
+        check_step(ctx, &c, cases[i].lanes, cases[i].what);
     }
     lnt_ctx_destroy(ctx);
 }
@@ -272,6 +286,120 @@ static void lanes_are_even_and_none_is_empty(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+/* Slices seen so far, of sequences in an order. */
+typedef struct seen {
+    const lnt_place *order;
+    size_t batch, enough, next, slices;
+} seen;
+
+static size_t padding(const lnt_place *order, size_t count)
+{
+    size_t sum = 0;
+    for (size_t i = 0; i < count; i++) sum += order[0].length - order[i].length;
+    return sum;
+}
+
+static void look_at_slice(const lnt_slice *s, void *arg)
+{
+    enum { ONE_IN = 16 };
+    seen *n = arg;
+    const lnt_place *order = n->order + s->first;
+    const size_t longest = order[0].length;
+    assert_int_equal(s->first, n->next);
+    assert_int_equal(s->opens, s->first == 0);
+    assert_in_range(s->count, 1, n->batch - s->first);
+    if ((s->count - 1) * longest >= n->enough) /* one fewer was enough: then padding is little, */
+        assert_true(padding(order, s->count) * ONE_IN <= s->count * longest);
+    if (s->first + s->count < n->batch) /* and with one more there were too much */
+        assert_true(s->count * longest >= n->enough &&
+                    padding(order, s->count + 1) * ONE_IN > (s->count + 1) * longest);
+    n->next += s->count;
+    n->slices++;
+}
+
+static void a_single_lane_is_cut_where_sequences_grow_short(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 300; seed++) {
+        dice d = { seed };
+        int64_t lengths[50];
+        lnt_place order[COUNT_OF(lengths)];
+        const size_t batch = (size_t)dice_range(&d, 1, COUNT_OF(lengths));
+        const int64_t least = dice_range(&d, 0, 100);
+        for (size_t b = 0; b < batch; b++) lengths[b] = dice_range(&d, least, 100);
+        lnt_sample_order(&(lnt_sample){ .batch = batch, .length = 100, .lengths = lengths }, order);
+        bool taken[COUNT_OF(lengths)] = { false };
+        for (size_t b = 0; b < batch; b++) {
+            assert_int_equal(order[b].length, lengths[order[b].index]);
+            assert_false(taken[order[b].index]);
+            taken[order[b].index] = true;
+            if (b == 0 || order[b - 1].length > order[b].length) continue;
+            assert_true(order[b - 1].length == order[b].length);
+            assert_true(order[b - 1].index < order[b].index);
+        }
+        const lnt_lanes lanes = { .batch = batch, .count = 1, .slice = batch, .enough = 400,
+                                  .workers = 1 };
+        lnt_worker worker = { .status = LNT_OK };
+        seen n = { .order = order, .batch = batch, .enough = lanes.enough };
+        lnt_lanes_each(&lanes, order, &worker, look_at_slice, &n);
+        assert_int_equal(n.next, batch);
+        if (least == 100) assert_int_equal(n.slices, 1);
+    }
+}
+
+/* Utterances may have more to say than they have frames. */
+static void what_is_gathered_is_what_was_there(void **state)
+{
+    (void)state;
+    enum { SEQUENCES = 5, ROOM = 7, NUMBERS = 3 };
+    static const int64_t lengths[SEQUENCES] = { 2, 7, 0, 1, 2 }, labels[SEQUENCES] = { 3, 1, 0, 5, 2 };
+    float features[SEQUENCES * ROOM * NUMBERS], got_features[SEQUENCES * ROOM * NUMBERS];
+    int32_t tokens[SEQUENCES * ROOM], got_tokens[SEQUENCES * ROOM];
+    int32_t targets[SEQUENCES * ROOM], got_targets[SEQUENCES * ROOM];
+    int64_t got_lengths[SEQUENCES], got_labels[SEQUENCES];
+    for (int i = 0; i < SEQUENCES * ROOM; i++) tokens[i] = i, targets[i] = 100 + i;
+    for (int i = 0; i < SEQUENCES * ROOM * NUMBERS; i++) features[i] = (float)i;
+    const lnt_sample all = { .batch = SEQUENCES, .length = ROOM, .tokens = tokens, .features = features,
+                             .lengths = (int64_t *)(uintptr_t)lengths, .targets = targets,
+                             .labels = (int64_t *)(uintptr_t)labels };
+    lnt_sample out = { .tokens = got_tokens, .features = got_features, .lengths = got_lengths,
+                       .targets = got_targets, .labels = got_labels };
+    lnt_place order[SEQUENCES];
+    lnt_sample_order(&all, order);
+    for (int kind = 0; kind < 3; kind++)
+        for (size_t first = 0; first < SEQUENCES; first++)
+            for (size_t count = 1; first + count <= SEQUENCES; count++) {
+                const bool class = kind == 0, frames = kind == 1;
+                const lnt_config c = {
+                    .inputs = NUMBERS,
+                    .input = frames ? LNT_INPUT_FEATURES : LNT_INPUT_TOKENS,
+                    .output = class ? LNT_OUTPUT_CLASS : frames ? LNT_OUTPUT_FRAMES : LNT_OUTPUT_TOKENS
+                };
+                size_t row = 1;
+                for (size_t i = first; i < first + count; i++) {
+                    const int64_t l = lengths[order[i].index], m = labels[order[i].index];
+                    if ((size_t)l > row) row = (size_t)l;
+                    if (frames && (size_t)m > row) row = (size_t)m;
+                }
+                lnt_sample_gather(&all, &c, order + first, count, &out);
+                assert_int_equal(out.batch, count);
+                assert_int_equal(out.length, row);
+                for (size_t i = 0; i < count; i++) {
+                    const size_t b = order[first + i].index;
+                    assert_int_equal(out.lengths[i], lengths[b]);
+                    assert_int_equal(out.labels[i], labels[b]);
+                    if (class) assert_int_equal(got_targets[i], targets[b]);
+                    for (size_t t = 0; t < row; t++) {
+                        if (!class) assert_int_equal(got_targets[i * row + t], targets[b * ROOM + t]);
+                        if (!frames) assert_int_equal(got_tokens[i * row + t], tokens[b * ROOM + t]);
+                        for (size_t x = 0; frames && x < NUMBERS; x++)
+                            assert_true(got_features[(i * row + t) * NUMBERS + x] ==
+                                        features[(b * ROOM + t) * NUMBERS + x]);
+                    }
+                }
+            }
+}
+
 static void a_lane_that_fails_says_why(void **state)
 {
     (void)state;
@@ -322,6 +450,8 @@ int main(void)
         cmocka_unit_test(any_number_of_workers_gives_the_same_bits),
         cmocka_unit_test(every_slice_drops_something_else),
         cmocka_unit_test(lanes_are_even_and_none_is_empty),
+        cmocka_unit_test(a_single_lane_is_cut_where_sequences_grow_short),
+        cmocka_unit_test(what_is_gathered_is_what_was_there),
         cmocka_unit_test(a_lane_that_fails_says_why),
         cmocka_unit_test(no_allocation_of_a_worker_fails_without_a_trace),
     };
