@@ -195,7 +195,8 @@ LNT_API LNT_MUST_CHECK lnt_status lnt_trainer_step(lnt_trainer *trainer, lnt_ste
 /* How long the products of dense layers in one step take without the rest of it, by the same routine:
  * what the time of a step is held against.  whole: a batch at a time, all threads on one product, all
  * sequences padded to the model's length; cut: as the last step had them, threads on parts of the batch of
- * their own where it is large enough, sequences padded to those beside them.  In seconds.  Changes nothing that a step reads. */
+ * their own where it is large enough, sequences padded to those beside them.  In seconds.  Changes nothing
+ * that a step reads. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_trainer_time_products(lnt_trainer *trainer, double *whole,
                                                             double *cut);
 /* On examples kept from training; batches 0: all there are. */

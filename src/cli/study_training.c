@@ -15,7 +15,7 @@ static const double BUDGET = 5; /* seconds a mechanism, or three rounds */
 
 typedef struct speed {
     const char *mechanism;
-    int64_t parameters, tokens; /* tokens: of a step */
+    int64_t parameters, tokens; /* tokens: of a step, without padding, in the mean */
     double step;                /* seconds, medians */
     double products, cut;       /* the products alone: of the whole batch, and cut up as in the step */
 } speed;
@@ -29,17 +29,19 @@ static int time_trainer(lnt_ctx *ctx, lnt_trainer *trainer, speed *out)
     if (lnt_trainer_describe(trainer, &info) || lnt_trainer_step(trainer, &report))
         return fail_ctx(ctx);
     const double begin = now_seconds();
+    int64_t tokens = 0;
     int done = 0;
     while (done < ROUNDS && (done < 3 || now_seconds() - begin < BUDGET)) {
         const double start = now_seconds();
         if (lnt_trainer_step(trainer, &report)) return fail_ctx(ctx);
         step[done] = now_seconds() - start;
+        tokens += report.tokens;
         if (lnt_trainer_time_products(trainer, &products[done], &cut[done])) return fail_ctx(ctx);
         progress(out->mechanism, ++done, ROUNDS);
     }
     progress_end();
     out->parameters = info.parameters;
-    out->tokens = report.tokens;
+    out->tokens = tokens / done;
     out->step = median_of(step, (size_t)done);
     out->products = median_of(products, (size_t)done);
     out->cut = median_of(cut, (size_t)done);
@@ -111,8 +113,9 @@ static void print_table(const speed *found, int count)
     table_print(&t, stdout);
     printf("\nA step is forward, backward and the optimiser; the products are those of its dense\n"
            "layers, by the same routine, without attention or anything else: a whole batch at a\n"
-           "time, all threads on one product, and cut up, as the step has them, each thread with\n"
-           "sequences of its own.\n");
+           "time, all threads on one product, sequences padded to the model's length, and cut up,\n"
+           "as the step has them, each thread with sequences of its own and padding to the\n"
+           "longest of them.  Padding is not counted as tokens.\n");
 }
 
 static int run(const options *o, lnt_ctx *ctx)

@@ -5,8 +5,8 @@
  * added in their order.  A lane's sequences pass through the network a *slice* at a time, so few
  * that a layer finds in the cache what the one before left there, padded to the longest of them: sequences
  * are taken by their length, the longest first, so that little is padding.  All this follows from the model
- * and the batch alone, so that the bits are the same for any number of threads.  A *worker* is what one lane after
- * another passes through. */
+ * and the batch alone, so that the bits are the same for any number of threads.  A *worker* is what one
+ * lane after another passes through. */
 #ifndef LNT_TRAIN_LANES_H
 #define LNT_TRAIN_LANES_H
 

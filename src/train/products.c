@@ -4,8 +4,9 @@
  *     y = x w,   dx = dy w^T,   dw += x^T dy
  *
  * 6 n in out operations a matrix, by the product the layers themselves call: a whole batch at a time on
- * all threads, with all its padding, and cut up as the last step had them, with as little.  What is multiplied is not what a step multiplies, and
- * lies nearer: a step's own products take up to a twentieth longer. */
+ * all threads, with all its padding, and cut up as the last step had them, with as little.  What is
+ * multiplied is not what a step multiplies, and lies nearer: a step's own products take up to a twentieth
+ * longer. */
 #include "core/clock.h"
 #include "nn/conv.h"
 #include "nn/product.h"
