@@ -8,8 +8,8 @@ enum {
     SLICE = 512, /* tokens in a slice, and in a lane where there are enough */
     FEWEST = 16, /* lanes: fewer would leave threads without work that a single layer has for them */
     MOST = 64,
-    ENOUGH = 512, /* tokens in a slice that all threads share: more of them are no faster */
-    PADDING = 16,   /* one in so many tokens may be */
+    ENOUGH = 512, /* tokens in a slice that all threads share, for their work */
+    PADDING = 16, /* one in so many tokens may be */
     SUMS = 1 << 24 /* numbers in all sums, at most: wide layers are large enough for threads to share */
 };
 

@@ -1,4 +1,4 @@
-/* train/sample.c - memory for batches. */
+/* train/sample.c - batches, and parts of them that are of like length. */
 #include "train/sample.h"
 
 #include <stdlib.h>
@@ -33,7 +33,7 @@ void lnt_sample_order(const lnt_sample *s, lnt_place *order)
     qsort(order, s->batch, sizeof *order, by_length);
 }
 
-/* Tokens that the first of some sequences, the longest, has room for; CTC's labels are no longer. */
+/* The tokens of the longest sequence, which is the first; more where labels of CTC need the room. */
 static size_t cut_length(const lnt_sample *s, const lnt_config *config, const lnt_place *order,
                          size_t count)
 {

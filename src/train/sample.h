@@ -1,4 +1,4 @@
-/* train/sample.h - memory for batches, and a batch as the network sees it. */
+/* train/sample.h - batches, parts of them that are of like length, and either as the network sees it. */
 #ifndef LNT_TRAIN_SAMPLE_H
 #define LNT_TRAIN_SAMPLE_H
 
