@@ -7,7 +7,6 @@ enum {
     LEAST = 256, /* tokens in a lane, beside whose products it is little to clear its sum and to add it */
     SLICE = 512, /* tokens in a slice, and in a lane where there are enough */
     FEWEST = 16, /* lanes: fewer would leave threads without work that a single layer has for them */
-    MOST = 64,
     ENOUGH = 512, /* tokens in a slice that all threads share, for their work */
     PADDING = 16, /* one in so many tokens may be */
     SUMS = 1 << 24 /* numbers in all sums, at most: wide layers are large enough for threads to share */
@@ -17,7 +16,7 @@ lnt_lanes lnt_lanes_cut(const lnt_model *model, size_t batch)
 {
     const size_t length = (size_t)model->config.length, tokens = batch * length;
     const size_t threads = (size_t)model->ctx->threads;
-    size_t count = tokens / SLICE > FEWEST ? nn_least(tokens / SLICE, MOST) : FEWEST;
+    size_t count = tokens / SLICE > FEWEST ? nn_least(tokens / SLICE, LNT_LANES_MOST) : FEWEST;
     count = nn_least(nn_least(count, batch), SUMS / model->layout.size);
     count -= count % FEWEST; /* as many to one thread as to another */
 #ifdef LNT_CBLAS
@@ -26,15 +25,31 @@ lnt_lanes lnt_lanes_cut(const lnt_model *model, size_t batch)
     if (count == 0 || count * LEAST > tokens)
         return (lnt_lanes){ .batch = batch, .count = 1, .slice = batch, .enough = ENOUGH,
                             .workers = 1 };
-    const size_t longest = (batch + count - 1) / count;
+    const size_t most = batch - count + 1; /* in a lane */
     return (lnt_lanes){ .batch = batch, .count = count,
-                        .slice = length < SLICE ? nn_least(SLICE / length, longest) : 1,
+                        .slice = length < SLICE ? nn_least(SLICE / length, most) : 1,
                         .enough = SLICE, .workers = nn_least(threads, count) };
 }
 
-size_t lnt_lane_begin(const lnt_lanes *lanes, size_t lane)
+/* A short sequence costs more than its tokens, for it makes short products and is padded. */
+static size_t cost_of(const lnt_place *order, size_t i)
 {
-    return lane * lanes->batch / lanes->count;
+    return order[i].length + order[0].length / 4 + 1;
+}
+
+void lnt_lanes_share(const lnt_lanes *lanes, const lnt_place *order, size_t *begin)
+{
+    size_t total = 0, at = 0, before = 0; /* before: the cost of those before `at` */
+    for (size_t i = 0; i < lanes->batch; i++) total += cost_of(order, i);
+    for (size_t lane = 0; lane <= lanes->count; lane++) {
+        const size_t least = lane > 0 ? begin[lane - 1] + 1 : 0;
+        for (; at < lanes->batch; at++) {
+            const size_t with = before + cost_of(order, at);
+            if (at >= least && with * lanes->count > lane * total) break;
+            before = with;
+        }
+        begin[lane] = at;
+    }
 }
 
 typedef void slice_work(const lnt_slice *slice, void *arg);
@@ -54,25 +69,26 @@ static size_t slice_of(const lnt_lanes *lanes, const lnt_place *order, size_t le
     return count;
 }
 
-static void run_lane(const lnt_lanes *lanes, const lnt_place *order, lnt_worker *worker, size_t lane,
-                     slice_work *work, void *arg)
+static void run_lane(const lnt_lanes *lanes, const lnt_place *order, const size_t *begin,
+                     lnt_worker *worker, size_t lane, slice_work *work, void *arg)
 {
-    const size_t begin = lnt_lane_begin(lanes, lane), end = lnt_lane_begin(lanes, lane + 1);
-    for (size_t at = begin, count; at < end; at += count) {
+    for (size_t at = begin[lane], end = begin[lane + 1], count; at < end; at += count) {
         count = slice_of(lanes, order + at, end - at);
-        work(&(lnt_slice){ worker, lane, at, count, at == begin }, arg);
+        work(&(lnt_slice){ worker, lane, at, count, at == begin[lane] }, arg);
     }
 }
 
 void lnt_lanes_each(const lnt_lanes *lanes, const lnt_place *order, lnt_worker *workers,
                     slice_work *work, void *arg)
 {
+    size_t begin[LNT_LANES_MOST + 1];
+    lnt_lanes_share(lanes, order, begin);
     if (lanes->workers == 1) { /* outside a team, for those within would be made anew each time */
         for (size_t lane = 0; lane < lanes->count; lane++)
-            run_lane(lanes, order, workers, lane, work, arg);
+            run_lane(lanes, order, begin, workers, lane, work, arg);
         return;
     }
 #pragma omp parallel for schedule(dynamic) num_threads((int)lanes->workers)
     for (int64_t lane = 0; lane < (int64_t)lanes->count; lane++)
-        run_lane(lanes, order, workers + omp_get_thread_num(), (size_t)lane, work, arg);
+        run_lane(lanes, order, begin, workers + omp_get_thread_num(), (size_t)lane, work, arg);
 }

@@ -14,6 +14,8 @@
 #include "train/loss.h"
 #include "train/sample.h"
 
+enum { LNT_LANES_MOST = 64 };
+
 typedef struct lnt_lanes {
     size_t batch;   /* sequences */
     size_t count;   /* of lanes; 1: the batch as a whole */
@@ -32,8 +34,9 @@ typedef struct lnt_worker {
 
 lnt_lanes lnt_lanes_cut(const lnt_model *model, size_t batch);
 
-/* The first sequence of a lane; past the last lane, the number of sequences. */
-size_t lnt_lane_begin(const lnt_lanes *lanes, size_t lane);
+/* begin [count + 1]: the first sequence of each lane, and how many there are.  A lane costs about as much
+ * as any other, so that the longest sequences share it with fewer; none is empty. */
+void lnt_lanes_share(const lnt_lanes *lanes, const lnt_place *order, size_t *begin);
 
 /* Some sequences of a lane, for a worker. */
 typedef struct lnt_slice {

@@ -250,15 +250,17 @@ static void every_slice_drops_something_else(void **state)
     lnt_ctx_destroy(ctx);
 }
 
-/* Every sequence in one lane, lanes as long as each other, and none where they would not pay. */
-static void lanes_are_even_and_none_is_empty(void **state)
+/* How many lanes there are, and none where they would not pay. */
+static void batches_are_cut_where_it_pays(void **state)
 {
     (void)state;
     static const struct {
         int64_t batch, length;
-        size_t count;
-    } cases[] = { { 1, 8192, 1 }, { 15, 8192, 1 }, { 16, 255, 1 }, { 16, 256, 16 }, { 31, 700, 16 },
-                  { 33, 512, 32 }, { 64, 128, 16 }, { 1000, 25, 48 }, { 1000, 333, 64 } };
+        size_t count, slice;
+    } cases[] = { { 1, 8192, 1, 1 },     { 15, 8192, 1, 15 },  { 16, 255, 1, 16 },
+                  { 16, 256, 16, 1 },    { 31, 700, 16, 1 },   { 33, 512, 32, 1 },
+                  { 64, 128, 16, 4 },    { 1000, 25, 48, 20 }, { 1000, 333, 64, 1 },
+                  { 17, 250, 16, 2 } };
     lnt_ctx *ctx = context_new(2, NULL);
     for (int i = 0; i < COUNT_OF(cases); i++) {
         char text[100];
@@ -271,12 +273,7 @@ static void lanes_are_even_and_none_is_empty(void **state)
         assert_ok(ctx, lnt_model_make(ctx, &c, "noise", &none, 3, &model));
         const lnt_lanes lanes = lnt_lanes_cut(model, batch);
         assert_int_equal(lanes.count, cases[i].count);
-        assert_int_equal(lnt_lane_begin(&lanes, 0), 0);
-        assert_int_equal(lnt_lane_begin(&lanes, lanes.count), batch);
-        for (size_t lane = 0; lane < lanes.count; lane++)
-            assert_in_range(lnt_lane_begin(&lanes, lane + 1) - lnt_lane_begin(&lanes, lane),
-                            batch / lanes.count, (batch + lanes.count - 1) / lanes.count);
-        assert_in_range(lanes.slice, 1, batch);
+        assert_int_equal(lanes.slice, cases[i].slice);
         const size_t size = model->layout.size;
         model->layout.size = (1 << 20) + 1; /* sixteen such sums are too much to hold */
         assert_int_equal(lnt_lanes_cut(model, batch).count, 1);
@@ -284,6 +281,46 @@ static void lanes_are_even_and_none_is_empty(void **state)
         lnt_model_destroy(model);
     }
     lnt_ctx_destroy(ctx);
+}
+
+static size_t cost(const lnt_place *order, size_t begin, size_t end)
+{
+    size_t sum = 0;
+    for (size_t i = begin; i < end; i++) sum += order[i].length + order[0].length / 4 + 1;
+    return sum;
+}
+
+/* Every sequence in one lane, and none that costs more than an even share and the sequence that it begins
+ * with; of whole sequences as many in each. */
+static void lanes_share_evenly_and_none_is_empty(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 1000; seed++) {
+        dice d = { seed };
+        lnt_place order[200];
+        size_t begin[LNT_LANES_MOST + 1];
+        const size_t count = (size_t)dice_range(&d, 1, LNT_LANES_MOST);
+        const size_t batch = (size_t)dice_range(&d, (int)count, COUNT_OF(order));
+        const int64_t least = seed % 4 ? dice_range(&d, 0, 999) : 999, power = dice_range(&d, 1, 6);
+        int64_t lengths[COUNT_OF(order)];
+        for (size_t b = 0; b < batch; b++) { /* the greater the power, the more are short */
+            const double part = pow((double)dice_range(&d, 0, 1000) / 1000, (double)power);
+            lengths[b] = least + (int64_t)((double)(999 - least) * part);
+        }
+        lnt_sample_order(&(lnt_sample){ .batch = batch, .length = 999, .lengths = lengths }, order);
+        const lnt_lanes lanes = { .batch = batch, .count = count };
+        lnt_lanes_share(&lanes, order, begin);
+        assert_int_equal(begin[0], 0);
+        assert_int_equal(begin[count], batch);
+        const size_t total = cost(order, 0, batch);
+        for (size_t lane = 0; lane < count; lane++) {
+            const size_t from = begin[lane], to = begin[lane + 1];
+            assert_true(from < to && to <= batch);
+            if (to - from > 1)
+                assert_true((cost(order, from, to) - cost(order, from, from + 1)) * count <= total);
+            if (least == 999) assert_in_range(to - from, batch / count, (batch + count - 1) / count);
+        }
+    }
 }
 
 /* Slices seen so far, of sequences in an order. */
@@ -449,7 +486,8 @@ int main(void)
         cmocka_unit_test(lanes_have_the_gradient_and_score_of_the_batch),
         cmocka_unit_test(any_number_of_workers_gives_the_same_bits),
         cmocka_unit_test(every_slice_drops_something_else),
-        cmocka_unit_test(lanes_are_even_and_none_is_empty),
+        cmocka_unit_test(batches_are_cut_where_it_pays),
+        cmocka_unit_test(lanes_share_evenly_and_none_is_empty),
         cmocka_unit_test(a_single_lane_is_cut_where_sequences_grow_short),
         cmocka_unit_test(what_is_gathered_is_what_was_there),
         cmocka_unit_test(a_lane_that_fails_says_why),
