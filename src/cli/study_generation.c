@@ -95,6 +95,16 @@ static int measure_cache(const journey *j, form *f)
     return status;
 }
 
+/* How many times as long a token takes as at the first point: the middle of what that is turn by turn.  A
+ * machine that becomes slower half way meets both points of a turn; the middles of their times it would
+ * part. */
+static double growth_of(const double block[BLOCKS], const double first[BLOCKS])
+{
+    double ratio[BLOCKS];
+    for (int b = 0; b < BLOCKS; b++) ratio[b] = block[b] / first[b];
+    return median_of(ratio, BLOCKS);
+}
+
 static int measure_states(const journey *j, form *forms, int count)
 {
     static double block[MAX_FORMS][MAX_POINTS][BLOCKS];
@@ -106,11 +116,15 @@ static int measure_states(const journey *j, form *forms, int count)
         for (int at = 0; at < j->points; at++)
             for (int f = 0; f < count && !status; f++)
                 status = draw_block(j, forms[f].session[at], &block[f][at][b]);
-    for (int f = 0; f < count; f++)
+    for (int f = 0; f < count; f++) {
+        double sorted[BLOCKS];
+        memcpy(sorted, block[f][0], sizeof sorted);
+        const double first = median_of(sorted, BLOCKS);
         for (int at = 0; at < j->points; at++) {
-            forms[f].seconds[at] = median_of(block[f][at], BLOCKS);
+            forms[f].seconds[at] = first * growth_of(block[f][at], block[f][0]);
             forms[f].bytes[at] = (double)lnt_session_bytes(forms[f].session[at]);
         }
+    }
     return status;
 }
 
