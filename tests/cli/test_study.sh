@@ -265,7 +265,7 @@ npy json stdout.txt study=text mechanism=text parameters=whole layers=whole thre
     tokens=whole ns_per_token=number bytes=number ratio_to_first=number
 expect '[m["tokens"] for m in lines[::3]] == [1000, 2000, 4000]'
 expect '[m["mechanism"] for m in lines] == 3 * ["linear", "taylor", "softmax"]'
-expect 'all(m["ns_per_token"] > 0 for m in lines)'
+expect 'all(m["ns_per_token"] > 100 for m in lines)' # thousands of operations
 expect 'len({m["bytes"] for m in lines if m["mechanism"] == "linear"}) == 1'
 expect 'len({m["bytes"] for m in lines if m["mechanism"] == "taylor"}) == 1'
 expect 'all(m["bytes"] == 2 * 16 * 4 * m["layers"] * m["tokens"] for m in lines
