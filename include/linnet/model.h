@@ -159,6 +159,9 @@ LNT_API void lnt_trainer_destroy(lnt_trainer *trainer);
 LNT_API LNT_MUST_CHECK lnt_status lnt_trainer_save(const lnt_trainer *trainer, const char *path);
 /* The model as it is now; it stays the trainer's. */
 LNT_API const lnt_model *lnt_trainer_model(const lnt_trainer *trainer);
+/* What lnt_model_save writes it as: LNT_F32 or LNT_BF16, as the config says; checkpoints remember it. */
+LNT_API lnt_dtype lnt_trainer_dtype(const lnt_trainer *trainer);
+LNT_API LNT_MUST_CHECK lnt_status lnt_trainer_set_dtype(lnt_trainer *trainer, lnt_dtype dtype);
 
 typedef struct lnt_trainer_info {
     size_t size; /* sizeof(lnt_trainer_info), set by the caller */

@@ -16,7 +16,6 @@
 #include "cli/report.h"
 #include "cli/request.h"
 #include "cli/stop.h"
-#include "cli/subject.h"
 #include "cli/train_log.h"
 
 enum { NAME = 32 };
@@ -27,7 +26,6 @@ typedef struct run {
     lnt_ctx *ctx;
     lnt_trainer *trainer;
     lnt_trainer_info info;
-    lnt_dtype dtype; /* of the model's file */
     char checkpoint[PATH_MAX], model[PATH_MAX], log_path[PATH_MAX], curve[PATH_MAX];
     train_log log;
     int lock; /* on the directory */
@@ -79,11 +77,10 @@ static int make_directory(run *r)
     return refuse_checkpoint(r); /* of one that came and went while this one read its data */
 }
 
-/* That which is asked for; else that which the run has written so far, which the checkpoint does not say. */
-static lnt_dtype choose_dtype(const run *r)
+static lnt_status set_dtype(const run *r)
 {
-    if (opt_given(r->o, OPT_MODEL_DTYPE)) return opt_whole(r->o, OPT_MODEL_DTYPE, 0) ? LNT_BF16 : LNT_F32;
-    return opt_given(r->o, OPT_RESUME) ? subject_dtype(r->model, r->info.parameters) : LNT_F32;
+    if (!opt_given(r->o, OPT_MODEL_DTYPE)) return LNT_OK;
+    return lnt_trainer_set_dtype(r->trainer, opt_whole(r->o, OPT_MODEL_DTYPE, 0) ? LNT_BF16 : LNT_F32);
 }
 
 static int open_trainer(run *r)
@@ -108,8 +105,7 @@ static int open_trainer(run *r)
     r->info.size = sizeof r->info;
     if (!status && opt_given(o, OPT_RESUME) && lnt_trainer_expect(r->trainer, &request))
         return fail("cannot change with --resume: %s", lnt_ctx_error(r->ctx));
-    if (status || lnt_trainer_describe(r->trainer, &r->info)) return fail_ctx(r->ctx);
-    r->dtype = choose_dtype(r);
+    if (status || lnt_trainer_describe(r->trainer, &r->info) || set_dtype(r)) return fail_ctx(r->ctx);
     return EXIT_OK;
 }
 
@@ -137,7 +133,7 @@ static int test(run *r, int64_t step)
 static int save(const run *r)
 {
     if (lnt_trainer_save(r->trainer, r->checkpoint) ||
-        lnt_model_save(lnt_trainer_model(r->trainer), r->model, r->dtype))
+        lnt_model_save(lnt_trainer_model(r->trainer), r->model, lnt_trainer_dtype(r->trainer)))
         return fail_ctx(r->ctx);
     return log_draw(&r->log, r->curve, r->info.task);
 }

@@ -167,7 +167,7 @@ const option_row option_table[OPTION_COUNT] = {
     [OPT_DTYPE] = { "dtype", 0, KIND_CHOICE, NULL, SHAPED, .problem = true, .choice = dtype_choice,
                     .help = "to compute in (f32; attend: that of Q)" },
     [OPT_MODEL_DTYPE] = { "dtype", 0, KIND_CHOICE, NULL, CMD_TRAIN, .choice = model_dtype_choice,
-                          .help = "of the weights in the model's file (f32; --resume: as it is)" },
+                          .help = "of the weights in the model's file (the config's: f32)" },
     [OPT_PASS] = { "pass", 0, KIND_CHOICE, NULL, CMD_PLAN | CMD_BENCH, .problem = true,
                    .choice = pass_choice,
                    .help = "which pass (forward); step: one token more" },

@@ -19,22 +19,6 @@ int subject_load(lnt_ctx *ctx, const char *path, lnt_model **out)
     return lnt_model_load(ctx, path, out) ? fail_ctx(ctx) : EXIT_OK;
 }
 
-/* .safetensors: the length of a header in 8 bytes, the header, and the weights, all of one dtype. */
-lnt_dtype subject_dtype(const char *path, int64_t parameters)
-{
-    unsigned char length[8];
-    struct stat at;
-    FILE *from = stat(path, &at) || !S_ISREG(at.st_mode) ? NULL : fopen(path, "rb");
-    if (!from) return LNT_F32;
-    const bool known = fread(length, 1, sizeof length, from) == sizeof length;
-    fclose(from);
-    if (!known) return LNT_F32;
-    uint64_t before = sizeof length;
-    for (size_t i = 0; i < sizeof length; i++) before += (uint64_t)length[i] << 8 * i;
-    const uint64_t halved = (uint64_t)parameters * lnt_dtype_size(LNT_BF16);
-    return (uint64_t)at.st_size == before + halved ? LNT_BF16 : LNT_F32;
-}
-
 int subject_open(const options *o, lnt_ctx *ctx, const char *task, const char *text,
                  lnt_model **out, lnt_model_info *info)
 {

@@ -8,9 +8,6 @@
 /* The model in a file, or in the directory of a run.  EXIT_OK, or one sentence and EXIT_FAILED. */
 int subject_load(lnt_ctx *ctx, const char *path, lnt_model **out);
 
-/* Of the weights in the file of a model that has so many parameters; f32 where there is none to tell. */
-lnt_dtype subject_dtype(const char *path, int64_t parameters);
-
 /* What a study measures: the decoder of --model; or one whose weights are at random, for `task`, with the
  * task's recipe, over it the settings in text, over them those of --config.  EXIT_OK, or one sentence and
  * another status; *out is the caller's to destroy in any case. */

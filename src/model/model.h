@@ -39,6 +39,9 @@ typedef struct lnt_model_array {
     float *data;
 } lnt_model_array;
 
+/* Whether the weights in a model's file can be of it. */
+lnt_status lnt_model_check_dtype(lnt_ctx *ctx, lnt_dtype dtype);
+
 /* The model with arrays and metadata beside it: a checkpoint.  Each at most LNT_MODEL_EXTRA. */
 enum { LNT_MODEL_EXTRA = 4 };
 lnt_status lnt_model_write(const lnt_model *model, const char *path, lnt_dtype dtype,

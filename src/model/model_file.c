@@ -116,14 +116,19 @@ lnt_status lnt_model_write(const lnt_model *model, const char *path, lnt_dtype d
     return status;
 }
 
+lnt_status lnt_model_check_dtype(lnt_ctx *ctx, lnt_dtype dtype)
+{
+    if (dtype == LNT_F32 || dtype == LNT_BF16) return LNT_OK;
+    return lnt_fail(ctx, LNT_ERR_DTYPE, "dtype of a model's file is %s, must be f32 or bf16",
+                    lnt_dtype_name(dtype));
+}
+
 lnt_status lnt_model_save(const lnt_model *model, const char *path, lnt_dtype dtype)
 {
     if (!model) return LNT_ERR_ARGUMENT;
     if (!path) return lnt_fail(model->ctx, LNT_ERR_ARGUMENT, "path is NULL");
-    if (dtype != LNT_F32 && dtype != LNT_BF16)
-        return lnt_fail(model->ctx, LNT_ERR_DTYPE, "dtype of a model's file is %s, must be f32 or bf16",
-                        lnt_dtype_name(dtype));
-    return lnt_model_write(model, path, dtype, NULL, 0, NULL, 0);
+    const lnt_status status = lnt_model_check_dtype(model->ctx, dtype);
+    return status ? status : lnt_model_write(model, path, dtype, NULL, 0, NULL, 0);
 }
 
 /* ---- reading ------------------------------------------------------------------------------- */

@@ -6,6 +6,7 @@
 
 LNT_WORDS(optimizer_word, "adamw", "radam", "lamb")
 LNT_WORDS(schedule_word, "constant", "cosine", "step")
+LNT_WORDS(dtype_word, "f32", "bf16")
 
 #define WHOLE(k, low, high) LNT_WHOLE_FIELD(lnt_recipe, k, low, high)
 #define REAL(k, low, high) LNT_REAL_FIELD(lnt_recipe, k, low, high)
@@ -30,6 +31,7 @@ const lnt_field lnt_recipe_fields[] = {
     WHOLE(eval_every, 0, 1e9),
     WHOLE(eval_batches, 1, 1e9),
     WHOLE(save_every, 0, 1e9),
+    CHOICE(dtype, dtype_word),
     { .key = NULL },
 };
 

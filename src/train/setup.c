@@ -235,6 +235,7 @@ static lnt_status expect_config(const lnt_trainer *t, const lnt_train_request *r
     s.config.inputs = run->inputs;
     s.config.outputs = run->outputs;
     if (kind->fixes_length) s.config.length = run->length;
+    s.recipe.dtype = t->recipe.dtype; /* which may change */
     status = lnt_settings_check_ends(t->ctx, path, kind, &s, &before);
     if (!status) status = lnt_config_resolve(t->ctx, path, &s.config);
     if (!status) status = lnt_config_expect(t->ctx, path, &s.config, run);

@@ -88,6 +88,16 @@ void lnt_trainer_destroy(lnt_trainer *t)
 
 const lnt_model *lnt_trainer_model(const lnt_trainer *t) { return t ? t->model : NULL; }
 
+lnt_dtype lnt_trainer_dtype(const lnt_trainer *t) { return t && t->recipe.dtype ? LNT_BF16 : LNT_F32; }
+
+lnt_status lnt_trainer_set_dtype(lnt_trainer *t, lnt_dtype dtype)
+{
+    if (!t) return LNT_ERR_ARGUMENT;
+    const lnt_status status = lnt_model_check_dtype(t->ctx, dtype);
+    if (!status) t->recipe.dtype = dtype == LNT_BF16;
+    return status;
+}
+
 /* ---- one step ------------------------------------------------------------------------------ */
 
 /* A batch on its way through the lanes. */

@@ -152,11 +152,19 @@ succeeds train --out full --steps $((reached + 3))
 cp -r asked lost
 succeeds "$LINNET" train --out asked --resume --dtype f32 --steps $((reached + 3))
 cmp full/model.safetensors asked/model.safetensors || wrong "--dtype does not say what a model goes on as"
-for left in 0 5 100; do # of a model that is damaged nothing is known, and nothing is needed
+succeeds "$LINNET" train --out asked --resume --steps $((reached + 4)) # and is remembered
+succeeds train --out longer --steps $((reached + 4))
+cmp longer/model.safetensors asked/model.safetensors || wrong "--dtype is forgotten by the next --resume"
+for left in 0 100; do # all of a run is in its checkpoint
     head -c $left stopped/model.safetensors >lost/model.safetensors
     succeeds "$LINNET" train --out lost --resume --steps $((reached + 3))
-    cmp full/model.safetensors lost/model.safetensors || wrong "a damaged model: another one after it"
+    cmp stopped/model.safetensors lost/model.safetensors || wrong "a damaged model: another one after it"
 done
+sed 's/"steps"/"dtype": "bf16", "steps"/' copy.json >half.json
+succeeds "$LINNET" train --task copy --config half.json --out half --steps $((reached + 3))
+cmp stopped/model.safetensors half/model.safetensors || wrong "train.dtype is not that of the model"
+succeeds "$LINNET" train --resume --task copy --config copy.json --out half --steps $((reached + 3))
+cmp stopped/model.safetensors half/model.safetensors || wrong "a config that is silent changes the dtype"
 [ "$(steps_of stopped)" = $((reached + 3)) ] || wrong "the log has steps twice, or not at all"
 
 # A run goes on with all of its command said again, and with nothing else in any part of it.

@@ -97,6 +97,25 @@ static void a_run_that_was_interrupted_ends_with_the_same_bits(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+static void a_checkpoint_remembers_the_dtype_of_the_model(void **state)
+{
+    (void)state;
+    static const lnt_dtype dtypes[] = { LNT_BF16, LNT_F32 };
+    lnt_ctx *ctx = context_new(1, NULL);
+    lnt_trainer *t = start(ctx, "linear");
+    assert_true(lnt_trainer_dtype(t) == LNT_F32);
+    for (int i = 0; i < COUNT_OF(dtypes); i++) {
+        assert_ok(ctx, lnt_trainer_set_dtype(t, dtypes[i]));
+        assert_refused(ctx, lnt_trainer_set_dtype(t, LNT_F64), LNT_ERR_DTYPE, "is f64, must be f32 or bf16");
+        assert_ok(ctx, lnt_trainer_save(t, "checkpoint.safetensors"));
+        lnt_trainer_destroy(t);
+        assert_ok(ctx, lnt_trainer_resume(ctx, "checkpoint.safetensors", NULL, 0, &t));
+        assert_true(lnt_trainer_dtype(t) == dtypes[i]);
+    }
+    lnt_trainer_destroy(t);
+    lnt_ctx_destroy(ctx);
+}
+
 static void a_checkpoint_after_more_steps_than_can_be_is_refused(void **state)
 {
     (void)state;
@@ -508,6 +527,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_number_of_threads_trains_to_the_same_bits),
         cmocka_unit_test(a_run_that_was_interrupted_ends_with_the_same_bits),
+        cmocka_unit_test(a_checkpoint_remembers_the_dtype_of_the_model),
         cmocka_unit_test(a_checkpoint_after_more_steps_than_can_be_is_refused),
         cmocka_unit_test(a_run_is_known_by_the_request_that_began_it),
         cmocka_unit_test(timing_the_products_changes_nothing_that_a_step_reads),
