@@ -4,8 +4,6 @@
  *
  * O(n^2 (d + m + P)) time, O(d + m) scratch per thread.  Fewer operations than the state form while n
  * is below about the number of monomials.  See docs/math/taylor.md */
-#include <math.h>
-
 #include "attention/taylor.h"
 
 static void load_queries(const lnt_run *run, lnt_feature_tile *feature, int64_t b, int64_t h,
@@ -24,8 +22,9 @@ static void load_keys(const lnt_run *run, lnt_feature_tile *feature, int64_t b, 
 void lnt_taylor_coefficients(const lnt_attn_desc *p, real a[LNT_MAX_TERMS])
 {
     const double factor = lnt_problem_score_factor(p);
-    for (int64_t t = 0; t < p->terms; t++)
-        a[t] = (real)(lnt_problem_coefficient(p, t) / pow(factor, (double)t));
+    double power = 1;
+    for (int64_t t = 0; t < p->terms; t++, power *= factor)
+        a[t] = (real)(lnt_problem_coefficient(p, t) / power);
 }
 
 void lnt_taylor_weights(const lnt_run *run, const kernels *ker, real *y, const real *x, size_t ld,

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { SIDE_BY_SIDE = 16 }; /* sums and maxima, which compilers make vectors of */
+enum { SIDE_BY_SIDE = 16 }; /* sums, which compilers make vectors of */
 
 static double sum_of(const real *x, size_t count)
 {
@@ -35,21 +35,6 @@ static double sum_exp(const kernels *ker, const real *x, real max, real *e, size
     return sum;
 }
 
-/* The first of the largest; 0 where NaN leaves none. */
-static size_t find_largest(const real *x, size_t classes)
-{
-    real top[SIDE_BY_SIDE];
-    for (size_t j = 0; j < SIDE_BY_SIDE; j++) top[j] = x[0];
-    size_t c = 0;
-    for (; c + SIDE_BY_SIDE <= classes; c += SIDE_BY_SIDE)
-        for (size_t j = 0; j < SIDE_BY_SIDE; j++) top[j] = x[c + j] > top[j] ? x[c + j] : top[j];
-    for (; c < classes; c++) top[0] = x[c] > top[0] ? x[c] : top[0];
-    for (size_t j = 1; j < SIDE_BY_SIDE; j++) top[0] = top[j] > top[0] ? top[j] : top[0];
-    for (c = 0; c < classes; c++)
-        if (x[c] == top[0]) return c;
-    return 0;
-}
-
 static void row(const kernels *ker, const real *x, int32_t target, double *loss,
                 unsigned char *hit, real *dx, double weight, size_t classes)
 {
@@ -59,7 +44,7 @@ static void row(const kernels *ker, const real *x, int32_t target, double *loss,
         if (dx) memset(dx, 0, classes * sizeof *dx);
         return;
     }
-    const size_t best = find_largest(x, classes);
+    const size_t best = ker->largest(x, classes);
     const real max = x[best];
     const double at_target = (double)x[target];
     const double sum = sum_exp(ker, x, max, dx, classes);

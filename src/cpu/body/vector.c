@@ -1,5 +1,5 @@
-/* cpu/body/vector.c - dot, gemv, axpy, sums of products, scale and its rows, and a sum that loses nothing,
- * over any count. */
+/* cpu/body/vector.c - dot, the largest, gemv, axpy, sums of products, scale and its rows, and a sum that
+ * loses nothing, over any count. */
 #include "cpu/body/vec.h"
 
 real KERNEL(dot)(const real *x, const real *y, size_t n)
@@ -17,6 +17,28 @@ real KERNEL(dot)(const real *x, const real *y, size_t n)
     real total = vsum(sum[0] + sum[1]);
     for (; i < n; i++) total += x[i] * y[i];
     return total;
+}
+
+size_t KERNEL(largest)(const real *x, size_t n)
+{
+    enum { SIDE_BY_SIDE = 4 };
+    vec top[SIDE_BY_SIDE];
+    real part[LANES], most = x[0];
+    for (int j = 0; j < SIDE_BY_SIDE; j++) top[j] = vsplat(most);
+    size_t i = 0;
+    for (; i + SIDE_BY_SIDE * LANES <= n; i += SIDE_BY_SIDE * LANES)
+        UNROLL_FULL
+        for (int j = 0; j < SIDE_BY_SIDE; j++) {
+            const vec v = vload(x + i + (size_t)(j * LANES));
+            top[j] = vselect(v > top[j], v, top[j]);
+        }
+    for (int j = 0; j < SIDE_BY_SIDE; j++) {
+        vstore(part, top[j]);
+        for (int k = 0; k < LANES; k++) most = part[k] > most ? part[k] : most;
+    }
+    for (; i < n; i++) most = x[i] > most ? x[i] : most;
+    for (i = 0; i < n && x[i] != most;) i++;
+    return i < n ? i : 0;
 }
 
 /* Numbers in memory, in `real` or in bf16: which, is known where this is inlined. */
