@@ -25,14 +25,24 @@ static double sum_exp(const kernels *ker, const real *x, real max, real *e, size
 {
     double sum = 0;
     for (size_t c0 = 0; c0 < classes; c0 += LNT_NN_BLOCK) {
-        real part[LNT_NN_BLOCK] = { 0 };
-        const size_t count = nn_least(classes - c0, LNT_NN_BLOCK);
+        real part[LNT_NN_BLOCK];
+        const size_t count = nn_least(classes - c0, LNT_NN_BLOCK), padded = lnt_round_up(count, LNT_PAD);
         for (size_t c = 0; c < count; c++) part[c] = x[c0 + c] - max;
-        ker->map_exp(part, part, lnt_round_up(count, LNT_PAD));
+        memset(part + count, 0, (padded - count) * sizeof *part);
+        ker->map_exp(part, part, padded);
         sum += sum_of(part, count);
         if (e) memcpy(e + c0, part, count * sizeof *e);
     }
     return sum;
+}
+
+/* Of those that equal the largest, the first is what is said. */
+static bool is_first(const real *x, size_t at, real largest)
+{
+    if (x[at] != largest) return false;
+    for (size_t c = 0; c < at; c++)
+        if (x[c] == largest) return false;
+    return true;
 }
 
 static void row(const kernels *ker, const real *x, int32_t target, double *loss,
@@ -44,12 +54,11 @@ static void row(const kernels *ker, const real *x, int32_t target, double *loss,
         if (dx) memset(dx, 0, classes * sizeof *dx);
         return;
     }
-    const size_t best = ker->largest(x, classes);
-    const real max = x[best];
+    const real max = ker->largest(x, classes);
     const double at_target = (double)x[target];
+    if (hit) *hit = is_first(x, (size_t)target, max); /* before dx, which may be x */
     const double sum = sum_exp(ker, x, max, dx, classes);
     *loss = log(sum) + ((double)max - at_target); /* which is 0 or small where it counts */
-    if (hit) *hit = best == (size_t)target;
     if (!dx) return;
     const real factor = (real)(weight / sum);
     for (size_t c = 0; c < classes; c++) dx[c] *= factor;

@@ -19,26 +19,23 @@ real KERNEL(dot)(const real *x, const real *y, size_t n)
     return total;
 }
 
-size_t KERNEL(largest)(const real *x, size_t n)
+INLINE vec larger(vec x, vec y) { return vselect(x > y, x, y); }
+
+real KERNEL(largest)(const real *x, size_t n)
 {
-    enum { SIDE_BY_SIDE = 4 };
-    vec top[SIDE_BY_SIDE];
+    enum { BLOCK = 4 * LANES };
+    vec top[4];
     real part[LANES], most = x[0];
-    for (int j = 0; j < SIDE_BY_SIDE; j++) top[j] = vsplat(most);
+    UNROLL_FULL
+    for (int j = 0; j < 4; j++) top[j] = vsplat(most);
     size_t i = 0;
-    for (; i + SIDE_BY_SIDE * LANES <= n; i += SIDE_BY_SIDE * LANES)
+    for (; i + BLOCK <= n; i += BLOCK)
         UNROLL_FULL
-        for (int j = 0; j < SIDE_BY_SIDE; j++) {
-            const vec v = vload(x + i + (size_t)(j * LANES));
-            top[j] = vselect(v > top[j], v, top[j]);
-        }
-    for (int j = 0; j < SIDE_BY_SIDE; j++) {
-        vstore(part, top[j]);
-        for (int k = 0; k < LANES; k++) most = part[k] > most ? part[k] : most;
-    }
+        for (int j = 0; j < 4; j++) top[j] = larger(vload(x + i + (size_t)(j * LANES)), top[j]);
+    vstore(part, larger(larger(top[0], top[1]), larger(top[2], top[3])));
+    for (int k = 0; k < LANES; k++) most = part[k] > most ? part[k] : most;
     for (; i < n; i++) most = x[i] > most ? x[i] : most;
-    for (i = 0; i < n && x[i] != most;) i++;
-    return i < n ? i : 0;
+    return most;
 }
 
 /* Numbers in memory, in `real` or in bf16: which, is known where this is inlined. */
