@@ -59,8 +59,9 @@ static lnt_status read_number(const place *at, const lnt_field *f, const lnt_jso
                  f->most);
         return refuse(at, f->key, problem);
     }
+    const double real = node->real + 0.0; /* -0 is 0 */
     if (whole) memcpy(into + f->offset, &node->integer, sizeof node->integer);
-    else memcpy(into + f->offset, &node->real, sizeof node->real);
+    else memcpy(into + f->offset, &real, sizeof real);
     return LNT_OK;
 }
 
@@ -92,7 +93,8 @@ static lnt_status read_reals(const place *at, const lnt_field *f, const lnt_json
     for (const lnt_json_node *c = node->child; c; c = c->next, count++) {
         if ((c->type != LNT_JSON_INTEGER && c->type != LNT_JSON_REAL) || !isfinite(c->real))
             return refuse(at, f->key, problem);
-        memcpy(into + f->offset + (size_t)count * sizeof(double), &c->real, sizeof(double));
+        const double real = c->real + 0.0;
+        memcpy(into + f->offset + (size_t)count * sizeof real, &real, sizeof real);
     }
     memcpy(into + f->count, &count, sizeof count);
     return LNT_OK;

@@ -4,6 +4,7 @@
  * order: the same seed gives the same bits, on any number of threads, in one run or in several. */
 #include "train/trainer.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -238,13 +239,18 @@ lnt_status lnt_trainer_step(lnt_trainer *t, lnt_step_report *report)
     }
     sum_gradients(t);
     const double norm = sqrt(lnt_square_sum(t->ctx, t->grads, t->model->layout.size));
+    const double factor = t->recipe.clip > 0 && norm > t->recipe.clip ? t->recipe.clip / norm : 1;
     if (!isfinite(norm) || !isfinite(score.loss))
         return lnt_fail(t->ctx, LNT_ERR_ARGUMENT,
                         "step %lld: the loss or its gradient is not finite%s", (long long)t->step + 1,
                         t->step ? "; try a lower rate"
                                 : " with the weights it begins with; try other options of attention");
+    if (factor * norm > sqrt(FLT_MAX)) /* of which the optimiser keeps squares */
+        return lnt_fail(t->ctx, LNT_ERR_ARGUMENT,
+                        "step %lld: the gradient is %g long, must be at most %g; try to clip it",
+                        (long long)t->step + 1, factor * norm, sqrt(FLT_MAX));
     t->step++;
-    update(t, t->recipe.clip > 0 && norm > t->recipe.clip ? t->recipe.clip / norm : 1);
+    update(t, factor);
     *report = (lnt_step_report){ .size = sizeof *report,
                                  .step = t->step,
                                  .rate = lnt_recipe_rate(&t->recipe, t->step),

@@ -83,7 +83,8 @@ refused copy '{"model": {"length": 2}}' "model.length is 2, must be at least 3"
 refused copy '{"model": {"layers": -1}}' "model.layers is -1, must be 1 to"
 refused copy '{"model": {"dim": 65536, "layers": 1024, "heads": 1}}' "memory"
 refused copy '{"model": {"kind": "encoder"}}' "kind must be decoder"
-refused copy '{"model": {"attention": {"mechanism": "cur"}}}' "kind must be encoder"
+refused copy '{"model": {"attention": {"mechanism": "cur"}}}' \
+    "mechanism cur sees whole sequences, and is for encoders; this model is a decoder"
 refused copy '{"model": {"attention": {"window": 8}}, "train": {"steps": 1}}' \
     "model.attention.window does not apply to mechanism softmax"
 refused copy '{"model": {"averages": 4}}' "averages need kind encoder"
@@ -135,6 +136,12 @@ refused copy "{\"model\": {$small, \"attention\": {\"mechanism\": \"linear\", \"
     \"train\": {\"steps\": 60, \"batch\": 4, \"rate\": 10, \"clip\": 0, \"save_every\": 1}}" \
     "the loss or its gradient is not finite; try a lower rate"
 succeeds "$LINNET" eval new/model.safetensors --batches 1 # that of the step before
+rm -r new
+steep='"model": {"dim": 8, "layers": 64, "heads": 2, "length": 33, "norm_place": "post", "norm": "rms",
+    "attention": {"mechanism": "taylor", "terms": 2, "scale": 30}}'
+refused copy "{$steep, \"train\": {\"steps\": 2, \"batch\": 8, \"clip\": 0, \"save_every\": 1}}" \
+    " long, must be at most 1.84467e+19; try to clip it"
+absent new/model.safetensors new/checkpoint.safetensors
 rm -r new
 
 # ---- damage -------------------------------------------------------------------------------------
