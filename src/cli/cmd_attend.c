@@ -54,9 +54,14 @@ static int check_usage(const options *o, const lnt_attn_desc *desc)
     if (!output && !opt_given(o, OPT_STATE_OUT) && !opt_given(o, OPT_COMPARE))
         return fail_usage("%s is missing: say where the result goes", option_name(OPT_OUTPUT));
     static const option_id beside[] = { OPT_STATE_OUT, OPT_INDICES_OUT };
-    for (int i = 0; i < 2; i++)
-        if (output && opt_given(o, beside[i]) && two_files_are_one(output, opt_text(o, beside[i])))
+    for (int i = 0; i < 2; i++) {
+        const char *path = opt_text(o, beside[i]);
+        if (path && output && two_files_are_one(output, path))
             return fail_usage("--output and %s are the same file, '%s'", option_name(beside[i]), output);
+        for (int j = 0; path && j < 3; j++)
+            if (two_files_are_one(o->operand[j], path))
+                return fail_usage("%s: '%s' is one of Q, K and V", option_name(beside[i]), path);
+    }
     if (opt_given(o, OPT_CHUNK) && !desc->causal)
         return fail_usage("--chunk needs --causal: a stream is read in the order of its tokens");
     if (desc->mechanism == LNT_SOFTMAX && desc->algorithm &&

@@ -6,17 +6,27 @@
 #include <sys/stat.h>
 
 #include "cli/report.h"
+#include "cli/two_files.h"
+
+/* Of a directory the file in it, whose path is put into `inside`. */
+static const char *file_of(const char *path, char inside[PATH_MAX])
+{
+    struct stat at;
+    if (stat(path, &at) || !S_ISDIR(at.st_mode)) return path;
+    return snprintf(inside, PATH_MAX, "%s/model.safetensors", path) < PATH_MAX ? inside : path;
+}
 
 int subject_load(lnt_ctx *ctx, const char *path, lnt_model **out)
 {
     char inside[PATH_MAX];
-    struct stat at;
     *out = NULL;
-    if (stat(path, &at) == 0 && S_ISDIR(at.st_mode)) {
-        const int length = snprintf(inside, sizeof inside, "%s/model.safetensors", path);
-        if ((size_t)length < sizeof inside) path = inside;
-    }
-    return lnt_model_load(ctx, path, out) ? fail_ctx(ctx) : EXIT_OK;
+    return lnt_model_load(ctx, file_of(path, inside), out) ? fail_ctx(ctx) : EXIT_OK;
+}
+
+bool subject_is(const char *path, const char *file)
+{
+    char inside[PATH_MAX];
+    return two_files_are_one(file_of(path, inside), file);
 }
 
 int subject_open(const options *o, lnt_ctx *ctx, const char *task, const char *text,

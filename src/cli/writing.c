@@ -13,6 +13,7 @@
 #include "cli/request.h"
 #include "cli/status.h"
 #include "cli/subject.h"
+#include "cli/two_files.h"
 
 int writing_open(writing *w, const options *o)
 {
@@ -26,6 +27,10 @@ int writing_open(writing *w, const options *o)
                                   .top_k = opt_whole(o, OPT_TOP_K, 0),
                                   .top_p = top_p,
                                   .seed = o->value[OPT_SEED].seed };
+    const char *to = opt_text(o, OPT_SAVE_STATE), *prompt = opt_text(o, OPT_PROMPT_FILE);
+    if (to && subject_is(o->operand[0], to)) return fail_usage("--save-state: '%s' is the model itself", to);
+    if (to && prompt && two_files_are_one(prompt, to))
+        return fail_usage("--save-state and --prompt-file are the same file, '%s'", to);
     int status = request_context(o, 0, &w->ctx);
     if (!status) status = subject_load(w->ctx, o->operand[0], &w->model);
     if (status) return status;
