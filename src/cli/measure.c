@@ -45,6 +45,12 @@ static bool is_cheaper_when_new(const trial *t)
     return grows(t) || t->desc.mechanism == LNT_HYBRID;
 }
 
+/* Whether it costs more step by step, from `length` tokens on. */
+static bool changes(const trial *t)
+{
+    return grows(t) || (is_cheaper_when_new(t) && t->desc.length_k <= t->desc.window + t->desc.sink);
+}
+
 /* A state that remembers `length` tokens, where that changes what a step costs. */
 static lnt_status fill_state(trial *t)
 {
@@ -111,13 +117,13 @@ static lnt_status one_step(trial *t, lnt_state *state)
     return lnt_state_step(state, &q, &k, &v, &out);
 }
 
-/* Seconds a step.  A growing state is measured on a copy, so that every sample starts alike. */
+/* Seconds a step.  A state that changes with them is measured on a copy: every sample starts alike. */
 static lnt_status sample_steps(trial *t, double *seconds)
 {
     lnt_state *state = t->state;
-    lnt_status status = grows(t) ? lnt_state_fork(t->state, &state) : LNT_OK;
+    lnt_status status = changes(t) ? lnt_state_fork(t->state, &state) : LNT_OK;
     if (status) return status;
-    if (grows(t)) status = lnt_state_reserve(state, t->desc.length_k + t->runs);
+    if (changes(t)) status = lnt_state_reserve(state, t->desc.length_k + t->runs);
     const double start = now_seconds();
     for (int64_t i = 0; i < t->runs && !status; i++) status = one_step(t, state);
     if (!status) status = lnt_ctx_synchronize(t->ctx);
@@ -143,11 +149,11 @@ static lnt_status sample(trial *t, double *seconds)
 }
 
 /* First runs: caches and clocks warm, the output that backward reads computed, and as many steps
- * to a sample as a clock can measure (for a growing state few, so that it stays about its size).  A
+ * to a sample as a clock can measure (for a state that changes few, so that it stays about its size).  A
  * GPU starts work later than it is told to, so there any run takes part in such a sample. */
 static lnt_status warm_up(trial *t)
 {
-    const int64_t most = grows(t) ? t->desc.length_k / 16 + 1 : INT64_C(1) << 20;
+    const int64_t most = changes(t) ? t->desc.length_k / 16 + 1 : INT64_C(1) << 20;
     const lnt_attn_io io = workload_io(&t->data);
     double seconds = 0;
     t->runs = 1;

@@ -36,18 +36,21 @@ double step_state_bytes(const lnt_attn_desc *d, const lnt_plan_info *info)
     return info->state_elements * (double)d->batch * state_width(d);
 }
 
-/* Of the state: all but the tokens that it holds as they are. */
-static double written_bytes(const lnt_attn_desc *d, const lnt_plan_info *info)
+/* Read and written of a state: tokens that it holds as they are are read; sums, once there are any, both. */
+static double touched_bytes(const lnt_attn_desc *d, const lnt_plan_info *info)
 {
-    if (grows(d)) return 0;
-    if (d->mechanism != LNT_HYBRID) return step_state_bytes(d, info);
-    const double tokens = (double)(d->window + d->sink) * (double)(d->dim + d->dim_value);
-    return step_state_bytes(d, info) - tokens * (double)d->batch * (double)d->kv_heads * state_width(d);
+    const double all = step_state_bytes(d, info);
+    if (d->mechanism != LNT_HYBRID) return grows(d) ? all : 2 * all;
+    const int64_t near = d->window + d->sink;
+    const bool filled = d->length_k == 0 || d->length_k > near; /* 0: of any length */
+    const double token = (double)(d->dim + d->dim_value) * (double)d->batch * (double)d->kv_heads *
+                         state_width(d);
+    return filled ? 2 * all - (double)near * token : (double)d->length_k * token;
 }
 
 double step_bytes(const lnt_attn_desc *d, const lnt_plan_info *info)
 {
     const double numbers = (double)(d->heads + d->kv_heads) * (double)(d->dim + d->dim_value);
     const double token = numbers * (double)d->batch * (double)lnt_dtype_size(d->dtype); /* q, k, v, out */
-    return step_state_bytes(d, info) + written_bytes(d, info) + token;
+    return touched_bytes(d, info) + token;
 }

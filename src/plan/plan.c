@@ -383,8 +383,9 @@ static double step_flops(const lnt_attn_desc *p)
     one.causal = 1;
     one.length_q = 1;
     if (p->mechanism == LNT_CUR) return 0;
-    one.length_k = p->mechanism == LNT_SOFTMAX && p->length_k > 0 ? p->length_k : 1;
-    if (p->mechanism == LNT_HYBRID) one.length_k = p->window + p->sink + 1; /* one of them far */
+    one.length_k = p->mechanism == LNT_HYBRID ? p->window + p->sink + 1 : 1; /* one of them far */
+    if (p->length_k > 0 && (p->mechanism == LNT_SOFTMAX || p->length_k < one.length_k))
+        one.length_k = p->length_k;
     return p->mechanism == LNT_SOFTMAX ? lnt_direct_flops(&one) : lnt_state_flops(&one);
 }
 

@@ -169,6 +169,17 @@ assert plan["bytes"] == read + written + 3 * 4 * (4 + 2) * (16 + 8), plan # q, k
 for field in "seconds", "chunk", "workspace_bytes", "flops_direct", "flops_state", "crossover_speed":
     assert field not in plan, plan
 END
+    if [ $mechanism = hybrid ]; then # before its window is full it does what softmax does
+        LINNET_BENCH_SECONDS=0.01 "$LINNET" bench "${shape[@]}" --window 196 --sink 4 --json >timed.txt
+        succeeds "$LINNET" plan "${shape[@]}" --window 196 --sink 4 --json
+        python3 - <<'END'
+import json, math
+timed, plan = json.load(open("timed.txt")), json.load(open("stdout.txt"))
+assert plan["flops"] == 3 * plan["kv_cache_flops_per_token"], plan
+assert plan["bytes"] == 3 * 4 * (2 * 200 + 4 + 2) * (16 + 8), plan # keys and values; q, k, v and out
+assert math.isclose(plan["flops"], 1e9 * timed["gflops"] * timed["seconds"], rel_tol=1e-9), (plan, timed)
+END
+    fi
     succeeds "$LINNET" plan "${shape[@]}"
     grep -q ' a step after 200 tokens' stdout.txt || wrong "not a step: $(cat stdout.txt)"
     ! grep -q 'forward' stdout.txt || wrong "a step has a forward run: $(cat stdout.txt)"
