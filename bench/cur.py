@@ -51,10 +51,12 @@ def split(path, folder, seed):
     """The first three matrices of an array as files of their own; rows shuffled, if by a seed."""
     with open(path, "rb") as file:
         data = file.read()
+    if data[:6] != b"\x93NUMPY":
+        sys.exit("%s: not an .npy file" % path)
     start = 10 + struct.unpack("<H", data[8:10])[0]
     header = ast.literal_eval(data[10:start].decode())
-    if data[:6] != b"\x93NUMPY" or header["descr"] != "<f4" or header["fortran_order"]:
-        sys.exit("%s: not a row-major f32 array" % path)
+    if header["descr"] != "<f4" or header["fortran_order"] or len(header["shape"]) != 3:
+        sys.exit("%s: not a row-major f32 array of q, k and v" % path)
     _, rows, width = header["shape"]
     order, names = list(range(rows)), []
     if seed is not None:

@@ -5,8 +5,13 @@
 
 One line a shape: nanoseconds a token over all heads, the median of several runs by events.
 """
-import torch
-from torch.nn.attention import SDPBackend, sdpa_kernel
+import sys
+
+try:
+    import torch
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+except ImportError:
+    sys.exit("gpu_peers.py: PyTorch is not installed; 'pip install torch' installs it")
 
 
 def median_ms(run, repeats=5):

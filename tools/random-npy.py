@@ -4,6 +4,8 @@ import random
 import struct
 import sys
 
+if len(sys.argv) < 3:
+    sys.exit(__doc__)
 path, shape = sys.argv[1], tuple(int(extent) for extent in sys.argv[2:])
 count = 1
 for extent in shape:

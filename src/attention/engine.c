@@ -1,6 +1,7 @@
 /* attention/engine.c - one arena holds decay, random directions and scratch. */
 #include "attention/engine.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "attention/feature.h"
@@ -92,12 +93,14 @@ static lnt_status explain_taylor(lnt_ctx *ctx, const lnt_attn_desc *p)
     lnt_attn_desc fits = *p;
     while (head_bytes(&fits) * (double)ctx->threads > most && fits.terms > 1) fits.terms--;
     if (fits.terms == p->terms) return LNT_ERR_MEMORY;
+    char size[80] = "more monomials than can be counted";
+    if (lnt_problem_countable(p))
+        snprintf(size, sizeof size, "%.4g monomials, a state of %.3g MB for each head",
+                 (double)lnt_problem_width(p), head_bytes(p) * 1e-6);
     return lnt_fail(ctx, LNT_ERR_MEMORY,
-                    "taylor: %lld terms in %lld dimensions make %.4g monomials, a state of %.3g MB "
-                    "for each head; %lld term%s, of %.3g MB, would fit",
-                    (long long)p->terms, (long long)p->dim, (double)lnt_problem_width(p),
-                    head_bytes(p) * 1e-6, (long long)fits.terms, fits.terms == 1 ? "" : "s",
-                    head_bytes(&fits) * 1e-6);
+                    "taylor: %lld terms in %lld dimensions make %s; %lld term%s, of %.3g MB, would fit",
+                    (long long)p->terms, (long long)p->dim, size, (long long)fits.terms,
+                    fits.terms == 1 ? "" : "s", head_bytes(&fits) * 1e-6);
 }
 
 lnt_status lnt_engine_open(lnt_ctx *ctx, const lnt_attn_desc *resolved,

@@ -111,7 +111,7 @@ static void add_row(table *t, const measurement *m)
     if (strcmp(m->device, "cpu") == 0) table_cell(t, "%d", m->threads);
     else table_cell(t, "%s", m->device);
     table_cell(t, "%s", text_seconds(m->seconds, text, sizeof text));
-    table_cell(t, "%s", text_seconds(1e-9 * m->ns_per_token, text, sizeof text));
+    table_cell(t, "%s", d->length_q ? text_seconds(1e-9 * m->ns_per_token, text, sizeof text) : "-");
     table_cell(t, "%.1f", m->gflops);
     table_cell(t, "%.2f", m->gflops / m->peak_gflops);
     table_cell(t, "%.1f", m->gbytes);

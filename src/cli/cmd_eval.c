@@ -1,6 +1,7 @@
 /* cli/cmd_eval.c - `linnet eval`: how good a model is on data. */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "cli/amount.h"
 #include "cli/clock.h"
@@ -48,8 +49,10 @@ static int evaluate(const options *o, lnt_ctx *ctx, lnt_model *model)
                                        .held_out = opt_given(o, OPT_HELD_OUT),
                                        .seed = o->value[OPT_SEED].seed };
     const double before = now_seconds();
-    if (lnt_model_describe(model, &info) || lnt_model_evaluate(model, &request, &score))
-        return fail_ctx(ctx);
+    if (lnt_model_describe(model, &info)) return fail_ctx(ctx);
+    if (request.held_out && strcmp(info.task, "text") != 0)
+        return fail_usage("--held-out is for models of text; this one is of task %s", info.task);
+    if (lnt_model_evaluate(model, &request, &score)) return fail_ctx(ctx);
     if (opt_given(o, OPT_JSON)) print_json(&info, &score, now_seconds() - before);
     else print_text(&info, &score);
     return EXIT_OK;

@@ -104,7 +104,8 @@ static int open_trainer(run *r)
             : lnt_trainer_create(r->ctx, &request, &r->trainer);
     r->info.size = sizeof r->info;
     if (!status && opt_given(o, OPT_RESUME) && lnt_trainer_expect(r->trainer, &request))
-        return fail("cannot change with --resume: %s", lnt_ctx_error(r->ctx));
+        return fail("cannot change with --resume: %s; say the run's whole command again, or nothing of it",
+                    lnt_ctx_error(r->ctx));
     if (status || lnt_trainer_describe(r->trainer, &r->info) || set_dtype(r)) return fail_ctx(r->ctx);
     return EXIT_OK;
 }

@@ -196,7 +196,9 @@ void comparison_print(const lnt_attn_desc *desc, const comparison *c)
     printf("  s                    %.4g, root mean square\n", c->softmax_rms);
     printf("  mean |y - s| along the sequence");
     for (int t = 0; t < c->stretches; t++) printf(" %.3g", c->by_position[t]);
-    printf("\n  scores of %-10s %.4g to %.4g, mean %.4g, deviation %.4g\n", scores_of(desc),
-           x->least, x->most, x->mean, x->sigma);
+    putchar('\n');
+    if (!isnan(x->mean))
+        printf("  scores of %-10s %.4g to %.4g, mean %.4g, deviation %.4g\n", scores_of(desc), x->least,
+               x->most, x->mean, x->sigma);
     printf("%s\n", c->trust);
 }

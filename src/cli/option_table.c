@@ -118,7 +118,7 @@ const option_row option_table[OPTION_COUNT] = {
                     .help = "deviation of the scores for fit (attend: measured; else 1)" },
     [OPT_NORMALIZE] = { "normalize", 0, KIND_CHOICE, NULL, SHAPED, TAYLOR, .problem = true,
                         .choice = normalize_choice,
-                        .help = "of q and k to length 1 (none); --scale is 1 then; taylor" },
+                        .help = "of q and k to length 1 (none), with --scale 1 unless given; taylor" },
     [OPT_TEMPERATURE] = { "temperature", 0, KIND_TEMPERATURES, "T[,T...]", SHAPED, TAYLOR,
                           .problem = true,
                           .help = "factor of the normalised q (1); one per head; taylor" },

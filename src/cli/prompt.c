@@ -12,13 +12,17 @@ enum { PORTION = 4096 }; /* tokens for each move of the bar; a session's chunks 
 bool prompt_is_text(const writing *w) { return strcmp(w->info.tokenizer, "none") != 0; }
 
 /* "3,0,7", or "3 0 7 " as they are written, as tokens, for models without text. */
-static int parse_symbols(option_id option, const char *text, int32_t *tokens, size_t *count)
+static int parse_symbols(const writing *w, option_id option, const char *text, int32_t *tokens,
+                         size_t *count)
 {
     for (const char *at = text;; at++) {
         char *end;
         const long value = strtol(at, &end, 10);
         if (end == at || value < 0 || value > INT32_MAX || !strchr(", \n", *end))
             return fail_usage("%s: '%.80s' is not a list of tokens such as 0,3,1", option_name(option), text);
+        if (value >= w->info.inputs)
+            return fail_usage("%s: token %ld is not one of the model's, which are 0 to %lld",
+                              option_name(option), value, (long long)w->info.inputs - 1);
         tokens[(*count)++] = (int32_t)value;
         if (!end[strspn(end, " \n")]) return EXIT_OK;
         at = end;
@@ -43,7 +47,7 @@ static int feed_text(const writing *w, option_id option, const char *text, size_
     int32_t *tokens = malloc((bytes + 1) * sizeof *tokens);
     if (!tokens) return fail_memory((bytes + 1) * sizeof *tokens);
     int status = EXIT_OK;
-    if (!prompt_is_text(w)) status = parse_symbols(option, text, tokens, &count);
+    if (!prompt_is_text(w)) status = parse_symbols(w, option, text, tokens, &count);
     else if (lnt_model_encode(w->model, text, bytes, tokens, &count)) status = fail_ctx(w->ctx);
     if (!status) status = feed_tokens(w, tokens, count);
     free(tokens);

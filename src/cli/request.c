@@ -71,9 +71,10 @@ static int check_combinations(const options *o)
     if (center && strcmp(center, "none") != 0 &&
         opt_whole(o, OPT_NORMALIZE, LNT_NORMALIZE_NONE) != LNT_NORMALIZE_NONE)
         return fail_usage("--center needs --normalize none: keys of length 1 are not centred");
-    if (center && !strcmp(center, "mean") && (opt_given(o, OPT_CAUSAL) || step))
+    const bool state = opt_given(o, OPT_STATE_IN) || opt_given(o, OPT_STATE_OUT);
+    if (center && !strcmp(center, "mean") && (opt_given(o, OPT_CAUSAL) || step || state))
         return fail_usage("--center mean looks at every key and cannot be %s; give a FILE.npy",
-                          step ? "used in a step" : "causal");
+                          step ? "used in a step" : state ? "used with a state" : "causal");
     if (opt_given(o, OPT_DECAY) && !opt_given(o, OPT_CAUSAL) && !step)
         return fail_usage("--decay needs --causal: without an order of tokens nothing fades");
     return EXIT_OK;

@@ -54,9 +54,10 @@ lnt_status lnt_isa_choose(lnt_ctx *ctx, const char *name, int *index)
         snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", isas[i].name);
         if (strcmp(name, isas[i].name) != 0) continue;
         if (!lnt_isa_available(i))
-            return lnt_fail(ctx, LNT_ERR_UNSUPPORTED, "isa '%s': this CPU does not have it", name);
+            return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
+                            "isa (or LINNET_ISA) is '%s', which this CPU does not have", name);
         *index = i;
         return LNT_OK;
     }
-    return lnt_fail(ctx, LNT_ERR_ARGUMENT, "isa '%s': this build has %s", name, known);
+    return lnt_fail(ctx, LNT_ERR_ARGUMENT, "isa (or LINNET_ISA) is '%s', must be one of %s", name, known);
 }

@@ -183,9 +183,10 @@ static lnt_status check_attention(lnt_ctx *ctx, const char *path, lnt_config *c)
 {
     const lnt_attn_desc *a = &c->attention;
     if (a->mechanism == LNT_CUR && c->kind == LNT_DECODER)
-        return refuse(ctx, path, "mechanism cur sees whole sequences; kind must be encoder");
+        return refuse(ctx, path, "mechanism cur sees whole sequences, and is for encoders; this model is a "
+                                 "decoder");
     if (a->mechanism == LNT_HYBRID && c->kind == LNT_ENCODER)
-        return refuse(ctx, path, "mechanism hybrid is causal; kind must be decoder");
+        return refuse(ctx, path, "mechanism hybrid is causal, and is for decoders; this model is an encoder");
     if (a->terms == 0 && (a->mechanism == LNT_TAYLOR || c->coefficient_count))
         c->attention.terms = 3; /* 1 + x + x^2/2 is above 0: no denominator vanishes in training */
     if (c->coefficient_count && c->coefficient_count != c->attention.terms)

@@ -235,7 +235,8 @@ static lnt_status expect_config(const lnt_trainer *t, const lnt_train_request *r
     s.config.inputs = run->inputs;
     s.config.outputs = run->outputs;
     if (kind->fixes_length) s.config.length = run->length;
-    s.recipe.dtype = t->recipe.dtype; /* which may change */
+    s.recipe.steps = t->recipe.steps; /* these two may change */
+    s.recipe.dtype = t->recipe.dtype;
     status = lnt_settings_check_ends(t->ctx, path, kind, &s, &before);
     if (!status) status = lnt_config_resolve(t->ctx, path, &s.config);
     if (!status) status = lnt_config_expect(t->ctx, path, &s.config, run);
@@ -326,8 +327,9 @@ lnt_status lnt_model_examples(lnt_model *model, const char *data, int64_t first,
     lnt_status status = reopen_task(ctx, model->task, model, data, LNT_USE_TESTS, &s, &task);
     if (status) return status;
     if (first > task.test_examples - count)
-        status = lnt_fail(ctx, LNT_ERR_ARGUMENT, "examples: there are %lld for testing",
-                          (long long)task.test_examples);
+        status = lnt_fail(ctx, LNT_ERR_ARGUMENT,
+                          "examples: %lld from %lld on are asked for, there are %lld for testing",
+                          (long long)count, (long long)first, (long long)task.test_examples);
     if (!status) status = lnt_trainer_open(ctx, model, &task, &s.recipe, false, &t);
     if (status) {
         lnt_task_close(&task);

@@ -226,6 +226,16 @@ succeeds "$LINNET" generate end/model.safetensors --prompt 0,1,0 # as many as th
 cp stdout.txt word.txt
 succeeds "$LINNET" generate end --prompt-file <(printf '0,1\n0 \n')
 cmp word.txt stdout.txt || wrong "symbols from a file are others: $(cat stdout.txt)"
+cp -r end own
+for to in own/model.safetensors ./own/../own/model.safetensors; do
+    fails 2 "--save-state: '$to' is the model itself" "$LINNET" generate own --tokens 1 --save-state $to
+done
+echo 0,1 >symbols.txt
+fails 2 "--save-state and --prompt-file are the same file" \
+    "$LINNET" generate end --prompt-file symbols.txt --tokens 1 --save-state symbols.txt
+cmp own/model.safetensors end/model.safetensors || wrong "a model was written over"
+fails 2 "--held-out is for models of text; this one is of task copy" "$LINNET" eval end --held-out
+fails 2 "--prompt: token 99 is not one of the model's, which are 0 to 10" "$LINNET" generate end --prompt 0,99
 fails 2 "--prompt-file: '0;1' is not a list of tokens" "$LINNET" generate end --prompt-file <(printf '0;1')
 status=0
 "$LINNET" generate end/model.safetensors --prompt 0,1,0 --tokens 20 --save-state end.state --json \

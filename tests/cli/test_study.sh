@@ -176,9 +176,9 @@ expect 'min(m["products_seconds"], m["cut_products_seconds"], m["seconds"]) > 0'
 expect 'abs(m["ratio"] * m["products_seconds"] / m["seconds"] - 1) < 1e-9'
 expect 'abs(m["cut_ratio"] * m["cut_products_seconds"] / m["seconds"] - 1) < 1e-9'
 study training --config tiny.json --json >stdout.txt 2>stderr.txt || wrong "$(cat stderr.txt)"
-grep -q 'cur is left out: .* kind must be encoder' stderr.txt || wrong "cur: $(cat stderr.txt)"
+grep -q 'cur is left out: .* is for encoders' stderr.txt || wrong "cur: $(cat stderr.txt)"
 expect '{m["mechanism"] for m in lines} >= {"softmax", "linear", "taylor"}'
-fails 1 "kind must be encoder" study training --config tiny.json --mechanism cur
+fails 1 "is for encoders" study training --config tiny.json --mechanism cur
 fails 1 "missing.json" study training --config missing.json
 fails 2 "--config does not apply to --study costs" study costs --config tiny.json
 fails 2 "--config needs --study" "$LINNET" bench --config tiny.json

@@ -178,7 +178,7 @@ differs "task is 'listops', must be 'copy'" --task listops
 differs "mechanism is 'softmax', must be 'taylor'" --mechanism softmax
 differs "seed is 4, must be 3" --seed 4
 differs "'copy.json': model.attention.mechanism is \"softmax\", must be \"taylor\"" --config copy.json
-differs "'copy.json': train.steps is 40, must be 6" --config copy.json --mechanism taylor --seed 3
+succeeds train --out again --mechanism taylor --seed 3 --resume # but for the steps
 differs "'copy.json': train.seed is 1, must be 3" --config copy.json --mechanism taylor --steps 6
 differs "cannot read 'missing.json'" --config missing.json
 for change in dim=16 dropout=0.2 batch=9 rate=0.1 symbols=7; do
@@ -194,6 +194,12 @@ done
 sed 's/"dim"/"inputs": 5, "dim"/' copy.json >changed.json
 differs "'changed.json': model.inputs is 5, task copy has 11" --config changed.json --mechanism taylor --seed 3 --steps 6
 cmp again/model.safetensors kept/model.safetensors || wrong "a run that was refused changed its files"
+
+sed 's/"dropout": 0.1/"dropout": -0.0/' copy.json >zero.json # which is 0
+for again in "" --resume; do
+    # shellcheck disable=SC2086
+    succeeds "$LINNET" train --task copy --config zero.json --steps 1 --out zero $again
+done
 
 # Symbols may be given as they are written.
 succeeds "$LINNET" generate whole/model.safetensors --prompt 0,3,1 --tokens 5 --seed 2

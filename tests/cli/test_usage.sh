@@ -80,6 +80,8 @@ fails 2 "--temperature: 2 numbers for 1 heads; give 1 or one for each" \
 fails 2 "--center needs --normalize none" \
     attend --mechanism taylor --normalize taylorshift --center mean
 fails 2 "--center mean looks at every key" attend --mechanism taylor --causal --center mean
+fails 2 "--center mean looks at every key and cannot be used with a state" \
+    attend --mechanism taylor --center mean --state-out new.state
 fails 2 "--center does not apply to linear" attend --mechanism linear --center mean
 fails 2 "--normalize: 'unit' is not one of none, taylorshift" \
     attend --mechanism taylor --normalize unit
@@ -99,6 +101,7 @@ fails 2 "'q.npy' is one argument too many" "$LINNET" info q.npy
 fails 2 "-o/--output is missing" "$LINNET" attend q.npy q.npy q.npy --mechanism linear
 fails 2 "are the same file" attend --mechanism linear --state-out y.npy
 fails 2 "are the same file" attend --mechanism linear --state-out ./y.npy
+fails 2 "--state-out: './q.npy' is one of Q, K and V" attend --mechanism linear --causal --state-out ./q.npy
 
 fails 2 "linnet plan: --mechanism is missing" "$LINNET" plan
 fails 2 "--kv-heads: '3' does not divide --heads, which is 8" \
