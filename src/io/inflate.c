@@ -2,6 +2,7 @@
  * canonical Huffman codes that are read bit by bit.  Nothing of the input is trusted. */
 #include "io/inflate.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -14,7 +15,7 @@ typedef struct stream {
     int count;
     unsigned char *out;
     size_t out_bytes, used;
-    bool broken;
+    bool broken, full; /* full: and broken, for that */
 } stream;
 
 /* A canonical code: how many words of each length, and the symbols in order. */
@@ -72,7 +73,7 @@ static int decode(stream *s, const huffman *h)
 
 static void put(stream *s, unsigned char byte)
 {
-    if (s->used == s->out_bytes) s->broken = true;
+    if (s->used == s->out_bytes) s->broken = s->full = true;
     else s->out[s->used++] = byte;
 }
 
@@ -168,7 +169,8 @@ static void stored_block(stream *s)
     for (uint32_t i = 0; i < length && !s->broken; i++) put(s, s->in[s->at++]);
 }
 
-bool lnt_inflate(const unsigned char *in, size_t in_bytes, unsigned char *out, size_t out_bytes)
+lnt_inflated lnt_inflate(const unsigned char *in, size_t in_bytes, unsigned char *out, size_t out_bytes,
+                         size_t *read, size_t *made)
 {
     stream s = { .in = in, .in_bytes = in_bytes, .out = out, .out_bytes = out_bytes };
     bool last = false;
@@ -181,5 +183,7 @@ bool lnt_inflate(const unsigned char *in, size_t in_bytes, unsigned char *out, s
         default: s.broken = true;
         }
     }
-    return !s.broken && s.used == out_bytes && s.at == in_bytes;
+    *read = s.at;
+    *made = s.used;
+    return s.full ? LNT_INFLATE_FULL : s.broken ? LNT_INFLATE_BROKEN : LNT_INFLATE_DONE;
 }

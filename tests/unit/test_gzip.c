@@ -78,10 +78,48 @@ static void gzip_is_unpacked_and_nothing_broken_passes_for_it(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+/* As `cat a.gz b.gz` makes them. */
+static void members_of_a_file_are_unpacked_one_after_another(void **state)
+{
+    (void)state;
+    enum { KINDS = 3, MOST = 2 };
+    char letters[LETTERS + 1], expected[MOST * LETTERS + 1];
+    unsigned char packed[MOST * sizeof coded + 1];
+    lnt_ctx *ctx = context_new(1, NULL);
+    lnt_content content;
+    spell(letters);
+    const unsigned char *const member[KINDS] = { gzipped, stored, coded };
+    const size_t bytes[KINDS] = { sizeof gzipped, sizeof stored, sizeof coded };
+    const char *const text[KINDS] = { "hello hello hello hello\n", "abcdefg", letters };
+    for (int which = 0; which < KINDS * KINDS; which++) {
+        size_t used = 0, before_last = 0;
+        expected[0] = '\0';
+        for (int i = 0, left = which; i < MOST; i++, left /= KINDS) {
+            memcpy(packed + used, member[left % KINDS], bytes[left % KINDS]);
+            strcat(expected, text[left % KINDS]);
+            before_last = used;
+            used += bytes[left % KINDS];
+        }
+        put_file("packed.gz", packed, used);
+        assert_ok(ctx, lnt_content_read(ctx, "packed.gz", &content));
+        assert_int_equal(content.bytes, strlen(expected));
+        assert_string_equal(content.data, expected);
+        lnt_content_free(ctx, &content);
+        packed[used] = 0;
+        for (size_t n = before_last + 1; n <= used + 1; n += n + 1 == used ? 2 : 1) {
+            put_file("packed.gz", packed, n);
+            assert_refused(ctx, lnt_content_read(ctx, "packed.gz", &content), LNT_ERR_FORMAT, "gzip");
+        }
+    }
+    remove("packed.gz");
+    lnt_ctx_destroy(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gzip_is_unpacked_and_nothing_broken_passes_for_it),
+        cmocka_unit_test(members_of_a_file_are_unpacked_one_after_another),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
