@@ -71,4 +71,6 @@ measured 2e-6 --mechanism cur --landmarks 16 --kv-heads 1 --dim-value 24 --batch
 # The default of a single measurement, as a person reads it.
 succeeds "$LINNET" bench --mechanism linear --length 64 --causal
 grep -q 'linear/' stdout.txt && grep -q '8 x 64, 64 tokens' stdout.txt || wrong "no table"
+succeeds "$LINNET" bench --mechanism linear --length 0 --causal
+grep -q '0 tokens.* - ' stdout.txt || wrong "of no token it tells what each takes: $(cat stdout.txt)"
 

@@ -200,6 +200,8 @@ for mechanism in linear taylor; do
     grep -q 'nothing to compare' stdout.txt || wrong "nothing is compared"
     succeeds "$LINNET" attend q2.npy none.npy v0.npy --mechanism $mechanism --compare softmax --json
     npy expect stdout.txt 'm["error_max"] == 0 and m["logit_min"] is None'
+    succeeds "$LINNET" attend q2.npy none.npy v0.npy --mechanism $mechanism --compare softmax
+    ! grep -q nan stdout.txt || wrong "scores of no keys: $(cat stdout.txt)"
 done
 
 fails 2 "--compare: 'linear' is not one of softmax" \

@@ -235,7 +235,7 @@ fails 2 "--save-state and --prompt-file are the same file" \
     "$LINNET" generate end --prompt-file symbols.txt --tokens 1 --save-state symbols.txt
 cmp own/model.safetensors end/model.safetensors || wrong "a model was written over"
 fails 2 "--held-out is for models of text; this one is of task copy" "$LINNET" eval end --held-out
-fails 2 "--prompt: token 99 is not one of the model's, which are 0 to 10" "$LINNET" generate end --prompt 0,99
+fails 2 "--prompt: token 11 is not one of the model's, which are 0 to 10" "$LINNET" generate end --prompt 0,11
 fails 2 "--prompt-file: '0;1' is not a list of tokens" "$LINNET" generate end --prompt-file <(printf '0;1')
 status=0
 "$LINNET" generate end/model.safetensors --prompt 0,1,0 --tokens 20 --save-state end.state --json \

@@ -57,6 +57,7 @@ static void check(lnt_ctx *ctx, const unsigned char *packed, size_t bytes, const
                 continue;
             }
             assert_string_equal(content.data, expected); /* a bit that fills a byte up says nothing */
+            assert_true(i < bytes - 8);                  /* but every one of the sums behind does */
             lnt_content_free(ctx, &content);
         }
     for (size_t n = 18; n < bytes; n++) {
