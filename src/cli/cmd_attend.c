@@ -51,7 +51,8 @@ static int check_usage(const options *o, const lnt_attn_desc *desc)
     if (opt_given(o, OPT_COMPARE) && opt_given(o, OPT_STATE_IN))
         return fail_usage("--compare cannot be used with --state-in: softmax needs the keys "
                           "themselves, and a state has only their sums");
-    if (!output && !opt_given(o, OPT_STATE_OUT) && !opt_given(o, OPT_COMPARE))
+    if (!output && !opt_given(o, OPT_STATE_OUT) && !opt_given(o, OPT_INDICES_OUT) &&
+        !opt_given(o, OPT_COMPARE))
         return fail_usage("%s is missing: say where the result goes", option_name(OPT_OUTPUT));
     static const option_id beside[] = { OPT_STATE_OUT, OPT_INDICES_OUT };
     for (int i = 0; i < 2; i++) {

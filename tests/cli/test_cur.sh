@@ -67,6 +67,13 @@ succeeds "$LINNET" attend q4.npy k4.npy v4.npy -o b.npy --mechanism cur --landma
     --select random --seed 8
 ! cmp -s a.npy b.npy || wrong "another seed gave the same"
 
+# The landmarks alone are a result too.
+landmarks() { "$LINNET" attend q.npy k.npy v.npy --mechanism cur --landmarks 3 --indices-out "$@"; }
+succeeds landmarks beside.npy -o y.npy
+succeeds landmarks alone.npy
+cmp beside.npy alone.npy || wrong "other landmarks where nothing else is written"
+rm y.npy
+
 # What it refuses.
 attend() { "$LINNET" attend q.npy k.npy v.npy -o n.npy --mechanism cur "$@"; }
 fails 2 "cur is not causal" attend --causal
