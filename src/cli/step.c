@@ -3,6 +3,8 @@
 
 #include <stdbool.h>
 
+enum { WAITING = 16 }; /* tokens of hybrid before taylor sums them; see docs/math/hybrid.md */
+
 static bool grows(const lnt_attn_desc *d) { return d->mechanism == LNT_SOFTMAX; }
 
 const char *step_algorithm(lnt_mechanism mechanism)
@@ -41,11 +43,11 @@ static double touched_bytes(const lnt_attn_desc *d, const lnt_plan_info *info)
 {
     const double all = step_state_bytes(d, info);
     if (d->mechanism != LNT_HYBRID) return grows(d) ? all : 2 * all;
-    const int64_t near = d->window + d->sink;
+    const int64_t near = d->window + d->sink, waiting = d->far == LNT_LINEAR ? 0 : WAITING;
     const bool filled = d->length_k == 0 || d->length_k > near; /* 0: of any length */
     const double token = (double)(d->dim + d->dim_value) * (double)d->batch * (double)d->kv_heads *
                          state_width(d);
-    return filled ? 2 * all - (double)near * token : (double)d->length_k * token;
+    return filled ? 2 * all - (double)(near + waiting) * token : (double)d->length_k * token;
 }
 
 double step_bytes(const lnt_attn_desc *d, const lnt_plan_info *info)

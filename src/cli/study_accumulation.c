@@ -60,10 +60,11 @@ static int follow(lnt_ctx *ctx, const lnt_attn_desc *desc, const workload *w, in
     int status = EXIT_OK;
     *out = (series){ 0 };
     if (lnt_state_create(ctx, desc, &state)) return fail_ctx(ctx);
-    for (double n = BLOCK; n <= (double)last && out->points < POINTS && !status; n *= 10) {
+    for (int64_t n = 0; n < last && out->points < POINTS && !status;) {
+        n = 10 * n < last ? (n ? 10 * n : BLOCK) : last;
         progress(what, out->points, POINTS / 2);
         const double start = now_seconds();
-        status = append_until(ctx, state, w, (int64_t)n);
+        status = append_until(ctx, state, w, n);
         out->seconds += now_seconds() - start;
         out->tokens[out->points] = (double)lnt_state_tokens(state, 0);
         if (!status) status = state_error(ctx, desc, state, w, &out->error[out->points++]);
@@ -125,8 +126,8 @@ static int run(const options *o, lnt_ctx *ctx)
     series all[KINDS];
     lnt_attn_desc desc;
     workload w;
-    const int64_t last = opt_whole(o, OPT_LENGTH, (int64_t)TOKENS);
-    if (last < BLOCK) return fail_usage("--length: '%lld' is less than %d", (long long)last, BLOCK);
+    const int64_t asked = opt_whole(o, OPT_LENGTH, (int64_t)TOKENS), last = asked - asked % BLOCK;
+    if (asked < BLOCK) return fail_usage("--length: '%lld' is less than %d", (long long)asked, BLOCK);
     int status = study_problem(LNT_TAYLOR, HEADS, DIM, BLOCK, &desc);
     if (!status) status = workload_make(ctx, &desc, BLOCK, false, &w);
     if (status) return status;

@@ -141,8 +141,9 @@ static int run(const options *o, lnt_ctx *ctx)
     const int64_t first = last < FIRST_LENGTH ? last : FIRST_LENGTH;
     if (last < 1)
         return fail_usage("--length: '0' is no context to measure, at least 1 is needed");
-    for (int64_t n = first; n <= last && c.points < MAX_POINTS; n *= STEP)
+    for (int64_t n = first; n < last && c.points < MAX_POINTS - 1; n *= STEP)
         c.length[c.points++] = (double)n;
+    c.length[c.points++] = (double)last;
     const int status = measure_all(ctx, terms, &c);
     if (status) return status;
     if (opt_given(o, OPT_JSON)) print_json(terms, &c);

@@ -248,8 +248,8 @@ static int draw_figure(const options *o, const journey *j)
 static void choose_points(journey *j, int64_t tokens)
 {
     static const double steps[] = { 2, 2.5, 2 };
-    double n = FIRST < tokens ? FIRST : (double)tokens / 2;
-    for (int i = 0; n < (double)tokens && j->points < MAX_POINTS - 2; i++) {
+    double n = FIRST + WINDOW <= tokens ? FIRST : (double)tokens / 2;
+    for (int i = 0; n + WINDOW <= (double)tokens && j->points < MAX_POINTS - 2; i++) {
         const double next = n * steps[i % 3];
         j->point[j->points++] = n;
         if (n < CACHE_MOST && next > CACHE_MOST && tokens > CACHE_MOST)

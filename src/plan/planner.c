@@ -127,7 +127,7 @@ static double direct_seconds(const lnt_ctx *ctx, const lnt_attn_desc *p)
 static bool linear_wins(const lnt_ctx *ctx, lnt_attn_desc p, int64_t n)
 {
     p.length_q = p.length_k = n;
-    return linear_seconds(ctx, &p) <= direct_seconds(ctx, &p);
+    return linear_seconds(ctx, &p) < direct_seconds(ctx, &p);
 }
 
 double lnt_planner_crossover(const lnt_ctx *ctx, const lnt_attn_desc *p)

@@ -148,6 +148,19 @@ succeeds "$LINNET" plan --mechanism softmax --length 128 --pass backward --no-ca
 npy json stdout.txt flops_backward=number
 succeeds "$LINNET" plan --mechanism linear --length 0 --no-calibrate --json
 
+# Where the crossover is, the planner changes over; some of these forms cost the same just before it.
+for shape in "--terms 4" "--terms 2 --causal" "--terms 4 --causal" "--terms 3"; do
+    plan=("$LINNET" plan --mechanism taylor --heads 1 --dim 2 --no-calibrate --json)
+    # shellcheck disable=SC2206
+    plan+=($shape)
+    succeeds "${plan[@]}" --length 10
+    at=$(python3 -c 'import json; print(int(json.load(open("stdout.txt"))["crossover_speed"]))')
+    succeeds "${plan[@]}" --length "$at"
+    npy expect stdout.txt 'm["algorithm"] != "taylor/direct"'
+    succeeds "${plan[@]}" --length $((at - 1))
+    npy expect stdout.txt 'm["algorithm"] == "taylor/direct"'
+done
+
 # A step: what bench times, in operations and bytes, and nothing of a whole run.
 for mechanism in softmax linear taylor hybrid; do
     shape=(--mechanism $mechanism --heads 4 --kv-heads 2 --dim 16 --dim-value 8 --length 200 --batch 3 --pass step)
@@ -165,7 +178,7 @@ read = written = 3 * 4 * plan["state_elements"]      # of every sequence, in f32
 if plan["mechanism"] == "softmax":                   # a cache is read and not written
     read, written = 3 * 4 * 2 * 200 * (16 + 8), 0
 if plan["mechanism"] == "hybrid":                    # nor are the tokens that it holds
-    written -= 3 * 4 * 2 * (plan["window"] + plan["sink"]) * (16 + 8)
+    written = 3 * 4 * 2 * 153 * (8 + 1)              # 153 monomials of 3 terms in 16 dimensions
 assert plan["bytes"] == read + written + 3 * 4 * (4 + 2) * (16 + 8), plan # q, k, v and out
 for field in "seconds", "chunk", "workspace_bytes", "flops_direct", "flops_state", "crossover_speed":
     assert field not in plan, plan

@@ -77,6 +77,8 @@ expect '[m["state_bytes"] for m in lines if m["mechanism"] == "softmax"] ==
 state=$("$LINNET" plan --mechanism taylor --heads 1 --dim 8 --causal --no-calibrate --json |
     python3 -c 'import json, sys; print(json.load(sys.stdin)["state_bytes"])')
 expect "[m['state_bytes'] for m in lines if m['mechanism'] == 'taylor'][0] == $state"
+succeeds study context --length 1100 --json
+expect 'sorted({m["length"] for m in lines}) == [1024, 1100]'
 succeeds study taylorshift --dim 4 --json
 expect 'len(lines) == 18 and all(m["seconds"] > 0 < m["bytes"] for m in lines)'
 expect '(m["crossover_speed_paper"], m["crossover_memory_paper"]) == (21, 16)'
@@ -93,6 +95,8 @@ if [ "${LINNET_TEST_BUDGET:-full}" = full ]; then # it takes that many tokens, o
     expect 'lines[3]["relative_error"] > 10 * lines[7]["relative_error"]'
     expect 'lines[7]["relative_error"] < 1.25 * lines[4]["relative_error"]'
 fi
+succeeds study accumulation --length 2500 --json
+expect '[m["tokens"] for m in lines] == 2 * [1000, 2000]'
 fails 2 "--length: '999' is less than 1000" study accumulation --length 999
 
 # As a person reads them.
@@ -270,6 +274,8 @@ expect 'len({m["bytes"] for m in lines if m["mechanism"] == "linear"}) == 1'
 expect 'len({m["bytes"] for m in lines if m["mechanism"] == "taylor"}) == 1'
 expect 'all(m["bytes"] == 2 * 16 * 4 * m["layers"] * m["tokens"] for m in lines
     if m["mechanism"] == "softmax")'
+succeeds study generation --config tiny.json --tokens 1300 --json
+expect '[m["tokens"] for m in lines[::3]] == [650, 1300]' # each has tokens of its own around it
 printf '{"model": {"dim": 16, "layers": 1, "heads": 2, "length": 16, "position": "rotary",
     "attention": {"mechanism": "taylor"}}, "train": {"steps": 1}}' >copy.json
 succeeds "$LINNET" train --task copy --config copy.json --out copy
