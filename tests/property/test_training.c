@@ -308,6 +308,39 @@ static void a_bias_leaves_its_zero(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+/* Behind a norm of large gain the logits are large, and so is their matrix's gradient. */
+static void a_gradient_whose_squares_are_beyond_f32_is_refused_unless_clipped(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(1, NULL);
+    for (int clip = 0; clip < 2; clip++) {
+        char config[200];
+        snprintf(config, sizeof config, "{\"model\":{\"dim\":16,\"layers\":1,\"heads\":2,\"length\":8},"
+                                        "\"train\":{\"batch\":4,\"clip\":%d}}", clip);
+        write_text("steep.json", config);
+        const lnt_train_request r = request_of("copy", "steep.json");
+        lnt_trainer *t;
+        assert_ok(ctx, lnt_trainer_create(ctx, &r, &t));
+        const lnt_model *model = lnt_trainer_model(t);
+        for (size_t e = 0; e < model->layout.entry_count; e++) {
+            const lnt_layout_entry *at = &model->layout.entries[e];
+            for (size_t j = 0; j < at->count && !strcmp(at->name, "norm.gain"); j++)
+                model->weights[at->offset + j] = 1e22f;
+        }
+        lnt_step_report report = { .size = sizeof report };
+        if (clip) {
+            assert_ok(ctx, lnt_trainer_step(t, &report));
+            assert_true(report.gradient > 1.8e19 && isfinite(report.gradient));
+        } else {
+            assert_refused(ctx, lnt_trainer_step(t, &report), LNT_ERR_ARGUMENT,
+                           " long, must be at most 1.84467e+19; try to clip it");
+        }
+        lnt_trainer_destroy(t);
+    }
+    remove("steep.json");
+    lnt_ctx_destroy(ctx);
+}
+
 /* One step with a decay and one without differ by rate x decay of a matrix, and of nothing else. */
 static void decay_shrinks_matrices_alone(void **state)
 {
@@ -535,6 +568,7 @@ int main(void)
         cmocka_unit_test(the_loss_falls_and_the_test_shows_it),
         cmocka_unit_test(every_optimizer_learns),
         cmocka_unit_test(a_bias_leaves_its_zero),
+        cmocka_unit_test(a_gradient_whose_squares_are_beyond_f32_is_refused_unless_clipped),
         cmocka_unit_test(decay_shrinks_matrices_alone),
         cmocka_unit_test(a_test_needs_no_text_to_train_on),
         cmocka_unit_test(a_trained_model_evaluates_as_its_trainer_did),
