@@ -1,4 +1,4 @@
-/* cli/two_files.h - two results that appear together or not at all. */
+/* cli/two_files.h - two paths: whether they name one file, and results that appear together or not at all. */
 #ifndef LNT_CLI_TWO_FILES_H
 #define LNT_CLI_TWO_FILES_H
 
