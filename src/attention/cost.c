@@ -1,5 +1,6 @@
 /* attention/cost.c - useful operations, by the formulas and not by what an algorithm does. */
 #include "attention/mechanism.h"
+#include "attention/pinv.h"
 
 double lnt_pairs(const lnt_attn_desc *p)
 {
@@ -67,13 +68,23 @@ double lnt_state_flops_backward(const lnt_attn_desc *p)
     return 3 * (lnt_state_flops(p) - pairs * (2 * (d + m) + 3)) + pairs * (6 * d + 4 * m + 4);
 }
 
-/* Operations of U, its inverse (an iteration is four products of symmetric matrices) and U^+ RV, for
- * one head. */
+/* Operations of U, its inverse and U^+ RV, for one head.  An iteration is four products of symmetric
+ * matrices; many are by eigenvectors, and count as those they take as long as. */
 static double small_flops(const lnt_attn_desc *p)
 {
     const double M = (double)p->landmarks, d = (double)p->dim, m = (double)p->dim_value;
-    const double inverse = p->pinv == LNT_PINV_RIDGE ? 10.0 / 3 : 4 * (double)p->pinv_iterations;
+    const int64_t products = p->pinv_iterations < LNT_PINV_PRODUCTS ? p->pinv_iterations
+                                                                    : LNT_PINV_PRODUCTS;
+    const double inverse = p->pinv == LNT_PINV_RIDGE ? 10.0 / 3 : 4 * (double)products;
     return M * M * (2 * d + 3 + 2 * m + inverse * M);
+}
+
+/* The same with the way back, which of iterations is by eigenvectors. */
+static double small_flops_backward(const lnt_attn_desc *p)
+{
+    const double M = (double)p->landmarks, d = (double)p->dim, m = (double)p->dim_value;
+    const double inverse = p->pinv == LNT_PINV_RIDGE ? 10 : 22;
+    return M * M * (3 * (2 * d + 3 + 2 * m) + inverse * M);
 }
 
 static bool has_landmarks(const lnt_attn_desc *p)
@@ -98,12 +109,12 @@ double lnt_cur_flops(const lnt_attn_desc *p)
            (landmark_pairs(p) * each + nearest + small_flops(p));
 }
 
-/* As for the direct form; and back through the inverse, three times as long as forward. */
+/* As for the direct form; and back through the inverse. */
 double lnt_cur_flops_backward(const lnt_attn_desc *p)
 {
     if (!has_landmarks(p)) return lnt_direct_flops_backward(p);
     const double each = 6 * (double)p->dim + 4 * (double)p->dim_value + 4;
-    return (double)p->batch * (double)p->heads * (landmark_pairs(p) * each + 3 * small_flops(p));
+    return (double)p->batch * (double)p->heads * (landmark_pairs(p) * each + small_flops_backward(p));
 }
 
 double lnt_run_pairs(const lnt_run *run)

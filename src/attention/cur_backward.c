@@ -117,18 +117,18 @@ static void through_u(const lnt_run *run, cur_scratch *s, const double *u)
     const lnt_kernels_f64 *ker = s->pinv.ker;
     if (!cur_is_laplace(run->p)) {
         for (size_t i = 0; i < s->M; i++) {
-            double *row = s->du + i * s->Mp;
-            const double along = ker->dot(row, u + i * s->Mp, s->M);
-            for (size_t j = 0; j < s->M; j++) row[j] = u[i * s->Mp + j] * (row[j] - along);
+            double *row = s->du + i * s->ld;
+            const double along = ker->dot(row, u + i * s->ld, s->M);
+            for (size_t j = 0; j < s->M; j++) row[j] = u[i * s->ld + j] * (row[j] - along);
         }
         return;
     }
-    ker->load_columns(s->klt, s->Mp, s->kl, LNT_F64, (int64_t)s->dp, 1, s->M, s->d, 1);
-    ker->gemm_nn(s->dz, s->Mp, s->ql, s->dp, s->klt, s->Mp, s->M, lnt_round_up(s->M, ker->lanes),
+    ker->load_columns(s->klt, s->ld, s->kl, LNT_F64, (int64_t)s->dp, 1, s->M, s->d, 1);
+    ker->gemm_nn(s->dz, s->ld, s->ql, s->dp, s->klt, s->ld, s->M, lnt_round_up(s->M, ker->lanes),
                  s->d, 0);
     for (size_t i = 0; i < s->M; i++)
         for (size_t j = 0; j < s->M; j++)
-            s->du[i * s->Mp + j] *= laplace_slope(s->dz[i * s->Mp + j]);
+            s->du[i * s->ld + j] *= laplace_slope(s->dz[i * s->ld + j]);
 }
 
 /* Adds du kl to dq and du^T ql to dk. */
@@ -136,10 +136,10 @@ static void add_landmarks(cur_scratch *s, cur_head *head)
 {
     const lnt_kernels_f64 *ker = s->pinv.ker;
     const size_t width = lnt_round_up(s->d, ker->lanes);
-    ker->gemm_nn(s->wide, s->dp, s->du, s->Mp, s->kl, s->dp, s->M, width, s->M, 0);
+    ker->gemm_nn(s->wide, s->dp, s->du, s->ld, s->kl, s->dp, s->M, width, s->M, 0);
     for (size_t i = 0; i < s->M; i++)
         for (size_t c = 0; c < s->d; c++) head->dq[i * s->dp + c] += (real)s->wide[i * s->dp + c];
-    ker->gemm_tn(s->wide, s->dp, s->du, s->Mp, s->ql, s->dp, s->M, width, s->M, 0);
+    ker->gemm_tn(s->wide, s->dp, s->du, s->ld, s->ql, s->dp, s->M, width, s->M, 0);
     for (size_t i = 0; i < s->M; i++)
         for (size_t c = 0; c < s->d; c++) head->dk[i * s->dp + c] += (real)s->wide[i * s->dp + c];
 }
@@ -148,14 +148,15 @@ static void add_landmarks(cur_scratch *s, cur_head *head)
 static lnt_pinv_report through_inverse(const lnt_run *run, cur_scratch *s, cur_head *head)
 {
     const lnt_kernels_f64 *ker = s->pinv.ker;
-    const size_t M = s->M, mp = s->mp, Mp = s->Mp;
+    const size_t M = s->M, mp = s->mp, ld = s->ld;
     for (size_t i = 0; i < M * mp; i++) s->narrow[i] = (double)head->dw[i];
     for (size_t i = 0; i < M * mp; i++) s->wide[i] = (double)head->rv[i];
-    memset(s->dz, 0, M * Mp * sizeof *s->dz);
+    memset(s->dz, 0, M * ld * sizeof *s->dz);
     for (size_t i = 0; i < M; i++)
-        ker->gemv(s->dz + i * Mp, s->wide, mp, s->narrow + i * mp, M, s->m);
-    const lnt_pinv_report report = lnt_pinv_backward(&s->pinv, head->u, s->z, s->dz, s->du);
-    ker->gemm_tn(s->wide, mp, s->z, Mp, s->narrow, mp, M, lnt_round_up(s->m, ker->lanes), M, 0);
+        ker->gemv(s->dz + i * ld, s->wide, mp, s->narrow + i * mp, M, s->m);
+    const lnt_pinv_report report = lnt_pinv_backward(&s->pinv, head->u, lnt_cur_kept_of(run, head),
+                                                     s->z, s->dz, s->du);
+    ker->gemm_tn(s->wide, mp, s->z, ld, s->narrow, mp, M, lnt_round_up(s->m, ker->lanes), M, 0);
     for (size_t i = 0; i < M; i++)
         for (size_t c = 0; c < mp; c++)
             head->drv[i * mp + c] = c < s->m ? (real)s->wide[i * mp + c] : 0;

@@ -23,7 +23,7 @@ static void load_starts(const lnt_run *run, cur_scratch *s, const cur_head *head
                        (int)k->dtype, k->stride[2], k->stride[3], 1, s->d, 1);
         s->half[l] = ker->dot(row, row, s->d) / 2;
     }
-    ker->load_columns(s->klt, s->Mp, s->wide, LNT_F64, (int64_t)s->dp, 1, s->M, s->d, 1);
+    ker->load_columns(s->klt, s->ld, s->wide, LNT_F64, (int64_t)s->dp, 1, s->M, s->d, 1);
 }
 
 /* Keys k0 .. into s->keys [nk, dp], and in cluster[nk] where they belong. */
@@ -35,10 +35,10 @@ static void find_clusters(const lnt_run *run, cur_scratch *s, const cur_head *he
     ker->load_rows(s->keys, s->dp,
                    lnt_tensor_row(k, head->seq.b, head->kvh, head->seq.k0 + k0), (int)k->dtype,
                    k->stride[2], k->stride[3], nk, s->d, 1);
-    ker->gemm_nn(s->near, s->Mp, s->keys, s->dp, s->klt, s->Mp, nk,
+    ker->gemm_nn(s->near, s->ld, s->keys, s->dp, s->klt, s->ld, nk,
                  lnt_round_up(s->M, ker->lanes), s->d, 0);
     for (size_t r = 0; r < nk; r++) {
-        const double *row = s->near + r * s->Mp;
+        const double *row = s->near + r * s->ld;
         cluster[r] = 0;
         for (size_t l = 1; l < s->M; l++)
             if (row[l] - s->half[l] > row[cluster[r]] - s->half[cluster[r]]) cluster[r] = l;

@@ -45,7 +45,7 @@ static cur_head take_head(lnt_arena *arena, const lnt_attn_desc *p, bool stored)
     head.max = take(arena, 1, Mp);
     head.sum = take(arena, 1, Mp);
     head.lse = take(arena, 1, Mp);
-    head.u = take_double(arena, square, Mp);
+    head.u = take_double(arena, square, lnt_pinv_ld(p));
     head.drv = take(arena, back * M, mp);
     head.dw = take(arena, back * M, mp);
     head.dq = take(arena, back * M, dp);
@@ -111,7 +111,8 @@ static cur_scratch take_scratch(lnt_arena *arena, const lnt_attn_desc *p, int is
     const size_t Mp = pad(M), back = p->backward != 0, widest = Mp > TQ ? Mp : TQ;
     const size_t tile = Mp * TQ; /* [M, TQ] or [TK, Mp] */
     const size_t square = cur_inverts(p) ? M : 0;
-    cur_scratch s = { .d = d, .m = m, .dp = pad(d), .mp = pad(m), .M = M, .Mp = Mp, .rank = INFINITY };
+    cur_scratch s = { .d = d, .m = m, .dp = pad(d), .mp = pad(m), .M = M, .Mp = Mp,
+                      .ld = lnt_pinv_ld(p), .rank = INFINITY };
     s.qt = take(arena, d, TQ);
     s.k_own = take(arena, TK, s.dp);
     s.v_own = take(arena, TK, s.mp);
@@ -133,18 +134,18 @@ static cur_scratch take_scratch(lnt_arena *arena, const lnt_attn_desc *p, int is
     s.turned = take(arena, back * m, Mp);
     s.ql = take_double(arena, square, s.dp);
     s.kl = take_double(arena, square, s.dp);
-    s.qlt = take_double(arena, square ? d : 0, Mp);
-    s.klt = take_double(arena, square ? d : 0, Mp);
-    s.z = take_double(arena, square, Mp);
-    s.dz = take_double(arena, back * square, Mp);
-    s.du = take_double(arena, back * square, Mp);
+    s.qlt = take_double(arena, square ? d : 0, s.ld);
+    s.klt = take_double(arena, square ? d : 0, s.ld);
+    s.z = take_double(arena, square, s.ld);
+    s.dz = take_double(arena, back * square, s.ld);
+    s.du = take_double(arena, back * square, s.ld);
     const size_t values = s.mp > s.dp ? s.mp : s.dp;
     s.narrow = take_double(arena, square, values);
     s.wide = take_double(arena, square, values);
     if (!square) return s;
     const size_t clusters = lnt_cur_clusters(p);
     s.keys = take_double(arena, clusters * TK, s.dp);
-    s.near = take_double(arena, clusters * TK, Mp);
+    s.near = take_double(arena, clusters * TK, s.ld);
     s.half = take_double(arena, clusters, M);
     s.members = take_double(arena, clusters, M);
     s.choosing = take_double(arena, 1, lnt_landmark_scratch(p) / sizeof(double));
@@ -157,6 +158,22 @@ size_t lnt_cur_scratch(const lnt_attn_desc *p)
     lnt_arena counting = { 0 };
     take_scratch(&counting, p, 0);
     return lnt_arena_counted(&counting);
+}
+
+size_t lnt_cur_kept(const lnt_attn_desc *p)
+{
+    size_t heads, bytes;
+    if (!p->backward || !cur_inverts(p)) return 0;
+    if (!lnt_size_product((size_t)p->batch, (size_t)p->heads, sizeof(double), &heads) ||
+        !lnt_size_product(heads, lnt_pinv_kept(p), 1, &bytes))
+        return SIZE_MAX;
+    return bytes;
+}
+
+double *lnt_cur_kept_of(const lnt_run *run, const cur_head *head)
+{
+    if (!run->scores || run->io->sequences) return NULL;
+    return (double *)run->scores + (size_t)(head->seq.b * run->p->heads + head->h) * lnt_pinv_kept(run->p);
 }
 
 static cur_scratch thread_scratch(const lnt_run *run)
@@ -281,7 +298,7 @@ static void activate(const lnt_run *run, const cur_scratch *s, double *u)
 {
     const lnt_kernels_f64 *ker = s->pinv.ker;
     for (size_t i = 0; i < s->M; i++) {
-        double *row = u + i * s->Mp, max = -INFINITY, sum = 0;
+        double *row = u + i * s->ld, max = -INFINITY, sum = 0;
         if (cur_is_laplace(run->p)) {
             for (size_t j = 0; j < s->M; j++)
                 row[j] = laplace(row[j]);
@@ -293,17 +310,17 @@ static void activate(const lnt_run *run, const cur_scratch *s, double *u)
         ker->map_exp(row, row, lnt_round_up(s->M, ker->lanes));
         for (size_t j = 0; j < s->M; j++) sum += row[j];
         ker->scale(row, sum > 0 ? 1 / sum : 0, s->M);
-        for (size_t j = s->M; j < s->Mp; j++) row[j] = 0;
+        for (size_t j = s->M; j < s->ld; j++) row[j] = 0;
     }
 }
 
 static void make_u(const lnt_run *run, cur_scratch *s, double *u)
 {
     const lnt_kernels_f64 *ker = s->pinv.ker;
-    ker->load_columns(s->qlt, s->Mp, s->ql, LNT_F64, (int64_t)s->dp, 1, s->M, s->d, 1);
-    ker->load_columns(s->klt, s->Mp, s->kl, LNT_F64, (int64_t)s->dp, 1, s->M, s->d, 1);
-    memset(u, 0, s->M * s->Mp * sizeof *u);
-    ker->gemm_tn(u, s->Mp, s->qlt, s->Mp, s->klt, s->Mp, s->M, lnt_round_up(s->M, ker->lanes), s->d,
+    ker->load_columns(s->qlt, s->ld, s->ql, LNT_F64, (int64_t)s->dp, 1, s->M, s->d, 1);
+    ker->load_columns(s->klt, s->ld, s->kl, LNT_F64, (int64_t)s->dp, 1, s->M, s->d, 1);
+    memset(u, 0, s->M * s->ld * sizeof *u);
+    ker->gemm_tn(u, s->ld, s->qlt, s->ld, s->klt, s->ld, s->M, lnt_round_up(s->M, ker->lanes), s->d,
                  0);
     activate(run, s, u);
 }
@@ -343,7 +360,7 @@ void lnt_cur_weigh(cur_scratch *s, cur_head *head)
 {
     const lnt_kernels_f64 *ker = s->pinv.ker;
     for (size_t i = 0; i < s->M * s->mp; i++) s->narrow[i] = (double)head->rv[i];
-    ker->gemm_nn(s->wide, s->mp, s->z, s->Mp, s->narrow, s->mp, s->M,
+    ker->gemm_nn(s->wide, s->mp, s->z, s->ld, s->narrow, s->mp, s->M,
                  lnt_round_up(s->m, ker->lanes), s->M, 0);
     for (size_t i = 0; i < s->M; i++)
         for (size_t c = 0; c < s->mp; c++)

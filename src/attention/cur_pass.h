@@ -53,7 +53,7 @@ typedef struct cur_head {
 
 /* One thread's. */
 typedef struct cur_scratch {
-    size_t d, m, dp, mp, M, Mp;
+    size_t d, m, dp, mp, M, Mp, ld; /* ld: of what is double */
     real *qt;                          /* [d, TQ] queries, one a column */
     real *k_own, *v_own;               /* [TK, dp], [TK, mp] */
     real *x, *dx, *slope;              /* a tile: scores, then weights; their gradients */
@@ -84,6 +84,8 @@ typedef void cur_tile(const lnt_run *run, cur_scratch *s, const cur_head *head, 
 #define lnt_cur_head LNT_REAL_NAME(lnt_cur_head)
 #define lnt_cur_shared LNT_REAL_NAME(lnt_cur_shared)
 #define lnt_cur_scratch LNT_REAL_NAME(lnt_cur_scratch)
+#define lnt_cur_kept LNT_REAL_NAME(lnt_cur_kept)
+#define lnt_cur_kept_of LNT_REAL_NAME(lnt_cur_kept_of)
 #define lnt_cur_part LNT_REAL_NAME(lnt_cur_part)
 #define lnt_cur_each_group LNT_REAL_NAME(lnt_cur_each_group)
 #define lnt_cur_each LNT_REAL_NAME(lnt_cur_each)
@@ -141,6 +143,10 @@ static inline bool cur_is_laplace(const lnt_attn_desc *p)
 /* Bytes a run shares, with C and R if `stored`; and bytes for each thread. */
 size_t lnt_cur_shared(const lnt_attn_desc *p, bool stored);
 size_t lnt_cur_scratch(const lnt_attn_desc *p);
+
+/* Bytes that forward keeps for backward: of the inverses.  Those of a head; NULL: none. */
+size_t lnt_cur_kept(const lnt_attn_desc *p);
+double *lnt_cur_kept_of(const lnt_run *run, const cur_head *head);
 
 /* Head h of the sequence at `slot` of the group. */
 cur_head lnt_cur_head(const cur_group *group, int64_t slot, int64_t h);

@@ -6,14 +6,17 @@
  * c is |U|_1 |U|_inf (norms) or |U|_1 (paper1).  An eigenvalue x of A becomes
  * 1 - (1-x)^3 (1 - x/4): from 0 to about 3 it goes to 1, from above 4 it runs away.  So it diverged
  * if an A that is iterated on has |A|_F above 4 sqrt(M), or the last one a trace beyond 4 M.
- * 8 M^3 operations an iteration as it is written, half of that as it is done, and three times that
- * with the way back; ridge 3 M^3.  See docs/math/cur.md */
+ * 8 M^3 operations an iteration as it is written, half of that as it is done; ridge 10/3 M^3.  Many
+ * iterations, and the way back, are by eigenvectors: attention/spectrum.c.  See docs/math/cur.md */
 #include "attention/pinv.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { FORWARD_TEMPORARIES = 5, BLOCK = 8 };
+#include "attention/spectrum.h"
+#include "attention/square.h"
+
+enum { BLOCK = 8 };
 
 lnt_pinv_work lnt_pinv_take(lnt_arena *arena, const lnt_attn_desc *p, int isa)
 {
@@ -23,40 +26,16 @@ lnt_pinv_work lnt_pinv_take(lnt_arena *arena, const lnt_attn_desc *p, int isa)
                         .ld = ld,
                         .kind = p->pinv,
                         .init = p->pinv_init,
-                        .iterations = p->pinv_iterations,
+                        .iterations = (size_t)p->pinv_iterations,
                         .ridge = p->ridge };
-    w.temporaries = p->backward ? LNT_PINV_TEMPORARIES : FORWARD_TEMPORARIES;
-    for (int i = 0; i < w.temporaries; i++) w.t[i] = lnt_arena_take(arena, M * ld, sizeof *w.t[i]);
+    for (int i = 0; i < LNT_PINV_TEMPORARIES; i++)
+        w.t[i] = lnt_arena_take(arena, M * ld, sizeof *w.t[i]);
+    if (p->pinv == LNT_PINV_ITERATE && (p->backward || p->pinv_iterations > LNT_PINV_PRODUCTS))
+        w.rows = lnt_arena_take_matrix(arena, lnt_spectrum_rows(p), ld, sizeof *w.rows);
     return w;
 }
 
-/* ---- matrices -------------------------------------------------------------------------------- */
-
-static size_t width(const lnt_pinv_work *w) { return lnt_round_up(w->M, w->ker->lanes); }
-
-static void clear(const lnt_pinv_work *w, double *x) { memset(x, 0, w->M * w->ld * sizeof *x); }
-
-static void copy(const lnt_pinv_work *w, double *to, const double *from)
-{
-    memcpy(to, from, w->M * w->ld * sizeof *to);
-}
-
-/* c = a b, or added to it */
-static void multiply(const lnt_pinv_work *w, double *c, const double *a, const double *b, int add)
-{
-    w->ker->gemm_nn(c, w->ld, a, w->ld, b, w->ld, w->M, width(w), w->M, add);
-}
-
-/* c = a^T b */
-static void multiply_tn(const lnt_pinv_work *w, double *c, const double *a, const double *b)
-{
-    w->ker->gemm_tn(c, w->ld, a, w->ld, b, w->ld, w->M, width(w), w->M, 0);
-}
-
-static void transpose(const lnt_pinv_work *w, double *to, const double *from)
-{
-    w->ker->load_columns(to, w->ld, from, LNT_F64, (int64_t)w->ld, 1, w->M, w->M, 1);
-}
+/* ---- iterations ------------------------------------------------------------------------------ */
 
 /* What is right of the diagonal becomes what is below it, to the last bit: a matrix is read as its
  * transpose, and how they differ would grow. */
@@ -71,33 +50,85 @@ static void mirror(const lnt_pinv_work *w, double *c)
     }
 }
 
-/* The lower triangle of a^T b, or of what it adds to c, with whole blocks on the diagonal. */
-static void multiply_lower(const lnt_pinv_work *w, double *c, const double *a, const double *b,
-                           int add)
+/* c = a b where all three are symmetric: its lower triangle, with whole blocks on the diagonal. */
+static void multiply_symmetric(const lnt_pinv_work *w, double *c, const double *a, const double *b)
 {
     const size_t M = w->M, ld = w->ld;
     for (size_t i = 0; i < M; i += BLOCK) {
         const size_t rows = M - i < BLOCK ? M - i : BLOCK;
         w->ker->gemm_tn(c + i * ld, ld, a + i, ld, b, ld, rows,
-                        lnt_round_up(i + rows, w->ker->lanes), M, add);
+                        lnt_round_up(i + rows, w->ker->lanes), M, 0);
     }
-}
-
-/* c = a^T b where that is symmetric */
-static void multiply_symmetric(const lnt_pinv_work *w, double *c, const double *a, const double *b)
-{
-    multiply_lower(w, c, a, b, 0);
     mirror(w, c);
 }
 
-/* c = da b + a db where that is symmetric, as da and a are: how a product of a and b changes */
-static void multiply_change(const lnt_pinv_work *w, double *c, const double *a, const double *da,
-                            const double *b, const double *db)
+static bool is_bounded(const lnt_pinv_work *w, const double *a)
 {
-    multiply_lower(w, c, da, b, 0);
-    multiply_lower(w, c, a, db, 1);
-    mirror(w, c);
+    const double square = w->ker->dot(a, a, w->M * w->ld);
+    return square <= 16 * (double)w->M; /* false for NaN */
 }
+
+/* e = (13 - 15 a + 7 s - t) / 4 */
+static void polynomial(const lnt_pinv_work *w, double *e, const double *a, const double *s,
+                       const double *t)
+{
+    const double factors[] = { -15. / 4, 7. / 4, -1. / 4 };
+    const double *const powers[] = { a, s, t };
+    w->ker->combine(e, factors, powers, 3, w->M * w->ld);
+    for (size_t i = 0; i < w->M; i++) e[i * w->ld + i] += 13. / 4;
+}
+
+/* x <- x e; t is a spare. */
+static void advance(const lnt_pinv_work *w, double **x, const double *e, double **t)
+{
+    multiply_symmetric(w, *t, *x, e);
+    double *kept = *x;
+    *x = *t;
+    *t = kept;
+}
+
+/* Every matrix here but U and Z is a polynomial of the first A = U U^T / c: symmetric, and in a
+ * product the order does not matter.  With E = (13 - 15 A + 7 A^2 - A^3) / 4 of each iteration,
+ * A <- A E and P <- P E; at the end Z = U^T P / c. */
+static lnt_pinv_report iterate_from(const lnt_pinv_work *w, const double *u, bool safe, double *z)
+{
+    double *a = w->t[0], *p = w->t[1], *e = w->t[2], *s = w->t[3], *t = w->t[4];
+    const norms n = norms_of(w, u);
+    const double c = start_divisor(&n, safe);
+    for (int i = 0; i < LNT_PINV_TEMPORARIES && w->M < w->ld; i++) clear(w, w->t[i]);
+    transpose(w, t, u);
+    multiply(w, a, u, t, 0);
+    scale(w, a, 1 / c);
+    bool bounded = true;
+    for (size_t k = 0; k < w->iterations && bounded; k++) {
+        if (k > 0) advance(w, &a, e, &t);
+        bounded = is_bounded(w, a);
+        multiply_symmetric(w, s, a, a);
+        multiply_symmetric(w, t, s, a);
+        polynomial(w, e, a, s, t);
+        if (k > 0) advance(w, &p, e, &s);
+        else copy(w, p, e);
+    }
+    const double rank = w->ker->dot(a, e, w->M * w->ld); /* the trace of what would be the next a */
+    clear(w, z);
+    multiply_tn(w, z, u, p);
+    scale(w, z, 1 / c);
+    return (lnt_pinv_report){ .rank = rank,
+                              .diverged = !(bounded && fabs(rank) <= 4 * (double)w->M) };
+}
+
+static lnt_pinv_report iterate(const lnt_pinv_work *w, const double *u, double *z)
+{
+    const bool safe = w->init == LNT_PINV_NORMS;
+    lnt_pinv_report report = iterate_from(w, u, safe, z);
+    if (report.diverged && !safe) {
+        report = iterate_from(w, u, true, z);
+        report.diverged = true;
+    }
+    return report;
+}
+
+/* ---- ridge ----------------------------------------------------------------------------------- */
 
 /* c = a b^T; t is overwritten */
 static void multiply_nt(const lnt_pinv_work *w, double *c, const double *a, const double *b,
@@ -107,50 +138,6 @@ static void multiply_nt(const lnt_pinv_work *w, double *c, const double *a, cons
     multiply(w, c, a, t, 0);
 }
 
-static void scale(const lnt_pinv_work *w, double *x, double factor)
-{
-    w->ker->scale(x, factor, w->M * w->ld);
-}
-
-static void add_times(const lnt_pinv_work *w, double *y, double factor, const double *x)
-{
-    w->ker->axpy(y, factor, x, w->M * w->ld);
-}
-
-/* The largest sum of magnitudes of a column (one) and of a row (inf), and which they are. */
-typedef struct norms {
-    double one, inf;
-    size_t column, row;
-} norms;
-
-/* Overwrites t[0]. */
-static norms norms_of(const lnt_pinv_work *w, const double *u)
-{
-    norms n = { -1, -1, 0, 0 };
-    double *columns = w->t[0];
-    for (size_t j = 0; j < w->M; j++) columns[j] = 0;
-    for (size_t i = 0; i < w->M; i++) {
-        double row = 0;
-        for (size_t j = 0; j < w->M; j++) columns[j] += fabs(u[i * w->ld + j]);
-        for (size_t j = 0; j < w->M; j++) row += fabs(u[i * w->ld + j]);
-        if (row > n.inf) n.inf = row, n.row = i;
-    }
-    for (size_t j = 0; j < w->M; j++)
-        if (columns[j] > n.one) n.one = columns[j], n.column = j;
-    return n;
-}
-
-/* Adds what the gradients of both norms give to du. */
-static void add_norms_back(const lnt_pinv_work *w, const double *u, const norms *n, double done,
-                           double dinf, double *du)
-{
-    for (size_t k = 0; k < w->M; k++) {
-        const size_t in_column = k * w->ld + n->column, in_row = n->row * w->ld + k;
-        du[in_column] += u[in_column] < 0 ? -done : done;
-        du[in_row] += u[in_row] < 0 ? -dinf : dinf;
-    }
-}
-
 static double trace_of_product(const lnt_pinv_work *w, const double *a, const double *b)
 {
     double sum = 0;
@@ -158,159 +145,6 @@ static double trace_of_product(const lnt_pinv_work *w, const double *a, const do
         for (size_t j = 0; j < w->M; j++) sum += a[i * w->ld + j] * b[j * w->ld + i];
     return sum;
 }
-
-/* ---- iterations ------------------------------------------------------------------------------ */
-
-static double start_divisor(const norms *n, bool safe)
-{
-    const double c = safe ? n->one * n->inf : n->one;
-    return c > 0 ? c : 1; /* U = 0: so is Z */
-}
-
-static bool is_bounded(const lnt_pinv_work *w, const double *a)
-{
-    const double square = w->ker->dot(a, a, w->M * w->ld);
-    return square <= 16 * (double)w->M; /* false for NaN */
-}
-
-/* e = (-15 a + 7 s - t) / 4, which may be t */
-static void weigh_powers(const lnt_pinv_work *w, double *e, const double *a, const double *s,
-                         const double *t)
-{
-    const double factors[] = { -15. / 4, 7. / 4, -1. / 4 };
-    const double *const powers[] = { a, s, t };
-    w->ker->combine(e, factors, powers, 3, w->M * w->ld);
-}
-
-/* e = (13 - 15 a + 7 s - t) / 4 */
-static void polynomial(const lnt_pinv_work *w, double *e, const double *a, const double *s,
-                       const double *t)
-{
-    weigh_powers(w, e, a, s, t);
-    for (size_t i = 0; i < w->M; i++) e[i * w->ld + i] += 13. / 4;
-}
-
-static void swap(double **a, double **b)
-{
-    double *kept = *a;
-    *a = *b;
-    *b = kept;
-}
-
-/* How e changes with a, of which s is the square; overwrites ds with how that changes. */
-static void polynomial_change(const lnt_pinv_work *w, double *de, const double *a, const double *da,
-                              const double *s, double *ds)
-{
-    multiply_change(w, ds, a, da, a, da);
-    multiply_change(w, de, s, ds, a, da);
-    weigh_powers(w, de, da, ds, de);
-}
-
-/* da = (u dz + (u dz)^T) / 2c, what dz asks of P; overwrites x and t. */
-static void start_change(const lnt_pinv_work *w, double *da, const double *u, const double *dz,
-                         double c, double *x, double *t)
-{
-    multiply(w, x, u, dz, 0);
-    transpose(w, t, x);
-    w->ker->combine(da, (const double[]){ 0.5 / c, 0.5 / c }, (const double *const[]){ x, t }, 2,
-                    w->M * w->ld);
-}
-
-/* x <- x e, and how that changes if de is not NULL; t is a spare. */
-static void advance(const lnt_pinv_work *w, double **x, double **dx, const double *e,
-                    const double *de, double **t)
-{
-    if (de) {
-        multiply_change(w, *t, *x, *dx, e, de);
-        swap(dx, t);
-    }
-    multiply_symmetric(w, *t, *x, e);
-    swap(x, t);
-}
-
-/* What iterations end with. */
-typedef struct iterated {
-    norms n;
-    bool safe; /* c is the product of both norms */
-    double c;
-    double *p, *dp; /* Z = U^T P / c; the gradient of the first A, if asked for */
-    double *spare[2];
-    double rank;
-    bool diverged;
-} iterated;
-
-/* Every matrix here but U and Z is a polynomial of the first A = U U^T / c: symmetric, and in a
- * product the order does not matter.  With E = (13 - 15 A + 7 A^2 - A^3) / 4 of each iteration,
- * A <- A E and P <- P E; at the end Z = U^T P / c.
- *
- * The way back runs in the same direction.  The derivative of P by A is its own adjoint, as that of
- * every function of a symmetric matrix: the gradient of A is how P changes if A changes by the
- * gradient of P.  dz, if not NULL, asks for that. */
-static iterated iterate(const lnt_pinv_work *w, const double *u, const double *dz, bool safe)
-{
-    const norms n = norms_of(w, u);
-    const double c = start_divisor(&n, safe);
-    double *a = w->t[0], *p = w->t[1], *e = w->t[2], *s = w->t[3], *t = w->t[4];
-    double *da = w->t[5], *dp = w->t[6], *de = dz ? w->t[7] : NULL;
-    for (int i = 0; i < w->temporaries && w->M < w->ld; i++) clear(w, w->t[i]);
-    if (dz) start_change(w, da, u, dz, c, s, t);
-    transpose(w, t, u);
-    multiply_symmetric(w, a, t, t);
-    scale(w, a, 1 / c);
-    bool bounded = true;
-    for (int64_t k = 0; k < w->iterations && bounded; k++) {
-        if (k > 0) advance(w, &a, &da, e, de, &t);
-        bounded = is_bounded(w, a);
-        multiply_symmetric(w, s, a, a);
-        multiply_symmetric(w, t, s, a);
-        polynomial(w, e, a, s, t);
-        if (dz) polynomial_change(w, de, a, da, s, t);
-        if (k > 0) advance(w, &p, &dp, e, de, &s);
-        else copy(w, p, e);
-        if (dz && k == 0) copy(w, dp, de);
-    }
-    const double rank = w->ker->dot(a, e, w->M * w->ld); /* the trace of what would be the next a */
-    return (iterated){ .n = n, .safe = safe, .c = c, .p = p, .dp = dp, .spare = { s, t },
-                       .rank = rank, .diverged = !(bounded && fabs(rank) <= 4 * (double)w->M) };
-}
-
-/* The same, from the safe start if it diverges from the one asked for; and z. */
-static iterated iterate_safely(const lnt_pinv_work *w, const double *u, const double *dz, double *z)
-{
-    iterated r = iterate(w, u, dz, w->init == LNT_PINV_NORMS);
-    if (r.diverged && !r.safe) {
-        r = iterate(w, u, dz, true);
-        r.diverged = true;
-    }
-    clear(w, z);
-    multiply_tn(w, z, u, r.p);
-    scale(w, z, 1 / r.c);
-    return r;
-}
-
-static lnt_pinv_report iterate_forward(const lnt_pinv_work *w, const double *u, double *z)
-{
-    const iterated r = iterate_safely(w, u, NULL, z);
-    return (lnt_pinv_report){ .rank = r.rank, .diverged = r.diverged };
-}
-
-/* du = P dz^T / c + 2 dA U / c, and what c gives to the norms it is made of. */
-static lnt_pinv_report iterate_backward(const lnt_pinv_work *w, const double *u, double *z,
-                                        const double *dz, double *du)
-{
-    const iterated r = iterate_safely(w, u, dz, z);
-    const size_t size = w->M * w->ld;
-    double *through_a = r.spare[0];
-    multiply_nt(w, du, r.p, dz, r.spare[1]);
-    multiply(w, through_a, r.dp, u, 0);
-    const double dc = -(w->ker->dot(du, u, size) + w->ker->dot(through_a, u, size)) / (r.c * r.c);
-    add_times(w, du, 2, through_a);
-    scale(w, du, 1 / r.c);
-    add_norms_back(w, u, &r.n, r.safe ? dc * r.n.inf : dc, r.safe ? dc * r.n.one : 0, du);
-    return (lnt_pinv_report){ .rank = r.rank, .diverged = r.diverged };
-}
-
-/* ---- ridge ----------------------------------------------------------------------------------- */
 
 /* The lower triangle of g becomes its Cholesky factor. */
 static void factorise(const lnt_pinv_work *w, double *g)
@@ -387,15 +221,22 @@ static lnt_pinv_report ridge_backward(const lnt_pinv_work *w, const double *u, d
 
 /* ---- either ---------------------------------------------------------------------------------- */
 
-lnt_pinv_report lnt_pinv_forward(const lnt_pinv_work *w, const double *u, double *z)
+size_t lnt_pinv_kept(const lnt_attn_desc *p)
 {
-    return w->kind == LNT_PINV_RIDGE ? ridge_forward(w, u, z) : iterate_forward(w, u, z);
+    return p->pinv == LNT_PINV_RIDGE ? 0 : lnt_spectrum_kept(p);
 }
 
-lnt_pinv_report lnt_pinv_backward(const lnt_pinv_work *w, const double *u, double *z, double *dz,
-                                  double *du)
+lnt_pinv_report lnt_pinv_forward(const lnt_pinv_work *w, const double *u, double *z, double *kept)
+{
+    if (w->kind == LNT_PINV_RIDGE) return ridge_forward(w, u, z);
+    if (kept || w->iterations > LNT_PINV_PRODUCTS) return lnt_spectrum_forward(w, u, z, kept);
+    return iterate(w, u, z);
+}
+
+lnt_pinv_report lnt_pinv_backward(const lnt_pinv_work *w, const double *u, const double *kept,
+                                  double *z, double *dz, double *du)
 {
     clear(w, du);
     return w->kind == LNT_PINV_RIDGE ? ridge_backward(w, u, z, dz, du)
-                                     : iterate_backward(w, u, z, dz, du);
+                                     : lnt_spectrum_backward(w, u, kept, z, dz, du);
 }

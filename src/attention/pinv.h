@@ -9,7 +9,11 @@
 #include "core/arena.h"
 #include "cpu/kernels.h"
 
-enum { LNT_PINV_TEMPORARIES = 8 };
+/* Iterations up to which products are faster than eigenvectors, and lose nothing to them: from 30 or so
+ * on they invert what is rounding. */
+enum { LNT_PINV_PRODUCTS = 8 };
+
+enum { LNT_PINV_TEMPORARIES = 5 };
 
 /* Room for one inverse at a time. */
 typedef struct lnt_pinv_work {
@@ -17,10 +21,10 @@ typedef struct lnt_pinv_work {
     size_t M, ld;
     lnt_pinv kind;
     lnt_pinv_init init;
-    int64_t iterations;
+    size_t iterations;
     double ridge;
-    int temporaries; /* forward needs five, backward all */
     double *t[LNT_PINV_TEMPORARIES];
+    double *rows; /* of attention/spectrum.h */
 } lnt_pinv_work;
 
 /* What there is to say about an inverse. */
@@ -29,19 +33,23 @@ typedef struct lnt_pinv_report {
     bool diverged;
 } lnt_pinv_report;
 
+/* Not a multiple of 64: numbers below each other would all go to the same few places of the cache. */
 static inline size_t lnt_pinv_ld(const lnt_attn_desc *p)
 {
-    return lnt_round_up((size_t)p->landmarks, LNT_PAD);
+    const size_t ld = lnt_round_up((size_t)p->landmarks, LNT_PAD);
+    return ld % 64 ? ld : ld + LNT_PAD;
 }
 
 /* Cut from an arena, which may be counting; with room for the way back if p plans backward. */
 lnt_pinv_work lnt_pinv_take(lnt_arena *arena, const lnt_attn_desc *p, int isa);
 
-/* z = pinv(u).  If it diverges from the start asked for, it starts again from the safe one. */
-lnt_pinv_report lnt_pinv_forward(const lnt_pinv_work *w, const double *u, double *z);
+/* z = pinv(u).  If it diverges from the start asked for, it starts again from the safe one.  kept, unless
+ * NULL, of lnt_pinv_kept numbers (0: none are of use), makes backward shorter, and this longer. */
+lnt_pinv_report lnt_pinv_forward(const lnt_pinv_work *w, const double *u, double *z, double *kept);
+size_t lnt_pinv_kept(const lnt_attn_desc *p);
 
-/* The same, and du = the gradient of u; overwrites dz. */
-lnt_pinv_report lnt_pinv_backward(const lnt_pinv_work *w, const double *u, double *z, double *dz,
-                                  double *du);
+/* The same, and du = the gradient of u; overwrites dz.  kept: as forward left it, or NULL. */
+lnt_pinv_report lnt_pinv_backward(const lnt_pinv_work *w, const double *u, const double *kept,
+                                  double *z, double *dz, double *du);
 
 #endif

@@ -181,8 +181,8 @@ size_t lnt_plan_kept_bytes(const lnt_plan *plan)
 /* NULL: nothing is kept. */
 static void set_kept(const lnt_plan *plan, lnt_run *run, void *kept)
 {
-    if (!kept || !statistics_bytes(plan)) return;
-    run->statistics = (char *)kept + scores_bytes(plan);
+    if (!kept) return;
+    if (statistics_bytes(plan)) run->statistics = (char *)kept + scores_bytes(plan);
     if (scores_bytes(plan)) run->scores = kept;
 }
 

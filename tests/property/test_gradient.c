@@ -331,10 +331,7 @@ static void a_row_with_a_tiny_denominator_has_no_gradient_and_spoils_none(void *
             if (run(&s, a)) {
                 tried++;
                 assert_true(isfinite(lnt_tensor_get(&s.t.out.t, 0, 0, 4, 0)));
-                for (int p = 0; p < 3; p++) {
-                    with[p] = like(&s.dx[p]);
-                    tensor_copy(&with[p].t, &s.dx[p]);
-                }
+                for (int p = 0; p < 3; p++) with[p] = block_copy(&s.dx[p]);
                 for (int64_t i = 0; i < 3; i++) lnt_tensor_set(&s.dout.t, 0, 0, 4, i, 0);
                 assert_true(run(&s, a));
                 for (int p = 0; p < 3; p++) {
@@ -358,10 +355,7 @@ static void compare_with_what_is_kept(lnt_ctx *ctx, const attn_case *c, coverage
         block found[PARTS];
         if (lnt_algorithm_mechanism(a) != c->desc.mechanism || !run_backward(&s, a)) continue;
         cover->supported[a]++;
-        for (int p = 0; p < s.parts; p++) {
-            found[p] = like(&s.dx[p]);
-            tensor_copy(&found[p].t, &s.dx[p]);
-        }
+        for (int p = 0; p < s.parts; p++) found[p] = block_copy(&s.dx[p]);
         assert_true(run_backward_kept(&s, a));
         for (int p = 0; p < s.parts; p++) {
             expect_below(c, lnt_algorithm_name(a), ctx, part_names[p],

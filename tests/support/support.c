@@ -180,6 +180,14 @@ void tensor_copy(const lnt_tensor *to, const lnt_tensor *from)
     for (int64_t i = 0; i < tensor_elements(to); i++) tensor_put(to, i, tensor_at(from, i));
 }
 
+block block_copy(const lnt_tensor *from)
+{
+    const int64_t *n = from->shape;
+    block b = block_new(LNT_F64, LAYOUT_BHND, n[0], n[1], n[2], n[3]);
+    tensor_copy(&b.t, from);
+    return b;
+}
+
 lnt_tensor tensor_rows(const lnt_tensor *t, int64_t first, int64_t count)
 {
     lnt_tensor view = *t;

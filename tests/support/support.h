@@ -64,6 +64,7 @@ double tensor_at(const lnt_tensor *t, int64_t i);
 void tensor_put(const lnt_tensor *t, int64_t i, double x);
 void tensor_fill(const lnt_tensor *t, double x);
 void tensor_copy(const lnt_tensor *to, const lnt_tensor *from); /* rounds to the dtype of `to` */
+block block_copy(const lnt_tensor *from);                       /* in f64 */
 /* Rows first .. first+count-1: a view. */
 lnt_tensor tensor_rows(const lnt_tensor *t, int64_t first, int64_t count);
 /* Batch index b alone: a view. */

@@ -1,5 +1,5 @@
-/* cpu/body/vector.c - dot, the largest, gemv, axpy, sums of products, scale and its rows, and a sum that
- * loses nothing, over any count. */
+/* cpu/body/vector.c - dot, the largest, gemv, axpy, sums of products, scale and its rows, rotations, and a
+ * sum that loses nothing, over any count. */
 #include "cpu/body/vec.h"
 
 real KERNEL(dot)(const real *x, const real *y, size_t n)
@@ -186,6 +186,32 @@ void KERNEL(scale_rows)(real *x, size_t ld, const real *f, size_t m, size_t padd
             for (size_t j = 0; j < padded; j += LANES)
                 vstore(x + i * ld + j, vload(x + i * ld + j) * f[i]);
     }
+}
+
+/* The same for so many vectors of every row: the one that two rotations share stays in registers. */
+INLINE void rotate_columns(int vecs, real *x, size_t ld, const real *c, const real *s, size_t m)
+{
+    vec next[8];
+    UNROLL_FULL
+    for (int j = 0; j < vecs; j++) next[j] = vload(x + m * ld + (size_t)(j * LANES));
+    for (size_t i = m; i-- > 0;) {
+        const real cosine = c[i], sine = s[i];
+        UNROLL_FULL
+        for (int j = 0; j < vecs; j++) {
+            const vec row = vload(x + i * ld + (size_t)(j * LANES));
+            vstore(x + (i + 1) * ld + (size_t)(j * LANES), sine * row + cosine * next[j]);
+            next[j] = cosine * row - sine * next[j];
+        }
+    }
+    UNROLL_FULL
+    for (int j = 0; j < vecs; j++) vstore(x + (size_t)(j * LANES), next[j]);
+}
+
+void KERNEL(rotate_rows)(real *x, size_t ld, const real *c, const real *s, size_t m, size_t padded)
+{
+    size_t j = 0;
+    for (; j + 8 * LANES <= padded; j += 8 * LANES) rotate_columns(8, x + j, ld, c, s, m);
+    for (; j < padded; j += LANES) rotate_columns(1, x + j, ld, c, s, m);
 }
 
 /* sum + rest = s + y exactly (Knuth's two-sum); no product that could be fused into it. */

@@ -1,5 +1,5 @@
 /* vector.c - checks of dot, largest, axpy, add_rows (of bf16 too), combine, scale, scale_rows,
- * add_compensated, and of the two kernels that measure the machine. */
+ * rotate_rows, add_compensated, and of the two kernels that measure the machine. */
 #include <stdlib.h>
 
 #include "checks.h"
@@ -174,6 +174,33 @@ void CHECK(scale_rows)(trial *t)
         expect_untouched(t, "x", &x, m, padded);
         expect_untouched(t, "f", &f, 1, m);
         grid_free(&x), grid_free(&f);
+    }
+}
+
+void CHECK(rotate_rows)(trial *t)
+{
+    for (size_t m = 0; m < 20; m++) {
+        const size_t padded = t->ker->lanes * (m % 7 + 1), ld = padded + m % 2;
+        grid x = grid_inout(t, m + 1, padded, ld);
+        grid c = grid_input(t, 1, m, m + 1), s = grid_input(t, 1, m, m + 1);
+        trial_sizes(t, "m %zu padded %zu", m, padded);
+        t->ker->rotate_rows(x.at, ld, c.at, s.at, m, padded);
+        for (size_t j = 0; j < padded; j++) {
+            double next = was(&x, m, j), magnitude = fabs(next);
+            for (size_t i = m; i-- > 0;) {
+                const double row = was(&x, i, j), cosine = was(&c, 0, i), sine = was(&s, 0, i);
+                const double both = fabs(cosine) + fabs(sine);
+                magnitude = both * (magnitude > fabs(row) ? magnitude : fabs(row));
+                expect_near(t, "x", i + 1, j, now(&x, i + 1, j), sine * row + cosine * next,
+                            sum_bound(m + 2, magnitude));
+                next = cosine * row - sine * next;
+            }
+            expect_near(t, "x", 0, j, now(&x, 0, j), next, sum_bound(m + 2, magnitude));
+        }
+        expect_untouched(t, "x", &x, m + 1, padded);
+        expect_untouched(t, "c", &c, 0, 0);
+        expect_untouched(t, "s", &s, 0, 0);
+        grid_free(&x), grid_free(&c), grid_free(&s);
     }
 }
 
