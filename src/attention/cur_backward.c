@@ -151,7 +151,6 @@ static lnt_pinv_report through_inverse(const lnt_run *run, cur_scratch *s, cur_h
     const size_t M = s->M, mp = s->mp, ld = s->ld;
     for (size_t i = 0; i < M * mp; i++) s->narrow[i] = (double)head->dw[i];
     for (size_t i = 0; i < M * mp; i++) s->wide[i] = (double)head->rv[i];
-    memset(s->dz, 0, M * ld * sizeof *s->dz);
     for (size_t i = 0; i < M; i++)
         ker->gemv(s->dz + i * ld, s->wide, mp, s->narrow + i * mp, M, s->m);
     const lnt_pinv_report report = lnt_pinv_backward(&s->pinv, head->u, lnt_cur_kept_of(run, head),

@@ -310,7 +310,6 @@ static void activate(const lnt_run *run, const cur_scratch *s, double *u)
         ker->map_exp(row, row, lnt_round_up(s->M, ker->lanes));
         for (size_t j = 0; j < s->M; j++) sum += row[j];
         ker->scale(row, sum > 0 ? 1 / sum : 0, s->M);
-        for (size_t j = s->M; j < s->ld; j++) row[j] = 0;
     }
 }
 
@@ -319,7 +318,6 @@ static void make_u(const lnt_run *run, cur_scratch *s, double *u)
     const lnt_kernels_f64 *ker = s->pinv.ker;
     ker->load_columns(s->qlt, s->ld, s->ql, LNT_F64, (int64_t)s->dp, 1, s->M, s->d, 1);
     ker->load_columns(s->klt, s->ld, s->kl, LNT_F64, (int64_t)s->dp, 1, s->M, s->d, 1);
-    memset(u, 0, s->M * s->ld * sizeof *u);
     ker->gemm_tn(u, s->ld, s->qlt, s->ld, s->klt, s->ld, s->M, lnt_round_up(s->M, ker->lanes), s->d,
                  0);
     activate(run, s, u);

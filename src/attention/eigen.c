@@ -89,8 +89,8 @@ static void sweep(const symmetric *w, size_t l, size_t m, double *x)
     for (size_t i = m; i-- > l;) {
         const double f = s * e[i], b = c * e[i], r = sqrt(f * f + g * g);
         e[i + 1] = r;
-        c = r > 0 ? g / r : 1;
-        s = r > 0 ? f / r : 0;
+        c = g / r;
+        s = f / r;
         g = d[i + 1] - p;
         const double change = (d[i] - g) * s + 2 * c * b;
         p = s * change;
@@ -115,7 +115,7 @@ static bool make_diagonal(const symmetric *s, double *x)
     for (size_t l = 0; l < n; l++)
         for (int sweeps = 0;; sweeps++) {
             size_t m = l;
-            while (m + 1 < n && !(fabs(s->e[m]) <= least)) m++;
+            while (m + 1 < n && fabs(s->e[m]) > least) m++;
             if (m == l) break;
             if (sweeps == MOST_SWEEPS) return false;
             sweep(s, l, m, x);
@@ -123,13 +123,13 @@ static bool make_diagonal(const symmetric *s, double *x)
     return isfinite(square);
 }
 
-bool lnt_eigen(const lnt_kernels_f64 *ker, size_t n, size_t ld, double *a, double *values,
+void lnt_eigen(const lnt_kernels_f64 *ker, size_t n, size_t ld, double *a, double *values,
                double *vectors, double *scratch)
 {
     const symmetric s = { .ker = ker, .n = n, .ld = ld, .d = values, .e = scratch,
                           .tau = scratch + ld, .pair = scratch + 2 * ld, .other = scratch + 4 * ld };
-    memset(scratch, 0, LNT_EIGEN_ROWS * ld * sizeof *scratch);
     make_tridiagonal(&s, a);
     make_rows(&s, a, vectors);
-    return make_diagonal(&s, vectors);
+    if (make_diagonal(&s, vectors)) return;
+    for (size_t i = 0; i < n; i++) values[i] = (double)NAN;
 }

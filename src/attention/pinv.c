@@ -64,8 +64,7 @@ static void multiply_symmetric(const lnt_pinv_work *w, double *c, const double *
 
 static bool is_bounded(const lnt_pinv_work *w, const double *a)
 {
-    const double square = w->ker->dot(a, a, w->M * w->ld);
-    return square <= 16 * (double)w->M; /* false for NaN */
+    return inner(w, a, a) <= 16 * (double)w->M; /* false for NaN */
 }
 
 /* e = (13 - 15 a + 7 s - t) / 4 */
@@ -95,7 +94,6 @@ static lnt_pinv_report iterate_from(const lnt_pinv_work *w, const double *u, boo
     double *a = w->t[0], *p = w->t[1], *e = w->t[2], *s = w->t[3], *t = w->t[4];
     const norms n = norms_of(w, u);
     const double c = start_divisor(&n, safe);
-    for (int i = 0; i < LNT_PINV_TEMPORARIES && w->M < w->ld; i++) clear(w, w->t[i]);
     transpose(w, t, u);
     multiply(w, a, u, t, 0);
     scale(w, a, 1 / c);
@@ -109,8 +107,7 @@ static lnt_pinv_report iterate_from(const lnt_pinv_work *w, const double *u, boo
         if (k > 0) advance(w, &p, e, &s);
         else copy(w, p, e);
     }
-    const double rank = w->ker->dot(a, e, w->M * w->ld); /* the trace of what would be the next a */
-    clear(w, z);
+    const double rank = inner(w, a, e); /* the trace of what would be the next a */
     multiply_tn(w, z, u, p);
     scale(w, z, 1 / c);
     return (lnt_pinv_report){ .rank = rank,
@@ -185,9 +182,8 @@ static void solve(const lnt_pinv_work *w, const double *lower, const double *upp
 static lnt_pinv_report ridge_forward(const lnt_pinv_work *w, const double *u, double *z)
 {
     double *g = w->t[0], *upper = w->t[1]; /* both stay there for the way back */
-    const double square = w->ker->dot(u, u, w->M * w->ld);
+    const double square = inner(w, u, u);
     const double ridge = square > 0 ? w->ridge * square : 1;
-    clear(w, g);
     multiply_tn(w, g, u, u);
     for (size_t i = 0; i < w->M; i++) g[i * w->ld + i] += ridge;
     factorise(w, g);
@@ -204,10 +200,8 @@ static lnt_pinv_report ridge_backward(const lnt_pinv_work *w, const double *u, d
 {
     const lnt_pinv_report report = ridge_forward(w, u, z);
     double *turned = w->t[2], *dg = w->t[3];
-    clear(w, dg);
     solve(w, w->t[0], w->t[1], dz);
-    transpose(w, turned, dz);
-    add_times(w, du, 1, turned);
+    transpose(w, du, dz);
     multiply_nt(w, dg, dz, z, turned);
     scale(w, dg, -1);
     double dridge = 0;
@@ -236,7 +230,6 @@ lnt_pinv_report lnt_pinv_forward(const lnt_pinv_work *w, const double *u, double
 lnt_pinv_report lnt_pinv_backward(const lnt_pinv_work *w, const double *u, const double *kept,
                                   double *z, double *dz, double *du)
 {
-    clear(w, du);
     return w->kind == LNT_PINV_RIDGE ? ridge_backward(w, u, z, dz, du)
                                      : lnt_spectrum_backward(w, u, kept, z, dz, du);
 }

@@ -1,8 +1,8 @@
 /* attention/pinv.h - the pseudo-inverse of a small square matrix, and the way back through it.
  *
  * Always in double: it multiplies rounding errors by the inverse of the smallest singular value it
- * keeps, and it is small beside the rest.  Matrices are [M, ld], ld = M padded, with a margin of
- * 0. */
+ * keeps, and it is small beside the rest.  Matrices are [M, ld], ld = M padded; what stands in the margin
+ * does not matter. */
 #ifndef LNT_ATTENTION_PINV_H
 #define LNT_ATTENTION_PINV_H
 

@@ -45,10 +45,9 @@ static void decompose(const lnt_pinv_work *w, const double *u, double *kept)
     transpose(w, ut, u);
     multiply(w, a, u, ut, 0);
     scale(w, a, 1 / start_divisor(&n, true));
-    const bool found = lnt_eigen(w->ker, w->M, w->ld, a, x, kept + w->ld, w->rows);
+    lnt_eigen(w->ker, w->M, w->ld, a, x, kept + w->ld, w->rows);
     const double rounding = DBL_EPSILON * w->ker->largest(x, w->M);
-    for (size_t i = 0; i < w->M; i++)
-        x[i] = !found ? (double)NAN : x[i] > rounding ? x[i] : rounding; /* what it would be by products */
+    for (size_t i = 0; i < w->M; i++) x[i] = x[i] < rounding ? rounding : x[i]; /* NaN stays */
 }
 
 /* What iterations make of the eigenvalues, and Z of them. */
@@ -102,21 +101,14 @@ static filter invert(const lnt_pinv_work *w, const double *u, const double *kept
     multiply(w, yt, f.vt, u, 0);
     copy(w, weighted, yt);
     w->ker->scale_rows(weighted, w->ld, f.last_p, w->M, w->ld);
-    clear(w, z);
     multiply_tn(w, z, weighted, f.vt);
     scale(w, z, 1 / f.c);
     return f;
 }
 
-static void clear_margins(const lnt_pinv_work *w)
-{
-    for (int i = 0; i < LNT_PINV_TEMPORARIES && w->M < w->ld; i++) clear(w, w->t[i]);
-}
-
 lnt_pinv_report lnt_spectrum_forward(const lnt_pinv_work *w, const double *u, double *z, double *kept)
 {
     double *found = kept ? kept : rows_to_keep(w);
-    clear_margins(w);
     decompose(w, u, found);
     return invert(w, u, found, z).report;
 }
@@ -170,10 +162,8 @@ static void add_norms_back(const lnt_pinv_work *w, const double *u, const norms 
 lnt_pinv_report lnt_spectrum_backward(const lnt_pinv_work *w, const double *u, const double *kept,
                                       double *z, const double *dz, double *du)
 {
-    clear_margins(w);
     if (!kept) decompose(w, u, rows_to_keep(w));
     const filter f = invert(w, u, kept ? kept : rows_to_keep(w), z);
-    const size_t size = w->M * w->ld;
     double *a = w->t[0], *v = w->t[2], *dzv = w->t[3];
     transpose(w, v, f.vt);
     multiply(w, dzv, dz, v, 0);
@@ -183,7 +173,7 @@ lnt_pinv_report lnt_spectrum_backward(const lnt_pinv_work *w, const double *u, c
     multiply(w, by_a, g, f.yt, 0);
     transpose(w, by_p, dzv);
     w->ker->scale_rows(by_p, w->ld, f.last_p, w->M, w->ld);
-    const double dc = -(w->ker->dot(by_p, f.yt, size) + w->ker->dot(by_a, f.yt, size)) / (f.c * f.c);
+    const double dc = -(inner(w, by_p, f.yt) + inner(w, by_a, f.yt)) / (f.c * f.c);
     add_times(w, by_p, 2, by_a);
     multiply_tn(w, du, f.vt, by_p);
     scale(w, du, 1 / f.c);

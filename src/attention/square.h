@@ -9,8 +9,6 @@
 
 static inline size_t width(const lnt_pinv_work *w) { return lnt_round_up(w->M, w->ker->lanes); }
 
-static inline void clear(const lnt_pinv_work *w, double *x) { memset(x, 0, w->M * w->ld * sizeof *x); }
-
 static inline void copy(const lnt_pinv_work *w, double *to, const double *from)
 {
     memcpy(to, from, w->M * w->ld * sizeof *to);
@@ -41,6 +39,14 @@ static inline void scale(const lnt_pinv_work *w, double *x, double factor)
 static inline void add_times(const lnt_pinv_work *w, double *y, double factor, const double *x)
 {
     w->ker->axpy(y, factor, x, w->M * w->ld);
+}
+
+/* The sum of all a_ij b_ij. */
+static inline double inner(const lnt_pinv_work *w, const double *a, const double *b)
+{
+    double sum = 0;
+    for (size_t i = 0; i < w->M; i++) sum += w->ker->dot(a + i * w->ld, b + i * w->ld, w->M);
+    return sum;
 }
 
 /* The largest sum of magnitudes of a column (one) and of a row (inf), and which they are. */

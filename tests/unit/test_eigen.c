@@ -37,10 +37,10 @@ static void put(problem *p, size_t i, size_t j, double x)
     p->a[i * p->ld + j] = p->a[j * p->ld + i] = x;
 }
 
-static bool decompose(problem *p, int isa)
+static void decompose(problem *p, int isa)
 {
     memcpy(p->used, p->a, p->n * p->ld * sizeof *p->a);
-    return lnt_eigen(lnt_kernels_get_f64(isa), p->n, p->ld, p->used, p->values, p->vectors, p->scratch);
+    lnt_eigen(lnt_kernels_get_f64(isa), p->n, p->ld, p->used, p->values, p->vectors, p->scratch);
 }
 
 /* On every ISA that is here. */
@@ -51,7 +51,7 @@ static void check(problem *p)
     norm = sqrt(norm);
     for (int isa = 0; lnt_isa_name(isa); isa++) {
         if (!lnt_isa_available(isa)) continue;
-        assert_true(decompose(p, isa));
+        decompose(p, isa);
         for (size_t i = 0; i < p->n; i++)
             for (size_t j = 0; j < p->n; j++) {
                 double again = 0, product = 0;
@@ -138,9 +138,11 @@ static void what_is_no_number_is_told(void **state)
             problem p = problem_new(n);
             for (size_t i = 0; i < n; i++) put(&p, i, i, 1);
             put(&p, at, n / 2, (double)NAN);
-            assert_false(decompose(&p, 0));
+            decompose(&p, 0);
+            for (size_t i = 0; i < n; i++) assert_true(isnan(p.values[i]));
             put(&p, at, n / 2, INFINITY);
-            assert_false(decompose(&p, 0));
+            decompose(&p, 0);
+            for (size_t i = 0; i < n; i++) assert_true(isnan(p.values[i]));
             problem_free(&p);
         }
 }
