@@ -226,8 +226,10 @@ static void run_keeping(setup *s, const char *algorithm, bool keeping)
     const size_t bytes = lnt_plan_kept_bytes(plan);
     const size_t numbers = d.pinv == LNT_PINV_RIDGE ? 0 : (M + 1) * lnt_pinv_ld(&d);
     assert_int_equal(bytes, (size_t)(d.batch * d.heads) * numbers * sizeof(double));
-    void *kept = keeping ? test_malloc(bytes + 1) : NULL;
+    double *kept = keeping ? test_malloc(bytes + 1) : NULL, *second = kept;
+    if (keeping && numbers) *(second = kept + (size_t)d.heads * numbers) = -1; /* of the second sequence */
     assert_ok(s->ctx, lnt_plan_forward_keeping(plan, &s->t.io, kept));
+    assert_true(!keeping || !numbers || *second >= 0);
     assert_ok(s->ctx, lnt_plan_backward_kept(plan, &s->t.io, &s->grads, kept));
     if (kept) test_free(kept);
     lnt_plan_destroy(plan);
