@@ -15,6 +15,6 @@ const lnt_algo LNT_REAL_NAME(lnt_algo_cur_flash) = { .mechanism = LNT_CUR,
                                                      .tile = LNT_CUR_TILE_QUERIES,
                                                      .shared = shared,
                                                      .scratch = lnt_cur_scratch,
-                                                     .scores = lnt_cur_kept,
+                                                     .kept = lnt_cur_kept,
                                                      .forward = forward,
                                                      .backward = backward };

@@ -172,8 +172,8 @@ size_t lnt_cur_kept(const lnt_attn_desc *p)
 
 double *lnt_cur_kept_of(const lnt_run *run, const cur_head *head)
 {
-    if (!run->scores || run->io->sequences) return NULL;
-    return (double *)run->scores + (size_t)(head->seq.b * run->p->heads + head->h) * lnt_pinv_kept(run->p);
+    if (!run->kept || run->io->sequences) return NULL;
+    return (double *)run->kept + (size_t)(head->seq.b * run->p->heads + head->h) * lnt_pinv_kept(run->p);
 }
 
 static cur_scratch thread_scratch(const lnt_run *run)

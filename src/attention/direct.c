@@ -123,7 +123,7 @@ size_t lnt_direct_kept(const lnt_attn_desc *p)
 
 static bool keeps(const lnt_run *run, const lnt_sequence *seq, bool exponential)
 {
-    return run->scores && !run->io->sequences && seq->nq == seq->nk &&
+    return run->kept && !run->io->sequences && seq->nq == seq->nk &&
            (exponential || keeps_scores(run->p));
 }
 
@@ -139,7 +139,7 @@ kept_strip lnt_direct_kept_strip(const lnt_direct *kind, const lnt_run *run, con
     const int64_t length = run->io->q.shape[2], i = t->q0 / TQ, j = t->k0 / TK;
     const size_t head = (size_t)(t->seq.b * run->p->heads + t->h) * kept_tiles(t->causal, length);
     const size_t at = (size_t)(t->causal ? i * (i + 1) / 2 + j : i * tiles_of(length, TQ) + j);
-    real *x = (real *)run->scores + (head + at) * KEPT_TILE;
+    real *x = (real *)run->kept + (head + at) * KEPT_TILE;
     return (kept_strip){ .x = x + t->row * TQ,
                          .max = exponential ? x + TK * TQ + t->row / STRIP * TQ : NULL };
 }

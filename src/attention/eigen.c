@@ -28,7 +28,7 @@ static double reflection(const symmetric *s, double *v, size_t k, double *last)
 {
     const double rest = s->ker->dot(v, v, k - 1), end = v[k - 1];
     *last = end;
-    if (rest == 0) return 0;
+    if (end * end + rest < DBL_MIN / DBL_EPSILON) return 0; /* squares have lost digits */
     const double norm = sqrt(end * end + rest);
     *last = end > 0 ? -norm : norm;
     s->ker->scale(v, 1 / (end - *last), k - 1);

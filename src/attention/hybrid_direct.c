@@ -248,7 +248,7 @@ static size_t scratch_bytes(const lnt_attn_desc *p)
     return has_one_score(p) ? lnt_direct_scratch(p) : lnt_hybrid_scratch(p);
 }
 
-static size_t scores_bytes(const lnt_attn_desc *p)
+static size_t kept_bytes(const lnt_attn_desc *p)
 {
     return has_one_score(p) ? lnt_direct_kept(p) : 0;
 }
@@ -275,7 +275,7 @@ const lnt_algo LNT_REAL_NAME(lnt_algo_hybrid_direct) = { .mechanism = LNT_HYBRID
                                                          .refuses = refuses,
                                                          .tile = TOKENS,
                                                          .keeps = true,
-                                                         .scores = scores_bytes,
+                                                         .kept = kept_bytes,
                                                          .shared = lnt_hybrid_shared,
                                                          .scratch = scratch_bytes,
                                                          .forward = forward,

@@ -68,7 +68,7 @@ const lnt_algo LNT_REAL_NAME(lnt_algo_linear_direct) = { .mechanism = LNT_LINEAR
                                                          .cost = cost,
                                                          .tile = LNT_TILE_QUERIES,
                                                          .keeps = true,
-                                                         .scores = lnt_direct_kept,
+                                                         .kept = lnt_direct_kept,
                                                          .shared = lnt_two_per_query,
                                                          .scratch = lnt_direct_scratch,
                                                          .forward = forward,

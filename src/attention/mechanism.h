@@ -26,7 +26,7 @@ typedef struct lnt_run {
     const lnt_attn_grads *grads; /* backward */
     void *statistics; /* two reals for every query, [2,B,H,N]: forward writes, backward of what it gave
                        * in io->out reads (keeps); NULL: neither */
-    void *scores;     /* algo->scores bytes, the same of scores; NULL: backward computes them again */
+    void *kept;       /* algo->kept bytes, the same of what else takes long; NULL: backward finds it again */
     lnt_state *recents;          /* whose recent tokens these follow; NULL: none, start with none */
     bool settle;                 /* put all recents into their state at the end */
     int64_t nonpositive;         /* out: rows whose denominator was not above zero, or infinite */
@@ -45,7 +45,8 @@ typedef struct lnt_algo {
     int64_t (*chunk)(const lnt_attn_desc *p);
     bool takes_state;            /* runs with io->state_in, io->state_out */
     bool keeps;                  /* backward is faster with the statistics of forward, */
-    size_t (*scores)(const lnt_attn_desc *p); /* bytes: and with its scores; NULL or 0: it is not */
+    size_t (*kept)(const lnt_attn_desc *p); /* bytes: and with its scores, or cur's eigenvectors; NULL or 0:
+                                             * it is not */
     size_t (*shared)(const lnt_attn_desc *p);         /* bytes, once per run */
     size_t (*scratch)(const lnt_attn_desc *p);        /* bytes for each thread */
     void (*forward)(lnt_run *run);

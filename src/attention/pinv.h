@@ -9,8 +9,8 @@
 #include "core/arena.h"
 #include "cpu/kernels.h"
 
-/* Iterations up to which products are faster than eigenvectors, and lose nothing to them: from 30 or so
- * on they invert what is rounding. */
+/* Iterations up to which products are faster than eigenvectors, and as good: 30 or more products invert
+ * what is rounding. */
 enum { LNT_PINV_PRODUCTS = 8 };
 
 enum { LNT_PINV_TEMPORARIES = 5 };

@@ -13,6 +13,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <string.h>
 
 #include "attention/eigen.h"
 #include "attention/square.h"
@@ -43,8 +44,9 @@ static void decompose(const lnt_pinv_work *w, const double *u, double *kept)
     double *a = w->t[0], *ut = w->t[1], *x = kept;
     const norms n = norms_of(w, u);
     transpose(w, ut, u);
+    scale(w, ut, 1 / start_divisor(&n, false));
     multiply(w, a, u, ut, 0);
-    scale(w, a, 1 / start_divisor(&n, true));
+    scale(w, a, n.inf > 0 ? 1 / n.inf : 1);
     lnt_eigen(w->ker, w->M, w->ld, a, x, kept + w->ld, w->rows);
     const double rounding = DBL_EPSILON * w->ker->largest(x, w->M);
     for (size_t i = 0; i < w->M; i++) x[i] = x[i] < rounding ? rounding : x[i]; /* NaN stays */
@@ -55,23 +57,23 @@ typedef struct filter {
     norms n;
     bool safe; /* c is the product of both norms */
     double c;
-    double *x, *p, *e; /* [iterations + 1, ld]: before each iteration and after the last; its factor */
+    double *x, *p, *e; /* [iterations + 1, ld] before each iteration and after the last; e its factor */
     const double *last_p;
-    const double *vt; /* V^T */
-    const double *yt; /* V^T U, in t[1] */
+    const double *vt;     /* V^T */
+    const double *yt;     /* V^T U, in t[1], without the rows that are but rounding */
+    const double *square; /* [M] of its rows */
     lnt_pinv_report report;
 } filter;
 
-/* e in 1 - x has no differences. */
-static void iterate(const lnt_pinv_work *w, const double *start, bool safe, filter *f)
+/* From x of the safe start; e in 1 - x has no differences. */
+static void iterate(const lnt_pinv_work *w, const double *x, bool safe, filter *f)
 {
     const size_t M = w->M, ld = w->ld;
-    const double safe_c = start_divisor(&f->n, true);
     bool bounded = true;
     double rank = 0;
     f->safe = safe;
     f->c = start_divisor(&f->n, safe);
-    for (size_t i = 0; i < M; i++) f->x[i] = start[i] * (safe_c / f->c), f->p[i] = 1;
+    for (size_t i = 0; i < M; i++) f->x[i] = safe ? x[i] : x[i] * f->n.inf, f->p[i] = 1;
     for (size_t k = 0; k < w->iterations * ld; k += ld) {
         bounded &= w->ker->dot(f->x + k, f->x + k, M) <= 16 * (double)M; /* false for NaN */
         for (size_t i = k; i < k + M; i++) {
@@ -81,9 +83,20 @@ static void iterate(const lnt_pinv_work *w, const double *start, bool safe, filt
             f->p[i + ld] = f->p[i] * f->e[i];
         }
     }
-    for (size_t i = 0; i < M; i++) rank += f->x[w->iterations * ld + i];
+    for (size_t i = 0; i < M; i++) rank += f->last_p[i] * f->square[i] / f->c; /* the trace of U Z */
     f->report = (lnt_pinv_report){ .rank = rank,
                                    .diverged = !(bounded && fabs(rank) <= 4 * (double)M) };
+}
+
+/* square[i] = that of row i of yt.  Clears rows that are but rounding: many iterations would make numbers of
+ * them. */
+static void drop_rounding(const lnt_pinv_work *w, double *yt, double *square)
+{
+    const double rounding = DBL_EPSILON * (double)w->M;
+    for (size_t i = 0; i < w->M; i++) square[i] = w->ker->dot(yt + i * w->ld, yt + i * w->ld, w->M);
+    const double least = rounding * rounding * w->ker->largest(square, w->M);
+    for (size_t i = 0; i < w->M; i++)
+        if (square[i] <= least) memset(yt + i * w->ld, 0, w->ld * sizeof *yt);
 }
 
 /* From the safe start if it diverges from the one asked for.  Overwrites t[0]. */
@@ -92,13 +105,14 @@ static filter invert(const lnt_pinv_work *w, const double *u, const double *kept
     const size_t all = (w->iterations + 1) * w->ld;
     double *rows = rows_of_iterations(w), *weighted = w->t[0], *yt = w->t[1];
     filter f = { .n = norms_of(w, u), .x = rows, .p = rows + all, .e = rows + 2 * all,
-                 .last_p = rows + 2 * all - w->ld, .vt = kept + w->ld, .yt = yt };
+                 .last_p = rows + 2 * all - w->ld, .vt = kept + w->ld, .yt = yt, .square = w->rows };
+    multiply(w, yt, f.vt, u, 0);
+    drop_rounding(w, yt, w->rows);
     iterate(w, kept, w->init == LNT_PINV_NORMS, &f);
     if (f.report.diverged && !f.safe) {
         iterate(w, kept, true, &f);
         f.report.diverged = true;
     }
-    multiply(w, yt, f.vt, u, 0);
     copy(w, weighted, yt);
     w->ker->scale_rows(weighted, w->ld, f.last_p, w->M, w->ld);
     multiply_tn(w, z, weighted, f.vt);

@@ -99,7 +99,7 @@ const lnt_algo LNT_REAL_NAME(lnt_algo_taylor_direct) = { .mechanism = LNT_TAYLOR
                                                          .both = 3.4,
                                                          .tile = LNT_TILE_QUERIES,
                                                          .keeps = true,
-                                                         .scores = lnt_direct_kept,
+                                                         .kept = lnt_direct_kept,
                                                          .shared = lnt_taylor_shared,
                                                          .scratch = lnt_direct_scratch,
                                                          .forward = forward,

@@ -168,8 +168,8 @@ static size_t statistics_bytes(const lnt_plan *plan)
 
 static size_t scores_bytes(const lnt_plan *plan)
 {
-    const bool none = plan->device.plan || !plan->algo->scores;
-    return none ? 0 : plan->algo->scores(&plan->engine.p);
+    const bool none = plan->device.plan || !plan->algo->kept;
+    return none ? 0 : plan->algo->kept(&plan->engine.p);
 }
 
 size_t lnt_plan_kept_bytes(const lnt_plan *plan)
@@ -183,7 +183,7 @@ static void set_kept(const lnt_plan *plan, lnt_run *run, void *kept)
 {
     if (!kept) return;
     if (statistics_bytes(plan)) run->statistics = (char *)kept + scores_bytes(plan);
-    if (scores_bytes(plan)) run->scores = kept;
+    if (scores_bytes(plan)) run->kept = kept;
 }
 
 lnt_status lnt_plan_forward_keeping(lnt_plan *plan, const lnt_attn_io *io, void *kept)

@@ -130,6 +130,21 @@ static void tiny_and_huge_numbers_are_as_good_as_others(void **state)
     }
 }
 
+/* Squares of what is beside the diagonal underflow, some of them to 0. */
+static void numbers_whose_squares_are_lost_count_as_nothing(void **state)
+{
+    (void)state;
+    for (int power = -165; power <= -140; power++) {
+        dice d = { 4 };
+        problem p = problem_new(9);
+        for (size_t i = 0; i < p.n; i++)
+            for (size_t j = 0; j <= i; j++)
+                put(&p, i, j, i == j ? (double)(i % 3) : dice_normal(&d) * pow(10, power));
+        check(&p);
+        problem_free(&p);
+    }
+}
+
 static void what_is_no_number_is_told(void **state)
 {
     (void)state;
@@ -154,6 +169,7 @@ int main(void)
         cmocka_unit_test(they_give_matrices_of_low_rank_again),
         cmocka_unit_test(they_give_matrices_with_equal_eigenvalues_again),
         cmocka_unit_test(tiny_and_huge_numbers_are_as_good_as_others),
+        cmocka_unit_test(numbers_whose_squares_are_lost_count_as_nothing),
         cmocka_unit_test(what_is_no_number_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
