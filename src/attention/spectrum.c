@@ -69,10 +69,10 @@ typedef struct filter {
 static void iterate(const lnt_pinv_work *w, const double *x, bool safe, filter *f)
 {
     const size_t M = w->M, ld = w->ld;
-    bool bounded = true;
     double rank = 0;
     f->safe = safe;
     f->c = start_divisor(&f->n, safe);
+    bool bounded = isfinite(1 / f->c);
     for (size_t i = 0; i < M; i++) f->x[i] = safe ? x[i] : x[i] * f->n.inf, f->p[i] = 1;
     for (size_t k = 0; k < w->iterations * ld; k += ld) {
         bounded &= w->ker->dot(f->x + k, f->x + k, M) <= 16 * (double)M; /* false for NaN */

@@ -295,6 +295,32 @@ static void landmarks_that_are_alike_show_in_the_rank_and_give_numbers(void **st
     lnt_ctx_destroy(ctx);
 }
 
+/* Laplace's weights for such scores are so small that their square is nothing: there is no inverse. */
+static void weights_too_small_to_invert_are_counted(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(2, NULL);
+    for (int a = 0; a < COUNT_OF(algorithms); a++)
+        for (int form = 0; form < 2 * 2; form++) {
+            attn_case c = daring_case(algorithms[a]);
+            c.desc.dtype = LNT_F64;
+            c.desc.scale = 1;
+            c.desc.pinv_init = LNT_PINV_NORMS;
+            c.desc.pinv_iterations = form % 2 ? 6 : 9;
+            setup s = setup_new(ctx, &c);
+            tensor_fill(&s.x[0], 1);
+            tensor_fill(&s.x[1], -6.88 / D);
+            lnt_plan *plan;
+            assert_ok(ctx, lnt_plan_create(ctx, &c.desc, &plan));
+            assert_ok(ctx, lnt_plan_forward(plan, &s.t.io));
+            if (form / 2) assert_ok(ctx, lnt_plan_backward(plan, &s.t.io, &s.grads));
+            assert_int_equal(lnt_plan_divergent(plan), 4);
+            lnt_plan_destroy(plan);
+            setup_free(&s);
+        }
+    lnt_ctx_destroy(ctx);
+}
+
 /* The keys of every second landmark are those of the one before: more iterations do not change the answer,
  * and half the landmarks are the rank. */
 static void many_iterations_do_not_invert_what_is_rounding(void **state)
@@ -522,6 +548,7 @@ int main(void)
         cmocka_unit_test(backward_tells_of_divergence_and_rank_as_forward_does),
         cmocka_unit_test(what_forward_keeps_changes_neither_the_answer_nor_gradients),
         cmocka_unit_test(landmarks_that_are_alike_show_in_the_rank_and_give_numbers),
+        cmocka_unit_test(weights_too_small_to_invert_are_counted),
         cmocka_unit_test(many_iterations_do_not_invert_what_is_rounding),
         cmocka_unit_test(rows_that_no_number_divides_are_counted),
         cmocka_unit_test(ridge_and_means_of_keys_halve_the_error_on_smooth_data),
