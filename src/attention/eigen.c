@@ -17,10 +17,9 @@ enum { MOST_SWEEPS = 60 }; /* for one eigenvalue; two are usual */
 typedef struct symmetric {
     const lnt_kernels_f64 *ker;
     size_t n, ld;
-    double *d, *e;     /* the diagonal; e[i] beside it, between i and i + 1 */
-    double *tau;       /* of the reflections, whose v are the rows of a */
-    double *pair;      /* [2, ld] */
-    double *other;     /* [2, ld] */
+    double *d, *e;        /* the diagonal; e[i] beside it, between i and i + 1 */
+    double *tau;          /* of the reflections, whose v are the rows of a */
+    double *pair, *other; /* [2, ld]; then the cosines and sines of a sweep */
 } symmetric;
 
 /* v [k] becomes that of the reflection which leaves of it the last number alone; which is then *last. */

@@ -153,7 +153,7 @@ static bool is_idle(const lnt_attn_io *io)
     return is_empty(&io->q) && is_empty(&io->k) && !io->state_out;
 }
 
-/* Of what is kept: the scores, then two numbers for every query. */
+/* Of what is kept: the scores (of cur the eigenvectors), then two numbers for every query. */
 static size_t statistics_bytes(const lnt_plan *plan)
 {
     const lnt_attn_desc *p = &plan->engine.p;

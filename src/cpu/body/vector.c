@@ -188,7 +188,7 @@ void KERNEL(scale_rows)(real *x, size_t ld, const real *f, size_t m, size_t padd
     }
 }
 
-/* The same for so many vectors of every row: the one that two rotations share stays in registers. */
+/* For so many vectors of every row: the row that two rotations share stays in registers. */
 INLINE void rotate_columns(int vecs, real *x, size_t ld, const real *c, const real *s, size_t m)
 {
     vec next[8];
