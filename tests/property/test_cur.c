@@ -5,6 +5,7 @@
 
 #include "../support/backward.h"
 #include "../support/cur_case.h"
+#include "attention/mechanism.h"
 #include "attention/pinv.h"
 #include "plan/plan.h"
 
@@ -433,6 +434,27 @@ static size_t workspace(lnt_ctx *ctx, const char *algorithm, int64_t n, int back
     return info.workspace_bytes;
 }
 
+/* By the formulas of docs/math/cur.md, for each head. */
+static void operations_of_the_inverse_are_those_of_the_way_it_is_found(void **state)
+{
+    (void)state;
+    static const int64_t iterations[] = { 1, 6, 8, 9, 64 }, counted[] = { 1, 6, 8, 8, 8 };
+    const double cube = (double)M * M * M, rest = M * M * (2 * (D + V) + 3);
+    const double passes = 2.0 * N * M;
+    for (int i = 0; i < COUNT_OF(iterations); i++)
+        for (int ridge = 0; ridge < 2; ridge++) {
+            attn_case c = cur_case(N);
+            c.desc.pinv = ridge ? LNT_PINV_RIDGE : LNT_PINV_ITERATE;
+            c.desc.pinv_iterations = iterations[i];
+            const double heads = (double)(c.desc.heads * c.desc.batch);
+            const double forward = ridge ? 10.0 / 3 : 4.0 * (double)counted[i], back = ridge ? 10 : 22;
+            assert_true(fabs(lnt_cur_flops(&c.desc) / heads -
+                             (passes * (2 * (D + V) + 3) + rest + forward * cube)) < 1e-6);
+            assert_true(fabs(lnt_cur_flops_backward(&c.desc) / heads -
+                             (passes * (6 * D + 4 * V + 4) + 3 * rest + back * cube)) < 1e-6);
+        }
+}
+
 static void the_scratch_of_flash_does_not_depend_on_the_length(void **state)
 {
     (void)state;
@@ -552,6 +574,7 @@ int main(void)
         cmocka_unit_test(many_iterations_do_not_invert_what_is_rounding),
         cmocka_unit_test(rows_that_no_number_divides_are_counted),
         cmocka_unit_test(ridge_and_means_of_keys_halve_the_error_on_smooth_data),
+        cmocka_unit_test(operations_of_the_inverse_are_those_of_the_way_it_is_found),
         cmocka_unit_test(the_scratch_of_flash_does_not_depend_on_the_length),
         cmocka_unit_test(the_plan_tells_from_which_length_it_beats_softmax),
         cmocka_unit_test(causal_states_and_partials_are_refused_with_the_reason),

@@ -204,6 +204,22 @@ static void gradients_of_long_sequences_match_along_random_directions(void **sta
 }
 
 /* Keys before the first query move the edge between seen and unseen over the edges of all tiles. */
+/* Matrices of 64 landmarks, and of 128, have rows further apart than others. */
+static void gradients_of_cur_match_with_64_landmarks(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(2, NULL);
+    coverage cover = { { 0 } };
+    for (int kind = 0; kind < FORM_CURS; kind++) {
+        attn_case c;
+        assert_true(gradient_form(&c, FORM_CUR + kind, 70, 5, 3));
+        c.desc.landmarks = 64;
+        c.seed++; /* of these data the longest column is the same all along a difference */
+        compare_along_random_directions(ctx, &c, &cover);
+    }
+    lnt_ctx_destroy(ctx);
+}
+
 static void causal_gradients_match_wherever_the_queries_begin(void **state)
 {
     (void)state;
@@ -567,6 +583,7 @@ int main(void)
         cmocka_unit_test(gradients_match_finite_differences_of_the_oracle),
         cmocka_unit_test(the_gradient_of_the_temperature_matches_differences),
         cmocka_unit_test(gradients_of_long_sequences_match_along_random_directions),
+        cmocka_unit_test(gradients_of_cur_match_with_64_landmarks),
         cmocka_unit_test(causal_gradients_match_wherever_the_queries_begin),
         cmocka_unit_test(gradients_of_taylor_in_parts_match_along_random_directions),
         cmocka_unit_test(gradients_of_taylor_in_parts_match_the_direct_form),
