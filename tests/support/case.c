@@ -450,8 +450,19 @@ void expect_true(const attn_case *c, const char *algorithm, lnt_ctx *ctx, const 
     fail_msg("%s", what);
 }
 
+static void check_supported(const coverage *cover, int algorithm)
+{
+    if (!cover->supported[algorithm])
+        fail_msg("%s supported no case at all", lnt_algorithm_name(algorithm));
+}
+
 void coverage_check(const coverage *cover)
 {
+    for (int a = 0; lnt_algorithm_name(a); a++) check_supported(cover, a);
+}
+
+void coverage_check_of(const coverage *cover, lnt_mechanism mechanism)
+{
     for (int a = 0; lnt_algorithm_name(a); a++)
-        if (!cover->supported[a]) fail_msg("%s supported no case at all", lnt_algorithm_name(a));
+        if (lnt_algorithm_mechanism(a) == mechanism) check_supported(cover, a);
 }

@@ -74,10 +74,11 @@ void expect_below(const attn_case *c, const char *algorithm, lnt_ctx *ctx, const
 void expect_true(const attn_case *c, const char *algorithm, lnt_ctx *ctx, const char *what,
                  bool good);
 
-/* Holds that every registered algorithm was supported at least once. */
+/* Holds that every registered algorithm, or every one of a mechanism, was supported at least once. */
 typedef struct coverage {
     int supported[64];
 } coverage;
 void coverage_check(const coverage *cover);
+void coverage_check_of(const coverage *cover, lnt_mechanism mechanism);
 
 #endif
