@@ -1,5 +1,5 @@
 /* cpu/body/layer.c - what layers do number by number: units of the logistic function, norms and
- * back, steps of Adam.
+ * back, pairs that are turned, steps of Adam.
  *
  * What is left over by units and steps goes through a vector of its own, so that a number is treated
  * alike wherever it stands. */
@@ -228,6 +228,54 @@ void KERNEL(norm_back)(real *dx, const real *x, const real *gain, const real *dy
             norm_slope(dx + i * n, x + i * n, gain, dy + i * n, stat + 2 * i, means[i - i0], add, n);
     }
 }
+
+#if LNT_VEC_BYTES == 0
+void KERNEL(turn_pairs)(real *x, const real *turn, real sign, size_t heads, size_t dim)
+{
+    for (size_t h = 0; h < heads; h++, x += dim)
+        for (size_t i = 0; i < dim; i += 2) {
+            const real a = x[i], b = x[i + 1], c = turn[i], s = sign * turn[i + 1];
+            x[i] = a * c - b * s;
+            x[i + 1] = a * s + b * c;
+        }
+}
+#else
+/* The same `count` numbers of every head: those of x, and so many from there on each time. */
+INLINE void turn_places(real *x, vec turn, real sign, size_t count, size_t width, size_t total)
+{
+    vec signs = vsplat(1);
+    UNROLL_FULL
+    for (int j = 0; j < LANES; j += 2) signs[j] = -1;
+    const vec c = OF_PAIRS(turn, 0, 0), s = OF_PAIRS(turn, 1, 1) * (signs * sign);
+    size_t at = 0;
+    for (; count == LANES && at + LANES <= total; at += width) {
+        const vec v = vload(x + at);
+        vstore(x + at, v * c + OF_PAIRS(v, 1, 0) * s);
+    }
+    for (; at < total; at += width) {
+        const size_t part = total - at < count ? total - at : count;
+        const vec v = vload_part(x + at, part);
+        vstore_part(x + at, v * c + OF_PAIRS(v, 1, 0) * s, part);
+    }
+}
+
+/* Heads that are narrower than a vector, and divide it, are taken several at once. */
+void KERNEL(turn_pairs)(real *x, const real *turn, real sign, size_t heads, size_t dim)
+{
+    const size_t total = heads * dim;
+    if (dim > 0 && LANES % dim == 0) {
+        real wide[LANES];
+        memcpy(wide, turn, dim * sizeof *wide);
+        for (size_t done = dim; done < LANES; done *= 2) memcpy(wide + done, wide, done * sizeof *wide);
+        turn_places(x, vload(wide), sign, LANES, LANES, total);
+        return;
+    }
+    for (size_t i = 0; i < dim && i < total; i += LANES) {
+        const size_t count = dim - i < LANES ? dim - i : LANES;
+        turn_places(x + i, vload_part(turn + i, count), sign, count, dim, total - i);
+    }
+}
+#endif
 
 typedef struct factors {
     real rate, decay, beta1, beta2, factor, mean, root, eps;

@@ -127,6 +127,20 @@ INLINE real vsum(vec x)
 }
 #endif
 #endif
+
+/* The numbers at a and b, 0 or 1, of each pair. */
+#if LNT_VEC_BYTES == 16 && defined(LNT_DOUBLE)
+#define OF_PAIRS(x, a, b) SHUFFLE(x, x, a, b)
+#elif LNT_VEC_BYTES == 16 || (LNT_VEC_BYTES == 32 && defined(LNT_DOUBLE))
+#define OF_PAIRS(x, a, b) SHUFFLE(x, x, a, b, a + 2, b + 2)
+#elif LNT_VEC_BYTES == 32 || defined(LNT_DOUBLE)
+#define OF_PAIRS(x, a, b) SHUFFLE(x, x, a, b, a + 2, b + 2, a + 4, b + 4, a + 6, b + 6)
+#else
+#define OF_PAIRS(x, a, b)                                                                          \
+    SHUFFLE(x, x, a, b, a + 2, b + 2, a + 4, b + 4, a + 6, b + 6, a + 8, b + 8, a + 10, b + 10, a + 12, \
+            b + 12, a + 14, b + 14)
+#endif
+
 INLINE vec vfrom_bits(ivec bits) { return (vec)bits; }
 INLINE ivec vbits(vec x) { return (ivec)x; }
 INLINE ivec vshift_exponent(ivec n, int mantissa) { return (ivec)((wvec)n << mantissa); }

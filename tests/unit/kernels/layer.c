@@ -1,4 +1,5 @@
-/* layer.c - checks of logistic_unit, logistic_unit_back, norm, norm_share, norm_back, adam. */
+/* layer.c - checks of logistic_unit, logistic_unit_back, norm, norm_share, norm_back, turn_pairs,
+ * adam. */
 #include "checks.h"
 
 enum { COUNTS = 70 }; /* every count up to where four vectors of any ISA have gone round */
@@ -195,6 +196,29 @@ void CHECK(norm_back)(trial *t)
         expect_untouched(t, "dy", &dy, 0, 0);
         expect_untouched(t, "stat", &stat, 0, 0);
         grid_free(&x), grid_free(&gain), grid_free(&dy), grid_free(&stat), grid_free(&dx);
+    }
+}
+
+void CHECK(turn_pairs)(trial *t)
+{
+    for (size_t i = 0; i < 9 * 20; i++) {
+        const size_t heads = i % 9, dim = 2 * (i / 9);
+        const real sign = i % 2 ? 1 : -1;
+        grid x = grid_inout(t, heads, dim, dim ? dim : 1), turn = grid_input(t, 1, dim, dim + 1);
+        trial_sizes(t, "heads %zu dim %zu sign %g", heads, dim, (double)sign);
+        t->ker->turn_pairs(x.at, turn.at, sign, heads, dim);
+        for (size_t h = 0; h < heads; h++)
+            for (size_t j = 0; j < dim; j += 2) {
+                const double a = was(&x, h, j), b = was(&x, h, j + 1), c = was(&turn, 0, j);
+                const double s = (double)sign * was(&turn, 0, j + 1);
+                expect_near(t, "a", h, j, now(&x, h, j), a * c - b * s,
+                            REAL_EPSILON * (fabs(a * c) + fabs(b * s)));
+                expect_near(t, "b", h, j + 1, now(&x, h, j + 1), a * s + b * c,
+                            REAL_EPSILON * (fabs(a * s) + fabs(b * c)));
+            }
+        expect_untouched(t, "x", &x, heads, dim);
+        expect_untouched(t, "turn", &turn, 0, 0);
+        grid_free(&x), grid_free(&turn);
     }
 }
 
