@@ -7,19 +7,20 @@
  * element, wherever the tile boundaries fall. */
 #include "cpu/body/vec.h"
 
-/* A tile of c; and how many vectors of it where there are one or two rows only. */
+/* A tile of c, ROWS x COLS vectors; 1 or 2 x WIDE where there are no more rows, and TALL x 1 where there are
+ * no more columns: for as many sums in flight. */
 #if LNT_VEC_BYTES == 0
-enum { ROWS = 4, COLS = 4, WIDE = 8 };
+enum { ROWS = 4, COLS = 4, WIDE = 8, TALL = 8 };
 #elif LNT_VEC_BYTES == 16
-enum { ROWS = 8, COLS = 2, WIDE = 8 }; /* 16 sums of 32 registers: latency 4 on 4 pipes is covered */
+enum { ROWS = 8, COLS = 2, WIDE = 8, TALL = 16 }; /* 16 sums of 32 registers: for latency 4 on 4 pipes */
 #elif LNT_VEC_BYTES == 32
-enum { ROWS = 6, COLS = 2, WIDE = 4 }; /* 12 sums of 16 registers */
+enum { ROWS = 6, COLS = 2, WIDE = 4, TALL = 12 }; /* 12 sums of 16 registers */
 #else
-enum { ROWS = 8, COLS = 2, WIDE = 4 }; /* 16 sums of 32 registers; 2 vectors divide 64 columns */
+enum { ROWS = 8, COLS = 2, WIDE = 4, TALL = 16 }; /* 16 sums of 32 registers; 2 vectors divide 64 columns */
 #endif
 
 typedef struct sums {
-    vec at[ROWS][WIDE];
+    vec at[TALL][WIDE];
 } sums;
 
 /* sum[r][j] += x * b[j] over one row of b; x is a scalar, from memory or from a lane. */
@@ -48,7 +49,7 @@ INLINE void step(int rows, int cols, sums *s, const real *a, size_t row_step, co
 /* The same where the rows of a lie side by side (tn). */
 INLINE void step_side_by_side(int rows, int cols, sums *s, const real *a, const real *b)
 {
-    vec row_b[WIDE], part[ROWS / LANES];
+    vec row_b[WIDE], part[TALL / LANES];
     load_b(cols, row_b, b);
     UNROLL_FULL
     for (int r = 0; r < rows; r += LANES) part[r / LANES] = vload(a + r);
@@ -173,6 +174,8 @@ INLINE void stripe(int cols, real *c, size_t ldc, base from, const real *a, size
                    size_t k_step, const real *b, size_t ldb, size_t m, size_t k)
 {
     size_t i = 0;
+    for (; cols == 1 && i + TALL <= m; i += TALL)
+        tile(TALL, 1, c + i * ldc, ldc, base_at(from, i, 0), a + i * row_step, row_step, k_step, b, ldb, k);
     for (; i + ROWS <= m; i += ROWS)
         tile(ROWS, cols, c + i * ldc, ldc, base_at(from, i, 0), a + i * row_step, row_step, k_step, b,
              ldb, k);
