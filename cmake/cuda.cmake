@@ -38,6 +38,10 @@ add_library(linnet_cuda MODULE ${cuda_sources})
 set_target_properties(linnet_cuda PROPERTIES OUTPUT_NAME linnet-cuda
                       CXX_STANDARD 17 CUDA_STANDARD 17 CUDA_STANDARD_REQUIRED ON
                       CXX_VISIBILITY_PRESET hidden CUDA_VISIBILITY_PRESET hidden)
+if(NOT CMAKE_CUDA_COMPILER_LAUNCHER)
+    set_target_properties(linnet_cuda PROPERTIES
+                          CUDA_COMPILER_LAUNCHER ${PROJECT_SOURCE_DIR}/tools/quiet-nvcc.sh)
+endif()
 target_include_directories(linnet_cuda PRIVATE include src)
 set(level -O3)
 if(LINNET_TESTS AND NOT EXISTS /dev/nvidiactl) # nothing to run it on: an eighth of the time will do
