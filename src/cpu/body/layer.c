@@ -270,9 +270,9 @@ void KERNEL(turn_pairs)(real *x, const real *turn, real sign, size_t heads, size
         turn_places(x, vload(wide), sign, LANES, LANES, total);
         return;
     }
-    for (size_t i = 0; i < dim && i < total; i += LANES) {
+    for (size_t i = 0; i < dim; i += LANES) {
         const size_t count = dim - i < LANES ? dim - i : LANES;
-        turn_places(x + i, vload_part(turn + i, count), sign, count, dim, total - i);
+        turn_places(x + i, vload_part(turn + i, count), sign, count, dim, total);
     }
 }
 #endif
