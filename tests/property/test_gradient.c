@@ -85,16 +85,6 @@ static block differences(setup *s, const lnt_tensor *x)
     return g;
 }
 
-/* ||got - want|| / (||want|| + 1): the differences leave noise where the gradient is 0. */
-static double gradient_error(const lnt_tensor *got, const lnt_tensor *want)
-{
-    error_sum e = { 0 };
-    for (int64_t i = 0; i < tensor_elements(want); i++)
-        error_add(&e, tensor_at(got, i), tensor_at(want, i));
-    e.reference = pow(sqrt(e.reference) + 1, 2);
-    return error_value(&e);
-}
-
 static void gradients_match_finite_differences_of_the_oracle(void **state)
 {
     (void)state;
@@ -368,96 +358,6 @@ static void a_row_with_a_tiny_denominator_has_no_gradient_and_spoils_none(void *
     lnt_ctx_destroy(ctx);
 }
 
-/* ---- what forward keeps -------------------------------------------------------------------- */
-
-static void compare_with_what_is_kept(lnt_ctx *ctx, const attn_case *c, coverage *cover)
-{
-    setup s = setup_new(ctx, c);
-    for (int a = 0; lnt_algorithm_name(a); a++) {
-        block found[PARTS];
-        if (lnt_algorithm_mechanism(a) != c->desc.mechanism || !run_backward(&s, a)) continue;
-        cover->supported[a]++;
-        for (int p = 0; p < s.parts; p++) found[p] = block_copy(&s.dx[p]);
-        assert_true(run_backward_kept(&s, a));
-        for (int p = 0; p < s.parts; p++) {
-            expect_below(c, lnt_algorithm_name(a), ctx, part_names[p],
-                         gradient_error(&s.dx[p], &found[p].t), 1e-12);
-            block_free(&found[p]);
-        }
-    }
-    setup_free(&s);
-}
-
-static void what_forward_keeps_gives_the_gradients_of_finding_it_again(void **state)
-{
-    (void)state;
-    lnt_ctx *ctx = context_new(2, NULL);
-    coverage cover = { { 0 } };
-    attn_case c;
-    for (int f = 0; f < FORMS; f += budget(2, 1))
-        if (gradient_form(&c, f, 131, 5, 3)) compare_with_what_is_kept(ctx, &c, &cover);
-    for (int i = 0; i < 2 * FORM_SHAPES; i++) { /* taylor in parts */
-        assert_true(gradient_form(&c, FORM_TAYLOR + FORM_MAPS * i, 200, 10, 9));
-        c.desc.terms = 4;
-        compare_with_what_is_kept(ctx, &c, &cover);
-    }
-    coverage_check(&cover);
-    lnt_ctx_destroy(ctx);
-}
-
-/* Several tiles, of sequences as a network has them: the lengths of queries and keys are the same. */
-static void what_forward_keeps_of_scores_gives_the_same_gradients(void **state)
-{
-    (void)state;
-    enum { ROWS = 150 };
-    static const lnt_mechanism mechanisms[] = { LNT_SOFTMAX, LNT_TAYLOR, LNT_LINEAR, LNT_HYBRID };
-    static const int64_t dims[] = { 10, 128 }; /* narrow heads keep weights alone */
-    lnt_ctx *ctx = context_new(2, NULL);
-    for (int i = 0; i < 4 * 2 * 2; i += budget(3, 1)) { /* the fewer have every mechanism, width and mask */
-        const lnt_mechanism mechanism = mechanisms[i / 4];
-        const int64_t d = dims[i % 2];
-        coverage cover = { { 0 } };
-        attn_case c = case_make(mechanism, 2, 1, ROWS, ROWS, d, 7);
-        c.desc.dtype = LNT_F64;
-        c.desc.batch = 4;
-        c.desc.causal = i / 2 % 2 || mechanism == LNT_HYBRID;
-        c.desc.backward = 1;
-        if (mechanism == LNT_HYBRID) c.desc.window = i / 2 % 2 ? 20 : 100, c.desc.sink = 3;
-        c.with_lengths = true;
-        for (int b = 0; b < 4; b++)
-            c.lengths_q[b] = c.lengths_k[b] = (const int64_t[]){ ROWS, 0, 65, 128 }[b];
-        compare_with_what_is_kept(ctx, &c, &cover);
-        coverage_check_of(&cover, mechanism);
-    }
-    lnt_ctx_destroy(ctx);
-}
-
-/* Two numbers for each query are kept, or so many besides that a layer keeps twice what it would: not
- * where sequences are long, nor where heads are narrow and weights not exponential. */
-static void scores_are_kept_where_they_are_few_and_worth_it(void **state)
-{
-    (void)state;
-    enum { HEADS = 3 };
-    static const char *const algorithms[] = { "softmax/tiled", "taylor/direct" };
-    lnt_ctx *ctx = context_new(2, NULL);
-    for (int i = 0; i < 32; i++) {
-        const bool narrow = i & 1, longer = i & 2, causal = i & 4, back = i & 8, taylor = i & 16;
-        const int64_t d = narrow ? 31 : 128, n = (causal ? 32 : 16) * d + longer;
-        attn_case c = case_make(taylor ? LNT_TAYLOR : LNT_SOFTMAX, HEADS, HEADS, n, n, d, d);
-        c.desc.causal = causal;
-        c.desc.backward = back;
-        c.desc.algorithm = algorithms[taylor];
-        lnt_plan *plan;
-        assert_ok(ctx, lnt_plan_create(ctx, &c.desc, &plan));
-        const double q = HEADS * (double)n * (double)d, few = back ? 2 * q / (double)d : 0;
-        const double numbers = (double)lnt_plan_kept_bytes(plan) / sizeof(float);
-        if (!back || longer || (taylor && narrow)) assert_true(numbers == few);
-        else assert_true(numbers > 16 * q && numbers < 20 * q);
-        lnt_plan_destroy(plan);
-    }
-    lnt_ctx_destroy(ctx);
-}
-
 /* ---- other dtypes -------------------------------------------------------------------------- */
 
 /* Twice the roundings of a forward pass or so: the row sums of p (dp - delta) cancel. */
@@ -596,9 +496,6 @@ int main(void)
         cmocka_unit_test(gradients_of_taylor_in_parts_match_the_direct_form),
         cmocka_unit_test(gradients_of_hybrid_in_large_groups_match_the_chunked_form),
         cmocka_unit_test(a_row_with_a_tiny_denominator_has_no_gradient_and_spoils_none),
-        cmocka_unit_test(what_forward_keeps_gives_the_gradients_of_finding_it_again),
-        cmocka_unit_test(what_forward_keeps_of_scores_gives_the_same_gradients),
-        cmocka_unit_test(scores_are_kept_where_they_are_few_and_worth_it),
         cmocka_unit_test(gradients_past_the_length_are_exactly_zero),
         cmocka_unit_test(gradients_in_other_dtypes_match_f64_within_rounding),
         cmocka_unit_test(a_plan_made_without_backward_refuses_it),

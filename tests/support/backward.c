@@ -107,6 +107,15 @@ bool run_backward(setup *s, int algorithm) { return run(s, algorithm, false); }
 
 bool run_backward_kept(setup *s, int algorithm) { return run(s, algorithm, true); }
 
+double gradient_error(const lnt_tensor *got, const lnt_tensor *want)
+{
+    error_sum e = { 0 };
+    for (int64_t i = 0; i < tensor_elements(want); i++)
+        error_add(&e, tensor_at(got, i), tensor_at(want, i));
+    e.reference = pow(sqrt(e.reference) + 1, 2);
+    return error_value(&e);
+}
+
 /* ---- forms --------------------------------------------------------------------------------- */
 
 /* Kind k of cur: each way to choose landmarks, to invert U and to activate is met. */

@@ -30,6 +30,8 @@ void state_views(lnt_ctx *ctx, lnt_state *state, lnt_tensor view[2]);
 bool run_backward(setup *s, int algorithm);
 /* ... with what forward keeps for it. */
 bool run_backward_kept(setup *s, int algorithm);
+/* ||got - want|| / (||want|| + 1): differences leave noise where the gradient is 0. */
+double gradient_error(const lnt_tensor *got, const lnt_tensor *want);
 
 /* Form f: mechanism and map, causal or not, decay, states, and how the sequences lie. */
 enum { FORM_TAYLOR = 1 + LNT_MAP_POSITIVE + 1, FORM_CUR = FORM_TAYLOR + 1, FORM_CURS = 7 };
