@@ -8,18 +8,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/amount.h"
+#include "cli/arrays/compare.h"
+#include "cli/arrays/device.h"
+#include "cli/arrays/indices.h"
+#include "cli/arrays/operands.h"
+#include "cli/arrays/tensors.h"
 #include "cli/clock.h"
 #include "cli/commands.h"
-#include "cli/compare.h"
 #include "cli/describe.h"
-#include "cli/device.h"
-#include "cli/indices.h"
-#include "cli/json.h"
-#include "cli/operands.h"
-#include "cli/report.h"
 #include "cli/request.h"
-#include "cli/tensors.h"
+#include "cli/show/amount.h"
+#include "cli/show/json.h"
+#include "cli/show/report.h"
 #include "cli/two_files.h"
 
 typedef struct job {

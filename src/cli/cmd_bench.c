@@ -1,16 +1,16 @@
 /* cli/cmd_bench.c - `linnet bench`: verifies, then times; one measurement, or the suite. */
 #include <string.h>
 
-#include "cli/amount.h"
+#include "cli/arrays/device.h"
 #include "cli/commands.h"
 #include "cli/describe.h"
-#include "cli/device.h"
-#include "cli/json.h"
-#include "cli/measure.h"
-#include "cli/report.h"
+#include "cli/measure/measure.h"
 #include "cli/request.h"
-#include "cli/study.h"
-#include "cli/table.h"
+#include "cli/show/amount.h"
+#include "cli/show/json.h"
+#include "cli/show/report.h"
+#include "cli/show/table.h"
+#include "cli/study/study.h"
 
 typedef struct suite_line {
     lnt_mechanism mechanism;

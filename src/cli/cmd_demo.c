@@ -3,12 +3,12 @@
  * */
 #include <stdio.h>
 
-#include "cli/amount.h"
 #include "cli/commands.h"
-#include "cli/picture.h"
-#include "cli/report.h"
 #include "cli/request.h"
-#include "cli/study_crossover.h"
+#include "cli/show/amount.h"
+#include "cli/show/picture.h"
+#include "cli/show/report.h"
+#include "cli/study/crossover.h"
 
 static int run(const options *o)
 {

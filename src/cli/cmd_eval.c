@@ -3,12 +3,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/amount.h"
 #include "cli/clock.h"
 #include "cli/commands.h"
-#include "cli/json.h"
-#include "cli/report.h"
 #include "cli/request.h"
+#include "cli/show/amount.h"
+#include "cli/show/json.h"
+#include "cli/show/report.h"
 #include "cli/subject.h"
 
 static void print_json(const lnt_model_info *info, const lnt_score_report *s, double seconds)

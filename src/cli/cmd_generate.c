@@ -9,8 +9,8 @@
 #include "cli/drawing.h"
 #include "cli/page.h"
 #include "cli/prompt.h"
-#include "cli/report.h"
-#include "cli/status.h"
+#include "cli/show/report.h"
+#include "cli/show/status.h"
 #include "cli/stop.h"
 #include "cli/writing.h"
 

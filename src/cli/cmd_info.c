@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "cli/commands.h"
-#include "cli/json.h"
-#include "cli/report.h"
 #include "cli/request.h"
+#include "cli/show/json.h"
+#include "cli/show/report.h"
 
 #if defined(__clang__)
 #define COMPILER "clang " __clang_version__

@@ -2,17 +2,17 @@
 #include <math.h>
 #include <string.h>
 
-#include "cli/amount.h"
+#include "cli/arrays/device.h"
 #include "cli/commands.h"
 #include "cli/describe.h"
-#include "cli/device.h"
 #include "cli/heads.h"
-#include "cli/json.h"
+#include "cli/measure/step.h"
 #include "cli/paper.h"
-#include "cli/report.h"
 #include "cli/request.h"
-#include "cli/step.h"
-#include "cli/table.h"
+#include "cli/show/amount.h"
+#include "cli/show/json.h"
+#include "cli/show/report.h"
+#include "cli/show/table.h"
 
 typedef enum unit { COUNT, BYTES, SECONDS, TOKENS } unit;
 

@@ -9,12 +9,12 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
-#include "cli/amount.h"
 #include "cli/clock.h"
 #include "cli/commands.h"
 #include "cli/leftovers.h"
-#include "cli/report.h"
 #include "cli/request.h"
+#include "cli/show/amount.h"
+#include "cli/show/report.h"
 #include "cli/stop.h"
 #include "cli/train_log.h"
 

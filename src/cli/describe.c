@@ -1,8 +1,8 @@
 /* cli/describe.c - see describe.h. */
 #include "cli/describe.h"
 
-#include "cli/amount.h"
-#include "cli/report.h"
+#include "cli/show/amount.h"
+#include "cli/show/report.h"
 
 int describe_plan(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_plan_info *out)
 {

@@ -3,7 +3,7 @@
 #ifndef LNT_CLI_DESCRIBE_H
 #define LNT_CLI_DESCRIBE_H
 
-#include "cli/json.h"
+#include "cli/show/json.h"
 #include "linnet.h"
 
 /* What a plan of desc says of itself.  EXIT_OK, or one sentence and EXIT_FAILED. */

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/picture.h"
-#include "cli/png.h"
-#include "cli/report.h"
+#include "cli/show/picture.h"
+#include "cli/show/png.h"
+#include "cli/show/report.h"
 
 enum { DEFAULT_IMAGES = 36, DEFAULT_GIVEN = 6, DEFAULT_EACH = 4 }; /* completions of a given one */
 enum { PAPER = 255, HIDDEN = 128 };             /* grey: between images, and what is not given */

@@ -17,9 +17,9 @@
 
 #include <math.h>
 
-#include "cli/amount.h"
 #include "cli/paper.h"
-#include "cli/table.h"
+#include "cli/show/amount.h"
+#include "cli/show/table.h"
 
 static const int64_t WIDEST = INT64_C(1) << 20; /* its divisors fit a table */
 

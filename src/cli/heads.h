@@ -2,7 +2,7 @@
 #ifndef LNT_CLI_HEADS_H
 #define LNT_CLI_HEADS_H
 
-#include "cli/json.h"
+#include "cli/show/json.h"
 #include "linnet.h"
 
 /* Whether desc has such a table: taylor, of heads that together are at most 2^20 wide. */

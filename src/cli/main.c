@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "cli/commands.h"
-#include "cli/report.h"
+#include "cli/show/report.h"
 #include "cli/waiting.h"
 #include "cli/words.h"
 #include "linnet.h"

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "cli/study.h"
+#include "cli/study/study.h"
 #include "linnet.h"
 
 #define MAX_EXTENT (INT64_C(1) << 40) /* what the library takes */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "cli/option_table.h"
-#include "cli/report.h"
+#include "cli/show/report.h"
 
 /* Reads a whole text as a finite double. */
 static bool read_real(const char *text, const char *end, double *out)

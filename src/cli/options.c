@@ -6,7 +6,7 @@
 
 #include "cli/option_table.h"
 #include "cli/option_value.h"
-#include "cli/report.h"
+#include "cli/show/report.h"
 #include "cli/words.h"
 #include "linnet.h"
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/report.h"
+#include "cli/show/report.h"
 
 int page_add(page *p, const char *text, size_t bytes)
 {

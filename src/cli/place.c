@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/report.h"
+#include "cli/show/report.h"
 
 enum { MAX_TEMPORARIES = 1 << 10 }; /* names tried before giving up */
 

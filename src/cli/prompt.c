@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cli/page.h"
-#include "cli/report.h"
+#include "cli/show/report.h"
 
 enum { PORTION = 4096 }; /* tokens for each move of the bar; a session's chunks stay whole */
 

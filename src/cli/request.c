@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/report.h"
+#include "cli/show/report.h"
 
 int request_host(const options *o, int threads, lnt_ctx **out)
 {

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-#include "cli/report.h"
+#include "cli/show/report.h"
 #include "cli/two_files.h"
 
 /* Of a directory the file in it, whose path is put into `inside`. */

@@ -8,11 +8,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "cli/json.h"
+#include "cli/measure/resident.h"
 #include "cli/place.h"
-#include "cli/report.h"
-#include "cli/resident.h"
-#include "cli/svg.h"
+#include "cli/show/json.h"
+#include "cli/show/report.h"
+#include "cli/show/svg.h"
 
 static int add_point(log_curve *c, double step, double loss)
 {

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "cli/place.h"
-#include "cli/report.h"
+#include "cli/show/report.h"
 
 /* The folder that a path is in; false: there is none. */
 static bool folder_of(const char *path, const char **name, struct stat *folder)

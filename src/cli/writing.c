@@ -5,13 +5,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/amount.h"
 #include "cli/clock.h"
-#include "cli/json.h"
 #include "cli/place.h"
-#include "cli/report.h"
 #include "cli/request.h"
-#include "cli/status.h"
+#include "cli/show/amount.h"
+#include "cli/show/json.h"
+#include "cli/show/report.h"
+#include "cli/show/status.h"
 #include "cli/subject.h"
 #include "cli/two_files.h"
 

@@ -1,0 +1,20 @@
+/* cli/arrays/device.h - the tensors of the tool where its context computes: on the CPU they are the host's
+ * own, on a GPU copies. */
+#ifndef LNT_CLI_ARRAYS_DEVICE_H
+#define LNT_CLI_ARRAYS_DEVICE_H
+
+#include <stdbool.h>
+
+#include "linnet.h"
+
+bool device_is_gpu(const lnt_ctx *ctx);
+const char *device_word(const lnt_ctx *ctx); /* "cpu" or "cuda" */
+/* "cpu (neon, 2 threads)" or "cuda:0 (NVIDIA H200)", into text. */
+const char *device_text(lnt_ctx *ctx, char *text, size_t capacity);
+
+/* *there = host, or a copy of it; one without data has none there.  device_leave frees it. */
+lnt_status device_place(lnt_ctx *ctx, const lnt_tensor *host, lnt_tensor *there);
+lnt_status device_fetch(lnt_ctx *ctx, const lnt_tensor *there, const lnt_tensor *host);
+void device_leave(lnt_ctx *ctx, lnt_tensor *there); /* a zeroed one is fine */
+
+#endif
