@@ -448,7 +448,7 @@ LNT_API LNT_MUST_CHECK lnt_status lnt_plan_describe(const lnt_plan *plan, lnt_pl
 LNT_API LNT_MUST_CHECK lnt_status lnt_plan_forward(lnt_plan *plan, const lnt_attn_io *io);
 LNT_API LNT_MUST_CHECK lnt_status lnt_plan_backward(lnt_plan *plan, const lnt_attn_io *io,
                                                     const lnt_attn_grads *grads);
-/* As forward, stopping before the division; io->out is not used.  Not hybrid, nor with decay,
+/* As forward, stopping before the division; io->out is not used.  Not cur or hybrid, nor with decay,
  * output_norm, center_mean, lengths_q or packed sequences. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_plan_partial(lnt_plan *plan, const lnt_attn_io *io,
                                                    const lnt_partial *partial);

@@ -28,7 +28,7 @@ typedef struct lnt_model_info {
     const char *config;  /* JSON */
     const char *mechanism;
     const char *tokenizer; /* "none", "bytes", "bpe" */
-    int generates;         /* 1: a decoder, whose sessions below go on for ever */
+    int generates;         /* 1: a decoder, for the sessions below */
     int64_t parameters, layers, inputs, outputs;
     int64_t length; /* of the sequences it was trained on */
 } lnt_model_info;

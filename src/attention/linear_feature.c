@@ -3,7 +3,7 @@
  *     elu1      x > 0 ? x + 1 : e^x               phi' = min(phi, 1)
  *     relu      max(x, 0)                         phi' = phi > 0
  *     exp       e^x                               phi' = phi
- *     fourier   sqrt(2/r) [cos wx, sin wx]        the other half of phi, times w
+ *     fourier   sqrt(2/r) [cos wx, sin wx]        the other half of phi, times -w (cos), w (sin)
  *     positive  e^{wx - |x|^2/2} / sqrt(r)        phi (w - x)
  *
  * Every derivative is a function of phi, so backward needs x only for `positive`. */
