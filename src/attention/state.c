@@ -255,7 +255,12 @@ lnt_status lnt_state_reserve(lnt_state *state, int64_t tokens)
 
 lnt_status lnt_state_make_room(lnt_state *state, int64_t n)
 {
-    const int64_t needed = lnt_state_longest(state) + n;
+    const int64_t before = lnt_state_longest(state);
+    if (n > LNT_MAX_EXTENT - before)
+        return lnt_fail(state->engine.ctx, LNT_ERR_SHAPE,
+                        "a sequence has seen %lld tokens, and %lld more make over 2^40", (long long)before,
+                        (long long)n);
+    const int64_t needed = before + n;
     if (!state->kind->grows || needed <= state->room) return LNT_OK;
     const int64_t doubled = 2 * state->room > 16 ? 2 * state->room : 16;
     return lnt_state_reserve(state, needed > doubled ? needed : doubled);

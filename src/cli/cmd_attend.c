@@ -276,7 +276,7 @@ static int write_results(job *j)
 static double state_bytes(const job *j)
 {
     if (j->state) return (double)lnt_state_bytes(j->state);
-    const bool known = j->info.state_bytes || j->info.state_elements == 0;
+    const bool known = j->info.state_bytes || j->info.state_elements == 0 || j->desc.batch == 0;
     return known ? (double)j->info.state_bytes : NAN;
 }
 

@@ -41,8 +41,6 @@ static double cache_flops(const lnt_attn_desc *d)
     return (double)d->heads * (double)d->length_k * (2 * (double)(d->dim + d->dim_value) + 3);
 }
 
-static bool is_some(double value) { return !(value <= 0); } /* NaN: too large to count */
-
 static const char *crossover_meaning(const lnt_attn_desc *desc, bool calibrated)
 {
     if (desc->mechanism == LNT_CUR)
@@ -58,6 +56,8 @@ static void collect(planned *of)
     const lnt_attn_desc *desc = &of->desc;
     const lnt_plan_info *p = &of->info;
     const bool step = of->pass == PASS_STEP, whole = !step;
+    const bool softmax = desc->mechanism == LNT_SOFTMAX, remembers = desc->mechanism != LNT_CUR;
+    const bool sums = remembers && !softmax; /* has a state form */
     /* TaylorShift is three terms; its basis is not the symmetric one, so ours crosses sooner. */
     const bool shift = whole && desc->mechanism == LNT_TAYLOR && desc->terms == 3;
     const double d = (double)desc->dim;
@@ -72,13 +72,13 @@ static void collect(planned *of)
         { "flops_backward", "operations, backward", COUNT, p->flops_backward,
           desc->backward != 0 },
         { "flops_direct", "operations, direct form", COUNT, p->flops_direct,
-          whole && p->flops_direct > 0 },
+          whole },
         { "flops_state", "operations, state form", COUNT, p->flops_state,
-          whole && is_some(p->flops_state) },
+          whole && sums },
         { "entries_direct", "numbers held by a head, direct form", COUNT, p->entries_direct,
-          whole && p->entries_direct > 0 },
+          whole },
         { "entries_state", "numbers held by a head, state form", COUNT, p->entries_state,
-          whole && is_some(p->entries_state) },
+          whole && sums },
         { "crossover_speed", crossover_meaning(desc, of->calibrated), TOKENS, p->crossover_speed,
           whole && p->crossover_speed > 0 },
         { "crossover_speed_paper", "  fewer operations, by the paper (N0)", TOKENS, paper_speed(d),
@@ -86,13 +86,13 @@ static void collect(planned *of)
         { "crossover_memory_paper", "  fewer numbers, by the paper (N1)", TOKENS, paper_memory(d),
           shift },
         { "flops_per_token", step ? "operations of one sequence" : "operations of one step", COUNT,
-          p->flops_per_token, is_some(p->flops_per_token) },
+          p->flops_per_token, remembers },
         { "kv_cache_flops_per_token", "  of softmax with its cache, at this length", COUNT,
-          cache_flops(desc), cache_flops(desc) > 0 && desc->mechanism != LNT_SOFTMAX },
+          cache_flops(desc), !softmax },
         { "state_elements", "numbers in the state of a sequence", COUNT, p->state_elements,
-          is_some(p->state_elements) },
+          remembers },
         { "kv_cache_elements", "  in the cache of softmax, at this length", COUNT,
-          p->kv_cache_elements, p->kv_cache_elements > 0 },
+          p->kv_cache_elements, true },
         { "state_bytes", "state, all sequences", BYTES, bytes, true },
         { "workspace_bytes", "scratch of the plan", BYTES, (double)p->workspace_bytes, whole },
     };

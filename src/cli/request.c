@@ -205,6 +205,9 @@ static int request_shape(const options *o, lnt_attn_desc *desc)
     if (desc->heads % desc->kv_heads)
         return fail_usage("--kv-heads: '%lld' does not divide --heads, which is %lld",
                           (long long)desc->kv_heads, (long long)desc->heads);
+    if (opt_given(o, OPT_EMBED_COLUMN) && desc->embed_column >= desc->dim)
+        return fail_usage("--embed-column: '%lld' is not below --dim, which is %lld",
+                          (long long)desc->embed_column, (long long)desc->dim);
     return EXIT_OK;
 }
 

@@ -1,4 +1,4 @@
-/* core/dtype.h - f16 and bf16 as bits: conversions to and from float, round to nearest even.
+/* core/dtype.h - f16 and bf16 as bits: conversions to and from float and double, round to nearest even.
  *
  * Written on integers so that compilers without a half type, and auto-vectorisers, can take them. */
 #ifndef LNT_CORE_DTYPE_H
@@ -53,5 +53,18 @@ static inline uint16_t lnt_float_to_f16(float x)
     const uint32_t h = magnitude >= 0x477ff000u ? special : magnitude < 0x38800000u ? small : normal;
     return (uint16_t)(h | sign);
 }
+
+/* The float next to x towards 0, its last bit set where it is not x itself: rounded to fewer bits it gives what
+ * x does, for it stands on the same side of every tie. */
+static inline float lnt_double_to_odd(double x)
+{
+    const float near = (float)x;
+    const double size = x < 0 ? -x : x, got = near < 0 ? -(double)near : (double)near;
+    if (!(got < size || got > size)) return near; /* exact, or NaN */
+    return lnt_bits_float((lnt_float_bits(near) - (got > size)) | 1u);
+}
+
+static inline uint16_t lnt_double_to_f16(double x) { return lnt_float_to_f16(lnt_double_to_odd(x)); }
+static inline uint16_t lnt_double_to_bf16(double x) { return lnt_float_to_bf16(lnt_double_to_odd(x)); }
 
 #endif

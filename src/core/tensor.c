@@ -28,18 +28,25 @@ const char *lnt_dtype_name(lnt_dtype dtype)
     return "unknown";
 }
 
+/* a b; where no 64 bits hold it, a step that lnt_tensor_check refuses if it is ever taken. */
+static int64_t step_over(int64_t a, int64_t b)
+{
+    int64_t both;
+    return __builtin_mul_overflow(a, b, &both) ? INT64_MAX : both;
+}
+
 lnt_tensor lnt_tensor_bhnd(void *data, lnt_dtype dtype, int64_t batch, int64_t heads,
                            int64_t length, int64_t dim)
 {
     return (lnt_tensor){ data, dtype, { batch, heads, length, dim },
-                         { heads * length * dim, length * dim, dim, 1 } };
+                         { step_over(heads, step_over(length, dim)), step_over(length, dim), dim, 1 } };
 }
 
 lnt_tensor lnt_tensor_bnhd(void *data, lnt_dtype dtype, int64_t batch, int64_t heads,
                            int64_t length, int64_t dim)
 {
     return (lnt_tensor){ data, dtype, { batch, heads, length, dim },
-                         { length * heads * dim, dim, heads * dim, 1 } };
+                         { step_over(length, step_over(heads, dim)), dim, step_over(heads, dim), 1 } };
 }
 
 lnt_status lnt_tensor_check(lnt_ctx *ctx, const char *name, const lnt_tensor *t)
@@ -119,8 +126,8 @@ void lnt_tensor_set(const lnt_tensor *t, int64_t b, int64_t h, int64_t n, int64_
     void *p = element(t, b, h, n, d);
     switch (t->dtype) {
     case LNT_F32: *(float *)p = (float)value; break;
-    case LNT_F16: *(uint16_t *)p = lnt_float_to_f16((float)value); break;
-    case LNT_BF16: *(uint16_t *)p = lnt_float_to_bf16((float)value); break;
+    case LNT_F16: *(uint16_t *)p = lnt_double_to_f16(value); break;
+    case LNT_BF16: *(uint16_t *)p = lnt_double_to_bf16(value); break;
     case LNT_F64: *(double *)p = value; break;
     }
 }

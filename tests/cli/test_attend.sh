@@ -198,6 +198,25 @@ for mechanism in softmax linear taylor "cur --landmarks 2"; do
     succeeds timeout 20 "$LINNET" attend none.npy none.npy none.npy -o y.npy --mechanism $mechanism
 done
 
+# No sequences have no state.
+npy make none.npy 0x2x4x8
+succeeds "$LINNET" attend none.npy none.npy none.npy -o y.npy --mechanism linear --json
+npy expect stdout.txt 'm["state_bytes"] == 0'
+
+# A result is rounded once from double to half.
+python3 - <<'END'
+import struct
+def f8(path, x):
+    head = b"{'descr': '<f8', 'fortran_order': False, 'shape': (1, 1), }"
+    head += b" " * (63 - (10 + len(head)) % 64) + b"\n"
+    open(path, "wb").write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head + struct.pack("<d", x))
+f8("one.npy", 1.0)
+f8("beside.npy", 1 + 2**-11 + 2**-40)
+END
+succeeds "$LINNET" attend one.npy one.npy beside.npy -o y.npy --mechanism softmax --dtype f16
+python3 -c 'import struct; assert struct.unpack("<d", open("y.npy", "rb").read()[-8:])[0] == 1 + 2**-10' ||
+    wrong "rounded twice"
+
 # A state that 64 bits cannot count has no size, and the direct form does not need it.
 npy make wide.npy 4x700
 succeeds "$LINNET" attend wide.npy wide.npy wide.npy -o y.npy --mechanism taylor --terms 30 --json

@@ -84,6 +84,8 @@ fails 2 "--landmarks: '0' is not a whole number of at least 1" attend --landmark
 fails 2 "--select: 'best' is not one of sum, abs, embed, step, random, mean, step-mean, kmeans" \
     attend --select best
 fails 2 "--embed-column needs --select embed" attend --embed-column 1
+fails 2 "--embed-column: '64' is not below --dim, which is 64" \
+    "$LINNET" plan --mechanism cur --select embed --embed-column 64
 fails 1 "embed_column is 5, must be 0 to 4" attend --landmarks 3 --select embed --embed-column 5
 fails 2 "--ridge needs --pinv ridge" attend --ridge 0.1
 fails 2 "--ridge: '0' is not a finite number of at least 1e-12" attend --pinv ridge --ridge 0

@@ -146,7 +146,13 @@ succeeds "$LINNET" plan --mechanism linear --length 128 --causal
 grep -q '^linear/' stdout.txt || wrong "no algorithm in the table"
 succeeds "$LINNET" plan --mechanism softmax --length 128 --pass backward --no-calibrate --json
 npy json stdout.txt flops_backward=number
-succeeds "$LINNET" plan --mechanism linear --length 0 --no-calibrate --json
+
+# Of no tokens every figure is told all the same: 0 where it grows with them.
+for mechanism in softmax linear taylor; do
+    succeeds "$LINNET" plan --mechanism $mechanism --length 0 --no-calibrate --json
+    npy expect stdout.txt 'm["flops"] == m["flops_direct"] == m["entries_direct"] == m["kv_cache_elements"] == 0'
+    npy expect stdout.txt '(m["state_elements"] == 0) == ("flops_state" not in m) == (m["mechanism"] == "softmax")'
+done
 
 # Where the crossover is, the planner changes over; some of these forms cost the same just before it.
 for shape in "--terms 4" "--terms 2 --causal" "--terms 4 --causal" "--terms 3"; do

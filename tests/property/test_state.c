@@ -472,6 +472,30 @@ static void a_state_names_the_algorithm_that_gives_its_bits(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+/* Tokens of no heads are counted like others, and take no memory. */
+static void tokens_beyond_what_is_counted_are_refused(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(1, NULL);
+    for (int f = 0; f < STREAM_FORMS; f++) {
+        attn_case c;
+        stream_form(&c, f, 4, LNT_F32);
+        if (c.desc.mechanism == LNT_SOFTMAX) continue; /* a cache has room for no such number */
+        c.desc.batch = 1;
+        c.desc.heads = c.desc.kv_heads = 0;
+        lnt_state *s = stream_state(ctx, &c);
+        lnt_tensor k = lnt_tensor_bhnd(NULL, LNT_F32, 1, 0, INT64_C(1) << 40, c.desc.dim);
+        lnt_tensor v = lnt_tensor_bhnd(NULL, LNT_F32, 1, 0, INT64_C(1) << 40, c.desc.dim_value);
+        assert_ok(ctx, lnt_state_append(s, &k, &v));
+        assert_int_equal(lnt_state_tokens(s, 0), INT64_C(1) << 40);
+        k.shape[2] = v.shape[2] = 1;
+        assert_refused(ctx, lnt_state_append(s, &k, &v), LNT_ERR_SHAPE, "1 more make over 2^40");
+        assert_int_equal(lnt_state_tokens(s, 0), INT64_C(1) << 40);
+        lnt_state_destroy(s);
+    }
+    lnt_ctx_destroy(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -490,6 +514,7 @@ int main(void)
         cmocka_unit_test(what_is_not_given_is_named),
         cmocka_unit_test(states_of_different_problems_do_not_merge),
         cmocka_unit_test(a_state_names_the_algorithm_that_gives_its_bits),
+        cmocka_unit_test(tokens_beyond_what_is_counted_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

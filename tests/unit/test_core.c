@@ -257,6 +257,12 @@ static void bad_tensors_are_refused_by_name(void **state)
     t = good;
     t.shape[0] = t.shape[1] = INT64_C(1) << 40;
     assert_refused(ctx, lnt_tensor_check(ctx, "x", &t), LNT_ERR_SHAPE, "64-bit");
+    for (int64_t heads = 0; heads < 2; heads++) { /* the steps themselves are too large for 64 bits */
+        t = lnt_tensor_bhnd(x, LNT_F32, 1, heads, INT64_C(1) << 62, 4);
+        assert_refused(ctx, lnt_tensor_check(ctx, "x", &t), LNT_ERR_SHAPE, "64-bit");
+        t = lnt_tensor_bnhd(x, LNT_F32, heads, INT64_C(1) << 40, INT64_C(1) << 40, 4);
+        assert_refused(ctx, lnt_tensor_check(ctx, "x", &t), LNT_ERR_SHAPE, "64-bit");
+    }
     lnt_ctx_destroy(ctx);
 }
 

@@ -329,6 +329,25 @@ static void what_no_number_counts_is_not_a_number(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+/* 2^64 states: whether the work would be cut into parts is asked of the plan, not of a run. */
+static void a_plan_is_made_for_more_states_than_64_bits_count(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(1, NULL);
+    lnt_attn_desc d = good(LNT_TAYLOR);
+    d.batch = d.heads = d.kv_heads = INT64_C(1) << 32;
+    d.dim = d.dim_value = 16; /* of whose monomials there are parts */
+    d.length_q = d.length_k = 1;
+    d.algorithm = "state";
+    lnt_plan *plan;
+    assert_ok(ctx, lnt_plan_create(ctx, &d, &plan));
+    lnt_plan_info info = { .size = sizeof info };
+    assert_ok(ctx, lnt_plan_describe(plan, &info));
+    assert_int_equal(info.state_bytes, 0);
+    lnt_plan_destroy(plan);
+    lnt_ctx_destroy(ctx);
+}
+
 /* Counted pair by pair: a near key costs a query 2 (d + m) + 3; a far one goes into S once, 2 D m + D, and
  * whoever has one behind it reads S, 2 D m + 2 D. */
 static void a_hybrid_plan_counts_what_is_near_and_what_is_far(void **state)
@@ -575,6 +594,7 @@ int main(void)
         cmocka_unit_test(a_name_without_its_mechanism_is_enough),
         cmocka_unit_test(few_tokens_take_a_state_and_more_the_direct_form),
         cmocka_unit_test(what_no_number_counts_is_not_a_number),
+        cmocka_unit_test(a_plan_is_made_for_more_states_than_64_bits_count),
         cmocka_unit_test(a_hybrid_plan_counts_what_is_near_and_what_is_far),
         cmocka_unit_test(combinations_that_mean_nothing_are_refused),
         cmocka_unit_test(compensated_sums_are_refused_where_there_are_none),

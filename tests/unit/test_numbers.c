@@ -11,11 +11,12 @@ typedef struct format {
     int mantissa, lowest, highest;
     float (*to_float)(uint16_t);
     uint16_t (*from_float)(float);
+    uint16_t (*from_double)(double);
 } format;
 
 static const format formats[] = {
-    { 10, -14, 15, lnt_f16_to_float, lnt_float_to_f16 },
-    { 7, -126, 127, lnt_bf16_to_float, lnt_float_to_bf16 },
+    { 10, -14, 15, lnt_f16_to_float, lnt_float_to_f16, lnt_double_to_f16 },
+    { 7, -126, 127, lnt_bf16_to_float, lnt_float_to_bf16, lnt_double_to_bf16 },
 };
 
 static double decode(const format *f, unsigned bits)
@@ -80,6 +81,39 @@ static void floats_round_to_the_nearest_half_ties_to_even(void **state)
                 check_rounding(f, -at[k]);
                 check_rounding(f, nextafterf(at[k], INFINITY));
                 check_rounding(f, nextafterf(at[k], -INFINITY));
+            }
+        }
+    }
+}
+
+static void check_rounding_once(const format *f, double x)
+{
+    const double got = (double)f->to_float(f->from_double(x)), want = nearest(f, x);
+    if (!same(got, want)) fail_msg("%a rounds to %a, not %a", x, got, want);
+}
+
+/* At every number and every midpoint, and beside each by as little as a double can be: a float between would
+ * have been rounded to the midpoint itself. */
+static void doubles_round_once(void **state)
+{
+    (void)state;
+    static const double ends[] = { 0.0, -0.0, 1e-310, 1e300, 3.4e38, 3.41e38, (double)INFINITY };
+    for (int i = 0; i < COUNT_OF(formats); i++) {
+        const format *f = &formats[i];
+        for (int e = 0; e < COUNT_OF(ends); e++) check_rounding_once(f, ends[e]);
+        assert_true(isnan(f->to_float(f->from_double((double)NAN))));
+        for (unsigned bits = 0; bits < 0x7fff; bits++) {
+            const double x = decode(f, bits), y = decode(f, bits + 1);
+            if (!isfinite(x)) break;
+            const double next = isfinite(y) ? y : ldexp(1, f->highest + 1);
+            const double at[2] = { x, (x + next) / 2 };
+            for (int k = 0; k < 2; k++) {
+                check_rounding_once(f, at[k]);
+                check_rounding_once(f, nextafter(at[k], INFINITY));
+                check_rounding_once(f, nextafter(at[k], -INFINITY));
+                check_rounding_once(f, -nextafter(at[k], INFINITY));
+                check_rounding_once(f, at[k] * (1 + 0x1p-30));
+                check_rounding_once(f, at[k] * (1 - 0x1p-30));
             }
         }
     }
@@ -204,6 +238,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_half_is_the_number_it_stands_for),
         cmocka_unit_test(floats_round_to_the_nearest_half_ties_to_even),
+        cmocka_unit_test(doubles_round_once),
         cmocka_unit_test(random_floats_round_to_the_nearest_half),
         cmocka_unit_test(philox_gives_its_published_answers),
         cmocka_unit_test(uniform_and_normal_have_their_moments),

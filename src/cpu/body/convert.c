@@ -2,6 +2,14 @@
 #include "core/dtype.h"
 #include "cpu/body/vec.h"
 
+#ifdef LNT_DOUBLE
+#define TO_F16 lnt_double_to_f16
+#define TO_BF16 lnt_double_to_bf16
+#else
+#define TO_F16 lnt_float_to_f16
+#define TO_BF16 lnt_float_to_bf16
+#endif
+
 INLINE real get(lnt_dtype dtype, const void *p, int64_t i)
 {
     switch (dtype) {
@@ -18,8 +26,8 @@ INLINE void put(lnt_dtype dtype, void *p, int64_t i, real x)
     switch (dtype) {
     case LNT_F32: ((float *)p)[i] = (float)x; break;
     case LNT_F64: ((double *)p)[i] = (double)x; break;
-    case LNT_F16: ((uint16_t *)p)[i] = lnt_float_to_f16((float)x); break;
-    case LNT_BF16: ((uint16_t *)p)[i] = lnt_float_to_bf16((float)x); break;
+    case LNT_F16: ((uint16_t *)p)[i] = TO_F16(x); break;
+    case LNT_BF16: ((uint16_t *)p)[i] = TO_BF16(x); break;
     }
 }
 

@@ -81,7 +81,7 @@ static void put_number(lnt_dtype dtype, void *p, real x)
 {
     const float single = (float)x;
     const double wide = (double)x;
-    const uint16_t half = lnt_float_to_f16(single), brain = lnt_float_to_bf16(single);
+    const uint16_t half = lnt_double_to_f16(wide), brain = lnt_double_to_bf16(wide);
     switch (dtype) {
     case LNT_F32: memcpy(p, &single, sizeof single); break;
     case LNT_F64: memcpy(p, &wide, sizeof wide); break;
@@ -161,11 +161,14 @@ static real hard_number(dice *d)
                                    0x1p-24, 0x1p-25, 0x1.8p-25,        (double)NAN };
     const double f16_odd = (double)(2 * dice_range(d, 1024, 2047) + 1);
     const double bf16_odd = (double)(2 * dice_range(d, 128, 255) + 1);
-    switch (dice_range(d, 0, 4)) {
+    const double beside_tie = 1 + ldexp(dice_normal(d), (int)dice_range(d, -52, -20));
+    switch (dice_range(d, 0, 6)) {
     case 0: return (real)DICE_PICK(d, ends);
     case 1: return (real)ldexp(f16_odd, (int)dice_range(d, -28, 4));
     case 2: return (real)ldexp(bf16_odd, (int)dice_range(d, -60, 60));
     case 3: return (real)ldexp(dice_normal(d), (int)dice_range(d, -30, 30));
+    case 4: return (real)(beside_tie * ldexp(f16_odd, (int)dice_range(d, -28, 4)));
+    case 5: return (real)(beside_tie * ldexp(bf16_odd, (int)dice_range(d, -60, 60)));
     default: return (real)dice_normal(d);
     }
 }
