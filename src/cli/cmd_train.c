@@ -12,6 +12,7 @@
 #include "cli/clock.h"
 #include "cli/commands.h"
 #include "cli/leftovers.h"
+#include "cli/place.h"
 #include "cli/request.h"
 #include "cli/show/amount.h"
 #include "cli/show/report.h"
@@ -28,7 +29,7 @@ typedef struct run {
     lnt_trainer_info info;
     char checkpoint[PATH_MAX], model[PATH_MAX], log_path[PATH_MAX], curve[PATH_MAX];
     train_log log;
-    int lock; /* on the directory */
+    int lock; /* on the directory; -1: not yet */
     double tokens, seconds; /* trained in this run */
     lnt_score_report last;  /* on the test; size 0: none yet */
 } run;
@@ -46,7 +47,18 @@ static int refuse_checkpoint(const run *r)
                 opt_text(r->o, OPT_OUT));
 }
 
-/* Names the files, and refuses a directory that cannot be meant before anything is read. */
+/* Until the process ends. */
+static int lock_directory(run *r)
+{
+    const char *out = opt_text(r->o, OPT_OUT);
+    if (r->lock < 0) r->lock = open(out, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (r->lock >= 0 && flock(r->lock, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
+        return fail("--out: another run trains in '%s'", out);
+    return EXIT_OK;
+}
+
+/* Names the files, and refuses a directory that cannot be meant before anything is read.  A run that goes on
+ * has it to itself before it reads the checkpoint, which another might still replace. */
 static int choose_directory(run *r)
 {
     const char *out = opt_text(r->o, OPT_OUT);
@@ -58,7 +70,16 @@ static int choose_directory(run *r)
     join(r->model, out, "model.safetensors");
     join(r->log_path, out, LOG);
     join(r->curve, out, CURVE);
-    return refuse_checkpoint(r);
+    return opt_given(r->o, OPT_RESUME) ? lock_directory(r) : refuse_checkpoint(r);
+}
+
+/* That what would only be written after many steps can be. */
+static int check_places(const run *r)
+{
+    const char *const written[] = { r->checkpoint, r->model, r->curve };
+    int status = EXIT_OK;
+    for (int i = 0; !status && i < 3; i++) status = place_check(written[i]);
+    return status;
 }
 
 /* Once the config is accepted: one that is refused leaves no directory behind.  What a run that was
@@ -70,11 +91,10 @@ static int make_directory(run *r)
     struct stat st;
     if (mkdir(out, 0777) && (errno != EEXIST || stat(out, &st) || !S_ISDIR(st.st_mode)))
         return fail("cannot make '%s': %s", out, strerror(errno));
-    r->lock = open(out, O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* until the process ends */
-    if (r->lock >= 0 && flock(r->lock, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
-        return fail("--out: another run trains in '%s'", out);
-    leftovers_remove(out, written);
-    return refuse_checkpoint(r); /* of one that came and went while this one read its data */
+    int status = lock_directory(r);
+    if (!status) leftovers_remove(out, written);
+    if (!status) status = refuse_checkpoint(r); /* of one that came and went while this one read its data */
+    return status ? status : check_places(r);
 }
 
 static lnt_status set_dtype(const run *r)
@@ -144,10 +164,17 @@ static bool is_due(int64_t every, int64_t step, int64_t steps)
     return step == steps || (every && step % every == 0);
 }
 
+/* A run that is over: killed before its model, perhaps, or stopped where it was now told to end. */
+static int end(run *r)
+{
+    const int status = log_has_test(&r->log, r->info.step) ? EXIT_OK : test(r, r->info.step);
+    return status ? status : save(r);
+}
+
 static int train(run *r)
 {
     int status = EXIT_OK;
-    if (r->info.step >= r->info.steps) return save(r); /* killed before the model, perhaps */
+    if (r->info.step >= r->info.steps) return end(r);
     stop_upon_signals();
     for (int64_t step = r->info.step + 1; step <= r->info.steps && !status; step++) {
         lnt_step_report report = { .size = sizeof report };
@@ -201,7 +228,7 @@ static int check(const options *o)
 
 static int run_train(const options *o)
 {
-    run r = { .o = o };
+    run r = { .o = o, .lock = -1 };
     int status = check(o);
     if (!status) status = request_context(o, 0, &r.ctx);
     if (!status) status = choose_directory(&r);
@@ -234,7 +261,7 @@ const command cmd_train = {
     .details = "\n"
                "DIR gets model.safetensors, checkpoint.safetensors, log.jsonl and loss.svg.  A run\n"
                "that was stopped goes on, to the same bits, with --resume --out DIR and the --data\n"
-               "it had; all else is in DIR, and cannot change but for --steps and --dtype.\n",
+               "it had.  All else is read from DIR; --steps and --dtype may differ.\n",
     .more = help_tasks,
     .run = run_train,
 };

@@ -145,6 +145,12 @@ int log_test(train_log *log, int64_t step, const lnt_score_report *score)
     return status ? status : add_point(&log->test, (double)step, score->loss);
 }
 
+bool log_has_test(const train_log *log, int64_t step)
+{
+    const log_curve *test = &log->test;
+    return test->count && test->step[test->count - 1] == (double)step;
+}
+
 int log_draw(const train_log *log, const char *path, const char *title)
 {
     const svg_curve curves[] = {

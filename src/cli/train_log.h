@@ -4,6 +4,7 @@
 #define LNT_CLI_TRAIN_LOG_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include "linnet.h"
@@ -26,6 +27,7 @@ typedef struct train_log {
 int log_open(train_log *log, const char *path, int64_t last_step, bool echo);
 int log_step(train_log *log, const lnt_step_report *report, double seconds);
 int log_test(train_log *log, int64_t step, const lnt_score_report *score);
+bool log_has_test(const train_log *log, int64_t step); /* as its last */
 int log_draw(const train_log *log, const char *path, const char *title);
 void log_close(train_log *log);
 

@@ -83,7 +83,13 @@ static lnt_status read_one(lnt_task *task, corpus *c, const char *path)
 static int is_text(const struct dirent *e)
 {
     const size_t length = strlen(e->d_name);
-    return e->d_type != DT_DIR && length >= 4 && !strcmp(e->d_name + length - 4, ".txt");
+    return length >= 4 && !strcmp(e->d_name + length - 4, ".txt");
+}
+
+static bool is_directory(const char *path)
+{
+    struct stat st;
+    return !stat(path, &st) && S_ISDIR(st.st_mode);
 }
 
 static int by_name(const struct dirent **a, const struct dirent **b)
@@ -102,7 +108,7 @@ static lnt_status read_directory(lnt_task *task, corpus *c)
     lnt_status status = LNT_OK;
     for (int i = 0; i < count; i++) {
         snprintf(path, sizeof path, "%s/%s", task->data, names[i]->d_name);
-        if (!status) status = read_one(task, c, path);
+        if (!status && !is_directory(path)) status = read_one(task, c, path);
         free(names[i]);
     }
     free(names);

@@ -46,6 +46,11 @@ static lnt_status read_sections(lnt_ctx *ctx, const char *path, const lnt_task_k
     if (!status)
         status = lnt_fields_read(ctx, path, "train", lnt_json_member(root, "train"),
                                  lnt_recipe_fields, &s->recipe);
+    if (!status && s->recipe.schedule == LNT_SCHEDULE_STEP && !s->recipe.drop_at)
+        status = lnt_fail(ctx, LNT_ERR_FORMAT,
+                          LNT_FILE_FMT ": train.schedule is 'step', which needs drop_at, the step from which the "
+                                       "rate is rate_last",
+                          path);
     if (!status)
         status = lnt_fields_read(ctx, path, "task", lnt_json_member(root, "task"), kind->options,
                                  &s->options);
@@ -73,18 +78,23 @@ lnt_status lnt_settings_read(lnt_ctx *ctx, const char *path, const lnt_task_kind
     return status;
 }
 
+lnt_status lnt_settings_seed(lnt_ctx *ctx, uint64_t seed, lnt_settings *s)
+{
+    if (seed > INT64_MAX)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "seed is %llu, must be 0 to %lld", (unsigned long long)seed,
+                        (long long)INT64_MAX);
+    s->recipe.seed = (int64_t)seed;
+    return LNT_OK;
+}
+
 lnt_status lnt_settings_apply(lnt_ctx *ctx, const lnt_train_request *r, lnt_settings *s)
 {
     if (r->steps < 0 || r->steps > LNT_STEPS_MOST)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "steps is %lld, must be 0 (the config's) to %d",
                         (long long)r->steps, LNT_STEPS_MOST);
-    if (r->seed && *r->seed > INT64_MAX)
-        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "seed is %llu, must be 0 to %lld",
-                        (unsigned long long)*r->seed, (long long)INT64_MAX);
     if (r->steps) s->recipe.steps = r->steps;
-    if (r->seed) s->recipe.seed = (int64_t)*r->seed;
-    const lnt_status status =
-        r->mechanism ? lnt_config_change(ctx, r->mechanism, &s->config) : LNT_OK;
+    lnt_status status = r->seed ? lnt_settings_seed(ctx, *r->seed, s) : LNT_OK;
+    if (!status && r->mechanism) status = lnt_config_change(ctx, r->mechanism, &s->config);
     return status ? status
                   : lnt_config_expect_own(ctx, r->config ? r->config : r->task, &s->config);
 }

@@ -20,6 +20,7 @@ lnt_status lnt_settings_begin(lnt_ctx *ctx, const char *task, const lnt_task_kin
 lnt_status lnt_settings_parse(lnt_ctx *ctx, const char *path, const char *text, size_t bytes,
                               const lnt_task_kind *kind, lnt_settings *s);
 lnt_status lnt_settings_read(lnt_ctx *ctx, const char *path, const lnt_task_kind *kind, lnt_settings *s);
+lnt_status lnt_settings_seed(lnt_ctx *ctx, uint64_t seed, lnt_settings *s);
 lnt_status lnt_settings_apply(lnt_ctx *ctx, const lnt_train_request *request, lnt_settings *s);
 /* What the task decides, as s has it now: a config may say it, as that of a model does, but not otherwise.
  * `before` is what it said. */

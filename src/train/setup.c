@@ -294,9 +294,10 @@ lnt_status lnt_model_evaluate(lnt_model *model, const lnt_eval_request *request,
     lnt_task task = { .ctx = ctx };
     lnt_trainer *t = NULL;
     s.recipe.batch = request->batch ? request->batch : 16;
-    s.recipe.seed = (int64_t)(request->seed & INT64_MAX);
-    lnt_status status = reopen_task(ctx, model->task, model, request->data,
-                                    request->held_out ? LNT_USE_TESTS : LNT_USE_ALL, &s, &task);
+    lnt_status status = lnt_settings_seed(ctx, request->seed, &s);
+    if (!status)
+        status = reopen_task(ctx, model->task, model, request->data,
+                             request->held_out ? LNT_USE_TESTS : LNT_USE_ALL, &s, &task);
     if (status) return status;
     status = lnt_trainer_open(ctx, model, &task, &s.recipe, false, &t);
     if (status) {

@@ -118,7 +118,37 @@ cmp unkilled/log.jsonl log-before.jsonl || wrong "the log of an ended run has ch
 [ -s unkilled/loss.svg ] || wrong "the curve of an ended run is missing"
 fails 1 "steps is 1, must be $whole_steps or more" "$LINNET" train --out unkilled --resume --steps 1
 
-# Two runs do not write into one directory.
+# Stopped at a step that is then said to be the last, it is tested there.
+grep -v '"test_loss"' log-before.jsonl >unkilled/log.jsonl
+succeeds "$LINNET" train --out unkilled --resume
+grep -q '"test_loss"' <<<"$(tail -n 1 unkilled/log.jsonl)" || wrong "an ended run is not tested at its end"
+grep -q 'test loss' stdout.txt || wrong "no test in the summary: $(cat stdout.txt)"
+
+# Of many steps that stand on one spot of the picture the lowest and the highest are drawn.
+python3 - "$whole_steps" <<'END'
+import json, random, sys
+random.seed(1)
+with open("unkilled/log.jsonl", "w") as log:
+    for i in range(300 * int(sys.argv[1])):
+        print(json.dumps({"step": i // 300 + 1, "loss": random.random()}), file=log)
+END
+succeeds "$LINNET" train --out unkilled --resume
+python3 - <<'END' || wrong "the curve of many steps"
+import json, xml.dom.minidom
+lines = [json.loads(line) for line in open("unkilled/log.jsonl")]
+losses = {}
+for m in lines:
+    if "loss" in m: losses.setdefault(m["step"], []).append(m["loss"])
+most = max(max(m.get("loss", 0), m.get("test_loss", 0)) for m in lines)
+curve = xml.dom.minidom.parse("unkilled/loss.svg").getElementsByTagName("polyline")[0].getAttribute("points").split()
+heights = [390 - float(point.split(",")[1]) for point in curve]
+assert len(heights) == 2 * len(losses), (len(heights), len(losses))
+for i, of in enumerate(losses.values()):
+    assert abs(min(heights[2 * i : 2 * i + 2]) - min(of) / most * 350) < 0.06
+    assert abs(max(heights[2 * i : 2 * i + 2]) - max(of) / most * 350) < 0.06
+END
+
+# Two runs do not write into one directory; one that goes on reads nothing there that may still be replaced.
 python3 - "$LINNET" <<'END' || wrong "two runs in one directory"
 import fcntl, os, subprocess, sys
 os.mkdir("held")
@@ -127,6 +157,9 @@ run = subprocess.run([sys.argv[1], "train", "--task", "copy", "--config", "copy.
                      stderr=subprocess.PIPE, text=True)
 assert run.returncode == 1 and "another run trains in 'held'" in run.stderr, run
 assert os.listdir("held") == []
+open("held/checkpoint.safetensors", "w").write("half of one")
+run = subprocess.run([sys.argv[1], "train", "--resume", "--out", "held"], stderr=subprocess.PIPE, text=True)
+assert run.returncode == 1 and "another run trains in 'held'" in run.stderr, run
 END
 
 # Asked to stop, it ends the step and saves: nothing is trained twice.
@@ -218,6 +251,7 @@ succeeds "$LINNET" train --task text --data letters.txt --config all.json --out 
 
 # A directory is all its files, however many, and no directory in it.
 mkdir -p many/inner.txt
+ln -s inner.txt many/link.txt
 for i in $(seq 1100); do echo "a line" >"many/$i.txt"; done
 succeeds "$LINNET" eval all/model.safetensors --data many --json
 python3 -c 'import json; assert json.load(open("stdout.txt"))["targets"] == 7 * 1100 - 1' ||

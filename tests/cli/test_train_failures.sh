@@ -35,9 +35,20 @@ fails 1 "cannot write 'piped/log.jsonl': it is not a regular file" \
 cp one/checkpoint.safetensors piped
 fails 1 "cannot write 'piped/log.jsonl': it is not a regular file" \
     timeout 20 "$LINNET" train --resume --out piped --steps 11
+for name in model.safetensors loss.svg; do # noticed before a step is trained
+    rm -rf taken piped
+    mkdir -p "taken/$name" piped
+    mkfifo "piped/$name"
+    for out in taken piped; do
+        fails 1 "cannot write '$out/$name': it is not a regular file" \
+            timeout 20 "$LINNET" train --task copy --config copy.json --out $out
+        absent $out/log.jsonl
+    done
+done
 fails 1 "checkpoint.safetensors" "$LINNET" train --out new --resume
 absent new
 fails 1 "missing.safetensors" "$LINNET" eval missing.safetensors
+fails 1 "seed is 9223372036854775808, must be 0 to" "$LINNET" eval one --seed 9223372036854775808
 fails 1 "copy.json" "$LINNET" eval copy.json
 
 # ---- configs ------------------------------------------------------------------------------------
@@ -68,6 +79,7 @@ refused copy '{"model": {"dim": 1.5}}' "model.dim must be a whole number"
 refused copy '{"model": {"tied": 1}}' "model.tied must be true or false"
 refused copy '{"train": {"rate": "fast"}}' "train.rate must be a number"
 refused copy '{"train": {"rate": 1e999}}' "train.rate is inf, must be 0 to 10"
+refused text '{"train": {"schedule": "step"}}' "train.schedule is 'step', which needs drop_at" --data tiny.txt
 refused copy '{"train": {"optimizer": "sgd"}}' "'sgd', must be one of adamw, radam, lamb"
 refused copy '{"model": {"attention": {"mechanism": "magic"}}}' "'magic', must be one of softmax"
 refused copy '{"model": {"attention": {"mechanism": "hybrid", "far": "cur"}}}' \

@@ -58,12 +58,32 @@ static void put_axes(FILE *to, range x, range y, const char *x_title, const char
             (TOP + HEIGHT - BOTTOM) / 2, y_title);
 }
 
+static void put_point(FILE *to, const svg_curve *c, int i, range x, range y)
+{
+    fprintf(to, "%.1f,%.1f ", place_x(x, c->x[i]), place_y(y, c->y[i]));
+}
+
+/* Of the points from `first` on that stand in half a pixel's width the lowest and the highest: all that is
+ * seen of them, however many steps a run has.  Gives the first point after them. */
+static int put_column(FILE *to, const svg_curve *c, int first, range x, range y)
+{
+    const double column = floor(2 * place_x(x, c->x[first]));
+    int i = first, low = -1, high = -1;
+    do {
+        if (!isfinite(c->y[i])) continue;
+        if (low < 0 || c->y[i] < c->y[low]) low = i;
+        if (high < 0 || c->y[i] > c->y[high]) high = i;
+    } while (++i < c->points && floor(2 * place_x(x, c->x[i])) == column);
+    if (low >= 0) put_point(to, c, low < high ? low : high, x, y);
+    if (low != high) put_point(to, c, low < high ? high : low, x, y);
+    return i;
+}
+
 static void put_curve(FILE *to, const svg_curve *c, int index, range x, range y)
 {
     fprintf(to, "<polyline fill='none' stroke-width='1.5' stroke='%s' points='",
             figure_color(index));
-    for (int i = 0; i < c->points; i++)
-        if (isfinite(c->y[i])) fprintf(to, "%.1f,%.1f ", place_x(x, c->x[i]), place_y(y, c->y[i]));
+    for (int i = 0; i < c->points; i = put_column(to, c, i, x, y)) {}
     fputs("'/>\n", to);
     if (c->points == 1 && isfinite(c->y[0])) /* a line of one point is not seen */
         fprintf(to, "<circle r='3' fill='%s' cx='%.1f' cy='%.1f'/>\n", figure_color(index),
