@@ -170,6 +170,9 @@ typedef struct lnt_trainer_info {
     int64_t eval_every, eval_batches, save_every; /* as the config says; 0: at the end only */
     int64_t parameters;
     int tests; /* there is something to test on */
+    /* Useful operations of a step whose sequences are all as long as the model: of the products of dense
+     * layers, and of attention by the formulas of docs/math; NaN: not counted (distance_bias, laplace). */
+    double product_flops, attention_flops;
 } lnt_trainer_info;
 
 LNT_API LNT_MUST_CHECK lnt_status lnt_trainer_describe(const lnt_trainer *trainer,

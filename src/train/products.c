@@ -7,6 +7,8 @@
  * all threads, with all its padding, and cut up as the last step had them, with as little.  What is
  * multiplied is not what a step multiplies, and lies nearer: a step's own products take up to a twentieth
  * longer. */
+#include <math.h>
+
 #include "core/clock.h"
 #include "nn/conv.h"
 #include "nn/product.h"
@@ -39,6 +41,31 @@ static use use_of(const lnt_trainer *t, size_t i)
     if (p->rank == 3) u = (use){ p->shape[1], p->shape[2], LNT_CONV_TAPS, true, true };
     return u;
 }
+
+/* ---- how many operations ------------------------------------------------------------------- */
+
+double lnt_trainer_product_flops(const lnt_trainer *t)
+{
+    const double sequences = (double)t->recipe.batch * (double)t->recipe.accumulate;
+    double sum = 0;
+    for (size_t i = 0; i < t->model->layout.entry_count; i++) {
+        const use u = use_of(t, i);
+        const double rows = u.by_token ? sequences * (double)t->model->config.length : sequences;
+        sum += (double)u.taps * (u.inward ? 6 : 4) * rows * (double)u.in * (double)u.out;
+    }
+    return sum;
+}
+
+double lnt_trainer_attention_flops(const lnt_trainer *t)
+{
+    const lnt_network *net = &t->workers[0].network;
+    lnt_plan_info info = { .size = sizeof info };
+    if (!net->attention.plan || lnt_plan_describe(net->attention.plan, &info)) return (double)NAN;
+    const double slices = (double)t->recipe.batch * (double)t->recipe.accumulate / (double)net->batch;
+    return slices * (double)t->model->config.layers * (info.flops + info.flops_backward);
+}
+
+/* ---- how long they take -------------------------------------------------------------------- */
 
 typedef struct room {
     float *x, *y, *dx; /* [rows,in], [rows,out], [rows,in]: large enough for any */

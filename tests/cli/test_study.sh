@@ -174,14 +174,26 @@ END
 succeeds study training --config tiny.json --mechanism linear --json
 npy json stdout.txt study=text mechanism=text parameters=whole tokens=whole seconds=number \
     products_seconds=number tokens_per_second=number products_tokens_per_second=number ratio=number \
-    cut_products_seconds=number cut_ratio=number
+    all_products_seconds=number all_ratio=number cut_products_seconds=number cut_ratio=number
 expect 'len(lines) == 1 and m["mechanism"] == "linear" and 2 * 3 <= m["tokens"] <= 2 * 7'
 expect 'min(m["products_seconds"], m["cut_products_seconds"], m["seconds"]) > 0'
 expect 'abs(m["ratio"] * m["products_seconds"] / m["seconds"] - 1) < 1e-9'
+expect 'abs(m["all_ratio"] * m["all_products_seconds"] / m["seconds"] - 1) < 1e-9'
 expect 'abs(m["cut_ratio"] * m["cut_products_seconds"] / m["seconds"] - 1) < 1e-9'
 study training --config tiny.json --json >stdout.txt 2>stderr.txt || wrong "$(cat stderr.txt)"
 grep -q 'cur is left out: .* is for encoders' stderr.txt || wrong "cur: $(cat stderr.txt)"
 expect '{m["mechanism"] for m in lines} >= {"softmax", "linear", "taylor"}'
+# Attention's share of the operations, by hand.
+python3 - <<'END'
+import json
+m = [json.loads(line) for line in open("stdout.txt")][0]
+assert m["mechanism"] == "softmax", m
+DIM, LAYERS, HEADS, LENGTH, WORDS = 16, 1, 2, 8, 11
+dense = 6 * LENGTH * (12 * DIM * DIM * LAYERS + DIM * WORDS)
+pairs = LAYERS * HEADS * LENGTH * (LENGTH + 1) // 2
+attention = pairs * (14 * DIM // HEADS + 7)
+assert abs(m["all_products_seconds"] / m["products_seconds"] - 1 - attention / dense) < 1e-9, (m, attention / dense)
+END
 fails 1 "is for encoders" study training --config tiny.json --mechanism cur
 fails 1 "missing.json" study training --config missing.json
 fails 2 "--config does not apply to --study costs" study costs --config tiny.json

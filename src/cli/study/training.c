@@ -18,6 +18,7 @@ typedef struct speed {
     int64_t parameters, tokens; /* tokens: of a step, without padding, in the mean */
     double step;                /* seconds, medians */
     double products, cut;       /* the products alone: of the whole batch, and cut up as in the step */
+    double all;                 /* of the whole batch, and attention's own operations as fast as those */
 } speed;
 
 /* Steps and products by turns, so that whatever else the machine does meets both. */
@@ -45,6 +46,7 @@ static int time_trainer(lnt_ctx *ctx, lnt_trainer *trainer, speed *out)
     out->step = median_of(step, (size_t)done);
     out->products = median_of(products, (size_t)done);
     out->cut = median_of(cut, (size_t)done);
+    out->all = out->products * (1 + info.attention_flops / info.product_flops);
     return EXIT_OK;
 }
 
@@ -85,6 +87,8 @@ static void print_json(const speed *found, int count)
         json_real(&line, "tokens_per_second", (double)s->tokens / s->step);
         json_real(&line, "products_tokens_per_second", (double)s->tokens / s->products);
         json_real(&line, "ratio", s->step / s->products);
+        json_real(&line, "all_products_seconds", s->all);
+        json_real(&line, "all_ratio", s->step / s->all);
         json_real(&line, "cut_products_seconds", s->cut);
         json_real(&line, "cut_ratio", s->step / s->cut);
         json_end(&line);
@@ -94,8 +98,8 @@ static void print_json(const speed *found, int count)
 static void print_table(const speed *found, int count)
 {
     static const char *const headings[] = { "mechanism", "parameters", "tokens/s",
-                                            "products alone", "step / products", "cut up",
-                                            "step / cut up", NULL };
+                                            "products alone", "step / products", "with attention's",
+                                            "cut up", "step / cut up", NULL };
     table t;
     char text[TABLE_CELL];
     table_begin(&t, 1, headings);
@@ -107,6 +111,8 @@ static void print_table(const speed *found, int count)
         table_cell(&t, "%s", text_count((double)s->tokens / s->step, text, sizeof text));
         table_cell(&t, "%s", text_count((double)s->tokens / s->products, text, sizeof text));
         table_cell(&t, "%.2f", s->step / s->products);
+        if (isnan(s->all)) table_cell(&t, "-");
+        else table_cell(&t, "%.2f", s->step / s->all);
         table_cell(&t, "%s", text_count((double)s->tokens / s->cut, text, sizeof text));
         table_cell(&t, "%.2f", s->step / s->cut);
     }
@@ -115,7 +121,8 @@ static void print_table(const speed *found, int count)
            "layers, by the same routine, without attention or anything else: a whole batch at a\n"
            "time, all threads on one product, sequences padded to the model's length, and cut up,\n"
            "as the step has them, each thread with sequences of its own and padding to the\n"
-           "longest of them.  Padding is not counted as tokens.\n");
+           "longest of them.  With attention's: the former and attention's own operations, by the\n"
+           "formulas of docs/math, as if they went as fast.  Padding is not counted as tokens.\n");
 }
 
 static int run(const options *o, lnt_ctx *ctx)
