@@ -27,7 +27,8 @@ static size_t most_parts(const lnt_attn_desc *p)
 /* 0: no run of p is done in parts. */
 static size_t states_at_a_time(const lnt_attn_desc *p)
 {
-    const double most = (double)p->batch * (double)p->kv_heads; /* where there are more, threads have one each */
+    /* Where there are more, threads have one each. */
+    const double most = (double)p->batch * (double)p->kv_heads;
     return most < PIECES && most_parts(p) >= 2 ? (size_t)most : 0;
 }
 

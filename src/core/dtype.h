@@ -54,8 +54,8 @@ static inline uint16_t lnt_float_to_f16(float x)
     return (uint16_t)(h | sign);
 }
 
-/* The float next to x towards 0, its last bit set where it is not x itself: rounded to fewer bits it gives what
- * x does, for it stands on the same side of every tie. */
+/* The float next to x towards 0, its last bit set where it is not x itself: rounded to fewer bits it gives
+ * what x does, for it stands on the same side of every tie. */
 static inline float lnt_double_to_odd(double x)
 {
     const float near = (float)x;

@@ -48,8 +48,8 @@ static lnt_status read_sections(lnt_ctx *ctx, const char *path, const lnt_task_k
                                  lnt_recipe_fields, &s->recipe);
     if (!status && s->recipe.schedule == LNT_SCHEDULE_STEP && !s->recipe.drop_at)
         status = lnt_fail(ctx, LNT_ERR_FORMAT,
-                          LNT_FILE_FMT ": train.schedule is 'step', which needs drop_at, the step from which the "
-                                       "rate is rate_last",
+                          LNT_FILE_FMT ": train.schedule is 'step', which needs drop_at, the step from "
+                                       "which the rate is rate_last",
                           path);
     if (!status)
         status = lnt_fields_read(ctx, path, "task", lnt_json_member(root, "task"), kind->options,
