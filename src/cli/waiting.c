@@ -2,6 +2,7 @@
 #include "cli/waiting.h"
 
 #include <limits.h>
+#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -24,6 +25,7 @@ void waiting_be_brief(char **argv)
 {
     char self[PATH_MAX];
     if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT") || !argv[0]) return;
+    if (omp_get_proc_bind() != omp_proc_bind_false) return; /* it would start with the first core alone */
     const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
     if (length < 0) return;
     self[length] = '\0';

@@ -23,6 +23,13 @@ END
 LINNET_ISA=scalar succeeds "$LINNET" info --json
 grep -q '"isa": "scalar"' stdout.txt || wrong "LINNET_ISA does not force the ISA"
 
+# Threads that are bound to cores are no fewer.
+succeeds "$LINNET" info --json
+grep -o '"threads": [0-9]*' stdout.txt >free.txt
+OMP_PROC_BIND=close OMP_PLACES=cores succeeds "$LINNET" info --json
+grep -o '"threads": [0-9]*' stdout.txt >bound.txt
+cmp free.txt bound.txt || wrong "bound to cores: $(cat bound.txt), free: $(cat free.txt)"
+
 # Threads wait for each other briefly, or as the environment says; it starts under any name, and by a loader.
 waits() { env -u OMP_WAIT_POLICY -u GOMP_SPINCOUNT OMP_DISPLAY_ENV=verbose "$@" 2>&1; }
 if ldd "$LINNET" | grep -q libgomp; then
