@@ -98,12 +98,13 @@ static size_t kept_tiles(bool causal, int64_t length) /* of a head */
     return causal ? tiles * (tiles + 1) / 2 : tiles * tiles;
 }
 
-/* Scores of narrow heads are computed as fast as they are read; not so e^x.  Where vectors are wide,
- * those of most heads are. */
+/* Scores of narrow heads are computed as fast as they are read; where vectors are wide, those of most heads,
+ * and e^x too where sequences are long.  Elsewhere a layer keeps no more of them than of all else, 16 numbers
+ * for each of q. */
 #ifdef __aarch64__
-enum { SCORES_FROM = 32 };
+enum { SCORES_FROM = 32, KEYS = 16, KEYS_CAUSAL = 32 }; /* keys for each number of a query, at most */
 #else
-enum { SCORES_FROM = 128 };
+enum { SCORES_FROM = 128, KEYS = 8, KEYS_CAUSAL = 8 };
 #endif
 
 static bool keeps_scores(const lnt_attn_desc *p) { return p->dim >= SCORES_FROM; }
@@ -111,7 +112,7 @@ static bool keeps_scores(const lnt_attn_desc *p) { return p->dim >= SCORES_FROM;
 size_t lnt_direct_kept(const lnt_attn_desc *p)
 {
     const bool exponential = p->mechanism == LNT_SOFTMAX || p->mechanism == LNT_HYBRID;
-    const int64_t most = p->causal ? 32 : 16; /* keys for each number of q: a layer keeps 16 of its kind */
+    const int64_t most = p->causal ? KEYS_CAUSAL : KEYS;
     size_t heads, bytes;
     if (!p->backward || p->length_q != p->length_k || (p->length_k - 1) / most >= p->dim) return 0;
     if (!exponential && !keeps_scores(p)) return 0;
