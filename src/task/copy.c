@@ -1,5 +1,5 @@
 /* task/copy.c - a word of random symbols, a separator, and the word again (Katharopoulos et al. 2020,
- * section 4.1).  What counts is the second word, which can be known.
+ * section 4.1).  What counts is the second word, which can be known, or with `whole` all after the first 0.
  *
  *     0 w1 w2 ... wl 0 w1 w2 ... wl        l uniform in 1 .. (length - 1) / 2
  */
@@ -10,6 +10,7 @@
 
 static const lnt_field options[] = {
     LNT_WHOLE_FIELD(lnt_task_options, symbols, 1, 65536),
+    { .key = "whole", .kind = LNT_FIELD_FLAG, .offset = offsetof(lnt_task_options, whole) },
     { .key = NULL },
 };
 
@@ -46,13 +47,13 @@ static int64_t fill_one(const lnt_task *task, lnt_rng rng, size_t length, int32_
     const size_t word = 1 + (size_t)(lnt_rng_uniform(rng, 0) * (double)most);
     memset(tokens, 0, length * sizeof *tokens);
     for (size_t i = 0; i < length; i++) targets[i] = -1;
-    for (size_t i = 0; i < word; i++) {
-        const double u = lnt_rng_uniform(rng, 1 + i);
-        const int32_t symbol = 1 + (int32_t)(u * (double)task->options.symbols);
-        tokens[1 + i] = symbol;
-        targets[word + 1 + i] = symbol; /* after the separator, one ahead of its own place */
-        if (word + 2 + i < length) tokens[word + 2 + i] = symbol;
+    for (size_t i = 1; i <= word; i++) {
+        const double u = lnt_rng_uniform(rng, i);
+        tokens[i] = 1 + (int32_t)(u * (double)task->options.symbols);
+        if (word + 1 + i < length) tokens[word + 1 + i] = tokens[i];
     }
+    for (size_t i = task->options.whole ? 0 : word + 1; i < 2 * word; i++) targets[i] = tokens[i + 1];
+    targets[2 * word] = tokens[word]; /* which may have no place among the tokens */
     return (int64_t)(2 * word + 1);
 }
 

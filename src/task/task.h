@@ -25,6 +25,7 @@ typedef enum lnt_use {
 /* Section "task" of a config; each task has its own of these. */
 typedef struct lnt_task_options {
     int64_t symbols;              /* copy */
+    int whole;                    /* copy: the first word counts too */
     int64_t shortest, longest;    /* listops: of an example */
     int64_t depth;                /* listops */
     int tokenizer;                /* text */

@@ -70,7 +70,7 @@ refused copy '{"model": {"attention": 3}}' "'bad.json': model.attention must be 
 refused copy '{"modle": {}}' "an unknown key 'modle'; it takes model, train, task"
 refused copy '{"model": {"dmi": 8}}' "model has an unknown key 'dmi'"
 refused copy '{"train": {"stesp": 5}}' "train has an unknown key 'stesp'"
-refused copy '{"task": {"words": 3}}' "task has an unknown key 'words'; it takes symbols"
+refused copy '{"task": {"words": 3}}' "task has an unknown key 'words'; it takes symbols, whole"
 refused copy '{"model": {"attention": {"term": 3}}}' "model.attention has an unknown key 'term'"
 refused copy '{"model": {"dim": 8, "dim": 16}}' "same key twice"
 

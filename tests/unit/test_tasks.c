@@ -36,16 +36,21 @@ static lnt_status open_task(lnt_ctx *ctx, const char *name, const char *data,
     return status;
 }
 
-static void copy_asks_for_the_word_again(void **state)
+static void ask_for_all(lnt_config *config, lnt_task_options *o)
 {
-    (void)state;
+    (void)config;
+    o->whole = 1;
+}
+
+static void check_copy(lnt_ctx *ctx, bool whole)
+{
     static room r;
-    lnt_ctx *ctx = context_new(1, NULL);
     lnt_task task;
     lnt_config config;
-    assert_ok(ctx, open_task(ctx, "copy", NULL, NULL, &task, &config, &r));
+    assert_ok(ctx, open_task(ctx, "copy", NULL, whole ? ask_for_all : NULL, &task, &config, &r));
     for (uint64_t index = 0; index < 50; index++) {
         task.kind->fill(&task, LNT_SPLIT_TRAIN, index, &r.sample);
+        double asked_in_all = 0;
         for (int b = 0; b < BATCH; b++) {
             const int32_t *x = r.tokens + b * LENGTH, *y = r.targets + b * LENGTH;
             int word = 0;
@@ -54,14 +59,24 @@ static void copy_asks_for_the_word_again(void **state)
             assert_true(word >= 1 && 2 * word + 1 <= LENGTH);
             assert_int_equal(r.sample.lengths[b], 2 * word + 1);
             for (int t = 0; t < LENGTH; t++) {
-                const bool asked = t > word && t <= 2 * word;
-                assert_int_equal(y[t], asked ? x[t - word] : -1);
-                if (asked && t + 1 < LENGTH && t < 2 * word) assert_int_equal(x[t + 1], y[t]);
+                const bool again = t > word && t <= 2 * word, first = whole && t <= word;
+                assert_int_equal(y[t], again ? x[t - word] : first ? x[t + 1] : -1);
+                if (t + 1 < LENGTH && t < 2 * word && again) assert_int_equal(x[t + 1], y[t]);
                 assert_true(x[t] >= 0 && x[t] < config.inputs);
+                asked_in_all += again || first;
             }
         }
+        assert_true(r.sample.units == asked_in_all);
     }
     lnt_task_close(&task);
+}
+
+static void copy_asks_for_the_word_again(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(1, NULL);
+    check_copy(ctx, false);
+    check_copy(ctx, true);
     lnt_ctx_destroy(ctx);
 }
 
