@@ -214,10 +214,10 @@ differs "'copy.json': model.attention.mechanism is \"softmax\", must be \"taylor
 succeeds train --out again --mechanism taylor --seed 3 --resume # but for the steps
 differs "'copy.json': train.seed is 1, must be 3" --config copy.json --mechanism taylor --steps 6
 differs "cannot read 'missing.json'" --config missing.json
-for change in dim=16 dropout=0.2 batch=9 rate=0.1 symbols=7; do
+for change in dim=16 dropout=0.2 batch=9 rate=0.1 symbols=7 whole=true; do
     key=${change%=*}
     case $key in
-    symbols) sed "s/\"train\"/\"task\": {\"symbols\": 7}, \"train\"/" copy.json ;;
+    symbols | whole) sed "s/\"train\"/\"task\": {\"$key\": ${change#*=}}, \"train\"/" copy.json ;;
     rate) sed 's/"batch"/"rate": 0.1, "batch"/' copy.json ;;
     *) sed "s/\"$key\": [0-9.]*/\"$key\": ${change#*=}/" copy.json ;;
     esac >changed.json
@@ -227,6 +227,12 @@ done
 sed 's/"dim"/"inputs": 5, "dim"/' copy.json >changed.json
 differs "'changed.json': model.inputs is 5, task copy has 11" --config changed.json --mechanism taylor --seed 3 --steps 6
 cmp again/model.safetensors kept/model.safetensors || wrong "a run that was refused changed its files"
+
+# The first word and the separator count too where the config says so: of the same 16 words.
+sed 's/"train"/"task": {"whole": true}, "train"/' copy.json >counting.json
+succeeds "$LINNET" train --task copy --config counting.json --steps 1 --out counting
+counted() { grep -o '"test_targets": [0-9]*' "$1/log.jsonl" | tail -n 1 | grep -o '[0-9]*$'; }
+[ "$(counted counting)" = $((2 * $(counted whole) + 16)) ] || wrong "$(counted counting) symbols, $(counted whole) without"
 
 sed 's/"dropout": 0.1/"dropout": -0.0/' copy.json >zero.json # which is 0
 for again in "" --resume; do

@@ -59,11 +59,11 @@ static void check_copy(lnt_ctx *ctx, bool whole)
             assert_true(word >= 1 && 2 * word + 1 <= LENGTH);
             assert_int_equal(r.sample.lengths[b], 2 * word + 1);
             for (int t = 0; t < LENGTH; t++) {
-                const bool again = t > word && t <= 2 * word, first = whole && t <= word;
-                assert_int_equal(y[t], again ? x[t - word] : first ? x[t + 1] : -1);
-                if (t + 1 < LENGTH && t < 2 * word && again) assert_int_equal(x[t + 1], y[t]);
+                const bool again = t > word && t <= 2 * word, asked = again || (whole && t <= word);
+                assert_int_equal(y[t], again ? x[t - word] : asked ? x[t + 1] : -1);
+                if (again && t + 1 < LENGTH && t < 2 * word) assert_int_equal(x[t + 1], y[t]);
                 assert_true(x[t] >= 0 && x[t] < config.inputs);
-                asked_in_all += again || first;
+                asked_in_all += asked;
             }
         }
         assert_true(r.sample.units == asked_in_all);
