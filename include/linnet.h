@@ -233,6 +233,57 @@ typedef enum lnt_activation {
 
 LNT_API const char *lnt_activation_name(lnt_activation activation); /* NULL past the last */
 
+typedef struct lnt_linear_options {
+    lnt_feature_map feature_map;
+    int64_t features; /* random maps: number of features, 0: 2 * dim; drawn by desc.seed */
+    double eps;       /* 1e-6, added to the denominator */
+    int64_t reserved[4]; /* room for options to come; 0 */
+} lnt_linear_options;
+
+/* w(x) = a_0 + a_1 x + ... in place of e^x */
+typedef struct lnt_taylor_options {
+    int64_t terms;              /* P, 1 to 32; 0: 4, taylorshift: 3.  The highest degree is P - 1 */
+    const double *coefficients; /* [terms]; NULL: 1/p! */
+    lnt_normalize normalize;    /* taylorshift makes the default scale 1 */
+    const double *temperature;  /* [heads], with taylorshift; NULL: 1 */
+    int output_norm;            /* 1: y is multiplied by sqrt(n / dim), n the keys it has seen */
+    /* One vector taken from every key.  softmax would not change by it; a polynomial does, and is nearer
+     * to e^x where scores are nearer to 0.  Not with taylorshift. */
+    int center_mean;      /* 1: the mean key of each sequence and kv head.  Not causal, no state */
+    const double *center; /* [kv_heads, dim], the same for all; NULL: none */
+    int64_t reserved[4]; /* room for options to come; 0 */
+} lnt_taylor_options;
+
+/* y = C U^+ (R v); exact where a sequence has no more queries or keys than landmarks */
+typedef struct lnt_cur_options {
+    int64_t landmarks;    /* 0: 64 */
+    lnt_select select;    /* step; random draws by desc.seed */
+    int64_t embed_column; /* select embed: 0 to dim - 1 */
+    int separate_indices; /* 1: those of q and of k each by their own scores; else the same, by the sum,
+                           * where a sequence has as many queries as keys */
+    const int64_t *pin;   /* [pins] tokens that are always landmarks, each below the longer of length_q
+                           * and length_k; NULL: none.  A shorter sequence leaves out those that it
+                           * does not have */
+    int64_t pins;
+    int copy_rows; /* 1: y of a landmark is exact; 0: it is approximated too */
+    lnt_pinv pinv;
+    int64_t pinv_iterations; /* 0: 6 */
+    lnt_pinv_init pinv_init;
+    double ridge; /* 1e-5, at least 1e-12 */
+    lnt_activation activation;
+    int64_t reserved[4]; /* room for options to come; 0 */
+} lnt_cur_options;
+
+/* e^x for keys that are near, the weights of `far` for all others, one denominator.  The options of
+ * `far` are desc.taylor's (terms, 0: 3; coefficients; center) or desc.linear's (feature_map, features).
+ * linear.eps, taylor.normalize, .output_norm, .center_mean and desc.compensated are not offered. */
+typedef struct lnt_hybrid_options {
+    int64_t window;    /* the last so many keys are near, the query's own included; 0: 128 */
+    int64_t sink;      /* and so are the first so many of a sequence; 0: none */
+    lnt_mechanism far; /* LNT_TAYLOR or LNT_LINEAR */
+    int64_t reserved[4]; /* room for options to come; 0 */
+} lnt_hybrid_options;
+
 /* Mechanism and shape.  lnt_attn_desc_init sets every field to its default; then set what differs.
  * The plan keeps what it needs: desc and the arrays in it may go after lnt_plan_create. */
 typedef struct lnt_attn_desc {
@@ -256,45 +307,13 @@ typedef struct lnt_attn_desc {
                               taylor */
     const char *algorithm; /* NULL: the planner chooses; else "direct" or "linear/direct" */
     double scale;          /* all but linear: NaN: 1/sqrt(dim) */
-    /* linear */
-    lnt_feature_map feature_map;
-    int64_t features;      /* random maps: number of features, 0: 2 * dim */
-    uint64_t seed;         /* random maps, random landmarks */
-    double eps;            /* 1e-6, added to the denominator */
-    const double *decay;   /* [kv_heads], each in (0, 1]; NULL: none.  Causal only */
-    /* taylor: w(x) = a_0 + a_1 x + ... in place of e^x */
-    int64_t terms;              /* P, 1 to 32; 0: 4, taylorshift: 3.  The highest degree is P - 1 */
-    const double *coefficients; /* [terms]; NULL: 1/p! */
-    lnt_normalize normalize;    /* taylorshift makes the default scale 1 */
-    const double *temperature;  /* [heads], with taylorshift; NULL: 1 */
-    int output_norm;            /* 1: y is multiplied by sqrt(n / dim), n the keys it has seen */
-    /* taylor: one vector taken from every key.  softmax would not change by it; a polynomial does,
-     * and is nearer to e^x where scores are nearer to 0.  Not with taylorshift. */
-    int center_mean;      /* 1: the mean key of each sequence and kv head.  Not causal, no state */
-    const double *center; /* [kv_heads, dim], the same for all; NULL: none */
-    /* cur: y = C U^+ (R v); exact where a sequence has no more queries or keys than landmarks */
-    int64_t landmarks;        /* 0: 64 */
-    lnt_select select;        /* step */
-    int64_t embed_column;     /* select embed: 0 to dim - 1 */
-    int separate_indices;     /* 1: those of q and of k each by their own scores; else the same, by
-                               * the sum, where a sequence has as many queries as keys */
-    const int64_t *pin;       /* [pins] tokens that are always landmarks, each below the longer of
-                               * length_q and length_k; NULL: none.  Of a shorter sequence those that
-                               * it does not have are left out */
-    int64_t pins;
-    int no_row_copy;          /* 1: y of a landmark is approximated too */
-    lnt_pinv pinv;
-    int64_t pinv_iterations;  /* 0: 6 */
-    lnt_pinv_init pinv_init;
-    double ridge;             /* 1e-5, at least 1e-12 */
-    lnt_activation activation;
-    /* hybrid: e^x for keys that are near, the weights of `far` for all others, one denominator.  The
-     * options of `far` are those above: terms (0: 3), coefficients, center; feature_map, features, seed.
-     * With decay far keys fade, by one factor of it for each token between them and the window.
-     * eps, normalize, output_norm, center_mean and compensated are not offered. */
-    int64_t window;    /* the last so many keys are near, the query's own included; 0: 128 */
-    int64_t sink;      /* and so are the first so many of a sequence; 0: none */
-    lnt_mechanism far; /* LNT_TAYLOR or LNT_LINEAR */
+    uint64_t seed;         /* of random maps and of random landmarks */
+    const double *decay;   /* [kv_heads], each in (0, 1]; NULL: none.  Causal linear; hybrid: far keys fade,
+                            * by one factor of it for each token between them and the window */
+    lnt_linear_options linear;
+    lnt_taylor_options taylor;
+    lnt_cur_options cur;
+    lnt_hybrid_options hybrid;
 } lnt_attn_desc;
 
 LNT_API LNT_MUST_CHECK lnt_status lnt_attn_desc_init(lnt_attn_desc *desc, size_t size);

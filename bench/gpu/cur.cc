@@ -13,8 +13,8 @@ lnt_attn_desc describe_cur(lnt_dtype dtype, int64_t heads, int64_t dim, int64_t 
                            int64_t landmarks)
 {
     lnt_attn_desc p = describe(LNT_CUR, heads, dim, n, dtype);
-    p.causal = 0, p.landmarks = landmarks, p.select = LNT_SELECT_STEP_MEAN, p.ridge = 1e-3;
-    p.pinv_iterations = 6;
+    p.causal = 0, p.cur.landmarks = landmarks, p.cur.select = LNT_SELECT_STEP_MEAN, p.cur.ridge = 1e-3;
+    p.cur.pinv_iterations = 6;
     return p;
 }
 

@@ -73,7 +73,7 @@ static matrix ridge_inverse(const lnt_attn_desc &p, const matrix &u)
     double square = 0;
     for (double e : u.x) square += e * e;
     matrix y(n, n);
-    for (size_t i = 0; i < n; i++) g(i, i) += p.ridge * square, y(i, i) = 1;
+    for (size_t i = 0; i < n; i++) g(i, i) += p.cur.ridge * square, y(i, i) = 1;
     for (size_t i = 0; i < n; i++) {
         const double pivot = g(i, i);
         for (size_t j = 0; j < n; j++) g(i, j) /= pivot, y(i, j) /= pivot;
@@ -88,7 +88,7 @@ static matrix ridge_inverse(const lnt_attn_desc &p, const matrix &u)
 
 static matrix pseudo_inverse(const lnt_attn_desc &p, const matrix &u)
 {
-    if (p.pinv == LNT_PINV_RIDGE) return product(ridge_inverse(p, u), transposed(u));
+    if (p.cur.pinv == LNT_PINV_RIDGE) return product(ridge_inverse(p, u), transposed(u));
     double most = 0;
     for (size_t j = 0; j < u.columns; j++) {
         double sum = 0;
@@ -97,7 +97,7 @@ static matrix pseudo_inverse(const lnt_attn_desc &p, const matrix &u)
     }
     matrix z = transposed(u);
     for (double &e : z.x) e /= most; /* the rows of softmax sum to 1 */
-    for (int64_t k = 0; k < p.pinv_iterations; k++) {
+    for (int64_t k = 0; k < p.cur.pinv_iterations; k++) {
         const matrix a = product(u, z);
         z = product(
             z, from_diagonal(13, product(a, from_diagonal(15, product(a, from_diagonal(7, a))))));
@@ -120,14 +120,14 @@ static matrix landmarks_of(const matrix &x, size_t M, bool mean)
 
 static matrix attend(const lnt_attn_desc &p, const matrix &q, const matrix &k, const matrix &v)
 {
-    const size_t M = (size_t)p.landmarks;
+    const size_t M = (size_t)p.cur.landmarks;
     if (q.rows <= M || k.rows <= M) return product(softmax_of(q, k, p.scale), v);
-    const matrix queries = landmarks_of(q, M, p.select == LNT_SELECT_MEAN),
-                 keys = landmarks_of(k, M, p.select != LNT_SELECT_STEP);
+    const matrix queries = landmarks_of(q, M, p.cur.select == LNT_SELECT_MEAN),
+                 keys = landmarks_of(k, M, p.cur.select != LNT_SELECT_STEP);
     const matrix rows = product(softmax_of(queries, k, p.scale), v);
     const matrix inverse = pseudo_inverse(p, softmax_of(queries, keys, p.scale));
     matrix y = product(softmax_of(q, keys, p.scale), product(inverse, rows));
-    for (size_t l = 0; l < M && !p.no_row_copy && p.select != LNT_SELECT_MEAN; l++)
+    for (size_t l = 0; l < M && p.cur.copy_rows && p.cur.select != LNT_SELECT_MEAN; l++)
         for (size_t c = 0; c < v.columns; c++) y(l * q.rows / M, c) = rows(l, c);
     return y;
 }

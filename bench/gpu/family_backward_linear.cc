@@ -13,7 +13,7 @@ static void verify_options()
     p.causal = 0;
     verify_gradient_lengths("linear lengths, full", p);
     for (lnt_feature_map map : { LNT_MAP_RELU, LNT_MAP_EXP }) {
-        p = describe(LNT_LINEAR, 2, 64, 300), p.feature_map = map;
+        p = describe(LNT_LINEAR, 2, 64, 300), p.linear.feature_map = map;
         verify_gradients(map == LNT_MAP_RELU ? "linear relu" : "linear exp", p, false);
     }
     p = describe(LNT_LINEAR, 2, 32, 700);
@@ -27,7 +27,7 @@ void verify_backward_linear()
 {
     each_width(LNT_LINEAR, 571, LNT_BF16, "linear", verify_gradients);
     lnt_attn_desc p = describe(LNT_LINEAR, 3, 16, 1);
-    p.eps = 1; /* with little of it y is v, and dq and dk are 0 */
+    p.linear.eps = 1; /* with little of it y is v, and dq and dk are 0 */
     verify_gradients("linear 1 token", p, false);
     p = describe(LNT_LINEAR, 6, 20, 411);
     p.kv_heads = 2, p.dim_value = 12, p.batch = 2;
@@ -58,7 +58,7 @@ void verify_backward_boxes()
     p.dim = 64, p.dim_value = 8;
     verify_gradients("linear boxes, 64 -> 8, 3 heads, batch 2", p, false);
     for (lnt_feature_map map : { LNT_MAP_RELU, LNT_MAP_EXP }) {
-        p = describe(LNT_LINEAR, 2, 48, 300), p.feature_map = map;
+        p = describe(LNT_LINEAR, 2, 48, 300), p.linear.feature_map = map;
         verify_gradients(map == LNT_MAP_RELU ? "linear boxes, relu" : "linear boxes, exp", p,
                          false);
     }

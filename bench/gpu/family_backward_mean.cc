@@ -21,7 +21,7 @@ static void verify_mean(float mean)
     p = describe(LNT_TAYLOR, 4, 16, 1500), p.kv_heads = 2, p.algorithm = "state";
     verify("d 16 causal, 4 heads on 2", p);
     p = describe(LNT_TAYLOR, 1, 13, 2100), p.dim_value = 10, p.algorithm = "state";
-    p.causal = 0, p.terms = 3;
+    p.causal = 0, p.taylor.terms = 3;
     verify("13 -> 10 full, P 3", p);
     p = describe(LNT_TAYLOR, 1, 32, 700), p.causal = 0, p.algorithm = "state";
     verify("d 32 full", p);

@@ -10,7 +10,7 @@ static void verify_left_by_forward()
     p.dim_value = 30, p.batch = 2, p.algorithm = "pairs";
     verify_after_forward("taylor pairs after forward", p, 0);
     verify_after_forward("taylor pairs after forward, mean 2", p, 2);
-    p.normalize = LNT_NORMALIZE_TAYLORSHIFT, p.scale = 1, p.output_norm = 1;
+    p.taylor.normalize = LNT_NORMALIZE_TAYLORSHIFT, p.scale = 1, p.taylor.output_norm = 1;
     verify_after_forward("taylor pairs after forward, taylorshift, output norm, mean 1", p, 1);
     p = describe(LNT_TAYLOR, 2, 32, 900), p.algorithm = "pairs";
     verify_after_forward("taylor pairs after forward, one segment", p, 1);
@@ -34,7 +34,7 @@ void verify_backward_pairs()
     verify_gradients("taylor pairs, 600 queries at the end of 2300 keys", p, false);
     verify_gradient_lengths("taylor pairs, lengths", p);
     p = describe(LNT_TAYLOR, 2, 32, 2100), p.algorithm = "pairs";
-    p.normalize = LNT_NORMALIZE_TAYLORSHIFT, p.scale = 1, p.output_norm = 1;
+    p.taylor.normalize = LNT_NORMALIZE_TAYLORSHIFT, p.scale = 1, p.taylor.output_norm = 1;
     verify_gradients("taylor pairs, taylorshift, output norm", p, false);
     p = describe(LNT_TAYLOR, 40, 32, 1100), p.algorithm = "pairs"; /* several sets a block */
     verify_gradients("taylor pairs, 40 heads", p, false);

@@ -11,7 +11,7 @@ static void verify_widths()
             for (int causal = 0; causal < 2; causal++) {
                 lnt_attn_desc p = describe(LNT_TAYLOR, 2, d, d >= 64 ? 261 : 597);
                 if (terms == 2) p.scale /= 4; /* 1 + x: or denominators are near 0 */
-                p.terms = terms, p.causal = causal, p.algorithm = "state";
+                p.taylor.terms = terms, p.causal = causal, p.algorithm = "state";
                 verify_gradients("taylor d " + std::to_string(d) + " P " + std::to_string(terms) +
                                      (causal ? " causal" : " full"),
                                  p, terms == 3);
@@ -29,7 +29,7 @@ static void verify_shapes()
     verify_gradients("taylor 100 queries at the end of 711 keys", p, false);
     p.causal = 0;
     verify_gradients("taylor 100 queries on 711 keys, full", p, false);
-    p.causal = 1, p.terms = 7, p.algorithm = NULL;
+    p.causal = 1, p.taylor.terms = 7, p.algorithm = NULL;
     verify_gradients("taylor P 7", p, false);
     verify_gradients("taylor d 128", describe(LNT_TAYLOR, 2, 128, 211), false);
     verify_gradients("taylor 2 tokens", describe(LNT_TAYLOR, 2, 16, 2), false);
@@ -39,8 +39,9 @@ static void verify_options()
 {
     const double tau[4] = { 1.0, 2.5, 0.5, 4.0 };
     lnt_attn_desc p = describe(LNT_TAYLOR, 4, 32, 500);
-    p.terms = 3, p.normalize = LNT_NORMALIZE_TAYLORSHIFT, p.scale = 1, p.temperature = tau;
-    p.output_norm = 1, p.algorithm = "state";
+    p.taylor.terms = 3, p.taylor.normalize = LNT_NORMALIZE_TAYLORSHIFT, p.scale = 1,
+    p.taylor.temperature = tau;
+    p.taylor.output_norm = 1, p.algorithm = "state";
     verify_gradients("taylorshift, temperatures, output norm, causal", p, false);
     p.causal = 0;
     verify_gradients("taylorshift, temperatures, output norm, full", p, false);
@@ -62,7 +63,7 @@ static void verify_positive()
     for (int64_t d : { 8, 16, 32, 64 })
         for (int causal = 0; causal < 2; causal++) {
             p = describe(LNT_TAYLOR, 2, d, d == 64 ? 700 : 1500), p.algorithm = "state";
-            p.causal = causal, p.terms = d == 16 ? 3 : 4;
+            p.causal = causal, p.taylor.terms = d == 16 ? 3 : 4;
             verify_gradients_of("taylor d " + std::to_string(d) + (causal ? " causal" : " full") +
                                     ", q and k above 0",
                                 p, true, true);

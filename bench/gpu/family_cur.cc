@@ -13,8 +13,8 @@ static void verify_widths()
     for (int64_t d : { 8, 16, 32, 64, 128 })
         for (lnt_select select : { LNT_SELECT_STEP, LNT_SELECT_MEAN, LNT_SELECT_STEP_MEAN }) {
             lnt_attn_desc p = describe_cur(LNT_F32, 2, d, 500, d == 32 ? 130 : 40);
-            p.select = select;
-            p.pinv = select == LNT_SELECT_STEP ? LNT_PINV_RIDGE : LNT_PINV_ITERATE;
+            p.cur.select = select;
+            p.cur.pinv = select == LNT_SELECT_STEP ? LNT_PINV_RIDGE : LNT_PINV_ITERATE;
             verify_cur_problem("f32 cur d " + std::to_string(d) +
                                    (select == LNT_SELECT_STEP   ? ", step, ridge"
                                     : select == LNT_SELECT_MEAN ? ", mean"

@@ -17,7 +17,7 @@ void verify_linear()
     p = describe(LNT_LINEAR, 2, 16, 900), p.length_k = 1200;
     verify_lengths("linear lengths, causal", p);
     for (lnt_feature_map map : { LNT_MAP_RELU, LNT_MAP_EXP }) {
-        p = describe(LNT_LINEAR, 2, 64, 500), p.feature_map = map;
+        p = describe(LNT_LINEAR, 2, 64, 500), p.linear.feature_map = map;
         verify_forward(map == LNT_MAP_RELU ? "linear relu" : "linear exp", p, false);
     }
 }
@@ -41,7 +41,7 @@ static void verify_passes_as(const char *algorithm)
     p.dim = 56, p.dim_value = 8, p.length_q = 300, p.length_k = 1811;
     forward(p, "56 -> 8, 300 queries at the end of 1811 keys", false);
     for (lnt_feature_map map : { LNT_MAP_RELU, LNT_MAP_EXP }) {
-        p = describe(LNT_LINEAR, 2, 48, 700), p.feature_map = map;
+        p = describe(LNT_LINEAR, 2, 48, 700), p.linear.feature_map = map;
         forward(p, map == LNT_MAP_RELU ? "relu" : "exp", false);
     }
     p = describe(LNT_LINEAR, 2, 64, 900), p.length_k = 1200, p.algorithm = algorithm;

@@ -9,7 +9,7 @@ static void verify_token_counts()
     for (int64_t d : { 8, 16, 32 })
         for (int64_t n : { 1, 15, 16, 17, 63, 65, 129, 257, 1009, 4099 }) {
             lnt_attn_desc p = describe(LNT_TAYLOR, 3, d, n);
-            p.terms = d == 32 ? 3 : 4, p.algorithm = "state", p.causal = n != 257;
+            p.taylor.terms = d == 32 ? 3 : 4, p.algorithm = "state", p.causal = n != 257;
             if (n < 257) p.scale /= 4; /* few keys: so that denominators stay away from 0 */
             verify_forward("taylor d " + std::to_string(d) + ", " + std::to_string(n) + " tokens",
                            p, n % 2);
@@ -23,7 +23,7 @@ static void verify_widths_between()
     };
     for (const auto &w : widths) {
         lnt_attn_desc p = describe(LNT_TAYLOR, 6, w[0], 777);
-        p.dim_value = w[1], p.kv_heads = 2, p.batch = 2, p.terms = w[0] > 16 ? 3 : 4;
+        p.dim_value = w[1], p.kv_heads = 2, p.batch = 2, p.taylor.terms = w[0] > 16 ? 3 : 4;
         p.algorithm = "state";
         const std::string name = "taylor " + std::to_string(w[0]) + " -> " + std::to_string(w[1]) +
                                  ", 6 heads on 2";
@@ -39,20 +39,20 @@ static void verify_widths_between()
 static void verify_options(int64_t d)
 {
     lnt_attn_desc p = describe(LNT_TAYLOR, 2, d, 900);
-    p.length_k = 1200, p.algorithm = "state", p.terms = d == 32 ? 3 : 4;
+    p.length_k = 1200, p.algorithm = "state", p.taylor.terms = d == 32 ? 3 : 4;
     verify_lengths("taylor lengths, causal", p);
     p.causal = 0;
     verify_lengths("taylor lengths, full", p);
     p = describe(LNT_TAYLOR, 4, d, 1303), p.kv_heads = 2, p.state = 1;
-    p.terms = d == 32 ? 3 : 4, p.algorithm = "state";
+    p.taylor.terms = d == 32 ? 3 : 4, p.algorithm = "state";
     verify_continued("taylor forward in two parts", p, 700);
     verify_steps("taylor 1290 tokens forward, 13 in steps", p, 1290, 1);
     p = describe(LNT_TAYLOR, 4, d, 1000);
-    p.terms = 3, p.normalize = LNT_NORMALIZE_TAYLORSHIFT, p.scale = 1, p.algorithm = "state";
+    p.taylor.terms = 3, p.taylor.normalize = LNT_NORMALIZE_TAYLORSHIFT, p.scale = 1, p.algorithm = "state";
     verify_forward("taylorshift causal", p, false);
-    p.terms = 4, p.kv_heads = 2;
+    p.taylor.terms = 4, p.kv_heads = 2;
     if (d < 32) verify_forward("taylorshift P 4 causal, 4 heads on 2", p, true);
-    p.terms = 3, p.kv_heads = 4;
+    p.taylor.terms = 3, p.kv_heads = 4;
     p.causal = 0;
     verify_forward("taylorshift full", p, true);
 }

@@ -29,7 +29,8 @@ void verify_pairs()
     verify_forward("taylor 40 heads of 32", describe(LNT_TAYLOR, 40, 32, 1303), true);
     const double tau[4] = { 1.0, 2.5, 0.5, 4.0 };
     p = describe(LNT_TAYLOR, 4, 32, 2000);
-    p.normalize = LNT_NORMALIZE_TAYLORSHIFT, p.scale = 1, p.temperature = tau, p.output_norm = 1;
+    p.taylor.normalize = LNT_NORMALIZE_TAYLORSHIFT, p.scale = 1, p.taylor.temperature = tau,
+    p.taylor.output_norm = 1;
     p.algorithm = "pairs";
     verify_forward("taylor pairs normalised, temperatures, output norm", p, false);
     p = describe(LNT_TAYLOR, 2, 32, 2900), p.length_k = 3200, p.algorithm = "pairs";

@@ -10,7 +10,7 @@ static void verify_taylor_shapes()
         for (int64_t terms = 1; terms <= 4; terms++) {
             lnt_attn_desc p = describe(LNT_TAYLOR, 2, d, d >= 64 ? 300 : 700, LNT_F32);
             if (terms == 2) p.scale /= 4; /* 1 + x: so that denominators stay away from 0 */
-            p.terms = terms, p.causal = terms % 2 == (d > 16), p.algorithm = "state";
+            p.taylor.terms = terms, p.causal = terms % 2 == (d > 16), p.algorithm = "state";
             const std::string name = "f32 taylor d " + std::to_string(d) + " P " +
                                      std::to_string(terms) + (p.causal ? " causal" : " full");
             verify_forward(name, p, terms == 3);
@@ -38,8 +38,9 @@ static void verify_taylor_options()
     verify_lengths("f32 taylor lengths, full", p);
     const double tau[4] = { 1.0, 2.5, 0.5, 4.0 };
     p = describe(LNT_TAYLOR, 4, 32, 1000, LNT_F32);
-    p.terms = 3, p.normalize = LNT_NORMALIZE_TAYLORSHIFT, p.scale = 1, p.temperature = tau;
-    p.output_norm = 1, p.algorithm = "state";
+    p.taylor.terms = 3, p.taylor.normalize = LNT_NORMALIZE_TAYLORSHIFT, p.scale = 1,
+    p.taylor.temperature = tau;
+    p.taylor.output_norm = 1, p.algorithm = "state";
     verify_forward("f32 taylorshift, temperatures, output norm, causal", p, false);
     p.causal = 0;
     verify_forward("f32 taylorshift, temperatures, output norm, full", p, true);
@@ -55,7 +56,7 @@ static void verify_many_terms(lnt_dtype dtype)
     for (int64_t d : { 4, 8, 13, 16 })
         for (int64_t terms = 5; terms <= 8; terms++) {
             lnt_attn_desc p = describe(LNT_TAYLOR, 4, d, d > 8 ? 300 : 900, dtype);
-            p.kv_heads = 2, p.terms = terms, p.causal = d != 13, p.algorithm = "state";
+            p.kv_heads = 2, p.taylor.terms = terms, p.causal = d != 13, p.algorithm = "state";
             const std::string name = type + "taylor d " + std::to_string(d) + " P " +
                                      std::to_string(terms);
             verify_forward(name, p, terms % 2);
@@ -82,7 +83,7 @@ static void verify_others(lnt_dtype dtype)
     verify_continued(type + "linear with decay, two parts", p, 700);
     verify_steps(type + "linear with decay, then steps", p, 1290, 1);
     for (lnt_feature_map map : { LNT_MAP_RELU, LNT_MAP_EXP }) {
-        p = describe(LNT_LINEAR, 2, 64, 500, dtype), p.feature_map = map;
+        p = describe(LNT_LINEAR, 2, 64, 500, dtype), p.linear.feature_map = map;
         verify_forward(type + (map == LNT_MAP_RELU ? "linear relu" : "linear exp"), p, false);
     }
     p = describe(LNT_SOFTMAX, 6, 20, 111, dtype);

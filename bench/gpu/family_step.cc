@@ -35,9 +35,9 @@ static void verify_slots()
 void verify_step()
 {
     lnt_attn_desc p = describe(LNT_TAYLOR, 4, 8, 24);
-    p.terms = 8;
+    p.taylor.terms = 8;
     verify_steps("step taylor d 8 P 8, one at a time", p, 0, 1);
-    p.terms = 4, p.dim = 64, p.dim_value = 64, p.scale = 0.125, p.length_q = p.length_k = 9;
+    p.taylor.terms = 4, p.dim = 64, p.dim_value = 64, p.scale = 0.125, p.length_q = p.length_k = 9;
     verify_steps("step taylor d 64 P 4, 7 at a time", p, 0, 7);
     p = describe(LNT_TAYLOR, 6, 20, 40);
     p.kv_heads = 2, p.dim_value = 13;

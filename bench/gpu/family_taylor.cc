@@ -9,7 +9,7 @@ static void verify_widths()
             for (int causal = 0; causal < 2; causal++) {
                 lnt_attn_desc p = describe(LNT_TAYLOR, 2, d, d >= 64 ? 700 : 1500);
                 if (terms == 2) p.scale /= 4; /* 1 + x: so that denominators stay away from 0 */
-                p.terms = terms, p.causal = causal, p.algorithm = "state";
+                p.taylor.terms = terms, p.causal = causal, p.algorithm = "state";
                 verify_forward("taylor d " + std::to_string(d) + " P " + std::to_string(terms) +
                                    (causal ? " causal" : " full"),
                                p, terms == 3);
@@ -26,13 +26,14 @@ void verify_taylor()
     verify_forward("taylor 300 queries at the end of 1811 keys", p, false);
     p.causal = 0;
     verify_forward("taylor 300 queries on 1811 keys, full", p, false);
-    p.causal = 1, p.terms = 7, p.algorithm = NULL;
+    p.causal = 1, p.taylor.terms = 7, p.algorithm = NULL;
     verify_forward("taylor P 7", p, false);
     verify_forward("taylor 1 token", describe(LNT_TAYLOR, 3, 16, 1), false);
     const double tau[4] = { 1.0, 2.5, 0.5, 4.0 };
     p = describe(LNT_TAYLOR, 4, 32, 1000);
-    p.terms = 3, p.normalize = LNT_NORMALIZE_TAYLORSHIFT, p.scale = 1, p.temperature = tau;
-    p.output_norm = 1, p.algorithm = "state";
+    p.taylor.terms = 3, p.taylor.normalize = LNT_NORMALIZE_TAYLORSHIFT, p.scale = 1,
+    p.taylor.temperature = tau;
+    p.taylor.output_norm = 1, p.algorithm = "state";
     verify_forward("taylorshift, temperatures, output norm, causal", p, false);
     p.causal = 0;
     verify_forward("taylorshift, temperatures, output norm, full", p, false);

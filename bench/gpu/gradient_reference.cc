@@ -21,8 +21,8 @@ static double feature_slope(lnt_feature_map map, double x)
 static double taylor_slope(const lnt_attn_desc &p, double x)
 {
     double w = 0, a = 1;
-    for (int64_t t = 1; t < p.terms; t++) {
-        w += (p.coefficients ? p.coefficients[t] : a) * (double)t * pow(x, (double)(t - 1));
+    for (int64_t t = 1; t < p.taylor.terms; t++) {
+        w += (p.taylor.coefficients ? p.taylor.coefficients[t] : a) * (double)t * pow(x, (double)(t - 1));
         a /= (double)(t + 1);
     }
     return w;
@@ -40,8 +40,8 @@ static void map_row(const lnt_attn_desc &p, const float *x, double tau, double *
     const double length = length_of(x, p.dim);
     for (int64_t e = 0; e < p.dim; e++) {
         const double v = (double)x[e];
-        y[e] = p.mechanism == LNT_LINEAR                  ? feature_of(p.feature_map, v)
-               : p.normalize == LNT_NORMALIZE_TAYLORSHIFT ? rounded(p, tau * v / length)
+        y[e] = p.mechanism == LNT_LINEAR                  ? feature_of(p.linear.feature_map, v)
+               : p.taylor.normalize == LNT_NORMALIZE_TAYLORSHIFT ? rounded(p, tau * v / length)
                                                           : v;
     }
 }
@@ -50,8 +50,8 @@ static void map_row(const lnt_attn_desc &p, const float *x, double tau, double *
 static double unmap_row(const lnt_attn_desc &p, const float *x, double tau, double *g)
 {
     if (p.mechanism == LNT_LINEAR)
-        for (int64_t e = 0; e < p.dim; e++) g[e] *= feature_slope(p.feature_map, (double)x[e]);
-    if (p.mechanism != LNT_TAYLOR || p.normalize != LNT_NORMALIZE_TAYLORSHIFT) return 0;
+        for (int64_t e = 0; e < p.dim; e++) g[e] *= feature_slope(p.linear.feature_map, (double)x[e]);
+    if (p.mechanism != LNT_TAYLOR || p.taylor.normalize != LNT_NORMALIZE_TAYLORSHIFT) return 0;
     const double length = length_of(x, p.dim);
     double along = 0;
     for (int64_t e = 0; e < p.dim; e++) along += g[e] * (double)x[e] / length;
@@ -96,7 +96,7 @@ struct head_pass {
 head_pass::head_pass(gradient_reference &to, const float *q_, const float *k_, const float *v_,
                      const float *dout_, int64_t h)
     : all(to), p(to.p), q(q_), k(k_), v(v_), dout(dout_), d((size_t)p.dim), m((size_t)p.dim_value),
-      tau(p.temperature ? p.temperature[h] : 1),
+      tau(p.taylor.temperature ? p.taylor.temperature[h] : 1),
       gamma(p.mechanism == LNT_LINEAR && p.decay ? p.decay[h * p.kv_heads / p.heads] : 1),
       scale(p.mechanism == LNT_LINEAR ? 1 : p.scale), keys((size_t)to.nk * d), dkeys(keys.size()),
       dq((size_t)to.nq * d), row(d), x((size_t)to.nk), w((size_t)to.nk), y(m + 1), g(m + 1)
@@ -144,7 +144,7 @@ void head_pass::weigh(int64_t last, int64_t end)
     }
     std::fill(y.begin(), y.end(), 0.0);
     read_state(pow(gamma, (double)(last + 1)));
-    if (p.mechanism == LNT_LINEAR) y[m] += p.eps;
+    if (p.mechanism == LNT_LINEAR) y[m] += p.linear.eps;
     for (int64_t j = 0; j < end; j++) {
         const double s = x[(size_t)j];
         const double weight = p.mechanism == LNT_SOFTMAX  ? exp(s - top)
@@ -158,7 +158,7 @@ void head_pass::weigh(int64_t last, int64_t end)
 /* g of query i, whose denominator is not 0. */
 void head_pass::take_gradient(int64_t i, int64_t end)
 {
-    const double norm = p.output_norm ? sqrt((double)end / (double)d) : 1, den = y[m];
+    const double norm = p.taylor.output_norm ? sqrt((double)end / (double)d) : 1, den = y[m];
     g[m] = 0;
     for (size_t c = 0; c < m; c++) {
         g[c] = (double)dout[(size_t)i * m + c] * norm / den;

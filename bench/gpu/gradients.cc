@@ -18,7 +18,7 @@ gradients::gradients(problem &of, uint64_t seed)
     dout.fill(seed * 7 + 3);
     grads.size = sizeof grads;
     grads.dout = dout.view(), grads.dq = dq.view(), grads.dk = dk.view(), grads.dv = dv.view();
-    if (x.p.normalize == LNT_NORMALIZE_TAYLORSHIFT) grads.dtemperature = (float *)dtemperature.data;
+    if (x.p.taylor.normalize == LNT_NORMALIZE_TAYLORSHIFT) grads.dtemperature = (float *)dtemperature.data;
 }
 
 void gradients::poison()

@@ -13,8 +13,8 @@ lnt_attn_desc describe(lnt_mechanism m, int64_t heads, int64_t dim, int64_t n, l
     lnt_attn_desc p = {};
     p.size = sizeof p, p.mechanism = m, p.dtype = dtype;
     p.batch = 1, p.heads = p.kv_heads = heads, p.length_q = p.length_k = n;
-    p.dim = p.dim_value = dim, p.scale = 1 / sqrt((double)dim), p.eps = 1e-6, p.terms = 4,
-    p.causal = 1;
+    p.dim = p.dim_value = dim, p.scale = 1 / sqrt((double)dim), p.linear.eps = 1e-6,
+    p.taylor.terms = 4, p.cur.copy_rows = 1, p.causal = 1;
     return p;
 }
 

@@ -26,8 +26,8 @@ double length_of(const float *x, int64_t d)
 double taylor_weight(const lnt_attn_desc &p, double x)
 {
     double w = 0, a = 1;
-    for (int64_t t = 0; t < p.terms; t++) {
-        w += (p.coefficients ? p.coefficients[t] : a) * pow(x, (double)t);
+    for (int64_t t = 0; t < p.taylor.terms; t++) {
+        w += (p.taylor.coefficients ? p.taylor.coefficients[t] : a) * pow(x, (double)t);
         a /= (double)(t + 1);
     }
     return w;
@@ -38,12 +38,13 @@ double reference::score(int64_t i, int64_t j) const
     const float *a = q + i * p.dim, *b = k + j * p.dim;
     double x = 0;
     for (int64_t e = 0; e < p.dim; e++)
-        x += p.mechanism == LNT_LINEAR
-                 ? feature_of(p.feature_map, (double)a[e]) * feature_of(p.feature_map, (double)b[e])
-                 : (double)a[e] * (double)b[e];
+        x += p.mechanism == LNT_LINEAR ? feature_of(p.linear.feature_map, (double)a[e]) *
+                                             feature_of(p.linear.feature_map, (double)b[e])
+                                       : (double)a[e] * (double)b[e];
     if (p.mechanism == LNT_LINEAR) return x;
-    if (p.normalize == LNT_NORMALIZE_TAYLORSHIFT)
-        x *= (p.temperature ? p.temperature[h] : 1) / (length_of(a, p.dim) * length_of(b, p.dim));
+    if (p.taylor.normalize == LNT_NORMALIZE_TAYLORSHIFT)
+        x *= (p.taylor.temperature ? p.taylor.temperature[h] : 1) /
+             (length_of(a, p.dim) * length_of(b, p.dim));
     return p.scale * x;
 }
 
@@ -51,7 +52,7 @@ void reference::row(int64_t i, double *y) const
 {
     const int64_t past = nk - nq, end = p.causal ? std::min(i + past + 1, nk) : nk;
     std::vector<double> x((size_t)(end > 0 ? end : 0));
-    double top = -INFINITY, den = p.mechanism == LNT_LINEAR ? p.eps : 0;
+    double top = -INFINITY, den = p.mechanism == LNT_LINEAR ? p.linear.eps : 0;
     for (int64_t j = 0; j < end; j++) {
         x[(size_t)j] = score(i, j);
         if (x[(size_t)j] > top) top = x[(size_t)j];
@@ -68,7 +69,7 @@ void reference::row(int64_t i, double *y) const
     }
     for (int64_t c = 0; c < p.dim_value; c++) {
         y[c] = den != 0 ? y[c] / den : 0;
-        if (p.output_norm) y[c] *= sqrt((double)end / (double)p.dim);
+        if (p.taylor.output_norm) y[c] *= sqrt((double)end / (double)p.dim);
     }
 }
 

@@ -11,9 +11,9 @@
 /* Of one token, by a state. */
 static double state_flops(const lnt_attn_desc &p)
 {
-    const double d = (double)p.dim, m = (double)p.dim_value, P = (double)p.terms;
+    const double d = (double)p.dim, m = (double)p.dim_value, P = (double)p.taylor.terms;
     double features = 1;
-    for (int t = 1; t < p.terms; t++) features = features * (d + t) / t;
+    for (int t = 1; t < p.taylor.terms; t++) features = features * (d + t) / t;
     if (p.mechanism == LNT_LINEAR) return (4 * d * m + 3 * d) * (double)p.heads;
     return (4 * m + 2 * (P * d + 1) / (d + 1) + 2) * features * (double)p.heads;
 }
@@ -34,7 +34,7 @@ void work_forward(const char *name, const lnt_attn_desc &p, double target, bool 
         return;
     }
     const double n = (double)p.length_q;
-    const bool split = p.dtype == LNT_F32 || (p.mechanism == LNT_TAYLOR && p.terms > 4);
+    const bool split = p.dtype == LNT_F32 || (p.mechanism == LNT_TAYLOR && p.taylor.terms > 4);
     table_line line;
     line.name = name;
     line.clean = x.run_twice();

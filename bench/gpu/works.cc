@@ -28,14 +28,14 @@ struct wish {
 static lnt_attn_desc describe_taylorshift(int64_t d, int64_t n, lnt_dtype dtype)
 {
     lnt_attn_desc p = describe(LNT_TAYLOR, 1024 / d, d, n, dtype);
-    p.terms = 3, p.causal = 0, p.normalize = LNT_NORMALIZE_TAYLORSHIFT, p.scale = 1;
+    p.taylor.terms = 3, p.causal = 0, p.taylor.normalize = LNT_NORMALIZE_TAYLORSHIFT, p.scale = 1;
     return p;
 }
 
 static void time_steps(const wish &wanted)
 {
     auto decode = [&](const char *name, lnt_attn_desc p, int64_t terms, double target) {
-        p.terms = terms;
+        p.taylor.terms = terms;
         if (wanted.has(name)) work_step(name, p, target, wanted.once);
     };
     decode("step taylor P 8 1024 x 8", describe(LNT_TAYLOR, 1024, 8, 1), 8, 0.16);
@@ -86,9 +86,9 @@ static void time_split(const wish &wanted)
     forward("f32 linear causal 16 x 64, 1M tokens", f32(LNT_LINEAR, 16, 64, 1048576), true);
     forward("f32 softmax causal 16 x 64", f32(LNT_SOFTMAX, 16, 64, 16384));
     lnt_attn_desc p = describe(LNT_TAYLOR, 128, 8, 65536);
-    p.terms = 8, p.algorithm = "state";
+    p.taylor.terms = 8, p.algorithm = "state";
     forward("taylor P 8 causal 128 x 8", p);
-    p = describe(LNT_TAYLOR, 64, 16, 65536), p.terms = 6, p.algorithm = "state";
+    p = describe(LNT_TAYLOR, 64, 16, 65536), p.taylor.terms = 6, p.algorithm = "state";
     forward("taylor P 6 causal 64 x 16", p);
     if (wanted.has("f32 cur 16 x 64")) work_cur("f32 cur 16 x 64", LNT_F32, wanted.once);
     if (wanted.has("cur 16 x 64")) work_cur("cur 16 x 64", LNT_BF16, wanted.once);

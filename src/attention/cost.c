@@ -25,7 +25,8 @@ double lnt_direct_flops_backward(const lnt_attn_desc *p)
  * go into S, and of its queries read it. */
 static double near_pairs(const lnt_attn_desc *p)
 {
-    const double heads = (double)p->batch * (double)p->heads, near = (double)(p->window + p->sink);
+    const double heads = (double)p->batch * (double)p->heads,
+                 near = (double)(p->hybrid.window + p->hybrid.sink);
     const double first = (double)(p->length_k - p->length_q), last = (double)p->length_k;
     /* Query at position t sees min(t + 1, near) of them: the sum over t from first to last - 1. */
     const double full = last > near ? last - (first > near ? first : near) : 0;
@@ -35,7 +36,7 @@ static double near_pairs(const lnt_attn_desc *p)
 
 static int64_t far_tokens(const lnt_attn_desc *p, int64_t most)
 {
-    const int64_t far = p->length_k - p->window - p->sink;
+    const int64_t far = p->length_k - p->hybrid.window - p->hybrid.sink;
     return far < 0 ? 0 : far < most ? far : most;
 }
 
@@ -47,7 +48,7 @@ double lnt_state_flops(const lnt_attn_desc *p)
     double add = 2 * D * m + D, read = 2 * D * m + 2 * D;
     if (p->mechanism == LNT_SOFTMAX || p->mechanism == LNT_CUR) return 0;
     if (lnt_problem_sums(p) == LNT_TAYLOR) {
-        const double d = (double)p->dim, P = (double)p->terms;
+        const double d = (double)p->dim, P = (double)p->taylor.terms;
         add = read = D * (2 * m + 1) + D * (P * d + 1) / (d + 1); /* a half of a whole number */
     }
     const bool hybrid = p->mechanism == LNT_HYBRID;
@@ -72,38 +73,38 @@ double lnt_state_flops_backward(const lnt_attn_desc *p)
  * matrices; many are by eigenvectors, and count as those they take as long as. */
 static double small_flops(const lnt_attn_desc *p)
 {
-    const double M = (double)p->landmarks, d = (double)p->dim, m = (double)p->dim_value;
-    const int64_t products = p->pinv_iterations < LNT_PINV_PRODUCTS ? p->pinv_iterations
+    const double M = (double)p->cur.landmarks, d = (double)p->dim, m = (double)p->dim_value;
+    const int64_t products = p->cur.pinv_iterations < LNT_PINV_PRODUCTS ? p->cur.pinv_iterations
                                                                     : LNT_PINV_PRODUCTS;
-    const double inverse = p->pinv == LNT_PINV_RIDGE ? 10.0 / 3 : 4 * (double)products;
+    const double inverse = p->cur.pinv == LNT_PINV_RIDGE ? 10.0 / 3 : 4 * (double)products;
     return M * M * (2 * d + 3 + 2 * m + inverse * M);
 }
 
 /* The same with the way back, which of iterations is by eigenvectors. */
 static double small_flops_backward(const lnt_attn_desc *p)
 {
-    const double M = (double)p->landmarks, d = (double)p->dim, m = (double)p->dim_value;
-    const double inverse = p->pinv == LNT_PINV_RIDGE ? 10 : 22;
+    const double M = (double)p->cur.landmarks, d = (double)p->dim, m = (double)p->dim_value;
+    const double inverse = p->cur.pinv == LNT_PINV_RIDGE ? 10 : 22;
     return M * M * (3 * (2 * d + 3 + 2 * m) + inverse * M);
 }
 
 static bool has_landmarks(const lnt_attn_desc *p)
 {
-    return p->length_q > p->landmarks && p->length_k > p->landmarks;
+    return p->length_q > p->cur.landmarks && p->length_k > p->cur.landmarks;
 }
 
 /* Every query meets the landmark keys, every key the landmark queries. */
 static double landmark_pairs(const lnt_attn_desc *p)
 {
-    return (double)p->landmarks * ((double)p->length_q + (double)p->length_k);
+    return (double)p->cur.landmarks * ((double)p->length_q + (double)p->length_k);
 }
 
 double lnt_cur_flops(const lnt_attn_desc *p)
 {
     if (!has_landmarks(p)) return lnt_direct_flops(p);
     const double each = 2 * (double)(p->dim + p->dim_value) + 3;
-    const double nearest = p->select == LNT_SELECT_KMEANS
-                               ? 2 * (double)p->landmarks * (double)p->length_k * (double)p->dim
+    const double nearest = p->cur.select == LNT_SELECT_KMEANS
+                               ? 2 * (double)p->cur.landmarks * (double)p->length_k * (double)p->dim
                                : 0;
     return (double)p->batch * (double)p->heads *
            (landmark_pairs(p) * each + nearest + small_flops(p));

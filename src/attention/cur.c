@@ -37,46 +37,46 @@ const char *lnt_activation_name(lnt_activation activation)
 static lnt_status check_pins(lnt_ctx *ctx, const lnt_attn_desc *p)
 {
     const int64_t tokens = p->length_q > p->length_k ? p->length_q : p->length_k;
-    if (!p->pins) return LNT_OK;
-    if (p->pins < 0 || p->pins > p->landmarks)
+    if (!p->cur.pins) return LNT_OK;
+    if (p->cur.pins < 0 || p->cur.pins > p->cur.landmarks)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT,
-                        "pins is %lld, must be 0 to landmarks, which is %lld", (long long)p->pins,
-                        (long long)p->landmarks);
-    if (!p->pin) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "pin is NULL but pins is not 0");
-    if (p->select == LNT_SELECT_MEAN)
+                        "pins is %lld, must be 0 to landmarks, which is %lld", (long long)p->cur.pins,
+                        (long long)p->cur.landmarks);
+    if (!p->cur.pin) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "pin is NULL but pins is not 0");
+    if (p->cur.select == LNT_SELECT_MEAN)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "pin: the landmarks of select mean are no tokens");
-    for (int64_t i = 0; i < p->pins; i++) {
-        if (p->pin[i] < 0)
+    for (int64_t i = 0; i < p->cur.pins; i++) {
+        if (p->cur.pin[i] < 0)
             return lnt_fail(ctx, LNT_ERR_ARGUMENT, "pin %lld is %lld, must not be negative",
-                            (long long)i, (long long)p->pin[i]);
-        if (p->pin[i] >= tokens)
+                            (long long)i, (long long)p->cur.pin[i]);
+        if (p->cur.pin[i] >= tokens)
             return lnt_fail(ctx, LNT_ERR_ARGUMENT,
                             "pin %lld is %lld, not one of the %lld tokens, which are 0 to %lld",
-                            (long long)i, (long long)p->pin[i], (long long)tokens,
+                            (long long)i, (long long)p->cur.pin[i], (long long)tokens,
                             (long long)tokens - 1);
         for (int64_t other = 0; other < i; other++)
-            if (p->pin[i] == p->pin[other])
+            if (p->cur.pin[i] == p->cur.pin[other])
                 return lnt_fail(ctx, LNT_ERR_ARGUMENT, "pin %lld is %lld, as pin %lld is",
-                                (long long)i, (long long)p->pin[i], (long long)other);
+                                (long long)i, (long long)p->cur.pin[i], (long long)other);
     }
     return LNT_OK;
 }
 
 static lnt_status check_pinv(lnt_ctx *ctx, lnt_attn_desc *p)
 {
-    if (!lnt_pinv_name(p->pinv))
+    if (!lnt_pinv_name(p->cur.pinv))
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "pinv is %d, must be iterate or ridge",
-                        (int)p->pinv);
-    if (!lnt_pinv_init_name(p->pinv_init))
+                        (int)p->cur.pinv);
+    if (!lnt_pinv_init_name(p->cur.pinv_init))
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "pinv_init is %d, must be norms or paper1",
-                        (int)p->pinv_init);
-    if (p->pinv_iterations == 0) p->pinv_iterations = 6;
-    if (p->pinv_iterations < 1 || p->pinv_iterations > LNT_MAX_PINV_ITERATIONS)
+                        (int)p->cur.pinv_init);
+    if (p->cur.pinv_iterations == 0) p->cur.pinv_iterations = 6;
+    if (p->cur.pinv_iterations < 1 || p->cur.pinv_iterations > LNT_MAX_PINV_ITERATIONS)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "pinv_iterations is %lld, must be 1 to %d",
-                        (long long)p->pinv_iterations, LNT_MAX_PINV_ITERATIONS);
-    if (!(p->ridge >= 1e-12) || isinf(p->ridge))
+                        (long long)p->cur.pinv_iterations, LNT_MAX_PINV_ITERATIONS);
+    if (!(p->cur.ridge >= 1e-12) || isinf(p->cur.ridge))
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "ridge is %g, must be finite and at least 1e-12",
-                        p->ridge);
+                        p->cur.ridge);
     return LNT_OK;
 }
 
@@ -86,21 +86,21 @@ lnt_status lnt_cur_resolve(lnt_ctx *ctx, lnt_attn_desc *p)
         return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
                         "cur: causal is not offered, because the row of a landmark sees every key "
                         "and the others are made from it; use softmax, linear, taylor or hybrid");
-    if (p->landmarks == 0) p->landmarks = 64;
-    if (p->landmarks < 1 || p->landmarks > MAX_LANDMARKS)
+    if (p->cur.landmarks == 0) p->cur.landmarks = 64;
+    if (p->cur.landmarks < 1 || p->cur.landmarks > MAX_LANDMARKS)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "landmarks is %lld, must be 1 to %d",
-                        (long long)p->landmarks, MAX_LANDMARKS);
-    if (!lnt_select_name(p->select))
+                        (long long)p->cur.landmarks, MAX_LANDMARKS);
+    if (!lnt_select_name(p->cur.select))
         return lnt_fail(ctx, LNT_ERR_ARGUMENT,
                         "select is %d, must be sum, abs, embed, step, random, mean, step-mean or "
                         "kmeans",
-                        (int)p->select);
-    if (p->select == LNT_SELECT_EMBED && (p->embed_column < 0 || p->embed_column >= p->dim))
+                        (int)p->cur.select);
+    if (p->cur.select == LNT_SELECT_EMBED && (p->cur.embed_column < 0 || p->cur.embed_column >= p->dim))
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "embed_column is %lld, must be 0 to %lld",
-                        (long long)p->embed_column, (long long)p->dim - 1);
-    if (!lnt_activation_name(p->activation))
+                        (long long)p->cur.embed_column, (long long)p->dim - 1);
+    if (!lnt_activation_name(p->cur.activation))
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "activation is %d, must be softmax or laplace",
-                        (int)p->activation);
+                        (int)p->cur.activation);
     const lnt_status status = check_pins(ctx, p);
     return status ? status : check_pinv(ctx, p);
 }

@@ -15,31 +15,31 @@ typedef enum lnt_cur_mode { LNT_CUR_LANDMARKS, LNT_CUR_ALL_KEYS, LNT_CUR_ALL_QUE
 
 static inline lnt_cur_mode lnt_cur_mode_of(const lnt_attn_desc *p, const lnt_sequence *seq)
 {
-    if (seq->nk <= p->landmarks) return LNT_CUR_ALL_KEYS;
-    return seq->nq <= p->landmarks ? LNT_CUR_ALL_QUERIES : LNT_CUR_LANDMARKS;
+    if (seq->nk <= p->cur.landmarks) return LNT_CUR_ALL_KEYS;
+    return seq->nq <= p->cur.landmarks ? LNT_CUR_ALL_QUERIES : LNT_CUR_LANDMARKS;
 }
 
 /* Whether landmarks are means of segments, token floor(i n / landmarks) to before the next. */
 static inline bool lnt_cur_query_means(const lnt_attn_desc *p)
 {
-    return p->select == LNT_SELECT_MEAN;
+    return p->cur.select == LNT_SELECT_MEAN;
 }
 
 static inline bool lnt_cur_key_means(const lnt_attn_desc *p)
 {
-    return p->select == LNT_SELECT_MEAN || p->select == LNT_SELECT_STEP_MEAN;
+    return p->cur.select == LNT_SELECT_MEAN || p->cur.select == LNT_SELECT_STEP_MEAN;
 }
 
 /* Whether landmark keys are means of the keys nearest to each start. */
 static inline bool lnt_cur_clusters(const lnt_attn_desc *p)
 {
-    return p->select == LNT_SELECT_KMEANS;
+    return p->cur.select == LNT_SELECT_KMEANS;
 }
 
 /* Whether y of a landmark is its row of RV. */
 static inline bool lnt_cur_copies_rows(const lnt_attn_desc *p)
 {
-    return !p->no_row_copy && !lnt_cur_query_means(p);
+    return p->cur.copy_rows && !lnt_cur_query_means(p);
 }
 
 /* The landmarks of head h in a sequence of mode LNT_CUR_LANDMARKS: rows of q and of k within the

@@ -97,7 +97,7 @@ cur_head lnt_cur_head(const cur_group *group, int64_t slot, int64_t h)
     head.h = h;
     head.kvh = h * p->kv_heads / p->heads;
     head.mode = lnt_cur_mode_of(p, &head.seq);
-    const size_t M = (size_t)p->landmarks;
+    const size_t M = (size_t)p->cur.landmarks;
     head.queries = head.mode == LNT_CUR_LANDMARKS ? M : (size_t)head.seq.nq;
     head.keys = head.mode == LNT_CUR_LANDMARKS ? M : (size_t)head.seq.nk;
     if (head.mode == LNT_CUR_ALL_KEYS) head.queries = 0;

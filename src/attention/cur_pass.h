@@ -109,13 +109,13 @@ typedef void cur_tile(const lnt_run *run, cur_scratch *s, const cur_head *head, 
 static inline size_t cur_most(const lnt_attn_desc *p)
 {
     const int64_t longest = p->length_q > p->length_k ? p->length_q : p->length_k;
-    return (size_t)(longest < p->landmarks ? longest : p->landmarks);
+    return (size_t)(longest < p->cur.landmarks ? longest : p->cur.landmarks);
 }
 
 /* Whether a sequence of this plan can be long enough for an inverse. */
 static inline bool cur_inverts(const lnt_attn_desc *p)
 {
-    return p->length_q > p->landmarks && p->length_k > p->landmarks;
+    return p->length_q > p->cur.landmarks && p->length_k > p->cur.landmarks;
 }
 
 /* Pieces that a pass over one head is cut into: few heads have more. */
@@ -135,7 +135,7 @@ static inline int64_t cur_segment_start(const lnt_attn_desc *p, int64_t n, int64
 
 static inline bool cur_is_laplace(const lnt_attn_desc *p)
 {
-    return p->activation == LNT_ACTIVATION_LAPLACE;
+    return p->cur.activation == LNT_ACTIVATION_LAPLACE;
 }
 
 /* ---- the parts of a run ---------------------------------------------------------------------- */

@@ -43,7 +43,7 @@ static lnt_status open_plan(lnt_state *state, const lnt_attn_desc *p)
     if (!state->device.info.features)
         return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
                         "state: %s keeps none of %lld terms with a dim of %lld", ctx->device->name,
-                        (long long)p->terms, (long long)p->dim);
+                        (long long)p->taylor.terms, (long long)p->dim);
     return LNT_OK;
 }
 
@@ -183,10 +183,10 @@ static void move_rows(const lnt_tensor *host, char *packed, bool to_host)
  * 1: rows of degree t differ by r^t.  packed: `each` numbers for a monomial. */
 static void rescale(const lnt_attn_desc *p, float *packed, int64_t each, bool to_host)
 {
-    if (p->mechanism != LNT_TAYLOR || p->normalize != LNT_NORMALIZE_TAYLORSHIFT) return;
+    if (p->mechanism != LNT_TAYLOR || p->taylor.normalize != LNT_NORMALIZE_TAYLORSHIFT) return;
     const double r = sqrt(lnt_problem_score_factor(p));
     for (int64_t head = 0; head < p->batch * p->kv_heads; head++)
-        for (int64_t t = 0, first = 0; t < p->terms; t++) {
+        for (int64_t t = 0, first = 0; t < p->taylor.terms; t++) {
             const int64_t end = lnt_basis_size(p->dim, t + 1);
             const float factor = (float)pow(r, (double)(to_host ? t : -t));
             for (int64_t i = (end - first) * each; i > 0; i--) *packed++ *= factor;

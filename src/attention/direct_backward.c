@@ -43,7 +43,7 @@ static void find_statistics(const lnt_direct *kind, lnt_run *run, const kernels 
                             tile *t)
 {
     const query_tile q = lnt_direct_query_tile(s, s->queries);
-    const real eps = run->p->mechanism == LNT_LINEAR ? (real)run->p->eps : 0;
+    const real eps = run->p->mechanism == LNT_LINEAR ? (real)run->p->linear.eps : 0;
     const bool logarithm = kind->has_max && !kind->least;
     real *keep = kept_of(run, tile_rows(t));
     lnt_direct_attend(kind, run, ker, s, t);

@@ -26,16 +26,16 @@ static void lay_out(lnt_arena *arena, const lnt_attn_desc *p, const lnt_algo *co
     double *decay = lnt_arena_take(arena, p->decay ? (size_t)p->kv_heads : 0, sizeof *decay);
     engine->p.decay = p->decay ? decay : NULL;
     double *coefficients =
-        lnt_arena_take(arena, p->coefficients ? (size_t)p->terms : 0, sizeof *coefficients);
-    engine->p.coefficients = p->coefficients ? coefficients : NULL;
+        lnt_arena_take(arena, p->taylor.coefficients ? (size_t)p->taylor.terms : 0, sizeof *coefficients);
+    engine->p.taylor.coefficients = p->taylor.coefficients ? coefficients : NULL;
     double *temperature =
-        lnt_arena_take(arena, p->temperature ? (size_t)p->heads : 0, sizeof *temperature);
-    engine->p.temperature = p->temperature ? temperature : NULL;
+        lnt_arena_take(arena, p->taylor.temperature ? (size_t)p->heads : 0, sizeof *temperature);
+    engine->p.taylor.temperature = p->taylor.temperature ? temperature : NULL;
     double *center =
-        lnt_arena_take(arena, p->center ? (size_t)(p->kv_heads * p->dim) : 0, sizeof *center);
-    engine->p.center = p->center ? center : NULL;
-    int64_t *pin = lnt_arena_take(arena, p->pin ? (size_t)p->pins : 0, sizeof *pin);
-    engine->p.pin = p->pin ? pin : NULL;
+        lnt_arena_take(arena, p->taylor.center ? (size_t)(p->kv_heads * p->dim) : 0, sizeof *center);
+    engine->p.taylor.center = p->taylor.center ? center : NULL;
+    int64_t *pin = lnt_arena_take(arena, p->cur.pin ? (size_t)p->cur.pins : 0, sizeof *pin);
+    engine->p.cur.pin = p->cur.pin ? pin : NULL;
     engine->weights = lnt_arena_take(arena, weights, 1);
     if (!weights) engine->weights = NULL;
     engine->shared = lnt_arena_take(arena, shared, 1);
@@ -49,7 +49,7 @@ static lnt_status draw_weights(lnt_engine *engine)
     size_t bytes;
     if (!lnt_size_product((size_t)lnt_feature_rows(p), (size_t)p->dim, sizeof(double), &bytes))
         return lnt_fail(engine->ctx, LNT_ERR_MEMORY, "features is %lld: too many to hold",
-                        (long long)p->features);
+                        (long long)p->linear.features);
     double *w = lnt_allocate(engine->ctx, bytes, "the random features");
     if (!w) return LNT_ERR_MEMORY;
     lnt_feature_weights(p, w);
@@ -91,16 +91,16 @@ static lnt_status explain_taylor(lnt_ctx *ctx, const lnt_attn_desc *p)
 {
     const double most = lnt_machine_bytes() / 2;
     lnt_attn_desc fits = *p;
-    while (head_bytes(&fits) * (double)ctx->threads > most && fits.terms > 1) fits.terms--;
-    if (fits.terms == p->terms) return LNT_ERR_MEMORY;
+    while (head_bytes(&fits) * (double)ctx->threads > most && fits.taylor.terms > 1) fits.taylor.terms--;
+    if (fits.taylor.terms == p->taylor.terms) return LNT_ERR_MEMORY;
     char size[80] = "more monomials than can be counted";
     if (lnt_problem_countable(p))
         snprintf(size, sizeof size, "%.4g monomials, a state of %.3g MB for each head",
                  (double)lnt_problem_width(p), head_bytes(p) * 1e-6);
     return lnt_fail(ctx, LNT_ERR_MEMORY,
                     "taylor: %lld terms in %lld dimensions make %s; %lld term%s, of %.3g MB, would fit",
-                    (long long)p->terms, (long long)p->dim, size, (long long)fits.terms,
-                    fits.terms == 1 ? "" : "s", head_bytes(&fits) * 1e-6);
+                    (long long)p->taylor.terms, (long long)p->dim, size, (long long)fits.taylor.terms,
+                    fits.taylor.terms == 1 ? "" : "s", head_bytes(&fits) * 1e-6);
 }
 
 lnt_status lnt_engine_open(lnt_ctx *ctx, const lnt_attn_desc *resolved,
@@ -118,12 +118,12 @@ lnt_status lnt_engine_open(lnt_ctx *ctx, const lnt_attn_desc *resolved,
     if (status) return taylor ? explain_taylor(ctx, resolved) : status;
     lay_out(&out->memory, resolved, algos, count, threads, out);
     copy_doubles(out->p.decay, resolved->decay, resolved->kv_heads);
-    copy_doubles(out->p.coefficients, resolved->coefficients, resolved->terms);
-    copy_doubles(out->p.temperature, resolved->temperature, resolved->heads);
-    copy_doubles(out->p.center, resolved->center, resolved->kv_heads * resolved->dim);
-    if (resolved->pin)
-        memcpy((int64_t *)(uintptr_t)out->p.pin, resolved->pin,
-               (size_t)resolved->pins * sizeof *resolved->pin);
+    copy_doubles(out->p.taylor.coefficients, resolved->taylor.coefficients, resolved->taylor.terms);
+    copy_doubles(out->p.taylor.temperature, resolved->taylor.temperature, resolved->heads);
+    copy_doubles(out->p.taylor.center, resolved->taylor.center, resolved->kv_heads * resolved->dim);
+    if (resolved->cur.pin)
+        memcpy((int64_t *)(uintptr_t)out->p.cur.pin, resolved->cur.pin,
+               (size_t)resolved->cur.pins * sizeof *resolved->cur.pin);
     ctx->engines++;
     if (out->weights) status = draw_weights(out);
     if (status) lnt_engine_close(out);

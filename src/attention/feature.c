@@ -7,7 +7,7 @@
 
 int64_t lnt_feature_rows(const lnt_attn_desc *p)
 {
-    return p->feature_map == LNT_MAP_FOURIER ? p->features / 2 : p->features;
+    return p->linear.feature_map == LNT_MAP_FOURIER ? p->linear.features / 2 : p->linear.features;
 }
 
 static double dot(const double *x, const double *y, int64_t n)
@@ -43,7 +43,7 @@ void lnt_feature_weights(const lnt_attn_desc *p, double *w)
                   lengths = lnt_rng_split(rng, 1);
     const int64_t rows = lnt_feature_rows(p), d = p->dim;
     for (int64_t i = 0; i < rows * d; i++) w[i] = lnt_rng_normal(entries, (uint64_t)i);
-    if (p->feature_map != LNT_MAP_POSITIVE) return;
+    if (p->linear.feature_map != LNT_MAP_POSITIVE) return;
     for (int64_t r = 0; r < rows; r++)
         orthogonalise(w + r / d * d * d, r % d, d, lengths, (uint64_t)r);
 }

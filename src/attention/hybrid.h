@@ -149,7 +149,7 @@ void lnt_hybrid_mask(const chunk_job *job, hybrid_scratch *s, const hybrid_tile 
 /* Whether any pair of the tile is far: the first key that is no sink is so soonest. */
 static inline bool has_far(const lnt_attn_desc *p, const hybrid_tile *c)
 {
-    const int64_t past = p->sink - c->key;
+    const int64_t past = p->hybrid.sink - c->key;
     const size_t first = past > 0 ? (size_t)past : 0;
     return first < c->keys && lnt_hybrid_far_from(p, c, first) < c->queries;
 }
@@ -157,7 +157,7 @@ static inline bool has_far(const lnt_attn_desc *p, const hybrid_tile *c)
 /* Whether every pair is. */
 static inline bool all_far(const lnt_attn_desc *p, const hybrid_tile *c)
 {
-    return c->key >= p->sink && lnt_hybrid_far_from(p, c, c->keys - 1) == c->from;
+    return c->key >= p->hybrid.sink && lnt_hybrid_far_from(p, c, c->keys - 1) == c->from;
 }
 
 /* Whether far->whole, whole_back are for the tile, some pair of which is far. */

@@ -184,7 +184,7 @@ static void grad_queries(const chunk_job *job, hybrid_scratch *s, int64_t t, siz
         lnt_hybrid_load_keys(job, s, c.key, c.keys);
         add_tile(job, s, &c);
     }
-    if (frontier > job->run->p->sink) {
+    if (frontier > job->run->p->hybrid.sink) {
         shrink_quotients(job, s, query, n);
         for (size_t g = 0; g < s->t.heads; g++) lnt_taylor_turn_dn(job->ker, &s->t, g, n);
         s->far->walk_queries(job, s, n);
@@ -232,12 +232,12 @@ static void chunks_meeting(const chunk_job *job, const hybrid_scratch *s, int64_
                            int64_t *first, int64_t *last, int64_t *leaving)
 {
     const lnt_attn_desc *p = job->run->p;
-    const int64_t alone = keys_alone(job), behind = key + p->window - alone;
+    const int64_t alone = keys_alone(job), behind = key + p->hybrid.window - alone;
     *first = key > alone ? (key - alone) / TOKENS : 0;
     *last = tiles_of(job->seq.nq, TOKENS);
     *leaving = -1;
-    if (!s->summed || key < p->sink) return;
-    if (behind >= 0 && behind % TOKENS == 0 && behind / TOKENS < *last && key > p->sink)
+    if (!s->summed || key < p->hybrid.sink) return;
+    if (behind >= 0 && behind % TOKENS == 0 && behind / TOKENS < *last && key > p->hybrid.sink)
         *leaving = behind / TOKENS;
     const int64_t met = behind < 0 ? 0 : behind / TOKENS + 1;
     if (met < *last) *last = met;
@@ -294,7 +294,7 @@ static bool grad_keys(const chunk_job *job, hybrid_scratch *s, int64_t key, size
         add_queries(job, s, key, n, token_of(job, c * TOKENS), queries);
     }
     ker->load_columns(t->dt, TOKENS, t->dk, LNT_REAL_DTYPE, (int64_t)t->dp, 1, n, t->d, 1);
-    later = later && key >= job->run->p->sink;
+    later = later && key >= job->run->p->hybrid.sink;
     if (leaving >= 0) /* the last of them, still loaded */
         shrink_quotients(job, s, token_of(job, leaving * TOKENS), queries);
     if (later && job->decay < 1) {
@@ -310,8 +310,8 @@ static bool grad_keys(const chunk_job *job, hybrid_scratch *s, int64_t key, size
 /* Where the chunk of keys begins that ends at `end`. */
 static int64_t chunk_begin(const chunk_job *job, int64_t end)
 {
-    const int64_t sink = job->run->p->sink;
-    const int64_t phase = end > sink ? keys_alone(job) - job->run->p->window : 0;
+    const int64_t sink = job->run->p->hybrid.sink;
+    const int64_t phase = end > sink ? keys_alone(job) - job->run->p->hybrid.window : 0;
     const int64_t past = (end - 1 - phase) % TOKENS;
     const int64_t begin = end - 1 - (past < 0 ? past + TOKENS : past);
     const int64_t least = end > sink ? sink : 0;

@@ -16,7 +16,7 @@
 static hybrid_scratch take_scratch(lnt_arena *arena, const lnt_attn_desc *p)
 {
     hybrid_scratch s = { .t = lnt_taylor_take(arena, p) };
-    s.far = p->far == LNT_LINEAR ? &lnt_far_linear : &lnt_far_taylor;
+    s.far = p->hybrid.far == LNT_LINEAR ? &lnt_far_linear : &lnt_far_taylor;
     s.max = take(arena, s.t.heads, TOKENS);
     s.shrink = take(arena, s.t.heads, TOKENS);
     s.rescale = take(arena, 1, TOKENS);
@@ -47,7 +47,7 @@ hybrid_scratch lnt_hybrid_open_in(lnt_arena *arena, const chunk_job *job, bool s
     hybrid_scratch s = take_scratch(arena, run->p);
     lnt_taylor_prepare(run->p, &s.t);
     for (size_t i = 0; i < TOKENS && job->decay < 1; i++) s.fade[i] = decay_after(job, (int64_t)i);
-    s.t.center = run->p->center ? run->p->center + job->kvh * run->p->dim : NULL;
+    s.t.center = run->p->taylor.center ? run->p->taylor.center + job->kvh * run->p->dim : NULL;
     s.summed = summed;
     return s;
 }
@@ -70,7 +70,7 @@ int lnt_hybrid_threads(const lnt_run *run)
 /* A window behind the chunk, one token more than must be, so that the tiles of one are whole. */
 int64_t lnt_hybrid_frontier(const chunk_job *job, const hybrid_scratch *s, int64_t p)
 {
-    const int64_t frontier = p - job->run->p->window + (job->run->causal ? 0 : 1);
+    const int64_t frontier = p - job->run->p->hybrid.window + (job->run->causal ? 0 : 1);
     return s->summed && frontier > 0 ? frontier : 0;
 }
 
@@ -81,7 +81,7 @@ static size_t stretch(const chunk_job *job, int i, int64_t key, size_t n, const 
                       int64_t *b, int64_t *row)
 {
     const lnt_run *run = job->run;
-    const int64_t before = job->seq.before, left = before - key, sink = run->p->sink;
+    const int64_t before = job->seq.before, left = before - key, sink = run->p->hybrid.sink;
     if (left <= 0) {
         *t = i == LNT_STATE_WINDOW_K ? &run->io->k : &run->io->v;
         *b = job->seq.b;
@@ -140,7 +140,7 @@ void lnt_hybrid_fade_queries(const chunk_job *job, hybrid_scratch *s, int64_t qu
 {
     if (!(job->decay < 1)) return;
     const int64_t last = lnt_hybrid_frontier(job, s, query) - 1; /* token in S */
-    const real first = decay_after(job, query - job->run->p->window - last);
+    const real first = decay_after(job, query - job->run->p->hybrid.window - last);
     for (size_t g = 0; g < s->t.heads; g++)
         for (size_t i = 0; i < n; i++) {
             const real factor = job->run->causal ? first * s->fade[i] : first;
@@ -156,7 +156,7 @@ void lnt_hybrid_fade_tile(const chunk_job *job, const hybrid_scratch *s, const h
     for (size_t j = 0; j < c->keys && job->decay < 1; j++) {
         const size_t far = lnt_hybrid_far_from(p, c, j);
         if (far == c->queries) continue;
-        const int64_t past = c->query + (int64_t)far - c->key - (int64_t)j - p->window;
+        const int64_t past = c->query + (int64_t)far - c->key - (int64_t)j - p->hybrid.window;
         const real first = decay_after(job, past);
         for (size_t i = far; i < c->queries; i++) x[j * TOKENS + i] *= first * s->fade[i - far];
     }
@@ -191,7 +191,7 @@ static void fade_keys(const chunk_job *job, hybrid_scratch *s, size_t n)
 
 void lnt_hybrid_absorb(const chunk_job *job, hybrid_scratch *s, int64_t from, int64_t to)
 {
-    if (from < job->run->p->sink) from = job->run->p->sink;
+    if (from < job->run->p->hybrid.sink) from = job->run->p->hybrid.sink;
     for (; from < to; from += TOKENS) {
         const size_t n = chunk_tokens(to - from);
         lnt_hybrid_load_keys(job, s, from, n);
@@ -225,7 +225,7 @@ void lnt_hybrid_keep_window(const chunk_job *job, int64_t first)
     const int64_t before = job->seq.before, tokens = before + job->seq.nk;
     const bool in_place = job->run->io->state_in == job->run->io->state_out;
     const int64_t kept = in_place ? before : 0; /* tokens that are there already */
-    const int64_t sinks = p->sink < tokens ? p->sink : tokens;
+    const int64_t sinks = p->hybrid.sink < tokens ? p->hybrid.sink : tokens;
     if (first < sinks) first = sinks;
     if (first < kept) first = kept;
     for (int i = LNT_STATE_WINDOW_K; i <= LNT_STATE_WINDOW_V; i++) {
@@ -252,7 +252,7 @@ hybrid_tile lnt_hybrid_tile_of(const chunk_job *job, int64_t key, size_t keys, i
 
 bool lnt_hybrid_next_tile(const chunk_job *job, const hybrid_scratch *s, hybrid_tile *c)
 {
-    const int64_t frontier = lnt_hybrid_frontier(job, s, c->query), sink = job->run->p->sink;
+    const int64_t frontier = lnt_hybrid_frontier(job, s, c->query), sink = job->run->p->hybrid.sink;
     const int64_t sinks = sink < frontier ? sink : frontier;
     const int64_t end = c->still ? c->query + 1 : c->query + (int64_t)c->queries;
     int64_t key = c->key + (int64_t)c->keys;
@@ -270,8 +270,8 @@ bool lnt_hybrid_next_tile(const chunk_job *job, const hybrid_scratch *s, hybrid_
 size_t lnt_hybrid_far_from(const lnt_attn_desc *p, const hybrid_tile *c, size_t j)
 {
     const int64_t key = c->key + (int64_t)j;
-    if (c->still || key < p->sink) return c->queries;
-    return clamp(key - c->query + p->window, c->from, c->queries);
+    if (c->still || key < p->hybrid.sink) return c->queries;
+    return clamp(key - c->query + p->hybrid.window, c->from, c->queries);
 }
 
 void lnt_hybrid_scores(const chunk_job *job, hybrid_scratch *s, size_t g, const hybrid_tile *c)
@@ -373,7 +373,8 @@ static void fold(const chunk_job *job, hybrid_scratch *s, size_t g, const hybrid
 /* Weights of far keys are relative to e^0: where a query has any, the maximum begins there. */
 static void begin_max(const chunk_job *job, hybrid_scratch *s, const hybrid_tile *c)
 {
-    const int64_t first = job->run->p->sink + job->run->p->window; /* query that has a far key */
+    const int64_t first =
+        job->run->p->hybrid.sink + job->run->p->hybrid.window; /* query that has a far key */
     for (size_t i = 0; i < TOKENS; i++) {
         const int64_t query = c->still ? c->query : c->query + (int64_t)i;
         s->max[i] = i >= c->queries || query >= first ? 0 : -(real)INFINITY;
@@ -388,15 +389,15 @@ void lnt_hybrid_attend(const chunk_job *job, hybrid_scratch *s, int64_t t, size_
     /* Where nothing is causal the queries stand at the last token. */
     const int64_t query = job->run->causal ? token_of(job, t) : job->seq.before - 1;
     const int64_t frontier = lnt_hybrid_frontier(job, s, query);
-    int64_t first = frontier > p->sink ? frontier : p->sink; /* key to go into S */
+    int64_t first = frontier > p->hybrid.sink ? frontier : p->hybrid.sink; /* key to go into S */
     hybrid_tile c = lnt_hybrid_tile_of(job, 0, 0, query, n);
     lnt_hybrid_load_queries(job, s, t, n);
     begin_max(job, s, &c);
     /* One walk reads S and adds to it, unless it ages between. */
     const size_t add = s->summed && !(job->decay < 1) ? chunk_tokens(next - first) : 0;
     if (add) lnt_hybrid_load_keys(job, s, first, add);
-    if (frontier > p->sink || add) s->far->walk(job, s, frontier > p->sink ? n : 0, add);
-    if (frontier > p->sink) lnt_hybrid_fade_queries(job, s, query, n, s->t.o, s->t.den);
+    if (frontier > p->hybrid.sink || add) s->far->walk(job, s, frontier > p->hybrid.sink ? n : 0, add);
+    if (frontier > p->hybrid.sink) lnt_hybrid_fade_queries(job, s, query, n, s->t.o, s->t.den);
     if (s->summed) lnt_hybrid_absorb(job, s, first + (int64_t)add, next);
     while (lnt_hybrid_next_tile(job, s, &c)) {
         const bool far = has_far(p, &c);

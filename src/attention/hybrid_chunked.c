@@ -12,7 +12,7 @@ static int64_t run_sequence(const chunk_job *job, hybrid_scratch *s)
 {
     const lnt_run *run = job->run;
     const lnt_sequence *seq = &job->seq;
-    const int64_t window = run->p->window, tokens = seq->before + seq->nk;
+    const int64_t window = run->p->hybrid.window, tokens = seq->before + seq->nk;
     int64_t nonpositive = 0, summed = seq->before - window; /* tokens before it are in S */
     if (seq->nq && run->causal) {
         const int64_t first = lnt_hybrid_frontier(job, s, token_of(job, 0));

@@ -13,14 +13,14 @@
 
 /* ---- tiles of one score ---------------------------------------------------------------------- */
 
-static bool has_one_score(const lnt_attn_desc *p) { return p->far == LNT_TAYLOR; }
+static bool has_one_score(const lnt_attn_desc *p) { return p->hybrid.far == LNT_TAYLOR; }
 
 /* First query of the tile for which key j of the strip is far; at least t->from, and nq: none. */
 static size_t far_query(const lnt_attn_desc *p, const tile *t, size_t j)
 {
     const int64_t key = t->k0 + (int64_t)(t->row + j);
-    const int64_t first = key - t->offset - t->q0 + p->window;
-    if (key < p->sink || first >= (int64_t)t->nq) return t->nq;
+    const int64_t first = key - t->offset - t->q0 + p->hybrid.window;
+    if (key < p->hybrid.sink || first >= (int64_t)t->nq) return t->nq;
     return first > (int64_t)t->from ? (size_t)first : t->from;
 }
 
@@ -29,7 +29,7 @@ typedef enum reach { NEAR, FAR, MIXED } reach;
 static reach reach_of(const lnt_attn_desc *p, const tile *t)
 {
     const int64_t key = t->k0 + (int64_t)t->row;
-    const size_t past = p->sink > key ? (size_t)(p->sink - key) : 0; /* sinks */
+    const size_t past = p->hybrid.sink > key ? (size_t)(p->hybrid.sink - key) : 0; /* sinks */
     if (past >= t->rows || far_query(p, t, past) == t->nq) return NEAR;
     return past == 0 && far_query(p, t, t->rows - 1) == t->from ? FAR : MIXED;
 }
@@ -39,14 +39,14 @@ static bool is_near(const lnt_run *run, const tile *t) { return reach_of(run->p,
 /* Weights of far keys are relative to e^0: where a query has any, the maximum begins there. */
 static real least(const lnt_run *run, int64_t token)
 {
-    return token >= run->p->sink + run->p->window ? 0 : -(real)INFINITY;
+    return token >= run->p->hybrid.sink + run->p->hybrid.window ? 0 : -(real)INFINITY;
 }
 
 /* decay^n, n the tokens between the window of query i of the tile and key j of the strip. */
 static real faded(const lnt_attn_desc *p, const tile *t, size_t i, size_t j)
 {
     const int64_t key = t->k0 + (int64_t)(t->row + j);
-    return (real)pow(t->decay, (double)(t->offset + t->q0 + (int64_t)i - key - p->window));
+    return (real)pow(t->decay, (double)(t->offset + t->q0 + (int64_t)i - key - p->hybrid.window));
 }
 
 /* A strip that is far throughout, times how far its keys have faded. */
@@ -96,10 +96,10 @@ static band band_at(const lnt_attn_desc *p, const kernels *ker, const tile *t, s
 {
     const size_t wide = smaller((int64_t)(lnt_round_up(t->nq, ker->lanes) - from), EDGE);
     const int64_t key = t->k0 + (int64_t)t->row;
-    const int64_t behind = (int64_t)from + t->offset + t->q0 - key - p->window; /* far from `from` */
+    const int64_t behind = (int64_t)from + t->offset + t->q0 - key - p->hybrid.window; /* far from `from` */
     return (band){ .from = from,
                    .wide = wide,
-                   .near = key < p->sink ? 0 : row_of(t, behind + 1),
+                   .near = key < p->hybrid.sink ? 0 : row_of(t, behind + 1),
                    .far = row_of(t, behind + (int64_t)wide) };
 }
 
@@ -174,7 +174,7 @@ static void back_band(const lnt_run *run, const kernels *ker, const scratch *s, 
     }
     ker->softmax_back(s->x + near, s->dx + near, TQ, t->rows - b->near, b->wide, q->statistic + from,
                       q->delta + from);
-    ker->polynomial_back(s->y + from, s->dy + from, TQ, b->far, b->wide, a, (size_t)run->p->terms,
+    ker->polynomial_back(s->y + from, s->dy + from, TQ, b->far, b->wide, a, (size_t)run->p->taylor.terms,
                          q->shrink + from, q->delta + from);
 }
 
@@ -199,7 +199,7 @@ static void back(const lnt_run *run, const kernels *ker, const scratch *s, const
         blend(run->p, s, t);
         return;
     }
-    ker->polynomial_back(s->x + from, s->dx + from, TQ, t->rows, wide, a, (size_t)run->p->terms,
+    ker->polynomial_back(s->x + from, s->dx + from, TQ, t->rows, wide, a, (size_t)run->p->taylor.terms,
                          q->shrink + from, q->delta + from);
     fade(run->p, ker, s, t, s->x);
     fade(run->p, ker, s, t, s->dx);

@@ -53,7 +53,7 @@ static token take_token(lnt_arena *arena, const lnt_attn_desc *p)
 /* Tokens from the frontier up to `to` go into S. */
 static void absorb(const chunk_job *job, token *x, int64_t to)
 {
-    const int64_t first = x->frontier > job->run->p->sink ? x->frontier : job->run->p->sink;
+    const int64_t first = x->frontier > job->run->p->hybrid.sink ? x->frontier : job->run->p->hybrid.sink;
     if (first < to) {
         lnt_arena rest = x->rest;
         hybrid_scratch s = lnt_hybrid_open_in(&rest, job, true);
@@ -71,8 +71,8 @@ static void read_state(const chunk_job *job, token *x, int64_t h, int64_t query,
     const size_t wide = lnt_round_up(x->m, ker->lanes);
     memset(x->o, 0, x->mp * sizeof(real));
     x->scalar[DEN] = 0;
-    if (x->frontier <= run->p->sink) return;
-    if (run->p->far == LNT_TAYLOR)
+    if (x->frontier <= run->p->hybrid.sink) return;
+    if (run->p->hybrid.far == LNT_TAYLOR)
         lnt_taylor_monomials(run->p, x->a, x->q, true, x->phi);
     else
         lnt_feature_rows_of(run, &x->feature, &run->io->q, job->seq.b, h, job->seq.q0 + query, 1,
@@ -84,7 +84,7 @@ static void read_state(const chunk_job *job, token *x, int64_t h, int64_t query,
         ker->axpy(x->o, 1, x->part, x->m);
     }
     if (job->decay < 1) { /* by the tokens between the last in S and the window */
-        const real aged = decay_after(job, at - run->p->window - x->frontier + 1);
+        const real aged = decay_after(job, at - run->p->hybrid.window - x->frontier + 1);
         ker->scale(x->o, aged, x->mp);
         x->scalar[DEN] *= aged;
     }
@@ -103,15 +103,15 @@ static void read_stretch(const chunk_job *job, token *x, int64_t key, size_t n, 
     const real *k = lnt_hybrid_rows(job, LNT_STATE_WINDOW_K, key, n, x->k_own, &ldk, false);
     const real *v = lnt_hybrid_rows(job, LNT_STATE_WINDOW_V, key, n, x->v_own, &ldv, false);
     ker->gemv(x->x, k, ldk, x->q, n, d);
-    for (size_t j = 0; p->center && j < n; j++) x->x[j] -= x->shift;
+    for (size_t j = 0; p->taylor.center && j < n; j++) x->x[j] -= x->shift;
     for (size_t j = n; j < lanes; j++) x->x[j] = near ? -(real)INFINITY : 0;
     if (near) {
         ker->softmax_row(x->x, lanes, &x->scalar[MAX], &x->scalar[DEN], &x->scalar[RESCALE]);
         if (x->scalar[RESCALE] != 1) ker->scale(x->o, x->scalar[RESCALE], x->mp);
     } else {
-        ker->polynomial(x->x, x->x, x->a, (size_t)p->terms, lanes);
+        ker->polynomial(x->x, x->x, x->a, (size_t)p->taylor.terms, lanes);
         for (size_t j = 0; j < n && job->decay < 1; j++)
-            x->x[j] *= decay_after(job, at - p->window - key - (int64_t)j);
+            x->x[j] *= decay_after(job, at - p->hybrid.window - key - (int64_t)j);
         for (size_t j = 0; j < n; j++) x->scalar[DEN] += x->x[j];
     }
     ker->gemm_nn(x->o, x->mp, x->x, KEYS, v, ldv, 1, lnt_round_up(x->m, ker->lanes), n, 1);
@@ -128,13 +128,13 @@ static void read_tokens(const chunk_job *job, token *x, int64_t from, int64_t to
 static void read_query(const chunk_job *job, token *x, int64_t h, int64_t query, int64_t at)
 {
     const lnt_run *run = job->run;
-    const int64_t window = run->p->window, sink = run->p->sink, far = at - window + 1;
+    const int64_t window = run->p->hybrid.window, sink = run->p->hybrid.sink, far = at - window + 1;
     const int64_t sinks = sink < at + 1 ? sink : at + 1, first = far > sinks ? far : sinks;
     load_rows(job->ker, x->q, pad((size_t)run->p->dim), &run->io->q, job->seq.b, h,
               job->seq.q0 + query, 1, run->p->scale);
     x->shift = 0;
-    for (int64_t c = 0; run->p->center && c < run->p->dim; c++)
-        x->shift += x->q[c] * (real)run->p->center[job->kvh * run->p->dim + c];
+    for (int64_t c = 0; run->p->taylor.center && c < run->p->dim; c++)
+        x->shift += x->q[c] * (real)run->p->taylor.center[job->kvh * run->p->dim + c];
     read_state(job, x, h, query, at);
     x->scalar[MAX] = at >= sink + window ? 0 : -(real)INFINITY;
     read_tokens(job, x, x->frontier > sink ? x->frontier : sink, far, false, at);
@@ -161,7 +161,7 @@ static int64_t run_query(const chunk_job *job, token *x, int64_t query, int64_t 
 /* The token before `tokens` has come: what has left the window goes into S, where enough has. */
 static void move_frontier(const chunk_job *job, token *x, int64_t tokens)
 {
-    const int64_t to = tokens - job->run->p->window;
+    const int64_t to = tokens - job->run->p->hybrid.window;
     if (to - x->frontier >= x->room) absorb(job, x, to);
 }
 
@@ -169,7 +169,7 @@ static int64_t run_sequence(const chunk_job *job, token *x)
 {
     lnt_run *run = job->run;
     const lnt_sequence *seq = &job->seq;
-    const int64_t window = run->p->window, alone = seq->before + keys_alone(job);
+    const int64_t window = run->p->hybrid.window, alone = seq->before + keys_alone(job);
     int64_t nonpositive = 0;
     x->frontier = seq->before - window - (run->recents ? run->recents->recent : 0);
     for (int64_t t = seq->before; t < alone; t++) move_frontier(job, x, t + 1);

@@ -20,7 +20,7 @@ enum { TOKENS = 64 }; /* scored at a time */
 size_t lnt_landmark_scratch(const lnt_attn_desc *p)
 {
     size_t bytes;
-    const size_t scored = TOKENS * ((size_t)p->dim + 2), best = (size_t)p->landmarks;
+    const size_t scored = TOKENS * ((size_t)p->dim + 2), best = (size_t)p->cur.landmarks;
     return lnt_size_product(scored + best, sizeof(double), 1, &bytes) ? bytes : SIZE_MAX;
 }
 
@@ -38,8 +38,8 @@ typedef struct choice {
 
 static bool is_pinned(const choice *c, int64_t token)
 {
-    for (int64_t i = 0; i < c->p->pins; i++)
-        if (c->p->pin[i] == token) return true;
+    for (int64_t i = 0; i < c->p->cur.pins; i++)
+        if (c->p->cur.pin[i] == token) return true;
     return false;
 }
 
@@ -53,8 +53,8 @@ static int by_value(const void *a, const void *b)
 static int64_t take_pinned(const choice *c, int64_t *out)
 {
     int64_t count = 0;
-    for (int64_t i = 0; i < c->p->pins; i++)
-        if (c->p->pin[i] < c->n) out[count++] = c->p->pin[i];
+    for (int64_t i = 0; i < c->p->cur.pins; i++)
+        if (c->p->cur.pin[i] < c->n) out[count++] = c->p->cur.pin[i];
     qsort(out, (size_t)count, sizeof *out, by_value);
     return count;
 }
@@ -68,10 +68,10 @@ static void add_scores(const choice *c, int t, int64_t first, size_t count, doub
     const size_t d = (size_t)x->shape[3];
     double *columns = c->scratch + 2 * TOKENS, *sum = c->scratch + TOKENS;
     const char *rows = lnt_tensor_row(x, c->b, c->head[t], c->row[t] + first);
-    if (c->p->select == LNT_SELECT_EMBED) {
+    if (c->p->cur.select == LNT_SELECT_EMBED) {
         for (size_t i = 0; i < count; i++)
             score[i] += lnt_tensor_get(x, c->b, c->head[t], c->row[t] + first + (int64_t)i,
-                                       c->p->embed_column);
+                                       c->p->cur.embed_column);
         return;
     }
     lnt_kernels_get_f64(c->ctx->isa)->load_columns(columns, TOKENS, rows, (int)x->dtype,
@@ -79,7 +79,7 @@ static void add_scores(const choice *c, int t, int64_t first, size_t count, doub
     for (size_t i = 0; i < TOKENS; i++) sum[i] = 0;
     for (size_t e = 0; e < d; e++) {
         const double *column = columns + e * TOKENS;
-        if (c->p->select == LNT_SELECT_ABS)
+        if (c->p->cur.select == LNT_SELECT_ABS)
             for (size_t i = 0; i < TOKENS; i++) sum[i] += fabs(column[i]);
         else
             for (size_t i = 0; i < TOKENS; i++) sum[i] += column[i];
@@ -166,8 +166,8 @@ static bool contains(const int64_t *list, int64_t count, int64_t token)
 static void choose_steps(const choice *c, int64_t *out)
 {
     for (int64_t i = 0; i < c->M; i++) out[i] = i * c->n / c->M;
-    for (int64_t i = 0; i < c->p->pins; i++) {
-        const int64_t pin = c->p->pin[i];
+    for (int64_t i = 0; i < c->p->cur.pins; i++) {
+        const int64_t pin = c->p->cur.pin[i];
         if (pin >= c->n || contains(out, c->M, pin)) continue;
         int64_t nearest = -1;
         for (int64_t at = 0; at < c->M; at++)
@@ -197,7 +197,7 @@ static void choose_random(const choice *c, int64_t *out)
 
 static void choose(const choice *c, int64_t *out)
 {
-    switch (c->p->select) {
+    switch (c->p->cur.select) {
     case LNT_SELECT_SUM:
     case LNT_SELECT_ABS:
     case LNT_SELECT_EMBED: choose_highest(c, out); break;
@@ -214,12 +214,12 @@ void lnt_landmark_choose(const lnt_ctx *ctx, const lnt_attn_desc *p, const lnt_a
                          const lnt_sequence *seq, int64_t h, int64_t *queries, int64_t *keys,
                          double *scratch)
 {
-    const int64_t kv = h * p->kv_heads / p->heads, M = p->landmarks;
+    const int64_t kv = h * p->kv_heads / p->heads, M = p->cur.landmarks;
     choice c = { .ctx = ctx, .p = p, .n = seq->nq, .M = M, .count = 1, .b = seq->b,
                  .x = { &io->q, &io->k }, .head = { h, kv }, .row = { seq->q0, seq->k0 },
                  .stream = 2 * (uint64_t)h, .scratch = scratch };
     const bool means = lnt_cur_key_means(p) || lnt_cur_clusters(p); /* no token of them is pinned */
-    if (!means && !p->separate_indices && seq->nq == seq->nk) {
+    if (!means && !p->cur.separate_indices && seq->nq == seq->nk) {
         c.count = 2;
         choose(&c, queries);
         for (int64_t i = 0; i < M; i++) keys[i] = queries[i];

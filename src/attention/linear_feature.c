@@ -26,7 +26,7 @@ static const real *weights_columns(const lnt_run *run)
 size_t LNT_REAL_NAME(lnt_feature_bytes)(const lnt_attn_desc *p)
 {
     size_t bytes;
-    if (lnt_problem_sums(p) != LNT_LINEAR || !lnt_feature_is_random(p->feature_map)) return 0;
+    if (lnt_problem_sums(p) != LNT_LINEAR || !lnt_feature_is_random(p->linear.feature_map)) return 0;
     return lnt_size_product((size_t)lnt_feature_rows(p), (size_t)p->dim, 2 * sizeof(real), &bytes)
                ? bytes
                : SIZE_MAX;
@@ -44,12 +44,12 @@ void LNT_REAL_NAME(lnt_feature_pack)(const lnt_attn_desc *p, const double *w, vo
 lnt_feature_tile lnt_feature_tile_take(lnt_arena *arena, const lnt_attn_desc *p, size_t tokens)
 {
     const bool linear = lnt_problem_sums(p) == LNT_LINEAR;
-    const bool random = linear && lnt_feature_is_random(p->feature_map);
+    const bool random = linear && lnt_feature_is_random(p->linear.feature_map);
     const size_t d = (size_t)p->dim, D = linear ? (size_t)lnt_problem_width(p) : d, ld = pad(tokens);
     return (lnt_feature_tile){ .x = take(arena, random ? d : 0, ld),
                                .phi = take(arena, D > d ? D : d, ld), /* random_grad: d rows */
                                .sum = take(arena, 1, ld),
-                               .mean = lnt_arena_take(arena, p->center_mean ? d : 0,
+                               .mean = lnt_arena_take(arena, p->taylor.center_mean ? d : 0,
                                                       sizeof(double)),
                                .ld = ld };
 }
@@ -76,8 +76,8 @@ static void random_columns(const lnt_run *run, const kernels *ker, lnt_feature_t
     const size_t rows = (size_t)lnt_feature_rows(run->p), d = (size_t)run->p->dim;
     const size_t lanes = lnt_round_up(n, ker->lanes);
     ker->gemm_nn(phi, ld, weights_rows(run), d, tile->x, tile->ld, rows, lanes, d, 0);
-    if (run->p->feature_map == LNT_MAP_FOURIER) {
-        const real factor = (real)sqrt(2.0 / (double)run->p->features);
+    if (run->p->linear.feature_map == LNT_MAP_FOURIER) {
+        const real factor = (real)sqrt(2.0 / (double)run->p->linear.features);
         for (size_t i = 0; i < rows; i++)
             for (size_t j = i * ld; j < i * ld + lanes; j++) {
                 const real angle = phi[j];
@@ -90,7 +90,7 @@ static void random_columns(const lnt_run *run, const kernels *ker, lnt_feature_t
     for (size_t i = 0; i < d; i++)
         for (size_t j = 0; j < n; j++)
             tile->sum[j] += tile->x[i * tile->ld + j] * tile->x[i * tile->ld + j];
-    const real shift = (real)(0.5 * log((double)run->p->features));
+    const real shift = (real)(0.5 * log((double)run->p->linear.features));
     for (size_t i = 0; i < rows; i++)
         for (size_t j = 0; j < lanes; j++) phi[i * ld + j] -= tile->sum[j] / 2 + shift;
     for (size_t i = 0; i < rows; i++) ker->map_exp(phi + i * ld, phi + i * ld, lanes);
@@ -100,7 +100,7 @@ void lnt_feature_columns(const lnt_run *run, lnt_feature_tile *tile, const lnt_t
                          int64_t h, int64_t n0, size_t n, real *phi, size_t ld)
 {
     const kernels *ker = run_kernels(run);
-    if (lnt_feature_is_random(run->p->feature_map)) {
+    if (lnt_feature_is_random(run->p->linear.feature_map)) {
         load_columns(ker, tile->x, tile->ld, x, b, h, n0, n, 1);
         random_columns(run, ker, tile, n, phi, ld);
         return;
@@ -108,28 +108,28 @@ void lnt_feature_columns(const lnt_run *run, lnt_feature_tile *tile, const lnt_t
     load_columns(ker, phi, ld, x, b, h, n0, n, 1);
     const size_t lanes = lnt_round_up(n, ker->lanes), rows = (size_t)x->shape[3];
     if (lanes == ld)
-        map_numbers(ker, run->p->feature_map, phi, phi, rows * ld);
+        map_numbers(ker, run->p->linear.feature_map, phi, phi, rows * ld);
     else
         for (size_t i = 0; i < rows; i++)
-            map_numbers(ker, run->p->feature_map, phi + i * ld, phi + i * ld, lanes);
+            map_numbers(ker, run->p->linear.feature_map, phi + i * ld, phi + i * ld, lanes);
 }
 
 void lnt_feature_rows_of(const lnt_run *run, lnt_feature_tile *tile, const lnt_tensor *x, int64_t b,
                          int64_t h, int64_t n0, size_t n, real *phi, size_t ld)
 {
     const kernels *ker = run_kernels(run);
-    if (lnt_feature_is_random(run->p->feature_map)) {
+    if (lnt_feature_is_random(run->p->linear.feature_map)) {
         lnt_feature_columns(run, tile, x, b, h, n0, n, tile->phi, tile->ld);
-        transpose(ker, phi, ld, tile->phi, tile->ld, n, (size_t)run->p->features);
+        transpose(ker, phi, ld, tile->phi, tile->ld, n, (size_t)run->p->linear.features);
         return;
     }
     size_t stride = ld;
     const real *rows = read_rows(ker, phi, &stride, x, b, h, n0, n);
     if (rows == phi)
-        map_numbers(ker, run->p->feature_map, phi, phi, n * ld);
+        map_numbers(ker, run->p->linear.feature_map, phi, phi, n * ld);
     else
         for (size_t i = 0; i < n; i++)
-            map_numbers(ker, run->p->feature_map, phi + i * ld, rows + i * stride,
+            map_numbers(ker, run->p->linear.feature_map, phi + i * ld, rows + i * stride,
                         (size_t)x->shape[3]);
 }
 
@@ -153,7 +153,7 @@ static void elementwise_grad(const kernels *ker, lnt_feature_map map, const real
 static void random_grad_of_product(const lnt_run *run, const real *phi, real *dphi, size_t ld)
 {
     const size_t rows = (size_t)lnt_feature_rows(run->p);
-    if (run->p->feature_map == LNT_MAP_FOURIER)
+    if (run->p->linear.feature_map == LNT_MAP_FOURIER)
         for (size_t i = 0, half = rows * ld; i < half; i++)
             dphi[i] = dphi[half + i] * phi[i] - dphi[i] * phi[half + i];
     else
@@ -167,7 +167,7 @@ static void random_grad(const lnt_run *run, const kernels *ker, lnt_feature_tile
     const size_t lanes = lnt_round_up(n, ker->lanes);
     random_grad_of_product(run, tile->phi, dphi, ld);
     for (size_t j = 0; j < lanes; j++) tile->sum[j] = 0;
-    if (run->p->feature_map == LNT_MAP_POSITIVE)
+    if (run->p->linear.feature_map == LNT_MAP_POSITIVE)
         for (size_t i = 0; i < rows; i++)
             for (size_t j = 0; j < lanes; j++) tile->sum[j] += dphi[i * ld + j];
     /* dx = w^T h - x sum(h); phi is done with, its place takes the product. */
@@ -186,11 +186,11 @@ void lnt_feature_store_grad(const lnt_run *run, lnt_feature_tile *tile, const ln
     const size_t width = (size_t)lnt_problem_width(run->p);
     assert(ld == tile->ld);
     lnt_feature_columns(run, tile, x, b, h, n0, n, tile->phi, ld);
-    if (lnt_feature_is_random(run->p->feature_map)) {
+    if (lnt_feature_is_random(run->p->linear.feature_map)) {
         random_grad(run, ker, tile, n, dphi, ld);
         store_columns(ker, dx, b, h, n0, n, tile->x, ld);
         return;
     }
-    elementwise_grad(ker, run->p->feature_map, tile->phi, dphi, width * ld);
+    elementwise_grad(ker, run->p->linear.feature_map, tile->phi, dphi, width * ld);
     store_columns(ker, dx, b, h, n0, n, dphi, ld);
 }

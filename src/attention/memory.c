@@ -33,7 +33,7 @@ static void shape(const lnt_attn_desc *p, int64_t room, int i, int64_t out[3], i
     const int64_t D = lnt_problem_width(p), m = p->dim_value, W = lnt_score_width(p);
     const bool hybrid = p->mechanism == LNT_HYBRID;
     const int64_t low = p->compensated ? 1 : 0, recent = hybrid ? 0 : lnt_recent_room(p);
-    const int64_t window = hybrid ? p->sink + lnt_window_room(p) : 0;
+    const int64_t window = hybrid ? p->hybrid.sink + lnt_window_room(p) : 0;
     const struct {
         int64_t rows, columns;
     } of[LNT_STATE_TENSORS] = { [LNT_STATE_S] = { D, m },         [LNT_STATE_Z] = { 1, D },

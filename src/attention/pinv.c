@@ -20,17 +20,17 @@ enum { BLOCK = 8 };
 
 lnt_pinv_work lnt_pinv_take(lnt_arena *arena, const lnt_attn_desc *p, int isa)
 {
-    const size_t M = (size_t)p->landmarks, ld = lnt_pinv_ld(p);
+    const size_t M = (size_t)p->cur.landmarks, ld = lnt_pinv_ld(p);
     lnt_pinv_work w = { .ker = lnt_kernels_get_f64(isa),
                         .M = M,
                         .ld = ld,
-                        .kind = p->pinv,
-                        .init = p->pinv_init,
-                        .iterations = (size_t)p->pinv_iterations,
-                        .ridge = p->ridge };
+                        .kind = p->cur.pinv,
+                        .init = p->cur.pinv_init,
+                        .iterations = (size_t)p->cur.pinv_iterations,
+                        .ridge = p->cur.ridge };
     for (int i = 0; i < LNT_PINV_TEMPORARIES; i++)
         w.t[i] = lnt_arena_take(arena, M * ld, sizeof *w.t[i]);
-    if (p->pinv == LNT_PINV_ITERATE && (p->backward || p->pinv_iterations > LNT_PINV_PRODUCTS))
+    if (p->cur.pinv == LNT_PINV_ITERATE && (p->backward || p->cur.pinv_iterations > LNT_PINV_PRODUCTS))
         w.rows = lnt_arena_take_matrix(arena, lnt_spectrum_rows(p), ld, sizeof *w.rows);
     return w;
 }
@@ -217,7 +217,7 @@ static lnt_pinv_report ridge_backward(const lnt_pinv_work *w, const double *u, d
 
 size_t lnt_pinv_kept(const lnt_attn_desc *p)
 {
-    return p->pinv == LNT_PINV_RIDGE ? 0 : lnt_spectrum_kept(p);
+    return p->cur.pinv == LNT_PINV_RIDGE ? 0 : lnt_spectrum_kept(p);
 }
 
 lnt_pinv_report lnt_pinv_forward(const lnt_pinv_work *w, const double *u, double *z, double *kept)

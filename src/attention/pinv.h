@@ -36,7 +36,7 @@ typedef struct lnt_pinv_report {
 /* Not a multiple of 64: numbers below each other would all go to the same few places of the cache. */
 static inline size_t lnt_pinv_ld(const lnt_attn_desc *p)
 {
-    const size_t ld = lnt_round_up((size_t)p->landmarks, LNT_PAD);
+    const size_t ld = lnt_round_up((size_t)p->cur.landmarks, LNT_PAD);
     return ld % 64 ? ld : ld + LNT_PAD;
 }
 

@@ -45,10 +45,9 @@ lnt_status lnt_attn_desc_init(lnt_attn_desc *desc, size_t size)
                              .heads = 1,
                              .length_k = -1,
                              .scale = NAN,
-                             .eps = 1e-6,
-                             .select = LNT_SELECT_STEP,
-                             .ridge = 1e-5,
-                             .far = LNT_TAYLOR };
+                             .linear.eps = 1e-6,
+                             .cur = { .select = LNT_SELECT_STEP, .copy_rows = 1, .ridge = 1e-5 },
+                             .hybrid.far = LNT_TAYLOR };
     return LNT_OK;
 }
 
@@ -100,65 +99,65 @@ static lnt_status check_decay(lnt_ctx *ctx, const lnt_attn_desc *p)
 
 static lnt_status check_linear(lnt_ctx *ctx, lnt_attn_desc *p)
 {
-    if (!lnt_feature_map_name(p->feature_map))
+    if (!lnt_feature_map_name(p->linear.feature_map))
         return lnt_fail(ctx, LNT_ERR_ARGUMENT,
                         "feature_map is %d, must be elu1, relu, exp, identity, fourier or positive",
-                        (int)p->feature_map);
-    if (p->features == 0) p->features = 2 * p->dim;
-    if (lnt_feature_is_random(p->feature_map)) {
-        const lnt_status status = check_extent(ctx, "features", p->features, 1);
+                        (int)p->linear.feature_map);
+    if (p->linear.features == 0) p->linear.features = 2 * p->dim;
+    if (lnt_feature_is_random(p->linear.feature_map)) {
+        const lnt_status status = check_extent(ctx, "features", p->linear.features, 1);
         if (status) return status;
-        if (p->feature_map == LNT_MAP_FOURIER && p->features % 2)
+        if (p->linear.feature_map == LNT_MAP_FOURIER && p->linear.features % 2)
             return lnt_fail(ctx, LNT_ERR_ARGUMENT,
                             "features is %lld, must be even for fourier (cosines and sines)",
-                            (long long)p->features);
+                            (long long)p->linear.features);
     }
-    if (!(p->eps >= 0) || !is_number(p, p->eps))
-        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "eps is %g, must be 0 to %g", p->eps, largest(p));
+    if (!(p->linear.eps >= 0) || !is_number(p, p->linear.eps))
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "eps is %g, must be 0 to %g", p->linear.eps, largest(p));
     return check_decay(ctx, p);
 }
 
 static lnt_status check_center(lnt_ctx *ctx, const lnt_attn_desc *p)
 {
-    if (!p->center && !p->center_mean) return LNT_OK;
-    if (p->center && p->center_mean)
+    if (!p->taylor.center && !p->taylor.center_mean) return LNT_OK;
+    if (p->taylor.center && p->taylor.center_mean)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "center and center_mean cannot both be given");
-    if (p->normalize != LNT_NORMALIZE_NONE)
+    if (p->taylor.normalize != LNT_NORMALIZE_NONE)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT,
                         "center: keys of length 1 are not centred; normalize must be none");
-    if (p->center_mean && (p->causal || p->state))
+    if (p->taylor.center_mean && (p->causal || p->state))
         return lnt_fail(ctx, LNT_ERR_ARGUMENT,
                         "center_mean: the mean key is known when all keys are, not with %s; give "
                         "center instead",
                         p->causal ? "causal" : "a state");
-    for (int64_t i = 0; p->center && i < p->kv_heads * p->dim; i++)
-        if (!is_number(p, p->center[i]))
+    for (int64_t i = 0; p->taylor.center && i < p->kv_heads * p->dim; i++)
+        if (!is_number(p, p->taylor.center[i]))
             return lnt_fail(ctx, LNT_ERR_ARGUMENT,
                             "center: number %lld of kv head %lld is %g, must be %g to %g",
-                            (long long)(i % p->dim), (long long)(i / p->dim), p->center[i], -largest(p),
-                            largest(p));
+                            (long long)(i % p->dim), (long long)(i / p->dim), p->taylor.center[i],
+                            -largest(p), largest(p));
     return LNT_OK;
 }
 
 static lnt_status check_taylor(lnt_ctx *ctx, lnt_attn_desc *p)
 {
-    if (p->terms == 0) p->terms = p->normalize == LNT_NORMALIZE_TAYLORSHIFT ? 3 : 4;
-    if (p->terms < 1 || p->terms > LNT_MAX_TERMS)
+    if (p->taylor.terms == 0) p->taylor.terms = p->taylor.normalize == LNT_NORMALIZE_TAYLORSHIFT ? 3 : 4;
+    if (p->taylor.terms < 1 || p->taylor.terms > LNT_MAX_TERMS)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "terms is %lld, must be 1 to %d",
-                        (long long)p->terms, LNT_MAX_TERMS);
-    for (int64_t t = 0; p->coefficients && t < p->terms; t++)
-        if (!is_number(p, p->coefficients[t]))
+                        (long long)p->taylor.terms, LNT_MAX_TERMS);
+    for (int64_t t = 0; p->taylor.coefficients && t < p->taylor.terms; t++)
+        if (!is_number(p, p->taylor.coefficients[t]))
             return lnt_fail(ctx, LNT_ERR_ARGUMENT, "coefficient %lld is %g, must be %g to %g",
-                            (long long)t, p->coefficients[t], -largest(p), largest(p));
-    if (!lnt_normalize_name(p->normalize))
+                            (long long)t, p->taylor.coefficients[t], -largest(p), largest(p));
+    if (!lnt_normalize_name(p->taylor.normalize))
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "normalize is %d, must be none or taylorshift",
-                        (int)p->normalize);
-    if (p->temperature && p->normalize != LNT_NORMALIZE_TAYLORSHIFT)
+                        (int)p->taylor.normalize);
+    if (p->taylor.temperature && p->taylor.normalize != LNT_NORMALIZE_TAYLORSHIFT)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "temperature needs normalize taylorshift");
-    for (int64_t h = 0; p->temperature && h < p->heads; h++)
-        if (!is_number(p, p->temperature[h]))
+    for (int64_t h = 0; p->taylor.temperature && h < p->heads; h++)
+        if (!is_number(p, p->taylor.temperature[h]))
             return lnt_fail(ctx, LNT_ERR_ARGUMENT, "temperature of head %lld is %g, must be %g to %g",
-                            (long long)h, p->temperature[h], -largest(p), largest(p));
+                            (long long)h, p->taylor.temperature[h], -largest(p), largest(p));
     return check_center(ctx, p);
 }
 
@@ -170,9 +169,9 @@ static lnt_status refuse_options(lnt_ctx *ctx, const lnt_attn_desc *p)
         bool given;
         const char *name, *why;
     } options[] = {
-        { p->normalize != LNT_NORMALIZE_NONE, "normalize", "its near keys are not normalised" },
-        { p->output_norm, "output_norm", "the output of softmax is not multiplied" },
-        { p->center_mean, "center_mean", "the mean key is known when all keys are; give center" }
+        { p->taylor.normalize != LNT_NORMALIZE_NONE, "normalize", "its near keys are not normalised" },
+        { p->taylor.output_norm, "output_norm", "the output of softmax is not multiplied" },
+        { p->taylor.center_mean, "center_mean", "the mean key is known when all keys are; give center" }
     };
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
         if (options[i].given)
@@ -183,22 +182,22 @@ static lnt_status refuse_options(lnt_ctx *ctx, const lnt_attn_desc *p)
 
 static lnt_status check_hybrid(lnt_ctx *ctx, lnt_attn_desc *p)
 {
-    if (p->far != LNT_LINEAR && p->far != LNT_TAYLOR)
-        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "far is %d (%s), must be linear or taylor",
-                        (int)p->far,
-                        lnt_mechanism_name(p->far) ? lnt_mechanism_name(p->far) : "no mechanism");
-    if (p->window == 0) p->window = 128;
-    lnt_status status = check_extent(ctx, "window", p->window, 1);
-    if (!status) status = check_extent(ctx, "sink", p->sink, 0);
+    if (p->hybrid.far != LNT_LINEAR && p->hybrid.far != LNT_TAYLOR)
+        return lnt_fail(
+            ctx, LNT_ERR_ARGUMENT, "far is %d (%s), must be linear or taylor", (int)p->hybrid.far,
+            lnt_mechanism_name(p->hybrid.far) ? lnt_mechanism_name(p->hybrid.far) : "no mechanism");
+    if (p->hybrid.window == 0) p->hybrid.window = 128;
+    lnt_status status = check_extent(ctx, "window", p->hybrid.window, 1);
+    if (!status) status = check_extent(ctx, "sink", p->hybrid.sink, 0);
     if (!status) status = refuse_options(ctx, p);
     if (status) return status;
-    if (p->far == LNT_LINEAR) {
-        p->terms = 1; /* the constant: nothing of it is used */
-        p->coefficients = p->temperature = p->center = NULL;
+    if (p->hybrid.far == LNT_LINEAR) {
+        p->taylor.terms = 1; /* the constant: nothing of it is used */
+        p->taylor.coefficients = p->taylor.temperature = p->taylor.center = NULL;
         return check_linear(ctx, p);
     }
     /* An even number of terms has a last power that is odd: its weights are not all positive. */
-    if (p->terms == 0) p->terms = 3;
+    if (p->taylor.terms == 0) p->taylor.terms = 3;
     status = check_taylor(ctx, p);
     return status ? status : check_decay(ctx, p);
 }
@@ -215,12 +214,12 @@ double lnt_problem_coefficient(const lnt_attn_desc *p, int64_t term)
 {
     double factorial = 1;
     for (int64_t t = 2; t <= term; t++) factorial *= (double)t;
-    return p->coefficients ? p->coefficients[term] : 1 / factorial;
+    return p->taylor.coefficients ? p->taylor.coefficients[term] : 1 / factorial;
 }
 
 double lnt_problem_score_factor(const lnt_attn_desc *p)
 {
-    return p->normalize == LNT_NORMALIZE_TAYLORSHIFT ? sqrt((double)p->dim) : 1;
+    return p->taylor.normalize == LNT_NORMALIZE_TAYLORSHIFT ? sqrt((double)p->dim) : 1;
 }
 
 lnt_status lnt_problem_resolve(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_attn_desc *out)
@@ -243,7 +242,7 @@ lnt_status lnt_problem_resolve(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_attn
     lnt_status status = check_shape(ctx, out);
     if (!status) status = check_compensated(ctx, out);
     if (status) return status;
-    const bool unit = out->mechanism == LNT_TAYLOR && out->normalize == LNT_NORMALIZE_TAYLORSHIFT;
+    const bool unit = out->mechanism == LNT_TAYLOR && out->taylor.normalize == LNT_NORMALIZE_TAYLORSHIFT;
     if (isnan(out->scale)) out->scale = unit ? 1 : 1 / sqrt((double)out->dim);
     if (!is_number(out, out->scale))
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "scale is %g, must be %g to %g", out->scale,
@@ -253,10 +252,10 @@ lnt_status lnt_problem_resolve(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_attn
     out->state = out->state != 0;
     out->compensated = out->compensated != 0;
     if (out->mechanism != LNT_TAYLOR && !hybrid) {
-        out->coefficients = out->temperature = out->center = NULL;
-        out->center_mean = 0;
+        out->taylor.coefficients = out->taylor.temperature = out->taylor.center = NULL;
+        out->taylor.center_mean = 0;
     }
-    if (out->mechanism != LNT_CUR || !out->pins) out->pin = NULL;
+    if (out->mechanism != LNT_CUR || !out->cur.pins) out->cur.pin = NULL;
     switch (out->mechanism) {
     case LNT_LINEAR: return check_linear(ctx, out);
     case LNT_TAYLOR: return check_taylor(ctx, out);
@@ -270,7 +269,7 @@ lnt_status lnt_problem_resolve(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_attn
 /* Of phi of linear attention. */
 static int64_t feature_width(const lnt_attn_desc *p)
 {
-    return lnt_feature_is_random(p->feature_map) ? p->features : p->dim;
+    return lnt_feature_is_random(p->linear.feature_map) ? p->linear.features : p->dim;
 }
 
 int64_t lnt_score_width(const lnt_attn_desc *p)
@@ -282,7 +281,7 @@ int64_t lnt_problem_width(const lnt_attn_desc *p)
 {
     const lnt_mechanism sums = lnt_problem_sums(p);
     if (sums != LNT_TAYLOR) return sums == LNT_LINEAR ? feature_width(p) : p->dim;
-    const int64_t size = lnt_basis_size(p->dim, p->terms);
+    const int64_t size = lnt_basis_size(p->dim, p->taylor.terms);
     return size < 0 ? INT64_MAX : size; /* no memory holds that: refused when it is asked for */
 }
 

@@ -19,7 +19,7 @@ lnt_status lnt_problem_resolve(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_attn
 /* The mechanism whose sums a state of p holds: that of the keys far away in hybrid. */
 static inline lnt_mechanism lnt_problem_sums(const lnt_attn_desc *p)
 {
-    return p->mechanism == LNT_HYBRID ? p->far : p->mechanism;
+    return p->mechanism == LNT_HYBRID ? p->hybrid.far : p->mechanism;
 }
 
 /* Heads of queries that share one of keys; 0 where there are none. */

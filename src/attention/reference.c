@@ -41,7 +41,7 @@ typedef struct row {
 static void read_token(const row *r, const lnt_tensor *t, const lnt_tensor *window, int64_t j,
                        double *to)
 {
-    const int64_t token = r->seq.before + j, sink = r->p->sink;
+    const int64_t token = r->seq.before + j, sink = r->p->hybrid.sink;
     if (j >= 0)
         lnt_tensor_read(t, r->seq.b, r->kv, r->seq.k0 + j, to);
     else if (token < sink)
@@ -60,7 +60,7 @@ static void add_value(const row *r, int64_t j, double weight, double *out)
 
 static bool is_normalised(const row *r)
 {
-    return r->p->mechanism == LNT_TAYLOR && r->p->normalize == LNT_NORMALIZE_TAYLORSHIFT;
+    return r->p->mechanism == LNT_TAYLOR && r->p->taylor.normalize == LNT_NORMALIZE_TAYLORSHIFT;
 }
 
 /* |x|, where taylorshift divides by it; else 1. */
@@ -75,7 +75,7 @@ static double norm(const row *r, const double *x)
 static void read_query(row *r)
 {
     lnt_tensor_read(&r->io->q, r->seq.b, r->h, r->i, r->q);
-    const double tau = is_normalised(r) && r->p->temperature ? r->p->temperature[r->h] : 1;
+    const double tau = is_normalised(r) && r->p->taylor.temperature ? r->p->taylor.temperature[r->h] : 1;
     r->factor = r->p->scale * tau / norm(r, r->q);
 }
 
@@ -83,8 +83,9 @@ static void read_query(row *r)
 static void find_center(const row *r)
 {
     const int64_t d = r->p->dim;
-    for (int64_t c = 0; c < d; c++) r->center[c] = r->p->center ? r->p->center[r->kv * d + c] : 0;
-    if (r->p->center || !r->p->center_mean) return;
+    for (int64_t c = 0; c < d; c++)
+        r->center[c] = r->p->taylor.center ? r->p->taylor.center[r->kv * d + c] : 0;
+    if (r->p->taylor.center || !r->p->taylor.center_mean) return;
     for (int64_t j = 0; j < r->seq.nk; j++) {
         read_key(r, j);
         for (int64_t c = 0; c < d; c++) r->center[c] += r->k[c];
@@ -124,21 +125,21 @@ static void softmax_row(const row *r, double *out)
 static void feature(const lnt_attn_desc *p, const double *w, const double *x, double *phi)
 {
     const int64_t d = p->dim;
-    const int64_t rows = lnt_feature_is_random(p->feature_map) ? lnt_feature_rows(p) : 0;
+    const int64_t rows = lnt_feature_is_random(p->linear.feature_map) ? lnt_feature_rows(p) : 0;
     double square = 0;
     for (int64_t c = 0; c < d; c++) square += x[c] * x[c];
     for (int64_t f = 0; f < rows; f++) {
         double wx = 0;
         for (int64_t c = 0; c < d; c++) wx += w[f * d + c] * x[c];
-        if (p->feature_map == LNT_MAP_FOURIER) { /* all cosines, then all sines */
-            phi[f] = sqrt(2.0 / (double)p->features) * cos(wx);
-            phi[rows + f] = sqrt(2.0 / (double)p->features) * sin(wx);
+        if (p->linear.feature_map == LNT_MAP_FOURIER) { /* all cosines, then all sines */
+            phi[f] = sqrt(2.0 / (double)p->linear.features) * cos(wx);
+            phi[rows + f] = sqrt(2.0 / (double)p->linear.features) * sin(wx);
         } else {
-            phi[f] = exp(wx - square / 2) / sqrt((double)p->features);
+            phi[f] = exp(wx - square / 2) / sqrt((double)p->linear.features);
         }
     }
     for (int64_t c = 0; c < d && !rows; c++) {
-        switch (p->feature_map) {
+        switch (p->linear.feature_map) {
         case LNT_MAP_ELU1: phi[c] = x[c] > 0 ? x[c] + 1 : exp(x[c]); break;
         case LNT_MAP_RELU: phi[c] = x[c] > 0 ? x[c] : 0; break;
         case LNT_MAP_EXP: phi[c] = exp(x[c]); break;
@@ -186,7 +187,7 @@ static void linear_row(const row *r, double *out)
         den += weight;
         add_value(r, j, weight, out);
     }
-    divide(out, p->dim_value, den + p->eps);
+    divide(out, p->dim_value, den + p->linear.eps);
 }
 
 /* Orderings of the p indices of a monomial, which are sorted: p! / prod r!. */
@@ -235,7 +236,7 @@ static double add_taylor_state(const row *r, double *num)
     lnt_state *state = (lnt_state *)(uintptr_t)r->io->state_in; /* only read */
     if (lnt_state_tensor(state, 0, &name, &x.s) || lnt_state_tensor(state, 1, &name, &x.z))
         return NAN;
-    for (int p = 0; p < r->p->terms; p++) read_monomials(&x, index, 0, p);
+    for (int p = 0; p < r->p->taylor.terms; p++) read_monomials(&x, index, 0, p);
     return x.den;
 }
 
@@ -243,7 +244,7 @@ static double taylor_weight(const row *r, int64_t j)
 {
     const double x = logit(r, j);
     double weight = 0, power = 1;
-    for (int64_t t = 0; t < r->p->terms; t++, power *= x)
+    for (int64_t t = 0; t < r->p->taylor.terms; t++, power *= x)
         weight += lnt_problem_coefficient(r->p, t) * power;
     return weight;
 }
@@ -258,19 +259,19 @@ static void taylor_row(const row *r, double *out)
     }
     divide(out, r->p->dim_value, den);
     const double keys = (double)(r->seq.before + r->end);
-    for (int64_t c = 0; c < r->p->dim_value && r->p->output_norm; c++)
+    for (int64_t c = 0; c < r->p->dim_value && r->p->taylor.output_norm; c++)
         out[c] *= sqrt(keys / (double)r->p->dim);
 }
 
 static bool is_near(const row *r, int64_t j)
 {
-    return r->position - j < r->p->window || r->seq.before + j < r->p->sink;
+    return r->position - j < r->p->hybrid.window || r->seq.before + j < r->p->hybrid.sink;
 }
 
 /* Whether a token before the first key is in the sums of state_in, which its window has left. */
 static bool is_summed(const row *r, int64_t j)
 {
-    return j < -r->p->window && r->seq.before + j >= r->p->sink;
+    return j < -r->p->hybrid.window && r->seq.before + j >= r->p->hybrid.sink;
 }
 
 static lnt_status open_window(row *r)
@@ -285,7 +286,7 @@ static lnt_status open_window(row *r)
 static void hybrid_row(const row *r, double *out)
 {
     const lnt_attn_desc *p = r->p;
-    const bool linear = p->far == LNT_LINEAR;
+    const bool linear = p->hybrid.far == LNT_LINEAR;
     double max = -INFINITY, den = 0;
     bool far = false;
     for (int64_t j = -r->seq.before; j < r->end; j++) {
@@ -301,7 +302,7 @@ static void hybrid_row(const row *r, double *out)
     for (int64_t c = 0; c < p->dim_value; c++) out[c] *= shrink * age;
     for (int64_t j = -r->seq.before; j < r->end; j++) {
         if (is_summed(r, j)) continue;
-        const double past = pow(gamma, (double)(r->position - j - p->window));
+        const double past = pow(gamma, (double)(r->position - j - p->hybrid.window));
         const double weight = is_near(r, j) ? exp(logit(r, j) - max)
                               : shrink * past * (linear ? linear_weight(r, j) : taylor_weight(r, j));
         den += weight;
@@ -329,7 +330,7 @@ static lnt_status open_scratch(lnt_ctx *ctx, row *r, size_t *bytes)
 {
     const lnt_attn_desc *p = r->p;
     const bool linear = lnt_problem_sums(p) == LNT_LINEAR;
-    const bool random = linear && lnt_feature_is_random(p->feature_map);
+    const bool random = linear && lnt_feature_is_random(p->linear.feature_map);
     const size_t d = (size_t)p->dim, m = (size_t)p->dim_value;
     const size_t width = linear ? (size_t)lnt_problem_width(p) : 0;
     size_t weights;

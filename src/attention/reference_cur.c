@@ -70,15 +70,15 @@ static bool is_in(const int64_t *list, int64_t count, int64_t token)
 
 static bool is_pinned(const problem *x, int64_t token)
 {
-    return is_in(x->p->pin, x->p->pin ? x->p->pins : 0, token);
+    return is_in(x->p->cur.pin, x->p->cur.pin ? x->p->cur.pins : 0, token);
 }
 
 static double token_score(const problem *x, const double *row)
 {
     double sum = 0;
-    if (x->p->select == LNT_SELECT_EMBED) return row[x->p->embed_column];
+    if (x->p->cur.select == LNT_SELECT_EMBED) return row[x->p->cur.embed_column];
     for (int64_t c = 0; c < x->d; c++)
-        sum += x->p->select == LNT_SELECT_ABS ? fabs(row[c]) : row[c];
+        sum += x->p->cur.select == LNT_SELECT_ABS ? fabs(row[c]) : row[c];
     return sum;
 }
 
@@ -100,8 +100,8 @@ static void choose_highest(const problem *x, int64_t n, int64_t *out)
 static void choose_steps(const problem *x, int64_t n, int64_t *out)
 {
     for (int64_t l = 0; l < x->M; l++) out[l] = l * n / x->M;
-    for (int64_t i = 0; i < x->p->pins; i++) {
-        const int64_t pin = x->p->pin[i];
+    for (int64_t i = 0; i < x->p->cur.pins; i++) {
+        const int64_t pin = x->p->cur.pin[i];
         int64_t best = -1;
         if (pin >= n || is_in(out, x->M, pin)) continue;
         for (int64_t t = 0; t < n; t++) /* in order of tokens, so of two the first */
@@ -146,7 +146,7 @@ static void choose(problem *x, int64_t n, const double *one, const double *other
     for (int64_t t = 0; t < n; t++)
         x->score[t] = token_score(x, one + t * x->d) +
                       (other ? token_score(x, other + t * x->d) : 0);
-    switch (x->p->select) {
+    switch (x->p->cur.select) {
     case LNT_SELECT_SUM:
     case LNT_SELECT_ABS:
     case LNT_SELECT_EMBED: choose_highest(x, n, out); break;
@@ -158,7 +158,7 @@ static void choose(problem *x, int64_t n, const double *one, const double *other
 
 static void choose_landmarks(problem *x)
 {
-    const bool same = !x->p->separate_indices && x->nq == x->nk;
+    const bool same = !x->p->cur.separate_indices && x->nq == x->nk;
     const uint64_t stream = 2 * (uint64_t)x->h;
     choose(x, x->nq, x->q, same ? x->k : NULL, stream, x->i);
     if (same) memcpy(x->j, x->i, (size_t)x->M * sizeof *x->j);
@@ -221,7 +221,7 @@ static void weights(const problem *x, const double *query, const double *keys, i
         out[j] = x->p->scale * dot;
         max = fmax(max, out[j]);
     }
-    if (x->p->activation == LNT_ACTIVATION_LAPLACE) {
+    if (x->p->cur.activation == LNT_ACTIVATION_LAPLACE) {
         for (int64_t j = 0; j < n; j++) /* 1 + erf(z) without cancelling */
             out[j] = 0.5 * erfc(-(out[j] - sqrt(0.5)) / (sqrt(1 / (4 * M_PI)) * sqrt(2)));
         return;
@@ -292,7 +292,7 @@ static bool iterate(problem *x, double divisor)
         x->z[i] = x->u[i % x->M * x->M + i / x->M] / divisor;
     for (int64_t k = 0;; k++) {
         multiply(x, x->u, x->z, x->a); /* uz */
-        if (k == x->p->pinv_iterations) return fabs(trace(x, x->a)) <= 4 * (double)x->M;
+        if (k == x->p->cur.pinv_iterations) return fabs(trace(x, x->a)) <= 4 * (double)x->M;
         if (!is_bounded(x, x->a)) return false;
         memcpy(x->b, x->a, (size_t)(x->M * x->M) * sizeof *x->b);
         from_unit(x, 7, x->b);
@@ -320,7 +320,7 @@ static void ridge(problem *x)
     const int64_t M = x->M;
     double *g = x->a, size = 0;
     for (int64_t i = 0; i < M * M; i++) size += x->u[i] * x->u[i];
-    const double r = size > 0 ? x->p->ridge * size : 1;
+    const double r = size > 0 ? x->p->cur.ridge * size : 1;
     for (int64_t i = 0; i < M * M; i++) x->z[i] = x->u[i % M * M + i / M];
     multiply(x, x->z, x->u, g);
     for (int64_t i = 0; i < M; i++) g[i * M + i] += r;
@@ -345,11 +345,11 @@ static void invert(problem *x)
 {
     const double columns = norm(x, true), rows = norm(x, false);
     const double safe = columns * rows > 0 ? columns * rows : 1;
-    if (x->p->pinv == LNT_PINV_RIDGE) {
+    if (x->p->cur.pinv == LNT_PINV_RIDGE) {
         ridge(x);
         return;
     }
-    if (x->p->pinv_init == LNT_PINV_PAPER1 && iterate(x, columns > 0 ? columns : 1)) return;
+    if (x->p->cur.pinv_init == LNT_PINV_PAPER1 && iterate(x, columns > 0 ? columns : 1)) return;
     iterate(x, safe);
 }
 
@@ -382,7 +382,7 @@ lnt_status lnt_reference_cur_row(lnt_ctx *ctx, const lnt_attn_desc *p, const lnt
     const int64_t kv = h * p->kv_heads / p->heads;
     problem x = { .p = p, .nq = seq->nq, .nk = seq->nk, .d = p->dim, .m = p->dim_value, .h = h };
     const bool exact = lnt_cur_mode_of(p, seq) != LNT_CUR_LANDMARKS;
-    x.M = exact ? 0 : p->landmarks;
+    x.M = exact ? 0 : p->cur.landmarks;
     const size_t bytes = lay_out(&x, NULL);
     if (!bytes && x.nk) return lnt_fail(ctx, LNT_ERR_MEMORY, "the reference: not enough memory");
     char *memory = lnt_allocate(ctx, bytes, "the reference");

@@ -21,14 +21,14 @@
 /* x of the start, then V^T. */
 size_t lnt_spectrum_kept(const lnt_attn_desc *p)
 {
-    return ((size_t)p->landmarks + 1) * lnt_pinv_ld(p);
+    return ((size_t)p->cur.landmarks + 1) * lnt_pinv_ld(p);
 }
 
 /* Rows for making eigenvectors, later for differences; x, p and e of every iteration and of what comes
  * after the last; and what is kept, where nothing was. */
 size_t lnt_spectrum_rows(const lnt_attn_desc *p)
 {
-    return LNT_EIGEN_ROWS + 3 * ((size_t)p->pinv_iterations + 1) + (size_t)p->landmarks + 1;
+    return LNT_EIGEN_ROWS + 3 * ((size_t)p->cur.pinv_iterations + 1) + (size_t)p->cur.landmarks + 1;
 }
 
 static double *rows_of_iterations(const lnt_pinv_work *w) { return w->rows + LNT_EIGEN_ROWS * w->ld; }

@@ -85,7 +85,7 @@ lnt_status lnt_state_make(lnt_ctx *ctx, const lnt_attn_desc *resolved, int64_t r
     if (resolved->mechanism == LNT_CUR)
         return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
                         "cur has no state: its landmarks are chosen from the whole sequence");
-    if (resolved->center_mean)
+    if (resolved->taylor.center_mean)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT,
                         "center_mean: a state never knows all keys; give center instead");
     lnt_state *state = lnt_allocate(ctx, sizeof *state, "the state");

@@ -76,12 +76,12 @@ int64_t lnt_recent_room(const lnt_attn_desc *p);
  * tokens stay, the others go round. */
 static inline int64_t lnt_window_room(const lnt_attn_desc *p)
 {
-    return p->window + lnt_recent_room(p);
+    return p->hybrid.window + lnt_recent_room(p);
 }
 
 static inline int64_t lnt_window_row(const lnt_attn_desc *p, int64_t token)
 {
-    return token < p->sink ? token : p->sink + (token - p->sink) % lnt_window_room(p);
+    return token < p->hybrid.sink ? token : p->hybrid.sink + (token - p->hybrid.sink) % lnt_window_room(p);
 }
 
 /* Before anybody but a step looks at its first two tensors.  What it remembers does not change. */

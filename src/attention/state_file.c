@@ -85,21 +85,21 @@ static lnt_status describe(lnt_ctx *ctx, const lnt_attn_desc *p, metadata *meta)
     add_number(meta, "dim_value", p->dim_value);
     if (p->compensated) add(meta, "compensated", "1");
     if (p->mechanism == LNT_HYBRID) {
-        add(meta, "far", lnt_mechanism_name(p->far));
-        add_number(meta, "window", p->window);
-        add_number(meta, "sink", p->sink);
+        add(meta, "far", lnt_mechanism_name(p->hybrid.far));
+        add_number(meta, "window", p->hybrid.window);
+        add_number(meta, "sink", p->hybrid.sink);
     }
     const lnt_status status = add_list(ctx, meta, "decay", p->decay, p->kv_heads);
     if (status) return status;
     if (lnt_problem_sums(p) == LNT_TAYLOR) {
-        add_number(meta, "terms", p->terms);
-        add(meta, "normalize", lnt_normalize_name(p->normalize));
-        return add_list(ctx, meta, "center", p->center, p->kv_heads * p->dim);
+        add_number(meta, "terms", p->taylor.terms);
+        add(meta, "normalize", lnt_normalize_name(p->taylor.normalize));
+        return add_list(ctx, meta, "center", p->taylor.center, p->kv_heads * p->dim);
     }
     if (lnt_problem_sums(p) != LNT_LINEAR) return LNT_OK;
-    add(meta, "feature_map", lnt_feature_map_name(p->feature_map));
-    if (lnt_feature_is_random(p->feature_map)) {
-        add_number(meta, "features", p->features);
+    add(meta, "feature_map", lnt_feature_map_name(p->linear.feature_map));
+    if (lnt_feature_is_random(p->linear.feature_map)) {
+        add_number(meta, "features", p->linear.features);
         add_seed(meta, p->seed);
     }
     return LNT_OK;

@@ -30,7 +30,7 @@ taylor_scratch lnt_taylor_take(lnt_arena *arena, const lnt_attn_desc *p)
                          .m = (size_t)p->dim_value,
                          .F = (size_t)lnt_problem_width(p),
                          .heads = group,
-                         .terms = (size_t)p->terms };
+                         .terms = (size_t)p->taylor.terms };
     s.dp = pad(s.d);
     s.mp = pad(s.m);
     s.kt = take(arena, s.d, TOKENS);
@@ -46,7 +46,7 @@ taylor_scratch lnt_taylor_take(lnt_arena *arena, const lnt_attn_desc *p)
     s.added = take(arena, p->compensated ? BLOCK + s.d : 0, s.mp);
     s.ones = take(arena, 1, TOKENS);
     s.inverse = take(arena, 1, TOKENS);
-    s.mean = lnt_arena_take(arena, p->center_mean ? s.d : 0, sizeof *s.mean);
+    s.mean = lnt_arena_take(arena, p->taylor.center_mean ? s.d : 0, sizeof *s.mean);
     if (p->backward) take_backward(arena, &s);
     return s;
 }

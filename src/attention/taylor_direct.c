@@ -23,7 +23,7 @@ void lnt_taylor_coefficients(const lnt_attn_desc *p, real a[LNT_MAX_TERMS])
 {
     const double factor = lnt_problem_score_factor(p);
     double power = 1;
-    for (int64_t t = 0; t < p->terms; t++, power *= factor)
+    for (int64_t t = 0; t < p->taylor.terms; t++, power *= factor)
         a[t] = (real)(lnt_problem_coefficient(p, t) / power);
 }
 
@@ -31,7 +31,7 @@ void lnt_taylor_weights(const lnt_run *run, const kernels *ker, real *y, const r
                         size_t keys, size_t padded)
 {
     real a[LNT_MAX_TERMS] = { 0 };
-    const size_t terms = (size_t)run->p->terms;
+    const size_t terms = (size_t)run->p->taylor.terms;
     lnt_taylor_coefficients(run->p, a);
     if (padded == ld) ker->polynomial(y, x, a, terms, keys * ld);
     else
@@ -50,7 +50,7 @@ static void weigh(const lnt_run *run, const kernels *ker, real *x, real *dw, siz
 {
     real a[LNT_MAX_TERMS] = { 0 };
     lnt_taylor_coefficients(run->p, a);
-    ker->polynomial_back(x, dw, ld, keys, padded, a, (size_t)run->p->terms, statistic, delta);
+    ker->polynomial_back(x, dw, ld, keys, padded, a, (size_t)run->p->taylor.terms, statistic, delta);
 }
 
 static void store_dq(const lnt_run *run, lnt_feature_tile *feature, int64_t b, int64_t h,
@@ -89,7 +89,7 @@ static void backward(lnt_run *run)
 
 static double cost(const lnt_attn_desc *p)
 {
-    return lnt_pairs(p) * 2 * (double)(p->dim + p->dim_value + p->terms);
+    return lnt_pairs(p) * 2 * (double)(p->dim + p->dim_value + p->taylor.terms);
 }
 
 const lnt_algo LNT_REAL_NAME(lnt_algo_taylor_direct) = { .mechanism = LNT_TAYLOR,

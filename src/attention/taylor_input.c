@@ -17,7 +17,7 @@ static const double least_norm = 1e-12;
 
 static bool is_normalised(const lnt_run *run)
 {
-    return run->p->normalize == LNT_NORMALIZE_TAYLORSHIFT;
+    return run->p->taylor.normalize == LNT_NORMALIZE_TAYLORSHIFT;
 }
 
 /* What a vector of head h is multiplied by besides 1 / |x|. */
@@ -25,13 +25,13 @@ static double factor_of(const lnt_run *run, bool query, int64_t h)
 {
     const double root = sqrt(lnt_problem_score_factor(run->p));
     if (!query) return root;
-    return root * run->p->scale * (run->p->temperature ? run->p->temperature[h] : 1);
+    return root * run->p->scale * (run->p->taylor.temperature ? run->p->taylor.temperature[h] : 1);
 }
 
 bool lnt_taylor_plain(const lnt_run *run, bool query, int64_t h, double *factor)
 {
     *factor = factor_of(run, query, h);
-    return !is_normalised(run) && (query || (!run->p->center && !run->p->center_mean));
+    return !is_normalised(run) && (query || (!run->p->taylor.center && !run->p->taylor.center_mean));
 }
 
 /* |x| of d numbers `step` apart, at least 1e-12; square: the sum of their squares, unless it is too
@@ -64,8 +64,8 @@ const double *lnt_taylor_center(const lnt_run *run, const lnt_sequence *seq, int
 {
     const kernels *ker = run_kernels(run);
     const size_t d = (size_t)run->p->dim;
-    if (run->p->center) return run->p->center + kvh * run->p->dim;
-    if (!run->p->center_mean) return NULL;
+    if (run->p->taylor.center) return run->p->taylor.center + kvh * run->p->dim;
+    if (!run->p->taylor.center_mean) return NULL;
     real ones[LNT_TILE_QUERIES];
     for (size_t i = 0; i < LNT_TILE_QUERIES; i++) ones[i] = 1;
     memset(own, 0, d * sizeof *own);
@@ -101,7 +101,7 @@ const real *lnt_taylor_key_rows(const lnt_run *run, int64_t b, int64_t h, int64_
                                 const real *kt, size_t ldt, real *own, size_t *ld)
 {
     const kernels *ker = run_kernels(run);
-    const bool as_it_is = !is_normalised(run) && !run->p->center && !run->p->center_mean;
+    const bool as_it_is = !is_normalised(run) && !run->p->taylor.center && !run->p->taylor.center_mean;
     if (as_it_is) return read_rows(ker, own, ld, &run->io->k, b, h, n0, n);
     transpose(ker, own, *ld, kt, ldt, n, (size_t)run->p->dim);
     return own;
@@ -113,8 +113,8 @@ void lnt_taylor_row(const lnt_run *run, bool query, int64_t b, int64_t h, int64_
     const size_t d = (size_t)run->p->dim;
     load_rows(ker, x, d, query ? &run->io->q : &run->io->k, b, h, n, 1, 1);
     double factor = factor_of(run, query, h);
-    for (size_t c = 0; c < d && run->p->center && !query; c++)
-        x[c] -= (real)run->p->center[(size_t)h * d + c];
+    for (size_t c = 0; c < d && run->p->taylor.center && !query; c++)
+        x[c] -= (real)run->p->taylor.center[(size_t)h * d + c];
     if (is_normalised(run)) factor /= norm_of(x, 1, d, ker->dot(x, x, d));
     ker->scale(x, (real)factor, d);
 }
@@ -200,7 +200,7 @@ static void through_mean(const lnt_run *run, const lnt_sequence *seq, int64_t kv
 void lnt_taylor_finish_grads(const lnt_run *run)
 {
     sum_temperature(run);
-    for (int64_t s = 0; run->p->center_mean && s < run->sequences; s++) {
+    for (int64_t s = 0; run->p->taylor.center_mean && s < run->sequences; s++) {
         const lnt_sequence seq = lnt_io_sequence(run->io, s);
         for (int64_t kvh = 0; kvh < run->p->kv_heads; kvh++) through_mean(run, &seq, kvh);
     }
@@ -209,5 +209,5 @@ void lnt_taylor_finish_grads(const lnt_run *run)
 size_t lnt_taylor_shared(const lnt_attn_desc *p)
 {
     const size_t two = lnt_two_per_query(p); /* and a third, the share of the temperature */
-    return p->normalize != LNT_NORMALIZE_TAYLORSHIFT || two > SIZE_MAX / 2 ? two : two / 2 * 3;
+    return p->taylor.normalize != LNT_NORMALIZE_TAYLORSHIFT || two > SIZE_MAX / 2 ? two : two / 2 * 3;
 }

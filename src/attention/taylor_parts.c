@@ -68,7 +68,7 @@ static sums take_sums(lnt_arena *arena, const lnt_attn_desc *p)
                .begin = lnt_arena_take(arena, states ? PIECES + 1 : 0, sizeof(cursor)),
                .mem = lnt_arena_take(arena, states, sizeof(memory)),
                .grad = lnt_arena_take(arena, states, sizeof(memory)),
-               .mean = lnt_arena_take(arena, p->center_mean ? states * d : 0, sizeof(double)),
+               .mean = lnt_arena_take(arena, p->taylor.center_mean ? states * d : 0, sizeof(double)),
                .center = lnt_arena_take(arena, states, sizeof(double *)) };
     take_states(arena, p, &x);
     return x;

@@ -40,7 +40,7 @@ static void score(const lnt_run *run, lnt_feature_tile *feature, int64_t b, int6
 void lnt_taylor_monomials(const lnt_attn_desc *p, const real *a, const real *x, bool query,
                           real *out)
 {
-    for (int t = 0; t < p->terms; t++) {
+    for (int t = 0; t < p->taylor.terms; t++) {
         real prefix[LNT_MAX_TERMS];
         prefix[0] = query ? a[t] : 1;
         lnt_basis_run r = lnt_basis_begin(p->dim, t);
@@ -64,7 +64,7 @@ static void weights(const lnt_run *run, const kernels *ker, real *x, size_t padd
 {
     real a[LNT_MAX_TERMS] = { 0 };
     lnt_taylor_coefficients(run->p, a);
-    ker->polynomial(x, x, a, (size_t)run->p->terms, padded);
+    ker->polynomial(x, x, a, (size_t)run->p->taylor.terms, padded);
 }
 
 static void absorb_take(lnt_arena *arena, const lnt_attn_desc *p) { lnt_taylor_take(arena, p); }
@@ -88,7 +88,7 @@ static const lnt_recurrent kind = { .phi = phi,
 
 static const char *refuses(const lnt_attn_desc *p)
 {
-    return p->center_mean ? "token by token the mean key is not known" : NULL;
+    return p->taylor.center_mean ? "token by token the mean key is not known" : NULL;
 }
 
 static void forward(lnt_run *run) { lnt_recurrent_forward(&kind, run); }

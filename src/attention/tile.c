@@ -20,7 +20,7 @@ size_t lnt_two_per_query(const lnt_attn_desc *p)
 
 static double run_eps(const lnt_run *run)
 {
-    return run->p->mechanism == LNT_LINEAR ? run->p->eps : 0;
+    return run->p->mechanism == LNT_LINEAR ? run->p->linear.eps : 0;
 }
 
 /* Denominators, without their sign, that backward divides by; a factor of 2^20 is left for dy and v. */
@@ -42,7 +42,7 @@ static int64_t keys_seen(const lnt_run *run, const lnt_sequence *seq, int64_t t)
 
 real lnt_output_factor(const lnt_run *run, const lnt_sequence *seq, int64_t t)
 {
-    if (run->p->mechanism != LNT_TAYLOR || !run->p->output_norm) return 1;
+    if (run->p->mechanism != LNT_TAYLOR || !run->p->taylor.output_norm) return 1;
     return (real)sqrt((double)keys_seen(run, seq, t) / (double)run->p->dim);
 }
 

@@ -302,8 +302,8 @@ static void print_text(const job *j)
     if (j->unfinite)
         printf("%lld row%s not finite\n", (long long)j->unfinite, j->unfinite == 1 ? " is" : "s are");
     if (d->mechanism == LNT_CUR && j->rank > 0)
-        printf("%lld landmark%s, of rank %.1f or more\n", (long long)d->landmarks,
-               plural(d->landmarks), j->rank);
+        printf("%lld landmark%s, of rank %.1f or more\n", (long long)d->cur.landmarks,
+               plural(d->cur.landmarks), j->rank);
     if (j->divergent)
         printf("%lld pseudo-inverse%s diverged and %s started again from the norms\n",
                (long long)j->divergent, plural(j->divergent), j->divergent == 1 ? "was" : "were");
@@ -331,7 +331,7 @@ static void print_results(const job *j)
     json_whole(&line, "nonpositive_denominators", j->nonpositive);
     json_whole(&line, "rows_not_finite", j->unfinite);
     if (j->desc.mechanism == LNT_CUR) {
-        json_whole(&line, "landmarks", j->desc.landmarks);
+        json_whole(&line, "landmarks", j->desc.cur.landmarks);
         json_whole(&line, "pinv_divergences", j->divergent);
         json_real(&line, "pinv_rank", j->rank);
     }

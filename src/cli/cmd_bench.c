@@ -155,11 +155,11 @@ static void suite_problem(const suite_line *line, bool gpu, lnt_attn_desc *desc)
     desc->dim = desc->dim_value = line->dim;
     desc->length_q = desc->length_k = line->length;
     desc->causal = !line->shift && desc->mechanism != LNT_CUR;
-    desc->landmarks = DEFAULT_LANDMARKS;
-    desc->window = DEFAULT_WINDOW;
+    desc->cur.landmarks = DEFAULT_LANDMARKS;
+    desc->hybrid.window = DEFAULT_WINDOW;
     const bool safe = line->shift || desc->mechanism == LNT_HYBRID;
-    desc->terms = safe ? DEFAULT_SAFE_TERMS : line->terms ? line->terms : DEFAULT_TERMS;
-    if (line->shift) desc->normalize = LNT_NORMALIZE_TAYLORSHIFT;
+    desc->taylor.terms = safe ? DEFAULT_SAFE_TERMS : line->terms ? line->terms : DEFAULT_TERMS;
+    if (line->shift) desc->taylor.normalize = LNT_NORMALIZE_TAYLORSHIFT;
     desc->algorithm = line->algorithm;
 }
 

@@ -59,7 +59,7 @@ static void collect(planned *of)
     const bool softmax = desc->mechanism == LNT_SOFTMAX, remembers = desc->mechanism != LNT_CUR;
     const bool sums = remembers && !softmax; /* has a state form */
     /* TaylorShift is three terms; its basis is not the symmetric one, so ours crosses sooner. */
-    const bool shift = whole && desc->mechanism == LNT_TAYLOR && desc->terms == 3;
+    const bool shift = whole && desc->mechanism == LNT_TAYLOR && desc->taylor.terms == 3;
     const double d = (double)desc->dim;
     /* 0 also where no size_t holds it */
     const double bytes = p->state_bytes || p->state_elements == 0 ? (double)p->state_bytes : NAN;

@@ -16,28 +16,28 @@ int describe_plan(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_plan_info *out)
 
 static bool has_terms(const lnt_attn_desc *d)
 {
-    return d->mechanism == LNT_TAYLOR || (d->mechanism == LNT_HYBRID && d->far == LNT_TAYLOR);
+    return d->mechanism == LNT_TAYLOR || (d->mechanism == LNT_HYBRID && d->hybrid.far == LNT_TAYLOR);
 }
 
 static bool has_map(const lnt_attn_desc *d)
 {
-    return d->mechanism == LNT_LINEAR || (d->mechanism == LNT_HYBRID && d->far == LNT_LINEAR);
+    return d->mechanism == LNT_LINEAR || (d->mechanism == LNT_HYBRID && d->hybrid.far == LNT_LINEAR);
 }
 
 static void json_mechanism(json *line, const lnt_attn_desc *d)
 {
-    if (has_map(d)) json_text(line, "feature_map", lnt_feature_map_name(d->feature_map));
-    if (has_terms(d)) json_whole(line, "terms", d->terms);
-    if (d->mechanism == LNT_TAYLOR) json_text(line, "normalize", lnt_normalize_name(d->normalize));
+    if (has_map(d)) json_text(line, "feature_map", lnt_feature_map_name(d->linear.feature_map));
+    if (has_terms(d)) json_whole(line, "terms", d->taylor.terms);
+    if (d->mechanism == LNT_TAYLOR) json_text(line, "normalize", lnt_normalize_name(d->taylor.normalize));
     if (d->mechanism == LNT_CUR) {
-        json_whole(line, "landmarks", d->landmarks);
-        json_text(line, "select", lnt_select_name(d->select));
-        json_text(line, "pinv", lnt_pinv_name(d->pinv));
+        json_whole(line, "landmarks", d->cur.landmarks);
+        json_text(line, "select", lnt_select_name(d->cur.select));
+        json_text(line, "pinv", lnt_pinv_name(d->cur.pinv));
     }
     if (d->mechanism != LNT_HYBRID) return;
-    json_text(line, "far", lnt_mechanism_name(d->far));
-    json_whole(line, "window", d->window);
-    json_whole(line, "sink", d->sink);
+    json_text(line, "far", lnt_mechanism_name(d->hybrid.far));
+    json_whole(line, "window", d->hybrid.window);
+    json_whole(line, "sink", d->hybrid.sink);
 }
 
 void json_problem(json *line, const lnt_attn_desc *d, const char *algorithm, const char *device,
@@ -69,21 +69,23 @@ static const char *differing(bool differs, const char *name, char out[32])
 void text_mechanism(const lnt_attn_desc *d, const char *before, char *text, size_t capacity)
 {
     char terms[32] = "linear", first[32], second[32];
-    const bool map = d->feature_map != LNT_MAP_ELU1;
+    const bool map = d->linear.feature_map != LNT_MAP_ELU1;
     text[0] = '\0';
     if (has_terms(d))
-        snprintf(terms, sizeof terms, "%lld term%s", (long long)d->terms, plural(d->terms));
+        snprintf(terms, sizeof terms, "%lld term%s", (long long)d->taylor.terms, plural(d->taylor.terms));
     if (d->mechanism == LNT_LINEAR && map)
-        snprintf(text, capacity, "%smap %s", before, lnt_feature_map_name(d->feature_map));
+        snprintf(text, capacity, "%smap %s", before, lnt_feature_map_name(d->linear.feature_map));
     if (d->mechanism == LNT_TAYLOR)
         snprintf(text, capacity, "%s%s%s", before, terms,
-                 differing(d->normalize != LNT_NORMALIZE_NONE, lnt_normalize_name(d->normalize), first));
+                 differing(d->taylor.normalize != LNT_NORMALIZE_NONE,
+                           lnt_normalize_name(d->taylor.normalize), first));
     if (d->mechanism == LNT_CUR)
-        snprintf(text, capacity, "%s%lld landmark%s%s%s", before, (long long)d->landmarks,
-                 plural(d->landmarks),
-                 differing(d->select != LNT_SELECT_STEP, lnt_select_name(d->select), first),
-                 differing(d->pinv != LNT_PINV_ITERATE, lnt_pinv_name(d->pinv), second));
+        snprintf(text, capacity, "%s%lld landmark%s%s%s", before, (long long)d->cur.landmarks,
+                 plural(d->cur.landmarks),
+                 differing(d->cur.select != LNT_SELECT_STEP, lnt_select_name(d->cur.select), first),
+                 differing(d->cur.pinv != LNT_PINV_ITERATE, lnt_pinv_name(d->cur.pinv), second));
     if (d->mechanism == LNT_HYBRID)
-        snprintf(text, capacity, "%s%lld near, %s%s", before, (long long)(d->window + d->sink), terms,
-                 differing(has_map(d) && map, lnt_feature_map_name(d->feature_map), first));
+        snprintf(text, capacity, "%s%lld near, %s%s", before,
+                 (long long)(d->hybrid.window + d->hybrid.sink), terms,
+                 differing(has_map(d) && map, lnt_feature_map_name(d->linear.feature_map), first));
 }

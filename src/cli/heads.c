@@ -48,7 +48,7 @@ static split split_into(const lnt_attn_desc *desc, int64_t heads)
 {
     const int64_t dim = desc->heads * desc->dim / heads;
     const double h = (double)heads, d = (double)dim, n = (double)desc->length_k;
-    const double P = (double)desc->terms, F = monomials(d, desc->terms);
+    const double P = (double)desc->taylor.terms, F = monomials(d, desc->taylor.terms);
     return (split){
         .heads = heads,
         .dim = dim,
@@ -61,7 +61,7 @@ static split split_into(const lnt_attn_desc *desc, int64_t heads)
     };
 }
 
-static bool has_formulas(const lnt_attn_desc *desc) { return desc->terms == 3; }
+static bool has_formulas(const lnt_attn_desc *desc) { return desc->taylor.terms == 3; }
 
 /* The least divisor of heads * dim above h, 0 past the last. */
 static int64_t next_split(const lnt_attn_desc *desc, int64_t h)

@@ -128,18 +128,18 @@ static int check_hybrid(const options *o)
 
 static void request_cur(const options *o, lnt_attn_desc *desc)
 {
-    desc->landmarks = opt_whole(o, OPT_LANDMARKS, DEFAULT_LANDMARKS);
-    desc->select = (lnt_select)opt_whole(o, OPT_SELECT, desc->select);
-    desc->embed_column = opt_whole(o, OPT_EMBED_COLUMN, 0);
-    desc->separate_indices = opt_given(o, OPT_SEPARATE_INDICES);
-    desc->pin = o->pin;
-    desc->pins = o->pin_count;
-    desc->no_row_copy = opt_given(o, OPT_NO_ROW_COPY);
-    desc->pinv = (lnt_pinv)opt_whole(o, OPT_PINV, desc->pinv);
-    desc->pinv_iterations = opt_whole(o, OPT_PINV_ITERATIONS, 0);
-    desc->pinv_init = (lnt_pinv_init)opt_whole(o, OPT_PINV_INIT, desc->pinv_init);
-    desc->ridge = opt_real(o, OPT_RIDGE, desc->ridge);
-    desc->activation = (lnt_activation)opt_whole(o, OPT_ACTIVATION, desc->activation);
+    desc->cur.landmarks = opt_whole(o, OPT_LANDMARKS, DEFAULT_LANDMARKS);
+    desc->cur.select = (lnt_select)opt_whole(o, OPT_SELECT, desc->cur.select);
+    desc->cur.embed_column = opt_whole(o, OPT_EMBED_COLUMN, 0);
+    desc->cur.separate_indices = opt_given(o, OPT_SEPARATE_INDICES);
+    desc->cur.pin = o->pin;
+    desc->cur.pins = o->pin_count;
+    desc->cur.copy_rows = !opt_given(o, OPT_NO_ROW_COPY);
+    desc->cur.pinv = (lnt_pinv)opt_whole(o, OPT_PINV, desc->cur.pinv);
+    desc->cur.pinv_iterations = opt_whole(o, OPT_PINV_ITERATIONS, 0);
+    desc->cur.pinv_init = (lnt_pinv_init)opt_whole(o, OPT_PINV_INIT, desc->cur.pinv_init);
+    desc->cur.ridge = opt_real(o, OPT_RIDGE, desc->cur.ridge);
+    desc->cur.activation = (lnt_activation)opt_whole(o, OPT_ACTIVATION, desc->cur.activation);
 }
 
 int request_defaults(lnt_attn_desc *desc)
@@ -163,12 +163,12 @@ static int check_mechanism(const options *o)
 static void request_terms(const options *o, lnt_attn_desc *desc)
 {
     const int listed = o->coefficient_count;
-    desc->normalize = (lnt_normalize)opt_whole(o, OPT_NORMALIZE, LNT_NORMALIZE_NONE);
-    const bool safe = desc->mechanism == LNT_HYBRID || desc->normalize == LNT_NORMALIZE_TAYLORSHIFT;
+    desc->taylor.normalize = (lnt_normalize)opt_whole(o, OPT_NORMALIZE, LNT_NORMALIZE_NONE);
+    const bool safe = desc->mechanism == LNT_HYBRID || desc->taylor.normalize == LNT_NORMALIZE_TAYLORSHIFT;
     const int otherwise = safe ? DEFAULT_SAFE_TERMS : DEFAULT_TERMS;
-    desc->terms = opt_whole(o, OPT_TERMS, listed ? listed : otherwise);
-    if (listed) desc->coefficients = o->coefficients;
-    desc->output_norm = opt_given(o, OPT_OUTPUT_NORM);
+    desc->taylor.terms = opt_whole(o, OPT_TERMS, listed ? listed : otherwise);
+    if (listed) desc->taylor.coefficients = o->coefficients;
+    desc->taylor.output_norm = opt_given(o, OPT_OUTPUT_NORM);
 }
 
 int request_mechanism(const options *o, lnt_attn_desc *desc)
@@ -181,15 +181,15 @@ int request_mechanism(const options *o, lnt_attn_desc *desc)
     desc->causal = opt_given(o, OPT_CAUSAL);
     desc->algorithm = opt_text(o, OPT_ALGORITHM);
     desc->scale = opt_real(o, OPT_SCALE, desc->scale);
-    desc->feature_map = (lnt_feature_map)opt_whole(o, OPT_FEATURE_MAP, desc->feature_map);
-    desc->features = opt_whole(o, OPT_FEATURES, desc->features);
-    desc->eps = opt_real(o, OPT_EPS, desc->eps);
+    desc->linear.feature_map = (lnt_feature_map)opt_whole(o, OPT_FEATURE_MAP, desc->linear.feature_map);
+    desc->linear.features = opt_whole(o, OPT_FEATURES, desc->linear.features);
+    desc->linear.eps = opt_real(o, OPT_EPS, desc->linear.eps);
     request_terms(o, desc);
     desc->compensated = opt_given(o, OPT_COMPENSATED);
     request_cur(o, desc);
-    desc->window = opt_whole(o, OPT_WINDOW, DEFAULT_WINDOW);
-    desc->sink = opt_whole(o, OPT_SINK, 0);
-    desc->far = far_of(o);
+    desc->hybrid.window = opt_whole(o, OPT_WINDOW, DEFAULT_WINDOW);
+    desc->hybrid.sink = opt_whole(o, OPT_SINK, 0);
+    desc->hybrid.far = far_of(o);
     if (opt_given(o, OPT_SEED)) desc->seed = o->value[OPT_SEED].seed;
     return desc->algorithm ? check_algorithm(desc->algorithm, desc->mechanism) : EXIT_OK;
 }
@@ -205,19 +205,19 @@ static int request_shape(const options *o, lnt_attn_desc *desc)
     if (desc->heads % desc->kv_heads)
         return fail_usage("--kv-heads: '%lld' does not divide --heads, which is %lld",
                           (long long)desc->kv_heads, (long long)desc->heads);
-    if (opt_given(o, OPT_EMBED_COLUMN) && desc->embed_column >= desc->dim)
+    if (opt_given(o, OPT_EMBED_COLUMN) && desc->cur.embed_column >= desc->dim)
         return fail_usage("--embed-column: '%lld' is not below --dim, which is %lld",
-                          (long long)desc->embed_column, (long long)desc->dim);
+                          (long long)desc->cur.embed_column, (long long)desc->dim);
     return EXIT_OK;
 }
 
 int request_pins(const lnt_attn_desc *desc)
 {
     const int64_t n = desc->length_q > desc->length_k ? desc->length_q : desc->length_k;
-    for (int64_t i = 0; i < desc->pins; i++)
-        if (desc->pin[i] >= n)
+    for (int64_t i = 0; i < desc->cur.pins; i++)
+        if (desc->cur.pin[i] >= n)
             return fail_usage("--pin: %lld is not one of the %lld tokens, which are 0 to %lld",
-                              (long long)desc->pin[i], (long long)n, (long long)n - 1);
+                              (long long)desc->cur.pin[i], (long long)n, (long long)n - 1);
     return EXIT_OK;
 }
 
@@ -245,7 +245,7 @@ int request_per_head(const options *o, lnt_attn_desc *desc, double **owned)
     if (opt_given(o, OPT_TEMPERATURE)) {
         status = spread(OPT_TEMPERATURE, o->temperature, o->temperature_count, desc->heads, "heads",
                         owned);
-        desc->temperature = *owned;
+        desc->taylor.temperature = *owned;
     }
     return status;
 }
@@ -276,11 +276,11 @@ int request_center(const options *o, lnt_ctx *ctx, lnt_attn_desc *desc, double *
     *owned = NULL;
     if (!text || !strcmp(text, "none")) return EXIT_OK;
     if (!strcmp(text, "mean")) {
-        desc->center_mean = 1;
+        desc->taylor.center_mean = 1;
         return EXIT_OK;
     }
     const int status = read_center(ctx, text, desc, owned);
-    desc->center = *owned;
+    desc->taylor.center = *owned;
     return status;
 }
 
@@ -288,9 +288,9 @@ int request_fit(const options *o, lnt_ctx *ctx, double sigma, lnt_attn_desc *des
                 double fitted[MAX_TERMS])
 {
     if (!o->fit) return EXIT_OK;
-    if (lnt_taylor_fit(ctx, desc->terms, opt_real(o, OPT_SIGMA, sigma), fitted))
+    if (lnt_taylor_fit(ctx, desc->taylor.terms, opt_real(o, OPT_SIGMA, sigma), fitted))
         return fail_ctx(ctx);
-    desc->coefficients = fitted;
+    desc->taylor.coefficients = fitted;
     return EXIT_OK;
 }
 

@@ -51,12 +51,12 @@ static int64_t query_blocks(const lnt_cuda_plan *plan, int64_t length_q, int64_t
  * few monomials.  One bf16 is the largest part of the error of dk and dv. */
 static bool folds(const lnt_cuda_plan *plan)
 {
-    return plan->width <= 2 || (plan->width <= 4 && plan->p.terms <= 3);
+    return plan->width <= 2 || (plan->width <= 4 && plan->p.taylor.terms <= 3);
 }
 
 static int slope_tiles(const lnt_cuda_plan *plan)
 {
-    return basis_slope_tiles(plan->dim8, (int)plan->p.terms);
+    return basis_slope_tiles(plan->dim8, (int)plan->p.taylor.terms);
 }
 
 static void lay_out_packed(lnt_cuda_plan *plan)
@@ -88,7 +88,7 @@ static void lay_out_packed(lnt_cuda_plan *plan)
         at->center_parts =
             take(&at->bytes, (size_t)center_parts(kv, p->length_k, plan->width) * sizeof(float));
     }
-    if (p->normalize == LNT_NORMALIZE_TAYLORSHIFT) {
+    if (p->taylor.normalize == LNT_NORMALIZE_TAYLORSHIFT) {
         at->gradient =
             take(&at->bytes, (queries > keys ? queries : keys) * (size_t)p->dim * sizeof(float));
         at->along = take(&at->bytes, queries * sizeof(float));
@@ -166,7 +166,7 @@ static cudaError_t linear_backward(lnt_cuda_plan *plan, const lnt_cuda_io *io,
     a.lengths_q = io->lengths_q, a.lengths_k = io->lengths_k;
     a.batch = (int)io->q.shape[0], a.heads = (int)p->heads, a.kv_heads = (int)p->kv_heads;
     a.dim = (int)p->dim, a.dim_value = (int)p->dim_value, a.width = plan->width;
-    a.map = p->feature_map, a.causal = p->causal, a.eps = (float)p->eps, a.decay = plan->decay;
+    a.map = p->linear.feature_map, a.causal = p->causal, a.eps = (float)p->linear.eps, a.decay = plan->decay;
     a.segment = linear_segment(plan);
     a.segments = pieces(a.length_k, a.segment);
     a.query_segments = p->causal ? a.segments : pieces(a.length_q, a.segment);
@@ -190,7 +190,7 @@ cudaError_t normalized_run(lnt_cuda_plan *plan, const lnt_cuda_io *io, const lnt
                            bool keys, cudaStream_t stream)
 {
     const lnt_attn_desc *p = &plan->p;
-    if (p->mechanism != LNT_TAYLOR || p->normalize != LNT_NORMALIZE_TAYLORSHIFT) return cudaSuccess;
+    if (p->mechanism != LNT_TAYLOR || p->taylor.normalize != LNT_NORMALIZE_TAYLORSHIFT) return cudaSuccess;
     char *work = (char *)io->workspace;
     back_normal_args a = {};
     a.x = view_of(keys ? io->k : io->q), a.dx = view_of(keys ? grads->dk : grads->dq);
@@ -277,7 +277,7 @@ struct packed_run {
         char *k = work + plan->at.keys, *v = work + plan->at.values;
         char *q = work + plan->back.q_keys, *d = work + plan->back.douts;
         back_args a = {};
-        a.mode = read.mode, a.causal = p->causal, a.output_norm = p->output_norm;
+        a.mode = read.mode, a.causal = p->causal, a.output_norm = p->taylor.output_norm;
         a.own_keys = keys ? k : q, a.own_values = keys ? v : d;
         a.other_keys = keys ? q : k, a.other_values = keys ? d : v;
         a.own_blocks = keys ? blocks_k : blocks_q, a.other_blocks = keys ? blocks_q : blocks_k;
@@ -290,7 +290,7 @@ struct packed_run {
         for (int t = 0; t < 32; t++) a.coefficient[t] = read.coefficient[t];
         a.rows = at<float2>(plan->back.rows);
         a.dx = view_of(keys ? grads->dk : grads->dq), a.dv = view_of(grads->dv);
-        if (p->normalize == LNT_NORMALIZE_TAYLORSHIFT) a.gradient = at<float>(plan->back.gradient);
+        if (p->taylor.normalize == LNT_NORMALIZE_TAYLORSHIFT) a.gradient = at<float>(plan->back.gradient);
         return a;
     }
     /* With the states of forward or of gradients_of_states in the workspace. */
@@ -436,7 +436,7 @@ static lnt_status check_grads(lnt_cuda_plan *plan, const lnt_cuda_io *io,
                     "cuda: backward of %s takes no state; of taylor/state it does where the "
                     "descriptor's state is 1",
                     p->algorithm);
-    if (p->output_norm && io->state_in)
+    if (p->taylor.output_norm && io->state_in)
         return fail(plan->device, LNT_ERR_UNSUPPORTED,
                     "cuda: backward with output_norm takes no state before the first key");
     return LNT_OK;

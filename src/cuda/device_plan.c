@@ -14,7 +14,7 @@ lnt_status lnt_device_plan_open(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_dev
     const size_t forward = out->info.workspace_bytes, backward = out->info.backward_bytes;
     out->workspace_bytes = forward > backward ? forward : backward;
     if (!status) status = lnt_device_allocate(ctx, out->workspace_bytes, &out->workspace);
-    if (!status && p.backward && p.normalize == LNT_NORMALIZE_TAYLORSHIFT) {
+    if (!status && p.backward && p.taylor.normalize == LNT_NORMALIZE_TAYLORSHIFT) {
         void *memory;
         out->dtemperature_bytes = (size_t)p.heads * sizeof(float);
         status = lnt_device_allocate(ctx, out->dtemperature_bytes, &memory);

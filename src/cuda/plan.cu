@@ -17,17 +17,17 @@ static void resolve(lnt_attn_desc *p)
     if (p->kv_heads == 0) p->kv_heads = p->heads;
     if (p->length_k < 0) p->length_k = p->length_q;
     if (p->dim_value == 0) p->dim_value = p->dim;
-    if (p->terms == 0) p->terms = p->normalize == LNT_NORMALIZE_TAYLORSHIFT ? 3 : 4;
-    if (p->landmarks == 0) p->landmarks = 64;
-    if (p->pinv_iterations == 0) p->pinv_iterations = 6;
+    if (p->taylor.terms == 0) p->taylor.terms = p->taylor.normalize == LNT_NORMALIZE_TAYLORSHIFT ? 3 : 4;
+    if (p->cur.landmarks == 0) p->cur.landmarks = 64;
+    if (p->cur.pinv_iterations == 0) p->cur.pinv_iterations = 6;
     if (isnan(p->scale))
-        p->scale = p->normalize == LNT_NORMALIZE_TAYLORSHIFT ? 1 : 1 / sqrt((double)p->dim);
+        p->scale = p->taylor.normalize == LNT_NORMALIZE_TAYLORSHIFT ? 1 : 1 / sqrt((double)p->dim);
 }
 
 /* Whether the monomials of taylor are few enough to be listed, each with its place in a state. */
 static bool has_table(const lnt_attn_desc *p)
 {
-    return p->terms <= 4 || (p->terms <= 8 && p->dim <= 16);
+    return p->taylor.terms <= 4 || (p->taylor.terms <= 8 && p->dim <= 16);
 }
 
 static lnt_status supported(lnt_cuda_device *d, const lnt_attn_desc *p)
@@ -37,7 +37,7 @@ static lnt_status supported(lnt_cuda_device *d, const lnt_attn_desc *p)
         return fail(d, LNT_ERR_UNSUPPORTED, "cuda: hybrid is not offered");
     if (p->compensated)
         return fail(d, LNT_ERR_UNSUPPORTED, "cuda: compensated sums are not offered");
-    if (p->mechanism == LNT_TAYLOR && (p->center || p->center_mean))
+    if (p->mechanism == LNT_TAYLOR && (p->taylor.center || p->taylor.center_mean))
         return fail(d, LNT_ERR_UNSUPPORTED, "cuda: centred keys are not offered");
     if (p->dim > 128 || p->dim_value > 128)
         return fail(d, LNT_ERR_UNSUPPORTED,
@@ -46,7 +46,7 @@ static lnt_status supported(lnt_cuda_device *d, const lnt_attn_desc *p)
     if (p->dtype == LNT_F64)
         return fail(d, LNT_ERR_UNSUPPORTED,
                     "cuda: dtype f64 is not offered; f32, f16 and bf16 are");
-    if (p->mechanism == LNT_LINEAR && p->feature_map > LNT_MAP_IDENTITY)
+    if (p->mechanism == LNT_LINEAR && p->linear.feature_map > LNT_MAP_IDENTITY)
         return fail(d, LNT_ERR_UNSUPPORTED,
                     "cuda: random feature maps are not offered; elu1, relu, exp and identity are");
     if (p->state && p->length_k > 0 &&
@@ -67,8 +67,8 @@ static lnt_status supported(lnt_cuda_device *d, const lnt_attn_desc *p)
 static void coefficients(lnt_cuda_plan *plan)
 {
     double a = 1, power = 1;
-    for (int t = 0; t < plan->p.terms; t++) {
-        plan->coefficient[t] = (plan->p.coefficients ? plan->p.coefficients[t] : a) * power;
+    for (int t = 0; t < plan->p.taylor.terms; t++) {
+        plan->coefficient[t] = (plan->p.taylor.coefficients ? plan->p.taylor.coefficients[t] : a) * power;
         a /= t + 1, power *= plan->p.scale;
     }
 }
@@ -93,7 +93,7 @@ static int64_t causal_segment(const lnt_cuda_plan *plan)
  * to write and read beside q, k, v and y. */
 static int64_t orbit_segment(const lnt_cuda_plan *plan)
 {
-    const bool alone = orbit_is_alone(plan->orbits, (int)plan->p.terms);
+    const bool alone = orbit_is_alone(plan->orbits, (int)plan->p.taylor.terms);
     const int64_t teams = (alone ? 16 : 4) * (int64_t)plan->device->properties.multiProcessorCount;
     const int64_t n = plan->p.length_k * plan->p.batch * plan->p.kv_heads / teams;
     int64_t segment = 256;
@@ -168,7 +168,7 @@ static void lay_out(lnt_cuda_plan *plan)
         at->sums = take(&at->bytes, heads * (size_t)plan->segments * state);
         at->state = take(&at->bytes, heads * state);
     } else if (plan->by_state && plan->orbits) {
-        const size_t state = (size_t)orbit_numbers(plan->orbits, (int)p->terms) * sizeof(float);
+        const size_t state = (size_t)orbit_numbers(plan->orbits, (int)p->taylor.terms) * sizeof(float);
         at->sums = take(&at->bytes, heads * (size_t)plan->segments * state);
         at->state = take(&at->bytes, heads * state);
     } else {
@@ -209,7 +209,7 @@ static void cut(lnt_cuda_plan *plan)
     if (plan->by_state && plan->orbits) {
         plan->segment = orbit_segment(plan);
         plan->segments = (int)((n + plan->segment - 1) / plan->segment);
-        plan->relay = plan->orbits == 2 && p->terms == 4 && plan->device->has_warpgroups;
+        plan->relay = plan->orbits == 2 && p->taylor.terms == 4 && plan->device->has_warpgroups;
         plan->walk = orbit_walk(plan);
         return;
     }
@@ -257,7 +257,7 @@ static bool asks_for(const lnt_attn_desc *p, const char *name)
 static bool takes_pairs(const lnt_cuda_plan *plan)
 {
     const lnt_attn_desc *p = &plan->p;
-    if (p->mechanism != LNT_TAYLOR || p->dtype != LNT_BF16 || !p->causal || p->terms != 4 ||
+    if (p->mechanism != LNT_TAYLOR || p->dtype != LNT_BF16 || !p->causal || p->taylor.terms != 4 ||
         p->dim <= 24 || p->dim > 32 || p->dim_value > 32 || asks_for(p, "tiles") ||
         !plan->device->has_warpgroups)
         return false;
@@ -283,14 +283,14 @@ static cudaError_t upload_basis(lnt_cuda_plan *plan)
         return upload(&plan->slopes, slopes.data(), slopes.size());
     }
     /* The backward pass needs the states of basis.h. */
-    if (!p->backward) plan->orbits = orbit_width((int)p->dim, (int)p->dim_value, (int)p->terms);
+    if (!p->backward) plan->orbits = orbit_width((int)p->dim, (int)p->dim_value, (int)p->taylor.terms);
     if (plan->orbits) {
-        const std::vector<int32_t> place = orbit_places(plan->orbits, (int)p->dim, (int)p->terms);
+        const std::vector<int32_t> place = orbit_places(plan->orbits, (int)p->dim, (int)p->taylor.terms);
         plan->padded = (int64_t)place.size();
         e = upload(&plan->place, place.data(), place.size());
-    } else if (p->terms <= 4) {
+    } else if (p->taylor.terms <= 4) {
         const basis b =
-            basis_make((int)p->dim, (int)p->terms, plan->coefficient, build_blocks(plan->width));
+            basis_make((int)p->dim, (int)p->taylor.terms, plan->coefficient, build_blocks(plan->width));
         plan->tile_count = (int)b.tiles.size(), plan->task_count = (int)b.tasks.size();
         plan->padded = plan->tile_count * 16;
         assert(b.units.size() <= MOST_UNITS);
@@ -301,7 +301,7 @@ static cudaError_t upload_basis(lnt_cuda_plan *plan)
         if (e == cudaSuccess) e = upload(&plan->place, b.place.data(), b.place.size());
         if (e == cudaSuccess && p->backward && plan->width <= BACK_STATE_WIDTH) {
             const std::vector<uint32_t> slopes = basis_slopes(
-                (int)p->dim, (int)p->terms, plan->width, basis_sums_at(b, plan->width));
+                (int)p->dim, (int)p->taylor.terms, plan->width, basis_sums_at(b, plan->width));
             e = upload(&plan->slopes, slopes.data(), slopes.size());
         }
     }
@@ -316,10 +316,10 @@ static cudaError_t upload_table(lnt_cuda_plan *plan)
     std::vector<uint64_t> index;
     std::vector<float> factor;
     for (int64_t i = 0; i < p->dim && !taylor; i++) index.push_back((uint64_t)i);
-    if (taylor) basis_table((int)p->dim, (int)p->terms, plan->coefficient, index, factor);
+    if (taylor) basis_table((int)p->dim, (int)p->taylor.terms, plan->coefficient, index, factor);
     plan->count = (int64_t)index.size();
     if (!plan->padded) plan->padded = plan->count;
-    const int factors = taylor ? (int)p->terms - 1 : 1;
+    const int factors = taylor ? (int)p->taylor.terms - 1 : 1;
     const std::vector<uint64_t> split = split_table(index, (int)p->dim, factors);
     cudaError_t e = upload(&plan->step_index, index.data(), taylor ? index.size() : 0);
     if (e == cudaSuccess) e = upload(&plan->step_factor, factor.data(), factor.size());
@@ -344,7 +344,7 @@ static cudaError_t upload_all(lnt_cuda_plan *plan)
     const size_t heads = (size_t)(p->batch * p->kv_heads);
     const bool taylor = p->mechanism == LNT_TAYLOR;
     cudaError_t e = upload_decay(plan);
-    if (e == cudaSuccess) e = upload_floats(&plan->temperature, p->temperature, p->heads);
+    if (e == cudaSuccess) e = upload_floats(&plan->temperature, p->taylor.temperature, p->heads);
     if (e == cudaSuccess && taylor && p->dtype == LNT_BF16) e = upload_basis(plan);
     if (e == cudaSuccess && (taylor ? has_table(p) : p->mechanism == LNT_LINEAR))
         e = upload_table(plan);
@@ -405,9 +405,9 @@ lnt_status plan_create(lnt_cuda_device *device, const lnt_attn_desc *desc, lnt_c
                                    (int)plan->p.dim_value, device->properties.multiProcessorCount);
     lay_out(plan);
     if (plan->p.backward) backward_lay_out(plan);
-    if (plan->p.backward && plan->by_state && plan->p.dtype == LNT_BF16 && plan->p.terms <= 4 &&
+    if (plan->p.backward && plan->by_state && plan->p.dtype == LNT_BF16 && plan->p.taylor.terms <= 4 &&
         (plan->split || (takes_pairs(plan) && !plan->pairs) ||
-         orbit_width((int)plan->p.dim, (int)plan->p.dim_value, (int)plan->p.terms))) {
+         orbit_width((int)plan->p.dim, (int)plan->p.dim_value, (int)plan->p.taylor.terms))) {
         lnt_attn_desc forward = *desc;
         forward.backward = 0, forward.algorithm = takes_pairs(plan) ? "pairs" : "state";
         status = plan_create(device, &forward, &plan->ahead);

@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define LNT_CUDA_ABI 5
+#define LNT_CUDA_ABI 6
 #define LNT_CUDA_LIBRARY "liblinnet-cuda.so"
 #define LNT_CUDA_SYMBOL "lnt_cuda_plugin"
 

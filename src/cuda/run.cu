@@ -73,7 +73,7 @@ pack_args pack_of(lnt_cuda_plan *plan, const lnt_cuda_io *io, int64_t blocks)
     a.batch = (int)io->k.shape[0], a.heads = (int)plan->p.kv_heads;
     a.dim = (int)plan->p.dim, a.dim_value = (int)plan->p.dim_value;
     a.dim8 = plan->dim8, a.value8 = plan->width;
-    a.normalize = plan->p.normalize == LNT_NORMALIZE_TAYLORSHIFT, a.grouped = plan->pairs;
+    a.normalize = plan->p.taylor.normalize == LNT_NORMALIZE_TAYLORSHIFT, a.grouped = plan->pairs;
     return a;
 }
 
@@ -89,15 +89,15 @@ read_args read_of(lnt_cuda_plan *plan, const lnt_cuda_io *io, int64_t blocks)
     a.dim = (int)p->dim, a.dim_value = (int)p->dim_value, a.dim8 = plan->dim8,
     a.width = plan->width;
     a.keys = work + plan->at.keys, a.values = work + plan->at.values, a.blocks = blocks;
-    a.causal = p->causal, a.terms = (int)p->terms;
+    a.causal = p->causal, a.terms = (int)p->taylor.terms;
     a.tile_count = plan->tile_count;
     a.segment = plan->segment;
-    a.normalize = p->normalize == LNT_NORMALIZE_TAYLORSHIFT, a.output_norm = p->output_norm;
+    a.normalize = p->taylor.normalize == LNT_NORMALIZE_TAYLORSHIFT, a.output_norm = p->taylor.output_norm;
     a.temperature = plan->temperature, a.nonpositive = plan->nonpositive;
     a.mode = p->mechanism == LNT_SOFTMAX ? READ_SOFTMAX
-             : p->terms <= 4             ? READ_TAYLOR
+             : p->taylor.terms <= 4             ? READ_TAYLOR
                                          : READ_TAYLOR_ANY;
-    for (int t = 0; t < p->terms && t < 32; t++) a.coefficient[t] = (float)plan->coefficient[t];
+    for (int t = 0; t < p->taylor.terms && t < 32; t++) a.coefficient[t] = (float)plan->coefficient[t];
     if (p->mechanism == LNT_SOFTMAX) a.coefficient[0] = (float)p->scale;
     a.direct = 1;
     return a;
@@ -201,9 +201,9 @@ static lnt_status orbit_forward(lnt_cuda_plan *plan, const lnt_cuda_io *io, cuda
     a.lengths_q = io->lengths_q, a.lengths_k = io->lengths_k;
     a.batch = (int)io->q.shape[0], a.heads = (int)p->heads, a.kv_heads = (int)p->kv_heads;
     a.dim = (int)p->dim, a.dim_value = (int)p->dim_value;
-    a.width = plan->orbits, a.terms = (int)p->terms, a.causal = p->causal;
-    a.normalize = p->normalize == LNT_NORMALIZE_TAYLORSHIFT, a.output_norm = p->output_norm;
-    for (int t = 0; t < p->terms; t++) a.coefficient[t] = (float)plan->coefficient[t];
+    a.width = plan->orbits, a.terms = (int)p->taylor.terms, a.causal = p->causal;
+    a.normalize = p->taylor.normalize == LNT_NORMALIZE_TAYLORSHIFT, a.output_norm = p->taylor.output_norm;
+    for (int t = 0; t < p->taylor.terms; t++) a.coefficient[t] = (float)plan->coefficient[t];
     a.temperature = plan->temperature, a.nonpositive = plan->nonpositive;
     const int64_t n = a.length_k + (p->causal && io->lengths_q ? a.length_q : 0);
     a.segment = plan->segment, a.segments = (int)((n + a.segment - 1) / a.segment);
@@ -231,7 +231,7 @@ static lnt_status linear_forward(lnt_cuda_plan *plan, const lnt_cuda_io *io, cud
     a.lengths_q = io->lengths_q, a.lengths_k = io->lengths_k;
     a.batch = (int)io->q.shape[0], a.heads = (int)p->heads, a.kv_heads = (int)p->kv_heads;
     a.dim = (int)p->dim, a.dim_value = (int)p->dim_value, a.width = plan->width;
-    a.map = p->feature_map, a.causal = p->causal, a.eps = (float)p->eps, a.decay = plan->decay;
+    a.map = p->linear.feature_map, a.causal = p->causal, a.eps = (float)p->linear.eps, a.decay = plan->decay;
     a.segment = plan->segment;
     const int64_t n = a.length_k + (p->causal && io->lengths_q ? a.length_q : 0);
     a.segments = (int)((n + a.segment - 1) / a.segment);
@@ -277,7 +277,7 @@ static lnt_status check_states(lnt_cuda_plan *plan, const lnt_cuda_io *io)
     if (!plan->by_state && plan->p.mechanism != LNT_LINEAR)
         return fail(plan->device, LNT_ERR_UNSUPPORTED, "cuda: %s takes no state",
                     plan->p.algorithm);
-    if (plan->p.output_norm && io->state_in)
+    if (plan->p.taylor.output_norm && io->state_in)
         return fail(plan->device, LNT_ERR_UNSUPPORTED,
                     "cuda: forward with output_norm takes no state before the first key");
     return LNT_OK;
@@ -314,7 +314,7 @@ lnt_status plan_step(lnt_cuda_plan *plan, const lnt_cuda_io *io, const lnt_cuda_
             plan->device, LNT_ERR_UNSUPPORTED,
             "cuda: no step with %lld terms and dim %lld; linear, and taylor with up to 4 terms "
             "or 8 where dim is up to 16, have one",
-            (long long)p->terms, (long long)p->dim);
+            (long long)p->taylor.terms, (long long)p->dim);
     if (io->workspace_bytes < plan->at.bytes)
         return fail(plan->device, LNT_ERR_ARGUMENT,
                     "cuda: a workspace of %zu bytes, the plan needs %zu", io->workspace_bytes,
@@ -337,12 +337,12 @@ lnt_status plan_step(lnt_cuda_plan *plan, const lnt_cuda_io *io, const lnt_cuda_
     a.heads = (int)p->heads, a.kv_heads = (int)p->kv_heads;
     a.dim = (int)p->dim, a.dim_value = (int)p->dim_value, a.count = plan->count;
     a.s = states->s, a.z = states->z, a.slots = states->index, a.seen = states->tokens;
-    a.taylor = p->mechanism == LNT_TAYLOR, a.terms = (int)p->terms;
-    a.index = plan->step_index, a.factor = plan->step_factor, a.map = p->feature_map;
+    a.taylor = p->mechanism == LNT_TAYLOR, a.terms = (int)p->taylor.terms;
+    a.index = plan->step_index, a.factor = plan->step_factor, a.map = p->linear.feature_map;
     a.decay = plan->decay, a.temperature = plan->temperature;
-    a.normalize = a.taylor && p->normalize == LNT_NORMALIZE_TAYLORSHIFT;
-    a.output_norm = a.taylor && p->output_norm && states->tokens;
-    a.eps = a.taylor ? 0.0f : (float)p->eps;
+    a.normalize = a.taylor && p->taylor.normalize == LNT_NORMALIZE_TAYLORSHIFT;
+    a.output_norm = a.taylor && p->taylor.output_norm && states->tokens;
+    a.eps = a.taylor ? 0.0f : (float)p->linear.eps;
     a.append = appends, a.answer = answers;
     a.splits = plan->splits, a.partial = (float *)io->workspace;
     a.arrived = plan->arrived, a.nonpositive = plan->nonpositive;

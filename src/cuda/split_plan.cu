@@ -13,7 +13,7 @@ bool split_is_for(const lnt_attn_desc *p, bool by_state)
     if (p->dtype != LNT_BF16 || p->mechanism == LNT_CUR) return true;
     const bool wide = width_for((int)p->dim, (int)p->dim_value) > BACK_STATE_WIDTH;
     return by_state && p->mechanism == LNT_TAYLOR &&
-           (p->terms > 4 || (p->backward && (p->state || wide)));
+           (p->taylor.terms > 4 || (p->backward && (p->state || wide)));
 }
 
 static bool has_states(const lnt_cuda_plan *plan)
@@ -90,16 +90,16 @@ split_args split_args_of(lnt_cuda_plan *plan, const lnt_cuda_io *io)
     a.lengths_q = io->lengths_q, a.lengths_k = io->lengths_k;
     a.batch = (int)io->q.shape[0], a.heads = (int)p->heads, a.kv_heads = (int)p->kv_heads;
     a.dim = (int)p->dim, a.dim_value = (int)p->dim_value;
-    a.causal = p->causal, a.map = p->feature_map, a.terms = (int)p->terms;
+    a.causal = p->causal, a.map = p->linear.feature_map, a.terms = (int)p->taylor.terms;
     a.mode = p->mechanism == LNT_TAYLOR   ? SPLIT_TAYLOR
              : p->mechanism == LNT_LINEAR ? SPLIT_LINEAR
                                           : SPLIT_SOFTMAX;
     if (a.mode == SPLIT_TAYLOR) {
-        a.normalize = p->normalize == LNT_NORMALIZE_TAYLORSHIFT, a.output_norm = p->output_norm;
+        a.normalize = p->taylor.normalize == LNT_NORMALIZE_TAYLORSHIFT, a.output_norm = p->taylor.output_norm;
         a.temperature = plan->temperature;
-        for (int t = 0; t < p->terms && t < 32; t++) a.coefficient[t] = (float)plan->coefficient[t];
+        for (int t = 0; t < p->taylor.terms && t < 32; t++) a.coefficient[t] = (float)plan->coefficient[t];
     }
-    if (a.mode == SPLIT_LINEAR) a.eps = (float)p->eps, a.log_decay = plan->log_decay;
+    if (a.mode == SPLIT_LINEAR) a.eps = (float)p->linear.eps, a.log_decay = plan->log_decay;
     if (a.mode == SPLIT_SOFTMAX) a.coefficient[0] = (float)(p->scale * 1.4426950408889634);
     a.by_state = has_states(plan), a.segment = plan->segment;
     a.segments = (int)((a.length_k + a.segment - 1) / a.segment);
@@ -167,7 +167,7 @@ void split_back_lay_out(lnt_cuda_plan *plan)
         at->gradient_sums = fits ? plan->at.sums /* dq has read them by then */
                                  : floats(heads * segments * state_numbers(plan));
     }
-    if (p->normalize == LNT_NORMALIZE_TAYLORSHIFT) {
+    if (p->taylor.normalize == LNT_NORMALIZE_TAYLORSHIFT) {
         at->gradient = floats((queries > keys ? queries : keys) * p->dim);
         at->along = floats(queries);
     }

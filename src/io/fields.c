@@ -103,7 +103,7 @@ static lnt_status read_reals(const place *at, const lnt_field *f, const lnt_json
 static lnt_status read_field(const place *at, const lnt_field *f, const lnt_json_node *node,
                              char *into)
 {
-    const int flag = node->type == LNT_JSON_TRUE;
+    const int flag = (node->type == LNT_JSON_TRUE) != (f->kind == LNT_FIELD_DENIAL);
     switch (f->kind) {
     case LNT_FIELD_WHOLE:
     case LNT_FIELD_REAL: return read_number(at, f, node, into);
@@ -111,9 +111,11 @@ static lnt_status read_field(const place *at, const lnt_field *f, const lnt_json
     case LNT_FIELD_REALS: return read_reals(at, f, node, into);
     case LNT_FIELD_OBJECT:
         return node->type == LNT_JSON_OBJECT ? LNT_OK : refuse(at, f->key, "must be an object");
-    case LNT_FIELD_FLAG: break;
+    case LNT_FIELD_FLAG:
+    case LNT_FIELD_DENIAL: break;
     }
-    if (!flag && node->type != LNT_JSON_FALSE) return refuse(at, f->key, "must be true or false");
+    if (node->type != LNT_JSON_TRUE && node->type != LNT_JSON_FALSE)
+        return refuse(at, f->key, "must be true or false");
     memcpy(into + f->offset, &flag, sizeof flag);
     return LNT_OK;
 }
@@ -150,6 +152,7 @@ static size_t bytes_of(const lnt_field *f)
     case LNT_FIELD_REAL: return sizeof(double);
     case LNT_FIELD_REALS: return (size_t)f->most * sizeof(double);
     case LNT_FIELD_FLAG:
+    case LNT_FIELD_DENIAL:
     case LNT_FIELD_CHOICE: return sizeof(int);
     case LNT_FIELD_OBJECT: break;
     }
@@ -227,8 +230,9 @@ static void put_value(lnt_json_text *out, const lnt_field *f, const char *from)
         put_real(out, real);
         break;
     case LNT_FIELD_FLAG:
+    case LNT_FIELD_DENIAL:
         memcpy(&index, from + f->offset, sizeof index);
-        lnt_json_put(out, index ? "true" : "false");
+        lnt_json_put(out, !index == (f->kind == LNT_FIELD_DENIAL) ? "true" : "false");
         break;
     case LNT_FIELD_CHOICE:
         memcpy(&index, from + f->offset, sizeof index);

@@ -11,6 +11,7 @@ typedef enum lnt_field_kind {
     LNT_FIELD_WHOLE,  /* int64_t, least .. most */
     LNT_FIELD_REAL,   /* double, least .. most */
     LNT_FIELD_FLAG,   /* int, from true or false */
+    LNT_FIELD_DENIAL, /* int, 0 where the document says true */
     LNT_FIELD_CHOICE, /* int, the index of a word */
     LNT_FIELD_REALS,  /* double[], as many as `most` at the most; how many in an int64_t at `count` */
     LNT_FIELD_OBJECT  /* another table, or somebody else's business: not read here */

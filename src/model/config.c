@@ -66,47 +66,74 @@ static const lnt_field model_fields[] = {
 };
 
 #define TAKES(mechanism) (1 << LNT_##mechanism)
-#define CHOSEN(k, words, mechanisms) \
-    { .key = #k, .kind = LNT_FIELD_CHOICE, .offset = INNER(k), .choice = words, .only = mechanisms }
-#define COUNTED(k, high, mechanisms) \
-    { .key = #k, .kind = LNT_FIELD_WHOLE, .offset = INNER(k), .most = high, .only = mechanisms }
-#define SAID(k, mechanisms) \
-    { .key = #k, .kind = LNT_FIELD_FLAG, .offset = INNER(k), .only = mechanisms }
+/* A key, and the room of lnt_attn_desc that its field of that name is in: "taylor." or nothing. */
+#define CHOSEN(room, k, words, mechanisms) \
+    { .key = #k, .kind = LNT_FIELD_CHOICE, .offset = INNER(room k), .choice = words, .only = mechanisms }
+#define COUNTED(room, k, high, mechanisms) \
+    { .key = #k, .kind = LNT_FIELD_WHOLE, .offset = INNER(room k), .most = high, .only = mechanisms }
+#define SAID(room, k, mechanisms) \
+    { .key = #k, .kind = LNT_FIELD_FLAG, .offset = INNER(room k), .only = mechanisms }
 
 /* .only: the mechanisms that take it. */
 static const lnt_field attention_fields[] = {
-    CHOSEN(mechanism, mechanism_word, 0),
-    { .key = "scale", .kind = LNT_FIELD_REAL, .offset = INNER(scale), .least = -1e6, .most = 1e6,
+    CHOSEN(, mechanism, mechanism_word, 0),
+    { .key = "scale",
+      .kind = LNT_FIELD_REAL,
+      .offset = INNER(scale),
+      .least = -1e6,
+      .most = 1e6,
       .only = TAKES(SOFTMAX) | TAKES(TAYLOR) | TAKES(CUR) | TAKES(HYBRID) },
-    CHOSEN(feature_map, map_word, TAKES(LINEAR) | TAKES(HYBRID)),
-    COUNTED(features, 1 << 16, TAKES(LINEAR) | TAKES(HYBRID)),
-    { .key = "eps", .kind = LNT_FIELD_REAL, .offset = INNER(eps), .most = 1, .only = TAKES(LINEAR) },
-    COUNTED(terms, LNT_CONFIG_TERMS, TAKES(TAYLOR) | TAKES(HYBRID)),
-    { .key = "coefficients", .kind = LNT_FIELD_REALS,
-      .offset = offsetof(lnt_config, coefficients), .most = LNT_CONFIG_TERMS,
-      .count = offsetof(lnt_config, coefficient_count), .only = TAKES(TAYLOR) | TAKES(HYBRID) },
-    CHOSEN(normalize, normalize_word, TAKES(TAYLOR)),
-    { .key = "learned_temperature", .kind = LNT_FIELD_FLAG,
+    CHOSEN(linear., feature_map, map_word, TAKES(LINEAR) | TAKES(HYBRID)),
+    COUNTED(linear., features, 1 << 16, TAKES(LINEAR) | TAKES(HYBRID)),
+    { .key = "eps",
+      .kind = LNT_FIELD_REAL,
+      .offset = INNER(linear.eps),
+      .most = 1,
+      .only = TAKES(LINEAR) },
+    COUNTED(taylor., terms, LNT_CONFIG_TERMS, TAKES(TAYLOR) | TAKES(HYBRID)),
+    { .key = "coefficients",
+      .kind = LNT_FIELD_REALS,
+      .offset = offsetof(lnt_config, coefficients),
+      .most = LNT_CONFIG_TERMS,
+      .count = offsetof(lnt_config, coefficient_count),
+      .only = TAKES(TAYLOR) | TAKES(HYBRID) },
+    CHOSEN(taylor., normalize, normalize_word, TAKES(TAYLOR)),
+    { .key = "learned_temperature",
+      .kind = LNT_FIELD_FLAG,
       .offset = offsetof(lnt_config, learned_temperature) },
-    SAID(output_norm, TAKES(TAYLOR)),
-    SAID(compensated, TAKES(LINEAR) | TAKES(TAYLOR)),
-    COUNTED(landmarks, 1 << 20, TAKES(CUR)),
-    CHOSEN(select, select_word, TAKES(CUR)),
-    COUNTED(embed_column, 1 << 16, TAKES(CUR)),
-    SAID(separate_indices, TAKES(CUR)),
-    SAID(no_row_copy, TAKES(CUR)),
-    CHOSEN(pinv, pinv_word, TAKES(CUR)),
-    COUNTED(pinv_iterations, 64, TAKES(CUR)),
-    CHOSEN(pinv_init, init_word, TAKES(CUR)),
-    { .key = "ridge", .kind = LNT_FIELD_REAL, .offset = INNER(ridge), .least = 1e-12, .most = 1,
+    SAID(taylor., output_norm, TAKES(TAYLOR)),
+    SAID(, compensated, TAKES(LINEAR) | TAKES(TAYLOR)),
+    COUNTED(cur., landmarks, 1 << 20, TAKES(CUR)),
+    CHOSEN(cur., select, select_word, TAKES(CUR)),
+    COUNTED(cur., embed_column, 1 << 16, TAKES(CUR)),
+    SAID(cur., separate_indices, TAKES(CUR)),
+    { .key = "no_row_copy",
+      .kind = LNT_FIELD_DENIAL,
+      .offset = INNER(cur.copy_rows),
       .only = TAKES(CUR) },
-    CHOSEN(activation, weights_word, TAKES(CUR) | TAKES(SOFTMAX)),
-    COUNTED(window, 1 << 20, TAKES(HYBRID)),
-    COUNTED(sink, 1 << 20, TAKES(HYBRID)),
-    { .key = "far", .kind = LNT_FIELD_CHOICE, .offset = INNER(far), .choice = far_word, .first = LNT_LINEAR,
+    CHOSEN(cur., pinv, pinv_word, TAKES(CUR)),
+    COUNTED(cur., pinv_iterations, 64, TAKES(CUR)),
+    CHOSEN(cur., pinv_init, init_word, TAKES(CUR)),
+    { .key = "ridge",
+      .kind = LNT_FIELD_REAL,
+      .offset = INNER(cur.ridge),
+      .least = 1e-12,
+      .most = 1,
+      .only = TAKES(CUR) },
+    CHOSEN(cur., activation, weights_word, TAKES(CUR) | TAKES(SOFTMAX)),
+    COUNTED(hybrid., window, 1 << 20, TAKES(HYBRID)),
+    COUNTED(hybrid., sink, 1 << 20, TAKES(HYBRID)),
+    { .key = "far",
+      .kind = LNT_FIELD_CHOICE,
+      .offset = INNER(hybrid.far),
+      .choice = far_word,
+      .first = LNT_LINEAR,
       .only = TAKES(HYBRID) },
-    { .key = "decay", .kind = LNT_FIELD_REALS, .offset = offsetof(lnt_config, decay),
-      .most = LNT_CONFIG_DECAYS, .count = offsetof(lnt_config, decay_count),
+    { .key = "decay",
+      .kind = LNT_FIELD_REALS,
+      .offset = offsetof(lnt_config, decay),
+      .most = LNT_CONFIG_DECAYS,
+      .count = offsetof(lnt_config, decay_count),
       .only = TAKES(LINEAR) | TAKES(HYBRID) },
     { .key = NULL },
 };
@@ -187,12 +214,12 @@ static lnt_status check_attention(lnt_ctx *ctx, const char *path, lnt_config *c)
                                  "decoder");
     if (a->mechanism == LNT_HYBRID && c->kind == LNT_ENCODER)
         return refuse(ctx, path, "mechanism hybrid is causal, and is for decoders; this model is an encoder");
-    if (a->terms == 0 && (a->mechanism == LNT_TAYLOR || c->coefficient_count))
-        c->attention.terms = 3; /* 1 + x + x^2/2 is above 0: no denominator vanishes in training */
-    if (c->coefficient_count && c->coefficient_count != c->attention.terms)
+    if (a->taylor.terms == 0 && (a->mechanism == LNT_TAYLOR || c->coefficient_count))
+        c->attention.taylor.terms = 3; /* 1 + x + x^2/2 is above 0: no denominator vanishes in training */
+    if (c->coefficient_count && c->coefficient_count != c->attention.taylor.terms)
         return lnt_fail(ctx, LNT_ERR_FORMAT,
                         LNT_FILE_FMT ": model.attention has %lld coefficients for %lld terms", path,
-                        (long long)c->coefficient_count, (long long)c->attention.terms);
+                        (long long)c->coefficient_count, (long long)c->attention.taylor.terms);
     if (c->decay_count && c->kind == LNT_ENCODER)
         return refuse(ctx, path, "attention.decay goes by age; kind must be decoder");
     if (c->decay_count == 1)
@@ -210,12 +237,12 @@ static lnt_status check_attention(lnt_ctx *ctx, const char *path, lnt_config *c)
 static bool is_full(const lnt_config *c)
 {
     return c->averages && c->attention.mechanism == LNT_SOFTMAX &&
-           (c->distance_bias || c->attention.activation == LNT_ACTIVATION_LAPLACE);
+           (c->distance_bias || c->attention.cur.activation == LNT_ACTIVATION_LAPLACE);
 }
 
 static lnt_status check_scores(lnt_ctx *ctx, const char *path, lnt_config *c)
 {
-    const bool laplace = c->attention.activation == LNT_ACTIVATION_LAPLACE;
+    const bool laplace = c->attention.cur.activation == LNT_ACTIVATION_LAPLACE;
     const lnt_mechanism mechanism = c->attention.mechanism;
     if (laplace && mechanism != LNT_CUR && !is_full(c))
         return refuse(ctx, path, "attention.activation laplace is for mechanism cur, or for softmax "
@@ -291,16 +318,16 @@ static bool is_foreign(const lnt_field *f, const lnt_config *c)
 
 static bool draws_features(const lnt_attn_desc *a)
 {
-    return lnt_feature_is_random(a->feature_map);
+    return lnt_feature_is_random(a->linear.feature_map);
 }
 
-static bool selects_column(const lnt_attn_desc *a) { return a->select == LNT_SELECT_EMBED; }
-static bool takes_ridge(const lnt_attn_desc *a) { return a->pinv == LNT_PINV_RIDGE; }
-static bool iterates(const lnt_attn_desc *a) { return a->pinv == LNT_PINV_ITERATE; }
+static bool selects_column(const lnt_attn_desc *a) { return a->cur.select == LNT_SELECT_EMBED; }
+static bool takes_ridge(const lnt_attn_desc *a) { return a->cur.pinv == LNT_PINV_RIDGE; }
+static bool iterates(const lnt_attn_desc *a) { return a->cur.pinv == LNT_PINV_ITERATE; }
 
 static bool is_far(const lnt_attn_desc *a, lnt_mechanism far)
 {
-    return a->mechanism != LNT_HYBRID || a->far == far;
+    return a->mechanism != LNT_HYBRID || a->hybrid.far == far;
 }
 
 static bool has_linear(const lnt_attn_desc *a) { return is_far(a, LNT_LINEAR); }
@@ -393,7 +420,7 @@ void lnt_config_write(lnt_json_text *out, const lnt_config *config)
 /* Of scores; NaN: what attention takes by itself. */
 static double scale_of(const lnt_config *c)
 {
-    const bool weighs = c->averages && c->attention.activation == LNT_ACTIVATION_LAPLACE;
+    const bool weighs = c->averages && c->attention.cur.activation == LNT_ACTIVATION_LAPLACE;
     if (!isnan(c->attention.scale) || !weighs) return c->attention.scale;
     return 1 / (double)c->length; /* as MEGA has it: weights have no sum */
 }
@@ -402,14 +429,14 @@ static lnt_full_shape full_shape(const lnt_config *c)
 {
     const double scale = scale_of(c);
     return (lnt_full_shape){ .used = is_full(c),
-                             .laplace = c->attention.activation == LNT_ACTIVATION_LAPLACE,
+                             .laplace = c->attention.cur.activation == LNT_ACTIVATION_LAPLACE,
                              .reach = c->distance_bias ? (size_t)c->length : 0,
                              .scale = isnan(scale) ? 1 / sqrt((double)c->head_dim) : scale };
 }
 
 bool lnt_config_normalises(const lnt_config *c)
 {
-    return c->attention.mechanism == LNT_TAYLOR && c->attention.normalize == LNT_NORMALIZE_TAYLORSHIFT;
+    return c->attention.mechanism == LNT_TAYLOR && c->attention.taylor.normalize == LNT_NORMALIZE_TAYLORSHIFT;
 }
 
 lnt_block_shape lnt_config_block(const lnt_config *c)
@@ -436,7 +463,7 @@ lnt_attn_desc lnt_config_attention(const lnt_config *c)
 {
     lnt_attn_desc desc = c->attention;
     desc.scale = scale_of(c);
-    if (c->coefficient_count) desc.coefficients = c->coefficients;
+    if (c->coefficient_count) desc.taylor.coefficients = c->coefficients;
     if (c->decay_count) desc.decay = c->decay;
     return desc;
 }

@@ -70,7 +70,7 @@ static lnt_status open_plan(lnt_network *net)
     double *ones = lnt_allocate(net->ctx, heads * sizeof *ones, "the temperatures");
     if (!ones) return LNT_ERR_MEMORY;
     for (size_t h = 0; h < heads; h++) ones[h] = 1;
-    if (lnt_attention_tunes_plan(&net->attention)) desc.temperature = ones;
+    if (lnt_attention_tunes_plan(&net->attention)) desc.taylor.temperature = ones;
     const lnt_status status = lnt_plan_create(net->ctx, &desc, &net->attention.plan);
     lnt_release(net->ctx, ones, heads * sizeof *ones);
     if (!status) net->attention.notes = lnt_plan_kept_bytes(net->attention.plan);

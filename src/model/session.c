@@ -26,7 +26,7 @@ static lnt_attn_desc layer_desc(const lnt_session *s, size_t l, double *temperat
     desc.length_q = (int64_t)s->length;
     if (!e->count || !lnt_config_normalises(&m->config)) return desc;
     for (size_t h = 0; h < e->count; h++) temperature[h] = (double)m->weights[e->offset + h];
-    desc.temperature = temperature;
+    desc.taylor.temperature = temperature;
     return desc;
 }
 

@@ -89,7 +89,7 @@ lnt_status lnt_plan_set_temperature(lnt_plan *plan, const double *temperature)
     lnt_ctx *ctx = plan->engine.ctx;
     const lnt_attn_desc *p = &plan->engine.p;
     assert(p->temperature);
-    memcpy((double *)(uintptr_t)p->temperature, temperature, (size_t)p->heads * sizeof *temperature);
+    memcpy((double *)(uintptr_t)p->taylor.temperature, temperature, (size_t)p->heads * sizeof *temperature);
     if (!plan->device.plan || !p->heads) return LNT_OK;
     return lnt_device_told(ctx, ctx->device->api->set_temperature(plan->device.plan, temperature,
                                                                   ctx->stream));
@@ -237,10 +237,10 @@ static lnt_status check_partial(lnt_plan *plan, const lnt_attn_io *io, const lnt
     if (p->mechanism == LNT_LINEAR && p->decay)
         return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
                         "partial: with decay a key's weight depends on the keys after it");
-    if (p->mechanism == LNT_TAYLOR && p->output_norm)
+    if (p->mechanism == LNT_TAYLOR && p->taylor.output_norm)
         return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
                         "partial: output_norm needs the keys of all parts; leave it out");
-    if (p->center_mean)
+    if (p->taylor.center_mean)
         return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
                         "partial: center_mean needs the keys of all parts; give center instead");
     if (io->sequences || io->lengths_q)
@@ -293,7 +293,7 @@ static lnt_status check_grads(lnt_plan *plan, const lnt_attn_io *io, const lnt_a
             return lnt_fail(ctx, LNT_ERR_DTYPE, "%s: dtype is %s, the plan's is %s", want[i].name,
                             lnt_dtype_name(want[i].t->dtype), lnt_dtype_name(p->dtype));
     }
-    if (g->dtemperature && p->normalize != LNT_NORMALIZE_TAYLORSHIFT)
+    if (g->dtemperature && p->taylor.normalize != LNT_NORMALIZE_TAYLORSHIFT)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "dtemperature needs normalize taylorshift");
     lnt_status status = check_state(plan, "dstate_out", g->dstate_out);
     if (!status) status = check_state(plan, "dstate_in", g->dstate_in);
@@ -356,10 +356,10 @@ lnt_status lnt_plan_landmarks(lnt_plan *plan, const lnt_attn_io *io, int64_t s, 
                         "landmarks: sequence %lld, head %lld; there are %lld and %lld",
                         (long long)s, (long long)h, (long long)sequences, (long long)p->heads);
     const lnt_sequence seq = lnt_io_sequence(io, s);
-    *count = lnt_cur_mode_of(p, &seq) == LNT_CUR_LANDMARKS ? p->landmarks : 0;
+    *count = lnt_cur_mode_of(p, &seq) == LNT_CUR_LANDMARKS ? p->cur.landmarks : 0;
     if (!*count) return LNT_OK;
     /* The scratch of a thread has room for more than this. */
-    const size_t M = (size_t)p->landmarks;
+    const size_t M = (size_t)p->cur.landmarks;
     int64_t *own = (int64_t *)(void *)plan->engine.scratch;
     lnt_landmark_choose(ctx, p, io, &seq, h, own, own + M, (double *)(void *)(own + 2 * M));
     for (size_t i = 0; i < M && queries; i++) queries[i] = own[i];
@@ -383,7 +383,8 @@ static double step_flops(const lnt_attn_desc *p)
     one.causal = 1;
     one.length_q = 1;
     if (p->mechanism == LNT_CUR) return 0;
-    one.length_k = p->mechanism == LNT_HYBRID ? p->window + p->sink + 1 : 1; /* one of them far */
+    one.length_k = p->mechanism == LNT_HYBRID ? p->hybrid.window + p->hybrid.sink + 1
+                                              : 1; /* one of them far */
     if (p->length_k > 0 && (p->mechanism == LNT_SOFTMAX || p->length_k < one.length_k))
         one.length_k = p->length_k;
     return p->mechanism == LNT_SOFTMAX ? lnt_direct_flops(&one) : lnt_state_flops(&one);

@@ -13,7 +13,7 @@
 /* A GPU sums states of more than four terms in the precision of f32, whatever the tensors are. */
 static double measured_rate(const lnt_ctx *ctx, int index, const lnt_attn_desc *p)
 {
-    const bool many = p->mechanism == LNT_TAYLOR && p->terms > 4 &&
+    const bool many = p->mechanism == LNT_TAYLOR && p->taylor.terms > 4 &&
                       lnt_registry_get(index, p->dtype)->takes_state;
     return ctx->seconds_per_flop[ctx->device && !many ? p->dtype : LNT_F32][index];
 }
@@ -133,7 +133,7 @@ static bool linear_wins(const lnt_ctx *ctx, lnt_attn_desc p, int64_t n)
 double lnt_planner_crossover(const lnt_ctx *ctx, const lnt_attn_desc *p)
 {
     int64_t low = 1, high = 1;
-    if (p->mechanism == LNT_CUR) low = high = p->landmarks + 1; /* up to them it is softmax */
+    if (p->mechanism == LNT_CUR) low = high = p->cur.landmarks + 1; /* up to them it is softmax */
     if (linear_seconds(ctx, p) < 0 || direct_seconds(ctx, p) < 0) return 0;
     /* Of a few tokens a form with a state may be the faster one as well. */
     for (int64_t n = low; n <= INT64_C(1) << 30; n *= 2)

@@ -153,7 +153,7 @@ static const char *algorithm_for(const lnt_attn_desc *p)
     if (p->mechanism == LNT_SOFTMAX) return "softmax/tiled";
     if (p->mechanism == LNT_LINEAR) return "linear/chunked";
     if (p->mechanism == LNT_CUR) return "cur/flash";
-    const bool stateless = p->terms > 4 && p->dim > 16;
+    const bool stateless = p->taylor.terms > 4 && p->dim > 16;
     return stateless || (p->algorithm && strstr(p->algorithm, "direct")) ? "taylor/direct"
                                                                          : "taylor/state";
 }
@@ -169,11 +169,11 @@ static lnt_status plan_create(lnt_cuda_device *d, const lnt_attn_desc *desc, lnt
 {
     *out = NULL;
     if (desc->mechanism == LNT_HYBRID) return refuse(d, "hybrid is not offered");
-    if (desc->center || desc->center_mean) return refuse(d, "centred keys are not offered");
+    if (desc->taylor.center || desc->taylor.center_mean) return refuse(d, "centred keys are not offered");
     if (desc->compensated) return refuse(d, "compensated sums are not offered");
     if (desc->backward && desc->mechanism == LNT_CUR) return refuse(d, "cur has no backward");
     if (desc->dtype == LNT_F64) return refuse(d, "f64 is not offered");
-    if (desc->mechanism == LNT_LINEAR && desc->feature_map > LNT_MAP_IDENTITY)
+    if (desc->mechanism == LNT_LINEAR && desc->linear.feature_map > LNT_MAP_IDENTITY)
         return refuse(d, "random maps are not offered");
     lnt_cuda_plan *plan = calloc(1, sizeof *plan);
     if (!plan) return LNT_ERR_MEMORY;

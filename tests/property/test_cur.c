@@ -59,7 +59,7 @@ static void as_many_landmarks_as_tokens_give_exact_softmax(void **state)
     for (int a = 0; a < COUNT_OF(algorithms); a++)
         for (int i = 0; i < COUNT_OF(shapes); i++) {
             attn_case c = case_make(LNT_CUR, 4, 2, shapes[i][0], shapes[i][1], D, V), exact = c;
-            c.desc.landmarks = 40;
+            c.desc.cur.landmarks = 40;
             exact.desc.mechanism = LNT_SOFTMAX;
             trial t = trial_new(ctx, &c);
             cur_forward(ctx, &c, algorithms[a], &t);
@@ -81,8 +81,8 @@ static void the_answer_approaches_softmax_as_landmarks_are_added(void **state)
     for (int64_t n = 8; n <= 96; n += 44) {
         attn_case c = case_make(LNT_CUR, 2, 2, 97, 97, 4, 5), exact;
         c.desc.dtype = LNT_F64;
-        c.desc.landmarks = n;
-        c.desc.pinv = LNT_PINV_RIDGE;
+        c.desc.cur.landmarks = n;
+        c.desc.cur.pinv = LNT_PINV_RIDGE;
         c.desc.scale = 0.3;
         exact = c;
         exact.desc.mechanism = LNT_SOFTMAX;
@@ -107,9 +107,9 @@ static void any_number_of_landmarks_gives_the_definition(void **state)
         for (int a = 0; a < COUNT_OF(algorithms); a++)
             for (int pinv = 0; lnt_pinv_name((lnt_pinv)pinv); pinv++) {
                 attn_case c = cur_case(N);
-                c.desc.landmarks = counts[i];
-                c.desc.pinv = (lnt_pinv)pinv;
-                c.desc.ridge = 1e-3;
+                c.desc.cur.landmarks = counts[i];
+                c.desc.cur.pinv = (lnt_pinv)pinv;
+                c.desc.cur.ridge = 1e-3;
                 c.desc.dtype = i % 2 ? LNT_F64 : LNT_F32;
                 trial t = trial_new(ctx, &c);
                 cur_forward(ctx, &c, algorithms[a], &t);
@@ -128,9 +128,9 @@ static void the_row_of_a_pinned_token_is_exact(void **state)
         if (select == LNT_SELECT_MEAN) continue;
         attn_case c = cur_case(N), exact;
         const int64_t pin[] = { 77, 0 };
-        c.desc.select = (lnt_select)select;
-        c.desc.pin = pin;
-        c.desc.pins = 2;
+        c.desc.cur.select = (lnt_select)select;
+        c.desc.cur.pin = pin;
+        c.desc.cur.pins = 2;
         exact = c;
         exact.desc.mechanism = LNT_SOFTMAX;
         trial t = trial_new(ctx, &c);
@@ -154,8 +154,8 @@ static void the_row_of_a_pinned_token_is_exact(void **state)
 static attn_case daring_case(const char *algorithm)
 {
     attn_case c = cur_case(N);
-    c.desc.activation = LNT_ACTIVATION_LAPLACE;
-    c.desc.pinv_init = LNT_PINV_PAPER1;
+    c.desc.cur.activation = LNT_ACTIVATION_LAPLACE;
+    c.desc.cur.pinv_init = LNT_PINV_PAPER1;
     c.desc.backward = 1;
     c.desc.algorithm = algorithm;
     return c;
@@ -176,7 +176,7 @@ static void a_divergence_is_counted_and_answered_from_the_safe_start(void **stat
         assert_int_equal(lnt_plan_divergent(plan), 4);
         block first = block_new(LNT_F32, LAYOUT_BHND, 1, 4, N, V);
         tensor_copy(&first.t, &t.out.t);
-        c.desc.pinv_init = LNT_PINV_NORMS;
+        c.desc.cur.pinv_init = LNT_PINV_NORMS;
         assert_ok(ctx, lnt_plan_create(ctx, &c.desc, &safe));
         assert_ok(ctx, lnt_plan_forward(safe, &t.io));
         assert_int_equal(lnt_plan_divergent(safe), 0);
@@ -198,7 +198,7 @@ static void backward_tells_of_divergence_and_rank_as_forward_does(void **state)
         for (int form = 0; form < 2 * 3; form++) {
             const bool alike = form % 2;
             attn_case c = daring_case(algorithms[a]);
-            c.desc.pinv_iterations = (const int64_t[]){ 1, 6, 9 }[form / 2];
+            c.desc.cur.pinv_iterations = (const int64_t[]){ 1, 6, 9 }[form / 2];
             setup s = setup_new(ctx, &c);
             for (int i = 0; alike && i < 2; i++) tensor_fill(&s.x[i], 1);
             lnt_plan *plan;
@@ -225,7 +225,7 @@ static void run_keeping(setup *s, const char *algorithm, bool keeping)
     lnt_plan *plan;
     assert_ok(s->ctx, lnt_plan_create(s->ctx, &d, &plan));
     const size_t bytes = lnt_plan_kept_bytes(plan);
-    const size_t numbers = d.pinv == LNT_PINV_RIDGE ? 0 : (M + 1) * lnt_pinv_ld(&d);
+    const size_t numbers = d.cur.pinv == LNT_PINV_RIDGE ? 0 : (M + 1) * lnt_pinv_ld(&d);
     assert_int_equal(bytes, (size_t)(d.batch * d.heads) * numbers * sizeof(double));
     double *kept = keeping ? test_malloc(bytes + 1) : NULL, *second = kept;
     if (keeping && numbers) *(second = kept + (size_t)d.heads * numbers) = -1; /* of the second sequence */
@@ -246,9 +246,9 @@ static void what_forward_keeps_changes_neither_the_answer_nor_gradients(void **s
         attn_case c = daring_case(NULL);
         c.desc.dtype = LNT_F64;
         c.desc.batch = 4;
-        c.desc.pinv = i & 2 ? LNT_PINV_RIDGE : LNT_PINV_ITERATE;
-        c.desc.pinv_init = i & 4 ? LNT_PINV_NORMS : LNT_PINV_PAPER1;
-        if (i & 8) c.desc.activation = LNT_ACTIVATION_SOFTMAX;
+        c.desc.cur.pinv = i & 2 ? LNT_PINV_RIDGE : LNT_PINV_ITERATE;
+        c.desc.cur.pinv_init = i & 4 ? LNT_PINV_NORMS : LNT_PINV_PAPER1;
+        if (i & 8) c.desc.cur.activation = LNT_ACTIVATION_SOFTMAX;
         c.with_lengths = true;
         for (int b = 0; b < 4; b++)
             c.lengths_q[b] = c.lengths_k[b] = (const int64_t[]){ M, N, 0, M + 1 }[b];
@@ -275,8 +275,8 @@ static void landmarks_that_are_alike_show_in_the_rank_and_give_numbers(void **st
     for (int pinv = 0; lnt_pinv_name((lnt_pinv)pinv); pinv++)
         for (int alike = 0; alike < 2; alike++) {
             attn_case c = cur_case(N);
-            c.desc.pinv = (lnt_pinv)pinv;
-            c.desc.pinv_iterations = 20;
+            c.desc.cur.pinv = (lnt_pinv)pinv;
+            c.desc.cur.pinv_iterations = 20;
             c.desc.scale = 0.5;
             if (alike) c.lay_k = LAYOUT_REPEATED;
             trial t = trial_new(ctx, &c);
@@ -306,8 +306,8 @@ static void weights_too_small_to_invert_are_counted(void **state)
             attn_case c = daring_case(algorithms[a]);
             c.desc.dtype = LNT_F64;
             c.desc.scale = 1;
-            c.desc.pinv_init = LNT_PINV_NORMS;
-            c.desc.pinv_iterations = form % 2 ? 6 : 9;
+            c.desc.cur.pinv_init = LNT_PINV_NORMS;
+            c.desc.cur.pinv_iterations = form % 2 ? 6 : 9;
             setup s = setup_new(ctx, &c);
             tensor_fill(&s.x[0], 1);
             tensor_fill(&s.x[1], -6.88 / D);
@@ -333,7 +333,7 @@ static void many_iterations_do_not_invert_what_is_rounding(void **state)
         for (int64_t iterations = 16; iterations <= 64; iterations += 16) {
             attn_case c = cur_case(N);
             c.desc.dtype = LNT_F64;
-            c.desc.pinv_iterations = iterations;
+            c.desc.cur.pinv_iterations = iterations;
             c.desc.algorithm = algorithms[a];
             trial t = trial_new(ctx, &c);
             for (int64_t i = 0; i < 2 * D * M / 2; i++) /* step: landmark l is token 15 l */
@@ -367,7 +367,7 @@ static void rows_that_no_number_divides_are_counted(void **state)
         const char *algorithm = algorithms[form / 4 / COUNT_OF(lengths)];
         const double huge = form & 1 ? 1e200 : 1e20;
         attn_case c = case_make(LNT_CUR, 4, 2, n[0], n[1], D, V);
-        c.desc.landmarks = M;
+        c.desc.cur.landmarks = M;
         c.desc.algorithm = algorithm;
         c.desc.backward = 1;
         if (form & 1) c.desc.dtype = LNT_F64;
@@ -401,9 +401,9 @@ static void ridge_and_means_of_keys_halve_the_error_on_smooth_data(void **state)
     double error[2];
     for (int better = 0; better < 2; better++) {
         attn_case c = cur_case(N), exact;
-        c.desc.landmarks = 24;
-        c.desc.pinv = better ? LNT_PINV_RIDGE : LNT_PINV_ITERATE;
-        c.desc.select = better ? LNT_SELECT_STEP_MEAN : LNT_SELECT_STEP;
+        c.desc.cur.landmarks = 24;
+        c.desc.cur.pinv = better ? LNT_PINV_RIDGE : LNT_PINV_ITERATE;
+        c.desc.cur.select = better ? LNT_SELECT_STEP_MEAN : LNT_SELECT_STEP;
         exact = c;
         exact.desc.mechanism = LNT_SOFTMAX;
         trial t = trial_new(ctx, &c);
@@ -444,8 +444,8 @@ static void operations_of_the_inverse_are_those_of_the_way_it_is_found(void **st
     for (int i = 0; i < COUNT_OF(iterations); i++)
         for (int ridge = 0; ridge < 2; ridge++) {
             attn_case c = cur_case(N);
-            c.desc.pinv = ridge ? LNT_PINV_RIDGE : LNT_PINV_ITERATE;
-            c.desc.pinv_iterations = iterations[i];
+            c.desc.cur.pinv = ridge ? LNT_PINV_RIDGE : LNT_PINV_ITERATE;
+            c.desc.cur.pinv_iterations = iterations[i];
             const double heads = (double)(c.desc.heads * c.desc.batch);
             const double forward = ridge ? 10.0 / 3 : 4.0 * (double)counted[i], back = ridge ? 10 : 22;
             assert_true(fabs(lnt_cur_flops(&c.desc) / heads -
@@ -478,11 +478,11 @@ static void the_plan_tells_from_which_length_it_beats_softmax(void **state)
     for (int more = 0; more < 2; more++) {
         lnt_plan *plan;
         lnt_plan_info info = { .size = sizeof info };
-        c.desc.landmarks = more ? 128 : 32;
+        c.desc.cur.landmarks = more ? 128 : 32;
         assert_ok(ctx, lnt_plan_create(ctx, &c.desc, &plan));
         assert_ok(ctx, lnt_plan_describe(plan, &info));
         crossover[more] = info.crossover_speed;
-        assert_true(info.crossover_speed > 2 * (double)c.desc.landmarks &&
+        assert_true(info.crossover_speed > 2 * (double)c.desc.cur.landmarks &&
                     info.crossover_speed < 4096);
         assert_true(info.flops > 0 && info.flops < info.flops_direct);
         lnt_plan_destroy(plan);
@@ -534,22 +534,22 @@ static void every_option_out_of_range_is_named(void **state)
         lnt_attn_desc d = c.desc;
         const char *word = "";
         switch (i) {
-        case 0: d.landmarks = -1, word = "landmarks is -1"; break;
-        case 1: d.landmarks = INT64_MAX, word = "landmarks is 9223372036854775807"; break;
-        case 2: d.select = (lnt_select)9, word = "select is 9"; break;
-        case 3: d.select = LNT_SELECT_EMBED, d.embed_column = D, word = "embed_column is 12"; break;
-        case 4: d.pins = M + 1, d.pin = twice, word = "pins is 11"; break;
-        case 5: d.pins = 1, word = "pin is NULL"; break;
-        case 6: d.pins = 2, d.pin = twice, word = "pin 1 is 3"; break;
-        case 7: d.pins = 1, d.pin = negative, word = "pin 0 is -1"; break;
-        case 8: d.pinv = (lnt_pinv)5, word = "pinv is 5"; break;
-        case 9: d.pinv_iterations = 65, word = "pinv_iterations is 65"; break;
-        case 10: d.pinv_init = (lnt_pinv_init)2, word = "pinv_init is 2"; break;
-        case 11: d.ridge = 0, word = "ridge is 0"; break;
-        case 12: d.activation = (lnt_activation)2, word = "activation is 2"; break;
-        case 13: d.pins = 2, d.pin = past, word = "pin 1 is 150, not one of the 150 tokens"; break;
+        case 0: d.cur.landmarks = -1, word = "landmarks is -1"; break;
+        case 1: d.cur.landmarks = INT64_MAX, word = "landmarks is 9223372036854775807"; break;
+        case 2: d.cur.select = (lnt_select)9, word = "select is 9"; break;
+        case 3: d.cur.select = LNT_SELECT_EMBED, d.cur.embed_column = D, word = "embed_column is 12"; break;
+        case 4: d.cur.pins = M + 1, d.cur.pin = twice, word = "pins is 11"; break;
+        case 5: d.cur.pins = 1, word = "pin is NULL"; break;
+        case 6: d.cur.pins = 2, d.cur.pin = twice, word = "pin 1 is 3"; break;
+        case 7: d.cur.pins = 1, d.cur.pin = negative, word = "pin 0 is -1"; break;
+        case 8: d.cur.pinv = (lnt_pinv)5, word = "pinv is 5"; break;
+        case 9: d.cur.pinv_iterations = 65, word = "pinv_iterations is 65"; break;
+        case 10: d.cur.pinv_init = (lnt_pinv_init)2, word = "pinv_init is 2"; break;
+        case 11: d.cur.ridge = 0, word = "ridge is 0"; break;
+        case 12: d.cur.activation = (lnt_activation)2, word = "activation is 2"; break;
+        case 13: d.cur.pins = 2, d.cur.pin = past, word = "pin 1 is 150, not one of the 150 tokens"; break;
         default:
-            d.pins = 1, d.pin = twice, d.select = LNT_SELECT_MEAN, word = "pin";
+            d.cur.pins = 1, d.cur.pin = twice, d.cur.select = LNT_SELECT_MEAN, word = "pin";
             break;
         }
         assert_refused(ctx, lnt_plan_create(ctx, &d, &plan), LNT_ERR_ARGUMENT, word);

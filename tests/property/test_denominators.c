@@ -8,7 +8,7 @@ static void rows_with_a_denominator_not_above_zero_are_counted(void **state)
     for (int a = 0; lnt_algorithm_name(a); a++) {
         if (lnt_algorithm_mechanism(a) != LNT_LINEAR) continue;
         attn_case c = case_make(LNT_LINEAR, 2, 1, 20, 20, 1, 1);
-        c.desc.feature_map = LNT_MAP_IDENTITY;
+        c.desc.linear.feature_map = LNT_MAP_IDENTITY;
         lnt_plan *plan = case_plan(ctx, &c, a);
         if (!plan) continue;
         trial t = trial_new(ctx, &c);
@@ -37,10 +37,10 @@ static void rows_of_a_hybrid_with_a_denominator_not_above_zero_are_counted(void 
         if (lnt_algorithm_mechanism(a) != LNT_HYBRID) continue;
         attn_case c = case_make(LNT_HYBRID, 2, 1, 20, 20, 1, 1);
         c.desc.causal = 1;
-        c.desc.window = 2;
-        c.desc.sink = 0;
-        c.desc.far = LNT_LINEAR;
-        c.desc.feature_map = LNT_MAP_IDENTITY;
+        c.desc.hybrid.window = 2;
+        c.desc.hybrid.sink = 0;
+        c.desc.hybrid.far = LNT_LINEAR;
+        c.desc.linear.feature_map = LNT_MAP_IDENTITY;
         lnt_plan *plan = case_plan(ctx, &c, a);
         if (!plan) continue;
         trial t = trial_new(ctx, &c);
@@ -67,7 +67,7 @@ static void a_denominator_that_is_no_number_is_counted(void **state)
     for (int a = 0; lnt_algorithm_name(a); a++) {
         if (lnt_algorithm_mechanism(a) != LNT_TAYLOR) continue;
         attn_case c = case_make(LNT_TAYLOR, 2, 1, 5, 5, 3, 4);
-        c.desc.terms = 3;
+        c.desc.taylor.terms = 3;
         c.desc.causal = 1;
         lnt_plan *plan = case_plan(ctx, &c, a);
         if (!plan) continue;
@@ -87,7 +87,7 @@ static void a_denominator_that_is_no_number_is_counted(void **state)
 static bool counts_no_row(lnt_ctx *ctx, int a, bool with_state)
 {
     attn_case c = case_make(lnt_algorithm_mechanism(a), 2, 2, 20, 0, 3, 3);
-    c.desc.eps = 0;
+    c.desc.linear.eps = 0;
     c.desc.state = with_state;
     lnt_plan *plan = case_plan(ctx, &c, a);
     if (!plan) return false;

@@ -147,7 +147,7 @@ static void forward_matches_the_oracle_on_long_sequences(void **state)
             for (int causal = 0; causal < 2; causal++) {
                 attn_case c = case_make(lnt_algorithm_mechanism(a), 4, 2, budget(600, 9000),
                                         budget(611, 9011), dims[i], 0);
-                if (c.desc.mechanism == LNT_TAYLOR) c.desc.terms = dims[i] > 32 ? 3 : 4;
+                if (c.desc.mechanism == LNT_TAYLOR) c.desc.taylor.terms = dims[i] > 32 ? 3 : 4;
                 c.desc.causal = causal;
                 for (int t = 0; t < 2; t++) {
                     c.desc.dtype = device_dtypes[t];
@@ -171,7 +171,7 @@ static void forward_matches_the_oracle_with_many_terms(void **state)
                     if (lnt_algorithm_mechanism(a) != LNT_TAYLOR) continue;
                     if (dims[i] == 16 && terms > budget(6, 8)) continue;
                     attn_case c = case_make(LNT_TAYLOR, 4, 2, 190, 333, dims[i], 6);
-                    c.desc.terms = terms;
+                    c.desc.taylor.terms = terms;
                     c.desc.causal = (t + a) % 2;
                     c.desc.dtype = device_dtypes[t];
                     ran += matches(&c, a);
@@ -268,17 +268,17 @@ static void a_plan_takes_new_temperatures(void **state)
         c.desc.dtype = device_dtypes[i / 3];
         c.desc.algorithm = kind ? "taylor/state" : "taylor/direct";
         c.desc.backward = kind == 2;
-        c.desc.normalize = LNT_NORMALIZE_TAYLORSHIFT;
-        c.desc.terms = 3;
+        c.desc.taylor.normalize = LNT_NORMALIZE_TAYLORSHIFT;
+        c.desc.taylor.terms = 3;
         c.desc.causal = 1;
-        c.desc.temperature = first;
+        c.desc.taylor.temperature = first;
         lnt_plan *plan;
         assert_ok(device, lnt_plan_create(device, &c.desc, &plan));
         trial t = trial_new(host, &c);
         device_trial d = device_trial_new(device, &t);
         for (int turn = 0; turn < 2; turn++) {
             if (turn) assert_ok(device, lnt_plan_set_temperature(plan, second));
-            c.desc.temperature = turn ? second : first;
+            c.desc.taylor.temperature = turn ? second : first;
             assert_ok(device, lnt_plan_forward(plan, &d.io));
             mirror_read(device, &d.out);
             const double error = oracle_error(host, &c.desc, &t.io, 3);
@@ -347,8 +347,8 @@ static void denominators_that_give_no_answer_are_counted(void **state)
         attn_case c = case_make(taylor ? LNT_TAYLOR : LNT_LINEAR, HEADS, 1, LENGTH, -1, dims[i / 8 % 4], 0);
         c.desc.dtype = device_dtypes[i / 32];
         c.desc.causal = causal;
-        if (taylor) c.desc.terms = 3;
-        else c.desc.feature_map = LNT_MAP_IDENTITY;
+        if (taylor) c.desc.taylor.terms = 3;
+        else c.desc.linear.feature_map = LNT_MAP_IDENTITY;
         const int64_t good = counted(&c, 1, 1, by_state);
         if (good < 0) continue;
         expect_true(&c, "any", device, "a good denominator is counted", good == 0);
@@ -416,7 +416,7 @@ static void calibration_measures_the_device(void **state)
     attn_case c = case_make(LNT_TAYLOR, 16, 16, 65536, -1, 16, 0);
     lnt_plan_info info = { .size = sizeof info };
     lnt_plan *plan;
-    c.desc.terms = 3;
+    c.desc.taylor.terms = 3;
     assert_ok(device, lnt_ctx_calibrate(device));
     for (int t = 0; t < DEVICE_DTYPES; t++) {
         c.desc.dtype = device_dtypes[t];
@@ -438,7 +438,7 @@ static void what_the_planner_would_take_may_not_be_there(void **state)
     attn_case c = case_make(LNT_TAYLOR, 1, 1, 1 << 20, -1, 17, 1);
     lnt_plan_info info = { .size = sizeof info };
     lnt_plan *plan;
-    c.desc.terms = 5;
+    c.desc.taylor.terms = 5;
     assert_ok(device, lnt_ctx_calibrate(device));
     assert_ok(device, lnt_plan_create(device, &c.desc, &plan));
     assert_ok(device, lnt_plan_describe(plan, &info));

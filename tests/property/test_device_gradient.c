@@ -200,7 +200,7 @@ static int matches_in_its_dtype(const attn_case *c, double mean, int supported[]
         for (int64_t i = 0; i < tensor_elements(v) && mean != 0; i++)
             tensor_put(v, i, tensor_at(v, i) + (i % 2 ? -mean : mean));
         double dtemperature[MAX_HEADS];
-        if (c->desc.normalize == LNT_NORMALIZE_TAYLORSHIFT) s.grads.dtemperature = dtemperature;
+        if (c->desc.taylor.normalize == LNT_NORMALIZE_TAYLORSHIFT) s.grads.dtemperature = dtemperature;
         if (run_on_device(&s, a)) {
             if (count++ == 0) exact_open(&exact, &s);
             compare_with(&s, &exact, lnt_algorithm_name(a));
@@ -248,9 +248,9 @@ static void gradients_match_the_cpu_in_every_form(void **state)
         attn_case c;
         if (!gradient_form(&c, f, 131, 20, 9) || !device_offers(c.desc.mechanism)) continue;
         if (c.desc.mechanism == LNT_CUR) continue; /* forward alone */
-        if (c.desc.mechanism == LNT_LINEAR && c.desc.feature_map > LNT_MAP_IDENTITY) continue;
+        if (c.desc.mechanism == LNT_LINEAR && c.desc.linear.feature_map > LNT_MAP_IDENTITY) continue;
         case_for_device(&c);
-        if (c.state_tokens) c.desc.output_norm = 0; /* with it a run takes no state */
+        if (c.state_tokens) c.desc.taylor.output_norm = 0; /* with it a run takes no state */
         expect_true(&c, "any", device, "a form has no gradients on the device",
                     matches(&c, supported) >= 2);
         if (c.state_tokens) states[c.desc.mechanism]++;
@@ -270,7 +270,7 @@ static void gradients_match_the_cpu_on_random_cases(void **state)
             attn_case c;
             case_random(&d, (lnt_mechanism)mechanism, LNT_BF16, &c);
             case_for_device(&c);
-            if (c.state_tokens) c.desc.output_norm = 0;
+            if (c.state_tokens) c.desc.taylor.output_norm = 0;
             matches(&c, supported);
         }
     check_cover(supported);
@@ -307,7 +307,7 @@ static void gradients_match_the_cpu_at_every_nasty_width(void **state)
             for (int j = i % budget(6, 2); j < COUNT_OF(dims); j += budget(6, 2)) {
                 attn_case c =
                     case_make((lnt_mechanism)mechanism, 1, 1, 19, 137, dims[i], dims[j]);
-                if (mechanism == LNT_TAYLOR) c.desc.terms = dims[i] > 33 ? 3 : 4;
+                if (mechanism == LNT_TAYLOR) c.desc.taylor.terms = dims[i] > 33 ? 3 : 4;
                 c.desc.causal = (i + j) % 4 < 2;
                 matches(&c, supported);
             }
@@ -342,7 +342,7 @@ static void gradients_match_the_cpu_on_long_sequences(void **state)
             for (int causal = 0; causal < 2; causal++) {
                 attn_case c = case_make((lnt_mechanism)mechanism, 2, 1, budget(300, 3000),
                                         budget(311, 3011), dims[i], 0);
-                if (mechanism == LNT_TAYLOR) c.desc.terms = dims[i] > 16 ? 3 : 4;
+                if (mechanism == LNT_TAYLOR) c.desc.taylor.terms = dims[i] > 16 ? 3 : 4;
                 c.desc.causal = causal;
                 matches(&c, supported);
             }
@@ -381,7 +381,7 @@ static void gradients_match_the_cpu_with_many_terms(void **state)
         for (int i = 0; i < COUNT_OF(dims); i++) {
             if (dims[i] == 16 && terms > budget(5, 8)) continue;
             attn_case c = case_make(LNT_TAYLOR, 4, 2, 90, 133, dims[i], 8);
-            c.desc.terms = terms;
+            c.desc.taylor.terms = terms;
             c.desc.causal = (int)(terms + i) % 2;
             ran += matches(&c, supported);
             cases += budget(2, DEVICE_DTYPES);
@@ -438,13 +438,13 @@ static void gradients_follow_new_temperatures(void **state)
     for (int t = 0; t < DEVICE_DTYPES; t++) {
         attn_case c = case_make(LNT_TAYLOR, 4, 2, 150, 150, 16, 8);
         c.desc.dtype = device_dtypes[t];
-        c.desc.normalize = LNT_NORMALIZE_TAYLORSHIFT;
-        c.desc.terms = 3;
+        c.desc.taylor.normalize = LNT_NORMALIZE_TAYLORSHIFT;
+        c.desc.taylor.terms = 3;
         c.desc.backward = 1;
-        c.desc.temperature = first;
+        c.desc.taylor.temperature = first;
         lnt_plan *plan = case_plan(device, &c, -1);
         assert_ok(device, lnt_plan_set_temperature(plan, second));
-        c.desc.temperature = second;
+        c.desc.taylor.temperature = second;
         setup s = setup_new(host, &c);
         device_setup d = device_setup_new(device, &s);
         d.grads.dtemperature = s.grads.dtemperature = dtemperature;

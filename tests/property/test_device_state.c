@@ -105,8 +105,8 @@ static void a_prompt_then_steps_match_the_oracle(void **state)
         for (int i = 0; i < 2 * DEVICE_DTYPES; i++) {
             attn_case c;
             const int64_t n = 300, cut = i % 2 + 1;
-            if (!device_form(&c, f, n, device_dtypes[i / 2]) || c.desc.output_norm) continue;
-            if (c.desc.mechanism == LNT_TAYLOR && cut == 2) c.desc.terms += 2; /* past four */
+            if (!device_form(&c, f, n, device_dtypes[i / 2]) || c.desc.taylor.output_norm) continue;
+            if (c.desc.mechanism == LNT_TAYLOR && cut == 2) c.desc.taylor.terms += 2; /* past four */
             c.desc.state = 1;
             trial tr = trial_new(host, &c);
             device_trial d = device_trial_new(device, &tr);

@@ -113,7 +113,7 @@ static void every_feature_map_matches_the_oracle(void **state)
         for (int map = 0; lnt_feature_map_name((lnt_feature_map)map); map++)
             for (int form = map % budget(3, 1); form < 8; form += budget(3, 1)) {
                 attn_case c = case_make(LNT_LINEAR, 2, 1, 70, 70 + 9 * (form & 1), 12, 9);
-                c.desc.feature_map = (lnt_feature_map)map;
+                c.desc.linear.feature_map = (lnt_feature_map)map;
                 c.desc.causal = (form & 2) != 0;
                 if (form & 4) c.state_tokens = 11;
                 if ((form & 4) && c.desc.causal) case_set_decay(&c, 0.9);
@@ -137,7 +137,7 @@ static void ten_thousand_tokens_lose_no_digits_at_any_number_of_terms(void **sta
             for (int causal = 0; causal < 2; causal++) {
                 if (lnt_algorithm_mechanism(a) != LNT_TAYLOR) continue;
                 attn_case c = case_make(LNT_TAYLOR, 1, 1, 70, n, dims[p], 8);
-                c.desc.terms = p + 1;
+                c.desc.taylor.terms = p + 1;
                 c.desc.causal = causal;
                 lnt_plan *plan = case_plan(ctx, &c, a);
                 assert_non_null(plan);

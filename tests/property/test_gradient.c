@@ -121,9 +121,9 @@ static void the_gradient_of_the_temperature_matches_differences(void **state)
         attn_case c;
         double tau[2] = { 0.7, 1.3 }, want[2] = { 0 }, got[2];
         assert_true(gradient_form(&c, FORM_TAYLOR + FORM_MAPS * (shape + FORM_SHAPES), 70, 3, 2));
-        c.desc.normalize = LNT_NORMALIZE_TAYLORSHIFT;
-        c.desc.terms = 3;
-        c.desc.temperature = tau;
+        c.desc.taylor.normalize = LNT_NORMALIZE_TAYLORSHIFT;
+        c.desc.taylor.terms = 3;
+        c.desc.taylor.temperature = tau;
         setup s = setup_new(ctx, &c);
         s.grads.dtemperature = got;
         for (int h = 0; h < 2; h++)
@@ -203,7 +203,7 @@ static void gradients_of_cur_match_with_64_landmarks(void **state)
     for (int i = 0; i < COUNT_OF(kinds); i++) {
         attn_case c;
         assert_true(gradient_form(&c, FORM_CUR + kinds[i], 66, 5, 3));
-        c.desc.landmarks = 64;
+        c.desc.cur.landmarks = 64;
         c.desc.heads = 1; /* the oracle inverts anew for every row of every head */
         compare_along_random_directions(ctx, &c, &cover);
     }
@@ -241,9 +241,9 @@ static void gradients_of_taylor_in_parts_match_along_random_directions(void **st
     for (int i = 0; i < 2 * FORM_SHAPES; i += budget(3, 1)) {
         attn_case c;
         assert_true(gradient_form(&c, FORM_TAYLOR + FORM_MAPS * i, budget(140, 200), budget(10, 17), 3));
-        c.desc.terms = 4;
+        c.desc.taylor.terms = 4;
         c.desc.compensated = i % 3 == 0;
-        c.desc.center_mean = !c.desc.causal && !c.state_tokens && !c.desc.normalize;
+        c.desc.taylor.center_mean = !c.desc.causal && !c.state_tokens && !c.desc.taylor.normalize;
         compare_along_random_directions(ctx, &c, &cover);
     }
     coverage_check_of(&cover, LNT_TAYLOR);
@@ -282,7 +282,7 @@ static void gradients_of_taylor_in_parts_match_the_direct_form(void **state)
         attn_case c;
         if (i % FORM_SHAPES == 4) continue; /* the direct form takes no state */
         assert_true(gradient_form(&c, FORM_TAYLOR + FORM_MAPS * i, 600, 10, 9));
-        c.desc.terms = 4;
+        c.desc.taylor.terms = 4;
         c.desc.kv_heads = 1 + i % 2;
         compare_with(ctx, &c, "taylor/direct");
     }
@@ -314,9 +314,9 @@ static setup tiny_setup(lnt_ctx *ctx, attn_case *c, lnt_mechanism mechanism, int
     *c = case_make(mechanism, 1, 1, 9, 9, 1, 3);
     c->desc.backward = 1;
     c->desc.causal = causal;
-    c->desc.eps = 0;
-    if (mechanism == LNT_LINEAR) c->desc.feature_map = LNT_MAP_RELU;
-    else c->desc.coefficients = square, c->desc.terms = COUNT_OF(square);
+    c->desc.linear.eps = 0;
+    if (mechanism == LNT_LINEAR) c->desc.linear.feature_map = LNT_MAP_RELU;
+    else c->desc.taylor.coefficients = square, c->desc.taylor.terms = COUNT_OF(square);
     setup s = setup_new(ctx, c);
     for (int64_t i = 0; i < 9; i++) {
         tensor_put(&s.x[1], i, 1e-9);

@@ -30,8 +30,8 @@ static void a_window_or_sinks_over_all_tokens_give_softmax(void **state)
         for (int i = 0; i < 8 && is_hybrid(a); i++) {
             attn_case c = case_make(LNT_HYBRID, 4, 2, 150, 170, 12, 7);
             c.desc.dtype = i & 1 ? LNT_F64 : LNT_F32;
-            c.desc.window = i & 2 ? 170 : 3;
-            c.desc.sink = i & 2 ? 0 : 170;
+            c.desc.hybrid.window = i & 2 ? 170 : 3;
+            c.desc.hybrid.sink = i & 2 ? 0 : 170;
             c.desc.scale = i & 4 ? 9 : -1; /* scores of hundreds, that no e^x holds */
             trial t = trial_new(ctx, &c);
             block got = answer(ctx, &c, &t, a);
@@ -58,9 +58,9 @@ static void a_window_that_weighs_nothing_leaves_the_far_keys(void **state)
         if (!is_hybrid(a)) continue;
         attn_case c = case_make(LNT_HYBRID, 1, 1, 200, 200, 4, 3);
         c.desc.dtype = LNT_F64;
-        c.desc.sink = 0;
-        c.desc.terms = 1; /* w(x) = 1: the mean of the far values */
-        c.desc.coefficients = &constant;
+        c.desc.hybrid.sink = 0;
+        c.desc.taylor.terms = 1; /* w(x) = 1: the mean of the far values */
+        c.desc.taylor.coefficients = &constant;
         c.desc.scale = 1;
         trial t = trial_new(ctx, &c);
         tensor_fill(&t.q.t, 20);
@@ -69,7 +69,7 @@ static void a_window_that_weighs_nothing_leaves_the_far_keys(void **state)
         for (int64_t m = 0; m < 3; m++) {
             double sum = 0;
             for (int64_t i = 0; i < 200; i++) {
-                const int64_t out = i - c.desc.window; /* has left the window of query i */
+                const int64_t out = i - c.desc.hybrid.window; /* has left the window of query i */
                 if (out >= 0) sum += lnt_tensor_get(&t.v.t, 0, 0, out, m);
                 if (out < 0) continue; /* softmax */
                 const double want = sum / (double)(out + 1), y = lnt_tensor_get(&got.t, 0, 0, i, m);
@@ -91,7 +91,7 @@ static void great_scores_in_the_window_do_not_overflow(void **state)
         for (int far = LNT_LINEAR; far <= LNT_TAYLOR && is_hybrid(a); far++) {
             attn_case c = case_make(LNT_HYBRID, 2, 1, 180, 180, 6, 5);
             c.desc.scale = 200;
-            c.desc.far = (lnt_mechanism)far;
+            c.desc.hybrid.far = (lnt_mechanism)far;
             trial t = trial_new(ctx, &c);
             block got = answer(ctx, &c, &t, a);
             expect_below(&c, lnt_algorithm_name(a), ctx, "against the oracle",
@@ -127,9 +127,9 @@ static void gradients_through_the_sums_match_the_direct_form(void **state)
         attn_case c = case_make(LNT_HYBRID, 4, 2, 500, i % 3 ? 500 : 611, 7, 5);
         c.desc.dtype = LNT_F64;
         c.desc.backward = 1;
-        c.desc.window = windows[i % 6];
-        c.desc.sink = sinks[i % 6];
-        c.desc.far = i < 6 ? LNT_TAYLOR : LNT_LINEAR;
+        c.desc.hybrid.window = windows[i % 6];
+        c.desc.hybrid.sink = sinks[i % 6];
+        c.desc.hybrid.far = i < 6 ? LNT_TAYLOR : LNT_LINEAR;
         if (i % 2) case_set_decay(&c, 0.99);
         dice d = { (uint64_t)i };
         if (i % 4 == 1) case_random_packing(&d, &c);
@@ -257,14 +257,14 @@ static void states_that_differ_in_window_sink_or_far_do_not_fit(void **state)
     lnt_ctx *ctx = context_new(1, NULL);
     for (int i = 0; i < 4; i++) {
         attn_case c = case_make(LNT_HYBRID, 1, 1, 4, 4, 5, 5), other;
-        c.desc.terms = 2;
-        c.desc.feature_map = LNT_MAP_FOURIER;
-        c.desc.features = 6; /* as many as monomials: the same shape */
+        c.desc.taylor.terms = 2;
+        c.desc.linear.feature_map = LNT_MAP_FOURIER;
+        c.desc.linear.features = 6; /* as many as monomials: the same shape */
         other = c;
-        if (i == 0) other.desc.window++;
-        if (i == 1) other.desc.sink++;
-        if (i == 2) other.desc.far = LNT_LINEAR;
-        if (i == 3) other.desc.terms = 3;
+        if (i == 0) other.desc.hybrid.window++;
+        if (i == 1) other.desc.hybrid.sink++;
+        if (i == 2) other.desc.hybrid.far = LNT_LINEAR;
+        if (i == 3) other.desc.taylor.terms = 3;
         c.desc.state = 1;
         trial t = trial_new(ctx, &c);
         lnt_plan *plan = case_plan(ctx, &c, -1);
@@ -335,12 +335,12 @@ static void what_hybrid_does_not_offer_is_refused_by_name(void **state)
         lnt_plan *plan;
         if (i == 0) c.desc.causal = 0;
         if (i == 1) case_set_decay(&c, 1.5);
-        if (i == 2) c.desc.normalize = LNT_NORMALIZE_TAYLORSHIFT;
-        if (i == 3) c.desc.output_norm = 1;
-        if (i == 4) c.desc.center_mean = 1;
-        if (i == 5) c.desc.window = -1;
-        if (i == 6) c.desc.sink = -1;
-        if (i == 7) c.desc.far = LNT_SOFTMAX;
+        if (i == 2) c.desc.taylor.normalize = LNT_NORMALIZE_TAYLORSHIFT;
+        if (i == 3) c.desc.taylor.output_norm = 1;
+        if (i == 4) c.desc.taylor.center_mean = 1;
+        if (i == 5) c.desc.hybrid.window = -1;
+        if (i == 6) c.desc.hybrid.sink = -1;
+        if (i == 7) c.desc.hybrid.far = LNT_SOFTMAX;
         if (i == 8) c.desc.state = c.desc.backward = 1;
         assert_refused(ctx, lnt_plan_create(ctx, &c.desc, &plan), wrong[i].status, wrong[i].word);
     }

@@ -33,7 +33,7 @@ static void what_forward_keeps_gives_the_gradients_of_finding_it_again(void **st
         if (gradient_form(&c, f, 131, 5, 3)) compare_with_what_is_kept(ctx, &c, &cover);
     for (int i = 0; i < 2 * FORM_SHAPES; i++) { /* taylor in parts */
         assert_true(gradient_form(&c, FORM_TAYLOR + FORM_MAPS * i, 200, 10, 9));
-        c.desc.terms = 4;
+        c.desc.taylor.terms = 4;
         compare_with_what_is_kept(ctx, &c, &cover);
     }
     coverage_check(&cover);
@@ -57,7 +57,7 @@ static void what_forward_keeps_of_scores_gives_the_same_gradients(void **state)
         c.desc.batch = 4;
         c.desc.causal = i / 2 % 2 || mechanism == LNT_HYBRID;
         c.desc.backward = 1;
-        if (mechanism == LNT_HYBRID) c.desc.window = i / 2 % 2 ? 20 : 100, c.desc.sink = 3;
+        if (mechanism == LNT_HYBRID) c.desc.hybrid.window = i / 2 % 2 ? 20 : 100, c.desc.hybrid.sink = 3;
         c.with_lengths = true;
         for (int b = 0; b < 4; b++)
             c.lengths_q[b] = c.lengths_k[b] = (const int64_t[]){ ROWS, 0, 65, 128 }[b];

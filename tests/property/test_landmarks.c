@@ -22,8 +22,8 @@ static void expect_highest(const attn_case *c, const lnt_tensor *one, int64_t h,
     double value[N];
     bool in[N] = { false };
     for (int64_t n = 0; n < N; n++)
-        value[n] = score(one, c->desc.select, h, n, 3) +
-                   (two ? score(two, c->desc.select, kv, n, 3) : 0);
+        value[n] = score(one, c->desc.cur.select, h, n, 3) +
+                   (two ? score(two, c->desc.cur.select, kv, n, 3) : 0);
     for (int64_t i = 0; i < M; i++) in[token[i]] = true;
     for (int64_t n = 0; n < N; n++)
         for (int64_t i = 0; i < M && !in[n]; i++)
@@ -40,9 +40,9 @@ static void the_highest_scores_are_chosen_and_ties_go_to_the_first(void **state)
         for (int separate = 0; separate < 2; separate++)
             for (int ties = 0; ties < 3; ties++) {
                 attn_case c = cur_case(N);
-                c.desc.select = kinds[k];
-                c.desc.embed_column = 3;
-                c.desc.separate_indices = separate;
+                c.desc.cur.select = kinds[k];
+                c.desc.cur.embed_column = 3;
+                c.desc.cur.separate_indices = separate;
                 trial t = trial_new(ctx, &c);
                 if (ties) /* few different rows; of 2, the highest late and fewer than landmarks */
                     for (int64_t i = 0; i < tensor_elements(&t.q.t); i++)
@@ -71,15 +71,15 @@ static void steps_reach_over_the_whole_sequence_and_pins_are_always_in(void **st
     trial t = trial_new(ctx, &c);
     cur_landmarks(ctx, &c, &t, 0, 0, queries, keys);
     for (int i = 0; i < M; i++) assert_int_equal(queries[i], i * N / M);
-    c.desc.pin = pin;
-    c.desc.pins = 3; /* 149 takes the place of 135, 31 that of 30 */
+    c.desc.cur.pin = pin;
+    c.desc.cur.pins = 3; /* 149 takes the place of 135, 31 that of 30 */
     cur_landmarks(ctx, &c, &t, 0, 0, queries, keys);
     const int64_t want[M] = { 0, 15, 31, 45, 60, 75, 90, 105, 120, 149 };
     assert_memory_equal(queries, want, sizeof want);
     assert_memory_equal(keys, want, sizeof want);
     for (int select = 0; lnt_select_name((lnt_select)select); select++) {
         if (select == LNT_SELECT_MEAN) continue;
-        c.desc.select = (lnt_select)select;
+        c.desc.cur.select = (lnt_select)select;
         cur_landmarks(ctx, &c, &t, 0, 3, queries, keys);
         int found = 0;
         for (int i = 0; i < M; i++)
@@ -101,9 +101,9 @@ static void a_pin_that_a_shorter_sequence_does_not_have_is_left_out(void **state
             attn_case c = cur_case(N), less = cur_case(n);
             int64_t queries[M], keys[M];
             if (select == LNT_SELECT_MEAN) continue;
-            c.desc.select = (lnt_select)select;
-            c.desc.pin = pin;
-            c.desc.pins = 2;
+            c.desc.cur.select = (lnt_select)select;
+            c.desc.cur.pin = pin;
+            c.desc.cur.pins = 2;
             trial t = trial_new(ctx, &less);
             assert_int_equal(cur_landmarks(ctx, &c, &t, 0, 0, queries, keys), M);
             bool first = false, last = false;
@@ -126,8 +126,8 @@ static void random_landmarks_are_uniform_and_the_seed_fixes_them(void **state)
     (void)state;
     lnt_ctx *ctx = context_new(1, NULL);
     attn_case c = case_make(LNT_CUR, 1, 1, 20, 20, 2, 2);
-    c.desc.landmarks = 5;
-    c.desc.select = LNT_SELECT_RANDOM;
+    c.desc.cur.landmarks = 5;
+    c.desc.cur.select = LNT_SELECT_RANDOM;
     trial t = trial_new(ctx, &c);
     int64_t counts[20] = { 0 }, queries[5], keys[5], again[5];
     for (c.desc.seed = 0; c.desc.seed < 4000; c.desc.seed++) {

@@ -15,9 +15,9 @@ static void form(attn_case *c, int f, int64_t n)
                                                   LNT_CUR, LNT_HYBRID };
     *c = case_make(mechanisms[f % KINDS], 4, 2, n, n, 20, 12);
     c->desc.batch = 2;
-    if (f % KINDS == 2) c->desc.feature_map = LNT_MAP_POSITIVE;
+    if (f % KINDS == 2) c->desc.linear.feature_map = LNT_MAP_POSITIVE;
     c->desc.causal = (f / KINDS % 2 && f % KINDS != 4) || f % KINDS == 5;
-    if (f % KINDS == 5 && f / KINDS % 2) c->desc.far = LNT_LINEAR;
+    if (f % KINDS == 5 && f / KINDS % 2) c->desc.hybrid.far = LNT_LINEAR;
     c->desc.dtype = f / (2 * KINDS) ? LNT_F64 : LNT_F32;
     c->desc.backward = 1;
     c->desc.compensated = f % KINDS == 3;
@@ -358,7 +358,7 @@ static void sizes_that_cannot_exist_are_refused(void **state)
     lnt_ctx *ctx = context_tracked(&mem, 2, NULL);
     for (int map = LNT_MAP_ELU1; map <= LNT_MAP_POSITIVE; map++) {
         attn_case c = case_make(LNT_LINEAR, 1, 1, 8, 8, INT64_C(1) << 32, INT64_C(1) << 32);
-        c.desc.feature_map = (lnt_feature_map)map;
+        c.desc.linear.feature_map = (lnt_feature_map)map;
         c.desc.heads = 1 << 10;
         c.desc.kv_heads = 1 << 10;
         lnt_plan *plan;
@@ -392,7 +392,7 @@ static void too_many_monomials_are_refused_with_what_would_fit(void **state)
     assert_int_equal(lnt_ctx_create(NULL, &ctx), LNT_OK);
     attn_case c = case_make(LNT_TAYLOR, 1, 1, 8, 8, 64, 64);
     for (int terms = 8; terms <= 32; terms += 8) { /* from 9e9 to more than 2^62 */
-        c.desc.terms = terms;
+        c.desc.taylor.terms = terms;
         c.desc.algorithm = "taylor/state";
         lnt_plan *plan;
         lnt_state *s;

@@ -79,13 +79,13 @@ static void linear_maps_are_the_formulas(void **state)
     double q[] = { 2 }, k[] = { -1, 3 }, v[] = { 5, 7 };
     attn_case c = scalar_case(LNT_LINEAR, 1, 2);
     const lnt_attn_io io = scalars(q, 1, k, v, 2);
-    c.desc.eps = 0.5;
+    c.desc.linear.eps = 0.5;
     near(row(ctx, &c, &io, 0), 3 * (exp(-1) * 5 + 4 * 7) / (3 * (exp(-1) + 4) + 0.5));
-    c.desc.feature_map = LNT_MAP_RELU;
+    c.desc.linear.feature_map = LNT_MAP_RELU;
     near(row(ctx, &c, &io, 0), 2 * 3 * 7 / (2 * 3 + 0.5));
-    c.desc.feature_map = LNT_MAP_EXP;
+    c.desc.linear.feature_map = LNT_MAP_EXP;
     near(row(ctx, &c, &io, 0), (exp(1) * 5 + exp(5) * 7) / (exp(1) + exp(5) + 0.5));
-    c.desc.feature_map = LNT_MAP_IDENTITY;
+    c.desc.linear.feature_map = LNT_MAP_IDENTITY;
     near(row(ctx, &c, &io, 0), (-2 * 5 + 6 * 7) / (-2 + 6 + 0.5));
     lnt_ctx_destroy(ctx);
 }
@@ -106,12 +106,12 @@ static void taylor_is_the_start_of_the_series(void **state)
     const lnt_attn_io io = scalars(q, 1, k, v, 2);
     for (int t = 0; t < COUNT_OF(weight); t++) {
         const double *w = weight[t];
-        c.desc.terms = t + 1;
+        c.desc.taylor.terms = t + 1;
         near(row(ctx, &c, &io, 0), (3 * w[0] + 7 * w[1]) / (w[0] + w[1]));
     }
     static const double own[] = { 1, 2, 3 };
-    c.desc.terms = 3;
-    c.desc.coefficients = own;
+    c.desc.taylor.terms = 3;
+    c.desc.taylor.coefficients = own;
     near(row(ctx, &c, &io, 0), (3 * 6.0 + 7 * 0.75) / 6.75);
     lnt_ctx_destroy(ctx);
 }
@@ -125,13 +125,13 @@ static void random_maps_are_the_formulas(void **state)
     double q[] = { 0.75 }, k[] = { 0.75 }, v[] = { 1 };
     attn_case c = scalar_case(LNT_LINEAR, 1, 1);
     const lnt_attn_io io = scalars(q, 1, k, v, 1);
-    c.desc.eps = 1;
-    c.desc.features = 8;
-    c.desc.feature_map = LNT_MAP_FOURIER;
+    c.desc.linear.eps = 1;
+    c.desc.linear.features = 8;
+    c.desc.linear.feature_map = LNT_MAP_FOURIER;
     near(row(ctx, &c, &io, 0), 0.5);
-    c.desc.feature_map = LNT_MAP_POSITIVE;
+    c.desc.linear.feature_map = LNT_MAP_POSITIVE;
     double mean = 0; /* E e^{w(q+k) - (q^2+k^2)/2} = e^{qk} */
-    c.desc.features = 2000;
+    c.desc.linear.features = 2000;
     for (c.desc.seed = 0; c.desc.seed < 20; c.desc.seed++) {
         const double y = row(ctx, &c, &io, 0);
         mean += y / (1 - y) / 20;
@@ -147,8 +147,8 @@ static void decay_weighs_a_key_by_its_age(void **state)
     double q[] = { 1, 1 }, k[] = { 1, 2, 4 }, v[] = { 10, 20, 30 };
     attn_case c = scalar_case(LNT_LINEAR, 2, 3);
     c.desc.causal = 1;
-    c.desc.feature_map = LNT_MAP_IDENTITY;
-    c.desc.eps = 0;
+    c.desc.linear.feature_map = LNT_MAP_IDENTITY;
+    c.desc.linear.eps = 0;
     case_set_decay(&c, 0.5);
     const lnt_attn_io io = scalars(q, 2, k, v, 3);
     near(row(ctx, &c, &io, 0), (0.5 * 10 + 2 * 20) / 2.5);
@@ -163,7 +163,7 @@ static void a_state_is_one_decay_older_than_the_first_key(void **state)
     double q[] = { 1, 1, 1 }, k[] = { 1, 2, 4 }, v[] = { 10, 20, 30 };
     attn_case c = scalar_case(LNT_LINEAR, 3, 3);
     c.desc.causal = 1;
-    c.desc.feature_map = LNT_MAP_IDENTITY;
+    c.desc.linear.feature_map = LNT_MAP_IDENTITY;
     case_set_decay(&c, 0.5);
     lnt_attn_io whole = scalars(q, 3, k, v, 3), rest = scalars(q + 1, 2, k + 1, v + 1, 2);
     lnt_state *first;
@@ -232,8 +232,8 @@ static void nothing_over_nothing_is_zero(void **state)
     lnt_ctx *ctx = context_new(1, NULL);
     double q[] = { 1 }, k[] = { -1 }, v[] = { 5 };
     attn_case c = scalar_case(LNT_LINEAR, 1, 1);
-    c.desc.feature_map = LNT_MAP_RELU;
-    c.desc.eps = 0;
+    c.desc.linear.feature_map = LNT_MAP_RELU;
+    c.desc.linear.eps = 0;
     const lnt_attn_io io = scalars(q, 1, k, v, 1);
     near(row(ctx, &c, &io, 0), 0);
     lnt_ctx_destroy(ctx);
@@ -249,19 +249,19 @@ static void one_landmark_gives_its_row_to_all(void **state)
     lnt_ctx *ctx = context_new(1, NULL);
     double q[] = { 0.5, -2, 1 }, k[] = { 1, 3, -1 }, v[] = { 2, 5, 11 };
     attn_case c = scalar_case(LNT_CUR, 3, 3), softmax = scalar_case(LNT_SOFTMAX, 3, 3);
-    c.desc.landmarks = 1;
+    c.desc.cur.landmarks = 1;
     const lnt_attn_io io = scalars(q, 3, k, v, 3);
     for (int64_t i = 0; i < 3; i++) near(row(ctx, &c, &io, i), row(ctx, &softmax, &io, 0));
-    c.desc.activation = LNT_ACTIVATION_LAPLACE;
+    c.desc.cur.activation = LNT_ACTIVATION_LAPLACE;
     const double u = laplace(0.5), rv = 2 * laplace(0.5) + 5 * laplace(1.5) + 11 * laplace(-0.5);
     near(row(ctx, &c, &io, 0), rv);
     near(row(ctx, &c, &io, 2), laplace(1) / u * rv);
-    c.desc.no_row_copy = 1;
-    c.desc.pinv = LNT_PINV_RIDGE;
-    c.desc.ridge = 0.25;
+    c.desc.cur.copy_rows = 0;
+    c.desc.cur.pinv = LNT_PINV_RIDGE;
+    c.desc.cur.ridge = 0.25;
     near(row(ctx, &c, &io, 0), rv / 1.25);
     near(row(ctx, &c, &io, 2), laplace(1) / (1.25 * u) * rv);
-    c.desc.landmarks = 3; /* all of them: exact */
+    c.desc.cur.landmarks = 3; /* all of them: exact */
     near(row(ctx, &c, &io, 1), 2 * laplace(-2) + 5 * laplace(-6) + 11 * laplace(2));
     lnt_ctx_destroy(ctx);
 }
@@ -273,9 +273,9 @@ static void means_of_segments_are_landmarks(void **state)
     lnt_ctx *ctx = context_new(1, NULL);
     double q[] = { 1.5, 0, 1 }, k[] = { 2, 1, -1 }, v[] = { 2, 5, 11 };
     attn_case c = scalar_case(LNT_CUR, 3, 3);
-    c.desc.landmarks = 2;
-    c.desc.select = LNT_SELECT_MEAN;
-    c.desc.pinv_iterations = 40;
+    c.desc.cur.landmarks = 2;
+    c.desc.cur.select = LNT_SELECT_MEAN;
+    c.desc.cur.pinv_iterations = 40;
     const lnt_attn_io io = scalars(q, 3, k, v, 3);
     double rv[2], u[2][2];
     for (int l = 0; l < 2; l++) {

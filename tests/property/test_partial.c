@@ -45,7 +45,7 @@ static void run_piece(lnt_ctx *ctx, lnt_plan *plan, const trial *t, int64_t firs
 
 static double eps_of(const attn_case *c)
 {
-    return c->desc.mechanism == LNT_LINEAR ? c->desc.eps : 0;
+    return c->desc.mechanism == LNT_LINEAR ? c->desc.linear.eps : 0;
 }
 
 static void random_form(dice *d, attn_case *c, lnt_mechanism mechanism, int i)
@@ -57,7 +57,7 @@ static void random_form(dice *d, attn_case *c, lnt_mechanism mechanism, int i)
     c->lay_out = (layout)(i % LAYOUT_OUTPUTS);
     c->seed = dice_next(d);
     if (mechanism == LNT_LINEAR)
-        c->desc.feature_map = (lnt_feature_map)dice_range(d, 0, LNT_MAP_POSITIVE);
+        c->desc.linear.feature_map = (lnt_feature_map)dice_range(d, 0, LNT_MAP_POSITIVE);
 }
 
 /* Merges the pieces two at a time in a random order, until one is left, and gives its index. */

@@ -322,7 +322,7 @@ static void compensated_sums_are_twice_as_many_and_keep_room_for_16_tokens(void 
     for (int taylor = 0; taylor < 2; taylor++)
         for (int compensated = 0; compensated < 2; compensated++) {
             attn_case c = case_make(taylor ? LNT_TAYLOR : LNT_LINEAR, 4, 2, 8, 8, taylor ? 15 : D, D);
-            c.desc.terms = 2; /* taylor: a constant and 15 powers */
+            c.desc.taylor.terms = 2; /* taylor: a constant and 15 powers */
             c.desc.compensated = compensated;
             lnt_state *s = stream_state(ctx, &c);
             const int numbers = (1 + compensated) * SUMS + (taylor || compensated ? ROOM : 0);
@@ -417,7 +417,7 @@ static void states_of_different_problems_do_not_merge(void **state)
     const double decay[STREAM_KV_HEADS] = { 0.5, 0.5 };
     for (int change = 0; change < 4; change++) {
         other = c;
-        if (change == 0) other.desc.feature_map = LNT_MAP_FOURIER;
+        if (change == 0) other.desc.linear.feature_map = LNT_MAP_FOURIER;
         if (change == 1) other.desc.seed++;
         if (change == 2) other.desc.decay = decay;
         if (change == 3) other.desc.mechanism = LNT_SOFTMAX;

@@ -197,7 +197,7 @@ static void thread_count_does_not_change_a_bit_of_a_state(void **state)
         attn_case c = case_make(f < 2 ? LNT_SOFTMAX : LNT_LINEAR, 6, 3, 90, 90, 19, 10);
         c.desc.batch = 2;
         c.desc.causal = 1;
-        if (f >= 2) c.desc.feature_map = (lnt_feature_map)(f / 2 - 1);
+        if (f >= 2) c.desc.linear.feature_map = (lnt_feature_map)(f / 2 - 1);
         if (f >= 2 && f % 2) case_set_decay(&c, 0.9);
         trial t[COUNTS];
         block answer[COUNTS];

@@ -20,7 +20,7 @@ static void for_each_form(void (*check)(lnt_ctx *, attn_case *, int))
         for (int map = 0; map <= (linear ? (int)LNT_MAP_POSITIVE : 0); map++)
             for (int causal = 0; causal < 2; causal++) {
                 attn_case c = case_make(lnt_algorithm_mechanism(a), 4, 2, 75, 75, 20, 7);
-                if (linear) c.desc.feature_map = (lnt_feature_map)map;
+                if (linear) c.desc.linear.feature_map = (lnt_feature_map)map;
                 if (!is_positive((lnt_feature_map)map)) continue;
                 c.desc.causal = causal;
                 c.seed = (uint64_t)(map * 2 + causal);
@@ -33,8 +33,8 @@ static void for_each_form(void (*check)(lnt_ctx *, attn_case *, int))
 /* relu may see no feature in common with any key: such a row is 0 / 0, and 0. */
 static void check_ones(lnt_ctx *ctx, attn_case *c, int a)
 {
-    c->desc.eps = 0;
-    c->desc.pinv_iterations = 25; /* cur: U^+ 1 = 1 once it is the inverse, for U 1 = 1 */
+    c->desc.linear.eps = 0;
+    c->desc.cur.pinv_iterations = 25; /* cur: U^+ 1 = 1 once it is the inverse, for U 1 = 1 */
     lnt_plan *plan = case_plan(ctx, c, a);
     if (!plan) return;
     trial t = trial_new(ctx, c);
@@ -48,7 +48,7 @@ static void check_ones(lnt_ctx *ctx, attn_case *c, int a)
         if (y != 0) expect_below(c, lnt_algorithm_name(a), ctx, "V = 1", fabs(y - 1), bound);
     }
     expect_true(c, lnt_algorithm_name(a), ctx, "V = 1 gave zeros",
-                zeros == 0 || (c->desc.feature_map == LNT_MAP_RELU && zeros < 28));
+                zeros == 0 || (c->desc.linear.feature_map == LNT_MAP_RELU && zeros < 28));
     trial_free(&t);
     lnt_plan_destroy(plan);
 }
@@ -66,7 +66,7 @@ static void values_of_one_give_the_share_of_eps(void **state)
     for (int a = 0; lnt_algorithm_name(a); a++) {
         if (lnt_algorithm_mechanism(a) != LNT_LINEAR) continue;
         attn_case c = case_make(LNT_LINEAR, 1, 1, 1, 3, 1, 1);
-        c.desc.eps = 6;
+        c.desc.linear.eps = 6;
         lnt_plan *plan = case_plan(ctx, &c, a);
         if (!plan) continue;
         trial t = trial_new(ctx, &c);
@@ -90,8 +90,8 @@ static void check_prefix(lnt_ctx *ctx, attn_case *c, int a)
     if (!plan) return;
     trial t = trial_new(ctx, c);
     block before = block_new(c->desc.dtype, LAYOUT_BHND, 1, 4, 75, 7);
-    const double huge = c->desc.mechanism == LNT_SOFTMAX || c->desc.feature_map == LNT_MAP_ELU1 ||
-                                c->desc.feature_map == LNT_MAP_RELU
+    const double huge = c->desc.mechanism == LNT_SOFTMAX || c->desc.linear.feature_map == LNT_MAP_ELU1 ||
+                                c->desc.linear.feature_map == LNT_MAP_RELU
                             ? 1e4
                             : 4; /* e^k must stay a number */
     for (int64_t last = 74; last >= 0; last -= budget(31, 6)) {
@@ -168,8 +168,8 @@ static void a_normalised_vector_may_be_as_long_as_a_number_can_be(void **state)
             const double size = sizes[precise][form / 2 % 3];
             if (lnt_algorithm_mechanism(a) != LNT_TAYLOR) continue;
             attn_case c = case_make(LNT_TAYLOR, 2, 1, 70, 70, 4, 5);
-            c.desc.normalize = LNT_NORMALIZE_TAYLORSHIFT;
-            c.desc.terms = 3;
+            c.desc.taylor.normalize = LNT_NORMALIZE_TAYLORSHIFT;
+            c.desc.taylor.terms = 3;
             c.desc.causal = form / 6;
             c.desc.dtype = precise ? LNT_F64 : LNT_F32;
             lnt_plan *plan = case_plan(ctx, &c, a);
@@ -196,8 +196,8 @@ static void taylorshift_has_three_terms_where_none_are_said(void **state)
     float out[2][35];
     for (int said = 0; said < 2; said++) {
         attn_case c = case_make(LNT_TAYLOR, 1, 1, 7, 7, 4, 5);
-        c.desc.normalize = LNT_NORMALIZE_TAYLORSHIFT;
-        c.desc.terms = said ? 3 : 0;
+        c.desc.taylor.normalize = LNT_NORMALIZE_TAYLORSHIFT;
+        c.desc.taylor.terms = said ? 3 : 0;
         lnt_plan *plan;
         assert_ok(ctx, lnt_plan_create(ctx, &c.desc, &plan));
         trial t = trial_new(ctx, &c);
@@ -217,7 +217,7 @@ static void elu1_keeps_its_value_at_minus_eighteen(void **state)
     for (int a = 0; lnt_algorithm_name(a); a++) {
         if (lnt_algorithm_mechanism(a) != LNT_LINEAR) continue;
         attn_case c = case_make(LNT_LINEAR, 1, 1, 3, 3, 1, 1);
-        c.desc.eps = 0;
+        c.desc.linear.eps = 0;
         c.desc.causal = 1;
         lnt_plan *plan = case_plan(ctx, &c, a);
         if (!plan) continue;
@@ -261,12 +261,12 @@ static void half_precision_sums_do_not_overflow(void **state)
 static void check_equal_keys(lnt_ctx *ctx, attn_case *c, int a)
 {
     if (c->desc.causal) return;
-    c->desc.eps = 0;
+    c->desc.linear.eps = 0;
     c->lay_k = LAYOUT_REPEATED;
     lnt_plan *plan = case_plan(ctx, c, a);
     if (!plan) return;
     trial t = trial_new(ctx, c);
-    if (c->desc.feature_map == LNT_MAP_RELU) tensor_fill(&t.q.t, 1); /* a feature in common */
+    if (c->desc.linear.feature_map == LNT_MAP_RELU) tensor_fill(&t.q.t, 1); /* a feature in common */
     assert_ok(ctx, lnt_plan_forward(plan, &t.io));
     for (int64_t h = 0; h < 4; h++)
         for (int64_t m = 0; m < 7; m++) {
@@ -299,7 +299,7 @@ static void check_tiny(lnt_ctx *ctx, attn_case *c, int a)
         tensor_fill(&t.v.t, sizes[s]);
         assert_ok(ctx, lnt_plan_forward(plan, &t.io));
         const double sums = c->desc.mechanism == LNT_CUR ? 2 : 1; /* each rounds to 1.4e-45 */
-        const double bound = c->desc.feature_map == LNT_MAP_RELU ? 1e-38
+        const double bound = c->desc.linear.feature_map == LNT_MAP_RELU ? 1e-38
                                                                  : sums * 2e-44 + 1e-5 * sizes[s];
         double worst = 0, y[7];
         assert_ok(ctx, lnt_reference_row(ctx, &c->desc, &t.io, 0, 3, 40, y));
@@ -327,7 +327,7 @@ static void the_seed_fixes_a_random_map(void **state)
     lnt_ctx *ctx = context_new(2, NULL);
     for (int map = LNT_MAP_FOURIER; map <= LNT_MAP_POSITIVE; map++) {
         attn_case c = case_make(LNT_LINEAR, 1, 1, 30, 30, 8, 8);
-        c.desc.feature_map = (lnt_feature_map)map;
+        c.desc.linear.feature_map = (lnt_feature_map)map;
         c.desc.seed = 42;
         trial t[3];
         for (int i = 0; i < 3; i++) {
@@ -361,9 +361,9 @@ static double softmax_gap(lnt_ctx *ctx, lnt_feature_map map, int64_t features)
     error_sum e = { 0 };
     for (uint64_t seed = 0; seed < (uint64_t)budget(4, 10); seed++) {
         attn_case c = case_make(LNT_LINEAR, 1, 1, 40, 40, 8, 8), exact = c;
-        c.desc.feature_map = map;
-        c.desc.features = features;
-        c.desc.eps = 0;
+        c.desc.linear.feature_map = map;
+        c.desc.linear.features = features;
+        c.desc.linear.eps = 0;
         c.desc.seed = seed;
         exact.desc.mechanism = LNT_SOFTMAX;
         exact.desc.scale = 1;
@@ -426,12 +426,12 @@ static void a_vector_added_to_every_key_is_taken_away_by_centring(void **state)
         for (int mean = 0; mean < 2 && lnt_algorithm_mechanism(a) == LNT_TAYLOR; mean++) {
             attn_case c = case_make(LNT_TAYLOR, 4, 2, 75, 75, 12, 7);
             c.desc.dtype = LNT_F64;
-            c.desc.center_mean = mean;
+            c.desc.taylor.center_mean = mean;
             trial t = trial_new(ctx, &c);
             block want = block_new(LNT_F64, LAYOUT_BHND, 1, 4, 75, 7);
             oracle_fill(ctx, &c.desc, &t.io, &want.t);
             shift_keys(&t.k.t, by);
-            if (!mean) c.desc.center = by;
+            if (!mean) c.desc.taylor.center = by;
             lnt_plan *plan = case_plan(ctx, &c, a);
             if (plan) case_forward(ctx, &c, lnt_algorithm_name(a), plan, &t.io);
             for (int64_t i = 0; plan && i < tensor_elements(&want.t); i++)
@@ -480,7 +480,7 @@ static void a_decay_near_one_is_not_rounded(void **state)
             attn_case c = case_make(lnt_algorithm_mechanism(a), 1, 1, 200000, 200000, 1, 1);
             c.desc.causal = 1;
             c.desc.compensated = !hybrid;
-            c.desc.far = LNT_LINEAR;
+            c.desc.hybrid.far = LNT_LINEAR;
             case_set_decay(&c, decays[i]);
             expect_below(&c, name, ctx, "a decay near 1", decay_error(ctx, &c, a),
                          hybrid ? 0.1 : 0.001); /* plain sums round once a chunk */

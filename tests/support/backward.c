@@ -125,19 +125,19 @@ static void form_cur(attn_case *c, int k, int64_t n)
                                              LNT_SELECT_MEAN,   LNT_SELECT_STEP_MEAN,
                                              LNT_SELECT_RANDOM, LNT_SELECT_SUM,
                                              LNT_SELECT_KMEANS };
-    c->desc.landmarks = n < 10 ? 2 : 6; /* fewer than some sequences, and more than others */
-    c->desc.select = select[k];
-    c->desc.separate_indices = k == 5;
-    c->desc.no_row_copy = k == 1;
-    c->desc.pinv = k % 3 == 0 ? LNT_PINV_ITERATE : k == 4 ? LNT_PINV_ITERATE : LNT_PINV_RIDGE;
-    c->desc.pinv_iterations = k == 4 ? 1 : 4;
-    c->desc.pinv_init = k == 4 ? LNT_PINV_PAPER1 : LNT_PINV_NORMS;
-    c->desc.ridge = 0.01;
-    c->desc.activation = k >= 3 && k < 6 ? LNT_ACTIVATION_LAPLACE : LNT_ACTIVATION_SOFTMAX;
+    c->desc.cur.landmarks = n < 10 ? 2 : 6; /* fewer than some sequences, and more than others */
+    c->desc.cur.select = select[k];
+    c->desc.cur.separate_indices = k == 5;
+    c->desc.cur.copy_rows = k != 1;
+    c->desc.cur.pinv = k % 3 == 0 ? LNT_PINV_ITERATE : k == 4 ? LNT_PINV_ITERATE : LNT_PINV_RIDGE;
+    c->desc.cur.pinv_iterations = k == 4 ? 1 : 4;
+    c->desc.cur.pinv_init = k == 4 ? LNT_PINV_PAPER1 : LNT_PINV_NORMS;
+    c->desc.cur.ridge = 0.01;
+    c->desc.cur.activation = k >= 3 && k < 6 ? LNT_ACTIVATION_LAPLACE : LNT_ACTIVATION_SOFTMAX;
     if (k != 0) return;
     c->pin[0] = 1;
-    c->desc.pin = c->pin;
-    c->desc.pins = 1;
+    c->desc.cur.pin = c->pin;
+    c->desc.cur.pins = 1;
 }
 
 /* Kind k of hybrid: a window of one token, of less than a chunk, of more than a chunk, of more than the
@@ -146,16 +146,16 @@ static void form_hybrid(attn_case *c, int k, int64_t n)
 {
     static const int64_t window[FORM_HYBRIDS] = { 2, 1, 3, 70, 5, 300, 64 };
     static const int64_t sink[FORM_HYBRIDS] = { 0, 1, 0, 2, 66, 0, 3 };
-    c->desc.window = n < 10 && k != 5 ? 1 + k % 2 : window[k];
-    c->desc.sink = n < 10 ? k == 1 : sink[k];
-    c->desc.far = k == 2 || k == 4 ? LNT_LINEAR : LNT_TAYLOR;
-    c->desc.feature_map = k == 2 ? LNT_MAP_ELU1 : LNT_MAP_POSITIVE;
-    c->desc.features = 16;
-    c->desc.terms = k == 3 ? 4 : 3;
+    c->desc.hybrid.window = n < 10 && k != 5 ? 1 + k % 2 : window[k];
+    c->desc.hybrid.sink = n < 10 ? k == 1 : sink[k];
+    c->desc.hybrid.far = k == 2 || k == 4 ? LNT_LINEAR : LNT_TAYLOR;
+    c->desc.linear.feature_map = k == 2 ? LNT_MAP_ELU1 : LNT_MAP_POSITIVE;
+    c->desc.linear.features = 16;
+    c->desc.taylor.terms = k == 3 ? 4 : 3;
     if (k > 0 && k != 2 && k != 5) case_set_decay(c, 0.8);
     if (k != 1) return;
     for (int i = 0; i < MAX_HEADS * 128; i++) c->center[i] = 0.01 * (i % 17) - 0.07;
-    c->desc.center = c->center;
+    c->desc.taylor.center = c->center;
 }
 
 static lnt_mechanism form_mechanism(int map)
@@ -183,18 +183,18 @@ bool gradient_form(attn_case *c, int f, int64_t n, int64_t d, int64_t m)
     c->seed = (uint64_t)f + 1;
     c->lay_q = c->lay_k = c->lay_v = c->lay_out = (layout)(f % LAYOUT_OUTPUTS);
     if (linear) {
-        c->desc.feature_map = (lnt_feature_map)(map - 1);
-        c->desc.features = 16;
-        c->desc.eps = 0.25; /* keeps the fifth derivative of 1 / den small, relu's too */
+        c->desc.linear.feature_map = (lnt_feature_map)(map - 1);
+        c->desc.linear.features = 16;
+        c->desc.linear.eps = 0.25; /* keeps the fifth derivative of 1 / den small, relu's too */
     } else if (shape == 1) {
         c->desc.scale = 0.7;
     }
     if (hybrid) form_hybrid(c, (f - FORM_HYBRID) % FORM_HYBRIDS, n);
     else if (map >= FORM_CUR) form_cur(c, map - FORM_CUR, n);
     if (map == FORM_TAYLOR && f / FORM_MAPS % 2) {
-        c->desc.normalize = LNT_NORMALIZE_TAYLORSHIFT;
-        c->desc.output_norm = 1;
-        c->desc.terms = 3;
+        c->desc.taylor.normalize = LNT_NORMALIZE_TAYLORSHIFT;
+        c->desc.taylor.output_norm = 1;
+        c->desc.taylor.terms = 3;
     }
     if (decay) case_set_decay(c, 0.8);
     dice roll = { (uint64_t)f };

@@ -35,12 +35,12 @@ attn_case case_make(lnt_mechanism mechanism, int64_t heads, int64_t kv_heads, in
     c.desc.length_k = length_k;
     c.desc.dim = dim;
     c.desc.dim_value = dim_value;
-    if (mechanism == LNT_TAYLOR) c.desc.terms = fewer_terms(dim, 4);
-    if (mechanism == LNT_CUR) c.desc.landmarks = 8; /* short sequences are exact */
+    if (mechanism == LNT_TAYLOR) c.desc.taylor.terms = fewer_terms(dim, 4);
+    if (mechanism == LNT_CUR) c.desc.cur.landmarks = 8; /* short sequences are exact */
     if (mechanism == LNT_HYBRID) { /* short sequences have far keys, sinks are among them */
-        c.desc.terms = fewer_terms(dim, 3);
-        c.desc.window = 11;
-        c.desc.sink = 2;
+        c.desc.taylor.terms = fewer_terms(dim, 3);
+        c.desc.hybrid.window = 11;
+        c.desc.hybrid.sink = 2;
         c.desc.causal = 1;
     }
     return c;
@@ -71,7 +71,7 @@ void case_set_decay(attn_case *c, double first)
 void case_set_parts(attn_case *c)
 {
     c->desc.dim = 10;
-    c->desc.terms = 4; /* 286 monomials */
+    c->desc.taylor.terms = 4; /* 286 monomials */
 }
 
 void case_random_lengths(dice *d, attn_case *c)
@@ -110,53 +110,53 @@ void case_random_packing(dice *d, attn_case *c)
 
 static void random_taylor(dice *d, attn_case *c)
 {
-    c->desc.terms = fewer_terms(c->desc.dim, dice_range(d, 1, 8));
+    c->desc.taylor.terms = fewer_terms(c->desc.dim, dice_range(d, 1, 8));
     if (dice_range(d, 0, 2) == 0) case_set_parts(c);
     if (dice_range(d, 0, 2) == 0) c->desc.scale = (dice_uniform(d) - 0.3) / (double)c->desc.dim;
     if (dice_range(d, 0, 4) == 0) c->state_tokens = dice_range(d, 1, 40);
-    c->desc.output_norm = dice_range(d, 0, 2) == 0;
+    c->desc.taylor.output_norm = dice_range(d, 0, 2) == 0;
     if (dice_range(d, 0, 2) == 0) {
-        c->desc.normalize = LNT_NORMALIZE_TAYLORSHIFT;
+        c->desc.taylor.normalize = LNT_NORMALIZE_TAYLORSHIFT;
         c->desc.scale = NAN;
         for (int h = 0; h < MAX_HEADS; h++) c->temperature[h] = 0.8 - 0.15 * h;
         /* 1 + x is 0 at x = -1, which opposite vectors of length 1 reach. */
-        if (c->desc.terms % 2 == 0 || dice_range(d, 0, 1)) c->desc.temperature = c->temperature;
+        if (c->desc.taylor.terms % 2 == 0 || dice_range(d, 0, 1)) c->desc.taylor.temperature = c->temperature;
     }
     else if (!c->desc.causal && !c->state_tokens && dice_range(d, 0, 2) == 0) {
-        c->desc.center_mean = 1;
+        c->desc.taylor.center_mean = 1;
     } else if (dice_range(d, 0, 2) == 0) {
         for (int i = 0; i < MAX_HEADS * 128; i++) c->center[i] = 0.3 * dice_normal(d);
-        c->desc.center = c->center;
+        c->desc.taylor.center = c->center;
     }
     if (dice_range(d, 0, 3)) return;
     for (int t = 0; t < 8; t++) c->coefficients[t] = t ? 0.4 * dice_uniform(d) / t : 1;
-    c->desc.coefficients = c->coefficients;
+    c->desc.taylor.coefficients = c->coefficients;
 }
 
 /* The ridge is one that rounding in f32 does not show through. */
 static void random_cur(dice *d, attn_case *c)
 {
     lnt_attn_desc *a = &c->desc;
-    a->landmarks = dice_range(d, 1, 20);
-    a->select = (lnt_select)dice_range(d, 0, LNT_SELECT_KMEANS);
-    a->embed_column = dice_range(d, 0, a->dim - 1);
+    a->cur.landmarks = dice_range(d, 1, 20);
+    a->cur.select = (lnt_select)dice_range(d, 0, LNT_SELECT_KMEANS);
+    a->cur.embed_column = dice_range(d, 0, a->dim - 1);
     a->seed = dice_next(d);
-    a->separate_indices = dice_range(d, 0, 2) == 0;
-    a->no_row_copy = dice_range(d, 0, 2) == 0;
-    a->pinv = (lnt_pinv)(dice_range(d, 0, 2) == 0);
-    a->pinv_iterations = dice_range(d, 1, 6);
-    a->pinv_init = (lnt_pinv_init)dice_range(d, 0, 1);
-    a->ridge = 0.01;
-    a->activation = (lnt_activation)(dice_range(d, 0, 3) == 0);
+    a->cur.separate_indices = dice_range(d, 0, 2) == 0;
+    a->cur.copy_rows = dice_range(d, 0, 2) != 0;
+    a->cur.pinv = (lnt_pinv)(dice_range(d, 0, 2) == 0);
+    a->cur.pinv_iterations = dice_range(d, 1, 6);
+    a->cur.pinv_init = (lnt_pinv_init)dice_range(d, 0, 1);
+    a->cur.ridge = 0.01;
+    a->cur.activation = (lnt_activation)(dice_range(d, 0, 3) == 0);
     if (dice_range(d, 0, 2) == 0) a->scale = (dice_uniform(d) - 0.3) / (double)a->dim;
     /* Far below 0 it is next to nothing, and so is U: scores near 0, as in use. */
-    if (a->activation == LNT_ACTIVATION_LAPLACE) a->scale = 0.3 / (double)a->dim;
+    if (a->cur.activation == LNT_ACTIVATION_LAPLACE) a->scale = 0.3 / (double)a->dim;
     const int64_t last = (a->length_q > case_length_k(c) ? a->length_q : case_length_k(c)) - 1;
-    if (a->select == LNT_SELECT_MEAN || a->landmarks < 2 || last < 7 || dice_range(d, 0, 1)) return;
+    if (a->cur.select == LNT_SELECT_MEAN || a->cur.landmarks < 2 || last < 7 || dice_range(d, 0, 1)) return;
     c->pin[0] = dice_range(d, 0, last < 40 ? last : 40);
     c->pin[1] = c->pin[0] ? 0 : 7;
-    a->pin = c->pin;
-    a->pins = 2;
+    a->cur.pin = c->pin;
+    a->cur.pins = 2;
 }
 
 /* Windows from one token to more than there are, sinks none to more than there are. */
@@ -165,24 +165,24 @@ static void random_hybrid(dice *d, attn_case *c)
     static const int64_t windows[] = { 1, 2, 7, 13, 32, 61, 64, 65, 128, 300 };
     static const int64_t sinks[] = { 0, 0, 0, 1, 3, 31, 64, 70, 300 };
     lnt_attn_desc *a = &c->desc;
-    a->window = DICE_PICK(d, windows);
-    a->sink = DICE_PICK(d, sinks);
-    a->far = dice_range(d, 0, 1) ? LNT_LINEAR : LNT_TAYLOR;
-    a->terms = fewer_terms(a->dim, 2 * dice_range(d, 0, 2) + 1);
+    a->hybrid.window = DICE_PICK(d, windows);
+    a->hybrid.sink = DICE_PICK(d, sinks);
+    a->hybrid.far = dice_range(d, 0, 1) ? LNT_LINEAR : LNT_TAYLOR;
+    a->taylor.terms = fewer_terms(a->dim, 2 * dice_range(d, 0, 2) + 1);
     const int most = a->dim > 33 ? LNT_MAP_IDENTITY : LNT_MAP_POSITIVE;
-    a->feature_map = (lnt_feature_map)dice_range(d, 0, most);
-    a->features = 2 * dice_range(d, 8, 40);
+    a->linear.feature_map = (lnt_feature_map)dice_range(d, 0, most);
+    a->linear.features = 2 * dice_range(d, 8, 40);
     a->seed = dice_next(d);
     if (dice_range(d, 0, 2) == 0) a->scale = (dice_uniform(d) - 0.3) / (double)a->dim;
     if (dice_range(d, 0, 4) == 0) c->state_tokens = dice_range(d, 1, 200);
     if (dice_range(d, 0, 2) == 0) case_set_decay(c, 0.5 + 0.5 * dice_uniform(d));
     if (dice_range(d, 0, 2) == 0) {
         for (int i = 0; i < MAX_HEADS * 128; i++) c->center[i] = 0.3 * dice_normal(d);
-        a->center = c->center;
+        a->taylor.center = c->center;
     }
     if (dice_range(d, 0, 3)) return;
     for (int t = 0; t < 8; t++) c->coefficients[t] = t ? 0.4 * dice_uniform(d) / t : 1;
-    a->coefficients = c->coefficients;
+    a->taylor.coefficients = c->coefficients;
 }
 
 void case_random(dice *d, lnt_mechanism mechanism, lnt_dtype dtype, attn_case *c)
@@ -210,13 +210,13 @@ void case_random(dice *d, lnt_mechanism mechanism, lnt_dtype dtype, attn_case *c
     if (mechanism == LNT_LINEAR) {
         /* The oracle draws a random map anew for each row: seldom a wide one. */
         const bool wide = dim > 33 && dice_range(d, 0, 3);
-        c->desc.feature_map =
+        c->desc.linear.feature_map =
             (lnt_feature_map)dice_range(d, 0, wide ? LNT_MAP_IDENTITY : LNT_MAP_POSITIVE);
         /* Few Fourier features can cancel to a denominator near 0; positive ones cannot. */
-        const int64_t fewest = c->desc.feature_map == LNT_MAP_FOURIER ? 8 : 1;
-        c->desc.features = dim >= 8 && dice_range(d, 0, 1) ? 0 : 2 * dice_range(d, fewest, 40);
+        const int64_t fewest = c->desc.linear.feature_map == LNT_MAP_FOURIER ? 8 : 1;
+        c->desc.linear.features = dim >= 8 && dice_range(d, 0, 1) ? 0 : 2 * dice_range(d, fewest, 40);
         c->desc.seed = dice_next(d);
-        if (dice_range(d, 0, 2) == 0) c->desc.eps = dice_range(d, 0, 1) ? 0 : 0.25;
+        if (dice_range(d, 0, 2) == 0) c->desc.linear.eps = dice_range(d, 0, 1) ? 0 : 0.25;
         if (causal && dice_range(d, 0, 2) == 0) case_set_decay(c, 0.5 + 0.5 * dice_uniform(d));
         if (dice_range(d, 0, 4) == 0) c->state_tokens = dice_range(d, 1, 40);
     }
@@ -242,30 +242,30 @@ void case_print(const attn_case *c, const char *algorithm, lnt_ctx *ctx)
                 a->causal, a->scale, a->compensated);
     if (a->mechanism == LNT_LINEAR)
         print_error("      map=%s features=%lld map seed=%llu eps=%g decay=%g state=%lld\n",
-                    lnt_feature_map_name(a->feature_map), (long long)a->features,
-                    (unsigned long long)a->seed, a->eps, a->decay ? a->decay[0] : 0.0,
+                    lnt_feature_map_name(a->linear.feature_map), (long long)a->linear.features,
+                    (unsigned long long)a->seed, a->linear.eps, a->decay ? a->decay[0] : 0.0,
                     (long long)c->state_tokens);
     if (a->mechanism == LNT_TAYLOR)
         print_error("      terms=%lld coefficients=%s normalize=%s output_norm=%d center=%s "
                     "state=%lld\n",
-                    (long long)a->terms, a->coefficients ? "given" : "1/p!",
-                    lnt_normalize_name(a->normalize), a->output_norm,
-                    a->center_mean ? "mean" : a->center ? "given" : "none",
+                    (long long)a->taylor.terms, a->taylor.coefficients ? "given" : "1/p!",
+                    lnt_normalize_name(a->taylor.normalize), a->taylor.output_norm,
+                    a->taylor.center_mean ? "mean" : a->taylor.center ? "given" : "none",
                     (long long)c->state_tokens);
     if (a->mechanism == LNT_CUR)
         print_error("      landmarks=%lld select=%s separate=%d pins=%lld copy=%d pinv=%s "
                     "iterations=%lld init=%s ridge=%g activation=%s seed=%llu\n",
-                    (long long)a->landmarks, lnt_select_name(a->select), a->separate_indices,
-                    (long long)a->pins, !a->no_row_copy, lnt_pinv_name(a->pinv),
-                    (long long)a->pinv_iterations, lnt_pinv_init_name(a->pinv_init), a->ridge,
-                    lnt_activation_name(a->activation), (unsigned long long)a->seed);
+                    (long long)a->cur.landmarks, lnt_select_name(a->cur.select), a->cur.separate_indices,
+                    (long long)a->cur.pins, a->cur.copy_rows, lnt_pinv_name(a->cur.pinv),
+                    (long long)a->cur.pinv_iterations, lnt_pinv_init_name(a->cur.pinv_init), a->cur.ridge,
+                    lnt_activation_name(a->cur.activation), (unsigned long long)a->seed);
     if (a->mechanism == LNT_HYBRID)
         print_error("      window=%lld sink=%lld far=%s terms=%lld coefficients=%s center=%s map=%s "
                     "features=%lld map seed=%llu state=%lld\n",
-                    (long long)a->window, (long long)a->sink, lnt_mechanism_name(a->far),
-                    (long long)a->terms, a->coefficients ? "given" : "1/p!",
-                    a->center ? "given" : "none", lnt_feature_map_name(a->feature_map),
-                    (long long)a->features, (unsigned long long)a->seed,
+                    (long long)a->hybrid.window, (long long)a->hybrid.sink, lnt_mechanism_name(a->hybrid.far),
+                    (long long)a->taylor.terms, a->taylor.coefficients ? "given" : "1/p!",
+                    a->taylor.center ? "given" : "none", lnt_feature_map_name(a->linear.feature_map),
+                    (long long)a->linear.features, (unsigned long long)a->seed,
                     (long long)c->state_tokens);
     print_error("      layouts q,k,v,out=%d,%d,%d,%d data seed=%llu\n", (int)c->lay_q,
                 (int)c->lay_k, (int)c->lay_v, (int)c->lay_out, (unsigned long long)c->seed);
@@ -283,9 +283,9 @@ void case_print(const attn_case *c, const char *algorithm, lnt_ctx *ctx)
 /* Draws the keys or queries of a tensor for this case's map. */
 static void draw_vectors(dice *d, const lnt_attn_desc *desc, const lnt_tensor *t)
 {
-    const lnt_feature_map map = desc->feature_map;
+    const lnt_feature_map map = desc->linear.feature_map;
     const bool hybrid = desc->mechanism == LNT_HYBRID;
-    const bool linear = desc->mechanism == LNT_LINEAR || (hybrid && desc->far == LNT_LINEAR);
+    const bool linear = desc->mechanism == LNT_LINEAR || (hybrid && desc->hybrid.far == LNT_LINEAR);
     double sigma = 1;
     if (linear && map == LNT_MAP_FOURIER) sigma = 0.25 / sqrt((double)desc->dim);
     if (linear && map == LNT_MAP_POSITIVE) sigma = pow((double)desc->dim, -0.25);

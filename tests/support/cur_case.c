@@ -4,7 +4,7 @@
 attn_case cur_case(int64_t n)
 {
     attn_case c = case_make(LNT_CUR, 4, 2, n, n, D, V);
-    c.desc.landmarks = M;
+    c.desc.cur.landmarks = M;
     return c;
 }
 

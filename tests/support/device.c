@@ -90,7 +90,7 @@ bool device_form(attn_case *c, int form, int64_t tokens, lnt_dtype dtype)
 {
     stream_form(c, form, tokens, dtype);
     c->desc.causal = 1;
-    const bool random = c->desc.mechanism == LNT_LINEAR && c->desc.feature_map > LNT_MAP_IDENTITY;
+    const bool random = c->desc.mechanism == LNT_LINEAR && c->desc.linear.feature_map > LNT_MAP_IDENTITY;
     return device_offers(c->desc.mechanism) && c->desc.mechanism != LNT_SOFTMAX &&
            !c->desc.compensated && !random;
 }

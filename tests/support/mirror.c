@@ -64,15 +64,15 @@ void case_for_device(attn_case *c)
 {
     c->sequences = 0;
     c->desc.compensated = 0;
-    c->desc.center = NULL;
-    c->desc.center_mean = 0;
+    c->desc.taylor.center = NULL;
+    c->desc.taylor.center_mean = 0;
     if (c->desc.batch == 0) c->desc.batch = 2;
-    if (c->desc.feature_map > LNT_MAP_IDENTITY) c->desc.feature_map = LNT_MAP_ELU1;
-    const lnt_select select = c->desc.select;
+    if (c->desc.linear.feature_map > LNT_MAP_IDENTITY) c->desc.linear.feature_map = LNT_MAP_ELU1;
+    const lnt_select select = c->desc.cur.select;
     if (select != LNT_SELECT_MEAN && select != LNT_SELECT_STEP_MEAN)
-        c->desc.select = LNT_SELECT_STEP;
-    c->desc.pins = 0;
-    c->desc.activation = LNT_ACTIVATION_SOFTMAX;
+        c->desc.cur.select = LNT_SELECT_STEP;
+    c->desc.cur.pins = 0;
+    c->desc.cur.activation = LNT_ACTIVATION_SOFTMAX;
 }
 
 lnt_state *device_state_from(lnt_ctx *device, lnt_ctx *host, const attn_case *c,

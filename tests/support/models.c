@@ -19,8 +19,8 @@ lnt_model *model_make(lnt_ctx *ctx, const char *text, lnt_mechanism mechanism, i
     assert_ok(ctx, lnt_config_default(ctx, &config));
     config.inputs = config.outputs = VOCABULARY;
     config.attention.mechanism = mechanism;
-    config.attention.terms = 3;
-    if (shift && mechanism == LNT_TAYLOR) config.attention.normalize = LNT_NORMALIZE_TAYLORSHIFT;
+    config.attention.taylor.terms = 3;
+    if (shift && mechanism == LNT_TAYLOR) config.attention.taylor.normalize = LNT_NORMALIZE_TAYLORSHIFT;
     config.learned_temperature = shift;
     assert_ok(ctx, lnt_json_parse(ctx, "test", NULL, text, strlen(text), &json));
     assert_ok(ctx, lnt_config_read(ctx, "test", json.root, &config));

@@ -6,16 +6,16 @@ static void stream_hybrid(attn_case *c, int form)
 {
     static const int64_t window[] = { 13, 7, 1, 64, 40 }, sink[] = { 2, 0, 3, 0, 21 };
     const int k = form - STREAM_HYBRID;
-    c->desc.window = window[k];
-    c->desc.sink = sink[k];
-    c->desc.terms = 3;
-    c->desc.far = k == 1 || k == 4 ? LNT_LINEAR : LNT_TAYLOR;
-    c->desc.feature_map = k == 1 ? LNT_MAP_ELU1 : LNT_MAP_POSITIVE;
-    c->desc.features = 24;
+    c->desc.hybrid.window = window[k];
+    c->desc.hybrid.sink = sink[k];
+    c->desc.taylor.terms = 3;
+    c->desc.hybrid.far = k == 1 || k == 4 ? LNT_LINEAR : LNT_TAYLOR;
+    c->desc.linear.feature_map = k == 1 ? LNT_MAP_ELU1 : LNT_MAP_POSITIVE;
+    c->desc.linear.features = 24;
     if (k != 2 && k != 4) case_set_decay(c, 0.97);
     if (k) return;
     for (int i = 0; i < STREAM_KV_HEADS * STREAM_DIM; i++) c->center[i] = 0.02 * i - 0.2;
-    c->desc.center = c->center;
+    c->desc.taylor.center = c->center;
 }
 
 void stream_form(attn_case *c, int form, int64_t tokens, lnt_dtype dtype)
@@ -30,21 +30,21 @@ void stream_form(attn_case *c, int form, int64_t tokens, lnt_dtype dtype)
     c->desc.causal = 1;
     c->desc.dtype = dtype;
     c->seed = (uint64_t)form + 1;
-    if (mechanism == LNT_TAYLOR) c->desc.terms = form == STREAM_TAYLOR ? 3 : 4;
+    if (mechanism == LNT_TAYLOR) c->desc.taylor.terms = form == STREAM_TAYLOR ? 3 : 4;
     if (form == STREAM_TAYLOR) {
-        c->desc.normalize = LNT_NORMALIZE_TAYLORSHIFT;
-        c->desc.output_norm = 1;
+        c->desc.taylor.normalize = LNT_NORMALIZE_TAYLORSHIFT;
+        c->desc.taylor.output_norm = 1;
     }
     if (form == STREAM_TAYLOR + 2) {
         c->desc.compensated = 1;
         for (int i = 0; i < STREAM_KV_HEADS * STREAM_DIM; i++) c->center[i] = 0.02 * i - 0.2;
-        c->desc.center = c->center;
+        c->desc.taylor.center = c->center;
     }
     if (mechanism == LNT_HYBRID) stream_hybrid(c, form);
     if (mechanism != LNT_LINEAR) return;
     c->desc.compensated = form % 3 == 0;
-    c->desc.feature_map = (lnt_feature_map)((form - 1) / 2);
-    c->desc.features = 24;
+    c->desc.linear.feature_map = (lnt_feature_map)((form - 1) / 2);
+    c->desc.linear.features = 24;
     c->desc.seed = 9;
     if (form % 2 == 0) case_set_decay(c, 0.93);
 }

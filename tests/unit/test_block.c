@@ -46,8 +46,8 @@ static void open_attention(fixture *f, lnt_attn_desc desc)
     desc.length_q = N;
     desc.backward = 1;
     for (int h = 0; h < 8; h++) f->temperature[h] = 1;
-    const bool shift = desc.normalize == LNT_NORMALIZE_TAYLORSHIFT;
-    if (f->shape.temperature && shift) desc.temperature = f->temperature;
+    const bool shift = desc.taylor.normalize == LNT_NORMALIZE_TAYLORSHIFT;
+    if (f->shape.temperature && shift) desc.taylor.temperature = f->temperature;
     f->attention = (lnt_attention){ .heads = f->shape.heads,
                                     .kv_heads = f->shape.kv_heads, .dim = f->shape.head_dim,
                                     .learned = f->shape.temperature, .normalised = shift,
@@ -152,9 +152,9 @@ static lnt_attn_desc describe(lnt_mechanism mechanism, int causal)
     desc.causal = causal && mechanism != LNT_CUR; /* which sees whole sequences only */
     if (mechanism == LNT_HYBRID) { /* which never does */
         desc.causal = 1;
-        desc.window = 2;
+        desc.hybrid.window = 2;
     }
-    desc.landmarks = 3;                           /* fewer than tokens: not exact softmax */
+    desc.cur.landmarks = 3;                           /* fewer than tokens: not exact softmax */
     return desc;
 }
 
@@ -186,9 +186,9 @@ static void a_learned_temperature_has_the_right_gradient(void **state)
     fixture f;
     lnt_block_shape shape = shape_of(4);
     lnt_attn_desc desc = describe(LNT_TAYLOR, 1);
-    desc.normalize = LNT_NORMALIZE_TAYLORSHIFT;
-    desc.terms = 3;
-    desc.output_norm = 1;
+    desc.taylor.normalize = LNT_NORMALIZE_TAYLORSHIFT;
+    desc.taylor.terms = 3;
+    desc.taylor.output_norm = 1;
     shape.temperature = true;
     open_fixture(&f, shape, &desc, NULL);
     check(&f, "taylorshift");

@@ -50,18 +50,18 @@ static void the_defaults_are_those_of_the_header(void **state)
     assert_int_equal(d.backward, 0);
     assert_null(d.algorithm);
     assert_true(isnan(d.scale));
-    assert_int_equal(d.feature_map, LNT_MAP_ELU1);
-    assert_int_equal(d.features, 0);
-    assert_true(d.eps == 1e-6);
+    assert_int_equal(d.linear.feature_map, LNT_MAP_ELU1);
+    assert_int_equal(d.linear.features, 0);
+    assert_true(d.linear.eps == 1e-6);
     assert_null(d.decay);
-    assert_int_equal(d.select, LNT_SELECT_STEP);
-    assert_int_equal(d.landmarks, 0);
-    assert_int_equal(d.pinv, LNT_PINV_ITERATE);
-    assert_int_equal(d.pinv_iterations, 0);
-    assert_int_equal(d.pinv_init, LNT_PINV_NORMS);
-    assert_true(d.ridge == 1e-5);
-    assert_null(d.pin);
-    assert_int_equal(d.pins, 0);
+    assert_int_equal(d.cur.select, LNT_SELECT_STEP);
+    assert_int_equal(d.cur.landmarks, 0);
+    assert_int_equal(d.cur.pinv, LNT_PINV_ITERATE);
+    assert_int_equal(d.cur.pinv_iterations, 0);
+    assert_int_equal(d.cur.pinv_init, LNT_PINV_NORMS);
+    assert_true(d.cur.ridge == 1e-5);
+    assert_null(d.cur.pin);
+    assert_int_equal(d.cur.pins, 0);
 }
 
 static void every_integer_out_of_range_is_named(void **state)
@@ -84,13 +84,13 @@ static void every_integer_out_of_range_is_named(void **state)
         { offsetof(lnt_attn_desc, dim), -5, "dim is -5" },
         { offsetof(lnt_attn_desc, dim), INT64_MAX, "dim is 9223372036854775807" },
         { offsetof(lnt_attn_desc, dim_value), -1, "dim_value is -1" },
-        { offsetof(lnt_attn_desc, features), -2, "features is -2" },
-        { offsetof(lnt_attn_desc, features), 7, "features is 7" },
+        { offsetof(lnt_attn_desc, linear.features), -2, "features is -2" },
+        { offsetof(lnt_attn_desc, linear.features), 7, "features is 7" },
     };
     lnt_ctx *ctx = context_new(1, NULL);
     for (int i = 0; i < COUNT_OF(bad); i++) {
         lnt_attn_desc d = good(LNT_LINEAR);
-        d.feature_map = LNT_MAP_FOURIER; /* where `features` counts */
+        d.linear.feature_map = LNT_MAP_FOURIER; /* where `features` counts */
         memcpy((char *)&d + bad[i].offset, &bad[i].value, sizeof bad[i].value);
         expect_refused(ctx, &d, LNT_ERR_ARGUMENT, bad[i].word);
     }
@@ -109,7 +109,7 @@ static void every_real_out_of_range_is_named(void **state)
     const double bad_eps[] = { -1e-9, NAN, INFINITY };
     for (int i = 0; i < COUNT_OF(bad_eps); i++) {
         d = good(LNT_LINEAR);
-        d.eps = bad_eps[i];
+        d.linear.eps = bad_eps[i];
         expect_refused(ctx, &d, LNT_ERR_ARGUMENT, "eps is");
     }
     const double bad_decay[] = { 0, -0.5, 1.0000001, NAN, INFINITY };
@@ -138,13 +138,13 @@ static void what_only_a_double_holds_is_refused_but_for_f64(void **state)
             char says[80];
             lnt_plan *plan;
             d.dtype = (lnt_dtype)dtype;
-            d.terms = 3;
+            d.taylor.terms = 3;
             if (i == 0) d.scale = huge;
-            if (i == 1) d.eps = huge;
-            if (i == 2) d.coefficients = coefficients, coefficients[2] = huge;
-            if (i == 3) d.temperature = temperature, temperature[3] = huge;
-            if (i == 3) d.normalize = LNT_NORMALIZE_TAYLORSHIFT;
-            if (i == 4) d.center = center, center[5] = huge;
+            if (i == 1) d.linear.eps = huge;
+            if (i == 2) d.taylor.coefficients = coefficients, coefficients[2] = huge;
+            if (i == 3) d.taylor.temperature = temperature, temperature[3] = huge;
+            if (i == 3) d.taylor.normalize = LNT_NORMALIZE_TAYLORSHIFT;
+            if (i == 4) d.taylor.center = center, center[5] = huge;
             if (dtype == LNT_F64) {
                 assert_ok(ctx, lnt_plan_create(ctx, &d, &plan));
                 lnt_plan_destroy(plan);
@@ -164,26 +164,26 @@ static void every_wrong_center_is_named(void **state)
     lnt_attn_desc d = good(LNT_TAYLOR);
     double *center = calloc((size_t)(2 * d.dim), sizeof *center); /* two kv heads */
     assert_non_null(center);
-    d.center = center;
-    d.center_mean = 1;
+    d.taylor.center = center;
+    d.taylor.center_mean = 1;
     expect_refused(ctx, &d, LNT_ERR_ARGUMENT, "center and center_mean");
-    d.center = NULL;
+    d.taylor.center = NULL;
     d.causal = 1;
     expect_refused(ctx, &d, LNT_ERR_ARGUMENT, "not with causal");
     d.causal = 0;
     d.state = 1;
     expect_refused(ctx, &d, LNT_ERR_ARGUMENT, "not with a state");
     d.state = 0;
-    d.normalize = LNT_NORMALIZE_TAYLORSHIFT;
+    d.taylor.normalize = LNT_NORMALIZE_TAYLORSHIFT;
     expect_refused(ctx, &d, LNT_ERR_ARGUMENT, "normalize must be none");
     d = good(LNT_TAYLOR);
-    d.center = center;
+    d.taylor.center = center;
     center[d.dim + 1] = NAN;
     expect_refused(ctx, &d, LNT_ERR_ARGUMENT, "number 1 of kv head 1 is");
     free(center);
     lnt_state *s;
     d = good(LNT_TAYLOR);
-    d.center_mean = 1;
+    d.taylor.center_mean = 1;
     assert_refused(ctx, lnt_state_create(ctx, &d, &s), LNT_ERR_ARGUMENT, "center_mean");
     lnt_ctx_destroy(ctx);
 }
@@ -199,7 +199,7 @@ static void every_unknown_choice_is_named(void **state)
     d.dtype = (lnt_dtype)9;
     expect_refused(ctx, &d, LNT_ERR_DTYPE, "dtype is 9");
     d = good(LNT_LINEAR);
-    d.feature_map = (lnt_feature_map)6;
+    d.linear.feature_map = (lnt_feature_map)6;
     expect_refused(ctx, &d, LNT_ERR_ARGUMENT, "feature_map is 6");
     d = good(LNT_LINEAR);
     d.size--;

@@ -46,9 +46,9 @@ static void init_sets_the_defaults_the_header_names(void **test)
     assert_int_equal(d.backward, 0);
     assert_null(d.algorithm);
     assert_true(d.scale != d.scale); /* NaN */
-    assert_int_equal(d.feature_map, LNT_MAP_ELU1);
-    assert_int_equal(d.features, 0);
-    assert_true(d.eps > 0.99e-6 && d.eps < 1.01e-6);
+    assert_int_equal(d.linear.feature_map, LNT_MAP_ELU1);
+    assert_int_equal(d.linear.features, 0);
+    assert_true(d.linear.eps > 0.99e-6 && d.linear.eps < 1.01e-6);
     assert_null(d.decay);
 }
 

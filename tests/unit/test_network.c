@@ -295,11 +295,11 @@ static void a_config_reads_back_as_it_was_written(void **state)
     assert_string_equal(first, second);
     assert_ok(ctx, read_config(ctx, "{\"attention\":{\"mechanism\":\"hybrid\",\"coefficients\":"
                                     "[1,1,0.5]}}", &config));
-    assert_int_equal(config.attention.terms, 3);
+    assert_int_equal(config.attention.taylor.terms, 3);
     assert_ok(ctx, read_config(ctx, "{\"attention\":{\"mechanism\":\"taylor\"}}", &config));
-    assert_int_equal(config.attention.terms, 3);
+    assert_int_equal(config.attention.taylor.terms, 3);
     assert_ok(ctx, read_config(ctx, "{\"attention\":{\"mechanism\":\"taylor\",\"terms\":5}}", &config));
-    assert_int_equal(config.attention.terms, 5);
+    assert_int_equal(config.attention.taylor.terms, 5);
     lnt_ctx_destroy(ctx);
 }
 
@@ -456,7 +456,7 @@ static void an_option_is_of_a_mechanism(void **state)
     assert_ok(ctx, read_config(ctx, "{\"attention\":{\"mechanism\":\"hybrid\",\"window\":4,"
                                     "\"decay\":[0.5]}}", &config));
     assert_ok(ctx, lnt_config_change(ctx, "linear", &config));
-    assert_true(config.decay_count == 8 && config.decay[7] == 0.5 && config.attention.window == 0);
+    assert_true(config.decay_count == 8 && config.decay[7] == 0.5 && config.attention.hybrid.window == 0);
     lnt_ctx_destroy(ctx);
 }
 

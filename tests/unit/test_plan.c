@@ -76,7 +76,7 @@ static void what_no_number_counts_is_not_a_number(void **state)
         lnt_attn_desc d = good(LNT_TAYLOR);
         lnt_plan *plan;
         d.dim = 993;
-        d.terms = terms;
+        d.taylor.terms = terms;
         assert_ok(ctx, lnt_plan_create(ctx, &d, &plan));
         lnt_plan_info info = { .size = sizeof info };
         assert_ok(ctx, lnt_plan_describe(plan, &info));
@@ -131,15 +131,15 @@ static void a_hybrid_plan_counts_what_is_near_and_what_is_far(void **state)
         lnt_attn_desc d = good(LNT_HYBRID);
         lnt_plan *plan;
         lnt_plan_info info = { .size = sizeof info };
-        d.far = LNT_LINEAR;
+        d.hybrid.far = LNT_LINEAR;
         d.heads = HEADS;
         d.kv_heads = KV_HEADS;
         d.dim = DIM;
         d.dim_value = VALUES;
         d.length_q = shapes[i][0];
         d.length_k = shapes[i][1];
-        d.window = shapes[i][2];
-        d.sink = shapes[i][3];
+        d.hybrid.window = shapes[i][2];
+        d.hybrid.sink = shapes[i][3];
         d.algorithm = "hybrid/chunked";
         assert_ok(ctx, lnt_plan_create(ctx, &d, &plan));
         assert_ok(ctx, lnt_plan_describe(plan, &info));

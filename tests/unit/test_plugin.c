@@ -146,8 +146,8 @@ static void what_fails_on_a_stream_is_told(void **state)
     assert_ok(ctx, lnt_ctx_set_device(ctx, "cuda"));
     attn_case c = case_make(LNT_TAYLOR, 2, 2, 10, 10, 4, 4);
     c.desc.causal = c.desc.backward = c.desc.state = 1;
-    c.desc.normalize = LNT_NORMALIZE_TAYLORSHIFT;
-    c.desc.temperature = temperature;
+    c.desc.taylor.normalize = LNT_NORMALIZE_TAYLORSHIFT;
+    c.desc.taylor.temperature = temperature;
     trial t = trial_new(host, &c);
     device_trial d = device_trial_new(ctx, &t);
     const lnt_attn_grads grads = { .size = sizeof grads, .dout = d.out.t, .dq = d.q.t, .dk = d.k.t,
@@ -220,7 +220,7 @@ static const char *chosen(lnt_ctx *ctx, lnt_dtype dtype, int64_t terms)
     attn_case c = case_make(LNT_TAYLOR, 1, 1, 1 << 16, -1, 8, 1);
     lnt_plan_info info = { .size = sizeof info };
     lnt_plan *plan;
-    c.desc.dtype = dtype, c.desc.terms = terms;
+    c.desc.dtype = dtype, c.desc.taylor.terms = terms;
     assert_ok(ctx, lnt_plan_create(ctx, &c.desc, &plan));
     assert_ok(ctx, lnt_plan_describe(plan, &info));
     lnt_plan_destroy(plan);

@@ -13,7 +13,7 @@ static int read_heads(lnt_ctx *ctx, lnt_plan *plan, const lnt_attn_desc *desc, c
     const int64_t H = desc->heads;
     *count = 0;
     for (int64_t bh = 0; bh < desc->batch * H; bh++) {
-        if (lnt_plan_landmarks(plan, &io, bh / H, bh % H, token, token + desc->landmarks, count))
+        if (lnt_plan_landmarks(plan, &io, bh / H, bh % H, token, token + desc->cur.landmarks, count))
             return fail_ctx(ctx);
         for (int64_t i = 0; i < 2 * *count; i++) *out++ = (double)token[i];
     }
@@ -23,7 +23,7 @@ static int read_heads(lnt_ctx *ctx, lnt_plan *plan, const lnt_attn_desc *desc, c
 int indices_read(lnt_ctx *ctx, lnt_plan *plan, const lnt_attn_desc *desc, const operands *in,
                  lnt_array *out)
 {
-    const size_t of_head = 2 * (size_t)desc->landmarks;
+    const size_t of_head = 2 * (size_t)desc->cur.landmarks;
     const size_t total = (size_t)(desc->batch * desc->heads) * of_head + 1;
     int64_t count = 0, *token = calloc(of_head, sizeof *token);
     double *all = calloc(total, sizeof *all);

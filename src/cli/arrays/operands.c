@@ -126,20 +126,20 @@ enum { SAMPLES = 48 }; /* of queries and of keys, spread evenly */
 static double score(const operands *in, const lnt_attn_desc *desc, int64_t b, int64_t h, int64_t i,
                     int64_t j)
 {
-    const bool unit = desc->normalize == LNT_NORMALIZE_TAYLORSHIFT;
+    const bool unit = desc->taylor.normalize == LNT_NORMALIZE_TAYLORSHIFT;
     const int64_t kv = h * desc->kv_heads / desc->heads;
     double dot = 0, q_square = 0, k_square = 0;
     for (int64_t c = 0; c < desc->dim; c++) {
         const double q = lnt_tensor_get(&in->q.view, b, h, i, c);
         const double k = lnt_tensor_get(&in->k.view, b, kv, j, c) -
-                         (desc->center ? desc->center[kv * desc->dim + c] : 0);
+                         (desc->taylor.center ? desc->taylor.center[kv * desc->dim + c] : 0);
         dot += q * k;
         q_square += q * q;
         k_square += k * k;
     }
     const double usual = unit ? 1 : 1 / sqrt((double)desc->dim);
     const double scale = isnan(desc->scale) ? usual : desc->scale;
-    const double tau = desc->temperature ? desc->temperature[h] : 1;
+    const double tau = desc->taylor.temperature ? desc->taylor.temperature[h] : 1;
     if (!unit) return scale * dot;
     return scale * tau * dot / fmax(sqrt(q_square * k_square), 1e-24);
 }
@@ -155,7 +155,7 @@ static double sum_squares(const operands *in, const lnt_attn_desc *desc, int64_t
         sum += x;
         square += x * x;
     }
-    return desc->center_mean ? square - sum * sum / SAMPLES : square;
+    return desc->taylor.center_mean ? square - sum * sum / SAMPLES : square;
 }
 
 double operands_sigma(const operands *in, const lnt_attn_desc *desc)

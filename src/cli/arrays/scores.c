@@ -25,7 +25,7 @@ typedef struct probe {
 
 static bool normalises(const lnt_attn_desc *desc)
 {
-    return desc->mechanism == LNT_TAYLOR && desc->normalize == LNT_NORMALIZE_TAYLORSHIFT;
+    return desc->mechanism == LNT_TAYLOR && desc->taylor.normalize == LNT_NORMALIZE_TAYLORSHIFT;
 }
 
 /* to [B,H,n,d] = x / |x|, times the temperature of the head where there are some. */
@@ -59,7 +59,7 @@ static int centre(const lnt_attn_desc *desc, const lnt_tensor *k, lnt_tensor *to
     const int status = tensor_make(to, LNT_F64, s[0], s[1], s[2], s[3]);
     for (int64_t r = 0; !status && r < s[0] * s[1] * s[3]; r++) {
         const int64_t b = r / s[3] / s[1], kv = r / s[3] % s[1], c = r % s[3];
-        const double by = desc->center ? desc->center[kv * s[3] + c] : mean_key(k, b, kv, c);
+        const double by = desc->taylor.center ? desc->taylor.center[kv * s[3] + c] : mean_key(k, b, kv, c);
         for (int64_t n = 0; n < s[2]; n++)
             lnt_tensor_set(to, b, kv, n, c, lnt_tensor_get(k, b, kv, n, c) - by);
     }
@@ -85,11 +85,11 @@ int scores_softmax(const lnt_attn_desc *desc, lnt_attn_desc *out)
 
 static int open_probe(probe *p, const lnt_attn_desc *desc, const lnt_tensor *q, const lnt_tensor *k)
 {
-    const bool unit = normalises(desc), centred = desc->center || desc->center_mean;
+    const bool unit = normalises(desc), centred = desc->taylor.center || desc->taylor.center_mean;
     int status = scores_softmax(desc, &p->desc);
     p->desc.dim_value = 1;
     if (unit && isnan(desc->scale)) p->desc.scale = 1;
-    if (!status && unit) status = normalise(q, desc->temperature, &p->q);
+    if (!status && unit) status = normalise(q, desc->taylor.temperature, &p->q);
     if (!status && unit) status = normalise(k, NULL, &p->k);
     if (!status && centred) status = centre(desc, k, &p->k);
     p->io = (lnt_attn_io){ .size = sizeof p->io };
@@ -139,8 +139,8 @@ static lnt_status sum(probe *p, int power, double *out)
     const lnt_partial rows = { .num = p->rows.num, .den = p->rows.den };
     lnt_attn_desc desc = p->desc;
     desc.mechanism = LNT_TAYLOR;
-    desc.terms = power + 1;
-    desc.coefficients = power == 1 ? first : second;
+    desc.taylor.terms = power + 1;
+    desc.taylor.coefficients = power == 1 ? first : second;
     const lnt_status status = run(p, &desc, &rows);
     *out = 0;
     for (int64_t i = 0; i < tensor_elements(&p->rows.den) && !status; i++) *out += den[i];

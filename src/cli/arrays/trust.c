@@ -22,8 +22,8 @@ static const double TRUSTED = 0.01, ROUGH = 0.05, WITHIN = 0.01;
 static double ratio(const lnt_attn_desc *desc, double x)
 {
     double weight = 0;
-    for (int64_t t = desc->terms - 1; t >= 0; t--)
-        weight = weight * x + (desc->coefficients ? desc->coefficients[t]
+    for (int64_t t = desc->taylor.terms - 1; t >= 0; t--)
+        weight = weight * x + (desc->taylor.coefficients ? desc->taylor.coefficients[t]
                                                   : 1 / tgamma((double)t + 1));
     return weight * exp(-x);
 }
@@ -39,7 +39,7 @@ static double radius_of(const lnt_attn_desc *desc)
         low = fmin(low, fmin(ratio(desc, x), ratio(desc, -x)));
         high = fmax(high, fmax(ratio(desc, x), ratio(desc, -x)));
         /* A common factor of all weights cancels in the division. */
-        const double centre = desc->coefficients ? (low + high) / 2 : 1;
+        const double centre = desc->taylor.coefficients ? (low + high) / 2 : 1;
         if (!(low >= (1 - WITHIN) * centre && high <= (1 + WITHIN) * centre && centre > 0))
             return fmax(x - 1.0 / STEPS_PER_UNIT, 0);
     }
@@ -60,8 +60,8 @@ static void add(char *text, size_t capacity, const char *format, ...)
 static void add_reason(const lnt_attn_desc *desc, const comparison *c, char *text, size_t capacity)
 {
     const double farthest = scores_farthest(&c->scores), radius = radius_of(desc);
-    const char *times = desc->coefficients ? "a multiple of " : "";
-    const long long terms = desc->terms;
+    const char *times = desc->taylor.coefficients ? "a multiple of " : "";
+    const long long terms = desc->taylor.terms;
     if (isnan(farthest)) return; /* there are none */
     if (farthest > radius)
         add(text, capacity,
@@ -71,9 +71,9 @@ static void add_reason(const lnt_attn_desc *desc, const comparison *c, char *tex
         add(text, capacity,
             "; scores reach only |x| = %.3g, where %lld terms are within 1 %% of %se^x", farthest,
             terms, times);
-    if (desc->normalize != LNT_NORMALIZE_NONE)
+    if (desc->taylor.normalize != LNT_NORMALIZE_NONE)
         add(text, capacity, "; they are scores of normalised q and k, which softmax does not use");
-    if (desc->output_norm) add(text, capacity, "; --output-norm multiplies what softmax does not");
+    if (desc->taylor.output_norm) add(text, capacity, "; --output-norm multiplies what softmax does not");
 }
 
 void trust_sentence(const lnt_attn_desc *desc, const comparison *c, int64_t nonpositive, char *text,

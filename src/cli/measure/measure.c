@@ -48,7 +48,8 @@ static bool is_cheaper_when_new(const trial *t)
 /* Whether it costs more step by step, from `length` tokens on. */
 static bool changes(const trial *t)
 {
-    return grows(t) || (is_cheaper_when_new(t) && t->desc.length_k <= t->desc.window + t->desc.sink);
+    return grows(t) || (is_cheaper_when_new(t) &&
+                        t->desc.length_k <= t->desc.hybrid.window + t->desc.hybrid.sink);
 }
 
 /* A state that remembers `length` tokens, where that changes what a step costs. */

@@ -43,7 +43,8 @@ static double touched_bytes(const lnt_attn_desc *d, const lnt_plan_info *info)
 {
     const double all = step_state_bytes(d, info);
     if (d->mechanism != LNT_HYBRID) return grows(d) ? all : 2 * all;
-    const int64_t near = d->window + d->sink, waiting = d->far == LNT_LINEAR ? 0 : WAITING;
+    const int64_t near = d->hybrid.window + d->hybrid.sink,
+                  waiting = d->hybrid.far == LNT_LINEAR ? 0 : WAITING;
     const bool filled = d->length_k == 0 || d->length_k > near; /* 0: of any length */
     const double token = (double)(d->dim + d->dim_value) * (double)d->batch * (double)d->kv_heads *
                          state_width(d);

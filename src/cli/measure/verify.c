@@ -263,7 +263,7 @@ static int64_t verified_length(const lnt_attn_desc *desc, pass_kind pass)
 {
     const int64_t n = desc->length_q;
     if (pass == PASS_STEP && desc->mechanism == LNT_HYBRID) /* some leave the window */
-        return desc->window + desc->sink + 3 * STEP_TOKENS;
+        return desc->hybrid.window + desc->hybrid.sink + 3 * STEP_TOKENS;
     if (pass == PASS_STEP) return STEP_TOKENS;
     return pass == PASS_BACKWARD && n > BACKWARD_LENGTH ? BACKWARD_LENGTH : n;
 }
@@ -272,8 +272,8 @@ static int64_t verified_length(const lnt_attn_desc *desc, pass_kind pass)
 static int64_t pins_below(const lnt_attn_desc *desc, int64_t n, int64_t *pin)
 {
     int64_t count = 0;
-    for (int64_t i = 0; i < desc->pins; i++)
-        if (desc->pin[i] < n) pin[count++] = desc->pin[i];
+    for (int64_t i = 0; i < desc->cur.pins; i++)
+        if (desc->cur.pin[i] < n) pin[count++] = desc->cur.pin[i];
     return count;
 }
 
@@ -283,8 +283,8 @@ int workload_verify(lnt_ctx *ctx, const lnt_attn_desc *desc, pass_kind pass, dou
     int64_t pin[MAX_PINS];
     lnt_attn_desc part = *desc;
     part.length_q = part.length_k = verified_length(desc, pass);
-    part.pins = pins_below(desc, part.length_q, pin);
-    part.pin = pin;
+    part.cur.pins = pins_below(desc, part.length_q, pin);
+    part.cur.pin = pin;
     *error = NAN;
     double *row = calloc((size_t)desc->dim_value, sizeof *row);
     if (!row) return fail_memory((size_t)desc->dim_value * sizeof *row);

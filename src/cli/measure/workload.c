@@ -23,17 +23,17 @@ static void make_positive(const lnt_tensor *t)
  * enough negative scores, want scores of one sign. */
 static lnt_status fill(lnt_ctx *ctx, const lnt_attn_desc *desc, const workload *w)
 {
-    const lnt_mechanism far = desc->mechanism == LNT_HYBRID ? desc->far : desc->mechanism;
+    const lnt_mechanism far = desc->mechanism == LNT_HYBRID ? desc->hybrid.far : desc->mechanism;
     const bool linear = far == LNT_LINEAR, taylor = far == LNT_TAYLOR;
-    const bool random = linear && (desc->feature_map == LNT_MAP_FOURIER ||
-                                   desc->feature_map == LNT_MAP_POSITIVE);
+    const bool random = linear && (desc->linear.feature_map == LNT_MAP_FOURIER ||
+                                   desc->linear.feature_map == LNT_MAP_POSITIVE);
     const double sigma = random ? 0.5 / sqrt((double)desc->dim) : 1;
     lnt_status status = lnt_tensor_fill_normal(ctx, &w->q, 4 * desc->seed, sigma);
     if (!status) status = lnt_tensor_fill_normal(ctx, &w->k, 4 * desc->seed + 1, sigma);
     if (!status) status = lnt_tensor_fill_normal(ctx, &w->v, 4 * desc->seed + 2, 1);
     if (!status && w->dout.data)
         status = lnt_tensor_fill_normal(ctx, &w->dout, 4 * desc->seed + 3, 1);
-    if (!status && (taylor || (linear && desc->feature_map == LNT_MAP_IDENTITY))) {
+    if (!status && (taylor || (linear && desc->linear.feature_map == LNT_MAP_IDENTITY))) {
         make_positive(&w->q);
         make_positive(&w->k);
     }

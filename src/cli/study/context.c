@@ -36,7 +36,7 @@ static int measure_point(lnt_ctx *ctx, int64_t terms, int form, int w, int at, c
     run_cost pass = { NAN, NAN }, next = { NAN, NAN };
     lnt_attn_desc desc;
     int status = study_problem(forms[form], 1, widths[w], (int64_t)n, &desc);
-    desc.terms = terms;
+    desc.taylor.terms = terms;
     if (!status) status = measure_cost(ctx, &desc, PASS_STEP, BUDGET, &next);
     if (forms[form] == LNT_TAYLOR) desc.algorithm = "taylor/state";
     if (!status && growth * before <= LONGEST_RUN)

@@ -27,7 +27,7 @@ static int collect_point(lnt_ctx *ctx, int64_t terms, int w, int at, costs *c)
     lnt_attn_desc desc;
     lnt_plan_info taylor, softmax;
     int status = study_problem(LNT_TAYLOR, 1, widths[w], (int64_t)c->length[at], &desc);
-    desc.terms = terms;
+    desc.taylor.terms = terms;
     if (!status) status = describe_plan(ctx, &desc, &taylor);
     desc.mechanism = LNT_SOFTMAX;
     if (!status) status = describe_plan(ctx, &desc, &softmax);

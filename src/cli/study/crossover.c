@@ -47,7 +47,7 @@ static int request_curves(const options *o, curves *c)
     const int64_t last = opt_whole(o, OPT_LENGTH, LAST_LENGTH);
     const int status = study_problem(LNT_TAYLOR, opt_whole(o, OPT_HEADS, HEADS),
                                      opt_whole(o, OPT_DIM, DIM), 0, &c->shape);
-    c->shape.terms = opt_whole(o, OPT_TERMS, DEFAULT_TERMS);
+    c->shape.taylor.terms = opt_whole(o, OPT_TERMS, DEFAULT_TERMS);
     c->points = 0;
     if (last < 2)
         return fail_usage("--length: '%lld' is too short for a curve, at least 2 is needed",
@@ -102,7 +102,7 @@ static void print_json(const curves *c)
             if (forms[f].algorithm) json_text(&line, "algorithm", forms[f].algorithm);
             json_whole(&line, "heads", c->shape.heads);
             json_whole(&line, "dim", c->shape.dim);
-            if (forms[f].mechanism == LNT_TAYLOR) json_whole(&line, "terms", c->shape.terms);
+            if (forms[f].mechanism == LNT_TAYLOR) json_whole(&line, "terms", c->shape.taylor.terms);
             json_whole(&line, "length", (int64_t)c->length[i]);
             json_real(&line, "ns_per_token", 1e9 * c->seconds[f][i]);
             json_real(&line, "bytes_per_token", c->memory[f][i]);
@@ -168,7 +168,7 @@ static int draw(const options *o, const curves *c)
 {
     figure f = figure_begin(2, "Causal attention, %lld heads × %lld, taylor of %lld terms",
                             (long long)c->shape.heads, (long long)c->shape.dim,
-                            (long long)c->shape.terms);
+                            (long long)c->shape.taylor.terms);
     figure_panel *time = figure_add(&f, "Time a token");
     figure_panel *memory = figure_add(&f, "Memory a token");
     time->x = memory->x = (figure_axis){ "tokens", 10, FIGURE_PREFIXED, "" };

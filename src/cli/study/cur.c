@@ -31,7 +31,7 @@ static int problem(const options *o, int kind, int64_t length, lnt_attn_desc *ou
     out->causal = 0;
     out->batch = opt_whole(o, OPT_BATCH, 1);
     out->algorithm = !kind ? "softmax/tiled" : kind <= COUNTS ? "cur/flash" : "cur/stored";
-    if (kind) out->landmarks = counts[(kind - 1) % COUNTS];
+    if (kind) out->cur.landmarks = counts[(kind - 1) % COUNTS];
     return status;
 }
 
@@ -78,7 +78,7 @@ static void print_json(const options *o, const costs *c)
             json line = json_begin(stdout);
             json_text(&line, "study", "cur");
             json_text(&line, "algorithm", d.algorithm);
-            if (k) json_whole(&line, "landmarks", d.landmarks);
+            if (k) json_whole(&line, "landmarks", d.cur.landmarks);
             json_whole(&line, "batch", d.batch);
             json_whole(&line, "heads", d.heads);
             json_whole(&line, "dim", d.dim);

@@ -22,7 +22,7 @@ static int describe(lnt_ctx *ctx, lnt_mechanism mechanism, double width, int64_t
     const int64_t d = (int64_t)width;
     int status = study_problem(mechanism, EMBEDDING / d, d, length, &desc);
     if (mechanism == LNT_TAYLOR) desc.algorithm = "taylor/direct"; /* makes no room for the state */
-    desc.terms = terms;
+    desc.taylor.terms = terms;
     if (!status) status = describe_plan(ctx, &desc, out);
     return status;
 }

@@ -60,7 +60,7 @@ static void print_json(const lnt_attn_desc *d, const footprint *f)
     json_text(&line, "algorithm", d->algorithm);
     json_whole(&line, "heads", d->heads);
     json_whole(&line, "dim", d->dim);
-    json_whole(&line, "terms", d->terms);
+    json_whole(&line, "terms", d->taylor.terms);
     json_real(&line, "length", f->length);
     json_real(&line, "input_output_bytes", f->vectors);
     json_real(&line, "state_bytes", f->state);
@@ -90,7 +90,7 @@ static void print_table(const lnt_attn_desc *d, const footprint *all)
     table_print(&t, stdout);
     printf("\n%s, causal, %lld x %lld, %lld terms.  'peak': what the process grew by, as the "
            "system sees it.\n",
-           d->algorithm, (long long)d->heads, (long long)d->dim, (long long)d->terms);
+           d->algorithm, (long long)d->heads, (long long)d->dim, (long long)d->taylor.terms);
 }
 
 static int run(const options *o, lnt_ctx *ctx)
@@ -101,7 +101,7 @@ static int run(const options *o, lnt_ctx *ctx)
     int status = study_problem(LNT_TAYLOR, opt_whole(o, OPT_HEADS, HEADS),
                                opt_whole(o, OPT_DIM, DIM), last, &desc);
     desc.algorithm = "taylor/state";
-    desc.terms = opt_whole(o, OPT_TERMS, DEFAULT_TERMS);
+    desc.taylor.terms = opt_whole(o, OPT_TERMS, DEFAULT_TERMS);
     const int64_t before = resident_now();
     for (int i = 0; i < LENGTHS && !status; i++) {
         desc.length_q = desc.length_k = i == 2 ? last : i == 1 ? last / 10 : last / 100;

@@ -25,7 +25,7 @@ static int collect(lnt_ctx *ctx, packing *p)
             const double d = widths[w];
             int status = study_problem(LNT_TAYLOR, 1, widths[w], 1, &desc);
             desc.algorithm = "taylor/direct"; /* the others would make room for the state */
-            desc.terms = FEWEST + i;
+            desc.taylor.terms = FEWEST + i;
             if (!status) status = describe_plan(ctx, &desc, &info);
             if (status) return status;
             p->terms[i] = FEWEST + i;

@@ -128,7 +128,7 @@ static int compute_taylor(experiment *e, int terms, recovery *out)
     const lnt_attn_io io = workload_io(&e->data);
     const int status = study_problem(LNT_TAYLOR, 1, e->d, e->n, &desc);
     if (status) return status;
-    desc.terms = terms;
+    desc.taylor.terms = terms;
     if (lnt_plan_create(e->ctx, &desc, &plan)) return fail_ctx(e->ctx);
     lnt_status failed = lnt_plan_describe(plan, &info);
     if (!failed) failed = lnt_plan_forward(plan, &io);

@@ -52,7 +52,7 @@ int study_problem(lnt_mechanism mechanism, int64_t heads, int64_t dim, int64_t l
     out->dim = out->dim_value = dim;
     out->length_q = out->length_k = length;
     out->causal = 1;
-    out->terms = DEFAULT_TERMS;
+    out->taylor.terms = DEFAULT_TERMS;
     return EXIT_OK;
 }
 

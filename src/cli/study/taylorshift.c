@@ -45,8 +45,8 @@ static int measure_point(lnt_ctx *ctx, curves *c, int form, int at)
     int status = study_problem(forms[form].mechanism, 1, c->dim, (int64_t)c->length[at], &desc);
     desc.algorithm = forms[form].algorithm;
     desc.causal = 0;
-    desc.terms = 3;
-    if (form != SOFTMAX) desc.normalize = LNT_NORMALIZE_TAYLORSHIFT;
+    desc.taylor.terms = 3;
+    if (form != SOFTMAX) desc.taylor.normalize = LNT_NORMALIZE_TAYLORSHIFT;
     if (!status && 4 * before <= LONGEST_RUN) /* twice as long: at most four times as slow */
         status = measure_cost(ctx, &desc, PASS_FORWARD, BUDGET, &cost);
     c->seconds[form][at] = cost.seconds;
