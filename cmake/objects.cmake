@@ -1,19 +1,14 @@
-# The objects of the library, in linnet_objects.  There are four kinds of source:
+# The objects of the library, in linnet_objects.  What a source is compiled for goes by its folder:
 #
-#   src/cpu/body/*.c, src/cpu/<isa>/*.c    once per instruction set and real type
-#   attention algorithms (the list below)  once per real type
-#   layers and networks (the second list)  once in float; linnet_layers_f64, which the tests link,
-#                                          has them in double
-#   everything else                        once
+#   src/cpu/body/, src/cpu/<isa>/     once per instruction set and real type
+#   real/ in a room of attention      once per real type
+#   real/ elsewhere (layers)          once in float; linnet_layers_f64, which the tests link, has them in double
+#   everything else                   once
 #
 # A source that is compiled more than once puts LNT_ISA and the real type into the names it defines.
 # LNT_DOUBLE=1 makes the real type double.
 
-set(folders_once core io cpu cuda attention plan nn model task train)
-set(algorithm_pattern "/attention/((softmax|linear|taylor|cur|hybrid)_[a-z0-9_]+|tile|direct|direct_backward|recurrent)\\.c$")
-
-set(layer_pattern "/(nn/[a-z0-9_]+|model/network)\\.c$")
-set(layer_once_pattern "/nn/[a-z0-9_]+_shape\\.c$") # no real in them
+set(folders_once core io cpu device attention attention/* plan nn model task train)
 
 set(isas scalar)
 if(LINNET_AARCH64)
@@ -53,13 +48,9 @@ foreach(folder ${folders_once})
     file(GLOB found CONFIGURE_DEPENDS src/${folder}/*.c)
     list(APPEND sources_once ${found})
 endforeach()
-set(sources_algorithm ${sources_once})
-list(FILTER sources_algorithm INCLUDE REGEX ${algorithm_pattern})
-list(FILTER sources_once EXCLUDE REGEX ${algorithm_pattern})
-set(sources_layer ${sources_once})
-list(FILTER sources_layer INCLUDE REGEX ${layer_pattern})
-list(FILTER sources_layer EXCLUDE REGEX ${layer_once_pattern})
-list(REMOVE_ITEM sources_once ${sources_layer})
+list(FILTER sources_once EXCLUDE REGEX "/real/[^/]*$") # attention/* takes in attention/real
+file(GLOB sources_algorithm CONFIGURE_DEPENDS src/attention/real/*.c src/attention/*/real/*.c)
+file(GLOB sources_layer CONFIGURE_DEPENDS src/nn/real/*.c src/model/real/*.c)
 add_objects(linnet_once ${sources_once})
 add_objects(linnet_layers ${sources_layer})
 

@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$1"
 
-order=(core io cpu cuda attention plan nn model task train cli)
+order=(core io cpu device cuda attention plan nn model task train cli)
 declare -A rank
 for i in "${!order[@]}"; do rank[${order[$i]}]=$i; done
 

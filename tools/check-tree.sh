@@ -7,7 +7,7 @@ cd "$1"
 
 bad=0
 while read -r folder; do
-    grep -qF "\`$folder/\`" ARCHITECTURE.md ||
+    grep -qF -e "\`$folder/\`" -e "\`${folder##*/}/\`" ARCHITECTURE.md ||
         { bad=1; echo "ARCHITECTURE.md does not name \`$folder/\`"; }
 done < <(find src -mindepth 1 -type d | sort)
 

@@ -5,7 +5,7 @@
 
 #include <cuda_runtime.h>
 
-#include "cuda/plugin.h"
+#include "device/plugin.h"
 
 extern const lnt_cuda_api *api;
 extern lnt_cuda_device *device;

@@ -3,7 +3,7 @@
 #ifndef BENCH_GPU_PROBLEM_H
 #define BENCH_GPU_PROBLEM_H
 
-#include "cuda/plugin.h"
+#include "device/plugin.h"
 #include "gpu/tensor.h"
 
 /* A causal problem of one sequence with the defaults of linnet.h: taylor has 4 terms. */

@@ -1,4 +1,4 @@
-/* bench/gpu/state_memory.h - states in the memory of the device, as cuda/plugin.h has them. */
+/* bench/gpu/state_memory.h - states in the memory of the device, as device/plugin.h has them. */
 #ifndef BENCH_GPU_STATE_MEMORY_H
 #define BENCH_GPU_STATE_MEMORY_H
 

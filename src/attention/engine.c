@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "attention/feature.h"
+#include "attention/linear/feature.h"
 #include "cpu/kernels.h"
 
 size_t lnt_feature_bytes_f32(const lnt_attn_desc *p);

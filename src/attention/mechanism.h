@@ -2,7 +2,7 @@
  *
  * An algorithm is one file that exports one const table per number type.  It says what it cannot do,
  * what it costs and how much scratch it needs; it runs forward, stops before the division when asked
- * for a partial, and runs backward.  The registry (plan/algorithms.def) lists the tables. */
+ * for a partial, and runs backward.  The registry (attention/algorithms.def) lists the tables. */
 #ifndef LNT_ATTENTION_MECHANISM_H
 #define LNT_ATTENTION_MECHANISM_H
 

@@ -4,10 +4,10 @@
 #include <float.h>
 #include <math.h>
 
-#include "attention/basis.h"
-#include "attention/cur.h"
-#include "attention/feature.h"
-#include "attention/state.h"
+#include "attention/taylor/basis.h"
+#include "attention/cur/cur.h"
+#include "attention/linear/feature.h"
+#include "attention/state/state.h"
 #include "core/tensor.h"
 
 const char *lnt_mechanism_name(lnt_mechanism mechanism)

@@ -14,11 +14,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "attention/basis.h"
-#include "attention/device_state.h"
-#include "attention/feature.h"
+#include "attention/taylor/basis.h"
+#include "attention/state/device_state.h"
+#include "attention/linear/feature.h"
 #include "attention/problem.h"
-#include "attention/reference_cur.h"
+#include "attention/cur/reference_cur.h"
 #include "core/context.h"
 #include "core/tensor.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "cuda/kernels.cuh"
-#include "cuda/plugin.h"
+#include "device/plugin.h"
 #include "cuda/split.h"
 
 struct lnt_cuda_device {

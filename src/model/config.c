@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "attention/feature.h"
+#include "attention/linear/feature.h"
 #include "attention/problem.h"
 #include "io/fields.h"
 #include "io/file.h"

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "attention/state.h"
+#include "attention/state/state.h"
 #include "core/rng.h"
 #include "nn/logistics.h"
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "attention/state.h"
+#include "attention/state/state.h"
 #include "core/tensor.h"
 #include "io/crc64.h"
 #include "io/file.h"

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "attention/device_state.h"
+#include "attention/state/device_state.h"
 
 /* io for the plug-in; its states point into `states`, before and after. */
 static lnt_status translate(lnt_ctx *ctx, const lnt_device_plan *plan, const lnt_attn_io *io,

@@ -2,7 +2,7 @@
 #ifndef LNT_PLAN_DEVICE_RUN_H
 #define LNT_PLAN_DEVICE_RUN_H
 
-#include "cuda/device_plan.h"
+#include "device/device_plan.h"
 
 lnt_status lnt_device_forward(lnt_ctx *ctx, const lnt_device_plan *plan, const lnt_attn_io *io);
 lnt_status lnt_device_backward(lnt_ctx *ctx, const lnt_device_plan *plan, const lnt_attn_io *io,

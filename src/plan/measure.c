@@ -4,7 +4,7 @@
 
 #include "core/clock.h"
 #include "cpu/kernels.h"
-#include "cuda/device.h"
+#include "device/device.h"
 
 enum { ROUNDS = 100000, REPEATS = 20 };
 

@@ -5,13 +5,13 @@
 #include <math.h>
 #include <string.h>
 
-#include "attention/cur.h"
-#include "attention/device_state.h"
+#include "attention/cur/cur.h"
+#include "attention/state/device_state.h"
 #include "attention/partial.h"
 #include "core/tensor.h"
 #include "plan/device_run.h"
 #include "plan/planner.h"
-#include "plan/registry.h"
+#include "attention/registry.h"
 
 struct lnt_plan {
     lnt_engine engine;

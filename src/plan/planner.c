@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/clock.h"
-#include "plan/registry.h"
+#include "attention/registry.h"
 
 /* A GPU sums states of more than four terms in the precision of f32, whatever the tensors are. */
 static double measured_rate(const lnt_ctx *ctx, int index, const lnt_attn_desc *p)

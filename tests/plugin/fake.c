@@ -1,4 +1,4 @@
-/* fake.c - a plug-in without a GPU: the table of cuda/plugin.h over the library's own CPU plans and
+/* fake.c - a plug-in without a GPU: the table of device/plugin.h over the library's own CPU plans and
  * states, so that all that stands between a caller and a plug-in is tested where there is no device.
  *
  * Its memory is at addresses that fault when the host follows them, as a GPU's would. */
@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attention/basis.h"
-#include "attention/state.h"
+#include "attention/taylor/basis.h"
+#include "attention/state/state.h"
 #include "core/tensor.h"
-#include "cuda/plugin.h"
+#include "device/plugin.h"
 #include "plan/plan.h"
 
 struct lnt_cuda_device {

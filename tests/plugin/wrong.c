@@ -2,7 +2,7 @@
  * with OTHER, one that gives the table of another; without either, no plug-in at all. */
 #include <stddef.h>
 
-#include "cuda/plugin.h"
+#include "device/plugin.h"
 
 #if defined(REFUSES)
 const lnt_cuda_api *lnt_cuda_plugin(int abi)

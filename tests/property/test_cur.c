@@ -6,7 +6,7 @@
 #include "../support/backward.h"
 #include "../support/cur_case.h"
 #include "attention/mechanism.h"
-#include "attention/pinv.h"
+#include "attention/cur/pinv.h"
 #include "plan/plan.h"
 
 static const char *const algorithms[] = { "cur/flash", "cur/stored" };

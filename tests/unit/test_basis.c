@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "../support/support.h"
-#include "attention/basis.h"
+#include "attention/taylor/basis.h"
 
 static double binomial(int64_t n, int64_t k)
 {

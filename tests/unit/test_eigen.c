@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "../support/support.h"
-#include "attention/eigen.h"
+#include "attention/cur/eigen.h"
 #include "core/isa.h"
 
 enum { MOST = 130 };

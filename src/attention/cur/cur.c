@@ -1,0 +1,106 @@
+/* attention/cur/cur.c - the options of CUR attention: their names, defaults and checks. */
+#include "attention/cur/cur.h"
+
+#include <math.h>
+
+enum { MAX_LANDMARKS = 1 << 20 }; /* a square of them still fits 64 bits with room */
+
+const char *lnt_select_name(lnt_select select)
+{
+    static const char *const names[] = { "sum",    "abs",  "embed",     "step",
+                                         "random", "mean", "step-mean", "kmeans" };
+    const size_t i = (size_t)select;
+    return i < sizeof names / sizeof names[0] ? names[i] : NULL;
+}
+
+const char *lnt_pinv_name(lnt_pinv pinv)
+{
+    static const char *const names[] = { "iterate", "ridge" };
+    const size_t i = (size_t)pinv;
+    return i < sizeof names / sizeof names[0] ? names[i] : NULL;
+}
+
+const char *lnt_pinv_init_name(lnt_pinv_init init)
+{
+    static const char *const names[] = { "norms", "paper1" };
+    const size_t i = (size_t)init;
+    return i < sizeof names / sizeof names[0] ? names[i] : NULL;
+}
+
+const char *lnt_activation_name(lnt_activation activation)
+{
+    static const char *const names[] = { "softmax", "laplace" };
+    const size_t i = (size_t)activation;
+    return i < sizeof names / sizeof names[0] ? names[i] : NULL;
+}
+
+static lnt_status check_pins(lnt_ctx *ctx, const lnt_attn_desc *p)
+{
+    const int64_t tokens = p->length_q > p->length_k ? p->length_q : p->length_k;
+    if (!p->cur.pins) return LNT_OK;
+    if (p->cur.pins < 0 || p->cur.pins > p->cur.landmarks)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT,
+                        "pins is %lld, must be 0 to landmarks, which is %lld", (long long)p->cur.pins,
+                        (long long)p->cur.landmarks);
+    if (!p->cur.pin) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "pin is NULL but pins is not 0");
+    if (p->cur.select == LNT_SELECT_MEAN)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "pin: the landmarks of select mean are no tokens");
+    for (int64_t i = 0; i < p->cur.pins; i++) {
+        if (p->cur.pin[i] < 0)
+            return lnt_fail(ctx, LNT_ERR_ARGUMENT, "pin %lld is %lld, must not be negative",
+                            (long long)i, (long long)p->cur.pin[i]);
+        if (p->cur.pin[i] >= tokens)
+            return lnt_fail(ctx, LNT_ERR_ARGUMENT,
+                            "pin %lld is %lld, not one of the %lld tokens, which are 0 to %lld",
+                            (long long)i, (long long)p->cur.pin[i], (long long)tokens,
+                            (long long)tokens - 1);
+        for (int64_t other = 0; other < i; other++)
+            if (p->cur.pin[i] == p->cur.pin[other])
+                return lnt_fail(ctx, LNT_ERR_ARGUMENT, "pin %lld is %lld, as pin %lld is",
+                                (long long)i, (long long)p->cur.pin[i], (long long)other);
+    }
+    return LNT_OK;
+}
+
+static lnt_status check_pinv(lnt_ctx *ctx, lnt_attn_desc *p)
+{
+    if (!lnt_pinv_name(p->cur.pinv))
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "pinv is %d, must be iterate or ridge",
+                        (int)p->cur.pinv);
+    if (!lnt_pinv_init_name(p->cur.pinv_init))
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "pinv_init is %d, must be norms or paper1",
+                        (int)p->cur.pinv_init);
+    if (p->cur.pinv_iterations == 0) p->cur.pinv_iterations = 6;
+    if (p->cur.pinv_iterations < 1 || p->cur.pinv_iterations > LNT_MAX_PINV_ITERATIONS)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "pinv_iterations is %lld, must be 1 to %d",
+                        (long long)p->cur.pinv_iterations, LNT_MAX_PINV_ITERATIONS);
+    if (!(p->cur.ridge >= 1e-12) || isinf(p->cur.ridge))
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "ridge is %g, must be finite and at least 1e-12",
+                        p->cur.ridge);
+    return LNT_OK;
+}
+
+lnt_status lnt_cur_resolve(lnt_ctx *ctx, lnt_attn_desc *p)
+{
+    if (p->causal)
+        return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
+                        "cur: causal is not offered, because the row of a landmark sees every key "
+                        "and the others are made from it; use softmax, linear, taylor or hybrid");
+    if (p->cur.landmarks == 0) p->cur.landmarks = 64;
+    if (p->cur.landmarks < 1 || p->cur.landmarks > MAX_LANDMARKS)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "landmarks is %lld, must be 1 to %d",
+                        (long long)p->cur.landmarks, MAX_LANDMARKS);
+    if (!lnt_select_name(p->cur.select))
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT,
+                        "select is %d, must be sum, abs, embed, step, random, mean, step-mean or "
+                        "kmeans",
+                        (int)p->cur.select);
+    if (p->cur.select == LNT_SELECT_EMBED && (p->cur.embed_column < 0 || p->cur.embed_column >= p->dim))
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "embed_column is %lld, must be 0 to %lld",
+                        (long long)p->cur.embed_column, (long long)p->dim - 1);
+    if (!lnt_activation_name(p->cur.activation))
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "activation is %d, must be softmax or laplace",
+                        (int)p->cur.activation);
+    const lnt_status status = check_pins(ctx, p);
+    return status ? status : check_pinv(ctx, p);
+}

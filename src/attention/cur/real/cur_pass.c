@@ -1,0 +1,407 @@
+/* attention/cur/real/cur_pass.c - the memory of CUR attention, how threads walk over it, its landmarks, and
+ * U^+ (R V).
+ *
+ *     ql, kl = the landmark queries (times scale) and keys     U = activation(ql kl^T)
+ *
+ * Landmarks, U and its inverse are in double whatever the tensors are: see attention/pinv.h.
+ * O(M (d + M) d) for U, more for the inverse; loading means is O(n d).  See docs/math/cur.md */
+#include "attention/cur/cur_pass.h"
+
+#include <math.h>
+#include <omp.h>
+#include <string.h>
+
+#include "attention/cur/laplace.h"
+#include "core/threads.h"
+
+enum { TQ = LNT_CUR_TILE_QUERIES, TK = LNT_CUR_TILE_KEYS };
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static cur_part take_part(lnt_arena *arena, const lnt_attn_desc *p)
+{
+    const size_t M = cur_most(p), Mp = pad(M), mp = pad((size_t)p->dim_value);
+    cur_part part = { .rows = take(arena, M, mp), .max = take(arena, 1, Mp) };
+    part.sum = take(arena, 1, Mp);
+    part.land = take(arena, p->backward ? M : 0, pad((size_t)p->dim));
+    return part;
+}
+
+static double *take_double(lnt_arena *arena, size_t rows, size_t cols)
+{
+    return lnt_arena_take_matrix(arena, rows, cols, sizeof(double));
+}
+
+static cur_head take_head(lnt_arena *arena, const lnt_attn_desc *p, bool stored)
+{
+    const size_t M = cur_most(p), Mp = pad(M), d = (size_t)p->dim, back = p->backward != 0;
+    const size_t dp = pad(d), mp = pad((size_t)p->dim_value), square = cur_inverts(p) ? M : 0;
+    cur_head head = { .i = lnt_arena_take(arena, M, sizeof *head.i) };
+    head.j = lnt_arena_take(arena, M, sizeof *head.j);
+    head.qt = take(arena, d, Mp);
+    head.k = take(arena, M, dp);
+    head.rv = take(arena, M, mp);
+    head.w = take(arena, M, mp);
+    head.max = take(arena, 1, Mp);
+    head.sum = take(arena, 1, Mp);
+    head.lse = take(arena, 1, Mp);
+    head.u = take_double(arena, square, lnt_pinv_ld(p));
+    head.drv = take(arena, back * M, mp);
+    head.dw = take(arena, back * M, mp);
+    head.dq = take(arena, back * M, dp);
+    head.dk = take(arena, back * M, dp);
+    const size_t keeps = stored ? 1 : 0, tiles = (size_t)tiles_of(p->length_q, TQ);
+    head.c = take(arena, keeps * tiles * TQ, M);
+    head.r = take(arena, keeps * (size_t)p->length_k, Mp);
+    lnt_arena one = { 0 };
+    take_part(&one, p);
+    head.part_bytes = one.used;
+    arena->overflow |= one.overflow;
+    head.parts = lnt_arena_take(arena, (size_t)cur_segments(p), head.part_bytes);
+    return head;
+}
+
+static size_t head_bytes(const lnt_attn_desc *p, bool stored)
+{
+    lnt_arena one = { 0 };
+    take_head(&one, p, stored);
+    return lnt_arena_counted(&one);
+}
+
+size_t lnt_cur_shared(const lnt_attn_desc *p, bool stored)
+{
+    size_t bytes;
+    const size_t one = head_bytes(p, stored);
+    if (!lnt_size_product((size_t)p->batch, (size_t)p->heads, one, &bytes)) return SIZE_MAX;
+    return bytes;
+}
+
+cur_part lnt_cur_part(const lnt_attn_desc *p, const cur_head *head, int64_t segment)
+{
+    lnt_arena arena = { .base = head->parts + (size_t)segment * head->part_bytes,
+                        .capacity = head->part_bytes };
+    return take_part(&arena, p);
+}
+
+cur_head lnt_cur_head(const cur_group *group, int64_t slot, int64_t h)
+{
+    const lnt_run *run = group->run;
+    const lnt_attn_desc *p = run->p;
+    const size_t bytes = head_bytes(p, group->stored);
+    lnt_arena arena = { .base = run->shared + (size_t)(slot * p->heads + h) * bytes,
+                        .capacity = bytes };
+    cur_head head = take_head(&arena, p, group->stored);
+    head.seq = lnt_io_sequence(run->io, group->first + slot);
+    head.slot = slot;
+    head.stored = group->stored;
+    head.h = h;
+    head.kvh = h * p->kv_heads / p->heads;
+    head.mode = lnt_cur_mode_of(p, &head.seq);
+    const size_t M = (size_t)p->cur.landmarks;
+    head.queries = head.mode == LNT_CUR_LANDMARKS ? M : (size_t)head.seq.nq;
+    head.keys = head.mode == LNT_CUR_LANDMARKS ? M : (size_t)head.seq.nk;
+    if (head.mode == LNT_CUR_ALL_KEYS) head.queries = 0;
+    if (head.mode == LNT_CUR_ALL_QUERIES) head.keys = 0;
+    return head;
+}
+
+static cur_scratch take_scratch(lnt_arena *arena, const lnt_attn_desc *p, int isa)
+{
+    const size_t d = (size_t)p->dim, m = (size_t)p->dim_value, M = cur_most(p);
+    const size_t Mp = pad(M), back = p->backward != 0, widest = Mp > TQ ? Mp : TQ;
+    const size_t tile = Mp * TQ; /* [M, TQ] or [TK, Mp] */
+    const size_t square = cur_inverts(p) ? M : 0;
+    cur_scratch s = { .d = d, .m = m, .dp = pad(d), .mp = pad(m), .M = M, .Mp = Mp,
+                      .ld = lnt_pinv_ld(p), .rank = INFINITY };
+    s.qt = take(arena, d, TQ);
+    s.k_own = take(arena, TK, s.dp);
+    s.v_own = take(arena, TK, s.mp);
+    s.x = take(arena, 1, tile);
+    s.o = take(arena, TQ, s.mp);
+    s.max = take(arena, 1, widest);
+    s.sum = take(arena, 1, widest);
+    s.rescale = take(arena, 1, widest);
+    s.delta = take(arena, 1, widest);
+    s.dx = take(arena, back, tile);
+    s.slope = take(arena, back && cur_is_laplace(p) ? 1 : 0, tile);
+    s.q = take(arena, back * TQ, s.dp);
+    s.dy = take(arena, back * TQ, s.mp);
+    s.dyt = take(arena, back * m, TQ);
+    s.dtq = take(arena, back * TQ, s.dp);
+    s.dtk = take(arena, back * TK, s.dp);
+    s.dtv = take(arena, back * TK, s.mp);
+    s.rows = take(arena, back * M, s.dp);
+    s.turned = take(arena, back * m, Mp);
+    s.ql = take_double(arena, square, s.dp);
+    s.kl = take_double(arena, square, s.dp);
+    s.qlt = take_double(arena, square ? d : 0, s.ld);
+    s.klt = take_double(arena, square ? d : 0, s.ld);
+    s.z = take_double(arena, square, s.ld);
+    s.dz = take_double(arena, back * square, s.ld);
+    s.du = take_double(arena, back * square, s.ld);
+    const size_t values = s.mp > s.dp ? s.mp : s.dp;
+    s.narrow = take_double(arena, square, values);
+    s.wide = take_double(arena, square, values);
+    if (!square) return s;
+    const size_t clusters = lnt_cur_clusters(p);
+    s.keys = take_double(arena, clusters * TK, s.dp);
+    s.near = take_double(arena, clusters * TK, s.ld);
+    s.half = take_double(arena, clusters, M);
+    s.members = take_double(arena, clusters, M);
+    s.choosing = take_double(arena, 1, lnt_landmark_scratch(p) / sizeof(double));
+    s.pinv = lnt_pinv_take(arena, p, isa);
+    return s;
+}
+
+size_t lnt_cur_scratch(const lnt_attn_desc *p)
+{
+    lnt_arena counting = { 0 };
+    take_scratch(&counting, p, 0);
+    return lnt_arena_counted(&counting);
+}
+
+size_t lnt_cur_kept(const lnt_attn_desc *p)
+{
+    size_t heads, bytes;
+    if (!p->backward || !cur_inverts(p)) return 0;
+    if (!lnt_size_product((size_t)p->batch, (size_t)p->heads, sizeof(double), &heads) ||
+        !lnt_size_product(heads, lnt_pinv_kept(p), 1, &bytes))
+        return SIZE_MAX;
+    return bytes;
+}
+
+double *lnt_cur_kept_of(const lnt_run *run, const cur_head *head)
+{
+    if (!run->kept || run->io->sequences) return NULL;
+    return (double *)run->kept + (size_t)(head->seq.b * run->p->heads + head->h) * lnt_pinv_kept(run->p);
+}
+
+static cur_scratch thread_scratch(const lnt_run *run)
+{
+    lnt_arena arena = run_arena(run, omp_get_thread_num());
+    return take_scratch(&arena, run->p, run->ctx->isa);
+}
+
+/* ---- walks ----------------------------------------------------------------------------------- */
+
+void lnt_cur_each_group(lnt_run *run, bool stored, void (*work)(const cur_group *group))
+{
+    const int64_t most = run->p->batch < run->sequences ? run->p->batch : run->sequences;
+    run->rank = INFINITY;
+    for (int64_t first = 0; first < run->sequences; first += most) {
+        const int64_t left = run->sequences - first;
+        work(&(cur_group){ run, first, left < most ? left : most, stored });
+    }
+}
+
+/* How many threads a pass over the sequences of a group is worth. */
+static int group_threads(const cur_group *group)
+{
+    const lnt_run *run = group->run;
+    double tokens = 0;
+    for (int64_t s = group->first; s < group->first + group->count; s++) {
+        const lnt_sequence seq = lnt_io_sequence(run->io, s);
+        tokens += (double)(seq.nq + seq.nk);
+    }
+    const double width = (double)(run->p->dim + run->p->dim_value);
+    return lnt_threads_for(run->ctx,
+                           tokens * width * (double)cur_most(run->p) * (double)run->p->heads);
+}
+
+void lnt_cur_each(const cur_group *group, int64_t pieces, cur_step *step)
+{
+    lnt_run *run = group->run;
+    const int64_t H = run->p->heads;
+    const int threads = group_threads(group);
+    int64_t undivided = 0, divergent = 0;
+    double rank = run->rank;
+#pragma omp parallel num_threads(threads) reduction(+ : undivided, divergent) reduction(min : rank)
+    {
+        cur_scratch s = thread_scratch(run);
+#pragma omp for schedule(dynamic)
+        for (int64_t unit = 0; unit < group->count * H * pieces; unit++) {
+            cur_head head = lnt_cur_head(group, unit / pieces / H, unit / pieces % H);
+            head.piece = unit % pieces;
+            step(group, &s, &head);
+        }
+        undivided = s.undivided, divergent = s.divergent, rank = s.rank;
+    }
+    run->nonpositive += undivided;
+    run->divergent += divergent;
+    run->rank = rank;
+}
+
+void lnt_cur_each_tile(const cur_group *group, bool keys, cur_clear *clear, cur_tile *tile)
+{
+    const lnt_run *run = group->run;
+    const int64_t H = run->p->heads, segments = cur_segments(run->p), width = keys ? TK : TQ;
+    const lnt_cur_mode without = keys ? LNT_CUR_ALL_KEYS : LNT_CUR_ALL_QUERIES;
+    const int threads = group_threads(group);
+#pragma omp parallel num_threads(threads)
+    {
+        cur_scratch s = thread_scratch(run);
+#pragma omp for schedule(dynamic)
+        for (int64_t unit = 0; unit < group->count * H * segments; unit++) {
+            const int64_t g = unit % segments;
+            const cur_head head = lnt_cur_head(group, unit / segments / H, unit / segments % H);
+            const int64_t n = keys ? head.seq.nk : head.seq.nq;
+            const int64_t end = cur_segment_start(run->p, n, width, g + 1);
+            if (head.mode == without) continue;
+            const cur_part part = lnt_cur_part(run->p, &head, g);
+            if (clear) clear(&s, &part);
+            for (int64_t t = cur_segment_start(run->p, n, width, g); t < end; t += width)
+                tile(run, &s, &head, &part, t, smaller(end - t, (size_t)width));
+        }
+    }
+}
+
+/* ---- landmarks ------------------------------------------------------------------------------- */
+
+/* to [M, dp] = rows of head h of t: token[i], or the mean from token[i] to before the next. */
+static void load_landmarks(const cur_scratch *s, const lnt_tensor *t, int64_t b, int64_t h,
+                           int64_t first, int64_t n, const int64_t *token, bool means, double scale,
+                           double *to)
+{
+    const lnt_kernels_f64 *ker = s->pinv.ker;
+    for (size_t i = 0; i < s->M; i++) {
+        double *row = to + i * s->dp;
+        const int64_t end = i + 1 < s->M ? token[i + 1] : n;
+        if (!means) {
+            ker->load_rows(row, s->dp, lnt_tensor_row(t, b, h, first + token[i]), (int)t->dtype,
+                           t->stride[2], t->stride[3], 1, s->d, scale);
+            continue;
+        }
+        memset(row, 0, s->dp * sizeof *row);
+        for (int64_t r = token[i]; r < end; r++) {
+            ker->load_rows(s->narrow, s->dp, lnt_tensor_row(t, b, h, first + r), (int)t->dtype,
+                           t->stride[2], t->stride[3], 1, s->d, 1);
+            ker->axpy(row, 1, s->narrow, s->d);
+        }
+        ker->scale(row, scale / (double)(end - token[i]), s->d);
+    }
+}
+
+void lnt_cur_load(const lnt_run *run, cur_scratch *s, const cur_head *head)
+{
+    const lnt_sequence *seq = &head->seq;
+    load_landmarks(s, &run->io->q, seq->b, head->h, seq->q0, seq->nq, head->i,
+                   lnt_cur_query_means(run->p), run->p->scale, s->ql);
+    if (lnt_cur_clusters(run->p))
+        lnt_cur_cluster_load(run, s, head, s->kl);
+    else
+        load_landmarks(s, &run->io->k, seq->b, head->kvh, seq->k0, seq->nk, head->j,
+                       lnt_cur_key_means(run->p), 1, s->kl);
+}
+
+/* The scores of the landmarks become their weights. */
+static void activate(const lnt_run *run, const cur_scratch *s, double *u)
+{
+    const lnt_kernels_f64 *ker = s->pinv.ker;
+    for (size_t i = 0; i < s->M; i++) {
+        double *row = u + i * s->ld, max = -INFINITY, sum = 0;
+        if (cur_is_laplace(run->p)) {
+            for (size_t j = 0; j < s->M; j++)
+                row[j] = laplace(row[j]);
+            continue;
+        }
+        for (size_t j = 0; j < s->M; j++) max = row[j] > max ? row[j] : max;
+        if (max == -INFINITY) max = 0; /* then all weights are 0 */
+        for (size_t j = 0; j < s->M; j++) row[j] -= max;
+        ker->map_exp(row, row, lnt_round_up(s->M, ker->lanes));
+        for (size_t j = 0; j < s->M; j++) sum += row[j];
+        ker->scale(row, sum > 0 ? 1 / sum : 0, s->M);
+    }
+}
+
+static void make_u(const lnt_run *run, cur_scratch *s, double *u)
+{
+    const lnt_kernels_f64 *ker = s->pinv.ker;
+    ker->load_columns(s->qlt, s->ld, s->ql, LNT_F64, (int64_t)s->dp, 1, s->M, s->d, 1);
+    ker->load_columns(s->klt, s->ld, s->kl, LNT_F64, (int64_t)s->dp, 1, s->M, s->d, 1);
+    ker->gemm_tn(u, s->ld, s->qlt, s->ld, s->klt, s->ld, s->M, lnt_round_up(s->M, ker->lanes), s->d,
+                 0);
+    activate(run, s, u);
+}
+
+/* Chooses the landmarks and loads them; U. */
+static void prepare(const cur_group *group, cur_scratch *s, cur_head *head)
+{
+    const lnt_run *run = group->run;
+    const kernels *ker = run_kernels(run);
+    const lnt_sequence *seq = &head->seq;
+    const lnt_attn_io *io = run->io;
+    switch (head->mode) {
+    case LNT_CUR_ALL_KEYS: /* C is the attention matrix, and W is V */
+        load_rows(ker, head->k, s->dp, &io->k, seq->b, head->kvh, seq->k0, head->keys, 1);
+        load_rows(ker, head->w, s->mp, &io->v, seq->b, head->kvh, seq->k0, head->keys, 1);
+        return;
+    case LNT_CUR_ALL_QUERIES: /* R is */
+        load_columns(ker, head->qt, s->Mp, &io->q, seq->b, head->h, seq->q0, head->queries,
+                     run->p->scale);
+        return;
+    case LNT_CUR_LANDMARKS: break;
+    }
+    lnt_landmark_choose(run->ctx, run->p, io, seq, head->h, head->i, head->j, s->choosing);
+    lnt_cur_load(run, s, head);
+    make_u(run, s, head->u);
+    ker->load_columns(head->qt, s->Mp, s->ql, LNT_F64, (int64_t)s->dp, 1, s->M, s->d, 1);
+    ker->load_rows(head->k, s->dp, s->kl, LNT_F64, (int64_t)s->dp, 1, s->M, s->d, 1);
+}
+
+void lnt_cur_begin(const cur_group *group)
+{
+    lnt_cur_each(group, 1, prepare);
+    lnt_cur_rows(group);
+}
+
+void lnt_cur_weigh(cur_scratch *s, cur_head *head)
+{
+    const lnt_kernels_f64 *ker = s->pinv.ker;
+    for (size_t i = 0; i < s->M * s->mp; i++) s->narrow[i] = (double)head->rv[i];
+    ker->gemm_nn(s->wide, s->mp, s->z, s->ld, s->narrow, s->mp, s->M,
+                 lnt_round_up(s->m, ker->lanes), s->M, 0);
+    for (size_t i = 0; i < s->M; i++)
+        for (size_t c = 0; c < s->mp; c++)
+            head->w[i * s->mp + c] = c < s->m ? (real)s->wide[i * s->mp + c] : 0;
+}
+
+/* ---- tiles ----------------------------------------------------------------------------------- */
+
+void lnt_cur_laplace(real *x, real *slope, size_t ld, size_t rows, size_t width)
+{
+    for (size_t r = 0; r < rows; r++)
+        for (size_t c = 0; c < width; c++) {
+            const double score = (double)x[r * ld + c];
+            x[r * ld + c] = (real)laplace(score);
+            if (slope) slope[r * ld + c] = (real)laplace_slope(score);
+        }
+}
+
+const real *lnt_cur_key_scores(const lnt_run *run, cur_scratch *s, const cur_head *head, int64_t k0,
+                               size_t nk, real *x, size_t *ldk)
+{
+    const kernels *ker = run_kernels(run);
+    *ldk = s->dp;
+    const real *k = read_rows(ker, s->k_own, ldk, &run->io->k, head->seq.b, head->kvh,
+                              head->seq.k0 + k0, nk);
+    ker->gemm_nn(x, s->Mp, k, *ldk, head->qt, s->Mp, nk, lnt_round_up(head->queries, ker->lanes),
+                 s->d, 0);
+    return k;
+}
+
+void lnt_cur_query_weights(const lnt_run *run, cur_scratch *s, const cur_head *head, int64_t q0,
+                           size_t nq, real *x, real *slope)
+{
+    const kernels *ker = run_kernels(run);
+    const size_t lanes = lnt_round_up(nq, ker->lanes);
+    load_columns(ker, s->qt, TQ, &run->io->q, head->seq.b, head->h, head->seq.q0 + q0, nq,
+                 run->p->scale);
+    ker->gemm_nn(x, TQ, head->k, s->dp, s->qt, TQ, head->keys, lanes, s->d, 0);
+    if (cur_is_laplace(run->p)) {
+        lnt_cur_laplace(x, slope, TQ, head->keys, lanes);
+        for (size_t i = 0; i < lanes; i++) s->sum[i] = 1;
+        return;
+    }
+    for (size_t i = 0; i < TQ; i++) s->max[i] = -(real)INFINITY, s->sum[i] = 0;
+    ker->softmax_fold(x, x, TQ, head->keys, lanes, s->max, s->sum, s->rescale);
+}

@@ -1,0 +1,211 @@
+/* attention/state/memory.c - the state of linear, Taylor and hybrid attention: S [D,m] and z [D] per kv head,
+ * of fixed size; hybrid keeps the last tokens, and the first, beside them.
+ *
+ * Every operation is a run of an algorithm with the state before and after it: appending is a run
+ * without queries, querying one without keys.  Single tokens may be kept back for a while (see
+ * recurrent.c): settling puts them into the sums. */
+#include <math.h>
+
+#include "attention/state/state.h"
+#include "core/tensor.h"
+#include "cpu/kernels.h"
+
+extern const lnt_algo lnt_algo_linear_recurrent_f32, lnt_algo_linear_recurrent_f64;
+extern const lnt_algo lnt_algo_linear_chunked_f32, lnt_algo_linear_chunked_f64;
+extern const lnt_algo lnt_algo_taylor_recurrent_f32, lnt_algo_taylor_recurrent_f64;
+extern const lnt_algo lnt_algo_taylor_state_f32, lnt_algo_taylor_state_f64;
+extern const lnt_algo lnt_algo_hybrid_recurrent_f32, lnt_algo_hybrid_recurrent_f64;
+extern const lnt_algo lnt_algo_hybrid_chunked_f32, lnt_algo_hybrid_chunked_f64;
+
+enum { FEW_TOKENS = 4 }; /* up to here the recurrent form is faster than a chunk */
+
+/* A step of Taylor attention is bound by memory: S that is written for one token in 16 only is read
+ * twice as fast, and compensating 16 at once costs little.  For linear attention, whose S is in cache,
+ * attending to the tokens kept back would cost as much as it saves. */
+int64_t lnt_recent_room(const lnt_attn_desc *p)
+{
+    return lnt_problem_sums(p) == LNT_TAYLOR || p->compensated ? 16 : 0;
+}
+
+static void shape(const lnt_attn_desc *p, int64_t room, int i, int64_t out[3], int64_t *ld)
+{
+    (void)room;
+    const int64_t D = lnt_problem_width(p), m = p->dim_value, W = lnt_score_width(p);
+    const bool hybrid = p->mechanism == LNT_HYBRID;
+    const int64_t low = p->compensated ? 1 : 0, recent = hybrid ? 0 : lnt_recent_room(p);
+    const int64_t window = hybrid ? p->hybrid.sink + lnt_window_room(p) : 0;
+    const struct {
+        int64_t rows, columns;
+    } of[LNT_STATE_TENSORS] = { [LNT_STATE_S] = { D, m },         [LNT_STATE_Z] = { 1, D },
+                                [LNT_STATE_LOW_S] = { low * D, m }, [LNT_STATE_LOW_Z] = { low, D },
+                                [LNT_STATE_WINDOW_K] = { window, p->dim },
+                                [LNT_STATE_WINDOW_V] = { window, m },
+                                [LNT_STATE_RECENT_K] = { recent, W },
+                                [LNT_STATE_RECENT_V] = { recent, m } };
+    out[0] = p->kv_heads;
+    out[1] = of[i].rows;
+    out[2] = of[i].columns;
+    *ld = (int64_t)lnt_round_up((size_t)out[2], LNT_PAD);
+}
+
+static lnt_dtype dtype(const lnt_attn_desc *p) { return p->dtype == LNT_F64 ? LNT_F64 : LNT_F32; }
+
+static int algorithms(const lnt_attn_desc *p, const lnt_algo *algos[2])
+{
+    const bool wide = p->dtype == LNT_F64;
+    if (p->mechanism == LNT_TAYLOR) {
+        algos[0] = wide ? &lnt_algo_taylor_recurrent_f64 : &lnt_algo_taylor_recurrent_f32;
+        algos[1] = wide ? &lnt_algo_taylor_state_f64 : &lnt_algo_taylor_state_f32;
+        return 2;
+    }
+    if (p->mechanism == LNT_HYBRID) {
+        algos[0] = wide ? &lnt_algo_hybrid_recurrent_f64 : &lnt_algo_hybrid_recurrent_f32;
+        algos[1] = wide ? &lnt_algo_hybrid_chunked_f64 : &lnt_algo_hybrid_chunked_f32;
+        return 2;
+    }
+    algos[0] = wide ? &lnt_algo_linear_recurrent_f64 : &lnt_algo_linear_recurrent_f32;
+    algos[1] = wide ? &lnt_algo_linear_chunked_f64 : &lnt_algo_linear_chunked_f32;
+    return 2;
+}
+
+/* By the recurrent algorithm or by the chunked one, whose name is returned. */
+static const char *run(lnt_state *state, lnt_run *r, bool few)
+{
+    const lnt_algo *algos[2];
+    algorithms(&state->engine.p, algos);
+    algos[!few]->forward(r);
+    state->nonpositive += r->nonpositive;
+    return algos[!few]->name;
+}
+
+/* A run of `tokens`, keys among them if `adds`: few of them one by one, kept back where there is room
+ * for that; else in chunks. */
+static void run_tokens(lnt_state *state, const lnt_attn_io *io, bool causal, double sign,
+                       int64_t tokens, bool adds)
+{
+    const int64_t room = lnt_recent_room(&state->engine.p);
+    const bool few = tokens <= FEW_TOKENS && sign > 0;
+    if (!few) lnt_state_settle(state);
+    lnt_run r = lnt_engine_run(&state->engine, io, state->engine.p.batch);
+    r.causal = causal;
+    r.sign = sign;
+    r.recents = few ? state : NULL;
+    state->algorithm = run(state, &r, few);
+    if (few && adds && room) state->recent = (state->recent + tokens) % room;
+}
+
+/* A tensor of the same kind with no rows. */
+static lnt_tensor none(const lnt_state *state, int64_t heads, int64_t dim)
+{
+    return lnt_tensor_bhnd(NULL, state->engine.p.dtype, state->engine.p.batch, heads, 0, dim);
+}
+
+static void append(lnt_state *state, const lnt_tensor *k, const lnt_tensor *v, double sign)
+{
+    const lnt_attn_desc *p = &state->engine.p;
+    const lnt_attn_io io = { .size = sizeof io,
+                             .q = none(state, p->heads, p->dim),
+                             .k = *k,
+                             .v = *v,
+                             .out = none(state, p->heads, p->dim_value),
+                             .state_in = state,
+                             .state_out = state };
+    run_tokens(state, &io, false, sign, k->shape[2], true);
+}
+
+static void query(lnt_state *state, const lnt_tensor *q, const lnt_tensor *out)
+{
+    const lnt_attn_desc *p = &state->engine.p;
+    const lnt_attn_io io = { .size = sizeof io,
+                             .q = *q,
+                             .k = none(state, p->kv_heads, p->dim),
+                             .v = none(state, p->kv_heads, p->dim_value),
+                             .out = *out,
+                             .state_in = state,
+                             .state_out = state };
+    run_tokens(state, &io, false, 1, q->shape[2], false);
+}
+
+static void step(lnt_state *state, const lnt_tensor *q, const lnt_tensor *k, const lnt_tensor *v,
+                 const lnt_tensor *out)
+{
+    const lnt_attn_io io = { .size = sizeof io,
+                             .q = *q,
+                             .k = *k,
+                             .v = *v,
+                             .out = *out,
+                             .state_in = state,
+                             .state_out = state };
+    run_tokens(state, &io, true, 1, q->shape[2], true);
+}
+
+static void settle(lnt_state *state)
+{
+    const lnt_attn_desc *p = &state->engine.p;
+    const lnt_attn_io io = { .size = sizeof io,
+                             .q = none(state, p->heads, p->dim),
+                             .k = none(state, p->kv_heads, p->dim),
+                             .v = none(state, p->kv_heads, p->dim_value),
+                             .out = none(state, p->heads, p->dim_value),
+                             .state_in = state,
+                             .state_out = state };
+    lnt_run r = lnt_engine_run(&state->engine, &io, p->batch);
+    r.recents = state;
+    r.settle = true;
+    run(state, &r, true);
+    state->recent = 0;
+}
+
+/* to = factor to + from; lost, unless NULL, takes what is rounded off. */
+static void add_numbers(const lnt_state *state, void *to, void *lost, const void *from,
+                        size_t count, double factor)
+{
+    const int isa = state->engine.ctx->isa;
+    if (dtype(&state->engine.p) == LNT_F64) {
+        const lnt_kernels_f64 *ker = lnt_kernels_get_f64(isa);
+        ker->scale(to, factor, count);
+        if (lost) ker->scale(lost, factor, count);
+        if (lost) ker->add_compensated(to, lost, count, from, count, 1, count);
+        else ker->axpy(to, 1, from, count);
+    } else {
+        const lnt_kernels_f32 *ker = lnt_kernels_get_f32(isa);
+        ker->scale(to, (float)factor, count);
+        if (lost) ker->scale(lost, (float)factor, count);
+        if (lost) ker->add_compensated(to, lost, count, from, count, 1, count);
+        else ker->axpy(to, 1, from, count);
+    }
+}
+
+/* Tensor i of sequence b, head h: dst = factor dst + src, padding included. */
+static void add(const lnt_state *dst, const lnt_state *src, int i, int64_t b, int64_t h,
+                double factor)
+{
+    const int low = i == LNT_STATE_S ? LNT_STATE_LOW_S : LNT_STATE_LOW_Z;
+    const size_t count = (size_t)dst->tensor[i].stride[1];
+    void *to = lnt_tensor_row(&dst->tensor[i], b, h, 0);
+    void *lost = dst->bytes[low] ? lnt_tensor_row(&dst->tensor[low], b, h, 0) : NULL;
+    add_numbers(dst, to, lost, lnt_tensor_row(&src->tensor[i], b, h, 0), count, factor);
+    if (lost) add_numbers(dst, to, lost, lnt_tensor_row(&src->tensor[low], b, h, 0), count, 1);
+}
+
+/* src's tokens come after dst's, which age by as many. */
+static void merge(lnt_state *dst, const lnt_state *src)
+{
+    const lnt_attn_desc *p = &dst->engine.p;
+    for (int64_t b = 0; b < p->batch; b++)
+        for (int64_t h = 0; h < p->kv_heads; h++) {
+            const double aged = p->decay ? pow(p->decay[h], (double)src->tokens[b]) : 1;
+            for (int i = 0; i < LNT_STATE_PUBLIC; i++) add(dst, src, i, b, h, aged);
+        }
+}
+
+const lnt_state_kind lnt_state_memory = { .names = { "s", "z", "s_low", "z_low", "k", "v" },
+                                          .grows = false,
+                                          .shape = shape,
+                                          .dtype = dtype,
+                                          .algorithms = algorithms,
+                                          .append = append,
+                                          .query = query,
+                                          .step = step,
+                                          .merge = merge,
+                                          .settle = settle };

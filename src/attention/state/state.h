@@ -1,0 +1,110 @@
+/* attention/state/state.h - the inside of a state, for the files that read and write one. */
+#ifndef LNT_ATTENTION_STATE_STATE_H
+#define LNT_ATTENTION_STATE_STATE_H
+
+#include "attention/engine.h"
+#include "device/device_plan.h"
+
+/* What a state is made of.  The first two are what it remembers, for all to see; then, for sums, what
+ * their rounding lost, the tokens that hybrid holds as they were, for all to see too, and those that
+ * are not yet in the sums. */
+enum {
+    LNT_STATE_S, /* softmax: k */
+    LNT_STATE_Z, /* softmax: v */
+    LNT_STATE_PUBLIC,
+    LNT_STATE_LOW_S = LNT_STATE_PUBLIC,
+    LNT_STATE_LOW_Z,
+    LNT_STATE_WINDOW_K,
+    LNT_STATE_WINDOW_V,
+    LNT_STATE_SAVED,
+    LNT_STATE_RECENT_K = LNT_STATE_SAVED,
+    LNT_STATE_RECENT_V,
+    LNT_STATE_TENSORS
+};
+
+/* What differs between a memory of fixed size and a cache that grows. */
+typedef struct lnt_state_kind {
+    const char *names[LNT_STATE_SAVED];
+    bool grows; /* its size depends on room, the tokens it can hold */
+    /* Heads, rows, columns of tensor i of one sequence, and elements from row to row in memory; rows
+     * are 0 where it has no such tensor. */
+    void (*shape)(const lnt_attn_desc *p, int64_t room, int i, int64_t shape[3], int64_t *ld);
+    lnt_dtype (*dtype)(const lnt_attn_desc *p);
+    /* Its algorithms, for the size of the scratch; returns how many. */
+    int (*algorithms)(const lnt_attn_desc *p, const lnt_algo *algos[2]);
+    /* Arguments are checked, and there is room. */
+    void (*append)(lnt_state *state, const lnt_tensor *k, const lnt_tensor *v, double sign);
+    void (*query)(lnt_state *state, const lnt_tensor *q, const lnt_tensor *out);
+    void (*step)(lnt_state *state, const lnt_tensor *q, const lnt_tensor *k, const lnt_tensor *v,
+                 const lnt_tensor *out);
+    void (*merge)(lnt_state *dst, const lnt_state *src); /* both settled */
+    void (*settle)(lnt_state *state); /* every token into the first two tensors; NULL: they are */
+} lnt_state_kind;
+
+extern const lnt_state_kind lnt_state_memory;   /* memory.c: s and z, hybrid's window too */
+extern const lnt_state_kind lnt_state_kv_cache; /* kv_cache.c: softmax's k and v */
+
+struct lnt_state {
+    lnt_engine engine;
+    const lnt_state_kind *kind;
+    lnt_tensor tensor[LNT_STATE_TENSORS]; /* views of what is allocated */
+    size_t bytes[LNT_STATE_TENSORS];
+    int64_t room;    /* tokens, where the state grows */
+    int64_t *tokens; /* [batch] */
+    /* Tokens of every sequence that are not yet in the sums: in RECENT_K and RECENT_V, or among those
+     * that have left hybrid's window. */
+    int64_t recent;
+    int64_t nonpositive;
+    const char *algorithm; /* that ran last; NULL: none */
+    /* On a GPU: tensor[0] and [1] are in its memory and without gaps, tokens is NULL. */
+    lnt_device_plan device;
+    int64_t *seen;        /* [batch] on the device: tokens */
+    const int64_t *index; /* [selected] on the device; NULL: each sequence is its own */
+    int64_t selected;     /* sequences that the tensors of a run have */
+};
+
+/* Bytes lnt_state_create would allocate for the tensors of p with so much room; 0: too many. */
+size_t lnt_state_predict(const lnt_attn_desc *p, int64_t room);
+
+/* Numbers in the state of one sequence. */
+double lnt_state_elements(const lnt_attn_desc *p, int64_t room);
+
+/* Tokens a state keeps back before they go into its sums together; 0: none. */
+int64_t lnt_recent_room(const lnt_attn_desc *p);
+
+/* hybrid: rows of WINDOW_K and WINDOW_V behind those of the sinks, and the row of a token: the first
+ * tokens stay, the others go round. */
+static inline int64_t lnt_window_room(const lnt_attn_desc *p)
+{
+    return p->hybrid.window + lnt_recent_room(p);
+}
+
+static inline int64_t lnt_window_row(const lnt_attn_desc *p, int64_t token)
+{
+    return token < p->hybrid.sink ? token : p->hybrid.sink + (token - p->hybrid.sink) % lnt_window_room(p);
+}
+
+/* Before anybody but a step looks at its first two tensors.  What it remembers does not change. */
+void lnt_state_settle(const lnt_state *state);
+
+/* Whether a state can stand before or after a run of p over so many sequences. */
+lnt_status lnt_state_fits(lnt_ctx *ctx, const char *name, const lnt_state *state,
+                          const lnt_attn_desc *p, int64_t sequences);
+
+/* lnt_state_tokens, without waiting: 0 on a GPU, which looks for itself. */
+int64_t lnt_state_before(const lnt_state *state, int64_t sequence);
+
+/* Tokens of its longest sequence; on the CPU. */
+int64_t lnt_state_longest(const lnt_state *state);
+
+/* Room for n more tokens of every sequence; doubled, so that growing costs O(1) per token. */
+lnt_status lnt_state_make_room(lnt_state *state, int64_t n);
+
+/* After a run of io: state_out has seen state_in's tokens and the run's keys. */
+void lnt_state_advance(const lnt_attn_io *io, int64_t sequences);
+
+/* lnt_state_create from a problem that is resolved; on the CPU. */
+lnt_status lnt_state_make(lnt_ctx *ctx, const lnt_attn_desc *resolved, int64_t room,
+                          lnt_state **out);
+
+#endif

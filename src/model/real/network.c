@@ -1,0 +1,388 @@
+/* model/real/network.c - embedding, positions, blocks, a last norm, and a head:
+ *
+ *     x = embed(in) + position;   x = block_l(x) for each l;   logits = norm(x) w + b
+ *
+ * where a classifier's head reads the mean over the sequence.  Memory without backward does not grow
+ * with the number of layers; with it, every layer keeps what its gradient needs. */
+#include "model/network.h"
+
+#include <string.h>
+
+#include "nn/conv.h"
+#include "nn/dense.h"
+#include "nn/dropout.h"
+#include "nn/embedding.h"
+#include "nn/position.h"
+#include "plan/plan.h"
+
+/* ---- opening ------------------------------------------------------------------------------- */
+
+static void lay_out_blocks(lnt_network *net, lnt_arena *arena, size_t n)
+{
+    const size_t layers = (size_t)net->config->layers;
+    lnt_block_kept kept;
+    net->kept = lnt_arena_take(arena, layers, sizeof *net->kept);
+    for (size_t l = 0; l < layers; l++) {
+        if (l == 0 || net->backward)
+            lnt_block_keep(arena, &net->shape, &net->attention, n, &kept);
+        if (net->kept) net->kept[l] = kept;
+    }
+    if (net->backward)
+        lnt_block_room(arena, &net->shape, net->batch, net->length, (size_t)net->ctx->threads,
+                       &net->scratch);
+}
+
+static void lay_out(lnt_network *net, lnt_arena *arena)
+{
+    const lnt_config *c = net->config;
+    const size_t n = net->batch * net->length, dim = (size_t)c->dim, heads = (size_t)c->heads;
+    const bool one = net->states || c->output == LNT_OUTPUT_CLASS;
+    for (int i = 0; c->embedding == LNT_EMBEDDING_CNN && i < LNT_CONV_KEPT; i++)
+        net->conv[i] = nn_take(arena, n, dim);
+    net->embedded = nn_take(arena, n, dim);
+    lay_out_blocks(net, arena, n);
+    net->top = nn_take(arena, n, dim);
+    net->stat = nn_take(arena, n, 2);
+    net->pooled = nn_take(arena, net->batch, dim);
+    net->logits = nn_take(arena, one ? net->batch : n, (size_t)c->outputs);
+    if (net->backward) net->grad = nn_take(arena, n, dim);
+    if (net->backward) net->dpooled = nn_take(arena, net->batch, dim);
+    if (c->position == LNT_POSITION_ROTARY)
+        net->place = nn_take(arena, net->length, (size_t)c->head_dim);
+    if (c->position == LNT_POSITION_SINUSOIDAL) net->place = nn_take(arena, net->length, dim);
+    net->attention.plan_temperature = lnt_arena_take(arena, heads, sizeof(double));
+    net->attention.plan_dtemperature = lnt_arena_take(arena, heads, sizeof(double));
+    if (lnt_attention_tunes_queries(&net->attention))
+        net->attention.tuned = nn_take(arena, n, heads * (size_t)c->head_dim);
+    if (net->shape.full.used)
+        net->attention.scores = nn_take(arena, net->backward ? 2 * net->length : net->length,
+                                        lnt_full_row(net->length));
+}
+
+static lnt_status open_plan(lnt_network *net)
+{
+    lnt_attn_desc desc = lnt_config_attention(net->config);
+    desc.dtype = LNT_REAL_DTYPE;
+    desc.batch = (int64_t)net->batch;
+    desc.length_q = (int64_t)net->length;
+    desc.backward = net->backward;
+    const size_t heads = net->attention.heads;
+    double *ones = lnt_allocate(net->ctx, heads * sizeof *ones, "the temperatures");
+    if (!ones) return LNT_ERR_MEMORY;
+    for (size_t h = 0; h < heads; h++) ones[h] = 1;
+    if (lnt_attention_tunes_plan(&net->attention)) desc.taylor.temperature = ones;
+    const lnt_status status = lnt_plan_create(net->ctx, &desc, &net->attention.plan);
+    lnt_release(net->ctx, ones, heads * sizeof *ones);
+    if (!status) net->attention.notes = lnt_plan_kept_bytes(net->attention.plan);
+    return status;
+}
+
+lnt_status lnt_network_open(lnt_ctx *ctx, const lnt_config *config, const lnt_layout *layout,
+                            size_t batch, size_t length, bool backward, lnt_state **states,
+                            lnt_network *out)
+{
+    *out = (lnt_network){ .ctx = ctx, .config = config, .layout = layout, .batch = batch,
+                          .length = length, .backward = backward, .states = states,
+                          .shape = lnt_config_block(config),
+                          .attention = { .heads = (size_t)config->heads,
+                                         .kv_heads = (size_t)config->kv_heads,
+                                         .dim = (size_t)config->head_dim,
+                                         .learned = config->learned_temperature != 0,
+                                         .normalised = lnt_config_normalises(config) } };
+    lnt_status status = !states && !out->shape.full.used ? open_plan(out) : LNT_OK;
+    lnt_arena counting = { 0 };
+    lay_out(out, &counting);
+    if (!status) status = lnt_arena_open(ctx, &counting, "a model's activations", &out->memory);
+    if (!status) lay_out(out, &out->memory);
+    else lnt_network_close(out);
+    return status;
+}
+
+void lnt_network_close(lnt_network *net)
+{
+    if (!net->ctx) return;
+    lnt_plan_destroy(net->attention.plan);
+    lnt_arena_close(net->ctx, &net->memory);
+    *net = (lnt_network){ 0 };
+}
+
+/* ---- forward ------------------------------------------------------------------------------- */
+
+/* Parameter i in weights, or in gradients, which forward has not (NULL). */
+static real *at(const lnt_network *net, const real *weights, size_t i)
+{
+    const lnt_layout_entry *e = &net->layout->entries[i];
+    return weights && e->count ? (real *)(uintptr_t)weights + e->offset : NULL;
+}
+
+static void block_params(const lnt_network *net, const real *weights, size_t l,
+                         real *out[LNT_BLOCK_PARAMS])
+{
+    for (int i = 0; i < LNT_BLOCK_PARAMS; i++)
+        out[i] = at(net, weights, lnt_layout_block(l, i));
+}
+
+/* The same of the weights in bf16. */
+static const uint16_t *at_bf16(const lnt_network *net, size_t i)
+{
+    return net->bf16 ? net->bf16 + net->layout->entries[i].offset : NULL;
+}
+
+/* A pass whose rng is still that of no block. */
+static lnt_pass make_pass(const lnt_network *net, const lnt_batch *in, bool training)
+{
+    return (lnt_pass){ .ctx = net->ctx, .batch = in->batch, .length = in->length,
+                       .lengths = in->lengths, .training = training, .turn = net->place };
+}
+
+/* What embeds features; w, g as in at. */
+static lnt_dense features_layer(const lnt_network *net, const real *w, const real *g)
+{
+    return (lnt_dense){ .in = (size_t)net->config->inputs, .out = (size_t)net->config->dim,
+                        .w = at(net, w, LNT_PARAM_EMBED), .b = at(net, w, LNT_PARAM_EMBED_BIAS),
+                        .dw = at(net, g, LNT_PARAM_EMBED), .db = at(net, g, LNT_PARAM_EMBED_BIAS) };
+}
+
+static lnt_conv conv_layer(const lnt_network *net, const real *w, const real *g, size_t i)
+{
+    const size_t dim = (size_t)net->config->dim, param = LNT_PARAM_CONV + 2 * i;
+    return (lnt_conv){ .in = dim, .out = dim,
+                       .w = at(net, w, param), .b = at(net, w, param + 1),
+                       .dw = at(net, g, param), .db = at(net, g, param + 1) };
+}
+
+static void embed(lnt_network *net, const real *w, const lnt_batch *in, const lnt_pass *pass)
+{
+    const lnt_config *c = net->config;
+    const lnt_dense features = features_layer(net, w, NULL);
+    const size_t n = nn_tokens(pass), dim = (size_t)c->dim;
+    const bool cnn = c->embedding == LNT_EMBEDDING_CNN;
+    real *x = cnn ? net->conv[0] : net->embedded;
+    if (c->input == LNT_INPUT_TOKENS)
+        lnt_embedding_forward(net->ctx, in->tokens, at(net, w, LNT_PARAM_EMBED), x, n, dim);
+    else
+        lnt_dense_forward(net->ctx, &features, in->features, x, n);
+    for (size_t i = 0; cnn && i < LNT_CONV_LAYERS; i++) { /* the last has no activation */
+        real *y = i + 1 < LNT_CONV_LAYERS ? net->conv[2 * i + 1] : net->embedded;
+        const lnt_conv conv = conv_layer(net, w, NULL, i);
+        lnt_conv_forward(pass, &conv, net->conv[2 * i], y);
+        if (i + 1 < LNT_CONV_LAYERS)
+            lnt_act_forward(net->ctx, LNT_ACT_GELU, y, net->conv[2 * i + 2], n, dim);
+    }
+}
+
+/* The table of these positions, unless it is there. */
+static void find_places(lnt_network *net, const lnt_batch *in)
+{
+    const lnt_config *c = net->config;
+    if (!net->place || (net->place_count >= in->length && net->place_first == in->first)) return;
+    net->place_first = in->first;
+    net->place_count = in->length;
+    if (c->position == LNT_POSITION_ROTARY)
+        lnt_rotary_table(net->place, in->first, in->length, (size_t)c->head_dim);
+    else
+        lnt_sinusoidal_table(net->place, in->first, in->length, (size_t)c->dim);
+}
+
+static void add_positions(lnt_network *net, const real *w, const lnt_batch *in)
+{
+    const size_t dim = (size_t)net->config->dim;
+    const real *table = at(net, w, LNT_PARAM_POSITION);
+    find_places(net, in);
+    if (table) table += (size_t)in->first * dim;
+    if (net->config->position == LNT_POSITION_SINUSOIDAL) table = net->place;
+    if (table) lnt_position_add(net->ctx, net->embedded, table, in->batch, in->length, dim);
+}
+
+static size_t length_of(const lnt_batch *in, size_t b)
+{
+    return in->lengths ? (size_t)in->lengths[b] : in->length;
+}
+
+/* What the head reads of each sequence, where that is one vector: its mean, or its last token. */
+static void pool(lnt_network *net, const lnt_batch *in)
+{
+    const size_t dim = (size_t)net->config->dim;
+    for (size_t b = 0; b < in->batch; b++) {
+        const real *x = net->top + b * in->length * dim;
+        real *y = net->pooled + b * dim;
+        const size_t length = length_of(in, b);
+        if (net->states) {
+            memcpy(y, x + (in->length - 1) * dim, dim * sizeof *y);
+            continue;
+        }
+        memset(y, 0, dim * sizeof *y);
+        for (size_t t = 0; t < length; t++)
+            for (size_t i = 0; i < dim; i++) y[i] += x[t * dim + i];
+        for (size_t i = 0; length && i < dim; i++) y[i] /= (real)length;
+    }
+}
+
+/* The head's input, and its matrix [dim,outputs]: tied, the embedding seen the other way. */
+static const real *head_input(const lnt_network *net)
+{
+    const bool one = net->states || net->config->output == LNT_OUTPUT_CLASS;
+    return one ? net->pooled : net->top;
+}
+
+static lnt_matrix head_matrix(const lnt_network *net, const real *w)
+{
+    const bool tied = net->config->tied;
+    const size_t of = tied ? LNT_PARAM_EMBED : LNT_PARAM_HEAD;
+    const size_t row = (size_t)(tied ? net->config->dim : net->config->outputs);
+    const lnt_matrix m = { at(net, w, of), row, 1, at_bf16(net, of) };
+    return tied ? nn_turned(m) : m;
+}
+
+static void head(lnt_network *net, const real *w, const lnt_batch *in)
+{
+    const size_t dim = (size_t)net->config->dim, outputs = (size_t)net->config->outputs;
+    const size_t rows = lnt_network_rows(net, in);
+    if (head_input(net) == net->pooled) pool(net, in);
+    lnt_product_biased(net->ctx, net->logits, outputs, nn_rows(head_input(net), dim),
+                       head_matrix(net, w), at(net, w, LNT_PARAM_HEAD_BIAS), rows, outputs, dim);
+}
+
+/* The one after the last block; w, g as in at. */
+static lnt_norm norm_layer(const lnt_network *net, const real *w, const real *g)
+{
+    return (lnt_norm){ .kind = net->shape.norm, .width = (size_t)net->config->dim,
+                       .gain = at(net, w, LNT_PARAM_NORM_GAIN), .bias = at(net, w, LNT_PARAM_NORM_BIAS),
+                       .dgain = at(net, g, LNT_PARAM_NORM_GAIN),
+                       .dbias = at(net, g, LNT_PARAM_NORM_BIAS) };
+}
+
+static void last_norm(lnt_network *net, const real *w, const lnt_batch *in)
+{
+    const lnt_norm norm = norm_layer(net, w, NULL);
+    const size_t n = in->batch * in->length;
+    const real *x = net->kept[net->config->layers - 1].out;
+    if (net->config->post)
+        memcpy(net->top, x, n * norm.width * sizeof *x);
+    else
+        lnt_norm_forward(net->ctx, &norm, x, net->top, net->stat, n);
+}
+
+/* What block l sees. */
+static const real *block_input(const lnt_network *net, size_t l)
+{
+    return l ? net->kept[l - 1].out : net->embedded;
+}
+
+lnt_status lnt_network_forward(lnt_network *net, const real *w, const lnt_batch *in, bool training,
+                               lnt_rng rng)
+{
+    const size_t layers = (size_t)net->config->layers;
+    lnt_pass pass = make_pass(net, in, training);
+    embed(net, w, in, &pass);
+    add_positions(net, w, in);
+    if (training)
+        lnt_dropout(net->ctx, lnt_rng_split(rng, layers), net->config->dropout, net->embedded,
+                    in->batch * in->length * (size_t)net->config->dim);
+    for (size_t l = 0; l < layers; l++) {
+        real *params[LNT_BLOCK_PARAMS];
+        const uint16_t *bf16[LNT_BLOCK_PARAMS];
+        pass.rng = lnt_rng_split(rng, l);
+        lnt_attention attention = net->attention;
+        attention.state = net->states ? net->states[l] : NULL;
+        block_params(net, w, l, params);
+        for (int i = 0; i < LNT_BLOCK_PARAMS; i++) bf16[i] = at_bf16(net, lnt_layout_block(l, i));
+        const lnt_block block = { .shape = &net->shape, .attention = &attention, .w = params,
+                                  .bf16 = bf16, .kept = &net->kept[l] };
+        const lnt_status status = lnt_block_forward(&pass, &block, block_input(net, l));
+        if (status) return status;
+    }
+    last_norm(net, w, in);
+    head(net, w, in);
+    return LNT_OK;
+}
+
+/* ---- backward ------------------------------------------------------------------------------ */
+
+/* The mean's gradient, to every token of the sequence. */
+static void spread(const lnt_network *net, const lnt_batch *in)
+{
+    const size_t dim = (size_t)net->config->dim;
+    for (size_t b = 0; b < in->batch; b++) {
+        const size_t length = length_of(in, b);
+        for (size_t t = 0; t < in->length; t++)
+            for (size_t i = 0; i < dim; i++)
+                net->grad[(b * in->length + t) * dim + i] =
+                    t < length ? net->dpooled[b * dim + i] / (real)length : 0;
+    }
+}
+
+static void head_back(lnt_network *net, const real *w, real *g, const lnt_batch *in)
+{
+    const size_t dim = (size_t)net->config->dim, outputs = (size_t)net->config->outputs;
+    const size_t rows = lnt_network_rows(net, in);
+    const bool pooled = net->config->output == LNT_OUTPUT_CLASS;
+    const real *x = head_input(net);
+    lnt_product(net->ctx, pooled ? net->dpooled : net->grad, dim,
+                nn_rows(net->logits, outputs), nn_turned(head_matrix(net, w)), rows, dim,
+                outputs, false);
+    if (net->config->tied)
+        lnt_product(net->ctx, at(net, g, LNT_PARAM_EMBED), dim,
+                    nn_turned(nn_rows(net->logits, outputs)), nn_rows(x, dim), outputs, dim,
+                    rows, true);
+    else
+        lnt_product(net->ctx, at(net, g, LNT_PARAM_HEAD), outputs, nn_turned(nn_rows(x, dim)),
+                    nn_rows(net->logits, outputs), dim, outputs, rows, true);
+    lnt_columns_sum(net->ctx, at(net, g, LNT_PARAM_HEAD_BIAS), net->logits, rows, outputs);
+    if (pooled) spread(net, in);
+}
+
+/* From net->grad, of what the first block saw; the scratch of blocks is free by now. */
+static void embed_back(lnt_network *net, const real *w, real *g, const lnt_batch *in,
+                       const lnt_pass *pass)
+{
+    const lnt_config *c = net->config;
+    const lnt_dense features = features_layer(net, w, g);
+    const size_t n = nn_tokens(pass), dim = (size_t)c->dim;
+    real *grad = net->grad, *other = net->scratch.dim;
+    for (size_t i = LNT_CONV_LAYERS; c->embedding == LNT_EMBEDDING_CNN && i-- > 0;) {
+        if (i + 1 < LNT_CONV_LAYERS)
+            lnt_act_backward(net->ctx, LNT_ACT_GELU, net->conv[2 * i + 1], net->conv[2 * i + 2], grad,
+                             grad, n, dim);
+        const lnt_conv conv = conv_layer(net, w, g, i);
+        lnt_conv_backward(pass, &conv, net->conv[2 * i], grad, other);
+        real *swap = grad;
+        grad = other;
+        other = swap;
+    }
+    if (c->input == LNT_INPUT_TOKENS)
+        lnt_embedding_backward(net->ctx, in->tokens, grad, at(net, g, LNT_PARAM_EMBED), n, dim);
+    else
+        lnt_dense_backward(net->ctx, &features, in->features, grad, NULL, n);
+}
+
+lnt_status lnt_network_backward(lnt_network *net, const real *w, real *g, const lnt_batch *in,
+                                bool training, lnt_rng rng)
+{
+    const size_t layers = (size_t)net->config->layers, dim = (size_t)net->config->dim;
+    const size_t n = in->batch * in->length;
+    const lnt_norm norm = norm_layer(net, w, g);
+    lnt_pass pass = make_pass(net, in, training);
+    head_back(net, w, g, in);
+    if (!net->config->post)
+        lnt_norm_backward(net->ctx, &norm, block_input(net, layers), net->stat, net->grad, net->grad,
+                          false, n);
+    for (size_t l = layers; l-- > 0;) {
+        real *params[LNT_BLOCK_PARAMS], *grads[LNT_BLOCK_PARAMS];
+        pass.rng = lnt_rng_split(rng, l);
+        block_params(net, w, l, params);
+        block_params(net, g, l, grads);
+        const lnt_block block = { .shape = &net->shape, .attention = &net->attention, .w = params,
+                                  .kept = &net->kept[l], .g = grads, .room = &net->scratch };
+        const lnt_status status = lnt_block_backward(&pass, &block, block_input(net, l), net->grad);
+        if (status) return status;
+    }
+    if (training)
+        lnt_dropout(net->ctx, lnt_rng_split(rng, layers), net->config->dropout, net->grad, n * dim);
+    real *table = at(net, g, LNT_PARAM_POSITION);
+    if (table)
+        lnt_position_backward(net->ctx, net->grad, table + (size_t)in->first * dim, in->batch,
+                              in->length, dim);
+    embed_back(net, w, g, in, &pass);
+    return LNT_OK;
+}

@@ -1,0 +1,276 @@
+/* nn/real/block.c - the residual block of a transformer, its norms before the branches or after the sums:
+ *
+ *     pre    m = x + attend(norm1(x)),    out = m + feed(norm2(m))
+ *     post   m = norm1(x + attend(x)),    out = norm2(m + feed(m))
+ *
+ * attend = out-projection of attention, feed = down(act(up .)), each under dropout and drop path.
+ * With moving averages attend is MEGA's gated attention (mega.c), of norm1(x) and x.
+ * Dense products are 2 n (width + heads head_dim + (inputs + 1) ff) dim operations forward. */
+#include "nn/block.h"
+
+#include <string.h>
+
+#include "nn/dense.h"
+#include "nn/dropout.h"
+#include "nn/position.h"
+
+/* Of q, k and v side by side, which MEGA has in its own way. */
+static size_t qkv_width(const lnt_block_shape *s)
+{
+    return s->averages ? 0 : (s->heads + 2 * s->kv_heads) * s->head_dim;
+}
+
+static size_t mixed_width(const lnt_block_shape *s) { return s->averages ? 0 : s->heads * s->head_dim; }
+
+static size_t up_width(const lnt_block_shape *s) { return s->ff * lnt_act_inputs(s->activation); }
+
+static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
+
+void lnt_block_keep(lnt_arena *arena, const lnt_block_shape *s, const lnt_attention *attention,
+                    size_t n, lnt_block_kept *out)
+{
+    out->first = nn_take(arena, n, s->dim);
+    out->stat1 = nn_take(arena, n, 2);
+    out->stat2 = nn_take(arena, n, 2);
+    out->qkv = nn_take(arena, n, qkv_width(s));
+    out->mixed = nn_take(arena, n, mixed_width(s));
+    out->notes = lnt_arena_take(arena, attention->notes, 1);
+    out->middle = nn_take(arena, n, s->dim);
+    out->second = nn_take(arena, n, s->dim);
+    out->up = nn_take(arena, n, up_width(s));
+    out->hidden = nn_take(arena, n, s->ff);
+    out->out = nn_take(arena, n, s->dim);
+    const lnt_mega_shape mega = lnt_block_mega(s);
+    if (s->averages) lnt_mega_keep(arena, &mega, n, &out->mega);
+    out->mega.notes = out->notes;
+}
+
+void lnt_block_room(lnt_arena *arena, const lnt_block_shape *s, size_t batch, size_t length,
+                    size_t threads, lnt_block_scratch *out)
+{
+    const size_t n = batch * length;
+    const lnt_mega_shape mega = lnt_block_mega(s);
+    if (s->averages) lnt_mega_room(arena, &mega, n, length, threads, &out->mega);
+    out->dim = nn_take(arena, n, s->dim);
+    out->wide = nn_take(arena, n, larger(qkv_width(s), up_width(s)));
+    out->half = nn_take(arena, n, larger(mixed_width(s), s->ff));
+}
+
+static bool drops(const lnt_pass *pass, const lnt_block *b)
+{
+    return pass->training && (b->shape->dropout > 0 || b->shape->drop_path > 0);
+}
+
+/* Dropout and drop path of branch 0 or 1, on its values or on their gradients. */
+static void drop(const lnt_pass *pass, const lnt_block *b, uint64_t branch, real *x)
+{
+    const size_t size = pass->length * b->shape->dim;
+    if (!drops(pass, b)) return;
+    lnt_dropout(pass->ctx, lnt_rng_split(pass->rng, 2 * branch), b->shape->dropout, x,
+                pass->batch * size);
+    lnt_drop_path(pass->ctx, lnt_rng_split(pass->rng, 2 * branch + 1), b->shape->drop_path, x,
+                  pass->batch, size);
+}
+
+static void turn(const lnt_pass *pass, const lnt_block *b, real *qkv, int sign)
+{
+    const lnt_block_shape *s = b->shape;
+    if (s->rotary) /* the heads of q and k stand side by side */
+        lnt_rotary_turn(pass, qkv, qkv_width(s), sign, s->heads + s->kv_heads, s->head_dim);
+}
+
+static lnt_mega mega_layer(const lnt_block *b)
+{
+    return (lnt_mega){ .shape = lnt_block_mega(b->shape), .attention = b->attention,
+                       .w = b->w + LNT_BLOCK_MEGA, .kept = &b->kept->mega,
+                       .g = b->g ? b->g + LNT_BLOCK_MEGA : NULL,
+                       .room = b->room ? &b->room->mega : NULL };
+}
+
+/* The dense layer of this parameter. */
+static lnt_dense dense_layer(const lnt_block *b, int param, size_t in, size_t out)
+{
+    lnt_dense dense = lnt_dense_of(b->w, b->g, param, in, out);
+    if (b->bf16) dense.bf16 = b->bf16[param];
+    return dense;
+}
+
+static lnt_dense qkv_layer(const lnt_block *b)
+{
+    return dense_layer(b, LNT_BLOCK_QKV, b->shape->dim, qkv_width(b->shape));
+}
+
+static lnt_attention attention_layer(const lnt_block *b)
+{
+    lnt_attention attention = *b->attention;
+    attention.temperature = b->w[LNT_BLOCK_TEMPERATURE];
+    attention.dtemperature = b->g ? b->g[LNT_BLOCK_TEMPERATURE] : NULL;
+    return attention;
+}
+
+static lnt_dense out_layer(const lnt_block *b)
+{
+    return dense_layer(b, LNT_BLOCK_OUT, mixed_width(b->shape), b->shape->dim);
+}
+
+static lnt_dense up_layer(const lnt_block *b)
+{
+    return dense_layer(b, LNT_BLOCK_UP, b->shape->dim, up_width(b->shape));
+}
+
+static lnt_dense down_layer(const lnt_block *b)
+{
+    return dense_layer(b, LNT_BLOCK_DOWN, b->shape->ff, b->shape->dim);
+}
+
+/* The norm whose gain is this parameter. */
+static lnt_norm norm_layer(const lnt_block *b, int gain)
+{
+    return (lnt_norm){ .kind = b->shape->norm, .width = b->shape->dim,
+                       .gain = b->w[gain], .bias = b->w[gain + 1],
+                       .dgain = b->g ? b->g[gain] : NULL, .dbias = b->g ? b->g[gain + 1] : NULL };
+}
+
+/* ---- forward ------------------------------------------------------------------------------- */
+
+static lnt_status attend(const lnt_pass *pass, const lnt_block *b, const real *in, real *y)
+{
+    const lnt_block_kept *kept = b->kept;
+    const lnt_attention attention = attention_layer(b);
+    const lnt_dense qkv = qkv_layer(b), out = out_layer(b);
+    lnt_dense_forward(pass->ctx, &qkv, in, kept->qkv, nn_tokens(pass));
+    turn(pass, b, kept->qkv, 1);
+    const lnt_status status =
+        lnt_attention_forward(pass, &attention, kept->qkv, kept->mixed, kept->notes);
+    if (status) return status;
+    lnt_dense_forward(pass->ctx, &out, kept->mixed, y, nn_tokens(pass));
+    return LNT_OK;
+}
+
+/* As attend, of x and its norm. */
+static lnt_status attend_gated(const lnt_pass *pass, const lnt_block *b, const real *x, real *y)
+{
+    const lnt_mega mega = mega_layer(b);
+    return lnt_mega_forward(pass, &mega, x, b->kept->first, y);
+}
+
+static void feed(const lnt_pass *pass, const lnt_block *b, const real *in, real *y)
+{
+    const lnt_block_shape *s = b->shape;
+    const lnt_block_kept *kept = b->kept;
+    const lnt_dense up = up_layer(b), down = down_layer(b);
+    const size_t n = nn_tokens(pass);
+    lnt_dense_forward(pass->ctx, &up, in, kept->up, n);
+    lnt_act_forward(pass->ctx, s->activation, kept->up, kept->hidden, n, s->ff);
+    lnt_dense_forward(pass->ctx, &down, kept->hidden, y, n);
+}
+
+lnt_status lnt_block_forward(const lnt_pass *pass, const lnt_block *b, const real *x)
+{
+    const bool post = b->shape->post;
+    const lnt_block_kept *kept = b->kept;
+    const lnt_norm norm1 = norm_layer(b, LNT_BLOCK_NORM1_GAIN);
+    const lnt_norm norm2 = norm_layer(b, LNT_BLOCK_NORM2_GAIN);
+    const size_t n = nn_tokens(pass), count = n * b->shape->dim;
+    real *sum1 = post ? kept->first : kept->middle, *sum2 = post ? kept->second : kept->out;
+    if (!post) lnt_norm_forward(pass->ctx, &norm1, x, kept->first, kept->stat1, n);
+    const lnt_status status = b->shape->averages ? attend_gated(pass, b, x, sum1)
+                                                 : attend(pass, b, post ? x : kept->first, sum1);
+    if (status) return status;
+    drop(pass, b, 0, sum1);
+    nn_add(pass->ctx, sum1, x, count);
+    if (post) lnt_norm_forward(pass->ctx, &norm1, kept->first, kept->middle, kept->stat1, n);
+    else lnt_norm_forward(pass->ctx, &norm2, kept->middle, kept->second, kept->stat2, n);
+    feed(pass, b, post ? kept->middle : kept->second, sum2);
+    drop(pass, b, 1, sum2);
+    nn_add(pass->ctx, sum2, kept->middle, count);
+    if (post) lnt_norm_forward(pass->ctx, &norm2, kept->second, kept->out, kept->stat2, n);
+    return LNT_OK;
+}
+
+/* ---- backward ------------------------------------------------------------------------------ */
+
+/* The gradient of a branch's values: that of the sum or, dropped as they were, room->dim. */
+static const real *branch_grad(const lnt_pass *pass, const lnt_block *b, uint64_t branch,
+                               const real *grad)
+{
+    if (!drops(pass, b)) return grad;
+    memcpy(b->room->dim, grad, nn_tokens(pass) * b->shape->dim * sizeof *grad);
+    drop(pass, b, branch, b->room->dim);
+    return b->room->dim;
+}
+
+/* dy, which may be room->dim, of the branch's values to room->dim, of what went into it. */
+static void feed_back(const lnt_pass *pass, const lnt_block *b, const real *in, const real *dy)
+{
+    const lnt_block_shape *s = b->shape;
+    const lnt_block_kept *kept = b->kept;
+    const lnt_block_scratch *room = b->room;
+    const lnt_dense up = up_layer(b), down = down_layer(b);
+    const size_t n = nn_tokens(pass);
+    real *dup = lnt_act_inputs(s->activation) == 1 ? room->half : room->wide; /* in place if it fits */
+    lnt_dense_backward(pass->ctx, &down, kept->hidden, dy, room->half, n);
+    lnt_act_backward(pass->ctx, s->activation, kept->up, kept->hidden, room->half, dup, n, s->ff);
+    lnt_dense_backward(pass->ctx, &up, in, dup, room->dim, n);
+}
+
+static lnt_status attend_back(const lnt_pass *pass, const lnt_block *b, const real *in, const real *dy)
+{
+    const lnt_block_kept *kept = b->kept;
+    const lnt_block_scratch *room = b->room;
+    const lnt_attention attention = attention_layer(b);
+    const lnt_dense qkv = qkv_layer(b), out = out_layer(b);
+    lnt_dense_backward(pass->ctx, &out, kept->mixed, dy, room->half, nn_tokens(pass));
+    const lnt_status status = lnt_attention_backward(pass, &attention, kept->qkv, kept->mixed,
+                                                     kept->notes, room->half, room->wide);
+    if (status) return status;
+    turn(pass, b, room->wide, -1);
+    lnt_dense_backward(pass->ctx, &qkv, in, room->wide, room->dim, nn_tokens(pass));
+    return LNT_OK;
+}
+
+/* As attend_back; what does not pass the norm goes straight to grad, that of x. */
+static lnt_status attend_gated_back(const lnt_pass *pass, const lnt_block *b, const real *x,
+                                    const real *dy, real *grad)
+{
+    const lnt_mega mega = mega_layer(b);
+    return lnt_mega_backward(pass, &mega, x, b->kept->first, dy, grad, b->room->dim);
+}
+
+static lnt_status backward_pre(const lnt_pass *pass, const lnt_block *b, const real *x, real *grad)
+{
+    const lnt_block_kept *kept = b->kept;
+    const lnt_norm norm1 = norm_layer(b, LNT_BLOCK_NORM1_GAIN);
+    const lnt_norm norm2 = norm_layer(b, LNT_BLOCK_NORM2_GAIN);
+    const size_t n = nn_tokens(pass);
+    real *din = b->room->dim; /* of what a branch is given */
+    feed_back(pass, b, kept->second, branch_grad(pass, b, 1, grad));
+    lnt_norm_backward(pass->ctx, &norm2, kept->middle, kept->stat2, din, grad, true, n);
+    const real *dy = branch_grad(pass, b, 0, grad);
+    const lnt_status status = b->shape->averages ? attend_gated_back(pass, b, x, dy, grad)
+                                                 : attend_back(pass, b, kept->first, dy);
+    if (status) return status;
+    lnt_norm_backward(pass->ctx, &norm1, x, kept->stat1, din, grad, true, n);
+    return LNT_OK;
+}
+
+static lnt_status backward_post(const lnt_pass *pass, const lnt_block *b, const real *x, real *grad)
+{
+    const lnt_block_kept *kept = b->kept;
+    const lnt_norm norm1 = norm_layer(b, LNT_BLOCK_NORM1_GAIN);
+    const lnt_norm norm2 = norm_layer(b, LNT_BLOCK_NORM2_GAIN);
+    const size_t n = nn_tokens(pass), count = n * b->shape->dim;
+    lnt_norm_backward(pass->ctx, &norm2, kept->second, kept->stat2, grad, grad, false, n);
+    feed_back(pass, b, kept->middle, branch_grad(pass, b, 1, grad));
+    nn_add(pass->ctx, grad, b->room->dim, count);
+    lnt_norm_backward(pass->ctx, &norm1, kept->first, kept->stat1, grad, grad, false, n);
+    const lnt_status status = attend_back(pass, b, x, branch_grad(pass, b, 0, grad));
+    if (status) return status;
+    nn_add(pass->ctx, grad, b->room->dim, count);
+    return LNT_OK;
+}
+
+lnt_status lnt_block_backward(const lnt_pass *pass, const lnt_block *b, const real *x, real *grad)
+{
+    return (b->shape->post ? backward_post : backward_pre)(pass, b, x, grad);
+}
