@@ -2,6 +2,7 @@
 #include "core/tensor.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "core/dtype.h"
 #include "core/rng.h"
@@ -150,4 +151,25 @@ lnt_status lnt_tensor_fill_normal(lnt_ctx *ctx, const lnt_tensor *t, uint64_t se
             lnt_tensor_set(t, b, h, n, d, sigma * lnt_rng_normal(rng, (uint64_t)(r * width + d)));
     }
     return LNT_OK;
+}
+
+static void move_rows(const lnt_tensor *t, int64_t rows, char *packed, bool out)
+{
+    const size_t row = (size_t)t->shape[3] * lnt_dtype_size(t->dtype);
+    for (int64_t b = 0; b < t->shape[0]; b++)
+        for (int64_t h = 0; h < t->shape[1]; h++)
+            for (int64_t n = 0; n < rows; n++, packed += row) {
+                char *at = lnt_tensor_row(t, b, h, n);
+                memcpy(out ? packed : at, out ? at : packed, row);
+            }
+}
+
+void lnt_tensor_pack(const lnt_tensor *tensor, int64_t rows, void *packed)
+{
+    move_rows(tensor, rows, packed, true);
+}
+
+void lnt_tensor_unpack(const lnt_tensor *tensor, int64_t rows, const void *packed)
+{
+    move_rows(tensor, rows, (char *)(uintptr_t)packed, false);
 }

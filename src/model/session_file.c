@@ -32,18 +32,6 @@ static void entry_name(size_t layer, const lnt_state *state, int i, char out[NAM
     snprintf(out, NAME, "layers.%zu.%s", layer, state->kind->names[i]);
 }
 
-/* Copies the rows of tensor i of a state to packed memory, or back. */
-static void copy_rows(const lnt_tensor *t, int64_t rows, char *packed, bool back)
-{
-    const size_t row = (size_t)t->shape[3] * lnt_dtype_size(t->dtype);
-    for (int64_t b = 0; b < t->shape[0]; b++)
-        for (int64_t h = 0; h < t->shape[1]; h++)
-            for (int64_t n = 0; n < rows; n++, packed += row) {
-                char *place = lnt_tensor_row(t, b, h, n);
-                memcpy(back ? place : packed, back ? packed : place, row);
-            }
-}
-
 /* ---- saving -------------------------------------------------------------------------------- */
 
 typedef struct pages {
@@ -63,11 +51,11 @@ static lnt_status add_tensor(const lnt_session *s, pages *p, size_t l, int i)
     *e = (lnt_st_entry){ .name = p->names[p->count], .dtype = LNT_ST_F32, .rank = 4,
                          .shape = { t->shape[0], t->shape[1], rows, t->shape[3] } };
     e->bytes = (size_t)(t->shape[0] * t->shape[1] * rows * t->shape[3]) * sizeof(float);
-    char *data = lnt_allocate(s->model->ctx, e->bytes, "a state to be saved");
+    void *data = lnt_allocate(s->model->ctx, e->bytes, "a state to be saved");
     if (!data) return LNT_ERR_MEMORY;
     e->data = data;
     p->count++;
-    copy_rows(t, rows, data, false);
+    lnt_tensor_pack(t, rows, data);
     return LNT_OK;
 }
 
@@ -164,8 +152,7 @@ static lnt_status fill_layer(lnt_session *s, const char *path, const lnt_safeten
         status = find_tensor(s, path, st, (int64_t)s->batch, l, i, &e[i]);
     if (!status) status = lnt_state_reserve(state, s->tokens);
     for (int i = 0; !status && i < LNT_STATE_SAVED; i++)
-        if (e[i])
-            copy_rows(&state->tensor[i], rows_of(s, state, i), (char *)(uintptr_t)e[i]->data, true);
+        if (e[i]) lnt_tensor_unpack(&state->tensor[i], rows_of(s, state, i), e[i]->data);
     for (size_t b = 0; !status && b < s->batch; b++) state->tokens[b] = s->tokens;
     return status;
 }

@@ -167,18 +167,6 @@ int64_t lnt_device_state_tokens(const lnt_state *state, int64_t sequence)
 
 /* ---- to the CPU and back --------------------------------------------------------------------- */
 
-/* Tensor i: rows without gaps in `packed`, and those of a state on the CPU. */
-static void move_rows(const lnt_tensor *host, char *packed, bool to_host)
-{
-    const size_t row = (size_t)host->shape[3] * lnt_dtype_size(host->dtype);
-    for (int64_t b = 0; b < host->shape[0]; b++)
-        for (int64_t h = 0; h < host->shape[1]; h++)
-            for (int64_t n = 0; n < host->shape[2]; n++, packed += row) {
-                char *at = lnt_tensor_row(host, b, h, n);
-                memcpy(to_host ? at : packed, to_host ? packed : at, row);
-            }
-}
-
 /* With taylorshift the library's sums are over keys times r = d^(1/4), the plug-in's over keys of length
  * 1: rows of degree t differ by r^t.  packed: `each` numbers for a monomial. */
 static void rescale(const lnt_attn_desc *p, float *packed, int64_t each, bool to_host)
@@ -204,10 +192,10 @@ static lnt_status move_tensor(const lnt_state *state, const lnt_state *host, int
     if (to_host) {
         status = lnt_device_read(ctx, packed, state->tensor[i].data, state->bytes[i]);
         if (!status) rescale(&state->engine.p, packed, each, to_host);
-        if (!status) move_rows(&host->tensor[i], packed, to_host);
+        if (!status) lnt_tensor_unpack(&host->tensor[i], host->tensor[i].shape[2], packed);
     } else {
         lnt_state_settle(host);
-        move_rows(&host->tensor[i], packed, to_host);
+        lnt_tensor_pack(&host->tensor[i], host->tensor[i].shape[2], packed);
         rescale(&state->engine.p, packed, each, to_host);
         status = lnt_device_write(ctx, state->tensor[i].data, packed, state->bytes[i]);
     }

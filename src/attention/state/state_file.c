@@ -134,13 +134,10 @@ static lnt_status pack(const lnt_state *state, int i, lnt_st_entry *entry)
                              .rank = 4,
                              .shape = { t->shape[0], t->shape[1], rows, t->shape[3] },
                              .bytes = (size_t)(t->shape[0] * t->shape[1] * rows) * row };
-    char *data = lnt_allocate(state->engine.ctx, entry->bytes, "packing the state");
+    void *data = lnt_allocate(state->engine.ctx, entry->bytes, "packing the state");
     if (!data) return LNT_ERR_MEMORY;
     entry->data = data;
-    for (int64_t b = 0; b < t->shape[0]; b++)
-        for (int64_t h = 0; h < t->shape[1]; h++)
-            for (int64_t n = 0; n < rows; n++, data += row)
-                memcpy(data, lnt_tensor_row(t, b, h, n), row);
+    lnt_tensor_pack(t, rows, data);
     return LNT_OK;
 }
 
@@ -255,17 +252,6 @@ static lnt_status find_tensor(lnt_ctx *ctx, const char *path, const lnt_safetens
                     path, (long long)most);
 }
 
-static void load_tensor(const lnt_state *state, int i, const lnt_st_entry *entry)
-{
-    const lnt_tensor *t = &state->tensor[i];
-    const size_t row = (size_t)t->shape[3] * lnt_dtype_size(t->dtype);
-    const char *data = entry->data;
-    for (int64_t b = 0; b < t->shape[0]; b++)
-        for (int64_t h = 0; h < t->shape[1]; h++)
-            for (int64_t n = 0; n < entry->shape[2]; n++, data += row)
-                memcpy(lnt_tensor_row(t, b, h, n), data, row);
-}
-
 /* Every tensor is checked before room is made for it: the file is hostile. */
 static lnt_status fill(lnt_ctx *ctx, const char *path, const lnt_safetensors *st, lnt_state *state)
 {
@@ -282,7 +268,7 @@ static lnt_status fill(lnt_ctx *ctx, const char *path, const lnt_safetensors *st
     if (status) return status;
     memcpy(state->tokens, counted->data, tokens);
     for (int i = 0; i < LNT_STATE_SAVED; i++)
-        if (has(state, i)) load_tensor(state, i, entries[i]);
+        if (has(state, i)) lnt_tensor_unpack(&state->tensor[i], entries[i]->shape[2], entries[i]->data);
     return LNT_OK;
 }
 
