@@ -6,6 +6,7 @@
 #ifndef LNT_ATTENTION_MECHANISM_H
 #define LNT_ATTENTION_MECHANISM_H
 
+#include "attention/io.h"
 #include "attention/problem.h"
 #include "core/arena.h"
 

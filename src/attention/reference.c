@@ -19,6 +19,7 @@
 #include "attention/linear/feature.h"
 #include "attention/problem.h"
 #include "attention/cur/reference_cur.h"
+#include "attention/io.h"
 #include "core/context.h"
 #include "core/tensor.h"
 
@@ -219,8 +220,8 @@ static void read_monomials(reading *x, int64_t index[LNT_MAX_TERMS], int n, int 
         return;
     }
     /* A state holds the monomials of keys times the root of the score factor. */
-    double weight = lnt_problem_coefficient(r->p, p) * orderings(index, p) *
-                    pow(lnt_problem_score_factor(r->p), -0.5 * p);
+    double weight = lnt_taylor_coefficient(r->p, p) * orderings(index, p) *
+                    pow(lnt_taylor_score_factor(r->p), -0.5 * p);
     for (int i = 0; i < p; i++) weight *= r->factor * r->q[index[i]];
     x->den += weight * lnt_tensor_get(&x->z, r->s, r->kv, 0, x->feature);
     lnt_tensor_read(&x->s, r->s, r->kv, x->feature, r->v);
@@ -245,7 +246,7 @@ static double taylor_weight(const row *r, int64_t j)
     const double x = logit(r, j);
     double weight = 0, power = 1;
     for (int64_t t = 0; t < r->p->taylor.terms; t++, power *= x)
-        weight += lnt_problem_coefficient(r->p, t) * power;
+        weight += lnt_taylor_coefficient(r->p, t) * power;
     return weight;
 }
 

@@ -88,7 +88,7 @@ lnt_status lnt_plan_set_temperature(lnt_plan *plan, const double *temperature)
 {
     lnt_ctx *ctx = plan->engine.ctx;
     const lnt_attn_desc *p = &plan->engine.p;
-    assert(p->temperature);
+    assert(p->taylor.temperature);
     memcpy((double *)(uintptr_t)p->taylor.temperature, temperature, (size_t)p->heads * sizeof *temperature);
     if (!plan->device.plan || !p->heads) return LNT_OK;
     return lnt_device_told(ctx, ctx->device->api->set_temperature(plan->device.plan, temperature,
@@ -122,11 +122,15 @@ static lnt_status check_io(const lnt_plan *plan, const lnt_attn_io *io, bool wit
     lnt_status status = lnt_io_check(plan->engine.ctx, &plan->engine.p, whole ? &known : io,
                                      with_out, sequences);
     if (!status) status = check_state(plan, "state_in", io->state_in);
-    if (!status) status = check_state(plan, "state_out", io->state_out);
-    if (status) return status;
+    return status ? status : check_state(plan, "state_out", io->state_out);
+}
+
+/* A run over a checked io, whose states then have all their tokens in their sums. */
+static lnt_run open_run(const lnt_plan *plan, const lnt_attn_io *io, int64_t sequences)
+{
     lnt_state_settle(io->state_in);
     lnt_state_settle(io->state_out);
-    return LNT_OK;
+    return lnt_engine_run(&plan->engine, io, sequences);
 }
 
 /* What there is to tell of pseudo-inverses. */
@@ -193,7 +197,7 @@ lnt_status lnt_plan_forward_keeping(lnt_plan *plan, const lnt_attn_io *io, void 
     const lnt_status status = check_io(plan, io, true, &sequences);
     if (status) return status;
     if (plan->device.plan) return lnt_device_forward(plan->engine.ctx, &plan->device, io);
-    lnt_run run = lnt_engine_run(&plan->engine, io, sequences);
+    lnt_run run = open_run(plan, io, sequences);
     set_kept(plan, &run, kept);
     if (!is_idle(io)) plan->algo->forward(&run);
     lnt_state_advance(io, sequences);
@@ -257,7 +261,7 @@ lnt_status lnt_plan_partial(lnt_plan *plan, const lnt_attn_io *io, const lnt_par
     if (!status) status = check_io(plan, io, false, &sequences);
     if (!status) status = check_partial(plan, io, partial);
     if (status) return status;
-    lnt_run run = lnt_engine_run(&plan->engine, io, sequences);
+    lnt_run run = open_run(plan, io, sequences);
     run.partial = partial;
     if (!is_idle(io)) plan->algo->forward(&run);
     lnt_state_advance(io, sequences);
@@ -300,8 +304,6 @@ static lnt_status check_grads(lnt_plan *plan, const lnt_attn_io *io, const lnt_a
     if (!status && g->dstate_out) status = lnt_state_fits(ctx, "dstate_out", g->dstate_out, p, sequences);
     if (!status && g->dstate_in)
         status = lnt_state_fits(ctx, "dstate_in", g->dstate_in, p, sequences);
-    lnt_state_settle(g->dstate_out);
-    lnt_state_settle(g->dstate_in);
     return status;
 }
 
@@ -314,7 +316,9 @@ lnt_status lnt_plan_backward_kept(lnt_plan *plan, const lnt_attn_io *io,
     if (!status) status = check_grads(plan, io, grads, sequences);
     if (status) return status;
     if (plan->device.plan) return lnt_device_backward(plan->engine.ctx, &plan->device, io, grads);
-    lnt_run run = lnt_engine_run(&plan->engine, io, sequences);
+    lnt_state_settle(grads->dstate_out);
+    lnt_state_settle(grads->dstate_in);
+    lnt_run run = open_run(plan, io, sequences);
     run.grads = grads;
     set_kept(plan, &run, (void *)(uintptr_t)kept);
     plan->algo->backward(&run);

@@ -248,7 +248,7 @@ static void exchange(lnt_cuda_plan *plan, lnt_state *state, const lnt_cuda_state
     float *s = to_host(slots->s), *z = to_host(slots->z);
     int64_t *tokens = to_host(slots->tokens);
     if (!in) lnt_state_settle(state);
-    const double root = sqrt(lnt_problem_score_factor(&state->engine.p));
+    const double root = sqrt(lnt_taylor_score_factor(&state->engine.p));
     for (int64_t b = 0; b < state->engine.p.batch; b++) {
         const int64_t slot = slot_of(slots, b);
         if (in) state->tokens[b] = tokens[slot];

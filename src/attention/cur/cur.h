@@ -2,12 +2,10 @@
 #ifndef LNT_ATTENTION_CUR_CUR_H
 #define LNT_ATTENTION_CUR_CUR_H
 
+#include "attention/io.h"
 #include "attention/problem.h"
 
 enum { LNT_MAX_PINV_ITERATIONS = 64 };
-
-/* Fills in the defaults of cur in p and checks them. */
-lnt_status lnt_cur_resolve(lnt_ctx *ctx, lnt_attn_desc *p);
 
 /* What is computed of a sequence.  With no more keys than landmarks every key is one, so that C is
  * the attention matrix; with no more queries, R is. */

@@ -2,7 +2,7 @@
 #ifndef LNT_ATTENTION_CUR_REFERENCE_CUR_H
 #define LNT_ATTENTION_CUR_REFERENCE_CUR_H
 
-#include "attention/problem.h"
+#include "attention/io.h"
 
 /* Row i, within the sequence, of head h; p is resolved and io checked.  out [m]. */
 lnt_status lnt_reference_cur_row(lnt_ctx *ctx, const lnt_attn_desc *p, const lnt_attn_io *io,

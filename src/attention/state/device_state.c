@@ -172,7 +172,7 @@ int64_t lnt_device_state_tokens(const lnt_state *state, int64_t sequence)
 static void rescale(const lnt_attn_desc *p, float *packed, int64_t each, bool to_host)
 {
     if (p->mechanism != LNT_TAYLOR || p->taylor.normalize != LNT_NORMALIZE_TAYLORSHIFT) return;
-    const double r = sqrt(lnt_problem_score_factor(p));
+    const double r = sqrt(lnt_taylor_score_factor(p));
     for (int64_t head = 0; head < p->batch * p->kv_heads; head++)
         for (int64_t t = 0, first = 0; t < p->taylor.terms; t++) {
             const int64_t end = lnt_basis_size(p->dim, t + 1);

@@ -21,10 +21,10 @@ static void load_keys(const lnt_run *run, lnt_feature_tile *feature, int64_t b, 
 
 void lnt_taylor_coefficients(const lnt_attn_desc *p, real a[LNT_MAX_TERMS])
 {
-    const double factor = lnt_problem_score_factor(p);
+    const double factor = lnt_taylor_score_factor(p);
     double power = 1;
     for (int64_t t = 0; t < p->taylor.terms; t++, power *= factor)
-        a[t] = (real)(lnt_problem_coefficient(p, t) / power);
+        a[t] = (real)(lnt_taylor_coefficient(p, t) / power);
 }
 
 void lnt_taylor_weights(const lnt_run *run, const kernels *ker, real *y, const real *x, size_t ld,

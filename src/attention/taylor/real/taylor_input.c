@@ -23,7 +23,7 @@ static bool is_normalised(const lnt_run *run)
 /* What a vector of head h is multiplied by besides 1 / |x|. */
 static double factor_of(const lnt_run *run, bool query, int64_t h)
 {
-    const double root = sqrt(lnt_problem_score_factor(run->p));
+    const double root = sqrt(lnt_taylor_score_factor(run->p));
     if (!query) return root;
     return root * run->p->scale * (run->p->taylor.temperature ? run->p->taylor.temperature[h] : 1);
 }
@@ -175,7 +175,7 @@ static void sum_temperature(const lnt_run *run)
         for (int64_t s = 0; s < run->sequences; s++) {
             const lnt_sequence q = lnt_io_sequence(run->io, s);
             const real *share = kept_share(run, q.b, h, q.q0);
-            const double root = sqrt(lnt_problem_score_factor(run->p));
+            const double root = sqrt(lnt_taylor_score_factor(run->p));
             for (int64_t i = 0; i < q.nq; i++) sum[h] += root * run->p->scale * (double)share[i];
         }
     }

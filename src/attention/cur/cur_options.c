@@ -1,7 +1,9 @@
-/* attention/cur/cur.c - the options of CUR attention: their names, defaults and checks. */
+/* attention/cur/cur_options.c - the options of CUR attention: their names, defaults and checks. */
 #include "attention/cur/cur.h"
 
 #include <math.h>
+
+#include "attention/options.h"
 
 enum { MAX_LANDMARKS = 1 << 20 }; /* a square of them still fits 64 bits with room */
 
@@ -80,12 +82,13 @@ static lnt_status check_pinv(lnt_ctx *ctx, lnt_attn_desc *p)
     return LNT_OK;
 }
 
-lnt_status lnt_cur_resolve(lnt_ctx *ctx, lnt_attn_desc *p)
+static lnt_status resolve(lnt_ctx *ctx, lnt_attn_desc *p)
 {
     if (p->causal)
         return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
                         "cur: causal is not offered, because the row of a landmark sees every key "
                         "and the others are made from it; use softmax, linear, taylor or hybrid");
+    if (!p->cur.pins) p->cur.pin = NULL;
     if (p->cur.landmarks == 0) p->cur.landmarks = 64;
     if (p->cur.landmarks < 1 || p->cur.landmarks > MAX_LANDMARKS)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "landmarks is %lld, must be 1 to %d",
@@ -104,3 +107,7 @@ lnt_status lnt_cur_resolve(lnt_ctx *ctx, lnt_attn_desc *p)
     const lnt_status status = check_pins(ctx, p);
     return status ? status : check_pinv(ctx, p);
 }
+
+static void drop(lnt_attn_desc *p) { p->cur.pin = NULL; }
+
+const lnt_option_rules lnt_cur_rules = { .name = "cur", .resolve = resolve, .drop = drop };

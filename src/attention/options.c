@@ -1,0 +1,26 @@
+/* attention/options.c - checks that the options of several mechanisms share. */
+#include "attention/options.h"
+
+#include <float.h>
+#include <math.h>
+
+double lnt_options_largest(const lnt_attn_desc *p) { return p->dtype == LNT_F64 ? DBL_MAX : FLT_MAX; }
+
+bool lnt_options_is_number(const lnt_attn_desc *p, double x) { return fabs(x) <= lnt_options_largest(p); }
+
+lnt_status lnt_options_check_extent(lnt_ctx *ctx, const char *name, int64_t value, int64_t least)
+{
+    if (value >= least && value <= LNT_MAX_EXTENT) return LNT_OK;
+    return lnt_fail(ctx, LNT_ERR_ARGUMENT, "%s is %lld, must be %lld to 2^40", name,
+                    (long long)value, (long long)least);
+}
+
+lnt_status lnt_options_check_decay(lnt_ctx *ctx, const lnt_attn_desc *p)
+{
+    for (int64_t h = 0; p->decay && h < p->kv_heads; h++)
+        if (!(p->decay[h] > 0 && p->decay[h] <= 1))
+            return lnt_fail(ctx, LNT_ERR_ARGUMENT,
+                            "decay of kv head %lld is %g, must be above 0 and at most 1",
+                            (long long)h, p->decay[h]);
+    return LNT_OK;
+}
