@@ -6,7 +6,7 @@
 #     bench/gpu.sh BUILD_FOLDER build | racecheck [FAMILY ...] | memcheck [FAMILY ...]
 #
 # racecheck, memcheck: problems of every family under compute-sanitizer.  racecheck follows only some of the
-# barriers that the GPU has, and not what wgmma reads (docs/gpu-tuning.md): so it is given some kernels built with
+# barriers that the GPU has, and not what wgmma reads (docs/log/gpu-tuning.md): so it is given some kernels built with
 # LNT_RACECHECK.
 #
 # LNT_CUDA_ARCH=90a (or 80, 86, 89 ...) is the target; the default is that of the first GPU.  LNT_CUDA_CODE=90

@@ -62,7 +62,7 @@ __device__ __forceinline__ void warps_tell(int barrier, int threads)
 #else
 
 /* The same for compute-sanitizer, which follows these barriers and not bar.arrive:
- * docs/gpu-tuning.md. */
+ * docs/log/gpu-tuning.md. */
 __device__ __forceinline__ uint32_t warps_barrier(int barrier)
 {
     __shared__ __align__(8) uint64_t all[16];
