@@ -42,7 +42,7 @@ def draw(name, script):
     if not shutil.which("gnuplot"):
         print("gnuplot is not installed: no picture", file=sys.stderr)
         return
-    head = "set terminal svg size 1200,520 font ',12' background '#ffffff'\nset output '%s.svg'\n"
+    head = "set terminal svg size 640,480 font ',12' background '#ffffff'\nset output '%s.svg'\n"
     subprocess.run(["gnuplot"], input=head % name + script, text=True, check=True)
     print("wrote %s.svg" % name)
 
@@ -99,23 +99,19 @@ def print_table(title, table):
                                          for m, kind, _ in columns()))
 
 
-def heat_map(table):
-    kinds = [kind for m, kind, _ in columns() if m == LANDMARKS[0]]
-    script = "set multiplot layout 1,%d title 'Relative error of CUR attention against softmax, " \
-             "mean over the layers'\nset logscale cb\nset cbrange [0.001:1]\nunset key\n" \
-             "set xlabel 'iterations'\n" \
-             "set palette defined (0 '#ffffd9', 0.5 '#41b6c4', 1 '#081d58')\n" % len(LANDMARKS)
+def heat_map(table, landmarks):
+    kinds = [kind for m, kind, _ in columns() if m == landmarks]
+    script = "set title 'Relative error of CUR attention against softmax, %d landmarks'\n" \
+             "set logscale cb\nset cbrange [0.001:1]\nunset key\nset xlabel 'iterations'\n" \
+             "set palette defined (0 '#ffffd9', 0.5 '#41b6c4', 1 '#081d58')\n" % landmarks
     script += "set xtics (%s)\n" % ", ".join("'%s' %d" % (k, i) for i, k in enumerate(kinds))
     script += "set ytics (%s)\n" % ", ".join("'%s' %d" % (s, i) for i, s in enumerate(SELECTIONS))
-    for landmarks in LANDMARKS:
-        cells = ["%d %d %g" % (x, y, table[select, landmarks, kind])
-                 for y, select in enumerate(SELECTIONS) for x, kind in enumerate(kinds)]
-        script += "set title '%d landmarks'\n" % landmarks
-        script += "$cells << END\n%s\nEND\n" % "\n".join(cells)
-        script += "plot [-0.5:%g][-0.5:%g] $cells using 1:2:3 with image pixels, $cells using 1:2" \
-                  ":(sprintf('%%.3f', $3)):($3 > 0.06 ? 0xffffff : 0x000000) with labels " \
-                  "font ',9' textcolor rgb variable\n" % (len(kinds) - 0.5, len(SELECTIONS) - 0.5)
-    return script + "unset multiplot\n"
+    cells = ["%d %d %g" % (x, y, table[select, landmarks, kind])
+             for y, select in enumerate(SELECTIONS) for x, kind in enumerate(kinds)]
+    return script + "$cells << END\n%s\nEND\n" % "\n".join(cells) + \
+        "plot [-0.5:%g][-0.5:%g] $cells using 1:2:3 with image pixels, $cells using 1:2" \
+        ":(sprintf('%%.3f', $3)):($3 > 0.06 ? 0xffffff : 0x000000) with labels " \
+        "font ',9' textcolor rgb variable\n" % (len(kinds) - 0.5, len(SELECTIONS) - 0.5)
 
 
 def errors(options):
@@ -137,7 +133,7 @@ def errors(options):
     ridge = relative["step", 32, "ridge"]
     print("\n32 landmarks: step with 6 iterations %.4f; with ridge %.4f (%.2f of it); step-mean "
           "with ridge %.4f (%.2f of it)" % (usual, ridge, ridge / usual, best, best / usual))
-    draw(options.output, heat_map(relative))
+    draw(options.output, heat_map(relative, 32))
 
 
 def main():

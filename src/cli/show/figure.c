@@ -146,11 +146,8 @@ static void put_style(FILE *to, const figure_panel *p, int number)
     case FIGURE_DASHES:
         fprintf(to, "using 1:2 with lines lw 1.5 dt 2 lc rgb '%s'", color);
         break;
-    case FIGURE_BARS: /* an empty bar would be drawn as a line */
-        fprintf(to,
-                "using 1:($2 == 0 ? NaN : $2) with boxes fillstyle transparent solid 0.2 noborder "
-                "lc rgb '%s' notitle, \\\n    $points%d using 1:2 with histeps lw 2 lc rgb '%s'",
-                color, number, color);
+    case FIGURE_STEPS:
+        fprintf(to, "using 1:2 with histeps lw 2 lc rgb '%s'", color);
         break;
     }
 }
@@ -200,8 +197,8 @@ static void put_script(FILE *to, const figure *f)
             "set encoding utf8\nset micro\n"
             "set terminal svg size %d,%d dynamic enhanced font 'sans-serif,13' "
             "background '#ffffff'\n"
-            "set border 3 lc rgb '#444444'\nset tics nomirror out scale 0.6,0.3 font ',11'\n"
-            "set grid lt 1 lw 0.6 lc rgb '#dddddd'\nset boxwidth 1 relative\n"
+            "set border 3 lc rgb '#444444'\nset tics nomirror out scale 0.6,0 font ',11'\n"
+            "set grid ytics lt 1 lw 0.6 lc rgb '#dddddd'\n"
             "set autoscale xfix\nset key below Left reverse samplen 1.5 spacing 1.1 font ',11'\n"
             "set multiplot layout %d,%d title ",
             PANEL_WIDTH * f->columns, (PANEL_HEIGHT + LEGEND_HEIGHT * most) * rows + TITLE_HEIGHT,

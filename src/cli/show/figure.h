@@ -13,7 +13,7 @@
 
 #include "cli/show/report.h"
 
-enum { FIGURE_PANELS = 10, FIGURE_SERIES = 12, FIGURE_MARKS = 4, FIGURE_TEXT = 96 };
+enum { FIGURE_PANELS = 4, FIGURE_SERIES = 12, FIGURE_MARKS = 4, FIGURE_TEXT = 96 };
 
 typedef enum figure_numbers {
     FIGURE_PLAIN,    /* 0.25 */
@@ -31,7 +31,7 @@ typedef struct figure_axis {
 typedef enum figure_style {
     FIGURE_LINE,   /* points joined by a line; without marks where there are many */
     FIGURE_DASHES, /* a dashed line: something to compare with */
-    FIGURE_BARS    /* a bar at each x, with an outline that stays visible where series overlap */
+    FIGURE_STEPS   /* a histogram's outline, with x the middle of a bin */
 } figure_style;
 
 typedef struct figure_curve {

@@ -120,14 +120,10 @@ static void draw_panel(figure *f, const char *title, const figure_axis *y, const
 
 static int draw(const options *o, int64_t terms, curves *c)
 {
-    const figure_axis time = { "time a token", 10, FIGURE_PREFIXED, "s" };
-    const figure_axis bytes = { "bytes a token", 10, FIGURE_PREFIXED, "B" };
     const figure_axis next = { "time", 10, FIGURE_PREFIXED, "s" };
     const figure_axis total = { "bytes", 10, FIGURE_PREFIXED, "B" };
     figure f = figure_begin(2, "One head, causal: taylor of %lld terms and softmax",
                             (long long)terms);
-    draw_panel(&f, "A whole pass: memory a token", &bytes, c, c->pass_memory);
-    draw_panel(&f, "A whole pass: time a token", &time, c, c->pass);
     draw_panel(&f, "The next token: what is remembered", &total, c, c->memory);
     draw_panel(&f, "The next token: time", &next, c, c->next);
     return study_draw(o, &f);

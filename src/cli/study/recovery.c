@@ -253,26 +253,23 @@ static void print_table(int64_t n, recovery all[WIDTHS][ORDERS])
            (long long)(all[0][0].elements / all[0][0].dim), (long long)n);
 }
 
+/* Of one width: the others look alike. */
 static int draw(const options *o, int64_t n, recovery all[WIDTHS][ORDERS])
 {
+    const recovery *one = all[1];
     double order[BINS];
-    figure f = figure_begin(WIDTHS, "|taylor − softmax|, %lld tokens, causal, normal q, k, v",
-                            (long long)n);
+    figure f = figure_begin(2, "|taylor − softmax|, %lld tokens, causal, normal q, k, v, width %d",
+                            (long long)n, one->dim);
     for (int i = 0; i < BINS; i++) order[i] = LOWEST + (i + 0.5) / BINS_PER_ORDER;
-    for (int w = 0; w < WIDTHS; w++) {
-        figure_panel *p = figure_add(&f, "Errors, width %d", widths[w]);
-        p->x = (figure_axis){ "decimal order of the error", 0, FIGURE_PLAIN, "" };
-        p->y = (figure_axis){ "share of elements", 0, FIGURE_PLAIN, "" };
-        for (int i = 0; i < ORDERS; i++)
-            figure_series(p, FIGURE_BARS, i, order, all[w][i].share, BINS, "%d terms", FEWEST + i);
-    }
-    for (int w = 0; w < WIDTHS; w++) {
-        figure_panel *p = figure_add(&f, "Median by position, width %d", widths[w]);
-        p->x = (figure_axis){ "tokens of context", 10, FIGURE_PREFIXED, "" };
-        p->y = (figure_axis){ "median error", 10, FIGURE_POWERS, "" };
-        for (int i = 0; i < ORDERS; i++)
-            figure_series(p, FIGURE_LINE, i, all[w][i].position, all[w][i].by_position,
-                          all[w][i].blocks, "%d terms", FEWEST + i);
+    figure_panel *errors = figure_add(&f, "Errors"), *median = figure_add(&f, "Median by position");
+    errors->x = (figure_axis){ "decimal order of the error", 0, FIGURE_PLAIN, "" };
+    errors->y = (figure_axis){ "share of elements", 0, FIGURE_PLAIN, "" };
+    median->x = (figure_axis){ "tokens of context", 10, FIGURE_PREFIXED, "" };
+    median->y = (figure_axis){ "median error", 10, FIGURE_POWERS, "" };
+    for (int i = 0; i < ORDERS; i++) {
+        figure_series(errors, FIGURE_STEPS, i, order, one[i].share, BINS, "%d terms", FEWEST + i);
+        figure_series(median, FIGURE_LINE, i, one[i].position, one[i].by_position, one[i].blocks,
+                      "%d terms", FEWEST + i);
     }
     return study_draw(o, &f);
 }

@@ -155,11 +155,12 @@ static void draw_width(figure *f, const curves *c, bool memory)
     }
 }
 
+/* Of five widths the second and the fourth: the others look alike. */
 static int draw(const options *o, const curves *all, int count)
 {
-    figure f = figure_begin(count, "TaylorShift, one head");
-    for (int w = 0; w < count; w++) draw_width(&f, &all[w], false);
-    for (int w = 0; w < count; w++) draw_width(&f, &all[w], true);
+    figure f = figure_begin(count > 1 ? 2 : 1, "TaylorShift, one head");
+    for (int memory = 0; memory < 2; memory++)
+        for (int w = count > 1; w < count; w += 2) draw_width(&f, &all[w], memory);
     return study_draw(o, &f);
 }
 
