@@ -4,6 +4,12 @@
  * prefixed lnt_ / LNT_.  The library never prints, never exits and keeps no mutable globals; every
  * fallible call returns a status, and the context keeps one sentence about the last failure.
  *
+ * Structs that begin with `size` grow at their end.  Set size to sizeof of the struct.  A smaller one, of
+ * a program compiled with an older header, is taken: what an input lacks is at its default, and a report
+ * is filled as far as there is room.  A larger one is refused.  Words named `reserved` must be 0.  The
+ * other structs (lnt_tensor, lnt_array, lnt_allocator, the options inside lnt_attn_desc) never grow while
+ * the soname stays.
+ *
  * Shapes are [batch, heads, length, dim].  A context, and the plans and states made from it, may be
  * used by one thread at a time; different contexts are independent. */
 #ifndef LINNET_H
@@ -316,6 +322,7 @@ typedef struct lnt_attn_desc {
     lnt_hybrid_options hybrid;
 } lnt_attn_desc;
 
+/* size: sizeof(lnt_attn_desc) as the caller has it. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_attn_desc_init(lnt_attn_desc *desc, size_t size);
 
 /* Coefficients for taylor that come nearest to e^x, in the mean square, where the scores x are normal
@@ -434,6 +441,7 @@ typedef struct lnt_attn_grads {
 /* An answer before the division, so that answers over disjoint keys can be added:
  * y = num / den; softmax: each relative to e^max.  f32 (f64 for f64). */
 typedef struct lnt_partial {
+    size_t size;    /* sizeof(lnt_partial) */
     lnt_tensor num; /* [B,H,n,m] */
     lnt_tensor den; /* [B,H,n,1] */
     lnt_tensor max; /* [B,H,n,1]; softmax only, else data NULL */

@@ -194,7 +194,8 @@ typedef struct lnt_step_report {
     int64_t step, tokens; /* tokens: of its sequences, without padding */
     double rate;     /* of learning */
     double gradient; /* its length, before it was cut */
-    lnt_score_report score;
+    double loss, accuracy, bits, error_rate; /* as in lnt_score_report, over the batch of this step */
+    int64_t targets;
 } lnt_step_report;
 
 LNT_API LNT_MUST_CHECK lnt_status lnt_trainer_step(lnt_trainer *trainer, lnt_step_report *report);

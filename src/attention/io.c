@@ -3,6 +3,7 @@
 #include "attention/io.h"
 
 #include "attention/state/state.h"
+#include "core/struct.h"
 #include "core/tensor.h"
 
 lnt_sequence lnt_io_sequence(const lnt_attn_io *io, int64_t s)
@@ -109,13 +110,15 @@ static lnt_status check_tensors(lnt_ctx *ctx, const lnt_attn_desc *p, const lnt_
     return LNT_OK;
 }
 
+lnt_status lnt_io_take(lnt_ctx *ctx, const lnt_attn_io *given, lnt_attn_io *io)
+{
+    *io = (lnt_attn_io){ .size = sizeof *io };
+    return lnt_struct_take(ctx, LNT_STRUCT(lnt_attn_io, out), "io", given, io);
+}
+
 lnt_status lnt_io_check(lnt_ctx *ctx, const lnt_attn_desc *p, const lnt_attn_io *io, bool with_out,
                         int64_t *sequences)
 {
-    if (!io) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "io is NULL");
-    if (io->size != sizeof *io)
-        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "io: size is %zu, expected %zu", io->size,
-                        sizeof *io);
     lnt_status status = check_tensors(ctx, p, io, with_out);
     if (!status) status = check_sequences(ctx, io, sequences);
     if (!status && io->state_in)

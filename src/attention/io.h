@@ -10,6 +10,9 @@ typedef struct lnt_sequence {
     int64_t b, q0, nq, k0, nk, before;
 } lnt_sequence;
 
+/* A caller's io, whole. */
+lnt_status lnt_io_take(lnt_ctx *ctx, const lnt_attn_io *given, lnt_attn_io *io);
+
 /* Checks io's tensors, lengths and states against the problem; how many sequences it holds.
  * `with_out` is false where io->out is not used. */
 lnt_status lnt_io_check(lnt_ctx *ctx, const lnt_attn_desc *p, const lnt_attn_io *io, bool with_out,

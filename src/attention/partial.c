@@ -5,13 +5,19 @@
 
 #include "attention/mechanism.h"
 #include "attention/partial.h"
+#include "core/struct.h"
 #include "core/tensor.h"
 
 static bool has_max(const lnt_partial *partial) { return partial->max.data != NULL; }
 
+lnt_status lnt_partial_take(lnt_ctx *ctx, const char *name, const lnt_partial *given, lnt_partial *partial)
+{
+    *partial = (lnt_partial){ .size = sizeof *partial };
+    return lnt_struct_take(ctx, LNT_STRUCT(lnt_partial, den), name, given, partial);
+}
+
 lnt_status lnt_partial_check(lnt_ctx *ctx, const char *name, const lnt_partial *partial)
 {
-    if (!partial) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "%s is NULL", name);
     const int64_t *s = partial->num.shape;
     lnt_status status = lnt_tensor_check(ctx, "partial num", &partial->num);
     if (!status) status = lnt_tensor_expect(ctx, "partial den", &partial->den, s[0], s[1], s[2], 1);
@@ -48,12 +54,15 @@ static void merge_row(const lnt_partial *into, const lnt_partial *other, int64_t
                            take * lnt_tensor_get(&other->num, b, h, n, d));
 }
 
-lnt_status lnt_partial_merge(lnt_ctx *ctx, const lnt_partial *into, const lnt_partial *other)
+lnt_status lnt_partial_merge(lnt_ctx *ctx, const lnt_partial *given_into, const lnt_partial *given_other)
 {
+    lnt_partial both[2];
+    const lnt_partial *into = &both[0], *other = &both[1];
     if (!ctx) return LNT_ERR_ARGUMENT;
-    lnt_status status = lnt_partial_check(ctx, "into", into);
+    lnt_status status = lnt_partial_take(ctx, "into", given_into, &both[0]);
+    if (!status) status = lnt_partial_take(ctx, "other", given_other, &both[1]);
+    if (!status) status = lnt_partial_check(ctx, "into", into);
     if (status) return status;
-    if (!other) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "other is NULL");
     const int64_t *s = into->num.shape;
     status = lnt_tensor_expect(ctx, "other: num", &other->num, s[0], s[1], s[2], s[3]);
     if (!status) status = lnt_partial_check(ctx, "other", other);
@@ -77,11 +86,13 @@ static void finish_row(const lnt_partial *partial, double eps, const lnt_tensor 
                        den == 0 ? 0 : lnt_tensor_get(&partial->num, b, h, n, d) / den);
 }
 
-lnt_status lnt_partial_finish(lnt_ctx *ctx, const lnt_partial *partial, double eps,
-                              const lnt_tensor *out)
+lnt_status lnt_partial_finish(lnt_ctx *ctx, const lnt_partial *given, double eps, const lnt_tensor *out)
 {
+    lnt_partial whole;
+    const lnt_partial *partial = &whole;
     if (!ctx) return LNT_ERR_ARGUMENT;
-    lnt_status status = lnt_partial_check(ctx, "partial", partial);
+    lnt_status status = lnt_partial_take(ctx, "partial", given, &whole);
+    if (!status) status = lnt_partial_check(ctx, "partial", partial);
     if (status) return status;
     const int64_t *s = partial->num.shape;
     status = lnt_tensor_expect(ctx, "out", out, s[0], s[1], s[2], s[3]);

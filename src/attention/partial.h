@@ -4,6 +4,9 @@
 
 #include "core/context.h"
 
+/* A caller's partial, whole. */
+lnt_status lnt_partial_take(lnt_ctx *ctx, const char *name, const lnt_partial *given, lnt_partial *partial);
+
 lnt_status lnt_partial_check(lnt_ctx *ctx, const char *name, const lnt_partial *partial);
 
 #endif

@@ -7,6 +7,9 @@
 #include "attention/options.h"
 #include "attention/taylor/basis.h"
 #include "core/dtype.h"
+#include "core/struct.h"
+
+#define DESC LNT_STRUCT(lnt_attn_desc, dim_value)
 
 static const lnt_option_rules softmax = { .name = "softmax" };
 
@@ -24,17 +27,20 @@ const char *lnt_mechanism_name(lnt_mechanism mechanism)
 
 lnt_status lnt_attn_desc_init(lnt_attn_desc *desc, size_t size)
 {
-    if (!desc || size != sizeof *desc) return LNT_ERR_ARGUMENT;
-    *desc = (lnt_attn_desc){ .size = size,
-                             .dtype = LNT_F32,
-                             .batch = 1,
-                             .heads = 1,
-                             .length_k = -1,
-                             .scale = NAN,
-                             .linear.eps = 1e-6,
-                             .cur = { .select = LNT_SELECT_STEP, .copy_rows = 1, .ridge = 1e-5 },
-                             .hybrid.far = LNT_TAYLOR };
-    return LNT_OK;
+    const lnt_attn_desc all = { .size = sizeof all,
+                                .dtype = LNT_F32,
+                                .batch = 1,
+                                .heads = 1,
+                                .length_k = -1,
+                                .scale = NAN,
+                                .linear.eps = 1e-6,
+                                .cur = { .select = LNT_SELECT_STEP, .copy_rows = 1, .ridge = 1e-5 },
+                                .hybrid.far = LNT_TAYLOR };
+    if (!desc) return LNT_ERR_ARGUMENT;
+    desc->size = size;
+    const lnt_status status = lnt_struct_check(NULL, DESC, "desc", desc);
+    if (!status) lnt_struct_give(&all, desc);
+    return status;
 }
 
 static lnt_status check_shape(lnt_ctx *ctx, const lnt_attn_desc *p)
@@ -78,13 +84,28 @@ static lnt_status resolve_options(lnt_ctx *ctx, lnt_attn_desc *p)
     return own->resolve ? own->resolve(ctx, p) : LNT_OK;
 }
 
+/* What a release to come puts there would be lost. */
+static lnt_status check_reserved(lnt_ctx *ctx, const lnt_attn_desc *p)
+{
+    const struct {
+        const char *name;
+        const int64_t *words;
+    } rooms[] = { { "linear", p->linear.reserved }, { "taylor", p->taylor.reserved },
+                  { "cur", p->cur.reserved }, { "hybrid", p->hybrid.reserved } };
+    for (size_t i = 0; i < sizeof rooms / sizeof rooms[0]; i++)
+        for (int word = 0; word < 4; word++)
+            if (rooms[i].words[word])
+                return lnt_fail(ctx, LNT_ERR_ARGUMENT, "%s.reserved[%d] is %lld, must be 0", rooms[i].name,
+                                word, (long long)rooms[i].words[word]);
+    return LNT_OK;
+}
+
 lnt_status lnt_problem_resolve(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_attn_desc *out)
 {
-    if (!desc) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "desc is NULL");
-    if (desc->size != sizeof *desc)
-        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "desc: size is %zu, expected %zu", desc->size,
-                        sizeof *desc);
-    *out = *desc;
+    lnt_status status = lnt_attn_desc_init(out, sizeof *out);
+    if (!status) status = lnt_struct_take(ctx, DESC, "desc", desc, out);
+    if (!status) status = check_reserved(ctx, out);
+    if (status) return status;
     if (!lnt_mechanism_name(out->mechanism))
         return lnt_fail(ctx, LNT_ERR_ARGUMENT,
                         "mechanism is %d, must be softmax, linear, taylor, cur or hybrid",
@@ -95,7 +116,7 @@ lnt_status lnt_problem_resolve(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_attn
     if (out->kv_heads == 0) out->kv_heads = out->heads;
     if (out->length_k == -1) out->length_k = out->length_q;
     if (out->dim_value == 0) out->dim_value = out->dim;
-    lnt_status status = check_shape(ctx, out);
+    status = check_shape(ctx, out);
     if (!status) status = check_compensated(ctx, out);
     if (status) return status;
     out->state = out->state != 0;

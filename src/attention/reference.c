@@ -360,14 +360,17 @@ static lnt_status check_index(lnt_ctx *ctx, const char *name, int64_t index, int
                     (long long)index, (long long)extent - 1);
 }
 
-lnt_status lnt_reference_row(lnt_ctx *ctx, const lnt_attn_desc *desc, const lnt_attn_io *io,
+lnt_status lnt_reference_row(lnt_ctx *ctx, const lnt_attn_desc *desc, const lnt_attn_io *given,
                              int64_t b, int64_t h, int64_t i, double *out)
 {
+    lnt_attn_io whole;
+    const lnt_attn_io *io = &whole;
     lnt_attn_desc p;
     int64_t sequences;
     if (!ctx) return LNT_ERR_ARGUMENT;
     if (!out) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "the reference: out is NULL");
     lnt_status status = lnt_problem_resolve(ctx, desc, &p);
+    if (!status) status = lnt_io_take(ctx, given, &whole);
     if (!status) status = lnt_io_check(ctx, &p, io, false, &sequences);
     if (!status && io->state_in && lnt_state_on_device(io->state_in))
         status = lnt_fail(ctx, LNT_ERR_ARGUMENT, "the reference: state_in is on a GPU");

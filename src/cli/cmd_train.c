@@ -136,7 +136,7 @@ static void show_progress(const run *r, const lnt_step_report *report)
     const double each = r->seconds / (double)(report->step - r->info.step);
     const int left = (int)fmin((double)(r->info.steps - report->step) * each, 1e9);
     text_count(r->tokens / r->seconds, speed, sizeof speed);
-    snprintf(what, sizeof what, "loss %.4f  %s tokens/s  %d:%02d:%02d left", report->score.loss,
+    snprintf(what, sizeof what, "loss %.4f  %s tokens/s  %d:%02d:%02d left", report->loss,
              speed, left / 3600, left / 60 % 60, left % 60);
     progress(what, (int)report->step, (int)r->info.steps);
 }

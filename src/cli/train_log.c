@@ -98,10 +98,10 @@ static void put_step(FILE *to, const lnt_step_report *r, double seconds)
 {
     json line = json_begin(to);
     json_whole(&line, "step", r->step);
-    json_real(&line, "loss", r->score.loss);
-    json_real(&line, "bits", r->score.bits);
-    json_real(&line, "accuracy", r->score.accuracy);
-    json_real(&line, "error_rate", r->score.error_rate);
+    json_real(&line, "loss", r->loss);
+    json_real(&line, "bits", r->bits);
+    json_real(&line, "accuracy", r->accuracy);
+    json_real(&line, "error_rate", r->error_rate);
     json_real(&line, "rate", r->rate);
     json_real(&line, "gradient", r->gradient);
     json_whole(&line, "tokens", r->tokens);
@@ -134,7 +134,7 @@ int log_step(train_log *log, const lnt_step_report *report, double seconds)
     put_step(log->file, report, seconds);
     if (log->echo) put_step(stdout, report, seconds);
     const int status = flushed(log);
-    return status ? status : add_point(&log->train, (double)report->step, report->score.loss);
+    return status ? status : add_point(&log->train, (double)report->step, report->loss);
 }
 
 int log_test(train_log *log, int64_t step, const lnt_score_report *score)

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "core/isa.h"
+#include "core/struct.h"
 
 enum { MAX_THREADS = 4096, HUGE_PAGE = 1 << 21 };
 
@@ -56,21 +57,19 @@ static void default_release(void *user, void *memory, size_t bytes)
 /* What a context would be made of, or the sentence why not. */
 static lnt_status resolve(const lnt_ctx_options *options, lnt_ctx *ctx)
 {
-    static const lnt_ctx_options none = { .size = sizeof none };
-    if (!options) options = &none;
+    lnt_ctx_options o = { .size = sizeof o };
     ctx->allocator = (lnt_allocator){ default_allocate, default_release, NULL };
-    if (options->size != sizeof *options)
-        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "ctx options: size is %zu, expected %zu",
-                        options->size, sizeof *options);
-    if (!options->allocator.allocate != !options->allocator.release)
+    const lnt_struct kind = LNT_STRUCT(lnt_ctx_options, allocator);
+    if (options && lnt_struct_take(ctx, kind, "options", options, &o)) return LNT_ERR_ARGUMENT;
+    if (!o.allocator.allocate != !o.allocator.release)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT,
                         "ctx options: allocator needs both allocate and release, or neither");
-    if (options->allocator.allocate) ctx->allocator = options->allocator;
-    if (options->threads < 0 || options->threads > MAX_THREADS)
-        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "threads is %d, must be 0 (all) to %d",
-                        options->threads, MAX_THREADS);
-    ctx->threads = options->threads ? options->threads : omp_get_max_threads();
-    const char *isa = options->isa ? options->isa : getenv("LINNET_ISA");
+    if (o.allocator.allocate) ctx->allocator = o.allocator;
+    if (o.threads < 0 || o.threads > MAX_THREADS)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "threads is %d, must be 0 (all) to %d", o.threads,
+                        MAX_THREADS);
+    ctx->threads = o.threads ? o.threads : omp_get_max_threads();
+    const char *isa = o.isa ? o.isa : getenv("LINNET_ISA");
     return lnt_isa_choose(ctx, isa && *isa ? isa : NULL, &ctx->isa);
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/struct.h"
 #include "device/find.h"
 
 lnt_status lnt_device_told(lnt_ctx *ctx, lnt_status status)
@@ -86,20 +87,20 @@ const char *lnt_ctx_device(const lnt_ctx *ctx)
     return ctx && ctx->device ? ctx->device->name : "cpu";
 }
 
-lnt_status lnt_device_describe(lnt_ctx *ctx, lnt_device_info *info)
+lnt_status lnt_device_describe(lnt_ctx *ctx, lnt_device_info *out)
 {
-    if (!ctx || !info) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "ctx and info must not be NULL");
-    if (info->size != sizeof *info)
-        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "info: size is %zu, expected %zu", info->size,
-                        sizeof *info);
-    *info = (lnt_device_info){ .size = sizeof *info };
+    if (!ctx) return LNT_ERR_ARGUMENT;
+    lnt_status status = lnt_struct_check(ctx, LNT_STRUCT(lnt_device_info, name), "info", out);
+    if (status) return status;
+    lnt_device_info own = { .size = sizeof own }, *info = &own;
     const lnt_device *d = ctx->device;
     if (!d) {
         snprintf(info->name, sizeof info->name, "%s", lnt_ctx_isa(ctx));
+        lnt_struct_give(info, out);
         return LNT_OK;
     }
     lnt_cuda_info found = { .size = sizeof found };
-    const lnt_status status = lnt_device_told(ctx, d->api->describe(d->handle, &found));
+    status = lnt_device_told(ctx, d->api->describe(d->handle, &found));
     if (status) return status;
     memcpy(info->name, found.name, sizeof info->name);
     info->major = found.major;
@@ -109,6 +110,7 @@ lnt_status lnt_device_describe(lnt_ctx *ctx, lnt_device_info *info)
     info->cache_bytes = found.l2_bytes;
     info->driver = found.driver;
     info->runtime = found.runtime;
+    lnt_struct_give(info, out);
     return LNT_OK;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/dtype.h"
+#include "core/struct.h"
 
 static lnt_status describe_config(lnt_model *model)
 {
@@ -124,13 +125,14 @@ lnt_status lnt_model_convert(const lnt_model *model, const char *mechanism, lnt_
     return lnt_model_keep_bf16(out);
 }
 
-lnt_status lnt_model_describe(const lnt_model *model, lnt_model_info *info)
+lnt_status lnt_model_describe(const lnt_model *model, lnt_model_info *out)
 {
     if (!model) return LNT_ERR_ARGUMENT;
-    if (!info || info->size != sizeof *info)
-        return lnt_fail(model->ctx, LNT_ERR_ARGUMENT, "model info: size must be %zu", sizeof *info);
+    const lnt_status status =
+        lnt_struct_check(model->ctx, LNT_STRUCT(lnt_model_info, task), "model info", out);
+    if (status) return status;
     const lnt_config *c = &model->config;
-    *info = (lnt_model_info){ .size = sizeof *info,
+    const lnt_model_info info = { .size = sizeof info,
                               .task = model->task,
                               .config = model->text,
                               .mechanism = lnt_mechanism_name(c->attention.mechanism),
@@ -141,6 +143,7 @@ lnt_status lnt_model_describe(const lnt_model *model, lnt_model_info *info)
                               .inputs = c->inputs,
                               .outputs = c->outputs,
                               .length = c->length };
+    lnt_struct_give(&info, out);
     return LNT_OK;
 }
 

@@ -7,10 +7,14 @@
 #include <math.h>
 #include <stdlib.h>
 
-lnt_status lnt_sampling_check(lnt_ctx *ctx, const lnt_sampling *s)
+#include "core/struct.h"
+
+lnt_status lnt_sampling_take(lnt_ctx *ctx, const lnt_sampling *given, lnt_sampling *s)
 {
-    if (!s || s->size != sizeof *s)
-        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "sampling: size must be %zu", sizeof *s);
+    *s = (lnt_sampling){ .size = sizeof *s, .top_p = 1 };
+    const lnt_struct kind = LNT_STRUCT(lnt_sampling, temperature);
+    const lnt_status status = lnt_struct_take(ctx, kind, "sampling", given, s);
+    if (status) return status;
     if (!(s->temperature >= 0 && isfinite(s->temperature)))
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "sampling: temperature is %g, must be 0 or more",
                         s->temperature);

@@ -10,8 +10,8 @@ typedef struct lnt_candidate {
     int32_t token;
 } lnt_candidate;
 
-/* LNT_ERR_ARGUMENT and a sentence unless the numbers are what they may be. */
-lnt_status lnt_sampling_check(lnt_ctx *ctx, const lnt_sampling *sampling);
+/* A caller's sampling, whole; or LNT_ERR_ARGUMENT and a sentence where a number is not what it may be. */
+lnt_status lnt_sampling_take(lnt_ctx *ctx, const lnt_sampling *given, lnt_sampling *sampling);
 
 /* logits [count]; scratch [count]; u uniform in [0,1). */
 int32_t lnt_sampler_draw(const lnt_sampling *sampling, const double *logits, size_t count, double u,

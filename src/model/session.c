@@ -213,7 +213,8 @@ lnt_status lnt_session_sample(lnt_session *s, const lnt_sampling *sampling, int3
 {
     if (!s) return LNT_ERR_ARGUMENT;
     lnt_ctx *ctx = s->model->ctx;
-    const lnt_status status = lnt_sampling_check(ctx, sampling);
+    lnt_sampling how;
+    const lnt_status status = lnt_sampling_take(ctx, sampling, &how);
     if (status) return status;
     if (!tokens) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "tokens is NULL");
     if (!s->tokens)
@@ -221,7 +222,7 @@ lnt_status lnt_session_sample(lnt_session *s, const lnt_sampling *sampling, int3
     if (!are_finite(s->logits, s->batch * (size_t)s->model->config.outputs))
         return lnt_fail(ctx, LNT_ERR_FORMAT,
                         "session: the model's answer is not finite; its weights or the state are damaged");
-    draw(s->model, s->logits, s->batch, s->tokens, sampling, s->scores, s->candidates, tokens);
+    draw(s->model, s->logits, s->batch, s->tokens, &how, s->scores, s->candidates, tokens);
     return LNT_OK;
 }
 
@@ -230,7 +231,8 @@ lnt_status lnt_model_sample(const lnt_model *model, const float *logits, int64_t
 {
     if (!model) return LNT_ERR_ARGUMENT;
     lnt_ctx *ctx = model->ctx;
-    lnt_status status = lnt_sampling_check(ctx, sampling);
+    lnt_sampling how;
+    lnt_status status = lnt_sampling_take(ctx, sampling, &how);
     if (status) return status;
     if (model->config.kind != LNT_DECODER)
         return lnt_fail(ctx, LNT_ERR_UNSUPPORTED, "model: task %s has an encoder, which does not "
@@ -244,7 +246,7 @@ lnt_status lnt_model_sample(const lnt_model *model, const float *logits, int64_t
     double *scores = lnt_allocate(ctx, many * sizeof *scores, "the scores");
     lnt_candidate *candidates = lnt_allocate(ctx, many * sizeof *candidates, "the candidates");
     if (scores && candidates)
-        draw(model, logits, (size_t)batch, length, sampling, scores, candidates, tokens);
+        draw(model, logits, (size_t)batch, length, &how, scores, candidates, tokens);
     else
         status = LNT_ERR_MEMORY;
     lnt_release(ctx, scores, many * sizeof *scores);

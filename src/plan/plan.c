@@ -8,6 +8,7 @@
 #include "attention/cur/cur.h"
 #include "attention/state/device_state.h"
 #include "attention/partial.h"
+#include "core/struct.h"
 #include "core/tensor.h"
 #include "plan/device_run.h"
 #include "plan/planner.h"
@@ -113,14 +114,14 @@ static lnt_status check_state(const lnt_plan *plan, const char *name, const lnt_
     return LNT_OK;
 }
 
-static lnt_status check_io(const lnt_plan *plan, const lnt_attn_io *io, bool with_out,
+/* io becomes the caller's, whole. */
+static lnt_status check_io(const lnt_plan *plan, const lnt_attn_io *given, lnt_attn_io *io, bool with_out,
                            int64_t *sequences)
 {
-    const bool whole = io && io->size == sizeof *io; /* what is smaller is not read beyond its size */
-    lnt_attn_io known = whole ? *io : (lnt_attn_io){ .size = 0 };
+    lnt_status status = lnt_io_take(plan->engine.ctx, given, io);
+    lnt_attn_io known = *io;
     if (plan->device.plan) known.lengths_q = known.lengths_k = NULL; /* they are on the device */
-    lnt_status status = lnt_io_check(plan->engine.ctx, &plan->engine.p, whole ? &known : io,
-                                     with_out, sequences);
+    if (!status) status = lnt_io_check(plan->engine.ctx, &plan->engine.p, &known, with_out, sequences);
     if (!status) status = check_state(plan, "state_in", io->state_in);
     return status ? status : check_state(plan, "state_out", io->state_out);
 }
@@ -190,11 +191,13 @@ static void set_kept(const lnt_plan *plan, lnt_run *run, void *kept)
     if (scores_bytes(plan)) run->kept = kept;
 }
 
-lnt_status lnt_plan_forward_keeping(lnt_plan *plan, const lnt_attn_io *io, void *kept)
+lnt_status lnt_plan_forward_keeping(lnt_plan *plan, const lnt_attn_io *given, void *kept)
 {
     if (!plan) return LNT_ERR_ARGUMENT;
     int64_t sequences;
-    const lnt_status status = check_io(plan, io, true, &sequences);
+    lnt_attn_io whole;
+    const lnt_attn_io *io = &whole;
+    const lnt_status status = check_io(plan, given, &whole, true, &sequences);
     if (status) return status;
     if (plan->device.plan) return lnt_device_forward(plan->engine.ctx, &plan->device, io);
     lnt_run run = open_run(plan, io, sequences);
@@ -253,12 +256,17 @@ static lnt_status check_partial(lnt_plan *plan, const lnt_attn_io *io, const lnt
     return LNT_OK;
 }
 
-lnt_status lnt_plan_partial(lnt_plan *plan, const lnt_attn_io *io, const lnt_partial *partial)
+lnt_status lnt_plan_partial(lnt_plan *plan, const lnt_attn_io *given, const lnt_partial *answer)
 {
     if (!plan) return LNT_ERR_ARGUMENT;
     int64_t sequences;
+    lnt_attn_io whole;
+    const lnt_attn_io *io = &whole;
+    lnt_partial parts;
+    const lnt_partial *partial = &parts;
     lnt_status status = check_host(plan, "partial");
-    if (!status) status = check_io(plan, io, false, &sequences);
+    if (!status) status = check_io(plan, given, &whole, false, &sequences);
+    if (!status) status = lnt_partial_take(plan->engine.ctx, "partial", answer, &parts);
     if (!status) status = check_partial(plan, io, partial);
     if (status) return status;
     lnt_run run = open_run(plan, io, sequences);
@@ -269,17 +277,17 @@ lnt_status lnt_plan_partial(lnt_plan *plan, const lnt_attn_io *io, const lnt_par
     return LNT_OK;
 }
 
-static lnt_status check_grads(lnt_plan *plan, const lnt_attn_io *io, const lnt_attn_grads *g,
-                              int64_t sequences)
+/* g becomes the caller's, whole. */
+static lnt_status check_grads(lnt_plan *plan, const lnt_attn_io *io, const lnt_attn_grads *given,
+                              lnt_attn_grads *g, int64_t sequences)
 {
     lnt_ctx *ctx = plan->engine.ctx;
     const lnt_attn_desc *p = &plan->engine.p;
     if (!p->backward)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "backward: the plan was made with backward 0");
-    if (!g) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "grads is NULL");
-    if (g->size != sizeof *g)
-        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "grads: size is %zu, expected %zu", g->size,
-                        sizeof *g);
+    *g = (lnt_attn_grads){ .size = sizeof *g };
+    lnt_status status = lnt_struct_take(ctx, LNT_STRUCT(lnt_attn_grads, dv), "grads", given, g);
+    if (status) return status;
     const int64_t B = io->q.shape[0], nq = io->q.shape[2], nk = io->k.shape[2];
     const struct {
         const char *name;
@@ -290,8 +298,8 @@ static lnt_status check_grads(lnt_plan *plan, const lnt_attn_io *io, const lnt_a
                  { "dk", &g->dk, p->kv_heads, nk, p->dim },
                  { "dv", &g->dv, p->kv_heads, nk, p->dim_value } };
     for (size_t i = 0; i < 4; i++) {
-        const lnt_status status = lnt_tensor_expect(ctx, want[i].name, want[i].t, B, want[i].heads,
-                                                    want[i].length, want[i].dim);
+        status = lnt_tensor_expect(ctx, want[i].name, want[i].t, B, want[i].heads, want[i].length,
+                                   want[i].dim);
         if (status) return status;
         if (want[i].t->dtype != p->dtype)
             return lnt_fail(ctx, LNT_ERR_DTYPE, "%s: dtype is %s, the plan's is %s", want[i].name,
@@ -299,7 +307,7 @@ static lnt_status check_grads(lnt_plan *plan, const lnt_attn_io *io, const lnt_a
     }
     if (g->dtemperature && p->taylor.normalize != LNT_NORMALIZE_TAYLORSHIFT)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "dtemperature needs normalize taylorshift");
-    lnt_status status = check_state(plan, "dstate_out", g->dstate_out);
+    status = check_state(plan, "dstate_out", g->dstate_out);
     if (!status) status = check_state(plan, "dstate_in", g->dstate_in);
     if (!status && g->dstate_out) status = lnt_state_fits(ctx, "dstate_out", g->dstate_out, p, sequences);
     if (!status && g->dstate_in)
@@ -307,13 +315,17 @@ static lnt_status check_grads(lnt_plan *plan, const lnt_attn_io *io, const lnt_a
     return status;
 }
 
-lnt_status lnt_plan_backward_kept(lnt_plan *plan, const lnt_attn_io *io,
-                                  const lnt_attn_grads *grads, const void *kept)
+lnt_status lnt_plan_backward_kept(lnt_plan *plan, const lnt_attn_io *given,
+                                  const lnt_attn_grads *given_grads, const void *kept)
 {
     if (!plan) return LNT_ERR_ARGUMENT;
     int64_t sequences;
-    lnt_status status = check_io(plan, io, kept != NULL, &sequences);
-    if (!status) status = check_grads(plan, io, grads, sequences);
+    lnt_attn_io whole;
+    lnt_attn_grads whole_grads;
+    const lnt_attn_io *io = &whole;
+    const lnt_attn_grads *grads = &whole_grads;
+    lnt_status status = check_io(plan, given, &whole, kept != NULL, &sequences);
+    if (!status) status = check_grads(plan, io, given_grads, &whole_grads, sequences);
     if (status) return status;
     if (plan->device.plan) return lnt_device_backward(plan->engine.ctx, &plan->device, io, grads);
     lnt_state_settle(grads->dstate_out);
@@ -341,7 +353,7 @@ int64_t lnt_plan_nonpositive(const lnt_plan *plan)
 int64_t lnt_plan_divergent(const lnt_plan *plan) { return plan ? plan->divergent : 0; }
 double lnt_plan_rank(const lnt_plan *plan) { return plan ? plan->rank : 0; }
 
-lnt_status lnt_plan_landmarks(lnt_plan *plan, const lnt_attn_io *io, int64_t s, int64_t h,
+lnt_status lnt_plan_landmarks(lnt_plan *plan, const lnt_attn_io *given, int64_t s, int64_t h,
                               int64_t *queries, int64_t *keys, int64_t *count)
 {
     if (!plan) return LNT_ERR_ARGUMENT;
@@ -353,7 +365,9 @@ lnt_status lnt_plan_landmarks(lnt_plan *plan, const lnt_attn_io *io, int64_t s, 
         return lnt_fail(ctx, LNT_ERR_UNSUPPORTED, "landmarks: %s has none; cur has",
                         lnt_mechanism_name(p->mechanism));
     lnt_status status = check_host(plan, "landmarks");
-    if (!status) status = check_io(plan, io, false, &sequences);
+    lnt_attn_io whole;
+    const lnt_attn_io *io = &whole;
+    if (!status) status = check_io(plan, given, &whole, false, &sequences);
     if (status) return status;
     if (s < 0 || s >= sequences || h < 0 || h >= p->heads)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT,
@@ -400,15 +414,13 @@ static int64_t tokens_at_a_time(const lnt_algo *algo, const lnt_attn_desc *p)
     return algo->tile ? algo->tile : 1;
 }
 
-lnt_status lnt_plan_describe(const lnt_plan *plan, lnt_plan_info *info)
+lnt_status lnt_plan_describe(const lnt_plan *plan, lnt_plan_info *out)
 {
     if (!plan) return LNT_ERR_ARGUMENT;
     lnt_ctx *ctx = plan->engine.ctx;
-    if (!info) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "info is NULL");
     const lnt_attn_desc *p = &plan->engine.p;
-    if (info->size != sizeof *info)
-        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "info: size is %zu, expected %zu", info->size,
-                        sizeof *info);
+    const lnt_status status = lnt_struct_check(ctx, LNT_STRUCT(lnt_plan_info, algorithm), "info", out);
+    if (status) return status;
     const double nq = (double)p->length_q, nk = (double)p->length_k;
     const double D = (double)lnt_problem_width(p), m = (double)p->dim_value;
     const double width = (double)lnt_score_width(p);
@@ -417,8 +429,8 @@ lnt_status lnt_plan_describe(const lnt_plan *plan, lnt_plan_info *info)
     lnt_attn_desc softmax = *p;
     softmax.mechanism = LNT_SOFTMAX;
     const lnt_cuda_plan_info *device = plan->device.plan ? &plan->device.info : NULL;
-    *info = (lnt_plan_info){
-        .size = sizeof *info,
+    const lnt_plan_info info = {
+        .size = sizeof info,
         .algorithm = plan->algo->name,
         .chunk = device ? device->segment : tokens_at_a_time(plan->algo, p),
         .flops = cur ? lnt_cur_flops(p) : state ? counted(p, lnt_state_flops(p))
@@ -439,5 +451,6 @@ lnt_status lnt_plan_describe(const lnt_plan *plan, lnt_plan_info *info)
         .flops_per_token = counted(p, step_flops(p)),
         .kv_cache_elements = lnt_state_elements(&softmax, p->length_k)
     };
+    lnt_struct_give(&info, out);
     return LNT_OK;
 }

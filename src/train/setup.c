@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/struct.h"
 #include "io/file.h"
 #include "train/settings.h"
 #include "train/trainer.h"
@@ -57,13 +58,20 @@ static lnt_status open_trainer(lnt_ctx *ctx, const lnt_train_request *request, c
     return status;
 }
 
-lnt_status lnt_trainer_create(lnt_ctx *ctx, const lnt_train_request *request, lnt_trainer **out)
+static lnt_status take_request(lnt_ctx *ctx, const lnt_train_request *given, lnt_train_request *request)
 {
+    *request = (lnt_train_request){ .size = sizeof *request };
+    return lnt_struct_take(ctx, LNT_STRUCT(lnt_train_request, task), "train request", given, request);
+}
+
+lnt_status lnt_trainer_create(lnt_ctx *ctx, const lnt_train_request *given, lnt_trainer **out)
+{
+    lnt_train_request whole;
+    const lnt_train_request *request = &whole;
     if (!ctx || !out) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "ctx and out must not be NULL");
     *out = NULL;
-    if (!request || request->size != sizeof *request || !request->task)
-        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "train request: size must be %zu, with a task",
-                        sizeof *request);
+    if (take_request(ctx, given, &whole)) return LNT_ERR_ARGUMENT;
+    if (!request->task) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "train request: task is NULL");
     const lnt_task_kind *kind;
     lnt_settings s;
     lnt_status status = lnt_settings_begin(ctx, request->task, &kind, &s);
@@ -73,13 +81,15 @@ lnt_status lnt_trainer_create(lnt_ctx *ctx, const lnt_train_request *request, ln
     return blame(status, request->config ? request->config : request->data);
 }
 
-lnt_status lnt_model_create(lnt_ctx *ctx, const lnt_model_request *request, lnt_model **out)
+lnt_status lnt_model_create(lnt_ctx *ctx, const lnt_model_request *given, lnt_model **out)
 {
+    lnt_model_request whole = { .size = sizeof whole };
+    const lnt_model_request *request = &whole;
+    const lnt_struct known = LNT_STRUCT(lnt_model_request, task);
     if (!ctx || !out) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "ctx and out must not be NULL");
     *out = NULL;
-    if (!request || request->size != sizeof *request || !request->task)
-        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "model request: size must be %zu, with a task",
-                        sizeof *request);
+    if (lnt_struct_take(ctx, known, "model request", given, &whole)) return LNT_ERR_ARGUMENT;
+    if (!request->task) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "model request: task is NULL");
     const char *path = request->config, *text = request->text;
     const lnt_task_kind *kind;
     lnt_settings s;
@@ -247,11 +257,12 @@ static lnt_status expect_config(const lnt_trainer *t, const lnt_train_request *r
     return status;
 }
 
-lnt_status lnt_trainer_expect(const lnt_trainer *t, const lnt_train_request *request)
+lnt_status lnt_trainer_expect(const lnt_trainer *t, const lnt_train_request *given)
 {
+    lnt_train_request whole;
+    const lnt_train_request *request = &whole;
     if (!t) return LNT_ERR_ARGUMENT;
-    if (!request || request->size != sizeof *request)
-        return lnt_fail(t->ctx, LNT_ERR_ARGUMENT, "train request: size must be %zu", sizeof *request);
+    if (take_request(t->ctx, given, &whole)) return LNT_ERR_ARGUMENT;
     const char *mechanism = lnt_mechanism_name(t->model->config.attention.mechanism);
     if (request->task && strcmp(request->task, t->model->task) != 0)
         return lnt_fail(t->ctx, LNT_ERR_ARGUMENT, "task is '%.40s', must be '%s'", request->task,
@@ -281,15 +292,17 @@ lnt_status lnt_trainer_save(const lnt_trainer *t, const char *path)
     return lnt_model_write(t->model, path, LNT_F32, arrays, 2, meta, 3);
 }
 
-lnt_status lnt_model_evaluate(lnt_model *model, const lnt_eval_request *request,
-                              lnt_score_report *report)
+lnt_status lnt_model_evaluate(lnt_model *model, const lnt_eval_request *given, lnt_score_report *report)
 {
     if (!model) return LNT_ERR_ARGUMENT;
     lnt_ctx *ctx = model->ctx;
-    if (!request || request->size != sizeof *request || request->batch < 0 || request->batches < 0)
-        return lnt_fail(ctx, LNT_ERR_ARGUMENT,
-                        "eval request: size must be %zu, batch and batches 0 or more",
-                        sizeof *request);
+    lnt_eval_request whole = { .size = sizeof whole };
+    const lnt_eval_request *request = &whole;
+    const lnt_struct known = LNT_STRUCT(lnt_eval_request, data);
+    if (lnt_struct_take(ctx, known, "eval request", given, &whole)) return LNT_ERR_ARGUMENT;
+    if (request->batch < 0 || request->batches < 0)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "eval request: batch is %lld, batches %lld, must be 0 or more",
+                        (long long)request->batch, (long long)request->batches);
     lnt_settings s = { .recipe = lnt_recipe_default() };
     lnt_task task = { .ctx = ctx };
     lnt_trainer *t = NULL;

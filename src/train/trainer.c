@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/struct.h"
 #include "nn/optimiser.h"
 #include "train/sample.h"
 
@@ -224,8 +225,8 @@ static lnt_score_report report_of(const lnt_trainer *t, const lnt_score *s)
 lnt_status lnt_trainer_step(lnt_trainer *t, lnt_step_report *report)
 {
     if (!t) return LNT_ERR_ARGUMENT;
-    if (!report || report->size != sizeof *report)
-        return lnt_fail(t->ctx, LNT_ERR_ARGUMENT, "step report: size must be %zu", sizeof *report);
+    const lnt_struct kind = LNT_STRUCT(lnt_step_report, step);
+    if (lnt_struct_check(t->ctx, kind, "step report", report)) return LNT_ERR_ARGUMENT;
     lnt_score score = { 0 };
     size_t tokens = 0;
     for (int64_t i = 0; i < t->recipe.accumulate; i++) {
@@ -251,20 +252,26 @@ lnt_status lnt_trainer_step(lnt_trainer *t, lnt_step_report *report)
                         (long long)t->step + 1, factor * norm, sqrt(FLT_MAX));
     t->step++;
     update(t, factor);
-    *report = (lnt_step_report){ .size = sizeof *report,
-                                 .step = t->step,
-                                 .rate = lnt_recipe_rate(&t->recipe, t->step),
-                                 .gradient = norm,
-                                 .tokens = (int64_t)tokens,
-                                 .score = report_of(t, &score) };
+    const lnt_score_report s = report_of(t, &score);
+    const lnt_step_report told = { .size = sizeof told,
+                                   .step = t->step,
+                                   .tokens = (int64_t)tokens,
+                                   .rate = lnt_recipe_rate(&t->recipe, t->step),
+                                   .gradient = norm,
+                                   .loss = s.loss,
+                                   .accuracy = s.accuracy,
+                                   .bits = s.bits,
+                                   .error_rate = s.error_rate,
+                                   .targets = s.targets };
+    lnt_struct_give(&told, report);
     return LNT_OK;
 }
 
 lnt_status lnt_trainer_evaluate(lnt_trainer *t, int64_t batches, lnt_score_report *report)
 {
     if (!t) return LNT_ERR_ARGUMENT;
-    if (!report || report->size != sizeof *report)
-        return lnt_fail(t->ctx, LNT_ERR_ARGUMENT, "score report: size must be %zu", sizeof *report);
+    const lnt_struct kind = LNT_STRUCT(lnt_score_report, loss);
+    if (lnt_struct_check(t->ctx, kind, "score report", report)) return LNT_ERR_ARGUMENT;
     if (batches < 0)
         return lnt_fail(t->ctx, LNT_ERR_ARGUMENT, "batches is %lld, must be 0 (all) or more",
                         (long long)batches);
@@ -281,16 +288,17 @@ lnt_status lnt_trainer_evaluate(lnt_trainer *t, int64_t batches, lnt_score_repor
         const lnt_status status = run_batch(t, p, LNT_SPLIT_TEST, (uint64_t)i, &score);
         if (status) return status;
     }
-    *report = report_of(t, &score);
+    const lnt_score_report told = report_of(t, &score);
+    lnt_struct_give(&told, report);
     return LNT_OK;
 }
 
-lnt_status lnt_trainer_describe(const lnt_trainer *t, lnt_trainer_info *info)
+lnt_status lnt_trainer_describe(const lnt_trainer *t, lnt_trainer_info *out)
 {
     if (!t) return LNT_ERR_ARGUMENT;
-    if (!info || info->size != sizeof *info)
-        return lnt_fail(t->ctx, LNT_ERR_ARGUMENT, "trainer info: size must be %zu", sizeof *info);
-    *info = (lnt_trainer_info){ .size = sizeof *info,
+    const lnt_struct kind = LNT_STRUCT(lnt_trainer_info, steps);
+    if (lnt_struct_check(t->ctx, kind, "trainer info", out)) return LNT_ERR_ARGUMENT;
+    const lnt_trainer_info info = { .size = sizeof info,
                                 .task = t->task.kind->name,
                                 .step = t->step,
                                 .steps = t->recipe.steps,
@@ -301,5 +309,6 @@ lnt_status lnt_trainer_describe(const lnt_trainer *t, lnt_trainer_info *info)
                                 .tests = t->task.test_examples > 0,
                                 .product_flops = lnt_trainer_product_flops(t),
                                 .attention_flops = lnt_trainer_attention_flops(t) };
+    lnt_struct_give(&info, out);
     return LNT_OK;
 }

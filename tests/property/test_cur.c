@@ -510,7 +510,7 @@ static void causal_states_and_partials_are_refused_with_the_reason(void **state)
     desc.state = 1;
     assert_refused(ctx, lnt_plan_create(ctx, &desc, &plan), LNT_ERR_UNSUPPORTED, "state");
     assert_refused(ctx, lnt_state_create(ctx, &c.desc, &memory), LNT_ERR_UNSUPPORTED, "state");
-    const lnt_partial partial = { .num = t.out.t, .den = t.out.t };
+    const lnt_partial partial = { .size = sizeof partial, .num = t.out.t, .den = t.out.t };
     assert_ok(ctx, lnt_plan_create(ctx, &c.desc, &plan));
     assert_refused(ctx, lnt_plan_partial(plan, &t.io, &partial), LNT_ERR_UNSUPPORTED, "partial");
     int64_t count;

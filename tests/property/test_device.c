@@ -463,7 +463,8 @@ static void a_device_tells_what_it_is(void **state)
     print_message("%s: %s, %d multiprocessors, %.0f GFLOP/s, %.0f GB/s\n", lnt_ctx_device(device),
                   info.name, info.multiprocessors, gflops, gbytes);
     info.size = 1;
-    assert_refused(device, lnt_device_describe(device, &info), LNT_ERR_ARGUMENT, "size is 1");
+    assert_refused(device, lnt_device_describe(device, &info), LNT_ERR_ARGUMENT,
+                   "size of lnt_device_info is 1");
 }
 
 int main(void)

@@ -309,7 +309,7 @@ static void partial_answers_are_refused_in_a_sentence(void **state)
     lnt_plan *plan = case_plan(ctx, &c, -1);
     block num = block_new(LNT_F32, LAYOUT_BHND, 1, 1, 4, 5);
     block den = block_new(LNT_F32, LAYOUT_BHND, 1, 1, 4, 1);
-    const lnt_partial partial = { .num = num.t, .den = den.t };
+    const lnt_partial partial = { .size = sizeof partial, .num = num.t, .den = den.t };
     assert_refused(ctx, lnt_plan_partial(plan, &t.io, &partial), LNT_ERR_UNSUPPORTED, "hybrid");
     block_free(&num);
     block_free(&den);

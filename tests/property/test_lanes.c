@@ -150,14 +150,14 @@ static void check_step(lnt_ctx *ctx, const lnt_config *config, size_t lanes, con
     if (!(square > 0 && off <= 1e-9 * square))
         fail_msg("%s: the gradient is off by %g of its length", what, sqrt(off / square));
     assert_near(what, report.gradient, sqrt(square), 1e-4);
-    assert_near(what, report.score.loss, score.loss / score.targets, 1e-5);
-    assert_int_equal(report.score.targets, (int64_t)score.targets);
+    assert_near(what, report.loss, score.loss / score.targets, 1e-5);
+    assert_int_equal(report.targets, (int64_t)score.targets);
     assert_int_equal(report.tokens, tokens);
-    assert_near(what, report.score.bits, score.loss / (ACCUMULATE * 100) / log(2), 1e-5);
+    assert_near(what, report.bits, score.loss / (ACCUMULATE * 100) / log(2), 1e-5);
     if (config->output == LNT_OUTPUT_FRAMES)
-        assert_near(what, report.score.error_rate, score.edits / score.words, 0);
+        assert_near(what, report.error_rate, score.edits / score.words, 0);
     else if (config->output != LNT_OUTPUT_LOGISTICS)
-        assert_near(what, report.score.accuracy, score.hits / score.targets, 0);
+        assert_near(what, report.accuracy, score.hits / score.targets, 0);
     free(grads);
     lnt_arena_close(ctx, &memory);
     lnt_network_close(&net);
@@ -224,7 +224,7 @@ static void any_number_of_workers_gives_the_same_bits(void **state)
         if (!first) first = t;
         assert_memory_equal(t->model->weights, first->model->weights,
                             t->model->layout.size * sizeof(float));
-        assert_true(reports[i].score.loss == reports[0].score.loss && scores[i].loss == scores[0].loss);
+        assert_true(reports[i].loss == reports[0].loss && scores[i].loss == scores[0].loss);
         if (t != first) lnt_trainer_destroy(t);
     }
     lnt_trainer_destroy(first);

@@ -54,7 +54,8 @@ static void running_a_plan_allocates_nothing(void **state)
             trial t = trial_new(ctx, &c), d = trial_new(ctx, &c);
             block den = block_new(c.desc.dtype, LAYOUT_BHND, 4, 4, 90, 1);
             block max = block_new(c.desc.dtype, LAYOUT_BHND, 4, 4, 90, 1);
-            lnt_partial partial = { .num = d.out.t, .den = den.t }, other = { .num = t.out.t };
+            lnt_partial partial = { .size = sizeof partial, .num = d.out.t, .den = den.t };
+            lnt_partial other = { .size = sizeof other, .num = t.out.t };
             if (c.desc.mechanism == LNT_SOFTMAX) partial.max = max.t;
             split_batch(&partial.den, &other.den);
             split_batch(&partial.max, &other.max);

@@ -18,7 +18,7 @@ static piece piece_new(const attn_case *c)
     piece x = { .num = block_new(type, c->lay_out, b, H, n, M),
                 .den = block_new(type, c->lay_out, b, H, n, 1),
                 .max = block_new(type, c->lay_out, b, H, n, 1) };
-    x.p = (lnt_partial){ .num = x.num.t, .den = x.den.t };
+    x.p = (lnt_partial){ .size = sizeof x.p, .num = x.num.t, .den = x.den.t };
     if (c->desc.mechanism == LNT_SOFTMAX) x.p.max = x.max.t;
     return x;
 }

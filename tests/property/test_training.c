@@ -67,7 +67,7 @@ static void any_number_of_threads_trains_to_the_same_bits(void **state)
         lnt_trainer *a = start(one, lnt_mechanism_name((lnt_mechanism)m));
         lnt_trainer *b = start(three, lnt_mechanism_name((lnt_mechanism)m));
         const lnt_step_report x = run(one, a, 5), y = run(three, b, 5);
-        assert_true(x.score.loss == y.score.loss && x.gradient == y.gradient);
+        assert_true(x.loss == y.loss && x.gradient == y.gradient);
         assert_same_weights(a, b);
         lnt_trainer_destroy(a);
         lnt_trainer_destroy(b);
@@ -165,7 +165,8 @@ static void a_run_is_known_by_the_request_that_began_it(void **state)
         r.steps = 13;
         assert_refused(ctx, lnt_trainer_expect(t, &r), LNT_ERR_ARGUMENT, "steps is 13, must be 12");
         r.size--;
-        assert_refused(ctx, lnt_trainer_expect(t, &r), LNT_ERR_ARGUMENT, "train request: size must be");
+        assert_refused(ctx, lnt_trainer_expect(t, &r), LNT_ERR_ARGUMENT,
+                       "train request: size of lnt_train_request is");
         lnt_trainer_destroy(t);
     }
     lnt_ctx_destroy(ctx);
@@ -216,9 +217,9 @@ static void each_step_drops_something_else(void **state)
         r.data = "letter.txt";
         lnt_trainer *t;
         assert_ok(ctx, lnt_trainer_create(ctx, &r, &t));
-        const double first = run(ctx, t, 1).score.loss;
+        const double first = run(ctx, t, 1).loss;
         int others = 0;
-        for (int step = 1; step < 8; step++) others += run(ctx, t, 1).score.loss != first;
+        for (int step = 1; step < 8; step++) others += run(ctx, t, 1).loss != first;
         if (i == 0) assert_int_equal(others, 0);
         else assert_in_range(others, 3, 7); /* the same path may be dropped again */
         lnt_trainer_destroy(t);
@@ -264,7 +265,7 @@ static void every_optimizer_learns(void **state)
         lnt_train_request r = request_of("copy", "optimizer.json");
         lnt_trainer *t;
         assert_ok(ctx, lnt_trainer_create(ctx, &r, &t));
-        const double before = run(ctx, t, 1).score.loss, after = run(ctx, t, 59).score.loss;
+        const double before = run(ctx, t, 1).loss, after = run(ctx, t, 59).loss;
         if (!(after < 0.9 * before)) fail_msg("%s: from %g to %g", names[i], before, after);
         lnt_trainer_destroy(t);
     }

@@ -352,7 +352,7 @@ static void every_tensor_that_does_not_fit_is_named(void **state)
     void *small = calloc(1, sizeof(size_t)); /* of another version: a checker sees a read beyond it */
     assert_non_null(small);
     memset(small, 1, 1);
-    expect_io_refused(&x, small, LNT_ERR_ARGUMENT, "size is 1, expected");
+    expect_io_refused(&x, small, LNT_ERR_ARGUMENT, "size of lnt_attn_io is 1, must be");
     free(small);
     expect_io_refused(&x, NULL, LNT_ERR_ARGUMENT, "io");
     io = x.t.io;

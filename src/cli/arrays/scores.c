@@ -93,6 +93,7 @@ static int open_probe(probe *p, const lnt_attn_desc *desc, const lnt_tensor *q, 
     if (!status && unit) status = normalise(k, NULL, &p->k);
     if (!status && centred) status = centre(desc, k, &p->k);
     p->io = (lnt_attn_io){ .size = sizeof p->io };
+    p->rows.size = sizeof p->rows;
     p->io.q = unit ? p->q : *q;
     p->io.k = unit || centred ? p->k : *k;
     p->io.v = lnt_tensor_bhnd(&p->value, LNT_F64, k->shape[0], k->shape[1], k->shape[2], 1);
@@ -136,7 +137,7 @@ static lnt_status largest(probe *p, double sign, double *out)
 static lnt_status sum(probe *p, int power, double *out)
 {
     const double first[] = { 0, 1 }, second[] = { 0, 0, 1 }, *den = p->rows.den.data;
-    const lnt_partial rows = { .num = p->rows.num, .den = p->rows.den };
+    const lnt_partial rows = { .size = sizeof rows, .num = p->rows.num, .den = p->rows.den };
     lnt_attn_desc desc = p->desc;
     desc.mechanism = LNT_TAYLOR;
     desc.taylor.terms = power + 1;
