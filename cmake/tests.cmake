@@ -42,7 +42,7 @@ macro(set_cost test)
     endif()
 endmacro()
 
-# Threads wait for each other as briefly as in the tool (src/cli/waiting.c): tests run side by side, and one
+# Threads wait for each other as briefly as in the tool (src/cli/spin_wait.c): tests run side by side, and one
 # that spins keeps the others from the work it waits for.
 set(brief_waits "GOMP_SPINCOUNT=1000")
 

@@ -79,7 +79,7 @@ LNT_API void lnt_session_destroy(lnt_session *session);
 
 /* tokens [batch,count] follow what came before; long inputs are taken by chunks.  A feed that fails
  * leaves the session as it was. */
-LNT_API LNT_MUST_CHECK lnt_status lnt_session_feed(lnt_session *session, const int32_t *tokens,
+LNT_API LNT_MUST_CHECK lnt_status lnt_session_forward(lnt_session *session, const int32_t *tokens,
                                                    int64_t count);
 /* Of the next token, [batch,outputs]; NULL before the first feed. */
 LNT_API const float *lnt_session_logits(const lnt_session *session);

@@ -172,9 +172,9 @@ void LNT_REAL_NAME(lnt_clear_gaps)(const lnt_run *run, const lnt_tensor *out, bo
 /* For a thread that will take the heads of a sequence one after another: asks for the rows of all of
  * them at once, as they lie in memory.  Where heads stand side by side and are narrow, each row of one
  * is a line of its own, far from the next, and comes slowly by itself; nothing where that is not so. */
-void LNT_REAL_NAME(lnt_ask_inputs)(const lnt_run *run, const lnt_sequence *seq);
+void LNT_REAL_NAME(lnt_prefetch_inputs)(const lnt_run *run, const lnt_sequence *seq);
 void LNT_REAL_NAME(lnt_ask_gradients)(const lnt_run *run, const lnt_sequence *seq);
-#define lnt_ask_inputs LNT_REAL_NAME(lnt_ask_inputs)
+#define lnt_prefetch_inputs LNT_REAL_NAME(lnt_prefetch_inputs)
 #define lnt_ask_gradients LNT_REAL_NAME(lnt_ask_gradients)
 
 #endif

@@ -16,11 +16,11 @@
 #include "cli/clock.h"
 #include "cli/commands.h"
 #include "cli/describe.h"
+#include "cli/output_file.h"
 #include "cli/request.h"
 #include "cli/show/amount.h"
 #include "cli/show/json.h"
 #include "cli/show/report.h"
-#include "cli/two_files.h"
 
 typedef struct job {
     const options *o;
@@ -57,10 +57,10 @@ static int check_usage(const options *o, const lnt_attn_desc *desc)
     static const option_id beside[] = { OPT_STATE_OUT, OPT_INDICES_OUT };
     for (int i = 0; i < 2; i++) {
         const char *path = opt_text(o, beside[i]);
-        if (path && output && two_files_are_one(output, path))
+        if (path && output && same_file(output, path))
             return fail_usage("--output and %s are the same file, '%s'", option_name(beside[i]), output);
         for (int j = 0; path && j < 3; j++)
-            if (two_files_are_one(o->operand[j], path))
+            if (same_file(o->operand[j], path))
                 return fail_usage("%s: '%s' is one of Q, K and V", option_name(beside[i]), path);
     }
     if (opt_given(o, OPT_CHUNK) && !desc->causal)
@@ -265,10 +265,10 @@ static int write_results(job *j)
 {
     const char *state_path = opt_text(j->o, OPT_STATE_OUT);
     if (j->indices.data)
-        return two_files_write(j, write_output, write_indices, opt_text(j->o, OPT_INDICES_OUT));
+        return output_file_pair(j, write_output, write_indices, opt_text(j->o, OPT_INDICES_OUT));
     if (!state_path) return write_output(j);
     if (opt_given(j->o, OPT_OUTPUT))
-        return two_files_write(j, write_output, write_state, state_path);
+        return output_file_pair(j, write_output, write_state, state_path);
     return write_state(j, state_path);
 }
 

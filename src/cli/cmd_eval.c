@@ -5,11 +5,11 @@
 
 #include "cli/clock.h"
 #include "cli/commands.h"
+#include "cli/model.h"
 #include "cli/request.h"
 #include "cli/show/amount.h"
 #include "cli/show/json.h"
 #include "cli/show/report.h"
-#include "cli/subject.h"
 
 static void print_json(const lnt_model_info *info, const lnt_score_report *s, double seconds)
 {
@@ -64,7 +64,7 @@ static int run(const options *o)
     lnt_model *model = NULL;
     int status = request_context(o, 0, &ctx);
     if (status) return status;
-    status = subject_load(ctx, o->operand[0], &model);
+    status = model_load(ctx, o->operand[0], &model);
     if (!status) status = evaluate(o, ctx, model);
     lnt_model_destroy(model);
     lnt_ctx_destroy(ctx);

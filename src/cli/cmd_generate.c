@@ -7,107 +7,107 @@
 
 #include "cli/commands.h"
 #include "cli/drawing.h"
-#include "cli/page.h"
+#include "cli/generation.h"
 #include "cli/prompt.h"
 #include "cli/show/report.h"
 #include "cli/show/status.h"
 #include "cli/stop.h"
-#include "cli/writing.h"
+#include "cli/text_buffer.h"
 
 enum { DEFAULT_TOKENS = 400, STATUS_EVERY = 16 };
 
 /* ---- text and symbols ---------------------------------------------------------------------- */
 
-static int put_token(const writing *w, int32_t token, page *kept)
+static int put_token(const generation *g, int32_t token, text_buffer *kept)
 {
     const char *text;
     char number[16];
     size_t bytes;
-    if (!prompt_is_text(w)) {
+    if (!prompt_is_text(g)) {
         bytes = (size_t)snprintf(number, sizeof number, "%d ", token);
         text = number;
-    } else if (lnt_model_decode(w->model, token, &text, &bytes)) {
-        return fail_ctx(w->ctx);
+    } else if (lnt_model_decode(g->model, token, &text, &bytes)) {
+        return fail_ctx(g->ctx);
     }
-    if (opt_given(w->o, OPT_JSON)) return page_add(kept, text, bytes);
+    if (opt_given(g->o, OPT_JSON)) return text_buffer_add(kept, text, bytes);
     fwrite(text, 1, bytes, stdout);
     if (!fflush(stdout)) return EXIT_OK;
     return stop_pipe_closed() ? EXIT_FAILED : fail("cannot write to standard output: %s", strerror(errno));
 }
 
 /* Until there is enough, or the model cannot take what it wrote last. */
-static int write_text(writing *w, page *kept)
+static int write_text(generation *g, text_buffer *kept)
 {
-    const int64_t wanted = opt_given(w->o, OPT_FOREVER) ? INT64_MAX
-                                                        : opt_whole(w->o, OPT_TOKENS, DEFAULT_TOKENS);
+    const int64_t wanted = opt_given(g->o, OPT_FOREVER) ? INT64_MAX
+                                                        : opt_whole(g->o, OPT_TOKENS, DEFAULT_TOKENS);
     int status = EXIT_OK;
     bool goes_on = true;
     for (int64_t i = 0; i < wanted && goes_on && !status && !stop_asked(); i++) {
         int32_t token;
-        goes_on = lnt_session_room(w->session) > 0;
-        status = writing_next(w, goes_on, &token);
-        if (!status) status = put_token(w, token, kept);
-        if (!status && i % STATUS_EVERY == 0) writing_status(w);
+        goes_on = lnt_session_room(g->session) > 0;
+        status = generation_next(g, goes_on, &token);
+        if (!status) status = put_token(g, token, kept);
+        if (!status && i % STATUS_EVERY == 0) generation_status(g);
     }
     status_end();
     return status;
 }
 
 /* That fewer tokens came than were asked for, once all else is done. */
-static int tell_end(const writing *w)
+static int tell_end(const generation *g)
 {
-    const bool forever = opt_given(w->o, OPT_FOREVER);
-    const int64_t wanted = forever ? INT64_MAX : opt_whole(w->o, OPT_TOKENS, 0);
-    if (stop_asked() || w->written >= wanted) return EXIT_OK;
+    const bool forever = opt_given(g->o, OPT_FOREVER);
+    const int64_t wanted = forever ? INT64_MAX : opt_whole(g->o, OPT_TOKENS, 0);
+    if (stop_asked() || g->written >= wanted) return EXIT_OK;
     return fail("%s: %lld tokens were written and no more: the model has learned %lld positions",
-                option_name(forever ? OPT_FOREVER : OPT_TOKENS), (long long)w->written,
-                (long long)w->info.length);
+                option_name(forever ? OPT_FOREVER : OPT_TOKENS), (long long)g->written,
+                (long long)g->info.length);
 }
 
 /* A state at the last position may have its last token written, or not: there is no telling. */
-static int refuse_full(const writing *w)
+static int refuse_full(const generation *g)
 {
-    if (!opt_given(w->o, OPT_LOAD_STATE) || lnt_session_room(w->session) > 0) return EXIT_OK;
+    if (!opt_given(g->o, OPT_LOAD_STATE) || lnt_session_room(g->session) > 0) return EXIT_OK;
     return fail("'%s': is at the last of the %lld positions that the model has learned",
-                opt_text(w->o, OPT_LOAD_STATE), (long long)w->info.length);
+                opt_text(g->o, OPT_LOAD_STATE), (long long)g->info.length);
 }
 
-static int generate_text(writing *w)
+static int generate_text(generation *g)
 {
-    page kept = { 0 };
+    text_buffer kept = { 0 };
     static const option_id of_images[] = { OPT_OUTPUT, OPT_IMAGES, OPT_DATA,    OPT_KEEP,
                                            OPT_EACH,   OPT_FIRST,  OPTION_COUNT };
-    const option_id foreign = options_first_of(w->o, of_images);
+    const option_id foreign = options_first_of(g->o, of_images);
     if (foreign != OPTION_COUNT)
         return fail_usage("%s is for models that draw images", option_name(foreign));
-    if (opt_given(w->o, OPT_FOREVER) && opt_given(w->o, OPT_TOKENS))
+    if (opt_given(g->o, OPT_FOREVER) && opt_given(g->o, OPT_TOKENS))
         return fail_usage("--tokens and --forever cannot both be given");
-    int status = writing_begin(w, 1);
-    if (!status) status = refuse_full(w);
-    if (!status) status = prompt_feed(w);
+    int status = generation_begin(g, 1);
+    if (!status) status = refuse_full(g);
+    if (!status) status = prompt_prefill(g);
     stop_upon_signals(); /* what was written so far is kept, and the state saved */
     stop_hold_pipe();
-    if (!status && opt_given(w->o, OPT_PROMPT) && !opt_given(w->o, OPT_JSON) && prompt_is_text(w))
-        fputs(opt_text(w->o, OPT_PROMPT), stdout);
+    if (!status && opt_given(g->o, OPT_PROMPT) && !opt_given(g->o, OPT_JSON) && prompt_is_text(g))
+        fputs(opt_text(g->o, OPT_PROMPT), stdout);
     const bool begun = !status;
-    if (begun) status = write_text(w, &kept);
-    if (!status && !opt_given(w->o, OPT_JSON)) fputc('\n', stdout);
-    if (!status && !fflush(stdout)) writing_status_last(w);
-    const int saved = begun && !w->broken ? writing_end(w) : EXIT_OK; /* even where nobody reads on */
+    if (begun) status = write_text(g, &kept);
+    if (!status && !opt_given(g->o, OPT_JSON)) fputc('\n', stdout);
+    if (!status && !fflush(stdout)) generation_status_last(g);
+    const int saved = begun && !g->broken ? generation_end(g) : EXIT_OK; /* even where nobody reads on */
     if (!saved) stop_release_pipe();
     if (!status) status = saved;
-    if (!status && opt_given(w->o, OPT_JSON)) writing_json(w, kept.text ? kept.text : "", kept.used);
+    if (!status && opt_given(g->o, OPT_JSON)) generation_json(g, kept.text ? kept.text : "", kept.used);
     free(kept.text);
-    return status ? status : tell_end(w);
+    return status ? status : tell_end(g);
 }
 
 static int run(const options *o)
 {
-    writing w;
-    int status = writing_open(&w, o);
+    generation g;
+    int status = generation_open(&g, o);
     if (!status)
-        status = strcmp(w.info.task, "mnist") == 0 ? drawing_write(&w) : generate_text(&w);
-    writing_close(&w);
+        status = strcmp(g.info.task, "mnist") == 0 ? drawing_write(&g) : generate_text(&g);
+    generation_close(&g);
     return status;
 }
 

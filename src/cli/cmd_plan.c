@@ -5,7 +5,7 @@
 #include "cli/arrays/device.h"
 #include "cli/commands.h"
 #include "cli/describe.h"
-#include "cli/heads.h"
+#include "cli/head_table.h"
 #include "cli/measure/step.h"
 #include "cli/paper.h"
 #include "cli/request.h"
@@ -81,9 +81,9 @@ static void collect(planned *of)
           whole && sums },
         { "crossover_speed", crossover_meaning(desc, of->calibrated), TOKENS, p->crossover_speed,
           whole && p->crossover_speed > 0 },
-        { "crossover_speed_paper", "  fewer operations, by the paper (N0)", TOKENS, paper_speed(d),
+        { "crossover_speed_paper", "  fewer operations, by the paper (N0)", TOKENS, paper_crossover_speed(d),
           shift },
-        { "crossover_memory_paper", "  fewer numbers, by the paper (N1)", TOKENS, paper_memory(d),
+        { "crossover_memory_paper", "  fewer numbers, by the paper (N1)", TOKENS, paper_crossover_memory(d),
           shift },
         { "flops_per_token", step ? "operations of one sequence" : "operations of one step", COUNT,
           p->flops_per_token, remembers },
@@ -112,7 +112,7 @@ static void print_json(const lnt_ctx *ctx, const planned *p)
     json_text(&line, "pass", option_choice(OPT_PASS, (int)p->pass));
     for (int i = 0; i < FIGURES; i++)
         if (p->figures[i].applies) json_real(&line, p->figures[i].field, p->figures[i].value);
-    if (heads_apply(d)) heads_json(&line, d);
+    if (head_table_applies(d)) head_table_json(&line, d);
     json_end(&line);
 }
 
@@ -147,7 +147,7 @@ static void print_text(lnt_ctx *ctx, const planned *p)
         }
     }
     table_print(&t, stdout);
-    if (heads_apply(d)) heads_print(d, stdout);
+    if (head_table_applies(d)) head_table_print(d, stdout);
 }
 
 static int show(const options *o, lnt_ctx *ctx, planned *p)

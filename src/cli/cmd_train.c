@@ -11,11 +11,11 @@
 
 #include "cli/clock.h"
 #include "cli/commands.h"
-#include "cli/leftovers.h"
-#include "cli/place.h"
+#include "cli/output_file.h"
 #include "cli/request.h"
 #include "cli/show/amount.h"
 #include "cli/show/report.h"
+#include "cli/stale_files.h"
 #include "cli/stop.h"
 #include "cli/train_log.h"
 
@@ -78,7 +78,7 @@ static int check_places(const run *r)
 {
     const char *const written[] = { r->checkpoint, r->model, r->curve };
     int status = EXIT_OK;
-    for (int i = 0; !status && i < 3; i++) status = place_check(written[i]);
+    for (int i = 0; !status && i < 3; i++) status = output_file_check(written[i]);
     return status;
 }
 
@@ -92,7 +92,7 @@ static int make_directory(run *r)
     if (mkdir(out, 0777) && (errno != EEXIST || stat(out, &st) || !S_ISDIR(st.st_mode)))
         return fail("cannot make '%s': %s", out, strerror(errno));
     int status = lock_directory(r);
-    if (!status) leftovers_remove(out, written);
+    if (!status) stale_files_remove(out, written);
     if (!status) status = refuse_checkpoint(r); /* of one that came and went while this one read its data */
     return status ? status : check_places(r);
 }

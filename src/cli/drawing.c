@@ -14,7 +14,7 @@ enum { PAPER = 255, HIDDEN = 128 };             /* grey: between images, and wha
 enum { SHOWN = 56 };                            /* points that the side of an image has at the least */
 
 typedef struct drawing {
-    writing *w;
+    generation *g;
     int64_t count, each;  /* images that are given, 1 where none is; and drawn for each */
     int64_t size, given;  /* pixels of one, and how many of them are given */
     int32_t *truth;       /* [count,size], where something is given */
@@ -41,17 +41,17 @@ static int check(const options *o)
     return EXIT_OK;
 }
 
-static int open_drawing(drawing *d, writing *w)
+static int open_drawing(drawing *d, generation *g)
 {
     const size_t all = (size_t)(drawn(d) * (d->size + 1));
     d->truth = malloc(all * sizeof *d->truth);
     d->tokens = malloc(all * sizeof *d->tokens);
     d->pixels = malloc(all);
     if (!d->truth || !d->tokens || !d->pixels) return fail_memory(all * sizeof *d->tokens);
-    const char *data = opt_text(w->o, OPT_DATA);
-    if (data && lnt_model_examples(w->model, data, opt_whole(w->o, OPT_FIRST, 0), d->count, d->truth))
-        return fail_ctx(w->ctx);
-    return writing_begin(w, drawn(d));
+    const char *data = opt_text(g->o, OPT_DATA);
+    if (data && lnt_model_examples(g->model, data, opt_whole(g->o, OPT_FIRST, 0), d->count, d->truth))
+        return fail_ctx(g->ctx);
+    return generation_begin(g, drawn(d));
 }
 
 /* The start and the pixels that are given go in at once. */
@@ -59,25 +59,25 @@ static int feed_given(drawing *d)
 {
     const int64_t fed = d->given + 1;
     for (int64_t i = 0; i < drawn(d); i++) {
-        d->tokens[i * fed] = (int32_t)d->w->info.inputs - 1;
+        d->tokens[i * fed] = (int32_t)d->g->info.inputs - 1;
         for (int64_t p = 0; p < d->given; p++) {
             const int32_t truth = d->truth[i / d->each * d->size + p];
             d->tokens[i * fed + 1 + p] = truth;
             d->pixels[i * d->size + p] = (unsigned char)truth;
         }
     }
-    return lnt_session_feed(d->w->session, d->tokens, fed) ? fail_ctx(d->w->ctx) : EXIT_OK;
+    return lnt_session_forward(d->g->session, d->tokens, fed) ? fail_ctx(d->g->ctx) : EXIT_OK;
 }
 
 static int draw(drawing *d)
 {
-    writing *w = d->w;
+    generation *g = d->g;
     const int64_t most = d->given < d->size ? d->given : d->size - 1;
     d->given = most; /* the last pixel is drawn in any case */
     int status = feed_given(d);
     for (int64_t p = d->given; p < d->size && !status; p++) {
         progress("pixels", (int)p, (int)d->size);
-        status = writing_next(w, p + 1 < d->size, d->tokens);
+        status = generation_next(g, p + 1 < d->size, d->tokens);
         for (int64_t i = 0; i < drawn(d); i++)
             d->pixels[i * d->size + p] = (unsigned char)d->tokens[i];
     }
@@ -140,32 +140,32 @@ static int write_sheet(const drawing *d, bool completes, size_t side)
     if (!points) return fail_memory(s.width * s.height);
     memset(points, PAPER, s.width * s.height);
     for (size_t i = 0; i < places; i++) put_image(d, &s, i, points);
-    const int status = png_write(opt_text(d->w->o, OPT_OUTPUT), points, s.width, s.height);
+    const int status = png_write(opt_text(d->g->o, OPT_OUTPUT), points, s.width, s.height);
     free(points);
     return status;
 }
 
-int drawing_write(writing *w)
+int drawing_write(generation *g)
 {
-    const bool completes = opt_given(w->o, OPT_DATA);
-    const size_t side = (size_t)lround(sqrt((double)w->info.length));
-    drawing d = { .w = w, .count = 1, .size = w->info.length };
-    int status = check(w->o);
+    const bool completes = opt_given(g->o, OPT_DATA);
+    const size_t side = (size_t)lround(sqrt((double)g->info.length));
+    drawing d = { .g = g, .count = 1, .size = g->info.length };
+    int status = check(g->o);
     if (status) return status;
     if ((int64_t)(side * side) != d.size) return fail("the model's images are not square");
     if (completes) {
-        d.given = (int64_t)(opt_real(w->o, OPT_KEEP, 0.5) * (double)d.size);
-        d.count = opt_whole(w->o, OPT_IMAGES, DEFAULT_GIVEN);
-        d.each = opt_whole(w->o, OPT_EACH, DEFAULT_EACH);
+        d.given = (int64_t)(opt_real(g->o, OPT_KEEP, 0.5) * (double)d.size);
+        d.count = opt_whole(g->o, OPT_IMAGES, DEFAULT_GIVEN);
+        d.each = opt_whole(g->o, OPT_EACH, DEFAULT_EACH);
     } else {
-        d.each = opt_whole(w->o, OPT_IMAGES, DEFAULT_IMAGES);
+        d.each = opt_whole(g->o, OPT_IMAGES, DEFAULT_IMAGES);
     }
-    status = picture_check(w->o, OPT_OUTPUT, ".png");
-    if (!status) status = open_drawing(&d, w);
+    status = picture_check(g->o, OPT_OUTPUT, ".png");
+    if (!status) status = open_drawing(&d, g);
     if (!status) status = draw(&d);
     if (!status) status = write_sheet(&d, completes, side);
-    if (!status) status = writing_end(w);
-    if (!status && opt_given(w->o, OPT_JSON)) writing_json(w, NULL, 0);
+    if (!status) status = generation_end(g);
+    if (!status && opt_given(g->o, OPT_JSON)) generation_json(g, NULL, 0);
     free(d.truth);
     free(d.tokens);
     free(d.pixels);

@@ -2,10 +2,10 @@
 #ifndef LNT_CLI_DRAWING_H
 #define LNT_CLI_DRAWING_H
 
-#include "cli/writing.h"
+#include "cli/generation.h"
 
 /* Into --output: --images new ones, or with --data those of the data, completed.  EXIT_OK, or says one
  * sentence. */
-int drawing_write(writing *w);
+int drawing_write(generation *g);
 
 #endif

@@ -5,8 +5,8 @@
 
 #include "cli/commands.h"
 #include "cli/show/report.h"
-#include "cli/waiting.h"
-#include "cli/words.h"
+#include "cli/spelling.h"
+#include "cli/spin_wait.h"
 #include "linnet.h"
 
 static const command *const commands[] = { &cmd_attend, &cmd_plan,     &cmd_bench, &cmd_train,
@@ -67,7 +67,7 @@ static int dispatch(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    waiting_be_brief(argv);
+    spin_wait_shorten(argv);
     signal(SIGXFSZ, SIG_IGN); /* a file beyond the limit is a sentence, not the end */
     return finish_stdout(dispatch(argc, argv));
 }

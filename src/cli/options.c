@@ -7,7 +7,7 @@
 #include "cli/option_table.h"
 #include "cli/option_value.h"
 #include "cli/show/report.h"
-#include "cli/words.h"
+#include "cli/spelling.h"
 #include "linnet.h"
 
 static int fail_unknown(const command *cmd, const char *argument, const char *name, size_t length)

@@ -6,12 +6,12 @@
 
 #include <math.h>
 
-double paper_speed(double d)
+double paper_crossover_speed(double d)
 {
     return ceil((((4 * d + 10) * d + 9) * d + 4) / (4 * d + 6));
 }
 
-double paper_memory(double d)
+double paper_crossover_memory(double d)
 {
     const double root = sqrt((((d + 12) * d + 14) * d + 4) * d + 1);
     return ceil(((d + 2) * d + 1 + root) / 4);

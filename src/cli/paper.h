@@ -5,8 +5,8 @@
 
 /* TaylorShift, one head of width d: the first length at which its efficient form does fewer
  * operations (N0), and holds fewer numbers (N1), than its direct form; and those numbers. */
-double paper_speed(double d);
-double paper_memory(double d);
+double paper_crossover_speed(double d);
+double paper_crossover_memory(double d);
 double paper_entries_direct(double n, double d);
 double paper_entries_efficient(double n, double d);
 

@@ -4,15 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/page.h"
 #include "cli/show/report.h"
+#include "cli/text_buffer.h"
 
 enum { PORTION = 4096 }; /* tokens for each move of the bar; a session's chunks stay whole */
 
-bool prompt_is_text(const writing *w) { return strcmp(w->info.tokenizer, "none") != 0; }
+bool prompt_is_text(const generation *g) { return strcmp(g->info.tokenizer, "none") != 0; }
 
 /* "3,0,7", or "3 0 7 " as they are written, as tokens, for models without text. */
-static int parse_symbols(const writing *w, option_id option, const char *text, int32_t *tokens,
+static int parse_symbols(const generation *g, option_id option, const char *text, int32_t *tokens,
                          size_t *count)
 {
     for (const char *at = text;; at++) {
@@ -20,55 +20,55 @@ static int parse_symbols(const writing *w, option_id option, const char *text, i
         const long value = strtol(at, &end, 10);
         if (end == at || value < 0 || value > INT32_MAX || !strchr(", \n", *end))
             return fail_usage("%s: '%.80s' is not a list of tokens such as 0,3,1", option_name(option), text);
-        if (value >= w->info.inputs)
+        if (value >= g->info.inputs)
             return fail_usage("%s: token %ld is not one of the model's, which are 0 to %lld",
-                              option_name(option), value, (long long)w->info.inputs - 1);
+                              option_name(option), value, (long long)g->info.inputs - 1);
         tokens[(*count)++] = (int32_t)value;
         if (!end[strspn(end, " \n")]) return EXIT_OK;
         at = end;
     }
 }
 
-static int feed_tokens(const writing *w, const int32_t *tokens, size_t count)
+static int feed_tokens(const generation *g, const int32_t *tokens, size_t count)
 {
     int status = EXIT_OK;
     for (size_t at = 0; at < count && !status; at += PORTION) {
         const size_t portion = count - at < PORTION ? count - at : PORTION;
         if (count > PORTION) progress("prompt", (int)(at / PORTION), (int)(count / PORTION));
-        if (lnt_session_feed(w->session, tokens + at, (int64_t)portion)) status = fail_ctx(w->ctx);
+        if (lnt_session_forward(g->session, tokens + at, (int64_t)portion)) status = fail_ctx(g->ctx);
     }
     progress_end();
     return status;
 }
 
-static int feed_text(const writing *w, option_id option, const char *text, size_t bytes)
+static int feed_text(const generation *g, option_id option, const char *text, size_t bytes)
 {
     size_t count = 0;
     int32_t *tokens = malloc((bytes + 1) * sizeof *tokens);
     if (!tokens) return fail_memory((bytes + 1) * sizeof *tokens);
     int status = EXIT_OK;
-    if (!prompt_is_text(w)) status = parse_symbols(w, option, text, tokens, &count);
-    else if (lnt_model_encode(w->model, text, bytes, tokens, &count)) status = fail_ctx(w->ctx);
-    if (!status) status = feed_tokens(w, tokens, count);
+    if (!prompt_is_text(g)) status = parse_symbols(g, option, text, tokens, &count);
+    else if (lnt_model_encode(g->model, text, bytes, tokens, &count)) status = fail_ctx(g->ctx);
+    if (!status) status = feed_tokens(g, tokens, count);
     free(tokens);
     return status;
 }
 
-static int feed_file(const writing *w, const char *path)
+static int feed_file(const generation *g, const char *path)
 {
-    page all = { 0 };
-    int status = page_read(&all, path);
+    text_buffer all = { 0 };
+    int status = text_buffer_read(&all, path);
     if (!status && !all.used) status = fail("--prompt-file: '%s' is empty", path);
-    if (!status) status = feed_text(w, OPT_PROMPT_FILE, all.text, all.used);
+    if (!status) status = feed_text(g, OPT_PROMPT_FILE, all.text, all.used);
     free(all.text);
     return status;
 }
 
-int prompt_feed(writing *w)
+int prompt_prefill(generation *g)
 {
-    const char *text = opt_text(w->o, OPT_PROMPT), *file = opt_text(w->o, OPT_PROMPT_FILE);
+    const char *text = opt_text(g->o, OPT_PROMPT), *file = opt_text(g->o, OPT_PROMPT_FILE);
     if (text && file) return fail_usage("--prompt and --prompt-file cannot both be given");
-    if (file) return feed_file(w, file);
-    if (!text && !opt_given(w->o, OPT_LOAD_STATE)) text = prompt_is_text(w) ? "\n" : "0";
-    return text ? feed_text(w, OPT_PROMPT, text, strlen(text)) : EXIT_OK;
+    if (file) return feed_file(g, file);
+    if (!text && !opt_given(g->o, OPT_LOAD_STATE)) text = prompt_is_text(g) ? "\n" : "0";
+    return text ? feed_text(g, OPT_PROMPT, text, strlen(text)) : EXIT_OK;
 }

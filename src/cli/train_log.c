@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 
 #include "cli/measure/resident.h"
-#include "cli/place.h"
+#include "cli/output_file.h"
 #include "cli/show/json.h"
 #include "cli/show/report.h"
 #include "cli/show/svg.h"
@@ -71,14 +71,14 @@ static int copy_lines(train_log *log, FILE *from, FILE *to, int64_t last_step)
 
 static int keep_earlier(train_log *log, int64_t last_step)
 {
-    place at;
+    output_file at;
     FILE *from = fopen(log->path, "r");
     if (!from) return EXIT_OK; /* lost, or never written: begin anew */
-    int status = place_open(log->path, &at);
+    int status = output_file_open(log->path, &at);
     if (!status) {
         status = copy_lines(log, from, at.file, last_step);
-        if (status) place_abandon(&at);
-        else status = place_commit(&at);
+        if (status) output_file_abandon(&at);
+        else status = output_file_commit(&at);
     }
     fclose(from);
     return status;

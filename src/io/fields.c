@@ -12,10 +12,10 @@
 
 enum { VALUE_TEXT = 48 }; /* of a value in a sentence */
 
-typedef struct place {
+typedef struct location {
     lnt_ctx *ctx;
     const char *path, *section;
-} place;
+} location;
 
 static const lnt_field *find(const lnt_field *table, const char *key)
 {
@@ -41,13 +41,13 @@ static void join_choices(const lnt_field *f, char *text, size_t capacity)
                                  f->choice(i));
 }
 
-static lnt_status refuse(const place *at, const char *key, const char *problem)
+static lnt_status refuse(const location *at, const char *key, const char *problem)
 {
     return lnt_fail(at->ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": %s%s%s %s", at->path,
                     at->section ? at->section : "", at->section ? "." : "", key, problem);
 }
 
-static lnt_status read_number(const place *at, const lnt_field *f, const lnt_json_node *node,
+static lnt_status read_number(const location *at, const lnt_field *f, const lnt_json_node *node,
                               char *into)
 {
     char problem[160];
@@ -65,7 +65,7 @@ static lnt_status read_number(const place *at, const lnt_field *f, const lnt_jso
     return LNT_OK;
 }
 
-static lnt_status read_choice(const place *at, const lnt_field *f, const lnt_json_node *node,
+static lnt_status read_choice(const location *at, const lnt_field *f, const lnt_json_node *node,
                               char *into)
 {
     char words[160], problem[280];
@@ -82,7 +82,7 @@ static lnt_status read_choice(const place *at, const lnt_field *f, const lnt_jso
     return refuse(at, f->key, problem);
 }
 
-static lnt_status read_reals(const place *at, const lnt_field *f, const lnt_json_node *node,
+static lnt_status read_reals(const location *at, const lnt_field *f, const lnt_json_node *node,
                              char *into)
 {
     char problem[80];
@@ -100,10 +100,10 @@ static lnt_status read_reals(const place *at, const lnt_field *f, const lnt_json
     return LNT_OK;
 }
 
-static lnt_status read_field(const place *at, const lnt_field *f, const lnt_json_node *node,
+static lnt_status read_field(const location *at, const lnt_field *f, const lnt_json_node *node,
                              char *into)
 {
-    const int flag = (node->type == LNT_JSON_TRUE) != (f->kind == LNT_FIELD_DENIAL);
+    const int flag = (node->type == LNT_JSON_TRUE) != (f->kind == LNT_FIELD_INVERTED_FLAG);
     switch (f->kind) {
     case LNT_FIELD_WHOLE:
     case LNT_FIELD_REAL: return read_number(at, f, node, into);
@@ -112,7 +112,7 @@ static lnt_status read_field(const place *at, const lnt_field *f, const lnt_json
     case LNT_FIELD_OBJECT:
         return node->type == LNT_JSON_OBJECT ? LNT_OK : refuse(at, f->key, "must be an object");
     case LNT_FIELD_FLAG:
-    case LNT_FIELD_DENIAL: break;
+    case LNT_FIELD_INVERTED_FLAG: break;
     }
     if (node->type != LNT_JSON_TRUE && node->type != LNT_JSON_FALSE)
         return refuse(at, f->key, "must be true or false");
@@ -123,7 +123,7 @@ static lnt_status read_field(const place *at, const lnt_field *f, const lnt_json
 lnt_status lnt_fields_read(lnt_ctx *ctx, const char *path, const char *section,
                            const lnt_json_node *object, const lnt_field *table, void *into)
 {
-    const place at = { ctx, path, section };
+    const location at = { ctx, path, section };
     const char *name = section ? section : "the config";
     char keys[300];
     if (!object) return LNT_OK;
@@ -152,7 +152,7 @@ static size_t bytes_of(const lnt_field *f)
     case LNT_FIELD_REAL: return sizeof(double);
     case LNT_FIELD_REALS: return (size_t)f->most * sizeof(double);
     case LNT_FIELD_FLAG:
-    case LNT_FIELD_DENIAL:
+    case LNT_FIELD_INVERTED_FLAG:
     case LNT_FIELD_CHOICE: return sizeof(int);
     case LNT_FIELD_OBJECT: break;
     }
@@ -230,9 +230,9 @@ static void put_value(lnt_json_text *out, const lnt_field *f, const char *from)
         put_real(out, real);
         break;
     case LNT_FIELD_FLAG:
-    case LNT_FIELD_DENIAL:
+    case LNT_FIELD_INVERTED_FLAG:
         memcpy(&index, from + f->offset, sizeof index);
-        lnt_json_put(out, !index == (f->kind == LNT_FIELD_DENIAL) ? "true" : "false");
+        lnt_json_put(out, !index == (f->kind == LNT_FIELD_INVERTED_FLAG) ? "true" : "false");
         break;
     case LNT_FIELD_CHOICE:
         memcpy(&index, from + f->offset, sizeof index);
@@ -268,10 +268,10 @@ static const char *value_text(const lnt_field *f, const void *from, char out[VAL
     return out;
 }
 
-lnt_status lnt_fields_expect(lnt_ctx *ctx, const char *path, const char *section, const lnt_field *table,
+lnt_status lnt_fields_check_same(lnt_ctx *ctx, const char *path, const char *section, const lnt_field *table,
                              const void *said, const void *wanted)
 {
-    const place at = { ctx, path, section };
+    const location at = { ctx, path, section };
     char is[VALUE_TEXT], must[VALUE_TEXT], problem[2 * VALUE_TEXT + 16];
     const lnt_field *f = table;
     while (f->key && lnt_field_same(f, said, wanted)) f++;

@@ -11,7 +11,7 @@ typedef enum lnt_field_kind {
     LNT_FIELD_WHOLE,  /* int64_t, least .. most */
     LNT_FIELD_REAL,   /* double, least .. most */
     LNT_FIELD_FLAG,   /* int, from true or false */
-    LNT_FIELD_DENIAL, /* int, 0 where the document says true */
+    LNT_FIELD_INVERTED_FLAG, /* int, 0 where the document says true */
     LNT_FIELD_CHOICE, /* int, the index of a word */
     LNT_FIELD_REALS,  /* double[], as many as `most` at the most; how many in an int64_t at `count` */
     LNT_FIELD_OBJECT  /* another table, or somebody else's business: not read here */
@@ -54,7 +54,7 @@ bool lnt_field_same(const lnt_field *field, const void *a, const void *b);
 void lnt_field_copy(const lnt_field *field, void *to, const void *from);
 
 /* Refuses what is not `wanted` in any of the fields, objects aside. */
-lnt_status lnt_fields_expect(lnt_ctx *ctx, const char *path, const char *section, const lnt_field *table,
+lnt_status lnt_fields_check_same(lnt_ctx *ctx, const char *path, const char *section, const lnt_field *table,
                              const void *said, const void *wanted);
 
 /* {"key":value,...} of all fields but objects, NaN left out.  `open` leaves the last brace to the

@@ -108,7 +108,7 @@ static const lnt_field attention_fields[] = {
     COUNTED(cur., embed_column, 1 << 16, TAKES(CUR)),
     SAID(cur., separate_indices, TAKES(CUR)),
     { .key = "no_row_copy",
-      .kind = LNT_FIELD_DENIAL,
+      .kind = LNT_FIELD_INVERTED_FLAG,
       .offset = INNER(cur.copy_rows),
       .only = TAKES(CUR) },
     CHOSEN(cur., pinv, pinv_word, TAKES(CUR)),
@@ -358,7 +358,7 @@ static const char *lacks(const char *key, const lnt_config *c)
     return NULL;
 }
 
-lnt_status lnt_config_expect_own(lnt_ctx *ctx, const char *path, const lnt_config *config)
+lnt_status lnt_config_check_applies(lnt_ctx *ctx, const char *path, const lnt_config *config)
 {
     lnt_config plain;
     const lnt_status status = lnt_config_default(ctx, &plain);
@@ -377,12 +377,12 @@ lnt_status lnt_config_expect_own(lnt_ctx *ctx, const char *path, const lnt_confi
     return LNT_OK;
 }
 
-lnt_status lnt_config_expect(lnt_ctx *ctx, const char *path, const lnt_config *said,
+lnt_status lnt_config_check_same(lnt_ctx *ctx, const char *path, const lnt_config *said,
                              const lnt_config *wanted)
 {
-    lnt_status status = lnt_fields_expect(ctx, path, "model", model_fields, said, wanted);
+    lnt_status status = lnt_fields_check_same(ctx, path, "model", model_fields, said, wanted);
     if (!status)
-        status = lnt_fields_expect(ctx, path, "model.attention", attention_fields, said, wanted);
+        status = lnt_fields_check_same(ctx, path, "model.attention", attention_fields, said, wanted);
     return status;
 }
 
@@ -396,7 +396,7 @@ static lnt_status find_mechanism(lnt_ctx *ctx, const char *name, lnt_mechanism *
     return lnt_fail(ctx, LNT_ERR_ARGUMENT, "mechanism '%.40s' is not known", name);
 }
 
-lnt_status lnt_config_change(lnt_ctx *ctx, const char *mechanism, lnt_config *config)
+lnt_status lnt_config_set_mechanism(lnt_ctx *ctx, const char *mechanism, lnt_config *config)
 {
     lnt_config plain;
     lnt_mechanism named = config->attention.mechanism;

@@ -59,12 +59,12 @@ lnt_status lnt_config_read(lnt_ctx *ctx, const char *path, const lnt_json_node *
 /* Fills in what follows from the rest and refuses what cannot be. */
 lnt_status lnt_config_resolve(lnt_ctx *ctx, const char *path, lnt_config *config);
 /* Refuses options of attention that its mechanism does not take. */
-lnt_status lnt_config_expect_own(lnt_ctx *ctx, const char *path, const lnt_config *config);
+lnt_status lnt_config_check_applies(lnt_ctx *ctx, const char *path, const lnt_config *config);
 /* Refuses what is not `wanted`; both are resolved. */
-lnt_status lnt_config_expect(lnt_ctx *ctx, const char *path, const lnt_config *said,
+lnt_status lnt_config_check_same(lnt_ctx *ctx, const char *path, const lnt_config *said,
                              const lnt_config *wanted);
 /* Another mechanism in place of its own, with those of the options that it takes. */
-lnt_status lnt_config_change(lnt_ctx *ctx, const char *mechanism, lnt_config *config);
+lnt_status lnt_config_set_mechanism(lnt_ctx *ctx, const char *mechanism, lnt_config *config);
 void lnt_config_write(lnt_json_text *out, const lnt_config *config);
 
 lnt_block_shape lnt_config_block(const lnt_config *config);

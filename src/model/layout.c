@@ -47,7 +47,7 @@ static lnt_param outer_param(const lnt_config *c, int i)
 }
 
 /* Places entry i after those before it. */
-static lnt_status place(lnt_ctx *ctx, lnt_layout *layout, size_t i, lnt_param param, int block)
+static lnt_status add_entry(lnt_ctx *ctx, lnt_layout *layout, size_t i, lnt_param param, int block)
 {
     lnt_layout_entry *e = &layout->entries[i];
     *e = (lnt_layout_entry){ .param = param, .offset = layout->size };
@@ -76,10 +76,10 @@ lnt_status lnt_layout_open(lnt_ctx *ctx, const lnt_config *config, lnt_layout *o
     if (!out->entries) return LNT_ERR_MEMORY;
     lnt_status status = LNT_OK;
     for (int i = 0; !status && i < LNT_PARAM_OUTER; i++)
-        status = place(ctx, out, (size_t)i, outer_param(config, i), -1);
+        status = add_entry(ctx, out, (size_t)i, outer_param(config, i), -1);
     for (int l = 0; !status && l < (int)config->layers; l++)
         for (int i = 0; !status && i < LNT_BLOCK_PARAMS; i++)
-            status = place(ctx, out, lnt_layout_block((size_t)l, i), lnt_block_param(&block, i), l);
+            status = add_entry(ctx, out, lnt_layout_block((size_t)l, i), lnt_block_param(&block, i), l);
     if (status) lnt_layout_close(ctx, out);
     return status;
 }
@@ -90,7 +90,7 @@ void lnt_layout_close(lnt_ctx *ctx, lnt_layout *layout)
     *layout = (lnt_layout){ 0 };
 }
 
-void lnt_layout_begin(const lnt_layout *layout, uint64_t seed, float *weights)
+void lnt_layout_init(const lnt_layout *layout, uint64_t seed, float *weights)
 {
     const lnt_rng rng = lnt_rng_make(seed);
     memset(weights, 0, layout->size * sizeof *weights);

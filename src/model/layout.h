@@ -43,6 +43,6 @@ static inline size_t lnt_layout_block(size_t layer, int i)
 }
 
 /* Fills an array of layout->size numbers as a new model begins. */
-void lnt_layout_begin(const lnt_layout *layout, uint64_t seed, float *weights);
+void lnt_layout_init(const lnt_layout *layout, uint64_t seed, float *weights);
 
 #endif

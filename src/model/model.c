@@ -54,7 +54,7 @@ lnt_status lnt_model_make(lnt_ctx *ctx, const lnt_config *config, const char *ta
                           lnt_tokenizer *tokenizer, uint64_t seed, lnt_model **out)
 {
     const lnt_status status = lnt_model_open(ctx, config, task, tokenizer, out);
-    if (!status) lnt_layout_begin(&(*out)->layout, seed, (*out)->weights);
+    if (!status) lnt_layout_init(&(*out)->layout, seed, (*out)->weights);
     return status;
 }
 
@@ -114,7 +114,7 @@ lnt_status lnt_model_convert(const lnt_model *model, const char *mechanism, lnt_
     *out = NULL;
     lnt_config config = model->config;
     lnt_tokenizer tokenizer;
-    lnt_status status = lnt_config_change(ctx, mechanism, &config);
+    lnt_status status = lnt_config_set_mechanism(ctx, mechanism, &config);
     if (!status) status = lnt_config_resolve(ctx, model->task, &config);
     if (status == LNT_ERR_FORMAT) status = LNT_ERR_ARGUMENT; /* no file says so */
     if (!status) status = lnt_tokenizer_copy(ctx, &model->tokenizer, &tokenizer);

@@ -43,9 +43,9 @@ typedef struct lnt_network {
     real *pooled;         /* [batch,dim]: the mean of a sequence, or its last token */
     real *logits;         /* [rows,outputs]: what forward gives, and backward is given dlogits in */
     real *grad, *dpooled; /* [n,dim], [batch,dim] */
-    real *place;          /* [length,dim] or [length,head_dim]: of the positions of the last pass */
-    int64_t place_first;
-    size_t place_count;
+    real *positions;      /* [length,dim] or [length,head_dim]: of the positions of the last pass */
+    int64_t first_position;
+    size_t position_count;
 } lnt_network;
 
 /* With states [layers], which stay the caller's, tokens follow those that they remember, and only the

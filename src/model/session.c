@@ -151,7 +151,7 @@ static lnt_status make_room(lnt_session *s, int64_t count)
     return status;
 }
 
-lnt_status lnt_session_feed(lnt_session *s, const int32_t *tokens, int64_t count)
+lnt_status lnt_session_forward(lnt_session *s, const int32_t *tokens, int64_t count)
 {
     if (!s) return LNT_ERR_ARGUMENT;
     lnt_status status = check_feed(s, tokens, count);

@@ -19,7 +19,7 @@ static int64_t rows_of(const lnt_session *s, const lnt_state *state, int i)
     return state->kind->grows && state->tensor[i].shape[2] ? s->tokens : state->tensor[i].shape[2];
 }
 
-static void weights_sum(const lnt_model *m, char out[NUMBER])
+static void weights_checksum(const lnt_model *m, char out[NUMBER])
 {
     lnt_crc64 crc;
     lnt_crc64_init(&crc);
@@ -34,13 +34,13 @@ static void entry_name(size_t layer, const lnt_state *state, int i, char out[NAM
 
 /* ---- saving -------------------------------------------------------------------------------- */
 
-typedef struct pages {
+typedef struct file_tensors {
     lnt_st_entry *entries;
     char (*names)[NAME];
     size_t room, count;
-} pages;
+} file_tensors;
 
-static lnt_status add_tensor(const lnt_session *s, pages *p, size_t l, int i)
+static lnt_status add_tensor(const lnt_session *s, file_tensors *p, size_t l, int i)
 {
     const lnt_state *state = s->states[l];
     const lnt_tensor *t = &state->tensor[i];
@@ -59,7 +59,7 @@ static lnt_status add_tensor(const lnt_session *s, pages *p, size_t l, int i)
     return LNT_OK;
 }
 
-static lnt_status write_pages(const lnt_session *s, const char *path, pages *p)
+static lnt_status write_tensors(const lnt_session *s, const char *path, file_tensors *p)
 {
     const lnt_model *m = s->model;
     char tokens[NUMBER], weights[NUMBER];
@@ -75,7 +75,7 @@ static lnt_status write_pages(const lnt_session *s, const char *path, pages *p)
         .bytes = s->batch * (size_t)m->config.outputs * sizeof *s->logits
     };
     snprintf(tokens, sizeof tokens, "%" PRId64, s->tokens);
-    weights_sum(m, weights);
+    weights_checksum(m, weights);
     const lnt_st_meta meta[] = { { "format", FORMAT }, { "config", m->text }, { "tokens", tokens },
                                  { "weights", weights } };
     return lnt_safetensors_write(m->ctx, path, p->entries, p->count + 1, meta, 4);
@@ -87,10 +87,10 @@ lnt_status lnt_session_save(const lnt_session *s, const char *path)
     lnt_ctx *ctx = s->model->ctx;
     if (!path) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "path is NULL");
     if (!s->tokens) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "session: nothing was fed yet to save");
-    pages p = { .room = (size_t)s->model->config.layers * LNT_STATE_SAVED + 1 };
+    file_tensors p = { .room = (size_t)s->model->config.layers * LNT_STATE_SAVED + 1 };
     p.entries = lnt_allocate(ctx, p.room * sizeof *p.entries, "the tensors of a session");
     p.names = lnt_allocate(ctx, p.room * sizeof *p.names, "their names");
-    const lnt_status status = p.entries && p.names ? write_pages(s, path, &p) : LNT_ERR_MEMORY;
+    const lnt_status status = p.entries && p.names ? write_tensors(s, path, &p) : LNT_ERR_MEMORY;
     for (size_t i = 0; i < p.count; i++)
         lnt_release(ctx, (void *)(uintptr_t)p.entries[i].data, p.entries[i].bytes);
     lnt_release(ctx, p.entries, p.room * sizeof *p.entries);
@@ -184,7 +184,7 @@ static lnt_status read_meta(const lnt_model *m, const char *path, const lnt_safe
         return lnt_fail(m->ctx, LNT_ERR_FORMAT,
                         LNT_FILE_FMT ": belongs to a model with another config", path);
     char own[NUMBER];
-    weights_sum(m, own);
+    weights_checksum(m, own);
     if (weights && strcmp(weights, own) != 0)
         return lnt_fail(m->ctx, LNT_ERR_FORMAT,
                         LNT_FILE_FMT ": belongs to a model with other weights", path);

@@ -50,8 +50,8 @@ lnt_param lnt_block_param(const lnt_block_shape *shape, int i);
 #define lnt_block LNT_REAL_NAME(lnt_block)
 #define lnt_block_kept LNT_REAL_NAME(lnt_block_kept)
 #define lnt_block_scratch LNT_REAL_NAME(lnt_block_scratch)
-#define lnt_block_keep LNT_REAL_NAME(lnt_block_keep)
-#define lnt_block_room LNT_REAL_NAME(lnt_block_room)
+#define lnt_block_take_kept LNT_REAL_NAME(lnt_block_take_kept)
+#define lnt_block_take_scratch LNT_REAL_NAME(lnt_block_take_scratch)
 #define lnt_block_forward LNT_REAL_NAME(lnt_block_forward)
 #define lnt_block_backward LNT_REAL_NAME(lnt_block_backward)
 
@@ -74,9 +74,9 @@ typedef struct lnt_block_scratch {
     lnt_mega_scratch mega;
 } lnt_block_scratch;
 
-void lnt_block_keep(lnt_arena *arena, const lnt_block_shape *shape, const lnt_attention *attention,
+void lnt_block_take_kept(lnt_arena *arena, const lnt_block_shape *shape, const lnt_attention *attention,
                     size_t n, lnt_block_kept *out);
-void lnt_block_room(lnt_arena *arena, const lnt_block_shape *shape, size_t batch, size_t length,
+void lnt_block_take_scratch(lnt_arena *arena, const lnt_block_shape *shape, size_t batch, size_t length,
                     size_t threads, lnt_block_scratch *out);
 
 /* A block as one pass goes through it: what it is, its parameters, and its memory. */
@@ -86,8 +86,8 @@ typedef struct lnt_block {
     real *const *w;                 /* [LNT_BLOCK_PARAMS] */
     const lnt_block_kept *kept;
     const uint16_t *const *bf16;    /* w again, for few tokens; NULL, or any of them: not there */
-    real *const *g; /* shaped as w, added to; this and room are for backward alone */
-    const lnt_block_scratch *room;
+    real *const *g; /* shaped as w, added to; this and scratch are for backward alone */
+    const lnt_block_scratch *scratch;
 } lnt_block;
 
 /* x [n,dim], which may be kept->out where no backward follows. */

@@ -42,8 +42,8 @@ lnt_param lnt_mega_param(const lnt_mega_shape *shape, int i);
 #define lnt_mega LNT_REAL_NAME(lnt_mega)
 #define lnt_mega_kept LNT_REAL_NAME(lnt_mega_kept)
 #define lnt_mega_scratch LNT_REAL_NAME(lnt_mega_scratch)
-#define lnt_mega_keep LNT_REAL_NAME(lnt_mega_keep)
-#define lnt_mega_room LNT_REAL_NAME(lnt_mega_room)
+#define lnt_mega_take_kept LNT_REAL_NAME(lnt_mega_take_kept)
+#define lnt_mega_take_scratch LNT_REAL_NAME(lnt_mega_take_scratch)
 #define lnt_mega_forward LNT_REAL_NAME(lnt_mega_forward)
 #define lnt_mega_backward LNT_REAL_NAME(lnt_mega_backward)
 
@@ -67,8 +67,8 @@ typedef struct lnt_mega_scratch {
     real *past;      /* [threads,length,hidden] */
 } lnt_mega_scratch;
 
-void lnt_mega_keep(lnt_arena *arena, const lnt_mega_shape *shape, size_t n, lnt_mega_kept *out);
-void lnt_mega_room(lnt_arena *arena, const lnt_mega_shape *shape, size_t n, size_t length,
+void lnt_mega_take_kept(lnt_arena *arena, const lnt_mega_shape *shape, size_t n, lnt_mega_kept *out);
+void lnt_mega_take_scratch(lnt_arena *arena, const lnt_mega_shape *shape, size_t n, size_t length,
                    size_t threads, lnt_mega_scratch *out);
 
 /* The layer as one pass goes through it: what it is, its parameters, and its memory. */
@@ -77,8 +77,8 @@ typedef struct lnt_mega {
     const lnt_attention *attention;
     real *const *w; /* [LNT_MEGA_PARAMS] */
     const lnt_mega_kept *kept;
-    real *const *g; /* shaped as w, added to; this and room are for backward alone */
-    const lnt_mega_scratch *room;
+    real *const *g; /* shaped as w, added to; this and scratch are for backward alone */
+    const lnt_mega_scratch *scratch;
 } lnt_mega;
 
 /* normed = norm(x), y [n,dim].  y = u (h - x), a branch beside x. */

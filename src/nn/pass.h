@@ -13,7 +13,7 @@ typedef struct lnt_pass {
     const int64_t *lengths; /* [batch], NULL: full */
     bool training;          /* dropout applies */
     lnt_rng rng;            /* for it; another for every block */
-    const real *turn;       /* the rotary table of these positions */
+    const real *rotary;     /* the rotary table of these positions */
 } lnt_pass;
 
 /* Tokens in all, padding among them. */

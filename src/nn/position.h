@@ -8,7 +8,7 @@
 #define lnt_position_backward LNT_REAL_NAME(lnt_position_backward)
 #define lnt_sinusoidal_table LNT_REAL_NAME(lnt_sinusoidal_table)
 #define lnt_rotary_table LNT_REAL_NAME(lnt_rotary_table)
-#define lnt_rotary_turn LNT_REAL_NAME(lnt_rotary_turn)
+#define lnt_rotary_rotate LNT_REAL_NAME(lnt_rotary_rotate)
 
 /* x [batch,length,width] += table [length,width]. */
 void lnt_position_add(const lnt_ctx *ctx, real *x, const real *table, size_t batch, size_t length,
@@ -23,8 +23,8 @@ void lnt_sinusoidal_table(real *table, int64_t first, size_t count, size_t width
 /* table [count,dim/2,2]: cos and sin of the angle by which position first + t turns pair i. */
 void lnt_rotary_table(real *table, int64_t first, size_t count, size_t dim);
 /* Turns the pairs (2i, 2i+1) of each of `heads` heads [dim], which stand side by side at the start of
- * every row of x, rows ld apart, by pass->turn.  sign -1 turns back, which is also the way of
+ * every row of x, rows ld apart, by pass->rotary.  sign -1 turns back, which is also the way of
  * gradients. */
-void lnt_rotary_turn(const lnt_pass *pass, real *x, size_t ld, int sign, size_t heads, size_t dim);
+void lnt_rotary_rotate(const lnt_pass *pass, real *x, size_t ld, int sign, size_t heads, size_t dim);
 
 #endif

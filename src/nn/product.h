@@ -24,7 +24,7 @@ static inline lnt_matrix nn_rows(const real *at, size_t row)
     return (lnt_matrix){ at, row, 1, NULL };
 }
 
-static inline lnt_matrix nn_turned(lnt_matrix m)
+static inline lnt_matrix nn_transposed(lnt_matrix m)
 {
     return (lnt_matrix){ m.at, m.col, m.row, m.bf16 };
 }

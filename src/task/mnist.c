@@ -53,11 +53,11 @@ typedef struct split_data {
     size_t count;
 } split_data;
 
-typedef struct album {
+typedef struct dataset {
     split_data split[2];
     size_t side, shrink, shrunk; /* pixels each way, before and after */
     bool classify;
-} album;
+} dataset;
 
 static uint32_t big32(const char *p)
 {
@@ -78,7 +78,7 @@ static lnt_status read_idx(lnt_task *task, const char *name, uint32_t magic, lnt
     }
     const lnt_status status = lnt_content_read(task->ctx, path, out);
     if (status) return status;
-    lnt_task_count_in(task, out->data, out->bytes);
+    lnt_task_add_checksum(task, out->data, out->bytes);
     const size_t header = magic == IMAGES_MAGIC ? 16 : 8;
     if (out->bytes < header || big32(out->data) != magic)
         return lnt_fail(task->ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": is no idx file of %s", path,
@@ -92,7 +92,7 @@ static lnt_status read_idx(lnt_task *task, const char *name, uint32_t magic, lnt
     return LNT_OK;
 }
 
-static lnt_status read_split(lnt_task *task, album *a, int split)
+static lnt_status read_split(lnt_task *task, dataset *a, int split)
 {
     static const char *const names[2][2] = {
         { "train-images-idx3-ubyte", "train-labels-idx1-ubyte" },
@@ -142,11 +142,11 @@ static lnt_status shape_class(lnt_task *task, lnt_config *config)
     return LNT_OK;
 }
 
-static lnt_status open_album(lnt_task *task, lnt_config *config, bool classify)
+static lnt_status open_dataset(lnt_task *task, lnt_config *config, bool classify)
 {
-    album *a = lnt_allocate(task->ctx, sizeof *a, "the images");
+    dataset *a = lnt_allocate(task->ctx, sizeof *a, "the images");
     if (!a) return LNT_ERR_MEMORY;
-    *a = (album){ .classify = classify, .shrink = (size_t)task->options.shrink };
+    *a = (dataset){ .classify = classify, .shrink = (size_t)task->options.shrink };
     task->own = a;
     lnt_status status = task->use == LNT_USE_TRAINING ? read_split(task, a, LNT_SPLIT_TRAIN) : LNT_OK;
     if (!status) status = read_split(task, a, LNT_SPLIT_TEST);
@@ -163,17 +163,17 @@ static lnt_status open_album(lnt_task *task, lnt_config *config, bool classify)
 
 static lnt_status open_draw(lnt_task *task, lnt_config *config)
 {
-    return open_album(task, config, false);
+    return open_dataset(task, config, false);
 }
 
 static lnt_status open_class(lnt_task *task, lnt_config *config)
 {
-    return open_album(task, config, true);
+    return open_dataset(task, config, true);
 }
 
 static void close_task(lnt_task *task)
 {
-    album *a = task->own;
+    dataset *a = task->own;
     for (int split = 0; a && split < 2; split++) {
         lnt_content_free(task->ctx, &a->split[split].images);
         lnt_content_free(task->ctx, &a->split[split].labels);
@@ -185,7 +185,7 @@ static void close_task(lnt_task *task)
 /* ---- examples ------------------------------------------------------------------------------ */
 
 /* Pixel i of an image, the mean of shrink x shrink of them. */
-static int32_t pixel(const album *a, const unsigned char *image, size_t i)
+static int32_t pixel(const dataset *a, const unsigned char *image, size_t i)
 {
     const size_t y0 = i / a->shrunk * a->shrink, x0 = i % a->shrunk * a->shrink;
     unsigned sum = 0;
@@ -194,7 +194,7 @@ static int32_t pixel(const album *a, const unsigned char *image, size_t i)
     return (int32_t)(sum / (unsigned)(a->shrink * a->shrink));
 }
 
-static void fill_one(const album *a, const split_data *d, size_t which, size_t length,
+static void fill_one(const dataset *a, const split_data *d, size_t which, size_t length,
                      int32_t *tokens, int32_t *targets)
 {
     const unsigned char *image =
@@ -214,7 +214,7 @@ static void fill_one(const album *a, const split_data *d, size_t which, size_t l
 
 static void fill(const lnt_task *task, lnt_split split, uint64_t index, lnt_sample *out)
 {
-    const album *a = task->own;
+    const dataset *a = task->own;
     const split_data *d = &a->split[split];
     const lnt_rng rng = lnt_rng_split(task->rng, index);
     out->units = 0;

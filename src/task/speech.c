@@ -46,10 +46,10 @@ typedef struct recording {
     float *features; /* [frames,LNT_MEL_BANDS] */
 } recording;
 
-typedef struct library {
+typedef struct dataset {
     recording *recordings; /* those for testing first, in a random order */
     size_t count, room, tested;
-} library;
+} dataset;
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
@@ -81,7 +81,7 @@ static int tests_first(const void *a, const void *b)
     return x->place < y->place ? -1 : x->place > y->place;
 }
 
-static lnt_status list(lnt_task *task, library *l, DIR *dir)
+static lnt_status list(lnt_task *task, dataset *l, DIR *dir)
 {
     recording found;
     for (struct dirent *e; (e = readdir(dir));) {
@@ -101,7 +101,7 @@ static lnt_status list(lnt_task *task, library *l, DIR *dir)
 }
 
 /* One order for every machine: by name first, then by random places, the tests in front. */
-static void shuffle(library *l)
+static void shuffle(dataset *l)
 {
     const lnt_rng rng = lnt_rng_make(0);
     if (l->count == 0) return; /* qsort takes no NULL */
@@ -126,9 +126,9 @@ static lnt_status load(lnt_task *task, recording *r)
         lnt_wav_free(task->ctx, &wav);
         return status;
     }
-    lnt_task_count_in(task, r->name, strlen(r->name));
-    lnt_task_count_in(task, &wav.rate, sizeof wav.rate);
-    lnt_task_count_in(task, wav.samples, wav.count * sizeof *wav.samples);
+    lnt_task_add_checksum(task, r->name, strlen(r->name));
+    lnt_task_add_checksum(task, &wav.rate, sizeof wav.rate);
+    lnt_task_add_checksum(task, wav.samples, wav.count * sizeof *wav.samples);
     r->frames = lnt_mel_frames(wav.count, wav.rate);
     r->features = lnt_allocate(task->ctx, r->frames * LNT_MEL_BANDS * sizeof *r->features,
                                "the features of a recording");
@@ -140,7 +140,7 @@ static lnt_status load(lnt_task *task, recording *r)
 
 static void close_task(lnt_task *task)
 {
-    library *l = task->own;
+    dataset *l = task->own;
     for (size_t i = 0; l && i < l->count; i++)
         lnt_release(task->ctx, l->recordings[i].features,
                     l->recordings[i].frames * LNT_MEL_BANDS * sizeof(float));
@@ -150,7 +150,7 @@ static void close_task(lnt_task *task)
 }
 
 /* A word that does not fit would be neither read nor counted: the error rate would be of the others. */
-static lnt_status check_length(const lnt_task *task, const library *l, int64_t length)
+static lnt_status check_length(const lnt_task *task, const dataset *l, int64_t length)
 {
     const size_t words = (size_t)task->options.words;
     size_t longest = 0;
@@ -182,9 +182,9 @@ static lnt_status shape(lnt_task *task, lnt_config *config)
 
 static lnt_status open_task(lnt_task *task, lnt_config *config)
 {
-    library *l = lnt_allocate(task->ctx, sizeof *l, "the recordings");
+    dataset *l = lnt_allocate(task->ctx, sizeof *l, "the recordings");
     if (!l) return LNT_ERR_MEMORY;
-    *l = (library){ 0 };
+    *l = (dataset){ 0 };
     task->own = l;
     DIR *dir = opendir(task->data);
     if (!dir)
@@ -222,7 +222,7 @@ static void add_word(const recording *r, lnt_sample *out, size_t b)
 
 static void fill(const lnt_task *task, lnt_split split, uint64_t index, lnt_sample *out)
 {
-    const library *l = task->own;
+    const dataset *l = task->own;
     const size_t words = (size_t)task->options.words, trained = l->count - l->tested;
     const lnt_rng rng = lnt_rng_split(task->rng, index);
     memset(out->features, 0, out->batch * out->length * LNT_MEL_BANDS * sizeof *out->features);

@@ -52,7 +52,7 @@ lnt_status lnt_task_open(lnt_task *task, lnt_config *config)
         return lnt_fail(task->ctx, LNT_ERR_ARGUMENT, "task %s makes its own data, " LNT_FILE_FMT
                                                      " was given", kind->name, task->data);
     task->test_examples = INT64_MAX;
-    task->data_sum = 0;
+    task->data_checksum = 0;
     return kind->open(task, config);
 }
 
@@ -68,11 +68,11 @@ void lnt_task_close(lnt_task *task)
     task->kind = NULL;
 }
 
-void lnt_task_count_in(lnt_task *task, const void *data, size_t bytes)
+void lnt_task_add_checksum(lnt_task *task, const void *data, size_t bytes)
 {
     lnt_crc64 crc;
     lnt_crc64_init(&crc);
-    lnt_crc64_add(&crc, &task->data_sum, sizeof task->data_sum);
+    lnt_crc64_add(&crc, &task->data_checksum, sizeof task->data_checksum);
     lnt_crc64_add(&crc, data, bytes);
-    task->data_sum = lnt_crc64_finish(&crc);
+    task->data_checksum = lnt_crc64_finish(&crc);
 }

@@ -75,7 +75,7 @@ struct lnt_task {
     lnt_rng rng;
     lnt_tokenizer tokenizer; /* given, or made by open */
     int64_t test_examples;   /* INT64_MAX: as many as are wanted */
-    uint64_t data_sum;       /* over all that was read, by which it is known again */
+    uint64_t data_checksum;       /* over all that was read, by which it is known again */
     void *own;
 };
 
@@ -87,7 +87,7 @@ lnt_status lnt_task_open(lnt_task *task, lnt_config *config);
 /* As open, but without data: there will be no examples. */
 lnt_status lnt_task_shape(lnt_task *task, lnt_config *config);
 void lnt_task_close(lnt_task *task);
-/* Adds what open read, in an order that does not change, to data_sum. */
-void lnt_task_count_in(lnt_task *task, const void *data, size_t bytes);
+/* Adds what open read, in an order that does not change, to data_checksum. */
+void lnt_task_add_checksum(lnt_task *task, const void *data, size_t bytes);
 
 #endif

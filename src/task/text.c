@@ -70,7 +70,7 @@ static lnt_status read_one(lnt_task *task, corpus *c, const char *path)
     lnt_content content;
     lnt_status status = lnt_content_read(task->ctx, path, &content);
     if (status) return status;
-    lnt_task_count_in(task, content.data, content.bytes);
+    lnt_task_add_checksum(task, content.data, content.bytes);
     const double share = task->use == LNT_USE_ALL ? 1 : task->options.held_out;
     const size_t held = (size_t)((double)content.bytes * share);
     const size_t kept = content.bytes - held;

@@ -32,12 +32,12 @@ lnt_lanes lnt_lanes_cut(const lnt_model *model, size_t batch)
 }
 
 /* A short sequence costs more than its tokens, for it makes short products and is padded. */
-static size_t cost_of(const lnt_place *order, size_t i)
+static size_t cost_of(const lnt_example *order, size_t i)
 {
     return order[i].length + order[0].length / 4 + 1;
 }
 
-void lnt_lanes_share(const lnt_lanes *lanes, const lnt_place *order, size_t *begin)
+void lnt_lanes_share(const lnt_lanes *lanes, const lnt_example *order, size_t *begin)
 {
     size_t total = 0, at = 0, before = 0; /* before: the cost of those before `at` */
     for (size_t i = 0; i < lanes->batch; i++) total += cost_of(order, i);
@@ -56,7 +56,7 @@ typedef void slice_work(const lnt_slice *slice, void *arg);
 
 /* How many of `left` sequences make a slice: where there are tokens enough, no more than go with little
  * padding. */
-static size_t slice_of(const lnt_lanes *lanes, const lnt_place *order, size_t left)
+static size_t slice_of(const lnt_lanes *lanes, const lnt_example *order, size_t left)
 {
     const size_t most = nn_least(lanes->slice, left), longest = order[0].length;
     size_t count = 0, tokens = 0;
@@ -69,7 +69,7 @@ static size_t slice_of(const lnt_lanes *lanes, const lnt_place *order, size_t le
     return count;
 }
 
-static void run_lane(const lnt_lanes *lanes, const lnt_place *order, const size_t *begin,
+static void run_lane(const lnt_lanes *lanes, const lnt_example *order, const size_t *begin,
                      lnt_worker *worker, size_t lane, slice_work *work, void *arg)
 {
     for (size_t at = begin[lane], end = begin[lane + 1], count; at < end; at += count) {
@@ -78,7 +78,7 @@ static void run_lane(const lnt_lanes *lanes, const lnt_place *order, const size_
     }
 }
 
-void lnt_lanes_each(const lnt_lanes *lanes, const lnt_place *order, lnt_worker *workers,
+void lnt_lanes_each(const lnt_lanes *lanes, const lnt_example *order, lnt_worker *workers,
                     slice_work *work, void *arg)
 {
     size_t begin[LNT_LANES_MOST + 1];

@@ -28,7 +28,7 @@ typedef struct lnt_worker {
     lnt_ctx ctx; /* the trainer's, with the threads this one has, and a sentence of its own */
     lnt_network network; /* of a slice */
     lnt_sample part;     /* the slice */
-    lnt_loss_room room;
+    lnt_loss_scratch scratch;
     lnt_status status; /* of the lanes so far */
 } lnt_worker;
 
@@ -36,7 +36,7 @@ lnt_lanes lnt_lanes_cut(const lnt_model *model, size_t batch);
 
 /* begin [count + 1]: the first sequence of each lane, and how many there are.  A lane costs about as much
  * as any other, so that the longest sequences share it with fewer; none is empty. */
-void lnt_lanes_share(const lnt_lanes *lanes, const lnt_place *order, size_t *begin);
+void lnt_lanes_share(const lnt_lanes *lanes, const lnt_example *order, size_t *begin);
 
 /* Some sequences of a lane, for a worker. */
 typedef struct lnt_slice {
@@ -47,7 +47,7 @@ typedef struct lnt_slice {
 
 /* Calls work for every slice of sequences in this order, those of a lane one after another; workers side by
  * side. */
-void lnt_lanes_each(const lnt_lanes *lanes, const lnt_place *order, lnt_worker *workers,
+void lnt_lanes_each(const lnt_lanes *lanes, const lnt_example *order, lnt_worker *workers,
                     void (*work)(const lnt_slice *slice, void *arg), void *arg);
 
 #endif

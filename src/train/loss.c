@@ -8,8 +8,8 @@
 #include "nn/ctc.h"
 #include "nn/logistics.h"
 
-void lnt_loss_take(lnt_arena *arena, const lnt_config *config, size_t batch, size_t length,
-                   lnt_loss_room *out)
+void lnt_loss_take_scratch(lnt_arena *arena, const lnt_config *config, size_t batch, size_t length,
+                   lnt_loss_scratch *out)
 {
     const bool frames = config->output == LNT_OUTPUT_FRAMES;
     const size_t n = batch * length, labels = nn_least(length, LNT_LABELS_MOST);
@@ -39,12 +39,12 @@ static size_t edit_distance(const int32_t *a, size_t n, const int32_t *b, size_t
     return row[m];
 }
 
-static void read_utterances(const lnt_network *net, const lnt_sample *s, const lnt_loss_room *room,
+static void read_utterances(const lnt_network *net, const lnt_sample *s, const lnt_loss_scratch *scratch,
                             lnt_score *score)
 {
     const size_t classes = (size_t)net->config->outputs;
     for (size_t b = 0; b < s->batch; b++) {
-        int32_t *read = room->read + b * s->length;
+        int32_t *read = scratch->read + b * s->length;
         const size_t count = lnt_ctc_decode(net->logits + b * s->length * classes, read,
                                             (size_t)s->lengths[b], classes);
         const size_t said = (size_t)s->labels[b];
@@ -54,22 +54,22 @@ static void read_utterances(const lnt_network *net, const lnt_sample *s, const l
 }
 
 static void loss_frames(lnt_network *net, const lnt_sample *s, bool gradient, double weight,
-                        const lnt_loss_room *room, lnt_score *score)
+                        const lnt_loss_scratch *scratch, lnt_score *score)
 {
     const size_t classes = (size_t)net->config->outputs, length = s->length;
-    read_utterances(net, s, room, score);
+    read_utterances(net, s, scratch, score);
 #pragma omp parallel for schedule(dynamic) num_threads(net->ctx->threads)
     for (int64_t b = 0; b < (int64_t)s->batch; b++) {
         real *x = net->logits + (size_t)b * length * classes;
         const size_t frames = (size_t)s->lengths[b];
-        room->loss[b] = lnt_ctc_loss(x, s->targets + (size_t)b * length, gradient ? x : NULL,
+        scratch->loss[b] = lnt_ctc_loss(x, s->targets + (size_t)b * length, gradient ? x : NULL,
                                      weight, frames, classes, (size_t)s->labels[b],
-                                     room->lattice + (size_t)b * room->lattice_size);
+                                     scratch->lattice + (size_t)b * scratch->lattice_size);
         for (size_t i = frames * classes; gradient && i < length * classes; i++) x[i] = 0;
     }
     for (size_t b = 0; b < s->batch; b++) {
-        const bool counts = s->lengths[b] > 0 && isfinite(room->loss[b]);
-        score->loss += counts ? room->loss[b] : 0;
+        const bool counts = s->lengths[b] > 0 && isfinite(scratch->loss[b]);
+        score->loss += counts ? scratch->loss[b] : 0;
         score->targets += counts;
         if (!counts) score->units -= (double)s->labels[b];
     }
@@ -95,24 +95,24 @@ double lnt_loss_weight(const lnt_config *config, const lnt_sample *batch)
 }
 
 void lnt_loss(lnt_network *net, const lnt_sample *s, bool gradient, double weight,
-              const lnt_loss_room *room, lnt_score *score)
+              const lnt_loss_scratch *scratch, lnt_score *score)
 {
     const lnt_config *c = net->config;
     const size_t rows = rows_of(c, s);
     if (c->output == LNT_OUTPUT_FRAMES) {
-        loss_frames(net, s, gradient, weight, room, score);
+        loss_frames(net, s, gradient, weight, scratch, score);
         return;
     }
     if (c->output == LNT_OUTPUT_LOGISTICS)
-        lnt_logistics_loss(net->ctx, net->logits, s->targets, room->loss,
+        lnt_logistics_loss(net->ctx, net->logits, s->targets, scratch->loss,
                            gradient ? net->logits : NULL, weight, rows);
     else
-        lnt_cross_entropy(net->ctx, net->logits, s->targets, room->loss, room->hit,
+        lnt_cross_entropy(net->ctx, net->logits, s->targets, scratch->loss, scratch->hit,
                           gradient ? net->logits : NULL, weight, rows, (size_t)c->outputs);
     score->targets += (double)count_targets(c, s);
     for (size_t i = 0; i < rows; i++) {
-        score->loss += room->loss[i];
-        if (c->output != LNT_OUTPUT_LOGISTICS) score->hits += room->hit[i];
+        score->loss += scratch->loss[i];
+        if (c->output != LNT_OUTPUT_LOGISTICS) score->hits += scratch->hit[i];
     }
 }
 

@@ -15,16 +15,16 @@ typedef struct lnt_score {
 } lnt_score;
 
 /* Scratch of lnt_loss for a batch. */
-typedef struct lnt_loss_room {
+typedef struct lnt_loss_scratch {
     double *loss;        /* [rows] */
     unsigned char *hit;  /* [rows] */
     double *lattice;     /* [batch,lattice_size]: frames */
     size_t lattice_size;
     int32_t *read;       /* [batch,length]: frames */
-} lnt_loss_room;
+} lnt_loss_scratch;
 
-void lnt_loss_take(lnt_arena *arena, const lnt_config *config, size_t batch, size_t length,
-                   lnt_loss_room *out);
+void lnt_loss_take_scratch(lnt_arena *arena, const lnt_config *config, size_t batch, size_t length,
+                   lnt_loss_scratch *out);
 
 /* What a target weighs in the mean over a batch. */
 double lnt_loss_weight(const lnt_config *config, const lnt_sample *batch);
@@ -33,7 +33,7 @@ double lnt_loss_weight(const lnt_config *config, const lnt_sample *batch);
  * do not count; with `gradient`, net->logits becomes the gradient of weight times the sum of its targets'
  * losses. */
 void lnt_loss(lnt_network *net, const lnt_sample *sample, bool gradient, double weight,
-              const lnt_loss_room *room, lnt_score *score);
+              const lnt_loss_scratch *scratch, lnt_score *score);
 
 void lnt_score_add(lnt_score *score, const lnt_score *more);
 

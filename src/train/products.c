@@ -67,9 +67,9 @@ double lnt_trainer_attention_flops(const lnt_trainer *t)
 
 /* ---- how long they take -------------------------------------------------------------------- */
 
-typedef struct room {
+typedef struct scratch {
     float *x, *y, *dx; /* [rows,in], [rows,out], [rows,in]: large enough for any */
-} room;
+} scratch;
 
 /* What goes through a matrix. */
 typedef struct extent {
@@ -78,7 +78,7 @@ typedef struct extent {
 
 static size_t rows_of(const use *u, extent of) { return u->by_token ? of.tokens : of.sequences; }
 
-static void take_room(const lnt_trainer *t, lnt_arena *arena, size_t sequences, room *out)
+static void take_scratch(const lnt_trainer *t, lnt_arena *arena, size_t sequences, scratch *out)
 {
     const extent most = { sequences, sequences * (size_t)t->model->config.length };
     size_t x = 0, y = 0;
@@ -95,21 +95,21 @@ static void take_room(const lnt_trainer *t, lnt_arena *arena, size_t sequences, 
 }
 
 static void multiply(const lnt_ctx *ctx, const use *u, size_t rows, const float *w, float *dw,
-                     const room *r)
+                     const scratch *r)
 {
     const lnt_matrix x = nn_rows(r->x, u->in), y = nn_rows(r->y, u->out);
     for (size_t tap = 0; tap < u->taps; tap++, w += u->in * u->out, dw += u->in * u->out) {
         lnt_product(ctx, r->y, u->out, x, nn_rows(w, u->out), rows, u->out, u->in, tap > 0);
         if (u->inward)
-            lnt_product(ctx, r->dx, u->in, y, nn_turned(nn_rows(w, u->out)), rows, u->in, u->out,
+            lnt_product(ctx, r->dx, u->in, y, nn_transposed(nn_rows(w, u->out)), rows, u->in, u->out,
                         tap > 0);
-        lnt_product(ctx, dw, u->out, nn_turned(nn_rows(r->x, u->in)), y, u->in, u->out, rows, false);
+        lnt_product(ctx, dw, u->out, nn_transposed(nn_rows(r->x, u->in)), y, u->in, u->out, rows, false);
     }
 }
 
 /* dw overwritten. */
 static void multiply_all(const lnt_trainer *t, const lnt_ctx *ctx, extent of, float *dw,
-                         const room *r)
+                         const scratch *r)
 {
     for (size_t i = 0; i < t->model->layout.entry_count; i++) {
         const use u = use_of(t, i);
@@ -121,7 +121,7 @@ static void multiply_all(const lnt_trainer *t, const lnt_ctx *ctx, extent of, fl
 
 typedef struct job {
     const lnt_trainer *t;
-    room *rooms; /* [workers] */
+    scratch *scratches; /* [workers] */
 } job;
 
 static void multiply_slice(const lnt_slice *s, void *arg)
@@ -129,10 +129,10 @@ static void multiply_slice(const lnt_slice *s, void *arg)
     const job *j = arg;
     const extent padded = { s->count, s->count * j->t->order[s->first].length };
     multiply_all(j->t, &s->worker->ctx, padded, j->t->grads + s->lane * j->t->model->layout.size,
-                 &j->rooms[s->worker - j->t->workers]);
+                 &j->scratches[s->worker - j->t->workers]);
 }
 
-static double time_whole(const lnt_trainer *t, const room *r)
+static double time_whole(const lnt_trainer *t, const scratch *r)
 {
     const extent all = { t->lanes.batch, t->lanes.batch * (size_t)t->model->config.length };
     const double start = lnt_clock();
@@ -141,22 +141,22 @@ static double time_whole(const lnt_trainer *t, const room *r)
     return lnt_clock() - start;
 }
 
-static double time_cut(const lnt_trainer *t, room *rooms)
+static double time_cut(const lnt_trainer *t, scratch *scratches)
 {
     const double start = lnt_clock();
     for (int64_t part = 0; part < t->recipe.accumulate; part++)
-        lnt_lanes_each(&t->lanes, t->order, t->workers, multiply_slice, &(job){ t, rooms });
+        lnt_lanes_each(&t->lanes, t->order, t->workers, multiply_slice, &(job){ t, scratches });
     return lnt_clock() - start;
 }
 
-/* rooms: the batch's, which is that of a single lane too; then those of the workers, each for a slice. */
-static room *lay_out(const lnt_trainer *t, lnt_arena *arena)
+/* scratches: the batch's, which is that of a single lane too; then those of the workers, each for a slice. */
+static scratch *lay_out(const lnt_trainer *t, lnt_arena *arena)
 {
     const size_t workers = t->lanes.count > 1 ? t->lanes.workers : 0;
-    room *rooms = lnt_arena_take(arena, workers + 1, sizeof *rooms), own;
+    scratch *scratches = lnt_arena_take(arena, workers + 1, sizeof *scratches), own;
     for (size_t i = 0; i <= workers; i++)
-        take_room(t, arena, i ? t->lanes.slice : t->lanes.batch, rooms ? &rooms[i] : &own);
-    return rooms;
+        take_scratch(t, arena, i ? t->lanes.slice : t->lanes.batch, scratches ? &scratches[i] : &own);
+    return scratches;
 }
 
 /* Whether the step had the batch as a whole. */
@@ -174,10 +174,10 @@ lnt_status lnt_trainer_time_products(lnt_trainer *t, double *whole, double *cut)
     lay_out(t, &counting);
     const lnt_status status = lnt_arena_open(t->ctx, &counting, "the products of a step", &memory);
     if (status) return status;
-    room *rooms = lay_out(t, &memory);
-    time_whole(t, rooms); /* brings the memory in */
-    *whole = time_whole(t, rooms);
-    room *parts = t->lanes.count > 1 ? rooms + 1 : rooms;
+    scratch *scratches = lay_out(t, &memory);
+    time_whole(t, scratches); /* brings the memory in */
+    *whole = time_whole(t, scratches);
+    scratch *parts = t->lanes.count > 1 ? scratches + 1 : scratches;
     if (!is_uncut(t)) time_cut(t, parts);
     *cut = is_uncut(t) ? *whole : time_cut(t, parts);
     lnt_arena_close(t->ctx, &memory);

@@ -21,20 +21,20 @@ void lnt_sample_take(lnt_arena *arena, const lnt_config *config, size_t batch, s
 
 static int by_length(const void *a, const void *b)
 {
-    const lnt_place *x = a, *y = b;
+    const lnt_example *x = a, *y = b;
     if (x->length != y->length) return x->length > y->length ? -1 : 1;
     return x->index < y->index ? -1 : 1;
 }
 
-void lnt_sample_order(const lnt_sample *s, lnt_place *order)
+void lnt_sample_order(const lnt_sample *s, lnt_example *order)
 {
     for (size_t b = 0; b < s->batch; b++)
-        order[b] = (lnt_place){ nn_least((size_t)s->lengths[b], s->length), b };
+        order[b] = (lnt_example){ nn_least((size_t)s->lengths[b], s->length), b };
     qsort(order, s->batch, sizeof *order, by_length);
 }
 
 /* The tokens of the longest sequence, which is the first; more where labels of CTC need the room. */
-static size_t cut_length(const lnt_sample *s, const lnt_config *config, const lnt_place *order,
+static size_t cut_length(const lnt_sample *s, const lnt_config *config, const lnt_example *order,
                          size_t count)
 {
     size_t longest = order[0].length > 0 ? order[0].length : 1;
@@ -50,7 +50,7 @@ static void copy_row(void *y, size_t to, size_t row, const void *x, size_t from,
     memcpy((char *)y + to * row * size, (const char *)x + from * long_row * size, row * size);
 }
 
-void lnt_sample_gather(const lnt_sample *s, const lnt_config *config, const lnt_place *order,
+void lnt_sample_gather(const lnt_sample *s, const lnt_config *config, const lnt_example *order,
                        size_t count, lnt_sample *out)
 {
     const bool class = config->output == LNT_OUTPUT_CLASS;

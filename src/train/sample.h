@@ -9,15 +9,15 @@ void lnt_sample_take(lnt_arena *arena, const lnt_config *config, size_t batch, s
                      lnt_sample *out);
 
 /* A sequence of a batch. */
-typedef struct lnt_place {
+typedef struct lnt_example {
     size_t length, index;
-} lnt_place;
+} lnt_example;
 
 /* order [batch]: the longest first, and of those alike the one that stands first. */
-void lnt_sample_order(const lnt_sample *sample, lnt_place *order);
+void lnt_sample_order(const lnt_sample *sample, lnt_example *order);
 /* out, which has room for them, becomes `count` sequences in the order given, padded to the longest of
  * them, no farther. */
-void lnt_sample_gather(const lnt_sample *sample, const lnt_config *config, const lnt_place *order,
+void lnt_sample_gather(const lnt_sample *sample, const lnt_config *config, const lnt_example *order,
                        size_t count, lnt_sample *out);
 lnt_batch lnt_sample_batch(const lnt_sample *sample);
 

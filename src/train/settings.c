@@ -94,9 +94,9 @@ lnt_status lnt_settings_apply(lnt_ctx *ctx, const lnt_train_request *r, lnt_sett
                         (long long)r->steps, LNT_STEPS_MOST);
     if (r->steps) s->recipe.steps = r->steps;
     lnt_status status = r->seed ? lnt_settings_seed(ctx, *r->seed, s) : LNT_OK;
-    if (!status && r->mechanism) status = lnt_config_change(ctx, r->mechanism, &s->config);
+    if (!status && r->mechanism) status = lnt_config_set_mechanism(ctx, r->mechanism, &s->config);
     return status ? status
-                  : lnt_config_expect_own(ctx, r->config ? r->config : r->task, &s->config);
+                  : lnt_config_check_applies(ctx, r->config ? r->config : r->task, &s->config);
 }
 
 lnt_status lnt_settings_check_ends(lnt_ctx *ctx, const char *path, const lnt_task_kind *kind,

@@ -100,7 +100,7 @@ lnt_status lnt_model_create(lnt_ctx *ctx, const lnt_model_request *given, lnt_mo
     const lnt_config before = s.config;
     const char *named = path ? path : text ? "text" : kind->name;
     lnt_task task = make_task(ctx, kind, NULL, LNT_USE_TRAINING, &s);
-    status = lnt_config_expect_own(ctx, named, &s.config);
+    status = lnt_config_check_applies(ctx, named, &s.config);
     if (!status) status = lnt_task_shape(&task, &s.config);
     if (!status) status = make_model(&task, &s, named, &before, request->seed, out);
     lnt_task_close(&task);
@@ -172,7 +172,7 @@ static lnt_status check_data(lnt_ctx *ctx, const char *path, const lnt_safetenso
 {
     const char *text = lnt_safetensors_meta(st, "data");
     uint64_t sum;
-    if (text && sscanf(text, "%" SCNx64, &sum) == 1 && sum == task->data_sum) return LNT_OK;
+    if (text && sscanf(text, "%" SCNx64, &sum) == 1 && sum == task->data_checksum) return LNT_OK;
     return lnt_fail(ctx, LNT_ERR_FORMAT,
                     LNT_FILE_FMT ": was trained upon other data than " LNT_FILE_FMT " has now", path,
                     task->data ? task->data : "");
@@ -249,11 +249,11 @@ static lnt_status expect_config(const lnt_trainer *t, const lnt_train_request *r
     s.recipe.dtype = t->recipe.dtype;
     status = lnt_settings_check_ends(t->ctx, path, kind, &s, &before);
     if (!status) status = lnt_config_resolve(t->ctx, path, &s.config);
-    if (!status) status = lnt_config_expect(t->ctx, path, &s.config, run);
+    if (!status) status = lnt_config_check_same(t->ctx, path, &s.config, run);
     if (!status)
-        status = lnt_fields_expect(t->ctx, path, "train", lnt_recipe_fields, &s.recipe, &t->recipe);
+        status = lnt_fields_check_same(t->ctx, path, "train", lnt_recipe_fields, &s.recipe, &t->recipe);
     if (!status)
-        status = lnt_fields_expect(t->ctx, path, "task", kind->options, &s.options, &t->task.options);
+        status = lnt_fields_check_same(t->ctx, path, "task", kind->options, &s.options, &t->task.options);
     return status;
 }
 
@@ -287,7 +287,7 @@ lnt_status lnt_trainer_save(const lnt_trainer *t, const char *path)
     lnt_fields_print(train, sizeof train, lnt_recipe_fields, &t->recipe);
     snprintf(step, sizeof step, "%" PRId64, t->step);
     const lnt_model_array arrays[] = { { "adam.m.", t->mean }, { "adam.v.", t->square } };
-    snprintf(data, sizeof data, "%016" PRIx64, t->task.data_sum);
+    snprintf(data, sizeof data, "%016" PRIx64, t->task.data_checksum);
     const lnt_st_meta meta[] = { { "step", step }, { "train", train }, { "data", data } };
     return lnt_model_write(t->model, path, LNT_F32, arrays, 2, meta, 3);
 }

@@ -26,7 +26,7 @@ static void lay_out(lnt_trainer *t, lnt_arena *arena, bool training)
     for (size_t i = 0; i < t->lanes.workers; i++) {
         lnt_worker w = { .ctx = *t->ctx };
         lnt_sample_take(arena, &t->model->config, t->lanes.slice, length, &w.part);
-        lnt_loss_take(arena, &t->model->config, t->lanes.slice, length, &w.room);
+        lnt_loss_take_scratch(arena, &t->model->config, t->lanes.slice, length, &w.scratch);
         if (t->workers) t->workers[i] = w;
     }
 }
@@ -68,7 +68,7 @@ lnt_status lnt_trainer_open(lnt_ctx *ctx, lnt_model *model, lnt_task *task,
         return status;
     }
     for (size_t b = 0; b < t->lanes.batch; b++)
-        t->order[b] = (lnt_place){ (size_t)model->config.length, b }; /* until there is a batch */
+        t->order[b] = (lnt_example){ (size_t)model->config.length, b }; /* until there is a batch */
     if (training) {
         memset(t->mean, 0, model->layout.size * sizeof *t->mean);
         memset(t->square, 0, model->layout.size * sizeof *t->square);
@@ -141,7 +141,7 @@ static lnt_status run_network(const pass *p, const lnt_slice *s, float *grads)
     const float *weights = t->model->weights;
     const lnt_status status = lnt_network_forward(net, weights, &in, p->gradient, rng);
     if (status) return status;
-    lnt_loss(net, part, p->gradient, p->weight, &s->worker->room, &t->scores[s->lane]);
+    lnt_loss(net, part, p->gradient, p->weight, &s->worker->scratch, &t->scores[s->lane]);
     return p->gradient ? lnt_network_backward(net, weights, grads, &in, true, rng) : LNT_OK;
 }
 

@@ -16,7 +16,7 @@ struct lnt_trainer {
     float *mean, *square; /* [layout.size]: the optimiser's two means */
     lnt_score *scores;    /* [lanes] */
     lnt_sample sample;
-    lnt_place *order;     /* [batch]: of the sample's sequences through the lanes */
+    lnt_example *order;     /* [batch]: of the sample's sequences through the lanes */
     lnt_worker *workers;  /* [lanes.workers] */
 };
 

@@ -116,16 +116,16 @@ static void check_step(lnt_ctx *ctx, const lnt_config *config, size_t lanes, con
     const size_t size = t->model->layout.size;
     lnt_step_report report = { .size = sizeof report };
     lnt_network net;
-    lnt_loss_room room;
+    lnt_loss_scratch room;
     lnt_score score = { 0 };
     int64_t tokens = 0;
     assert_int_equal(t->lanes.count, lanes);
     assert_ok(ctx, lnt_network_open(ctx, config, &t->model->layout, BATCH, (size_t)config->length,
                                     true, NULL, &net));
     lnt_arena counting = { 0 }, memory;
-    lnt_loss_take(&counting, config, BATCH, (size_t)config->length, &room);
+    lnt_loss_take_scratch(&counting, config, BATCH, (size_t)config->length, &room);
     assert_ok(ctx, lnt_arena_open(ctx, &counting, "a test", &memory));
-    lnt_loss_take(&memory, config, BATCH, (size_t)config->length, &room);
+    lnt_loss_take_scratch(&memory, config, BATCH, (size_t)config->length, &room);
     float *grads = calloc(size, sizeof *grads);
     assert_non_null(grads);
     for (uint64_t i = 0; i < ACCUMULATE; i++) {
@@ -283,7 +283,7 @@ static void batches_are_cut_where_it_pays(void **state)
     lnt_ctx_destroy(ctx);
 }
 
-static size_t cost(const lnt_place *order, size_t begin, size_t end)
+static size_t cost(const lnt_example *order, size_t begin, size_t end)
 {
     size_t sum = 0;
     for (size_t i = begin; i < end; i++) sum += order[i].length + order[0].length / 4 + 1;
@@ -297,7 +297,7 @@ static void lanes_share_evenly_and_none_is_empty(void **state)
     (void)state;
     for (uint64_t seed = 0; seed < 1000; seed++) {
         dice d = { seed };
-        lnt_place order[200];
+        lnt_example order[200];
         size_t begin[LNT_LANES_MOST + 1];
         const size_t count = (size_t)dice_range(&d, 1, LNT_LANES_MOST);
         const size_t batch = (size_t)dice_range(&d, (int)count, COUNT_OF(order));
@@ -325,11 +325,11 @@ static void lanes_share_evenly_and_none_is_empty(void **state)
 
 /* Slices seen so far, of sequences in an order. */
 typedef struct seen {
-    const lnt_place *order;
+    const lnt_example *order;
     size_t batch, enough, next, slices;
 } seen;
 
-static size_t padding(const lnt_place *order, size_t count)
+static size_t padding(const lnt_example *order, size_t count)
 {
     size_t sum = 0;
     for (size_t i = 0; i < count; i++) sum += order[0].length - order[i].length;
@@ -340,7 +340,7 @@ static void look_at_slice(const lnt_slice *s, void *arg)
 {
     enum { ONE_IN = 16 };
     seen *n = arg;
-    const lnt_place *order = n->order + s->first;
+    const lnt_example *order = n->order + s->first;
     const size_t longest = order[0].length;
     assert_int_equal(s->first, n->next);
     assert_int_equal(s->opens, s->first == 0);
@@ -360,7 +360,7 @@ static void a_single_lane_is_cut_where_sequences_grow_short(void **state)
     for (uint64_t seed = 0; seed < 300; seed++) {
         dice d = { seed };
         int64_t lengths[50];
-        lnt_place order[COUNT_OF(lengths)];
+        lnt_example order[COUNT_OF(lengths)];
         const size_t batch = (size_t)dice_range(&d, 1, COUNT_OF(lengths));
         const int64_t least = dice_range(&d, 0, 100);
         for (size_t b = 0; b < batch; b++) lengths[b] = dice_range(&d, least, 100);
@@ -401,7 +401,7 @@ static void what_is_gathered_is_what_was_there(void **state)
                              .labels = (int64_t *)(uintptr_t)labels };
     lnt_sample out = { .tokens = got_tokens, .features = got_features, .lengths = got_lengths,
                        .targets = got_targets, .labels = got_labels };
-    lnt_place order[SEQUENCES];
+    lnt_example order[SEQUENCES];
     lnt_sample_order(&all, order);
     for (int kind = 0; kind < 3; kind++)
         for (size_t first = 0; first < SEQUENCES; first++)

@@ -60,8 +60,8 @@ static void numbers_that_are_none_are_refused(void **state)
     model->weights[0] = before;
     assert_ok(ctx, lnt_session_create(model, 2, &two));
     assert_int_equal(lnt_session_batch(two), 2);
-    assert_refused(ctx, lnt_session_feed(two, tokens, INT64_MAX), LNT_ERR_ARGUMENT, "count is");
-    assert_ok(ctx, lnt_session_feed(two, tokens, 2));
+    assert_refused(ctx, lnt_session_forward(two, tokens, INT64_MAX), LNT_ERR_ARGUMENT, "count is");
+    assert_ok(ctx, lnt_session_forward(two, tokens, 2));
     ((float *)(uintptr_t)lnt_session_logits(two))[0] = INFINITY;
     assert_refused(ctx, lnt_session_sample(two, &sampling, tokens), LNT_ERR_FORMAT, "not finite");
     assert_refused(ctx, lnt_model_sample(model, lnt_session_logits(two), 2, 2, &sampling, tokens),
@@ -156,7 +156,7 @@ static void no_allocation_fails_without_a_trace(void **state)
         lnt_session *session = NULL;
         t.fail_at = t.calls + fail_at;
         lnt_status status = lnt_session_create(model, 1, &session);
-        if (!status) status = lnt_session_feed(session, tokens, 4);
+        if (!status) status = lnt_session_forward(session, tokens, 4);
         if (!status) status = lnt_session_save(session, "memory.safetensors");
         assert_true(status == LNT_OK || status == LNT_ERR_MEMORY);
         done = status == LNT_OK;

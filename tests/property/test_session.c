@@ -19,7 +19,7 @@ static void check_steps(lnt_ctx *ctx, lnt_model *model)
     assert_int_equal(session->length, LNT_SESSION_EACH);
     for (int b = 0; b < SEQUENCES; b++)
         memcpy(first + b * PROMPT, tokens + b * LENGTH, PROMPT * sizeof *first);
-    assert_ok(ctx, lnt_session_feed(session, first, PROMPT));
+    assert_ok(ctx, lnt_session_forward(session, first, PROMPT));
     for (int t = PROMPT; t <= LENGTH; t++) {
         int32_t next[SEQUENCES];
         for (int b = 0; b < SEQUENCES; b++) {
@@ -29,7 +29,7 @@ static void check_steps(lnt_ctx *ctx, lnt_model *model)
             if (!(off < 1e-4)) fail_msg("%s: token %d is off by %g", model->text, t, off);
             next[b] = t < LENGTH ? tokens[b * LENGTH + t] : 0;
         }
-        if (t < LENGTH) assert_ok(ctx, lnt_session_feed(session, next, 1));
+        if (t < LENGTH) assert_ok(ctx, lnt_session_forward(session, next, 1));
     }
     assert_int_equal(lnt_session_tokens(session), LENGTH);
     lnt_session_destroy(session);
@@ -65,7 +65,7 @@ static void steps_of(lnt_ctx *ctx, lnt_session *session, float *logits)
 {
     int32_t tokens[5];
     model_fill_tokens(tokens, 5, 21);
-    for (int t = 0; t < 5; t++) assert_ok(ctx, lnt_session_feed(session, tokens + t, 1));
+    for (int t = 0; t < 5; t++) assert_ok(ctx, lnt_session_forward(session, tokens + t, 1));
     memcpy(logits, lnt_session_logits(session), VOCABULARY * sizeof *logits);
     lnt_session_destroy(session);
 }
@@ -112,7 +112,7 @@ static void check_session_file(lnt_ctx *ctx, lnt_model *model)
     model_fill_tokens(tokens, 30, 8);
     assert_ok(ctx, lnt_session_create(model, 1, &session));
     assert_refused(ctx, lnt_session_save(session, "s.safetensors"), LNT_ERR_ARGUMENT, "nothing");
-    assert_ok(ctx, lnt_session_feed(session, tokens, 30));
+    assert_ok(ctx, lnt_session_forward(session, tokens, 30));
     assert_ok(ctx, lnt_session_save(session, "s.safetensors"));
     assert_ok(ctx, lnt_session_load(model, "s.safetensors", &again));
     assert_int_equal(lnt_session_tokens(again), 30);
@@ -121,8 +121,8 @@ static void check_session_file(lnt_ctx *ctx, lnt_model *model)
         assert_ok(ctx, lnt_session_sample(session, &sampling, &next));
         assert_ok(ctx, lnt_session_sample(again, &sampling, &same));
         assert_int_equal(next, same);
-        assert_ok(ctx, lnt_session_feed(session, &next, 1));
-        assert_ok(ctx, lnt_session_feed(again, &next, 1));
+        assert_ok(ctx, lnt_session_forward(session, &next, 1));
+        assert_ok(ctx, lnt_session_forward(again, &next, 1));
         assert_true(model_difference(lnt_session_logits(again), lnt_session_logits(session),
                                VOCABULARY) < 1e-4);
     }
@@ -147,7 +147,7 @@ static void a_session_of_another_model_is_refused(void **state)
     lnt_session *session;
     const int32_t token = 1;
     assert_ok(ctx, lnt_session_create(one, 1, &session));
-    assert_ok(ctx, lnt_session_feed(session, &token, 1));
+    assert_ok(ctx, lnt_session_forward(session, &token, 1));
     assert_ok(ctx, lnt_session_save(session, "other.safetensors"));
     lnt_session_destroy(session);
     assert_refused(ctx, lnt_session_load(two, "other.safetensors", &session), LNT_ERR_FORMAT,
@@ -187,7 +187,7 @@ static void a_session_file_gets_room_only_for_what_it_holds(void **state)
     lnt_model *model = model_make(ctx, model_configs[1], LNT_TAYLOR, 0);
     lnt_session *session, *again;
     assert_ok(ctx, lnt_session_create(model, 3, &session));
-    assert_ok(ctx, lnt_session_feed(session, tokens, 1));
+    assert_ok(ctx, lnt_session_forward(session, tokens, 1));
     assert_ok(ctx, lnt_session_save(session, "s.safetensors"));
     assert_ok(ctx, lnt_session_load(model, "s.safetensors", &again));
     assert_int_equal(lnt_session_batch(again), 3);
@@ -223,10 +223,10 @@ static void the_state_of_a_session_does_not_grow(void **state)
         int32_t tokens[1000];
         model_fill_tokens(tokens, 1000, 2);
         assert_ok(ctx, lnt_session_create(model, 1, &session));
-        assert_ok(ctx, lnt_session_feed(session, tokens, 10));
+        assert_ok(ctx, lnt_session_forward(session, tokens, 10));
         const size_t bytes = lnt_session_bytes(session);
         const double cache = lnt_session_cache_bytes(session);
-        assert_ok(ctx, lnt_session_feed(session, tokens, 990));
+        assert_ok(ctx, lnt_session_forward(session, tokens, 990));
         assert_true(bytes > 0 && lnt_session_bytes(session) == bytes);
         assert_true(lnt_session_cache_bytes(session) == 100 * cache);
         assert_true(cache == 2.0 * 4 * 2 * 16 * 10); /* k, v; f32; layers; kv heads * 8; tokens */
@@ -246,10 +246,10 @@ static void wrong_tokens_and_too_many_positions_are_refused(void **state)
     int32_t many[LENGTH + 1] = { 0 };
     float logits[VOCABULARY];
     assert_ok(ctx, lnt_session_create(model, 1, &session));
-    assert_refused(ctx, lnt_session_feed(session, &bad, 1), LNT_ERR_ARGUMENT, "token 0 is 19");
+    assert_refused(ctx, lnt_session_forward(session, &bad, 1), LNT_ERR_ARGUMENT, "token 0 is 19");
     assert_refused(ctx, lnt_model_forward(model, &bad, 1, 1, NULL, logits), LNT_ERR_ARGUMENT,
                    "token 0 is 19");
-    assert_refused(ctx, lnt_session_feed(session, many, LENGTH + 1), LNT_ERR_UNSUPPORTED,
+    assert_refused(ctx, lnt_session_forward(session, many, LENGTH + 1), LNT_ERR_UNSUPPORTED,
                    "learned 150 positions");
     lnt_session_destroy(session);
     lnt_model_destroy(model);
@@ -270,16 +270,16 @@ static void a_feed_that_fails_leaves_the_session_as_it_was(void **state)
         lnt_session *session, *other;
         assert_ok(ctx, lnt_session_create(model, 1, &session));
         assert_ok(ctx, lnt_session_create(model, 1, &other));
-        assert_ok(ctx, lnt_session_feed(session, tokens, PROMPT));
+        assert_ok(ctx, lnt_session_forward(session, tokens, PROMPT));
         t.fail_at = t.calls + fail_at;
-        const lnt_status status = lnt_session_feed(session, tokens + PROMPT, MORE);
+        const lnt_status status = lnt_session_forward(session, tokens + PROMPT, MORE);
         assert_true(status == LNT_OK || status == LNT_ERR_MEMORY);
         done = status == LNT_OK;
         t.fail_at = -1;
         assert_int_equal(lnt_session_tokens(session), done ? PROMPT + MORE : PROMPT);
-        if (!done) assert_ok(ctx, lnt_session_feed(session, tokens + PROMPT, MORE));
-        assert_ok(ctx, lnt_session_feed(other, tokens, PROMPT));
-        assert_ok(ctx, lnt_session_feed(other, tokens + PROMPT, MORE));
+        if (!done) assert_ok(ctx, lnt_session_forward(session, tokens + PROMPT, MORE));
+        assert_ok(ctx, lnt_session_forward(other, tokens, PROMPT));
+        assert_ok(ctx, lnt_session_forward(other, tokens + PROMPT, MORE));
         assert_memory_equal(lnt_session_logits(session), lnt_session_logits(other),
                             VOCABULARY * sizeof(float));
         lnt_session_destroy(session);
@@ -303,7 +303,7 @@ static void a_draw_from_the_whole_is_that_of_a_session(void **state)
     int distinct = 0;
     model_fill_tokens(tokens, 2 * N, 12);
     assert_ok(ctx, lnt_session_create(model, 2, &session));
-    assert_ok(ctx, lnt_session_feed(session, tokens, N));
+    assert_ok(ctx, lnt_session_forward(session, tokens, N));
     assert_ok(ctx, lnt_model_forward(model, tokens, 2, N, NULL, logits));
     memcpy(logits, logits + (N - 1) * VOCABULARY, VOCABULARY * sizeof *logits);
     memcpy(logits + VOCABULARY, logits + (2 * N - 1) * VOCABULARY, VOCABULARY * sizeof *logits);

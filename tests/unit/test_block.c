@@ -20,7 +20,7 @@ typedef struct fixture {
     lnt_attention attention;
     lnt_pass pass;
     double *w[LNT_BLOCK_PARAMS], *g[LNT_BLOCK_PARAMS];
-    double *x, *grad, *r, *turn;
+    double *x, *grad, *r, *rotary;
     double temperature[8], dtemperature[8];
     double scores[2 * N * LNT_PAD];
     double tuned[TOKENS * 64];
@@ -31,8 +31,8 @@ typedef struct fixture {
 
 static void lay_out(fixture *f, lnt_arena *arena)
 {
-    lnt_block_keep(arena, &f->shape, &f->attention, TOKENS, &f->kept);
-    lnt_block_room(arena, &f->shape, B, N, 2, &f->scratch);
+    lnt_block_take_kept(arena, &f->shape, &f->attention, TOKENS, &f->kept);
+    lnt_block_take_scratch(arena, &f->shape, B, N, 2, &f->scratch);
 }
 
 static void open_attention(fixture *f, lnt_attn_desc desc)
@@ -84,10 +84,10 @@ static void open_fixture(fixture *f, lnt_block_shape shape, const lnt_attn_desc 
     f->x = random_doubles(&d, TOKENS * shape.dim, 1);
     f->r = random_doubles(&d, TOKENS * shape.dim, 1);
     f->grad = zero_doubles(TOKENS * shape.dim);
-    f->turn = zero_doubles(N * shape.head_dim);
-    lnt_rotary_table(f->turn, 3, N, shape.head_dim);
+    f->rotary = zero_doubles(N * shape.head_dim);
+    lnt_rotary_table(f->rotary, 3, N, shape.head_dim);
     f->pass = (lnt_pass){ .ctx = f->ctx, .batch = B, .length = N, .lengths = lengths,
-                          .training = true, .rng = lnt_rng_make(1), .turn = f->turn };
+                          .training = true, .rng = lnt_rng_make(1), .rotary = f->rotary };
     lnt_arena counting = { 0 };
     lay_out(f, &counting);
     assert_ok(f->ctx, lnt_arena_open(f->ctx, &counting, "test", &f->memory));
@@ -103,7 +103,7 @@ static void close_fixture(fixture *f)
     free(f->x);
     free(f->r);
     free(f->grad);
-    free(f->turn);
+    free(f->rotary);
     lnt_arena_close(f->ctx, &f->memory);
     lnt_plan_destroy(f->attention.plan);
     lnt_ctx_destroy(f->ctx);
@@ -112,7 +112,7 @@ static void close_fixture(fixture *f)
 static lnt_block block_of(const fixture *f)
 {
     return (lnt_block){ .shape = &f->shape, .attention = &f->attention, .w = f->w, .kept = &f->kept,
-                        .g = f->g, .room = &f->scratch };
+                        .g = f->g, .scratch = &f->scratch };
 }
 
 static double loss(void *user)

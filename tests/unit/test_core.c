@@ -364,7 +364,7 @@ static void a_call_without_its_object_is_refused(void **state)
         lnt_model_forward(NULL, &token, 1, 1, NULL, &number), lnt_model_encode(NULL, "x", 1, &token, &bytes),
         lnt_model_decode(NULL, 0, &text, &bytes), lnt_model_sample(NULL, &number, 1, 1, &sampling, &token),
         lnt_model_examples(NULL, NULL, 0, 1, &token), lnt_model_evaluate(NULL, &request, &report),
-        lnt_session_create(NULL, 1, &session), lnt_session_feed(NULL, &token, 1),
+        lnt_session_create(NULL, 1, &session), lnt_session_forward(NULL, &token, 1),
         lnt_session_sample(NULL, &sampling, &token), lnt_session_save(NULL, "x"),
         lnt_session_load(NULL, "x", &session), lnt_trainer_save(NULL, "x"),
         lnt_trainer_describe(NULL, &trainer), lnt_trainer_step(NULL, &step),

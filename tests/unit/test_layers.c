@@ -309,14 +309,14 @@ static void a_rotation_depends_on_the_distance_and_turns_back(void **state)
     double q[N * D], turned[N * D], table[N * D];
     for (int i = 0; i < N * D; i++) q[i] = x[i % D], turned[i] = k[i % D];
     lnt_rotary_table(table, 1000000, N, D);
-    const lnt_pass pass = { .ctx = ctx, .batch = 1, .length = N, .turn = table };
-    lnt_rotary_turn(&pass, q, D, 1, 1, D);
-    lnt_rotary_turn(&pass, turned, D, 1, 1, D);
+    const lnt_pass pass = { .ctx = ctx, .batch = 1, .length = N, .rotary = table };
+    lnt_rotary_rotate(&pass, q, D, 1, 1, D);
+    lnt_rotary_rotate(&pass, turned, D, 1, 1, D);
     for (int i = 0; i + 2 < N; i++)
         assert_true(fabs(inner_product(q + i * D, turned + (i + 2) * D, D) -
                          inner_product(q, turned + 2 * D, D)) < 1e-8);
     assert_true(fabs(inner_product(q, turned, D) - inner_product(q, turned + D, D)) > 1e-3);
-    lnt_rotary_turn(&pass, q, D, -1, 1, D);
+    lnt_rotary_rotate(&pass, q, D, -1, 1, D);
     for (int i = 0; i < N * D; i++) assert_true(fabs(q[i] - x[i % D]) < 1e-12);
     free(x);
     free(k);

@@ -376,9 +376,9 @@ static void the_whole_is_its_formula(void **state)
     const lnt_attention attention = { .scores = scores };
     lnt_arena counting = { 0 }, memory;
     lnt_mega_kept kept = { 0 };
-    lnt_mega_keep(&counting, &shape, N, &kept);
+    lnt_mega_take_kept(&counting, &shape, N, &kept);
     assert_ok(ctx, lnt_arena_open(ctx, &counting, "what is kept", &memory));
-    lnt_mega_keep(&memory, &shape, N, &kept);
+    lnt_mega_take_kept(&memory, &shape, N, &kept);
     const lnt_mega mega = { .shape = shape, .attention = &attention, .w = w, .kept = &kept };
     assert_true(lnt_full_row(N) <= 64);
     assert_ok(ctx, lnt_mega_forward(&pass, &mega, x, normed, y));

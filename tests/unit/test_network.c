@@ -55,7 +55,7 @@ static void open_fixture(fixture *f, const char *config)
               lnt_network_open(f->ctx, &f->config, &f->layout, B, N, true, NULL, &f->net));
     float *begin = calloc(f->layout.size, sizeof *begin);
     assert_non_null(begin);
-    lnt_layout_begin(&f->layout, 3, begin);
+    lnt_layout_init(&f->layout, 3, begin);
     f->weights = random_doubles(&d, f->layout.size, 0.1); /* biases and gains are moved as well */
     f->grads = zero_doubles(f->layout.size);
     f->features = random_doubles(&d, B * N * F, 1);
@@ -441,21 +441,21 @@ static void an_option_is_of_a_mechanism(void **state)
                  cases[i].needs ? "needs " : "does not apply to mechanism",
                  cases[i].needs ? cases[i].needs : "");
         assert_ok(ctx, parse_config(ctx, text, &config));
-        const lnt_status status = lnt_config_expect_own(ctx, "test.json", &config);
+        const lnt_status status = lnt_config_check_applies(ctx, "test.json", &config);
         if (cases[i].key) assert_refused(ctx, status, LNT_ERR_FORMAT, sentence);
         else assert_ok(ctx, status);
         for (int m = 0; lnt_mechanism_name((lnt_mechanism)m); m++) {
             lnt_config other = config;
             if (m == (int)config.attention.mechanism) continue;
-            assert_ok(ctx, lnt_config_change(ctx, lnt_mechanism_name((lnt_mechanism)m), &other));
+            assert_ok(ctx, lnt_config_set_mechanism(ctx, lnt_mechanism_name((lnt_mechanism)m), &other));
             assert_int_equal(other.attention.mechanism, m);
-            assert_ok(ctx, lnt_config_expect_own(ctx, "test.json", &other));
+            assert_ok(ctx, lnt_config_check_applies(ctx, "test.json", &other));
         }
     }
     lnt_config config;
     assert_ok(ctx, read_config(ctx, "{\"attention\":{\"mechanism\":\"hybrid\",\"window\":4,"
                                     "\"decay\":[0.5]}}", &config));
-    assert_ok(ctx, lnt_config_change(ctx, "linear", &config));
+    assert_ok(ctx, lnt_config_set_mechanism(ctx, "linear", &config));
     assert_true(config.decay_count == 8 && config.decay[7] == 0.5 && config.attention.hybrid.window == 0);
     lnt_ctx_destroy(ctx);
 }

@@ -18,12 +18,12 @@ static float *random_floats(dice *d, size_t count)
 
 typedef struct shape {
     size_t m, n, k;
-    bool a_turned, b_turned, accumulate;
+    bool a_transposed, b_transposed, accumulate;
 } shape;
 
-static lnt_matrix matrix(const float *at, size_t rows, size_t columns, bool turned)
+static lnt_matrix matrix(const float *at, size_t rows, size_t columns, bool transposed)
 {
-    return turned ? nn_turned(nn_rows(at, rows)) : nn_rows(at, columns);
+    return transposed ? nn_transposed(nn_rows(at, rows)) : nn_rows(at, columns);
 }
 
 static void check(const shape *s, dice *d)
@@ -31,7 +31,7 @@ static void check(const shape *s, dice *d)
     float *a = random_floats(d, s->m * s->k), *b = random_floats(d, s->k * s->n);
     float *before = random_floats(d, s->m * s->n), *c = random_floats(d, s->m * s->n);
     float *first = random_floats(d, s->m * s->n);
-    const lnt_matrix x = matrix(a, s->m, s->k, s->a_turned), y = matrix(b, s->k, s->n, s->b_turned);
+    const lnt_matrix x = matrix(a, s->m, s->k, s->a_transposed), y = matrix(b, s->k, s->n, s->b_transposed);
     for (int threads = 1; threads <= 40; threads += 13) {
         lnt_ctx *ctx = context_new(threads, NULL);
         memcpy(c, before, s->m * s->n * sizeof *c);
@@ -89,7 +89,7 @@ static void check_beside(const shape *s, dice *d)
     float *bias = random_floats(d, s->n), *want = random_floats(d, s->m * s->n);
     float *c = random_floats(d, s->m * s->n), *sums = random_floats(d, s->n);
     float *first = random_floats(d, s->n);
-    const lnt_matrix x = matrix(a, s->m, s->k, s->a_turned), y = matrix(b, s->k, s->n, false);
+    const lnt_matrix x = matrix(a, s->m, s->k, s->a_transposed), y = matrix(b, s->k, s->n, false);
     for (int threads = 1; threads <= 27; threads += 13) {
         lnt_ctx *ctx = context_new(threads, NULL);
         for (size_t i = 0; i < s->m; i++) memcpy(want + i * s->n, bias, s->n * sizeof *want);
@@ -153,7 +153,7 @@ static void numbers_of_bf16_may_be_given_as_such(void **state)
                 b[j] = lnt_bf16_to_float(bf16[j]);
             }
             const lnt_matrix x = matrix(a, s->m, s->k, false);
-            lnt_matrix y = matrix(b, s->k, s->n, s->b_turned);
+            lnt_matrix y = matrix(b, s->k, s->n, s->b_transposed);
             lnt_product_biased(ctx, want, s->n, x, y, bias, s->m, s->n, s->k);
             y.bf16 = bf16;
             lnt_product_biased(ctx, c, s->n, x, y, bias, s->m, s->n, s->k);

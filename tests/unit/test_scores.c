@@ -6,12 +6,12 @@
 #include "train/loss.h"
 
 static lnt_arena open_room(lnt_ctx *ctx, const lnt_config *config, size_t batch, size_t length,
-                           lnt_loss_room *out)
+                           lnt_loss_scratch *out)
 {
     lnt_arena counting = { 0 }, memory;
-    lnt_loss_take(&counting, config, batch, length, out);
+    lnt_loss_take_scratch(&counting, config, batch, length, out);
     assert_ok(ctx, lnt_arena_open(ctx, &counting, "the loss", &memory));
-    lnt_loss_take(&memory, config, batch, length, out);
+    lnt_loss_take_scratch(&memory, config, batch, length, out);
     return memory;
 }
 
@@ -20,10 +20,10 @@ static void the_loss_of_utterances_takes_memory_by_their_length(void **state)
 {
     (void)state;
     const lnt_config config = { .output = LNT_OUTPUT_FRAMES, .outputs = 11 };
-    lnt_loss_room r;
+    lnt_loss_scratch r;
     for (size_t length = 1000; length <= 100000; length *= 10) {
         lnt_arena counting = { 0 };
-        lnt_loss_take(&counting, &config, 1, length, &r);
+        lnt_loss_take_scratch(&counting, &config, 1, length, &r);
         assert_in_range(counting.used, 8 * 44 * length, 1000 * length);
     }
 }
@@ -42,7 +42,7 @@ static void utterances_with_too_few_frames_have_no_bits(void **state)
                                 .labels = labels };
     lnt_network net = { .ctx = ctx, .config = &config, .logits = logits };
     lnt_score score = { .units = 3 };
-    lnt_loss_room r;
+    lnt_loss_scratch r;
     lnt_arena memory = open_room(ctx, &config, 2, FRAMES, &r);
     lnt_loss(&net, &sample, false, 1, &r, &score);
     assert_true(score.targets == 1 && score.units == 1 && score.words == 3);
@@ -71,7 +71,7 @@ static void padding_has_no_gradient(void **state)
                                 .labels = labels };
     lnt_network net = { .ctx = ctx, .config = &config, .logits = logits };
     lnt_score score = { .units = 3 };
-    lnt_loss_room r;
+    lnt_loss_scratch r;
     lnt_arena memory = open_room(ctx, &config, 2, FRAMES, &r);
     for (int i = 0; i < COUNT_OF(logits); i++) logits[i] = (float)(i % 7) / 4;
     lnt_loss(&net, &sample, true, 1, &r, &score);
@@ -95,7 +95,7 @@ static void tokens_are_hit_where_the_target_is_the_likeliest(void **state)
     const lnt_sample sample = { .batch = 1, .length = TOKENS, .targets = targets };
     lnt_network net = { .ctx = ctx, .config = &config, .logits = logits };
     lnt_score score = { 0 };
-    lnt_loss_room r;
+    lnt_loss_scratch r;
     lnt_arena memory = open_room(ctx, &config, 1, TOKENS, &r);
     lnt_loss(&net, &sample, false, 1, &r, &score);
     assert_true(score.hits == 2 && score.targets == 3);
@@ -126,7 +126,7 @@ static void edits_are_the_fewest_that_make_what_was_read_what_was_said(void **st
                   { "1234", "1934", 1 },      { "7", "7", 0 } };
     lnt_ctx *ctx = context_new(1, NULL);
     const lnt_config config = { .output = LNT_OUTPUT_FRAMES, .outputs = CLASSES };
-    lnt_loss_room r;
+    lnt_loss_scratch r;
     lnt_arena memory = open_room(ctx, &config, 1, FRAMES, &r);
     for (int i = 0; i < COUNT_OF(cases); i++) {
         float logits[FRAMES * CLASSES] = { 0 };

@@ -488,7 +488,7 @@ static uint64_t sum_of(lnt_ctx *ctx, const char *name, const char *data)
     lnt_task task;
     lnt_config config;
     assert_ok(ctx, open_task(ctx, name, data, NULL, &task, &config, &r));
-    const uint64_t sum = task.data_sum;
+    const uint64_t sum = task.data_checksum;
     lnt_task_close(&task);
     return sum;
 }

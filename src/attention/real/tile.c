@@ -228,7 +228,7 @@ static void ask_rows(const lnt_tensor *t, int64_t b, int64_t first, int64_t rows
     }
 }
 
-void lnt_ask_inputs(const lnt_run *run, const lnt_sequence *seq)
+void lnt_prefetch_inputs(const lnt_run *run, const lnt_sequence *seq)
 {
     ask_rows(&run->io->q, seq->b, seq->q0, seq->nq, false);
     ask_rows(&run->io->k, seq->b, seq->k0, seq->nk, false);
@@ -238,7 +238,7 @@ void lnt_ask_inputs(const lnt_run *run, const lnt_sequence *seq)
 void lnt_ask_gradients(const lnt_run *run, const lnt_sequence *seq)
 {
     const lnt_attn_grads *g = run->grads;
-    lnt_ask_inputs(run, seq);
+    lnt_prefetch_inputs(run, seq);
     ask_rows(&run->io->out, seq->b, seq->q0, seq->nq, false);
     ask_rows(&g->dout, seq->b, seq->q0, seq->nq, false);
     ask_rows(&g->dq, seq->b, seq->q0, seq->nq, true);

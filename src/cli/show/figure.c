@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cli/place.h"
+#include "cli/output_file.h"
 
 enum { PANEL_WIDTH = 460, PANEL_HEIGHT = 300, LEGEND_HEIGHT = 12, TITLE_HEIGHT = 40 };
 enum { PALETTE = 7, MOST_MARKERS = 24 };
@@ -247,12 +247,12 @@ static int draw(const figure *f, int out)
 
 int figure_write(const figure *f, const char *path)
 {
-    place at;
-    const int status = place_open(path, &at);
+    output_file at;
+    const int status = output_file_open(path, &at);
     if (status) return status;
     const int failure = draw(f, fileno(at.file));
-    if (!failure) return place_commit(&at);
-    place_abandon(&at);
+    if (!failure) return output_file_commit(&at);
+    output_file_abandon(&at);
     if (failure == ENOENT) {
         note("'%s' is not drawn: gnuplot is not installed (the package gnuplot-nox)", path);
         return EXIT_OK;

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "cli/place.h"
+#include "cli/output_file.h"
 #include "cli/show/report.h"
 
 static bool ends_in(const char *path, const char *ending)
@@ -23,5 +23,5 @@ int picture_check(const options *o, option_id which, const char *ending)
         if (ends_in(path, kinds[i]) && !ends_in(path, ending))
             return fail_usage("%s: '%s' must end in %s, which is what is written", option_name(which), path,
                               ending);
-    return place_check(path);
+    return output_file_check(path);
 }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/place.h"
+#include "cli/output_file.h"
 #include "cli/show/report.h"
 
 enum { STORED = 65535 }; /* bytes a block of DEFLATE holds as they are */
@@ -90,11 +90,11 @@ int png_write(const char *path, const unsigned char *pixels, size_t width, size_
 {
     const size_t bytes = height * (width + 1), most = bytes + 5 * (bytes / STORED + 1) + 6;
     unsigned char *raw = malloc(bytes + 1), *packed = malloc(most);
-    place at;
-    int status = raw && packed ? place_open(path, &at) : fail_memory(most);
+    output_file at;
+    int status = raw && packed ? output_file_open(path, &at) : fail_memory(most);
     if (!status) {
         put_image(at.file, pixels, width, height, raw, packed);
-        status = place_commit(&at);
+        status = output_file_commit(&at);
     }
     free(raw);
     free(packed);

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "cli/place.h"
+#include "cli/output_file.h"
 #include "cli/show/figure.h"
 
 enum { WIDTH = 720, HEIGHT = 440, LEFT = 70, RIGHT = 20, TOP = 40, BOTTOM = 50, TICKS = 5 };
@@ -118,9 +118,9 @@ static void put_all(FILE *to, const char *title, const char *x_title, const char
 int svg_write(const char *path, const char *title, const char *x_title, const char *y_title,
               const svg_curve *curves, int count)
 {
-    place at;
-    const int status = place_open(path, &at);
+    output_file at;
+    const int status = output_file_open(path, &at);
     if (status) return status;
     put_all(at.file, title, x_title, y_title, curves, count);
-    return place_commit(&at);
+    return output_file_commit(&at);
 }

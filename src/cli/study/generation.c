@@ -12,12 +12,12 @@
 
 #include "cli/clock.h"
 #include "cli/measure/order.h"
+#include "cli/model.h"
 #include "cli/show/amount.h"
 #include "cli/show/json.h"
 #include "cli/show/plot.h"
 #include "cli/show/table.h"
 #include "cli/study/study.h"
-#include "cli/subject.h"
 
 enum { MAX_FORMS = 3, MAX_POINTS = 16, FIRST = 1000, DEFAULT_TOKENS = 100000, CACHE_MOST = 32768 };
 enum { BLOCK = 64, BLOCKS = 8, WINDOW = BLOCK * BLOCKS, PIECE = 4096 }; /* tokens drawn; read at once */
@@ -31,21 +31,21 @@ typedef struct form {
     double bytes[MAX_POINTS];
 } form;
 
-typedef struct journey {
+typedef struct experiment {
     lnt_ctx *ctx;
     lnt_model_info info;
     form form[MAX_FORMS]; /* the last is softmax */
     int forms, points;
     double point[MAX_POINTS]; /* tokens before */
     lnt_sampling sampling;
-} journey;
+} experiment;
 
 static bool cached(const form *f) { return strcmp(f->mechanism, "softmax") == 0; }
 
 /* ---- measuring ------------------------------------------------------------------------------ */
 
 /* Reads tokens until half a window before a point. */
-static int read_until(const journey *j, const form *f, lnt_session *session, int at)
+static int read_until(const experiment *j, const form *f, lnt_session *session, int at)
 {
     static int32_t tokens[PIECE];
     const int64_t count = (int64_t)j->point[at] - WINDOW / 2;
@@ -56,18 +56,18 @@ static int read_until(const journey *j, const form *f, lnt_session *session, int
         for (int64_t i = 0; i < n; i++)
             tokens[i] = (int32_t)((uint64_t)(done + i) * 2654435761u / 65536 %
                                   (uint64_t)j->info.inputs);
-        if (lnt_session_feed(session, tokens, n)) return fail_ctx(j->ctx);
+        if (lnt_session_forward(session, tokens, n)) return fail_ctx(j->ctx);
     }
     return EXIT_OK;
 }
 
 /* Draws BLOCK tokens; the time of one. */
-static int draw_block(const journey *j, lnt_session *session, double *seconds)
+static int draw_block(const experiment *j, lnt_session *session, double *seconds)
 {
     const double start = now_seconds();
     for (int i = 0; i < BLOCK; i++) {
         int32_t token;
-        if (lnt_session_sample(session, &j->sampling, &token) || lnt_session_feed(session, &token, 1))
+        if (lnt_session_sample(session, &j->sampling, &token) || lnt_session_forward(session, &token, 1))
             return fail_ctx(j->ctx);
     }
     *seconds = (now_seconds() - start) / BLOCK;
@@ -80,7 +80,7 @@ static double cache_bytes(const lnt_session *session, double tokens)
     return lnt_session_cache_bytes(session) / (double)lnt_session_tokens(session) * tokens;
 }
 
-static int measure_cache(const journey *j, form *f)
+static int measure_cache(const experiment *j, form *f)
 {
     double block[BLOCKS];
     int status = EXIT_OK;
@@ -105,7 +105,7 @@ static double growth_of(const double block[BLOCKS], const double first[BLOCKS])
     return median_of(ratio, BLOCKS);
 }
 
-static int measure_states(const journey *j, form *forms, int count)
+static int measure_states(const experiment *j, form *forms, int count)
 {
     static double block[MAX_FORMS][MAX_POINTS][BLOCKS];
     int status = EXIT_OK;
@@ -128,7 +128,7 @@ static int measure_states(const journey *j, form *forms, int count)
     return status;
 }
 
-static int measure_all(journey *j)
+static int measure_all(experiment *j)
 {
     const int last = j->forms - 1;
     int status = measure_states(j, j->form, last);
@@ -140,14 +140,14 @@ static int measure_all(journey *j)
 /* ---- showing -------------------------------------------------------------------------------- */
 
 /* The last point that softmax was measured at. */
-static int last_cached(const journey *j)
+static int last_cached(const experiment *j)
 {
     int at = j->points - 1;
     while (at > 0 && isnan(j->form[j->forms - 1].seconds[at])) at--;
     return at;
 }
 
-static void print_json(const journey *j)
+static void print_json(const experiment *j)
 {
     for (int i = 0; i < j->points; i++)
         for (int f = 0; f < j->forms; f++) {
@@ -167,7 +167,7 @@ static void print_json(const journey *j)
         }
 }
 
-static void print_table(const journey *j)
+static void print_table(const experiment *j)
 {
     const char *headings[2 * MAX_FORMS + 2] = { "tokens" };
     table t;
@@ -190,7 +190,7 @@ static void print_table(const journey *j)
 }
 
 /* As far as softmax goes. */
-static void print_chart(const journey *j)
+static void print_chart(const experiment *j)
 {
     static const char marks[MAX_FORMS] = { 'o', '+', '*' };
     static const char *const marks_utf8[MAX_FORMS] = { "○", "▲", "●" };
@@ -208,7 +208,7 @@ static void print_chart(const journey *j)
     fputc('\n', stdout);
 }
 
-static void print_sentences(const journey *j)
+static void print_sentences(const experiment *j)
 {
     const int last = j->points - 1, at = last_cached(j);
     const form *softmax = &j->form[j->forms - 1];
@@ -221,7 +221,7 @@ static void print_sentences(const journey *j)
     }
 }
 
-static int draw_figure(const options *o, const journey *j)
+static int draw_figure(const options *o, const experiment *j)
 {
     figure f = figure_begin(2, "Generating: %lld layer%s, %lld parameters, one sequence",
                             (long long)j->info.layers, plural(j->info.layers),
@@ -245,7 +245,7 @@ static int draw_figure(const options *o, const journey *j)
 /* ---- the study ------------------------------------------------------------------------------ */
 
 /* 1000, 2000, 5000, 10,000 ... and the cache's end and the last, in order. */
-static void choose_points(journey *j, int64_t tokens)
+static void choose_points(experiment *j, int64_t tokens)
 {
     static const double steps[] = { 2, 2.5, 2 };
     double n = FIRST + WINDOW <= tokens ? FIRST : (double)tokens / 2;
@@ -259,7 +259,7 @@ static void choose_points(journey *j, int64_t tokens)
     j->point[j->points++] = (double)tokens;
 }
 
-static int add_form(journey *j, const lnt_model *model, const char *mechanism)
+static int add_form(experiment *j, const lnt_model *model, const char *mechanism)
 {
     form *f = &j->form[j->forms++];
     f->mechanism = mechanism;
@@ -270,7 +270,7 @@ static int add_form(journey *j, const lnt_model *model, const char *mechanism)
 }
 
 /* A model of one's own beside softmax; a random one under what there is to choose from. */
-static int open_forms(const options *o, const lnt_model *model, journey *j)
+static int open_forms(const options *o, const lnt_model *model, experiment *j)
 {
     const bool given = opt_given(o, OPT_MODEL), softmax = !strcmp(j->info.mechanism, "softmax");
     int status = EXIT_OK;
@@ -283,14 +283,14 @@ static int open_forms(const options *o, const lnt_model *model, journey *j)
 static int run(const options *o, lnt_ctx *ctx)
 {
     const int64_t tokens = opt_whole(o, OPT_TOKENS, DEFAULT_TOKENS);
-    journey j = { .ctx = ctx,
+    experiment j = { .ctx = ctx,
                   .sampling = { .size = sizeof j.sampling, .temperature = 1, .top_p = 1,
                                 .seed = o->value[OPT_SEED].seed } };
     lnt_model *model = NULL;
     if (tokens < LEAST_TOKENS)
         return fail_usage("--tokens: '%lld' is too few for --study generation, at least %d are "
                           "needed", (long long)tokens, LEAST_TOKENS);
-    int status = subject_open(o, ctx, "text", NULL, &model, &j.info);
+    int status = model_open(o, ctx, "text", NULL, &model, &j.info);
     choose_points(&j, tokens);
     if (!status) status = open_forms(o, model, &j);
     if (!status) status = measure_all(&j);

@@ -10,11 +10,11 @@
 #include <string.h>
 
 #include "cli/clock.h"
+#include "cli/model.h"
 #include "cli/show/amount.h"
 #include "cli/show/json.h"
 #include "cli/show/table.h"
 #include "cli/study/study.h"
-#include "cli/subject.h"
 
 enum { METHODS = 4, MAX_BATCHES = 2, MOST_SIDE = 64, DEFAULT_BATCH = 4, MOST_BATCH = 1024 };
 static const double BUDGET = 0.5, MOST_DIFFERENCE = 1e-4; /* seconds; relative */
@@ -40,7 +40,7 @@ typedef struct finding {
     double row[MOST_SIDE]; /* seconds of a pixel, by row */
 } finding;
 
-typedef struct gallery {
+typedef struct experiment {
     lnt_ctx *ctx;
     lnt_model *model[METHODS];
     lnt_model_info info;
@@ -53,9 +53,9 @@ typedef struct gallery {
     float *logits;   /* [most of a batch,pixels,outputs] */
     float *last;     /* [most of a batch,outputs] */
     finding found[MAX_BATCHES][METHODS];
-} gallery;
+} experiment;
 
-static void fill_start(const gallery *g, int64_t batch, int32_t *tokens)
+static void fill_start(const experiment *g, int64_t batch, int32_t *tokens)
 {
     for (int64_t b = 0; b < batch; b++) tokens[b] = (int32_t)g->info.inputs - 1;
 }
@@ -63,7 +63,7 @@ static void fill_start(const gallery *g, int64_t batch, int32_t *tokens)
 /* ---- drawing -------------------------------------------------------------------------------- */
 
 /* The token before pixel p of each image, as the first p + 1 tokens of it. */
-static void copy_prefix(const gallery *g, int64_t batch, int64_t p)
+static void copy_prefix(const experiment *g, int64_t batch, int64_t p)
 {
     for (int64_t b = 0; b < batch; b++) {
         fill_start(g, 1, g->prefix + b * (p + 1));
@@ -72,7 +72,7 @@ static void copy_prefix(const gallery *g, int64_t batch, int64_t p)
     }
 }
 
-static lnt_status next_again(const gallery *g, int method, int64_t batch, int64_t p, int32_t *next)
+static lnt_status next_again(const experiment *g, int method, int64_t batch, int64_t p, int32_t *next)
 {
     const int64_t outputs = g->info.outputs;
     copy_prefix(g, batch, p);
@@ -86,14 +86,14 @@ static lnt_status next_again(const gallery *g, int method, int64_t batch, int64_
 }
 
 /* next [batch]: the pixels before, then those that were drawn. */
-static lnt_status next_stepping(const gallery *g, lnt_session *session, int32_t *next)
+static lnt_status next_stepping(const experiment *g, lnt_session *session, int32_t *next)
 {
-    const lnt_status status = lnt_session_feed(session, next, 1);
+    const lnt_status status = lnt_session_forward(session, next, 1);
     return status ? status : lnt_session_sample(session, &g->sampling, next);
 }
 
 /* session NULL: all again. */
-static lnt_status draw_images(const gallery *g, int method, int64_t batch, lnt_session *session,
+static lnt_status draw_images(const experiment *g, int method, int64_t batch, lnt_session *session,
                               finding *out)
 {
     int32_t next[MOST_BATCH];
@@ -125,10 +125,10 @@ static double relative_difference(const float *a, const float *b, int64_t count)
     return sqrt(off / size);
 }
 
-static lnt_status compare_steps(const gallery *g, lnt_session *session, finding *out)
+static lnt_status compare_steps(const experiment *g, lnt_session *session, finding *out)
 {
     for (int64_t p = 0; p < g->pixels; p++) {
-        const lnt_status status = lnt_session_feed(session, g->prefix + p, 1);
+        const lnt_status status = lnt_session_forward(session, g->prefix + p, 1);
         if (status) return status;
         const double off = relative_difference(
             lnt_session_logits(session), g->logits + p * g->info.outputs, g->info.outputs);
@@ -138,7 +138,7 @@ static lnt_status compare_steps(const gallery *g, lnt_session *session, finding 
 }
 
 /* Along an image of any pixels: what a session says of the next against one pass over all. */
-static int verify(const gallery *g, int method, finding *out)
+static int verify(const experiment *g, int method, finding *out)
 {
     lnt_session *session = NULL;
     for (int64_t p = 0; p < g->pixels; p++) g->images[p] = (int32_t)(p * 37 % 256);
@@ -156,7 +156,7 @@ static int verify(const gallery *g, int method, finding *out)
 }
 
 /* Draws the batch once more; keeps the shortest time. */
-static lnt_status time_once(const gallery *g, int method, int64_t batch, finding *out)
+static lnt_status time_once(const experiment *g, int method, int64_t batch, finding *out)
 {
     finding now = { 0 };
     lnt_session *session = NULL;
@@ -176,7 +176,7 @@ static lnt_status time_once(const gallery *g, int method, int64_t batch, finding
 }
 
 /* The first pass over whole images makes room for all that follow. */
-static lnt_status warm_up(const gallery *g, int method, int64_t batch)
+static lnt_status warm_up(const experiment *g, int method, int64_t batch)
 {
     if (!methods[method].again) return LNT_OK;
     memset(g->images, 0, (size_t)(batch * g->pixels) * sizeof *g->images);
@@ -184,7 +184,7 @@ static lnt_status warm_up(const gallery *g, int method, int64_t batch)
     return lnt_model_forward(g->model[method], g->prefix, batch, g->pixels, NULL, g->logits);
 }
 
-static int measure_method(gallery *g, int method, int at)
+static int measure_method(experiment *g, int method, int at)
 {
     finding *f = &g->found[at][method];
     const int64_t batch = g->batch[at];
@@ -201,17 +201,17 @@ static int measure_method(gallery *g, int method, int at)
 
 /* ---- showing -------------------------------------------------------------------------------- */
 
-static double images_a_second(const gallery *g, int at, int method)
+static double images_a_second(const experiment *g, int at, int method)
 {
     return (double)g->batch[at] / g->found[at][method].seconds;
 }
 
-static double ratio(const gallery *g, int at, int method)
+static double ratio(const experiment *g, int at, int method)
 {
     return images_a_second(g, at, method) / images_a_second(g, at, 0);
 }
 
-static void print_json(const gallery *g)
+static void print_json(const experiment *g)
 {
     for (int at = 0; at < g->batches; at++)
         for (int m = 0; m < METHODS; m++) {
@@ -236,7 +236,7 @@ static void print_json(const gallery *g)
         }
 }
 
-static void print_table(const gallery *g)
+static void print_table(const experiment *g)
 {
     static const char *const headings[] = { "method", "batch", "time", "images/s", "ratio", "state",
                                             "difference", "paper: images/s", "ratio", NULL };
@@ -267,7 +267,7 @@ static void print_table(const gallery *g)
            plural(g->info.layers), (long long)g->info.parameters);
 }
 
-static int draw_figure(const options *o, const gallery *g)
+static int draw_figure(const options *o, const experiment *g)
 {
     static double pixel[MOST_SIDE];
     figure f = figure_begin(g->batches, "Drawing images of %lld × %lld pixels, %lld layer%s",
@@ -287,7 +287,7 @@ static int draw_figure(const options *o, const gallery *g)
 
 /* ---- the study ------------------------------------------------------------------------------ */
 
-static int open_gallery(const options *o, lnt_ctx *ctx, lnt_model *model, gallery *g)
+static int open_experiment(const options *o, lnt_ctx *ctx, lnt_model *model, experiment *g)
 {
     const int64_t batch = opt_whole(o, OPT_BATCH, DEFAULT_BATCH);
     g->ctx = ctx;
@@ -316,7 +316,7 @@ static int open_gallery(const options *o, lnt_ctx *ctx, lnt_model *model, galler
     return EXIT_OK;
 }
 
-static void close_gallery(gallery *g)
+static void close_experiment(experiment *g)
 {
     for (int m = 0; m < METHODS; m++) lnt_model_destroy(g->model[m]);
     free(g->images);
@@ -327,16 +327,16 @@ static void close_gallery(gallery *g)
 
 static int run(const options *o, lnt_ctx *ctx)
 {
-    gallery g = { 0 };
+    experiment g = { 0 };
     lnt_model *model;
-    int status = subject_open(o, ctx, "mnist", small_model, &model, &g.info);
-    if (!status) status = open_gallery(o, ctx, model, &g);
+    int status = model_open(o, ctx, "mnist", small_model, &model, &g.info);
+    if (!status) status = open_experiment(o, ctx, model, &g);
     for (int at = 0; at < g.batches && !status; at++)
         for (int m = 0; m < METHODS && !status; m++) status = measure_method(&g, m, at);
     if (!status && opt_given(o, OPT_JSON)) print_json(&g);
     else if (!status) print_table(&g);
     if (!status) status = draw_figure(o, &g);
-    close_gallery(&g);
+    close_experiment(&g);
     lnt_model_destroy(model);
     return status;
 }

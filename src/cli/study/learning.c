@@ -23,10 +23,10 @@ typedef struct trained {
     int points;
 } trained;
 
-typedef struct shelf {
+typedef struct runs {
     trained run[FIGURE_SERIES];
-    int runs;
-} shelf;
+    int count;
+} runs;
 
 static int by_name(const void *a, const void *b)
 {
@@ -46,40 +46,40 @@ static void thin_out(trained *t)
     }
 }
 
-static int add_run(shelf *s, const char *folder, const char *name)
+static int add_run(runs *s, const char *folder, const char *name)
 {
     char path[PATH_MAX];
     if (name[0] == '.' || strlen(folder) + strlen(name) + sizeof "//log.jsonl" > sizeof path)
         return EXIT_OK;
     snprintf(path, sizeof path, "%s/%s/log.jsonl", folder, name);
     if (access(path, F_OK)) return EXIT_OK; /* something else lies there */
-    if (s->runs == FIGURE_SERIES)
+    if (s->count == FIGURE_SERIES)
         return fail("'%s' has more than %d runs: too many for one picture", folder, FIGURE_SERIES);
-    trained *t = &s->run[s->runs];
+    trained *t = &s->run[s->count];
     snprintf(t->name, sizeof t->name, "%s", name);
     const int status = log_read(path, &t->log);
     if (status) return status;
     thin_out(t);
-    s->runs++;
+    s->count++;
     return EXIT_OK;
 }
 
-static int read_runs(const char *folder, shelf *s)
+static int read_runs(const char *folder, runs *s)
 {
     DIR *at = opendir(folder);
     int status = EXIT_OK;
     if (!at) return fail("--data: cannot read '%s': %s", folder, strerror(errno));
     for (const struct dirent *e; !status && (e = readdir(at));) status = add_run(s, folder, e->d_name);
     closedir(at);
-    if (!status && !s->runs)
+    if (!status && !s->count)
         status = fail("--data: '%s' has no run in it: no folder with a log.jsonl", folder);
-    qsort(s->run, (size_t)s->runs, sizeof s->run[0], by_name);
+    qsort(s->run, (size_t)s->count, sizeof s->run[0], by_name);
     return status;
 }
 
-static void print_json(const shelf *s)
+static void print_json(const runs *s)
 {
-    for (int i = 0; i < s->runs; i++) {
+    for (int i = 0; i < s->count; i++) {
         const log_summary *l = &s->run[i].log;
         json line = json_begin(stdout);
         json_text(&line, "study", "learning");
@@ -107,14 +107,14 @@ static const char *text_percent(double value, char *text, size_t capacity)
     return text;
 }
 
-static void print_table(const shelf *s)
+static void print_table(const runs *s)
 {
     static const char *const headings[] = { "run", "steps", "test loss", "bits", "accuracy",
                                             "error rate", "tokens/s", "memory", NULL };
     table t;
     char text[TABLE_CELL];
     table_begin(&t, 1, headings);
-    for (int i = 0; i < s->runs; i++) {
+    for (int i = 0; i < s->count; i++) {
         const log_summary *l = &s->run[i].log;
         table_row(&t);
         table_cell(&t, "%s", s->run[i].name);
@@ -132,10 +132,10 @@ static void print_table(const shelf *s)
 }
 
 /* Whether losses reach over so much that only logarithms show the small ones. */
-static bool is_wide(const shelf *s)
+static bool is_wide(const runs *s)
 {
     double least = HUGE_VAL, most = 0;
-    for (int i = 0; i < s->runs; i++)
+    for (int i = 0; i < s->count; i++)
         for (int j = 0; j < s->run[i].points; j++) {
             least = fmin(least, s->run[i].loss[j]);
             most = fmax(most, s->run[i].loss[j]);
@@ -143,13 +143,13 @@ static bool is_wide(const shelf *s)
     return most > 20 * least;
 }
 
-static int draw(const options *o, const shelf *s)
+static int draw(const options *o, const runs *s)
 {
     figure f = figure_begin(1, "Learning");
     figure_panel *p = figure_add(&f, "Loss in training");
     p->x = (figure_axis){ "steps", 0, FIGURE_PLAIN, "" };
     p->y = (figure_axis){ "nats a target", is_wide(s) ? 10 : 0, FIGURE_PLAIN, "" };
-    for (int i = 0; i < s->runs; i++) {
+    for (int i = 0; i < s->count; i++) {
         const trained *t = &s->run[i];
         figure_series(p, FIGURE_LINE, i, t->step, t->loss, t->points, "%s", t->name);
     }
@@ -161,13 +161,13 @@ static int run(const options *o, lnt_ctx *ctx)
     (void)ctx;
     if (!opt_given(o, OPT_DATA))
         return fail_usage("--data is missing: the directory in which the runs are");
-    shelf *s = calloc(1, sizeof *s);
+    runs *s = calloc(1, sizeof *s);
     if (!s) return fail_memory(sizeof *s);
     int status = read_runs(opt_text(o, OPT_DATA), s);
     if (!status && opt_given(o, OPT_JSON)) print_json(s);
     else if (!status) print_table(s);
     if (!status) status = draw(o, s);
-    for (int i = 0; i < s->runs; i++) log_forget(&s->run[i].log);
+    for (int i = 0; i < s->count; i++) log_forget(&s->run[i].log);
     free(s);
     return status;
 }

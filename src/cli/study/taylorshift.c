@@ -58,7 +58,7 @@ static int measure_width(lnt_ctx *ctx, int64_t dim, int done, int total, curves 
 {
     int status = EXIT_OK;
     const double d = (double)dim;
-    *c = (curves){ .dim = dim, .n0 = paper_speed(d), .n1 = paper_memory(d) };
+    *c = (curves){ .dim = dim, .n0 = paper_crossover_speed(d), .n1 = paper_crossover_memory(d) };
     for (int i = 0; i < POINTS && !status; i++) {
         c->length[i] = ceil(ldexp(c->n0, i - 4)); /* N0/16 .. 2 N0 */
         c->plain_direct[i] = 4 * paper_entries_direct(c->length[i], d);

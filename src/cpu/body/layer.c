@@ -230,7 +230,7 @@ void KERNEL(norm_back)(real *dx, const real *x, const real *gain, const real *dy
 }
 
 #if LNT_VEC_BYTES == 0
-void KERNEL(turn_pairs)(real *x, const real *turn, real sign, size_t heads, size_t dim)
+void KERNEL(rotate_pairs)(real *x, const real *turn, real sign, size_t heads, size_t dim)
 {
     for (size_t h = 0; h < heads; h++, x += dim)
         for (size_t i = 0; i < dim; i += 2) {
@@ -260,7 +260,7 @@ INLINE void turn_places(real *x, vec turn, real sign, size_t count, size_t width
 }
 
 /* Heads that are narrower than a vector, and divide it, are taken several at once. */
-void KERNEL(turn_pairs)(real *x, const real *turn, real sign, size_t heads, size_t dim)
+void KERNEL(rotate_pairs)(real *x, const real *turn, real sign, size_t heads, size_t dim)
 {
     const size_t total = heads * dim;
     if (dim > 0 && LANES % dim == 0) {

@@ -24,11 +24,11 @@ static void lay_out_blocks(lnt_network *net, lnt_arena *arena, size_t n)
     net->kept = lnt_arena_take(arena, layers, sizeof *net->kept);
     for (size_t l = 0; l < layers; l++) {
         if (l == 0 || net->backward)
-            lnt_block_keep(arena, &net->shape, &net->attention, n, &kept);
+            lnt_block_take_kept(arena, &net->shape, &net->attention, n, &kept);
         if (net->kept) net->kept[l] = kept;
     }
     if (net->backward)
-        lnt_block_room(arena, &net->shape, net->batch, net->length, (size_t)net->ctx->threads,
+        lnt_block_take_scratch(arena, &net->shape, net->batch, net->length, (size_t)net->ctx->threads,
                        &net->scratch);
 }
 
@@ -48,8 +48,8 @@ static void lay_out(lnt_network *net, lnt_arena *arena)
     if (net->backward) net->grad = nn_take(arena, n, dim);
     if (net->backward) net->dpooled = nn_take(arena, net->batch, dim);
     if (c->position == LNT_POSITION_ROTARY)
-        net->place = nn_take(arena, net->length, (size_t)c->head_dim);
-    if (c->position == LNT_POSITION_SINUSOIDAL) net->place = nn_take(arena, net->length, dim);
+        net->positions = nn_take(arena, net->length, (size_t)c->head_dim);
+    if (c->position == LNT_POSITION_SINUSOIDAL) net->positions = nn_take(arena, net->length, dim);
     net->attention.plan_temperature = lnt_arena_take(arena, heads, sizeof(double));
     net->attention.plan_dtemperature = lnt_arena_take(arena, heads, sizeof(double));
     if (lnt_attention_tunes_queries(&net->attention))
@@ -132,7 +132,7 @@ static const uint16_t *at_bf16(const lnt_network *net, size_t i)
 static lnt_pass make_pass(const lnt_network *net, const lnt_batch *in, bool training)
 {
     return (lnt_pass){ .ctx = net->ctx, .batch = in->batch, .length = in->length,
-                       .lengths = in->lengths, .training = training, .turn = net->place };
+                       .lengths = in->lengths, .training = training, .rotary = net->positions };
 }
 
 /* What embeds features; w, g as in at. */
@@ -172,25 +172,25 @@ static void embed(lnt_network *net, const real *w, const lnt_batch *in, const ln
 }
 
 /* The table of these positions, unless it is there. */
-static void find_places(lnt_network *net, const lnt_batch *in)
+static void fill_positions(lnt_network *net, const lnt_batch *in)
 {
     const lnt_config *c = net->config;
-    if (!net->place || (net->place_count >= in->length && net->place_first == in->first)) return;
-    net->place_first = in->first;
-    net->place_count = in->length;
+    if (!net->positions || (net->position_count >= in->length && net->first_position == in->first)) return;
+    net->first_position = in->first;
+    net->position_count = in->length;
     if (c->position == LNT_POSITION_ROTARY)
-        lnt_rotary_table(net->place, in->first, in->length, (size_t)c->head_dim);
+        lnt_rotary_table(net->positions, in->first, in->length, (size_t)c->head_dim);
     else
-        lnt_sinusoidal_table(net->place, in->first, in->length, (size_t)c->dim);
+        lnt_sinusoidal_table(net->positions, in->first, in->length, (size_t)c->dim);
 }
 
 static void add_positions(lnt_network *net, const real *w, const lnt_batch *in)
 {
     const size_t dim = (size_t)net->config->dim;
     const real *table = at(net, w, LNT_PARAM_POSITION);
-    find_places(net, in);
+    fill_positions(net, in);
     if (table) table += (size_t)in->first * dim;
-    if (net->config->position == LNT_POSITION_SINUSOIDAL) table = net->place;
+    if (net->config->position == LNT_POSITION_SINUSOIDAL) table = net->positions;
     if (table) lnt_position_add(net->ctx, net->embedded, table, in->batch, in->length, dim);
 }
 
@@ -231,7 +231,7 @@ static lnt_matrix head_matrix(const lnt_network *net, const real *w)
     const size_t of = tied ? LNT_PARAM_EMBED : LNT_PARAM_HEAD;
     const size_t row = (size_t)(tied ? net->config->dim : net->config->outputs);
     const lnt_matrix m = { at(net, w, of), row, 1, at_bf16(net, of) };
-    return tied ? nn_turned(m) : m;
+    return tied ? nn_transposed(m) : m;
 }
 
 static void head(lnt_network *net, const real *w, const lnt_batch *in)
@@ -319,14 +319,14 @@ static void head_back(lnt_network *net, const real *w, real *g, const lnt_batch 
     const bool pooled = net->config->output == LNT_OUTPUT_CLASS;
     const real *x = head_input(net);
     lnt_product(net->ctx, pooled ? net->dpooled : net->grad, dim,
-                nn_rows(net->logits, outputs), nn_turned(head_matrix(net, w)), rows, dim,
+                nn_rows(net->logits, outputs), nn_transposed(head_matrix(net, w)), rows, dim,
                 outputs, false);
     if (net->config->tied)
         lnt_product(net->ctx, at(net, g, LNT_PARAM_EMBED), dim,
-                    nn_turned(nn_rows(net->logits, outputs)), nn_rows(x, dim), outputs, dim,
+                    nn_transposed(nn_rows(net->logits, outputs)), nn_rows(x, dim), outputs, dim,
                     rows, true);
     else
-        lnt_product(net->ctx, at(net, g, LNT_PARAM_HEAD), outputs, nn_turned(nn_rows(x, dim)),
+        lnt_product(net->ctx, at(net, g, LNT_PARAM_HEAD), outputs, nn_transposed(nn_rows(x, dim)),
                     nn_rows(net->logits, outputs), dim, outputs, rows, true);
     lnt_columns_sum(net->ctx, at(net, g, LNT_PARAM_HEAD_BIAS), net->logits, rows, outputs);
     if (pooled) spread(net, in);
@@ -373,7 +373,7 @@ lnt_status lnt_network_backward(lnt_network *net, const real *w, real *g, const 
         block_params(net, w, l, params);
         block_params(net, g, l, grads);
         const lnt_block block = { .shape = &net->shape, .attention = &net->attention, .w = params,
-                                  .kept = &net->kept[l], .g = grads, .room = &net->scratch };
+                                  .kept = &net->kept[l], .g = grads, .scratch = &net->scratch };
         const lnt_status status = lnt_block_backward(&pass, &block, block_input(net, l), net->grad);
         if (status) return status;
     }

@@ -26,7 +26,7 @@ static size_t up_width(const lnt_block_shape *s) { return s->ff * lnt_act_inputs
 
 static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 
-void lnt_block_keep(lnt_arena *arena, const lnt_block_shape *s, const lnt_attention *attention,
+void lnt_block_take_kept(lnt_arena *arena, const lnt_block_shape *s, const lnt_attention *attention,
                     size_t n, lnt_block_kept *out)
 {
     out->first = nn_take(arena, n, s->dim);
@@ -41,16 +41,16 @@ void lnt_block_keep(lnt_arena *arena, const lnt_block_shape *s, const lnt_attent
     out->hidden = nn_take(arena, n, s->ff);
     out->out = nn_take(arena, n, s->dim);
     const lnt_mega_shape mega = lnt_block_mega(s);
-    if (s->averages) lnt_mega_keep(arena, &mega, n, &out->mega);
+    if (s->averages) lnt_mega_take_kept(arena, &mega, n, &out->mega);
     out->mega.notes = out->notes;
 }
 
-void lnt_block_room(lnt_arena *arena, const lnt_block_shape *s, size_t batch, size_t length,
+void lnt_block_take_scratch(lnt_arena *arena, const lnt_block_shape *s, size_t batch, size_t length,
                     size_t threads, lnt_block_scratch *out)
 {
     const size_t n = batch * length;
     const lnt_mega_shape mega = lnt_block_mega(s);
-    if (s->averages) lnt_mega_room(arena, &mega, n, length, threads, &out->mega);
+    if (s->averages) lnt_mega_take_scratch(arena, &mega, n, length, threads, &out->mega);
     out->dim = nn_take(arena, n, s->dim);
     out->wide = nn_take(arena, n, larger(qkv_width(s), up_width(s)));
     out->half = nn_take(arena, n, larger(mixed_width(s), s->ff));
@@ -72,11 +72,11 @@ static void drop(const lnt_pass *pass, const lnt_block *b, uint64_t branch, real
                   pass->batch, size);
 }
 
-static void turn(const lnt_pass *pass, const lnt_block *b, real *qkv, int sign)
+static void rotate(const lnt_pass *pass, const lnt_block *b, real *qkv, int sign)
 {
     const lnt_block_shape *s = b->shape;
     if (s->rotary) /* the heads of q and k stand side by side */
-        lnt_rotary_turn(pass, qkv, qkv_width(s), sign, s->heads + s->kv_heads, s->head_dim);
+        lnt_rotary_rotate(pass, qkv, qkv_width(s), sign, s->heads + s->kv_heads, s->head_dim);
 }
 
 static lnt_mega mega_layer(const lnt_block *b)
@@ -84,7 +84,7 @@ static lnt_mega mega_layer(const lnt_block *b)
     return (lnt_mega){ .shape = lnt_block_mega(b->shape), .attention = b->attention,
                        .w = b->w + LNT_BLOCK_MEGA, .kept = &b->kept->mega,
                        .g = b->g ? b->g + LNT_BLOCK_MEGA : NULL,
-                       .room = b->room ? &b->room->mega : NULL };
+                       .scratch = b->scratch ? &b->scratch->mega : NULL };
 }
 
 /* The dense layer of this parameter. */
@@ -139,7 +139,7 @@ static lnt_status attend(const lnt_pass *pass, const lnt_block *b, const real *i
     const lnt_attention attention = attention_layer(b);
     const lnt_dense qkv = qkv_layer(b), out = out_layer(b);
     lnt_dense_forward(pass->ctx, &qkv, in, kept->qkv, nn_tokens(pass));
-    turn(pass, b, kept->qkv, 1);
+    rotate(pass, b, kept->qkv, 1);
     const lnt_status status =
         lnt_attention_forward(pass, &attention, kept->qkv, kept->mixed, kept->notes);
     if (status) return status;
@@ -190,42 +190,42 @@ lnt_status lnt_block_forward(const lnt_pass *pass, const lnt_block *b, const rea
 
 /* ---- backward ------------------------------------------------------------------------------ */
 
-/* The gradient of a branch's values: that of the sum or, dropped as they were, room->dim. */
+/* The gradient of a branch's values: that of the sum or, dropped as they were, scratch->dim. */
 static const real *branch_grad(const lnt_pass *pass, const lnt_block *b, uint64_t branch,
                                const real *grad)
 {
     if (!drops(pass, b)) return grad;
-    memcpy(b->room->dim, grad, nn_tokens(pass) * b->shape->dim * sizeof *grad);
-    drop(pass, b, branch, b->room->dim);
-    return b->room->dim;
+    memcpy(b->scratch->dim, grad, nn_tokens(pass) * b->shape->dim * sizeof *grad);
+    drop(pass, b, branch, b->scratch->dim);
+    return b->scratch->dim;
 }
 
-/* dy, which may be room->dim, of the branch's values to room->dim, of what went into it. */
+/* dy, which may be scratch->dim, of the branch's values to scratch->dim, of what went into it. */
 static void feed_back(const lnt_pass *pass, const lnt_block *b, const real *in, const real *dy)
 {
     const lnt_block_shape *s = b->shape;
     const lnt_block_kept *kept = b->kept;
-    const lnt_block_scratch *room = b->room;
+    const lnt_block_scratch *scratch = b->scratch;
     const lnt_dense up = up_layer(b), down = down_layer(b);
     const size_t n = nn_tokens(pass);
-    real *dup = lnt_act_inputs(s->activation) == 1 ? room->half : room->wide; /* in place if it fits */
-    lnt_dense_backward(pass->ctx, &down, kept->hidden, dy, room->half, n);
-    lnt_act_backward(pass->ctx, s->activation, kept->up, kept->hidden, room->half, dup, n, s->ff);
-    lnt_dense_backward(pass->ctx, &up, in, dup, room->dim, n);
+    real *dup = lnt_act_inputs(s->activation) == 1 ? scratch->half : scratch->wide; /* in place if it fits */
+    lnt_dense_backward(pass->ctx, &down, kept->hidden, dy, scratch->half, n);
+    lnt_act_backward(pass->ctx, s->activation, kept->up, kept->hidden, scratch->half, dup, n, s->ff);
+    lnt_dense_backward(pass->ctx, &up, in, dup, scratch->dim, n);
 }
 
 static lnt_status attend_back(const lnt_pass *pass, const lnt_block *b, const real *in, const real *dy)
 {
     const lnt_block_kept *kept = b->kept;
-    const lnt_block_scratch *room = b->room;
+    const lnt_block_scratch *scratch = b->scratch;
     const lnt_attention attention = attention_layer(b);
     const lnt_dense qkv = qkv_layer(b), out = out_layer(b);
-    lnt_dense_backward(pass->ctx, &out, kept->mixed, dy, room->half, nn_tokens(pass));
+    lnt_dense_backward(pass->ctx, &out, kept->mixed, dy, scratch->half, nn_tokens(pass));
     const lnt_status status = lnt_attention_backward(pass, &attention, kept->qkv, kept->mixed,
-                                                     kept->notes, room->half, room->wide);
+                                                     kept->notes, scratch->half, scratch->wide);
     if (status) return status;
-    turn(pass, b, room->wide, -1);
-    lnt_dense_backward(pass->ctx, &qkv, in, room->wide, room->dim, nn_tokens(pass));
+    rotate(pass, b, scratch->wide, -1);
+    lnt_dense_backward(pass->ctx, &qkv, in, scratch->wide, scratch->dim, nn_tokens(pass));
     return LNT_OK;
 }
 
@@ -234,7 +234,7 @@ static lnt_status attend_gated_back(const lnt_pass *pass, const lnt_block *b, co
                                     const real *dy, real *grad)
 {
     const lnt_mega mega = mega_layer(b);
-    return lnt_mega_backward(pass, &mega, x, b->kept->first, dy, grad, b->room->dim);
+    return lnt_mega_backward(pass, &mega, x, b->kept->first, dy, grad, b->scratch->dim);
 }
 
 static lnt_status backward_pre(const lnt_pass *pass, const lnt_block *b, const real *x, real *grad)
@@ -243,7 +243,7 @@ static lnt_status backward_pre(const lnt_pass *pass, const lnt_block *b, const r
     const lnt_norm norm1 = norm_layer(b, LNT_BLOCK_NORM1_GAIN);
     const lnt_norm norm2 = norm_layer(b, LNT_BLOCK_NORM2_GAIN);
     const size_t n = nn_tokens(pass);
-    real *din = b->room->dim; /* of what a branch is given */
+    real *din = b->scratch->dim; /* of what a branch is given */
     feed_back(pass, b, kept->second, branch_grad(pass, b, 1, grad));
     lnt_norm_backward(pass->ctx, &norm2, kept->middle, kept->stat2, din, grad, true, n);
     const real *dy = branch_grad(pass, b, 0, grad);
@@ -262,11 +262,11 @@ static lnt_status backward_post(const lnt_pass *pass, const lnt_block *b, const 
     const size_t n = nn_tokens(pass), count = n * b->shape->dim;
     lnt_norm_backward(pass->ctx, &norm2, kept->second, kept->stat2, grad, grad, false, n);
     feed_back(pass, b, kept->middle, branch_grad(pass, b, 1, grad));
-    nn_add(pass->ctx, grad, b->room->dim, count);
+    nn_add(pass->ctx, grad, b->scratch->dim, count);
     lnt_norm_backward(pass->ctx, &norm1, kept->first, kept->stat1, grad, grad, false, n);
     const lnt_status status = attend_back(pass, b, x, branch_grad(pass, b, 0, grad));
     if (status) return status;
-    nn_add(pass->ctx, grad, b->room->dim, count);
+    nn_add(pass->ctx, grad, b->scratch->dim, count);
     return LNT_OK;
 }
 

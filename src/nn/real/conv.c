@@ -44,10 +44,10 @@ void lnt_conv_backward(const lnt_pass *pass, const lnt_conv *l, const real *x, c
             const reach r = reach_of(tap, nn_length(pass, s));
             const lnt_matrix grad = nn_rows(dy + (s * length + r.first) * out, out);
             const size_t from = (s * length + r.from) * in;
-            lnt_product(pass->ctx, l->dw + tap * in * out, out, nn_turned(nn_rows(x + from, in)), grad,
+            lnt_product(pass->ctx, l->dw + tap * in * out, out, nn_transposed(nn_rows(x + from, in)), grad,
                         in, out, r.count, true);
             if (dx)
                 lnt_product(pass->ctx, dx + from, in, grad,
-                            nn_turned(nn_rows(l->w + tap * in * out, out)), r.count, in, out, true);
+                            nn_transposed(nn_rows(l->w + tap * in * out, out)), r.count, in, out, true);
         }
 }

@@ -15,6 +15,6 @@ void lnt_dense_backward(const lnt_ctx *ctx, const lnt_dense *l, const real *x, c
                         real *dx, size_t n)
 {
     const lnt_matrix grad = nn_rows(dy, l->out);
-    if (dx) lnt_product(ctx, dx, l->in, grad, nn_turned(nn_rows(l->w, l->out)), n, l->in, l->out, false);
-    lnt_product_summed(ctx, l->dw, l->out, nn_turned(nn_rows(x, l->in)), grad, l->db, l->in, l->out, n);
+    if (dx) lnt_product(ctx, dx, l->in, grad, nn_transposed(nn_rows(l->w, l->out)), n, l->in, l->out, false);
+    lnt_product_summed(ctx, l->dw, l->out, nn_transposed(nn_rows(x, l->in)), grad, l->db, l->in, l->out, n);
 }

@@ -86,7 +86,7 @@ static int threads_for_rows(const head *h)
 static void weigh(const head *h, real *a, real *slope)
 {
     const int threads = threads_for_rows(h);
-    lnt_product(h->ctx, a, h->row, h->q, nn_turned(h->k), h->n, h->n, h->shape->dim, false);
+    lnt_product(h->ctx, a, h->row, h->q, nn_transposed(h->k), h->n, h->n, h->shape->dim, false);
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t i = 0; i < (int64_t)h->n; i++) {
         const size_t at = (size_t)i * h->row;
@@ -143,16 +143,16 @@ static void bias_back(const head *h, const real *ds, real *dbias)
     }
 }
 
-/* From dout to dv, and to dS in ds; a is room of the same size. */
+/* From dout to dv, and to dS in ds; a is scratch of the same size. */
 static void weights_back(const head *h, lnt_matrix dout, real *a, real *ds, real *dv)
 {
     const bool laplace_weights = h->shape->laplace;
     const size_t values = h->shape->values;
     const int threads = threads_for_rows(h);
     weigh(h, a, laplace_weights ? ds : NULL);
-    lnt_product(h->ctx, dv, h->v.row, nn_turned(nn_rows(a, h->row)), dout, h->n, values, h->n,
+    lnt_product(h->ctx, dv, h->v.row, nn_transposed(nn_rows(a, h->row)), dout, h->n, values, h->n,
                 false);
-    lnt_product(h->ctx, laplace_weights ? a : ds, h->row, dout, nn_turned(h->v), h->n, h->n, values,
+    lnt_product(h->ctx, laplace_weights ? a : ds, h->row, dout, nn_transposed(h->v), h->n, h->n, values,
                 false);
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t i = 0; i < (int64_t)h->n; i++)
@@ -169,7 +169,7 @@ static void products_back(const head *h, real *ds, real *dq, real *dk, real *dbi
     for (int64_t i = 0; i < (int64_t)n; i++)
         nn_kernels(h->ctx)->scale(ds + (size_t)i * h->row, (real)h->shape->scale, n);
     lnt_product(h->ctx, dq, h->q.row, nn_rows(ds, h->row), h->k, n, dim, n, false);
-    lnt_product(h->ctx, dk, h->k.row, nn_turned(nn_rows(ds, h->row)), h->q, n, dim, n, false);
+    lnt_product(h->ctx, dk, h->k.row, nn_transposed(nn_rows(ds, h->row)), h->q, n, dim, n, false);
 }
 
 void lnt_full_backward(const lnt_pass *pass, const lnt_full *l, const real *qk, const real *v,

@@ -13,7 +13,7 @@
 #include "nn/ema.h"
 #include "plan/plan.h"
 
-void lnt_mega_keep(lnt_arena *arena, const lnt_mega_shape *s, size_t n, lnt_mega_kept *out)
+void lnt_mega_take_kept(lnt_arena *arena, const lnt_mega_shape *s, size_t n, lnt_mega_kept *out)
 {
     const size_t shared = s->heads * s->head_dim;
     real **const values[] = { &out->value_in, &out->value,    &out->reset_in,
@@ -27,7 +27,7 @@ void lnt_mega_keep(lnt_arena *arena, const lnt_mega_shape *s, size_t n, lnt_mega
     out->qk = nn_take(arena, n, 2 * shared);
 }
 
-void lnt_mega_room(lnt_arena *arena, const lnt_mega_shape *s, size_t n, size_t length,
+void lnt_mega_take_scratch(lnt_arena *arena, const lnt_mega_shape *s, size_t n, size_t length,
                    size_t threads, lnt_mega_scratch *out)
 {
     const size_t shared = s->heads * s->head_dim;
@@ -101,11 +101,11 @@ static void make_qk(const lnt_pass *pass, const lnt_mega *m)
     }
 }
 
-/* From room->qk to room->shared; a piece is some columns. */
+/* From scratch->qk to scratch->shared; a piece is some columns. */
 static void qk_back(const lnt_pass *pass, const lnt_mega *m)
 {
-    const real *gain = m->w[LNT_MEGA_QK_GAIN], *shared = m->kept->shared, *dqk = m->room->qk;
-    real *dgain = m->g[LNT_MEGA_QK_GAIN], *dbias = m->g[LNT_MEGA_QK_BIAS], *dshared = m->room->shared;
+    const real *gain = m->w[LNT_MEGA_QK_GAIN], *shared = m->kept->shared, *dqk = m->scratch->qk;
+    real *dgain = m->g[LNT_MEGA_QK_GAIN], *dbias = m->g[LNT_MEGA_QK_BIAS], *dshared = m->scratch->shared;
     const size_t n = nn_tokens(pass), width = shared_width(m);
     const int threads = lnt_threads_for(pass->ctx, 8 * (double)n * (double)width);
 #pragma omp parallel for schedule(static) num_threads(threads)
@@ -265,10 +265,10 @@ lnt_status lnt_mega_backward(const lnt_pass *pass, const lnt_mega *m, const real
 {
     lnt_ctx *ctx = pass->ctx;
     const lnt_mega_kept *k = m->kept;
-    const lnt_mega_scratch *room = m->room;
+    const lnt_mega_scratch *scratch = m->scratch;
     const size_t n = nn_tokens(pass), dim = m->shape.dim, values = m->shape.values;
-    real *dgate = room->dim[0], *dh = room->dim[1], *dsmooth = room->dim[2];
-    real *dpassed = room->values[0], *dattended = room->values[1], *dvalue = room->values[2];
+    real *dgate = scratch->dim[0], *dh = scratch->dim[1], *dsmooth = scratch->dim[2];
+    real *dpassed = scratch->values[0], *dattended = scratch->values[1], *dvalue = scratch->values[2];
     const lnt_ema ema = ema_layer(m);
     const lnt_dense attended = { .in = values, .out = dim, .w = m->w[LNT_MEGA_ATTENDED],
                                  .dw = m->g[LNT_MEGA_ATTENDED] };
@@ -277,15 +277,15 @@ lnt_status lnt_mega_backward(const lnt_pass *pass, const lnt_mega *m, const real
     lnt_dense_backward(ctx, &attended, k->passed, dh, dpassed, n);
     multiply(ctx, dattended, dpassed, k->reset, n * values);
     multiply(ctx, dpassed, dpassed, k->attended, n * values); /* now that of the reset */
-    const lnt_status status = attend_back(pass, m, dattended, room->qk, dvalue);
+    const lnt_status status = attend_back(pass, m, dattended, scratch->qk, dvalue);
     if (status) return status;
     qk_back(pass, m);
     real *own = dh; /* free by now */
     branch_back(pass, m, LNT_MEGA_RESET, k->smooth, dpassed, dsmooth, own);
-    branch_back(pass, m, LNT_MEGA_SHARED, k->smooth, room->shared, dsmooth, own);
+    branch_back(pass, m, LNT_MEGA_SHARED, k->smooth, scratch->shared, dsmooth, own);
     branch_back(pass, m, LNT_MEGA_GATE, k->smooth, dgate, dsmooth, own);
     lnt_act_backward(ctx, LNT_ACT_SILU, k->average, k->smooth, dsmooth, dsmooth, n, dim);
-    lnt_ema_backward(pass, &ema, normed, dsmooth, dnormed, room->past);
+    lnt_ema_backward(pass, &ema, normed, dsmooth, dnormed, scratch->past);
     branch_back(pass, m, LNT_MEGA_VALUE, normed, dvalue, dnormed, own);
     return LNT_OK;
 }

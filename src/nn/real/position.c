@@ -59,13 +59,13 @@ void lnt_rotary_table(real *table, int64_t first, size_t count, size_t dim)
         }
 }
 
-void lnt_rotary_turn(const lnt_pass *pass, real *x, size_t ld, int sign, size_t heads, size_t dim)
+void lnt_rotary_rotate(const lnt_pass *pass, real *x, size_t ld, int sign, size_t heads, size_t dim)
 {
     const kernels *ker = nn_kernels(pass->ctx);
     const size_t n = nn_tokens(pass);
     const int threads = lnt_threads_for(pass->ctx, 6 * (double)n * (double)(heads * dim));
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t row = 0; row < (int64_t)n; row++)
-        ker->turn_pairs(x + (size_t)row * ld, pass->turn + (size_t)row % pass->length * dim, (real)sign,
+        ker->rotate_pairs(x + (size_t)row * ld, pass->rotary + (size_t)row % pass->length * dim, (real)sign,
                         heads, dim);
 }

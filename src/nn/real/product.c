@@ -2,7 +2,7 @@
  *
  * 2 m n k operations.  c is cut into blocks.  A thread packs what its block needs of b, DEPTH of k
  * at a time, into stripes that the kernels read from end to end; then of a, a panel of rows at a time,
- * which stay in the nearest cache while all stripes pass by: packed and turned, or where they stand
+ * which stay in the nearest cache while all stripes pass by: packed and transposed, or where they stand
  * if the kernels read them there as fast.  The sum over k of an element is in the same order wherever
  * the block boundaries fall.  Few rows, as when one token is generated, are bound by reading b, which
  * is then not packed: each thread reads its part from end to end. */
@@ -83,11 +83,11 @@ static void pack_stripes(const job *t, real *own, size_t k0, size_t depth, size_
     }
 }
 
-/* Rows of a as the kernels read them: in place, [rows, depth], or packed and turned, [depth, rows]. */
+/* Rows of a as the kernels read them: in place, [rows, depth], or packed and transposed, [depth, rows]. */
 typedef struct panel {
     const real *at;
     size_t ld;
-    bool turned;
+    bool transposed;
 } panel;
 
 /* Rows i0 .. i0+rows-1 of a, columns k0 .. k0+depth-1; own [depth, panel] holds them if they are packed. */
@@ -107,7 +107,7 @@ static void multiply_edge(const job *t, real *c, panel a, const real *stripe, si
                           size_t columns, size_t depth, bool accumulate, const real *bias)
 {
     _Alignas(LNT_ALIGN) real own[PANEL * STRIPE];
-    (a.turned ? t->ker->gemm_tn : t->ker->gemm_nn)(own, STRIPE, a.at, a.ld, stripe, STRIPE, rows,
+    (a.transposed ? t->ker->gemm_tn : t->ker->gemm_nn)(own, STRIPE, a.at, a.ld, stripe, STRIPE, rows,
                                                    STRIPE, depth, 0);
     for (size_t i = 0; i < rows; i++)
         for (size_t j = 0; j < columns; j++)
@@ -122,10 +122,10 @@ static void multiply_panel(const job *t, real *c, panel a, const real *stripes, 
     for (size_t j = 0; j < columns; j += STRIPE) {
         const size_t width = nn_least(columns - j, STRIPE);
         if (width % t->ker->lanes == 0 && bias)
-            (a.turned ? t->ker->gemm_tn_from : t->ker->gemm_nn_from)(
+            (a.transposed ? t->ker->gemm_tn_from : t->ker->gemm_nn_from)(
                 c + j, t->ldc, a.at, a.ld, stripes + j * depth, STRIPE, rows, width, depth, bias + j);
         else if (width % t->ker->lanes == 0)
-            (a.turned ? t->ker->gemm_tn : t->ker->gemm_nn)(c + j, t->ldc, a.at, a.ld,
+            (a.transposed ? t->ker->gemm_tn : t->ker->gemm_nn)(c + j, t->ldc, a.at, a.ld,
                                                            stripes + j * depth, STRIPE, rows, width,
                                                            depth, accumulate);
         else

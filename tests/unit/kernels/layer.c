@@ -1,4 +1,4 @@
-/* layer.c - checks of logistic_unit, logistic_unit_back, norm, norm_share, norm_back, turn_pairs,
+/* layer.c - checks of logistic_unit, logistic_unit_back, norm, norm_share, norm_back, rotate_pairs,
  * adam. */
 #include "checks.h"
 
@@ -199,14 +199,14 @@ void CHECK(norm_back)(trial *t)
     }
 }
 
-void CHECK(turn_pairs)(trial *t)
+void CHECK(rotate_pairs)(trial *t)
 {
     for (size_t i = 0; i < 9 * 20; i++) {
         const size_t heads = i % 9, dim = 2 * (i / 9);
         const real sign = i % 2 ? 1 : -1;
         grid x = grid_inout(t, heads, dim, dim ? dim : 1), turn = grid_input(t, 1, dim, dim + 1);
         trial_sizes(t, "heads %zu dim %zu sign %g", heads, dim, (double)sign);
-        t->ker->turn_pairs(x.at, turn.at, sign, heads, dim);
+        t->ker->rotate_pairs(x.at, turn.at, sign, heads, dim);
         for (size_t h = 0; h < heads; h++)
             for (size_t j = 0; j < dim; j += 2) {
                 const double a = was(&x, h, j), b = was(&x, h, j + 1), c = was(&turn, 0, j);

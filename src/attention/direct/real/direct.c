@@ -360,7 +360,7 @@ void lnt_direct_forward(const lnt_direct *kind, lnt_run *run)
             const lnt_sequence seq = lnt_io_sequence(run->io, unit / tiles / H);
             tile t = lnt_direct_tile(run, &seq, unit / tiles % H);
             t.q0 = (tiles - 1 - unit % tiles) * TQ; /* causal: the long ones first */
-            if (at_once > 1 && unit % at_once == 0) lnt_ask_inputs(run, &seq);
+            if (at_once > 1 && unit % at_once == 0) lnt_prefetch_inputs(run, &seq);
             if (t.q0 >= seq.nq) continue;
             t.nq = smaller(seq.nq - t.q0, TQ);
             if (begun != unit / tiles / H * run->p->kv_heads + t.kvh) {

@@ -58,7 +58,7 @@ static void forward(lnt_run *run)
         const int64_t part = unit % parts, kvh = unit / parts % KVH, s = unit / parts / KVH;
         const chunk_job job = lnt_chunk_job(run, s, kvh);
         chunk_scratch c = lnt_chunk_open(&job);
-        if (at_once > 1 && unit % at_once == 0) lnt_ask_inputs(run, &job.seq);
+        if (at_once > 1 && unit % at_once == 0) lnt_prefetch_inputs(run, &job.seq);
         if (io->state_out && part == 0) c.mem = lnt_memory_of(io->state_out, s, kvh);
         lnt_memory_copy(c.mem, lnt_memory_of(io->state_in, s, kvh), c.D * c.mp, c.Dp);
         nonpositive += run_heads(&job, &c, kvh * group + group * part / parts,

@@ -1,6 +1,6 @@
-/* cli/words.h - the word somebody meant when they wrote one that does not exist. */
-#ifndef LNT_CLI_WORDS_H
-#define LNT_CLI_WORDS_H
+/* cli/spelling.h - the word somebody meant when they wrote one that does not exist. */
+#ifndef LNT_CLI_SPELLING_H
+#define LNT_CLI_SPELLING_H
 
 /* Of `count` words the one nearest to `word`, or NULL if none is near. */
 const char *nearest_word(const char *word, const char *const *words, int count);

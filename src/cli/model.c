@@ -1,14 +1,14 @@
-/* cli/subject.c - see subject.h. */
-#include "cli/subject.h"
+/* cli/model.c - see model.h. */
+#include "cli/model.h"
 
 #include <limits.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
+#include "cli/output_file.h"
 #include "cli/show/report.h"
-#include "cli/two_files.h"
 
-/* Of a directory the file in it, whose path is put into `inside`. */
+/* The path itself, or for a directory that of the model in it, put into `inside`. */
 static const char *file_of(const char *path, char inside[PATH_MAX])
 {
     struct stat at;
@@ -16,20 +16,20 @@ static const char *file_of(const char *path, char inside[PATH_MAX])
     return snprintf(inside, PATH_MAX, "%s/model.safetensors", path) < PATH_MAX ? inside : path;
 }
 
-int subject_load(lnt_ctx *ctx, const char *path, lnt_model **out)
+int model_load(lnt_ctx *ctx, const char *path, lnt_model **out)
 {
     char inside[PATH_MAX];
     *out = NULL;
     return lnt_model_load(ctx, file_of(path, inside), out) ? fail_ctx(ctx) : EXIT_OK;
 }
 
-bool subject_is(const char *path, const char *file)
+bool model_is_file(const char *path, const char *file)
 {
     char inside[PATH_MAX];
-    return two_files_are_one(file_of(path, inside), file);
+    return same_file(file_of(path, inside), file);
 }
 
-int subject_open(const options *o, lnt_ctx *ctx, const char *task, const char *text,
+int model_open(const options *o, lnt_ctx *ctx, const char *task, const char *text,
                  lnt_model **out, lnt_model_info *info)
 {
     const char *file = opt_text(o, OPT_MODEL);
@@ -40,7 +40,7 @@ int subject_open(const options *o, lnt_ctx *ctx, const char *task, const char *t
     *info = (lnt_model_info){ .size = sizeof *info };
     if (file && request.config) return fail_usage("--model has its own config; leave out --config");
     int status;
-    if (file) status = subject_load(ctx, file, out);
+    if (file) status = model_load(ctx, file, out);
     else status = lnt_model_create(ctx, &request, out) ? fail_ctx(ctx) : EXIT_OK;
     if (status) return status;
     if (lnt_model_describe(*out, info)) return fail_ctx(ctx);

@@ -1,8 +1,8 @@
-/* cli/leftovers.c - see leftovers.h.
+/* cli/stale_files.c - see stale_files.h.
  *
- * The library writes to .linnet-PROCESS-COUNT.tmp beside a file, cli/place.c to
+ * The library writes to .linnet-PROCESS-COUNT.tmp beside a file, cli/output_file.c to
  * FILE.PROCESS-COUNT.tmp. */
-#include "cli/leftovers.h"
+#include "cli/stale_files.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -50,7 +50,7 @@ static bool is_over(long process)
     return (pid_t)process == getpid() || (kill((pid_t)process, 0) && errno == ESRCH);
 }
 
-static bool is_leftover(const char *name, const char *const names[])
+static bool is_stale(const char *name, const char *const names[])
 {
     long process = writer_of(name, ".linnet-");
     for (int i = 0; process < 0 && names[i]; i++) {
@@ -60,13 +60,13 @@ static bool is_leftover(const char *name, const char *const names[])
     return is_over(process);
 }
 
-void leftovers_remove(const char *directory, const char *const names[])
+void stale_files_remove(const char *directory, const char *const names[])
 {
     DIR *listing = opendir(directory);
     if (!listing) return;
     for (const struct dirent *entry; (entry = readdir(listing));) {
         struct stat st;
-        if (is_leftover(entry->d_name, names) &&
+        if (is_stale(entry->d_name, names) &&
             !fstatat(dirfd(listing), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) &&
             S_ISREG(st.st_mode))
             unlinkat(dirfd(listing), entry->d_name, 0);

@@ -1,4 +1,4 @@
-/* cli/heads.c - what the number of heads does to the cost of Taylor attention: heads * dim stays
+/* cli/head_table.c - what the number of heads does to the cost of Taylor attention: heads * dim stays
  * as it is, and every divisor h of it is tried, with d = heads * dim / h for queries, keys and
  * values.
  *
@@ -13,7 +13,7 @@
  * and 2):
  *
  *     state_elements = h (d + 1) F      flops_per_token = h (4 d + 2 (P d + 1)/(d + 1) + 2) F */
-#include "cli/heads.h"
+#include "cli/head_table.h"
 
 #include <math.h>
 
@@ -29,7 +29,7 @@ typedef struct split {
     double state_elements, flops_per_token; /* NaN: no 64-bit number holds the monomials */
 } split;
 
-bool heads_apply(const lnt_attn_desc *desc)
+bool head_table_applies(const lnt_attn_desc *desc)
 {
     int64_t width;
     return desc->mechanism == LNT_TAYLOR &&
@@ -72,7 +72,7 @@ static int64_t next_split(const lnt_attn_desc *desc, int64_t h)
     return 0;
 }
 
-void heads_json(json *line, const lnt_attn_desc *desc)
+void head_table_json(json *line, const lnt_attn_desc *desc)
 {
     json list = json_list(line, "heads_table");
     for (int64_t h = next_split(desc, 0); h; h = next_split(desc, h)) {
@@ -99,7 +99,7 @@ static void count_cell(table *t, double count)
     table_cell(t, "%s", text_count(count, text, sizeof text));
 }
 
-void heads_print(const lnt_attn_desc *desc, FILE *to)
+void head_table_print(const lnt_attn_desc *desc, FILE *to)
 {
     static const char *const headings[] = { "heads", "width", "state", "step", "direct",
                                             "held", "efficient", "held", NULL };

@@ -1,5 +1,5 @@
-/* cli/words.c - the word somebody meant: edit distance over a list of names. */
-#include "cli/words.h"
+/* cli/spelling.c - the word somebody meant: edit distance over a list of names. */
+#include "cli/spelling.h"
 
 #include <string.h>
 

@@ -1,11 +1,11 @@
-/* cli/writing.h - a session that writes: its prompt, its tokens one after another, its speed. */
-#ifndef LNT_CLI_WRITING_H
-#define LNT_CLI_WRITING_H
+/* cli/generation.h - a session that writes: its prompt, its tokens one after another, its speed. */
+#ifndef LNT_CLI_GENERATION_H
+#define LNT_CLI_GENERATION_H
 
 #include "cli/options.h"
 #include "linnet.h"
 
-typedef struct writing {
+typedef struct generation {
     const options *o;
     lnt_ctx *ctx;
     lnt_model *model;
@@ -15,24 +15,24 @@ typedef struct writing {
     int64_t batch, written;
     double seconds; /* spent on what was written */
     bool broken;    /* a token could not be drawn or fed: what is remembered is no good */
-} writing;
+} generation;
 
 /* Each gives EXIT_OK, or says one sentence and gives another exit status. */
 
 /* Loads the model and the options of sampling; no session yet. */
-int writing_open(writing *w, const options *o);
-int writing_begin(writing *w, int64_t batch); /* a new session, or that of --load-state */
-int writing_end(writing *w);                  /* --save-state */
-void writing_close(writing *w);
+int generation_open(generation *g, const options *o);
+int generation_begin(generation *g, int64_t batch); /* a new session, or that of --load-state */
+int generation_end(generation *g);                  /* --save-state */
+void generation_close(generation *g);
 
 /* Draws a token for each sequence, tokens [batch], and feeds it, unless it is the last. */
-int writing_next(writing *w, bool goes_on, int32_t *tokens);
+int generation_next(generation *g, bool goes_on, int32_t *tokens);
 
 /* Tokens, their speed and what is remembered: while it writes (status_end takes it away), and at the
  * end, where stderr is a terminal. */
-void writing_status(const writing *w);
-void writing_status_last(const writing *w);
+void generation_status(const generation *g);
+void generation_status_last(const generation *g);
 /* The same figures as one JSON object on stdout, with the text (NULL: none), which ends in NUL. */
-void writing_json(const writing *w, const char *text, size_t bytes);
+void generation_json(const generation *g, const char *text, size_t bytes);
 
 #endif

@@ -1,0 +1,127 @@
+/* cli/generation.c - see generation.h. */
+#include "cli/generation.h"
+
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/clock.h"
+#include "cli/model.h"
+#include "cli/output_file.h"
+#include "cli/request.h"
+#include "cli/show/amount.h"
+#include "cli/show/json.h"
+#include "cli/show/report.h"
+#include "cli/show/status.h"
+
+int generation_open(generation *g, const options *o)
+{
+    const double top_p = opt_real(o, OPT_TOP_P, 1);
+    *g = (generation){ .o = o, .batch = 1, .info = { .size = sizeof g->info } };
+    if (!(top_p > 0 && top_p <= 1))
+        return fail_usage("--top-p: '%s' is not a number above 0 and at most 1",
+                          opt_text(o, OPT_TOP_P));
+    g->sampling = (lnt_sampling){ .size = sizeof g->sampling,
+                                  .temperature = opt_real(o, OPT_SAMPLE_TEMPERATURE, 1),
+                                  .top_k = opt_whole(o, OPT_TOP_K, 0),
+                                  .top_p = top_p,
+                                  .seed = o->value[OPT_SEED].seed };
+    const char *to = opt_text(o, OPT_SAVE_STATE), *prompt = opt_text(o, OPT_PROMPT_FILE);
+    if (to && model_is_file(o->operand[0], to))
+        return fail_usage("--save-state: '%s' is the model itself", to);
+    if (to && prompt && same_file(prompt, to))
+        return fail_usage("--save-state and --prompt-file are the same file, '%s'", to);
+    int status = request_context(o, 0, &g->ctx);
+    if (!status) status = model_load(g->ctx, o->operand[0], &g->model);
+    if (status) return status;
+    if (lnt_model_describe(g->model, &g->info)) return fail_ctx(g->ctx);
+    if (!g->info.generates)
+        return fail("'%s': task %s has an encoder, which does not generate", o->operand[0],
+                    g->info.task);
+    return EXIT_OK;
+}
+
+int generation_begin(generation *g, int64_t batch)
+{
+    const char *from = opt_text(g->o, OPT_LOAD_STATE), *to = opt_text(g->o, OPT_SAVE_STATE);
+    struct stat st;
+    const bool there = to && !stat(to, &st);
+    const bool special = there && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode); /* a device: as it stands */
+    const int unwritable = to && !special ? output_file_check(to) : EXIT_OK;
+    if (unwritable) return unwritable;
+    g->batch = batch;
+    const lnt_status status = from ? lnt_session_load(g->model, from, &g->session)
+                                   : lnt_session_create(g->model, batch, &g->session);
+    if (status) return fail_ctx(g->ctx);
+    if (lnt_session_batch(g->session) != batch)
+        return fail("'%s': holds %lld sequences, must hold %lld", from,
+                    (long long)lnt_session_batch(g->session), (long long)batch);
+    return EXIT_OK;
+}
+
+int generation_end(generation *g)
+{
+    const char *to = opt_text(g->o, OPT_SAVE_STATE);
+    return to && lnt_session_save(g->session, to) ? fail_ctx(g->ctx) : EXIT_OK;
+}
+
+void generation_close(generation *g)
+{
+    lnt_session_destroy(g->session);
+    lnt_model_destroy(g->model);
+    lnt_ctx_destroy(g->ctx);
+}
+
+int generation_next(generation *g, bool goes_on, int32_t *tokens)
+{
+    const double before = now_seconds();
+    g->broken = lnt_session_sample(g->session, &g->sampling, tokens) ||
+                (goes_on && lnt_session_forward(g->session, tokens, 1));
+    if (g->broken) return fail_ctx(g->ctx);
+    g->seconds += now_seconds() - before;
+    g->written++;
+    return EXIT_OK;
+}
+
+static double speed(const generation *g)
+{
+    return g->seconds > 0 ? (double)(g->written * g->batch) / g->seconds : 0;
+}
+
+static const char *figures(const generation *g, char *text, size_t capacity)
+{
+    char rate[32], state[32], cache[32];
+    text_bytes((double)lnt_session_bytes(g->session), state, sizeof state);
+    text_bytes(lnt_session_cache_bytes(g->session), cache, sizeof cache);
+    text_count(speed(g), rate, sizeof rate);
+    snprintf(text, capacity, "[%lld tokens, %s tokens/s, state %s, a KV cache would hold %s]",
+             (long long)lnt_session_tokens(g->session), rate, state, cache);
+    return text;
+}
+
+void generation_status(const generation *g)
+{
+    char text[160];
+    status_show(figures(g, text, sizeof text));
+}
+
+void generation_status_last(const generation *g)
+{
+    char text[160];
+    if (isatty(STDERR_FILENO)) fprintf(stderr, "%s\n", figures(g, text, sizeof text));
+}
+
+void generation_json(const generation *g, const char *text, size_t bytes)
+{
+    json line = json_begin(stdout);
+    json_text(&line, "task", g->info.task);
+    json_text(&line, "mechanism", g->info.mechanism);
+    if (text) json_bytes(&line, "text", text, bytes);
+    json_whole(&line, "tokens", lnt_session_tokens(g->session));
+    json_whole(&line, "written", g->written * g->batch);
+    json_real(&line, "seconds", g->seconds);
+    json_real(&line, "tokens_per_second", speed(g));
+    json_whole(&line, "state_bytes", (int64_t)lnt_session_bytes(g->session));
+    json_real(&line, "kv_cache_bytes", lnt_session_cache_bytes(g->session));
+    json_end(&line);
+}

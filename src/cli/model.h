@@ -1,0 +1,19 @@
+/* cli/model.h - finds and loads the model that a command works on. */
+#ifndef LNT_CLI_MODEL_H
+#define LNT_CLI_MODEL_H
+
+#include "cli/options.h"
+#include "linnet.h"
+
+/* Loads a model from a file or from the directory of a run.  EXIT_OK, or one sentence and EXIT_FAILED. */
+int model_load(lnt_ctx *ctx, const char *path, lnt_model **out);
+/* Whether model_load(path) would read this file. */
+bool model_is_file(const char *path, const char *file);
+
+/* The decoder that a study measures: that of --model, or one with random weights for `task`.  The latter has
+ * the task's recipe, overridden by the settings in text, and those by --config.  EXIT_OK, or one sentence and
+ * another status; the caller destroys *out in any case. */
+int model_open(const options *o, lnt_ctx *ctx, const char *task, const char *text, lnt_model **out,
+               lnt_model_info *info);
+
+#endif
