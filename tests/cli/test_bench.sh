@@ -19,6 +19,9 @@ measured() {
         fraction_of_bandwidth=number relative_error=number
     npy expect stdout.txt "0 <= m['relative_error'] <= $limit"
     npy expect stdout.txt 'min(m["seconds"], m["peak_gflops"], m["peak_gbytes_per_second"]) > 0'
+    npy expect stdout.txt 'abs(m["fraction_of_peak"] * m["peak_gflops"] / m["gflops"] - 1) < 1e-9'
+    npy expect stdout.txt \
+        'abs(m["fraction_of_bandwidth"] * m["peak_gbytes_per_second"] / m["gbytes_per_second"] - 1) < 1e-9'
 }
 
 for mechanism in softmax linear taylor; do
@@ -67,6 +70,17 @@ measured 1e-12 --mechanism cur --landmarks 16 --dtype f64
 # Verified over fewer tokens than are timed: a pin among the others is left out.
 measured 1e-4 --mechanism cur --landmarks 8 --length 300 --pin 299,1 --pass backward
 measured 2e-6 --mechanism cur --landmarks 16 --kv-heads 1 --dim-value 24 --batch 2
+
+# q, k, v and out are read or written once, and the useful operations are those of the plan.
+shape="--heads 2 --kv-heads 1 --dim 16 --dim-value 24 --length 96 --mechanism linear --causal"
+# shellcheck disable=SC2086
+succeeds "$LINNET" plan --json $shape
+flops=$(grep -o '"flops": [0-9]*' stdout.txt)
+# shellcheck disable=SC2086
+measured 2e-6 $shape
+npy expect stdout.txt "abs(m['gflops'] * m['seconds'] * 1e9 / ${flops#*: } - 1) < 1e-9"
+npy expect stdout.txt "abs(m['gbytes_per_second'] * m['seconds'] * 1e9 / (4 * 96 * 3 * (16 + 24)) - 1) < 1e-9"
+npy expect stdout.txt "abs(m['ns_per_token'] * 96 / (m['seconds'] * 1e9) - 1) < 1e-9"
 
 # The default of a single measurement, as a person reads it.
 succeeds "$LINNET" bench --mechanism linear --length 64 --causal

@@ -1,5 +1,9 @@
-/* test_denominators.c - rows whose denominator gives no answer are counted, and no others. */
-#include "../support/case.h"
+/* test_denominators.c - rows whose denominator gives no answer are counted, and no others; and one that is
+ * small gives gradients that are right, or none. */
+#include <float.h>
+#include <math.h>
+
+#include "../support/backward.h"
 
 static void rows_with_a_denominator_not_above_zero_are_counted(void **state)
 {
@@ -120,6 +124,60 @@ static void rows_without_any_key_are_not_counted(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+/* One query sees two keys with the same weight, of which den is the sum: dv = dy / 2.  dy is large, and
+ * across v, so that dy.y and with it dq and dk are 0. */
+static bool check_small_denominator(lnt_ctx *ctx, attn_case *c, int a, double den, bool must)
+{
+    const double large = 0x1p19;
+    setup s = setup_new(ctx, c);
+    tensor_fill(&s.t.q.t, c->desc.mechanism == LNT_LINEAR ? den / 2 : 1);
+    tensor_fill(&s.t.k.t, 1);
+    for (int64_t i = 0; i < 4; i++) tensor_put(&s.t.v.t, i, i % 2 ? 0 : 1);
+    for (int64_t i = 0; i < 2; i++) tensor_put(&s.dout.t, i, i % 2 ? large : 0);
+    c->coefficients[0] = den / 2;
+    const bool ran = run_backward(&s, a);
+    const double got = ran ? tensor_at(&s.dx[2], 1) : 0;
+    const bool right = fabs(got / (large / 2) - 1) < 1e-5;
+    if (ran) {
+        expect_true(c, lnt_algorithm_name(a), ctx, "neither the gradient nor none",
+                    right || (!must && got == 0));
+        expect_true(c, lnt_algorithm_name(a), ctx, "dv of both keys differ", tensor_at(&s.dx[2], 3) == got);
+        for (int64_t i = 0; i < 4; i++) /* dq, dk [2], and dv's first column */
+            expect_true(c, lnt_algorithm_name(a), ctx, "what is 0 is not",
+                        (i == 0 ? tensor_at(&s.dx[0], 0)
+                         : i < 3 ? tensor_at(&s.dx[1], i - 1)
+                                 : tensor_at(&s.dx[2], 0) + tensor_at(&s.dx[2], 2)) == 0);
+    }
+    setup_free(&s);
+    return ran;
+}
+
+static void small_denominators_give_gradients_that_are_right_or_none(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(1, NULL);
+    for (int a = 0; lnt_algorithm_name(a); a++) {
+        const lnt_mechanism mechanism = lnt_algorithm_mechanism(a);
+        if (mechanism != LNT_LINEAR && mechanism != LNT_TAYLOR) continue;
+        int ran = 0;
+        for (int i = 0; i < 4; i++) {
+            attn_case c = case_make(mechanism, 1, 1, 1, 2, 1, 2);
+            c.desc.dtype = i % 2 ? LNT_F64 : LNT_F32;
+            c.desc.causal = i / 2;
+            c.desc.backward = 1;
+            c.desc.linear.feature_map = LNT_MAP_IDENTITY;
+            c.desc.linear.eps = 0;
+            c.desc.taylor.terms = 1;
+            c.desc.taylor.coefficients = c.coefficients;
+            const double least = i % 2 ? DBL_MIN : (double)FLT_MIN;
+            for (int e = 2; e < 30; e++)
+                ran += check_small_denominator(ctx, &c, a, ldexp(least, e), e >= 20);
+        }
+        expect_true(&(attn_case){ 0 }, lnt_algorithm_name(a), ctx, "never ran", ran > 0);
+    }
+    lnt_ctx_destroy(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -127,6 +185,7 @@ int main(void)
         cmocka_unit_test(rows_of_a_hybrid_with_a_denominator_not_above_zero_are_counted),
         cmocka_unit_test(a_denominator_that_is_no_number_is_counted),
         cmocka_unit_test(rows_without_any_key_are_not_counted),
+        cmocka_unit_test(small_denominators_give_gradients_that_are_right_or_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

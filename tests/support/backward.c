@@ -2,7 +2,6 @@
 #include "backward.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "plan/plan.h"
 
@@ -89,12 +88,14 @@ static bool run(setup *s, int algorithm, bool keeping)
     lnt_plan *plan = case_plan(s->ctx, s->c, algorithm);
     if (!plan) return false;
     for (int i = 0; i < 3; i++) tensor_fill(&s->dx[i], 1e6); /* to be overwritten, not added to */
-    void *kept = keeping ? malloc(lnt_plan_kept_bytes(plan) + 1) : NULL; /* never NULL */
-    assert_true(kept || !keeping);
-    lnt_status status = lnt_plan_forward_keeping(plan, &s->t.io, kept);
-    if (!status) status = lnt_plan_backward_kept(plan, &s->t.io, &s->grads, kept);
-    free(kept);
+    const size_t promised = lnt_plan_kept_bytes(plan);
+    block kept = { .memory = NULL };
+    if (keeping) kept = block_new(LNT_F32, LAYOUT_BHND, 1, 1, 1, (int64_t)((promised + 3) / sizeof(float)));
+    lnt_status status = lnt_plan_forward_keeping(plan, &s->t.io, kept.t.data);
+    if (!status) status = lnt_plan_backward_kept(plan, &s->t.io, &s->grads, kept.t.data);
     if (status) case_print(s->c, name, s->ctx);
+    expect_true(s->c, name, s->ctx, "more was kept than promised", !keeping || block_guard_intact(&kept));
+    block_free(&kept);
     assert_ok(s->ctx, status);
     for (int i = 0; i < 3; i++)
         expect_true(s->c, name, s->ctx, "something beside the gradients was written",

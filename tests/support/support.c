@@ -128,8 +128,9 @@ bool block_guard_intact(const block *b)
     for (int64_t row = 0; row < n[0] * n[1] * n[2]; row++) {
         const int64_t batch = row / n[2] / n[1], head = row / n[2] % n[1], token = row % n[2];
         const int64_t first = batch * step[0] + head * step[1] + token * step[2];
-        for (int64_t c = 0; c < n[3]; c++)
-            memset(owned + start + (first + c * step[3]) * (int64_t)width, 1, width);
+        const int64_t together = step[3] == 1 ? n[3] : 1;
+        for (int64_t c = 0; c < n[3]; c += together)
+            memset(owned + start + (first + c * step[3]) * (int64_t)width, 1, (size_t)together * width);
     }
     bool intact = true;
     for (size_t i = 0; i < b->bytes; i++) intact &= owned[i] || b->memory[i] == PATTERN;

@@ -1,8 +1,10 @@
-/* test_plan.c - what a plan tells: the algorithm it chose, operations and numbers counted by the formulas;
- * and the ceilings of the machine beside which they stand. */
+/* test_plan.c - what a plan tells: the algorithm it chose; operations and numbers counted by the formulas. */
 #include <math.h>
+#include <string.h>
 
 #include "../support/case.h"
+#include "attention/registry.h"
+#include "core/context.h"
 
 /* A descriptor that is fine. */
 static lnt_attn_desc good(lnt_mechanism mechanism)
@@ -11,60 +13,120 @@ static lnt_attn_desc good(lnt_mechanism mechanism)
     return c.desc;
 }
 
-/* Operations and bytes by the nanosecond: above 0, and below what any machine of today does. */
-static void ceilings_are_measured_in_the_units_they_are_named_by(void **state)
+static lnt_plan_info describe(lnt_ctx *ctx, const lnt_attn_desc *d)
 {
-    (void)state;
-    lnt_ctx *ctx = context_new(2, NULL);
-    for (int wide = 0; wide < 2; wide++) {
-        double gflops = -1;
-        assert_ok(ctx, lnt_measure_flops(ctx, wide ? LNT_F64 : LNT_F32, &gflops));
-        assert_true(gflops > 0 && gflops < 1e5);
-    }
-    double gbytes = -1;
-    assert_ok(ctx, lnt_measure_bandwidth(ctx, 1 << 16, &gbytes));
-    assert_true(gbytes > 0 && gbytes < 1e5);
-    lnt_ctx_destroy(ctx);
-}
-
-/* What was the faster one of 8 heads of 64, where tiles of the direct form are mostly empty. */
-static lnt_plan_info plan_linear(lnt_ctx *ctx, int64_t length)
-{
-    lnt_attn_desc d;
     lnt_plan *plan;
     lnt_plan_info info = { .size = sizeof info };
-    assert_ok(ctx, lnt_attn_desc_init(&d, sizeof d));
-    d.mechanism = LNT_LINEAR;
-    d.causal = 1;
-    d.heads = 8;
-    d.dim = 64;
-    d.length_q = length;
-    assert_ok(ctx, lnt_plan_create(ctx, &d, &plan));
+    assert_ok(ctx, lnt_plan_create(ctx, d, &plan));
     assert_ok(ctx, lnt_plan_describe(plan, &info));
     lnt_plan_destroy(plan);
     return info;
 }
 
-static void few_tokens_take_a_state_and_more_the_direct_form(void **state)
+/* Forward runs that a plan's run takes, by the algorithm's own word. */
+static double runs_of(const lnt_attn_desc *d, const char *name)
+{
+    const double both = lnt_registry_get(lnt_registry_find(name), d->dtype)->both;
+    return d->backward && both > 0 ? both : 1;
+}
+
+/* Of a problem, that the planner takes what costs least, and what it is told to take. */
+static void check_choice(lnt_ctx *ctx, lnt_attn_desc d)
+{
+    const lnt_plan_info chosen = describe(ctx, &d);
+    const double least = chosen.seconds * runs_of(&d, chosen.algorithm);
+    int others = 0;
+    for (int a = 0; (d.algorithm = lnt_algorithm_name(a)); a++) {
+        lnt_plan *plan;
+        if (lnt_algorithm_mechanism(a) != d.mechanism) continue;
+        const lnt_status status = lnt_plan_create(ctx, &d, &plan);
+        lnt_plan_destroy(plan);
+        if (status == LNT_ERR_UNSUPPORTED) continue;
+        const lnt_plan_info forced = describe(ctx, &d);
+        assert_string_equal(forced.algorithm, d.algorithm);
+        assert_true(forced.seconds > 0 && forced.seconds * runs_of(&d, d.algorithm) >= least);
+        others += strcmp(forced.algorithm, chosen.algorithm) != 0;
+    }
+    assert_true(others > 0);
+}
+
+static void the_planner_takes_what_costs_least_and_what_it_is_told_to_take(void **state)
 {
     (void)state;
-    static const struct {
-        int64_t length;
-        const char *algorithm;
-    } fast[] = { { 1, "linear/recurrent" }, { 2, "linear/recurrent" }, { 4, "linear/recurrent" },
-                 { 8, "linear/direct" },    { 16, "linear/direct" },   { 1000, "linear/chunked" } };
+    static const lnt_mechanism mechanisms[] = { LNT_SOFTMAX, LNT_LINEAR, LNT_TAYLOR, LNT_CUR, LNT_HYBRID };
     lnt_ctx *ctx = context_new(1, NULL);
-    int64_t crossover = 0;
-    for (int i = 0; i < COUNT_OF(fast); i++) {
-        const lnt_plan_info info = plan_linear(ctx, fast[i].length);
-        assert_string_equal(info.algorithm, fast[i].algorithm);
-        assert_true(info.crossover_speed > 64 && info.crossover_speed < 512); /* the last one */
-        crossover = (int64_t)info.crossover_speed;
+    for (int m = 0; m < COUNT_OF(mechanisms); m++)
+        for (int64_t length = 1; length < 3000; length *= 7)
+            for (int i = 0; i < 4; i++) {
+                lnt_attn_desc d = good(mechanisms[m]);
+                d.length_q = d.length_k = length;
+                d.dim = d.dim_value = i / 2 ? 64 : 5;
+                d.backward = i % 2;
+                check_choice(ctx, d);
+            }
+    lnt_ctx_destroy(ctx);
+}
+
+/* That algorithm `index` takes so many seconds for a forward run of d. */
+static void set_seconds(lnt_ctx *ctx, const lnt_attn_desc *d, int index, double seconds)
+{
+    lnt_attn_desc forced = *d;
+    ctx->seconds_per_flop[LNT_F32][index] = 1;
+    forced.algorithm = lnt_algorithm_name(index);
+    ctx->seconds_per_flop[LNT_F32][index] = seconds / describe(ctx, &forced).seconds;
+}
+
+/* Of two algorithms one is a little faster forward, and a little slower forward and back. */
+static void a_plan_with_a_backward_run_is_chosen_by_both_runs(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(1, NULL);
+    int pairs = 0;
+    for (int a = 0; lnt_algorithm_name(a); a++)
+        for (int b = 0; lnt_algorithm_name(b); b++) {
+            const double slow = lnt_registry_get(a, LNT_F32)->both;
+            const double quick = lnt_registry_get(b, LNT_F32)->both;
+            const lnt_mechanism mechanism = lnt_algorithm_mechanism(a);
+            if (mechanism != lnt_algorithm_mechanism(b) || !(slow > quick && quick > 0)) continue;
+            lnt_attn_desc d = good(mechanism);
+            for (int i = 0; lnt_algorithm_name(i); i++)
+                if (lnt_algorithm_mechanism(i) == mechanism)
+                    set_seconds(ctx, &d, i, i == a ? 1 : i == b ? sqrt(slow / quick) : 100);
+            assert_string_equal(describe(ctx, &d).algorithm, lnt_algorithm_name(a));
+            d.backward = 1;
+            assert_string_equal(describe(ctx, &d).algorithm, lnt_algorithm_name(b));
+            pairs++;
+        }
+    assert_true(pairs > 0);
+    lnt_ctx_destroy(ctx);
+}
+
+/* Whether the planner takes an algorithm with a state for so many tokens. */
+static bool takes_state(lnt_ctx *ctx, lnt_attn_desc d, int64_t length)
+{
+    d.length_q = d.length_k = length;
+    return lnt_registry_get(lnt_registry_find(describe(ctx, &d).algorithm), d.dtype)->takes_state;
+}
+
+static void from_the_crossover_on_the_planner_takes_a_state_and_not_before(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(1, NULL);
+    int before = 0;
+    for (int i = 0; i < 8; i++) {
+        lnt_attn_desc d = good(i % 2 ? LNT_TAYLOR : LNT_LINEAR);
+        d.causal = i / 2 % 2;
+        d.dim = d.dim_value = 16 << i / 4;
+        const int64_t crossover = (int64_t)describe(ctx, &d).crossover_speed;
+        assert_true(crossover > 0);
+        before += crossover > 1;
+        if (crossover > 1) assert_false(takes_state(ctx, d, crossover - 1));
+        for (int64_t n = crossover; n <= 8 * crossover; n *= 2) assert_true(takes_state(ctx, d, n));
+        d.length_q = d.length_k = crossover;
+        const lnt_plan_info info = describe(ctx, &d);
+        assert_true(info.flops == info.flops_state && info.flops_backward == 3 * info.flops);
     }
-    assert_string_equal(plan_linear(ctx, crossover - 1).algorithm, "linear/direct");
-    const lnt_plan_info more = plan_linear(ctx, crossover);
-    assert_string_equal(more.algorithm, "linear/chunked");
-    assert_true(more.chunk > 1 && more.flops == more.flops_state && more.flops_backward == 3 * more.flops);
+    assert_true(before > 0);
     lnt_ctx_destroy(ctx);
 }
 
@@ -74,13 +136,9 @@ static void what_no_number_counts_is_not_a_number(void **state)
     lnt_ctx *ctx = context_new(1, NULL);
     for (int64_t terms = 3; terms <= 32; terms += 29) { /* 1024 choose 31 is about 1e59 */
         lnt_attn_desc d = good(LNT_TAYLOR);
-        lnt_plan *plan;
         d.dim = 993;
         d.taylor.terms = terms;
-        assert_ok(ctx, lnt_plan_create(ctx, &d, &plan));
-        lnt_plan_info info = { .size = sizeof info };
-        assert_ok(ctx, lnt_plan_describe(plan, &info));
-        lnt_plan_destroy(plan);
+        const lnt_plan_info info = describe(ctx, &d);
         const double figures[] = { info.flops_state, info.entries_state, info.state_elements,
                                    info.flops_per_token };
         for (int i = 0; i < COUNT_OF(figures); i++)
@@ -101,12 +159,7 @@ static void a_plan_is_made_for_more_states_than_64_bits_count(void **state)
     d.dim = d.dim_value = 16; /* of whose monomials there are parts */
     d.length_q = d.length_k = 1;
     d.algorithm = "state";
-    lnt_plan *plan;
-    assert_ok(ctx, lnt_plan_create(ctx, &d, &plan));
-    lnt_plan_info info = { .size = sizeof info };
-    assert_ok(ctx, lnt_plan_describe(plan, &info));
-    assert_int_equal(info.state_bytes, 0);
-    lnt_plan_destroy(plan);
+    assert_int_equal(describe(ctx, &d).state_bytes, 0);
     lnt_ctx_destroy(ctx);
 }
 
@@ -129,8 +182,6 @@ static void a_hybrid_plan_counts_what_is_near_and_what_is_far(void **state)
             far += KV_HEADS * (2 * DIM * VALUES + DIM);
         near *= HEADS;
         lnt_attn_desc d = good(LNT_HYBRID);
-        lnt_plan *plan;
-        lnt_plan_info info = { .size = sizeof info };
         d.hybrid.far = LNT_LINEAR;
         d.heads = HEADS;
         d.kv_heads = KV_HEADS;
@@ -141,11 +192,9 @@ static void a_hybrid_plan_counts_what_is_near_and_what_is_far(void **state)
         d.hybrid.window = shapes[i][2];
         d.hybrid.sink = shapes[i][3];
         d.algorithm = "hybrid/chunked";
-        assert_ok(ctx, lnt_plan_create(ctx, &d, &plan));
-        assert_ok(ctx, lnt_plan_describe(plan, &info));
+        const lnt_plan_info info = describe(ctx, &d);
         assert_true(info.flops == far + near * (2 * (DIM + VALUES) + 3));
         assert_true(info.flops_backward == 3 * far + near * (6 * DIM + 4 * VALUES + 4));
-        lnt_plan_destroy(plan);
     }
     lnt_ctx_destroy(ctx);
 }
@@ -153,8 +202,9 @@ static void a_hybrid_plan_counts_what_is_near_and_what_is_far(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ceilings_are_measured_in_the_units_they_are_named_by),
-        cmocka_unit_test(few_tokens_take_a_state_and_more_the_direct_form),
+        cmocka_unit_test(the_planner_takes_what_costs_least_and_what_it_is_told_to_take),
+        cmocka_unit_test(a_plan_with_a_backward_run_is_chosen_by_both_runs),
+        cmocka_unit_test(from_the_crossover_on_the_planner_takes_a_state_and_not_before),
         cmocka_unit_test(what_no_number_counts_is_not_a_number),
         cmocka_unit_test(a_plan_is_made_for_more_states_than_64_bits_count),
         cmocka_unit_test(a_hybrid_plan_counts_what_is_near_and_what_is_far),
