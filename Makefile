@@ -3,7 +3,8 @@
 #     make            set up, build build/linnet and, where nvcc is found, the GPU plug-in
 #     make run        set up, build the tool, let the model in models/ write a page and ten thousand tokens more,
 #                     and show what a token costs it, and attention alone, as a text grows
-#     make test       set up, build every way, test (STAGES="gcc lint" for some of it)
+#     make test       set up, build with gcc, run every test, install and lint (STAGES="gcc lint" for some of it)
+#     make check      set up, then what takes longer: clang, sanitizers, valgrind, the other architecture
 #     make bench      verify and time the suite on this machine
 #     make install    PREFIX=/usr/local, DESTDIR= as usual
 #     make clean
@@ -21,9 +22,9 @@ run: configure
 	@cmake --build --preset release --target linnet_tool
 	@tools/run.sh
 
-test:
+test check:
 	@tools/setup.sh test
-	@tools/test.sh $(STAGES)
+	@tools/test.sh $(or $(STAGES),$@)
 
 bench: all
 	@build/linnet bench
@@ -37,4 +38,4 @@ clean:
 help:
 	@sed -n '3,/^[^#]/s/^#   //p' Makefile
 
-.PHONY: all configure run test bench install clean help
+.PHONY: all configure run test check bench install clean help

@@ -15,7 +15,7 @@ complain() { bad=1; echo "$1: $2"; }
 
 while IFS=: read -r file line text; do
     folder=${file#src/} folder=${folder%%/*}
-    target=$(sed -E 's/^[^"]*"([^"]*)".*/\1/' <<< "$text")
+    target=${text#*\"} target=${target%%\"*}
     if [ -z "${rank[$folder]-}" ]; then
         complain "$file:$line" "the folder src/$folder is not in the list of tools/check-includes.sh"
         continue

@@ -1,16 +1,18 @@
 #!/usr/bin/env bash
 # Builds Linnet every way that is supported and tests it; stops at the first stage that fails.
 #
-#     tools/test.sh [stage ...]     gcc clang asan tsan valgrind cross install lint; none: all
+#     tools/test.sh [stage ...]
 #
-# The builds stay under build/, so a second run compiles only what changed.
+# `test`, the default, stands for gcc install lint, which need one build; `check` for what comes after: clang
+# asan tsan valgrind cross; `all` for both.  The builds stay under build/, so a second run compiles only
+# what changed.
 set -Eeuo pipefail
 cd "$(dirname "$0")/.."
 
 jobs=$(nproc)
 log=build/test-log
 tmp=$(mktemp -d)
-passed=0 failed=0 stage=none stage_done=yes
+passed=0 failed=0 skipped=0 stage=none stage_done=yes
 runner=(env)
 unset LINNET_ISA
 mkdir -p "$log"
@@ -22,7 +24,7 @@ finish() {
     if [ "$status" != 0 ] && [ "$stage_done" = no ]; then
         echo "stage '$stage' failed; run it alone with: make test STAGES=$stage"
     fi
-    echo "$passed passed, $failed failed in ${SECONDS} s"
+    echo "$passed passed, $failed failed, $skipped skipped in ${SECONDS} s"
     exit "$status"
 }
 trap finish EXIT
@@ -52,20 +54,24 @@ attribute() { grep -oE "\b$1=\"[0-9]+\"" "$2" | head -n 1 | grep -oE '[0-9]+'; }
 
 # Runs ctest on a preset and adds its counts to the total.
 check() { # preset, ctest arguments ...
-    local preset=$1 status=0 report=$PWD/$log/$1.xml bad
+    local preset=$1 status=0 report=$PWD/$log/$1.xml bad without
     shift
     rm -f "$report"
     "${runner[@]}" ctest --preset "$preset" -j "$jobs" --output-junit "$report" "$@" > "$tmp/ctest" 2>&1 || status=$?
     [ -s "$report" ] || { cat "$tmp/ctest"; fail "ctest ran no test"; }
     bad=$(attribute failures "$report")
-    failed=$((failed + bad))
-    passed=$((passed + $(attribute tests "$report") - bad - $(attribute skipped "$report") -
-              $(attribute disabled "$report")))
+    without=$(($(attribute skipped "$report") + $(attribute disabled "$report")))
+    failed=$((failed + bad)) skipped=$((skipped + without))
+    passed=$((passed + $(attribute tests "$report") - bad - without))
     if [ "$status" != 0 ]; then
         cat "$tmp/ctest"
         fail "tests failed; their output is above"
     fi
     grep -E '^ *[0-9]+/[0-9]+ Test' "$tmp/ctest" | sed -E 's/^ *[0-9]+\/[0-9]+ Test +#[0-9]+: /   /'
+    if [ "$without" != 0 ]; then
+        say "$without SKIPPED, for"
+        grep -ohE 'SKIPPED: .*' "$report" | sort | uniq -c
+    fi
 }
 
 # What lies between a caller and a GPU plug-in does not change with instruction set or threads.
@@ -199,12 +205,21 @@ headline() {
     cross) echo "the other architecture, under qemu" ;;
     install) echo "install, and build the examples against what was installed" ;;
     lint) echo "lints: exported symbols, header, includes, tree, links" ;;
-    *) fail "there is no stage '$1'; there are: gcc clang asan tsan valgrind cross install lint" ;;
+    *) fail "there is no stage '$1'; there are: gcc install lint clang asan tsan valgrind cross" ;;
     esac
 }
 
-stages=("$@")
-[ $# -gt 0 ] || stages=(gcc clang asan tsan valgrind cross install lint)
+test=(gcc install lint) check=(clang asan tsan valgrind cross)
+[ $# -gt 0 ] || set -- test
+stages=()
+for stage; do
+    case $stage in
+    test) stages+=("${test[@]}") ;;
+    check) stages+=("${check[@]}") ;;
+    all) stages+=("${test[@]}" "${check[@]}") ;;
+    *) stages+=("$stage") ;;
+    esac
+done
 for stage in "${stages[@]}"; do headline "$stage" > /dev/null; done
 number=0
 for stage in "${stages[@]}"; do

@@ -6,12 +6,14 @@ case $LINNET in /*) ;; *) LINNET=$PWD/$LINNET ;; esac
 export PYTHONDONTWRITEBYTECODE=1 # importing npy.py leaves no trace in the source tree
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 work=$(mktemp -d)
+skipped=0
 finish() { # what a test that failed has left running goes too
-    local left
+    local status=${1:-$?} left
     left=$(jobs -p)
     disown -a # nor is its end told
     [ -z "$left" ] || kill -KILL $left 2>/dev/null || true
     rm -rf "$work"
+    [ "$status" != 0 ] || exit "$skipped"
 }
 trap finish EXIT
 cd "$work"
@@ -22,6 +24,17 @@ npy() {
     [ -n "${NPY_PID:-}" ] || { coproc NPY { exec python3 "$here/npy.py" serve; }; }
     printf '%s\n' "$*" >&"${NPY[1]}"
     read -r answer <&"${NPY[0]}" && [ "$answer" = ok ]
+}
+
+# Tells what is not tested, and why: at its end a script that passes then exits with 77, as skipped.
+skip() {
+    echo "SKIPPED: $*"
+    skipped=77
+}
+
+# have PROGRAM: or what needs it is skipped.
+have() {
+    command -v "$1" >/dev/null || { skip "$1 is not installed"; false; }
 }
 
 wrong() {

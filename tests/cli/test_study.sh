@@ -112,7 +112,7 @@ for name in recovery costs packing heads memory accumulation; do
 done
 
 # Pictures: whole, or not at all; without gnuplot a sentence, and the table all the same.
-if command -v gnuplot >/dev/null; then
+if have gnuplot; then
     for name in costs packing heads "recovery --length 300" "crossover --length 64 --dim 4"; do
         rm -f figure.svg
         # shellcheck disable=SC2086
@@ -215,7 +215,7 @@ npy expect last.txt "m['test_loss'] == $(sed -n '$s/.*"loss": \([^,]*\),.*/\1/p'
 expect 'all(abs(m["bits"] * 0.6931471805599453 / m["loss"] - 1) < 1e-9 for m in lines)'
 succeeds study learning --data runs
 grep -q '^softmax  *6 ' stdout.txt || wrong "learning: no table: $(cat stdout.txt)"
-if command -v gnuplot >/dev/null; then
+if have gnuplot; then
     succeeds study learning --data runs --svg learning.svg
     grep -q softmax learning.svg || wrong "learning.svg does not name its runs"
 fi
@@ -236,7 +236,7 @@ sed -n '/^\$points0/,/^END/p' long.txt | sed '1d;$d' >points.txt
 mkdir names
 cp -r runs/softmax names/$'a\n!touch obeyed\n#'
 cp -r runs/softmax names/$'it\'s \e[1m`touch obeyed`'
-if command -v gnuplot >/dev/null; then
+if have gnuplot; then
     succeeds study learning --data names --svg names.svg
     [ ! -e obeyed ] || wrong "gnuplot obeyed the name of a folder"
 fi
@@ -298,7 +298,7 @@ succeeds study generation --model hybrid/model.safetensors --tokens 2000 --json
 expect '[(m["mechanism"], m["tokens"]) for m in lines] ==
     [(k, n) for n in (1000, 2000) for k in ("hybrid", "softmax")]'
 expect 'lines[0]["bytes"] == lines[2]["bytes"] > 0 and lines[1]["bytes"] < lines[3]["bytes"]'
-if command -v gnuplot >/dev/null; then
+if have gnuplot; then
     succeeds study generation --config tiny.json --tokens 1024 --svg generation.svg
     grep -q 'softmax, with its cache' generation.svg || wrong "generation: no legend"
     succeeds study images --config small.json --batch 1 --svg images.svg

@@ -266,7 +266,7 @@ cmp whole/model.safetensors killed/model.safetensors || wrong "not the same bits
 mkdir disk
 if mount -t tmpfs -o size=200k tmpfs disk 2>/dev/null; then
     # shellcheck disable=SC2154 # support.sh sets it
-    trap 'umount "$work/disk"; finish' EXIT
+    trap 'status=$?; umount "$work/disk"; finish "$status"' EXIT
     cp -r one disk/run
     dd if=/dev/zero of=disk/filler bs=4k count=1000 2>/dev/null || true
     fails 1 "disk/run/" "$LINNET" train --out disk/run --resume --steps 200
@@ -274,6 +274,8 @@ if mount -t tmpfs -o size=200k tmpfs disk 2>/dev/null; then
     rm disk/filler
     succeeds "$LINNET" train --out disk/run --resume --steps 20
     cmp whole/model.safetensors disk/run/model.safetensors || wrong "not the same bits"
+else
+    skip "no disk that is really full: mounting one takes root"
 fi
 
 # Nowhere to say what was learned: the files are there, and the failure is told.

@@ -55,6 +55,14 @@ fresh
 echo "/* TO""DO later */" > src/core/b.c
 expect "put something off" "nothing is put off" "$tools/check-tree.sh" .
 fresh
+mkdir -p tests/cli tests/unit
+printf 'wrong() { exit 1; }\nhave gnuplot || skip "no pictures"\n' > tests/cli/test_a.sh
+expect pass "a script may fail, and say that it skips" "$tools/check-tree.sh" .
+echo '[ -e /dev/gpu ] || exit'" 0" >> tests/cli/test_a.sh
+expect "skip tests unseen" "a script is not skipped as if it had passed" "$tools/check-tree.sh" .
+echo 'if (!gpu) skip'"();" > tests/unit/test_a.c && rm tests/cli/test_a.sh
+expect "skip tests unseen" "nor is a test in C" "$tools/check-tree.sh" .
+fresh
 printf '# A page\n[x](b.md#two-words-3) [web](https://a.b) [self](#a-page)\n' > a.md
 printf '# Two words, 3\n```\n# no heading\n[not](read)\n```\n' > b.md
 expect pass "links that lead somewhere are good" "$tools/check-links.py" .

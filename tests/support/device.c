@@ -12,7 +12,7 @@ bool device_open(void)
     const char *why = "";
     device = device_context(&why);
     if (!device) {
-        printf("SKIP: no GPU: %s\n", why);
+        printf("SKIPPED: no GPU: %s\n", why);
         return false;
     }
     host = context_new(2, NULL);

@@ -2,6 +2,7 @@
 #include "support.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,22 @@ int budget(int small, int full)
     const char *text = getenv("LINNET_TEST_BUDGET");
     return text && strcmp(text, "small") == 0 ? small : full;
 }
+
+static bool skipped;
+
+void support_skip(const char *file, int line, const char *format, ...)
+{
+    va_list arguments;
+    printf("SKIPPED: ");
+    va_start(arguments, format);
+    vprintf(format, arguments);
+    va_end(arguments);
+    printf("\n");
+    skipped = true;
+    _skip(file, line);
+}
+
+int support_verdict(int failed) { return failed ? 1 : skipped ? 77 : 0; }
 
 /* splitmix64 */
 static const uint64_t DICE_STEP = UINT64_C(0x9E3779B97F4A7C15);

@@ -18,6 +18,15 @@
 /* LINNET_TEST_BUDGET: how much of the random part to run.  small is for emulators and checkers. */
 int budget(int small, int full);
 
+/* Ends a test that needs what is not here, and says so.  The program then exits with 77, which ctest and
+ * tools/test.sh count as skipped, unless another of its tests fails: all test programs end by this macro. */
+#define skip_because(...) support_skip(__FILE__, __LINE__, __VA_ARGS__)
+void support_skip(const char *file, int line, const char *format, ...);
+int support_verdict(int failed);
+#undef cmocka_run_group_tests
+#define cmocka_run_group_tests(tests, set_up, tear_down) \
+    support_verdict(_cmocka_run_group_tests(#tests, tests, COUNT_OF(tests), set_up, tear_down))
+
 /* ---- a generator of the tests' own, so that the library's is not trusted with its own test --- */
 
 typedef struct dice {

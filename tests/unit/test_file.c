@@ -153,7 +153,6 @@ static void full_disk_is_named_as_the_reason(void **state)
 {
     (void)state;
     lnt_ctx *ctx = context_new(1, NULL);
-    if (access("/dev/full", W_OK)) skip();
     assert_refused(ctx, write_file(ctx, "/dev/full", NEW), LNT_ERR_FILE,
                    "cannot write '/dev/full': No space left on device");
     lnt_ctx_destroy(ctx);

@@ -142,10 +142,7 @@ static bool speak_with_commas(void)
 static void numbers_have_a_point_whatever_the_locale(void **state)
 {
     (void)state;
-    if (!speak_with_commas()) {
-        print_message("NO LOCALE WITH A COMMA CAN BE MADE HERE: SKIPPED\n");
-        skip();
-    }
+    if (!speak_with_commas()) skip_because("localedef makes no locale with a comma");
     lnt_ctx *ctx = context_new(1, NULL);
     char text[LNT_NUMBER_TEXT];
     lnt_number_write(-0.5, 17, text);

@@ -458,7 +458,7 @@ static void sizes_past_four_gigabytes_are_exact(void **state)
     if (truncate(PATH, start + 4 * elements)) { /* sparse; not every file system can */
         unlink(PATH);
         lnt_ctx_destroy(ctx);
-        skip();
+        skip_because("no file of 7 GB with a hole can be made here");
     }
     largest_asked = 0;
     assert_int_equal(lnt_npy_read(ctx, PATH, &a), LNT_ERR_MEMORY);
@@ -554,10 +554,8 @@ static void failed_write_leaves_the_previous_file_and_nothing_else(void **state)
         assert_file_holds(PATH, "old", 3);
         assert_int_equal(count_files(), 1);
     }
-    if (access("/dev/full", W_OK) == 0)
-        assert_refused(ctx,
-                       lnt_npy_write(ctx, "/dev/full", &(lnt_array){ many, LNT_F16, 0, { 0 } }),
-                       LNT_ERR_FILE, "cannot write '/dev/full': No space left on device");
+    assert_refused(ctx, lnt_npy_write(ctx, "/dev/full", &(lnt_array){ many, LNT_F16, 0, { 0 } }),
+                   LNT_ERR_FILE, "cannot write '/dev/full': No space left on device");
     unlink(PATH);
     lnt_ctx_destroy(ctx);
 }

@@ -440,9 +440,8 @@ static void failed_write_leaves_the_previous_file(void **state)
     lnt_ctx *ctx = context_tracked(&t, 1, NULL);
     assert_refused(ctx, lnt_safetensors_write(ctx, "none/" PATH, sample, 1, NULL, 0), LNT_ERR_FILE,
                    "cannot write 'none/t.safetensors'");
-    if (access("/dev/full", W_OK) == 0)
-        assert_refused(ctx, lnt_safetensors_write(ctx, "/dev/full", sample, 1, NULL, 0),
-                       LNT_ERR_FILE, "No space left on device");
+    assert_refused(ctx, lnt_safetensors_write(ctx, "/dev/full", sample, 1, NULL, 0), LNT_ERR_FILE,
+                   "No space left on device");
     assert_int_equal(count_files(), 0);
     context_close_tracked(ctx, &t);
 }
