@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Dependencies run one way: a file in src/ includes its own folder and those to the left of it in
-# the list below; the tool includes only linnet.h and its own folder.
+# the list below; the tool includes only linnet.h and its own folder.  In attention the inside of a state
+# (state.h) is for src/attention/state: algorithms see it through state_view.h.
 #
 #     tools/check-includes.sh REPOSITORY
 set -euo pipefail
@@ -27,6 +28,9 @@ while IFS=: read -r file line text; do
     */*) other=${target%%/*} ;;
     *) other=$folder ;;
     esac
+    if [[ $folder = attention && $target = attention/state/state.h && $file != src/attention/state/* ]]; then
+        complain "$file:$line" "\"$target\": only src/attention/state sees the inside of a state"
+    fi
     if [ -z "${rank[$other]-}" ]; then
         complain "$file:$line" "\"$target\" is in no folder of src"
     elif [ "$folder" = cli ] && [ "$other" != cli ]; then

@@ -2,7 +2,7 @@
  * the sequences it consists of. */
 #include "attention/io.h"
 
-#include "attention/state/state.h"
+#include "attention/state/state_view.h"
 #include "core/struct.h"
 #include "core/tensor.h"
 

@@ -1,8 +1,15 @@
-/* attention/options.c - checks that the options of several mechanisms share. */
+/* attention/options.c - the names of mechanisms, and the checks that the options of several share. */
 #include "attention/options.h"
 
 #include <float.h>
 #include <math.h>
+
+const char *lnt_mechanism_name(lnt_mechanism mechanism)
+{
+    static const char *const names[] = { "softmax", "linear", "taylor", "cur", "hybrid" };
+    const size_t i = (size_t)mechanism;
+    return i < sizeof names / sizeof names[0] ? names[i] : NULL;
+}
 
 double lnt_options_largest(const lnt_attn_desc *p) { return p->dtype == LNT_F64 ? DBL_MAX : FLT_MAX; }
 

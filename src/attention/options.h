@@ -8,7 +8,6 @@
 #define LNT_MAX_EXTENT (INT64_C(1) << 40)
 
 typedef struct lnt_option_rules {
-    const char *name; /* of the mechanism */
     /* Fills in the defaults of its options in p, whose shape is checked, and checks them. */
     lnt_status (*resolve)(lnt_ctx *ctx, lnt_attn_desc *p);
     void (*drop)(lnt_attn_desc *p); /* forgets the caller's arrays among them: p has another mechanism */

@@ -11,19 +11,14 @@
 
 #define DESC LNT_STRUCT(lnt_attn_desc, dim_value)
 
-static const lnt_option_rules softmax = { .name = "softmax" };
+static const lnt_option_rules softmax = { .resolve = NULL };
 
-static const lnt_option_rules *const mechanisms[] = { [LNT_SOFTMAX] = &softmax,
-                                                      [LNT_LINEAR] = &lnt_linear_rules,
-                                                      [LNT_TAYLOR] = &lnt_taylor_rules,
-                                                      [LNT_CUR] = &lnt_cur_rules,
-                                                      [LNT_HYBRID] = &lnt_hybrid_rules };
-enum { MECHANISMS = sizeof mechanisms / sizeof mechanisms[0] };
-
-const char *lnt_mechanism_name(lnt_mechanism mechanism)
-{
-    return (size_t)mechanism < MECHANISMS ? mechanisms[mechanism]->name : NULL;
-}
+static const lnt_option_rules *const rules[] = { [LNT_SOFTMAX] = &softmax,
+                                                 [LNT_LINEAR] = &lnt_linear_rules,
+                                                 [LNT_TAYLOR] = &lnt_taylor_rules,
+                                                 [LNT_CUR] = &lnt_cur_rules,
+                                                 [LNT_HYBRID] = &lnt_hybrid_rules };
+enum { MECHANISMS = sizeof rules / sizeof rules[0] };
 
 lnt_status lnt_attn_desc_init(lnt_attn_desc *desc, size_t size)
 {
@@ -78,9 +73,9 @@ static lnt_status check_compensated(lnt_ctx *ctx, const lnt_attn_desc *p)
 /* Of the mechanism of p; the arrays of others are not looked at. */
 static lnt_status resolve_options(lnt_ctx *ctx, lnt_attn_desc *p)
 {
-    const lnt_option_rules *own = mechanisms[p->mechanism];
+    const lnt_option_rules *own = rules[p->mechanism];
     for (unsigned i = 0; i < MECHANISMS; i++)
-        if (mechanisms[i] != own && mechanisms[i]->drop && !(own->takes >> i & 1)) mechanisms[i]->drop(p);
+        if (rules[i] != own && rules[i]->drop && !(own->takes >> i & 1)) rules[i]->drop(p);
     return own->resolve ? own->resolve(ctx, p) : LNT_OK;
 }
 

@@ -110,4 +110,4 @@ static lnt_status resolve(lnt_ctx *ctx, lnt_attn_desc *p)
 
 static void drop(lnt_attn_desc *p) { p->cur.pin = NULL; }
 
-const lnt_option_rules lnt_cur_rules = { .name = "cur", .resolve = resolve, .drop = drop };
+const lnt_option_rules lnt_cur_rules = { .resolve = resolve, .drop = drop };

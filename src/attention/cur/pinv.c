@@ -7,7 +7,7 @@
  * 1 - (1-x)^3 (1 - x/4): from 0 to about 3 it goes to 1, from above 4 it runs away.  So it diverged
  * if an A that is iterated on has |A|_F above 4 sqrt(M), or the last one a trace beyond 4 M.
  * 8 M^3 operations an iteration as it is written, half of that as it is done; ridge 10/3 M^3.  Many
- * iterations, and the way back, are by eigenvectors: attention/spectrum.c.  See docs/math/cur.md */
+ * iterations, and the way back, are by eigenvectors: attention/cur/spectrum.c.  See docs/math/cur.md */
 #include "attention/cur/pinv.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* attention/cur/spectrum.c - iterations of attention/pinv.c by way of eigenvectors.
+/* attention/cur/spectrum.c - iterations of attention/cur/pinv.c by way of eigenvectors.
  *
  *     U U^T = c V diag(x) V^T,   P = V diag(p) V^T,   Z = U^T P / c
  *

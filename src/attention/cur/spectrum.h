@@ -1,9 +1,9 @@
 /* attention/cur/spectrum.h - the pseudo-inverse by iterations, found from the eigenvectors of U U^T, and the
- * way back through it; as in attention/pinv.h. */
+ * way back through it; as in attention/cur/pinv.h. */
 #ifndef LNT_ATTENTION_CUR_SPECTRUM_H
 #define LNT_ATTENTION_CUR_SPECTRUM_H
 
-#include "attention/cur/pinv.h"
+#include "attention/cur/pinv_work.h"
 
 /* Rows [ld] of lnt_pinv_work that it needs; numbers that forward keeps. */
 size_t lnt_spectrum_rows(const lnt_attn_desc *p);

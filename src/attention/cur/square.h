@@ -1,12 +1,11 @@
-/* attention/cur/square.h - what the inverse of attention/pinv.h does with matrices [M, ld] and their
- * norms. */
+/* attention/cur/square.h - what an inverse does with matrices [M, ld] and their norms. */
 #ifndef LNT_ATTENTION_CUR_SQUARE_H
 #define LNT_ATTENTION_CUR_SQUARE_H
 
 #include <math.h>
 #include <string.h>
 
-#include "attention/cur/pinv.h"
+#include "attention/cur/pinv_work.h"
 
 static inline size_t width(const lnt_pinv_work *w) { return lnt_round_up(w->M, w->ker->lanes); }
 

@@ -43,31 +43,31 @@ typedef struct hybrid_tile {
 struct lnt_far {
     void (*take)(lnt_arena *arena, const lnt_attn_desc *p, hybrid_scratch *s); /* NULL: nothing */
     /* The queries of every head, the keys, that were loaded are mapped; NULL: as they are. */
-    void (*queries)(const chunk_job *job, hybrid_scratch *s, int64_t t, size_t n);
-    void (*keys)(const chunk_job *job, hybrid_scratch *s, size_t n);
+    void (*queries)(const head_job *job, hybrid_scratch *s, int64_t t, size_t n);
+    void (*keys)(const head_job *job, hybrid_scratch *s, size_t n);
     /* Queries read S and z into o and den, then the keys loaded are added to them. */
-    void (*walk)(const chunk_job *job, hybrid_scratch *s, size_t queries, size_t keys);
+    void (*walk)(const head_job *job, hybrid_scratch *s, size_t queries, size_t keys);
     /* y = the weights of a tile of head g, given its scores in x; only where they are far. */
-    void (*weights)(const chunk_job *job, hybrid_scratch *s, size_t g, const hybrid_tile *c);
+    void (*weights)(const head_job *job, hybrid_scratch *s, size_t g, const hybrid_tile *c);
     /* Where they are far, dx holds the gradient of the weights and becomes that of the scores, which
      * are in x; or it becomes 0, and y is the gradient of phi(q).phi(k), 0 where they are near.  Of
      * these two each mechanism has one. */
-    void (*slope)(const chunk_job *job, hybrid_scratch *s, const hybrid_tile *c);
-    void (*split)(const chunk_job *job, hybrid_scratch *s, const hybrid_tile *c);
+    void (*slope)(const head_job *job, hybrid_scratch *s, const hybrid_tile *c);
+    void (*split)(const head_job *job, hybrid_scratch *s, const hybrid_tile *c);
     /* A tile that is far throughout and does not fade: x becomes the weights; and back, where x becomes
      * f w(x) and dx w'(x) f (dx - delta), f and delta by query.  NULL: as any other. */
-    void (*whole)(const chunk_job *job, hybrid_scratch *s, const hybrid_tile *c);
-    void (*whole_back)(const chunk_job *job, hybrid_scratch *s, const hybrid_tile *c, const real *f,
+    void (*whole)(const head_job *job, hybrid_scratch *s, const hybrid_tile *c);
+    void (*whole_back)(const head_job *job, hybrid_scratch *s, const hybrid_tile *c, const real *f,
                        const real *delta);
     /* What y gives to the gradients of phi(q), phi(k); NULL: there are none. */
-    void (*grad_queries)(const chunk_job *job, hybrid_scratch *s, size_t g, const hybrid_tile *c);
-    void (*grad_keys)(const chunk_job *job, hybrid_scratch *s, size_t g, const hybrid_tile *c);
+    void (*grad_queries)(const head_job *job, hybrid_scratch *s, size_t g, const hybrid_tile *c);
+    void (*grad_keys)(const head_job *job, hybrid_scratch *s, size_t g, const hybrid_tile *c);
     /* As those of Taylor attention (taylor_gradient.h). */
-    void (*walk_queries)(const chunk_job *job, hybrid_scratch *s, size_t n);
-    void (*walk_keys)(const chunk_job *job, hybrid_scratch *s, size_t keys, size_t queries);
+    void (*walk_queries)(const head_job *job, hybrid_scratch *s, size_t n);
+    void (*walk_keys)(const head_job *job, hybrid_scratch *s, size_t keys, size_t queries);
     /* dt of head g, or of the keys, += the gradients of phi, back through it; NULL: nothing. */
-    void (*finish_queries)(const chunk_job *job, hybrid_scratch *s, size_t g, int64_t t, size_t n);
-    void (*finish_keys)(const chunk_job *job, hybrid_scratch *s, size_t n);
+    void (*finish_queries)(const head_job *job, hybrid_scratch *s, size_t g, int64_t t, size_t n);
+    void (*finish_keys)(const head_job *job, hybrid_scratch *s, size_t n);
 };
 
 #define lnt_far_taylor LNT_REAL_NAME(lnt_far_taylor)
@@ -104,49 +104,49 @@ extern const lnt_far lnt_far_taylor, lnt_far_linear;
 const char *lnt_hybrid_refuses(const lnt_attn_desc *p);
 /* What is left of an arena, and this thread's scratch; bytes of scratch, for each thread and once a run;
  * the threads a run is worth. */
-hybrid_scratch lnt_hybrid_open_in(lnt_arena *arena, const chunk_job *job, bool summed);
-hybrid_scratch lnt_hybrid_open(const chunk_job *job, bool summed);
+hybrid_scratch lnt_hybrid_open_in(lnt_arena *arena, const head_job *job, bool summed);
+hybrid_scratch lnt_hybrid_open(const head_job *job, bool summed);
 size_t lnt_hybrid_scratch(const lnt_attn_desc *p);
 size_t lnt_hybrid_shared(const lnt_attn_desc *p);
 int lnt_hybrid_threads(const lnt_run *run);
 
 /* Token of query t of the sequence. */
-static inline int64_t token_of(const chunk_job *job, int64_t t)
+static inline int64_t token_of(const head_job *job, int64_t t)
 {
     return job->seq.before + keys_alone(job) + t;
 }
 
 /* What a far key counts after n tokens more. */
-static inline real decay_after(const chunk_job *job, int64_t n)
+static inline real decay_after(const head_job *job, int64_t n)
 {
     return (real)pow(job->decay, (double)n);
 }
 
 /* Keys before it that are no sinks are in S for the chunk that begins at token p. */
-int64_t lnt_hybrid_frontier(const chunk_job *job, const hybrid_scratch *s, int64_t p);
+int64_t lnt_hybrid_frontier(const head_job *job, const hybrid_scratch *s, int64_t p);
 
 /* Tokens from `key` on of the state or of the run, keys (LNT_STATE_WINDOW_K) or values as they are: rows
  * [n, *ld] in own or, unless a copy is wanted, where they lie if that is in one piece. */
-const real *lnt_hybrid_rows(const chunk_job *job, int i, int64_t key, size_t n, real *own,
+const real *lnt_hybrid_rows(const head_job *job, int i, int64_t key, size_t n, real *own,
                             size_t *ld, bool copy);
 /* The sinks, and the tokens from `first` on, into the state that comes out. */
-void lnt_hybrid_keep_window(const chunk_job *job, int64_t first);
+void lnt_hybrid_keep_window(const head_job *job, int64_t first);
 
 /* Keys from token `key` on as rows, centred: k and v; their columns in kt. */
-void lnt_hybrid_load_keys(const chunk_job *job, hybrid_scratch *s, int64_t key, size_t n);
-void lnt_hybrid_turn_keys(const chunk_job *job, hybrid_scratch *s, size_t n);
-void lnt_hybrid_load_queries(const chunk_job *job, hybrid_scratch *s, int64_t t, size_t n);
+void lnt_hybrid_load_keys(const head_job *job, hybrid_scratch *s, int64_t key, size_t n);
+void lnt_hybrid_turn_keys(const head_job *job, hybrid_scratch *s, size_t n);
+void lnt_hybrid_load_queries(const head_job *job, hybrid_scratch *s, int64_t t, size_t n);
 
 /* Tile of `keys` keys from token `key` on, against n queries from token `query` on. */
-hybrid_tile lnt_hybrid_tile_of(const chunk_job *job, int64_t key, size_t keys, int64_t query,
+hybrid_tile lnt_hybrid_tile_of(const head_job *job, int64_t key, size_t keys, int64_t query,
                                size_t n);
 /* The next tile that the chunk of c meets, the first where c->keys is 0; false past the last. */
-bool lnt_hybrid_next_tile(const chunk_job *job, const hybrid_scratch *s, hybrid_tile *c);
+bool lnt_hybrid_next_tile(const head_job *job, const hybrid_scratch *s, hybrid_tile *c);
 /* First column for which key j of the tile is far; at least c->from, and queries: none. */
 size_t lnt_hybrid_far_from(const lnt_attn_desc *p, const hybrid_tile *c, size_t j);
 /* x = the scores of head g; then -inf where a key is not near, or not seen. */
-void lnt_hybrid_scores(const chunk_job *job, hybrid_scratch *s, size_t g, const hybrid_tile *c);
-void lnt_hybrid_mask(const chunk_job *job, hybrid_scratch *s, const hybrid_tile *c);
+void lnt_hybrid_scores(const head_job *job, hybrid_scratch *s, size_t g, const hybrid_tile *c);
+void lnt_hybrid_mask(const head_job *job, hybrid_scratch *s, const hybrid_tile *c);
 /* Whether any pair of the tile is far: the first key that is no sink is so soonest. */
 static inline bool has_far(const lnt_attn_desc *p, const hybrid_tile *c)
 {
@@ -162,7 +162,7 @@ static inline bool all_far(const lnt_attn_desc *p, const hybrid_tile *c)
 }
 
 /* Whether far->whole, whole_back are for the tile, some pair of which is far. */
-static inline bool is_whole(const chunk_job *job, const hybrid_scratch *s, const hybrid_tile *c)
+static inline bool is_whole(const head_job *job, const hybrid_scratch *s, const hybrid_tile *c)
 {
     return s->far->whole && !(job->decay < 1) && all_far(job->run->p, c);
 }
@@ -173,20 +173,20 @@ static inline bool is_whole(const chunk_job *job, const hybrid_scratch *s, const
  * What the n queries from token `query` on read of S, rows [TOKENS, ld] and a number each, by their
  * distance from it, for every head; x, where a tile is far; rows of n keys [n, ld], NULL for none, and
  * `ones`, by what stands behind each; S and z, or their gradient, by n tokens. */
-void lnt_hybrid_fade_queries(const chunk_job *job, hybrid_scratch *s, int64_t query, size_t n,
+void lnt_hybrid_fade_queries(const head_job *job, hybrid_scratch *s, int64_t query, size_t n,
                              real *rows, real *numbers);
-void lnt_hybrid_fade_tile(const chunk_job *job, const hybrid_scratch *s, const hybrid_tile *c,
+void lnt_hybrid_fade_tile(const head_job *job, const hybrid_scratch *s, const hybrid_tile *c,
                           real *x);
-void lnt_hybrid_weigh_keys(const chunk_job *job, hybrid_scratch *s, size_t n, real *rows, size_t ld);
-void lnt_hybrid_age(const chunk_job *job, const hybrid_scratch *s, memory mem, size_t n);
+void lnt_hybrid_weigh_keys(const head_job *job, hybrid_scratch *s, size_t n, real *rows, size_t ld);
+void lnt_hybrid_age(const head_job *job, const hybrid_scratch *s, head_sums sums, size_t n);
 
 /* o, den and max of n queries from query t on, over every key they see; then S takes in what the chunk
  * that comes after them needs, up to token `next`. */
-void lnt_hybrid_attend(const chunk_job *job, hybrid_scratch *s, int64_t t, size_t n, int64_t next);
+void lnt_hybrid_attend(const head_job *job, hybrid_scratch *s, int64_t t, size_t n, int64_t next);
 /* These are then divided, stored, and their statistics kept. */
-int64_t lnt_hybrid_finish(const chunk_job *job, hybrid_scratch *s, int64_t t, size_t n);
+int64_t lnt_hybrid_finish(const head_job *job, hybrid_scratch *s, int64_t t, size_t n);
 /* Keys from token `from` up to `to` go into S, the sinks not. */
-void lnt_hybrid_absorb(const chunk_job *job, hybrid_scratch *s, int64_t from, int64_t to);
+void lnt_hybrid_absorb(const head_job *job, hybrid_scratch *s, int64_t from, int64_t to);
 
 /* Gradients: forward over the sequence for dq, backward for dk and dv. */
 void lnt_hybrid_backward(lnt_run *run, bool summed);

@@ -43,6 +43,5 @@ static lnt_status resolve(lnt_ctx *ctx, lnt_attn_desc *p)
     return status ? status : lnt_options_check_decay(ctx, p);
 }
 
-const lnt_option_rules lnt_hybrid_rules = { .name = "hybrid",
-                                            .resolve = resolve,
+const lnt_option_rules lnt_hybrid_rules = { .resolve = resolve,
                                             .takes = 1u << LNT_LINEAR | 1u << LNT_TAYLOR };

@@ -32,4 +32,4 @@ lnt_status lnt_linear_resolve(lnt_ctx *ctx, lnt_attn_desc *p)
 
 static void drop(lnt_attn_desc *p) { p->decay = NULL; }
 
-const lnt_option_rules lnt_linear_rules = { .name = "linear", .resolve = lnt_linear_resolve, .drop = drop };
+const lnt_option_rules lnt_linear_rules = { .resolve = lnt_linear_resolve, .drop = drop };

@@ -59,7 +59,7 @@ lnt_status lnt_device_state_make(lnt_ctx *ctx, const lnt_attn_desc *resolved, ln
     p.causal = 1;
     p.backward = 0;
     p.state = 1;
-    *state = (lnt_state){ .kind = &lnt_state_memory, .engine.ctx = ctx, .selected = p.batch };
+    *state = (lnt_state){ .kind = &lnt_state_sums, .engine.ctx = ctx, .selected = p.batch };
     lnt_status status = open_plan(state, &p);
     if (!status) status = lnt_engine_open(ctx, &p, NULL, 0, &state->engine);
     for (int i = 0; i < LNT_STATE_PUBLIC && !status; i++) status = allocate_tensor(state, i);

@@ -1,5 +1,5 @@
 /* attention/state/state.c - states: making and calling them.  What a state remembers and how it
- * is added to is its kind's business: memory.c (sums) and kv_cache.c (softmax). */
+ * is added to is its kind's business: sums.c and kv_cache.c (softmax). */
 #include "attention/state/state.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@
 
 static const lnt_state_kind *kind_of(lnt_mechanism mechanism)
 {
-    return mechanism == LNT_SOFTMAX ? &lnt_state_kv_cache : &lnt_state_memory;
+    return mechanism == LNT_SOFTMAX ? &lnt_state_kv_cache : &lnt_state_sums;
 }
 
 /* ---- size and life --------------------------------------------------------------------------- */
@@ -440,11 +440,6 @@ lnt_status lnt_state_merge(lnt_state *dst, const lnt_state *src)
     return LNT_OK;
 }
 
-void lnt_state_settle(const lnt_state *state)
-{
-    if (state && state->recent) state->kind->settle((lnt_state *)(uintptr_t)state);
-}
-
 /* ---- looking in ------------------------------------------------------------------------------ */
 
 void lnt_state_advance(const lnt_attn_io *io, int64_t sequences)
@@ -452,11 +447,6 @@ void lnt_state_advance(const lnt_attn_io *io, int64_t sequences)
     for (int64_t s = 0; io->state_out && s < sequences; s++)
         io->state_out->tokens[s] =
             (io->state_in ? io->state_in->tokens[s] : 0) + lnt_io_sequence(io, s).nk;
-}
-
-int64_t lnt_state_before(const lnt_state *state, int64_t sequence)
-{
-    return lnt_state_on_device(state) ? 0 : lnt_state_tokens(state, sequence);
 }
 
 int64_t lnt_state_tokens(const lnt_state *state, int64_t sequence)

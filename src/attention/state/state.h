@@ -3,26 +3,10 @@
 #define LNT_ATTENTION_STATE_STATE_H
 
 #include "attention/engine.h"
+#include "attention/state/state_view.h"
 #include "device/device_plan.h"
 
-/* What a state is made of.  The first two are what it remembers, for all to see; then, for sums, what
- * their rounding lost, the tokens that hybrid holds as they were, for all to see too, and those that
- * are not yet in the sums. */
-enum {
-    LNT_STATE_S, /* softmax: k */
-    LNT_STATE_Z, /* softmax: v */
-    LNT_STATE_PUBLIC,
-    LNT_STATE_LOW_S = LNT_STATE_PUBLIC,
-    LNT_STATE_LOW_Z,
-    LNT_STATE_WINDOW_K,
-    LNT_STATE_WINDOW_V,
-    LNT_STATE_SAVED,
-    LNT_STATE_RECENT_K = LNT_STATE_SAVED,
-    LNT_STATE_RECENT_V,
-    LNT_STATE_TENSORS
-};
-
-/* What differs between a memory of fixed size and a cache that grows. */
+/* What differs between sums of fixed size and a cache that grows. */
 typedef struct lnt_state_kind {
     const char *names[LNT_STATE_SAVED];
     bool grows; /* its size depends on room, the tokens it can hold */
@@ -41,7 +25,7 @@ typedef struct lnt_state_kind {
     void (*settle)(lnt_state *state); /* every token into the first two tensors; NULL: they are */
 } lnt_state_kind;
 
-extern const lnt_state_kind lnt_state_memory;   /* memory.c: s and z, hybrid's window too */
+extern const lnt_state_kind lnt_state_sums;     /* sums.c: s and z, hybrid's window too */
 extern const lnt_state_kind lnt_state_kv_cache; /* kv_cache.c: softmax's k and v */
 
 struct lnt_state {
@@ -68,31 +52,6 @@ size_t lnt_state_predict(const lnt_attn_desc *p, int64_t room);
 
 /* Numbers in the state of one sequence. */
 double lnt_state_elements(const lnt_attn_desc *p, int64_t room);
-
-/* Tokens a state keeps back before they go into its sums together; 0: none. */
-int64_t lnt_recent_room(const lnt_attn_desc *p);
-
-/* hybrid: rows of WINDOW_K and WINDOW_V behind those of the sinks, and the row of a token: the first
- * tokens stay, the others go round. */
-static inline int64_t lnt_window_room(const lnt_attn_desc *p)
-{
-    return p->hybrid.window + lnt_recent_room(p);
-}
-
-static inline int64_t lnt_window_row(const lnt_attn_desc *p, int64_t token)
-{
-    return token < p->hybrid.sink ? token : p->hybrid.sink + (token - p->hybrid.sink) % lnt_window_room(p);
-}
-
-/* Before anybody but a step looks at its first two tensors.  What it remembers does not change. */
-void lnt_state_settle(const lnt_state *state);
-
-/* Whether a state can stand before or after a run of p over so many sequences. */
-lnt_status lnt_state_fits(lnt_ctx *ctx, const char *name, const lnt_state *state,
-                          const lnt_attn_desc *p, int64_t sequences);
-
-/* lnt_state_tokens, without waiting: 0 on a GPU, which looks for itself. */
-int64_t lnt_state_before(const lnt_state *state, int64_t sequence);
 
 /* Tokens of its longest sequence; on the CPU. */
 int64_t lnt_state_longest(const lnt_state *state);

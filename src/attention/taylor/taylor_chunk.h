@@ -4,7 +4,7 @@
 #ifndef LNT_ATTENTION_TAYLOR_TAYLOR_CHUNK_H
 #define LNT_ATTENTION_TAYLOR_TAYLOR_CHUNK_H
 
-#include "attention/linear/linear_chunk.h"
+#include "attention/head.h"
 #include "attention/taylor/taylor.h"
 
 /* Tokens in a chunk; monomials in a block, and up to one run more. */
@@ -22,7 +22,7 @@ typedef struct taylor_scratch {
     size_t d, m, F, dp, mp, heads; /* heads that share a state */
     size_t terms;
     real a[LNT_MAX_TERMS];
-    memory mem;
+    head_sums sums;
     real *kt, *qt;       /* [d, TOKENS], [heads][d, TOKENS], q times scale */
     real *k_own, *v_own; /* [TOKENS, dp], [TOKENS, mp] */
     const real *k, *v;   /* those, or the tensors themselves */
@@ -31,13 +31,13 @@ typedef struct taylor_scratch {
     real *o, *den;        /* [heads][TOKENS, mp], [heads][TOKENS] */
     real *phi;            /* [BLOCK + d, TOKENS] */
     real *prefix;         /* [terms + 1][TOKENS]: products of the first indices */
-    real *sums;           /* [BLOCK + d] */
-    real *added;          /* [BLOCK + d, mp]: what a chunk adds, where sums are compensated */
+    real *added_z;        /* [BLOCK + d]: what a chunk adds to z; */
+    real *added_s;        /* [BLOCK + d, mp]: and to S, where sums are compensated */
     real *ones, *inverse; /* [TOKENS] */
     double *mean;         /* [d], where keys are centred by it */
     const double *center; /* what is taken from every key: mean, the descriptor's, or NULL */
     /* backward */
-    memory grad;          /* gradient of the state after this chunk */
+    head_sums grad;          /* gradient of the state after this chunk */
     real *dn, *dnt;       /* [heads][TOKENS, mp], [heads][m, TOKENS] */
     real *dden;           /* [heads][TOKENS] */
     real *dx;             /* gradient of the scores [keys, TOKENS] */
@@ -78,31 +78,31 @@ static inline size_t chunk_tokens(int64_t left)
 }
 
 /* Keys of the sequence that no query comes before. */
-static inline int64_t keys_alone(const chunk_job *job)
+static inline int64_t keys_alone(const head_job *job)
 {
     return job->run->causal ? job->seq.nk - job->seq.nq : job->seq.nk;
 }
 
 /* Head g of the group that shares the state; n queries of it from query t on. */
-static inline int64_t head_of(const chunk_job *job, const taylor_scratch *s, size_t g)
+static inline int64_t head_of(const head_job *job, const taylor_scratch *s, size_t g)
 {
     return job->kvh * (int64_t)s->heads + (int64_t)g;
 }
 
-static inline query_rows queries_of(const chunk_job *job, const taylor_scratch *s, size_t g,
+static inline query_rows queries_of(const head_job *job, const taylor_scratch *s, size_t g,
                                     int64_t t, size_t n)
 {
     return (query_rows){ &job->seq, head_of(job, s, g), t, n };
 }
 
-/* All but mem. */
+/* All but sums. */
 taylor_scratch lnt_taylor_take(lnt_arena *arena, const lnt_attn_desc *p);
 /* For a walk over all monomials. */
 void lnt_taylor_prepare(const lnt_attn_desc *p, taylor_scratch *s);
-/* What is left of an arena, and this thread's scratch, mem included unless a state is always given:
+/* What is left of an arena, and this thread's scratch, sums included unless a state is always given:
  * ready for a walk over all monomials of the job.  center is still to be set. */
-taylor_scratch lnt_taylor_open_in(lnt_arena *arena, const chunk_job *job);
-taylor_scratch lnt_taylor_open(const chunk_job *job);
+taylor_scratch lnt_taylor_open_in(lnt_arena *arena, const head_job *job);
+taylor_scratch lnt_taylor_open(const head_job *job);
 size_t lnt_taylor_scratch(const lnt_attn_desc *p); /* bytes */
 
 /* Where part `part` of `parts` begins, and the one before it ends. */
@@ -119,19 +119,19 @@ void lnt_taylor_block_grad(const kernels *ker, taylor_scratch *s, cursor c, size
                            const real *xt, real *dxt, size_t lanes, bool query);
 
 /* Keys t .. t+n-1 of the sequence; queries t .. t+n-1 of every head, with nothing summed yet. */
-void lnt_taylor_load_keys(const chunk_job *job, taylor_scratch *s, int64_t t, size_t n);
-void lnt_taylor_load_queries(const chunk_job *job, taylor_scratch *s, int64_t t, size_t n);
+void lnt_taylor_load_keys(const head_job *job, taylor_scratch *s, int64_t t, size_t n);
+void lnt_taylor_load_queries(const head_job *job, taylor_scratch *s, int64_t t, size_t n);
 /* x [key, query] of head g of the group, over the keys and queries loaded. */
-void lnt_taylor_scores(const chunk_job *job, taylor_scratch *s, size_t g, size_t n);
+void lnt_taylor_scores(const head_job *job, taylor_scratch *s, size_t g, size_t n);
 /* The direct form over the keys of the chunk, each query up to its own. */
-void lnt_taylor_read_within(const chunk_job *job, taylor_scratch *s, size_t n);
+void lnt_taylor_read_within(const head_job *job, taylor_scratch *s, size_t n);
 /* One walk: the queries read S and z, then the keys are added to them. */
-void lnt_taylor_walk(const chunk_job *job, taylor_scratch *s, size_t queries, size_t keys);
+void lnt_taylor_walk(const head_job *job, taylor_scratch *s, size_t queries, size_t keys);
 /* The keys that no query comes before are added. */
-void lnt_taylor_add_alone(const chunk_job *job, taylor_scratch *s);
+void lnt_taylor_add_alone(const head_job *job, taylor_scratch *s);
 
 /* n queries of every head of the group from query t on are summed: divided and stored. */
-int64_t lnt_taylor_finish(const chunk_job *job, taylor_scratch *s, int64_t t, size_t n);
+int64_t lnt_taylor_finish(const head_job *job, taylor_scratch *s, int64_t t, size_t n);
 
 /* All monomials of one vector x [d], of a query times coefficients a and orderings: out [F]. */
 void lnt_taylor_monomials(const lnt_attn_desc *p, const real *a, const real *x, bool query,

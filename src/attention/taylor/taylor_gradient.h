@@ -29,26 +29,26 @@ typedef struct key_chunk {
  * dv += that of the keys loaded (columns, values and their columns) through the gradient of S and z, to
  * which queries are then added; either may be 0. */
 void lnt_taylor_turn_dn(const kernels *ker, taylor_scratch *s, size_t g, size_t n);
-void lnt_taylor_walk_queries(const chunk_job *job, taylor_scratch *s, size_t n);
-void lnt_taylor_walk_keys(const chunk_job *job, taylor_scratch *s, size_t keys, size_t queries);
+void lnt_taylor_walk_queries(const head_job *job, taylor_scratch *s, size_t n);
+void lnt_taylor_walk_keys(const head_job *job, taylor_scratch *s, size_t keys, size_t queries);
 
 /* Forward over the sequence, n queries from query t on.  o and den are summed, unless forward kept what
  * they are for; */
-void lnt_taylor_read_chunk(const chunk_job *job, taylor_scratch *s, int64_t t, size_t n);
+void lnt_taylor_read_chunk(const head_job *job, taylor_scratch *s, int64_t t, size_t n);
 /* those of head g of the group, once complete, give dn and dden, which are kept; */
-void lnt_taylor_quotient(const chunk_job *job, taylor_scratch *s, size_t g, int64_t t, size_t n);
+void lnt_taylor_quotient(const head_job *job, taylor_scratch *s, size_t g, int64_t t, size_t n);
 /* (a thread that has not taken the steps above loads what they leave) */
-void lnt_taylor_reload(const chunk_job *job, taylor_scratch *s, int64_t t, size_t n);
+void lnt_taylor_reload(const head_job *job, taylor_scratch *s, int64_t t, size_t n);
 /* dt is summed, causal the keys of the chunk go into S, else the queries into its gradient; */
-void lnt_taylor_grad_queries(const chunk_job *job, taylor_scratch *s, size_t n);
+void lnt_taylor_grad_queries(const head_job *job, taylor_scratch *s, size_t n);
 /* dt of head g, once complete, is stored. */
-void lnt_taylor_store_dq(const chunk_job *job, taylor_scratch *s, size_t g, int64_t t, size_t n);
+void lnt_taylor_store_dq(const head_job *job, taylor_scratch *s, size_t g, int64_t t, size_t n);
 
 /* Backward over the sequence.  Chunk i, the last one first; false past them all. */
-bool lnt_taylor_key_chunk(const chunk_job *job, int64_t i, key_chunk *c);
+bool lnt_taylor_key_chunk(const head_job *job, int64_t i, key_chunk *c);
 /* dt and dv are summed, and the queries of the chunk go into the gradient of S; */
-void lnt_taylor_grad_keys(const chunk_job *job, taylor_scratch *s, const key_chunk *c);
+void lnt_taylor_grad_keys(const head_job *job, taylor_scratch *s, const key_chunk *c);
 /* both, once complete, are stored. */
-void lnt_taylor_store_keys(const chunk_job *job, taylor_scratch *s, const key_chunk *c);
+void lnt_taylor_store_keys(const head_job *job, taylor_scratch *s, const key_chunk *c);
 
 #endif

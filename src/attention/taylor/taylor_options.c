@@ -77,4 +77,4 @@ static void drop(lnt_attn_desc *p)
     p->taylor.center_mean = 0;
 }
 
-const lnt_option_rules lnt_taylor_rules = { .name = "taylor", .resolve = lnt_taylor_resolve, .drop = drop };
+const lnt_option_rules lnt_taylor_rules = { .resolve = lnt_taylor_resolve, .drop = drop };

@@ -9,21 +9,21 @@
 enum { CHUNKS = 4, STRETCH = CHUNKS * TOKENS };
 
 /* Where the pieces sum a stretch, each for itself, and the states of the run. */
-typedef struct sums {
+typedef struct team_room {
     real *rows;    /* [piece][CHUNKS][head of the group][TOKENS, mp]: numerators, or dv */
     real *den;     /* [piece][CHUNKS][head][TOKENS] */
     real *columns; /* [piece][CHUNKS][head][d, TOKENS]: dq, or dk */
     cursor *begin;         /* [parts + 1]: where each part does; the last is the end */
-    memory *mem, *grad;    /* [states at a time]; backward: and the gradients of the states */
+    head_sums *sums, *grad;      /* [states at a time]; backward: and the gradients of the states */
     double *mean;          /* [states at a time][d], where keys are centred by it */
     const double **center; /* [states at a time], see taylor_scratch */
-} sums;
+} team_room;
 
 /* The threads at work on states first .. first+count-1 of a run, each in parts: piece i is part
  * i % parts of state i / parts. */
 typedef struct team {
     lnt_run *run;
-    sums sum;
+    team_room room;
     int64_t first;
     size_t count, parts, group; /* group: heads that share a state */
 } team;
@@ -38,9 +38,9 @@ typedef struct team {
 /* The team of the states from `first` on, as they are before the run; false past the last.  A forward
  * run has them in place where they are asked for after it. */
 bool lnt_team_open(lnt_run *run, int64_t first, team *r);
-chunk_job lnt_team_job(const team *r, size_t state);
+head_job lnt_team_job(const team *r, size_t state);
 /* The scratch of this thread, set to one piece. */
-taylor_scratch lnt_team_piece(const team *r, size_t piece, chunk_job *job);
+taylor_scratch lnt_team_piece(const team *r, size_t piece, head_job *job);
 
 /* A piece takes in the keys that no query comes before. */
 void lnt_team_add_alone(const team *r, size_t piece);

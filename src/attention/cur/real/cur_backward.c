@@ -3,7 +3,7 @@
  * With Z = U^+, W = Z RV, and dx = activation'(x) of what follows it:
  *
  *     queries   dW = C^T dY
- *     landmarks dZ = dW RV^T   dRV = Z^T dW    dU by attention/pinv.c, and Z and W, then as C
+ *     landmarks dZ = dW RV^T   dRV = Z^T dW    dU by attention/cur/pinv.c, and Z and W, then as C
  *     queries   dC = dY W^T    dq = dx_C k_J   dk_J = dx_C^T q
  *     keys      dv = R^T dRV   dR = dRV v^T    dk = dx_R^T q_I  dq_I = dx_R k
  *
@@ -273,15 +273,6 @@ static void key_segment(const cur_group *group, cur_scratch *s, cur_head *lead)
 }
 
 /* ---- back to the tokens ---------------------------------------------------------------------- */
-
-void lnt_cur_add_row(const lnt_run *run, cur_scratch *s, const lnt_tensor *t, int64_t b, int64_t h,
-                     int64_t row, real part, const real *x)
-{
-    const kernels *ker = run_kernels(run);
-    load_rows(ker, s->k_own, s->dp, t, b, h, row, 1, 1);
-    ker->axpy(s->k_own, part, x, s->d);
-    store_rows(ker, t, b, h, row, 1, s->k_own, s->dp, NULL);
-}
 
 /* Adds land [M, dp] to the tokens it came from, or, of a mean, an equal part to each of them. */
 static void spread(const lnt_run *run, cur_scratch *s, const lnt_tensor *to, int64_t b, int64_t h,

@@ -13,7 +13,7 @@
 #include "attention/hybrid/hybrid.h"
 
 /* shrink = e^-max of head g; where a query has no far key it is not used. */
-static void find_shrink(const chunk_job *job, hybrid_scratch *s, size_t g, size_t lanes)
+static void find_shrink(const head_job *job, hybrid_scratch *s, size_t g, size_t lanes)
 {
     real *shrink = s->shrink + g * TOKENS;
     for (size_t i = 0; i < lanes; i++) shrink[i] = -s->max[g * TOKENS + i];
@@ -30,7 +30,7 @@ static void weigh_row(hybrid_scratch *s, size_t g, const hybrid_tile *c, size_t 
 }
 
 /* What weigh, below, does where all pairs that are seen are near, or all are far. */
-static void weigh_whole(const chunk_job *job, hybrid_scratch *s, size_t g, const hybrid_tile *c,
+static void weigh_whole(const head_job *job, hybrid_scratch *s, size_t g, const hybrid_tile *c,
                         bool far)
 {
     taylor_scratch *t = &s->t;
@@ -47,7 +47,7 @@ static void weigh_whole(const chunk_job *job, hybrid_scratch *s, size_t g, const
 }
 
 /* x becomes p of head g over a tile, dx the gradient of the scores. */
-static void weigh(const chunk_job *job, hybrid_scratch *s, size_t g, const hybrid_tile *c, bool far)
+static void weigh(const head_job *job, hybrid_scratch *s, size_t g, const hybrid_tile *c, bool far)
 {
     const kernels *ker = job->ker;
     const lnt_attn_desc *p = job->run->p;
@@ -80,7 +80,7 @@ static void weigh(const chunk_job *job, hybrid_scratch *s, size_t g, const hybri
 }
 
 /* dn and dden of every head are multiplied by e^-max, and fade, as keys in S want them. */
-static void shrink_quotients(const chunk_job *job, hybrid_scratch *s, int64_t query, size_t n)
+static void shrink_quotients(const head_job *job, hybrid_scratch *s, int64_t query, size_t n)
 {
     taylor_scratch *t = &s->t;
     lnt_hybrid_fade_queries(job, s, query, n, t->dn, t->dden);
@@ -93,7 +93,7 @@ static void shrink_quotients(const chunk_job *job, hybrid_scratch *s, int64_t qu
 }
 
 /* Queries from query t on of every head, and what was kept of them. */
-static void reload_queries(const chunk_job *job, hybrid_scratch *s, int64_t t, size_t n)
+static void reload_queries(const head_job *job, hybrid_scratch *s, int64_t t, size_t n)
 {
     memset(s->max, 0, s->t.heads * TOKENS * sizeof(real));
     memset(s->t.dden, 0, s->t.heads * TOKENS * sizeof(real));
@@ -110,7 +110,7 @@ static void reload_queries(const chunk_job *job, hybrid_scratch *s, int64_t t, s
 /* ---- forward over the sequence: dq ------------------------------------------------------------ */
 
 /* dn, dden and e^-max of every head, kept with max for the way back. */
-static void find_quotients(const chunk_job *job, hybrid_scratch *s, int64_t t, size_t n)
+static void find_quotients(const head_job *job, hybrid_scratch *s, int64_t t, size_t n)
 {
     for (size_t g = 0; g < s->t.heads; g++) {
         lnt_taylor_quotient(job, &s->t, g, t, n);
@@ -122,7 +122,7 @@ static void find_quotients(const chunk_job *job, hybrid_scratch *s, int64_t t, s
 }
 
 /* The same of what forward gave and kept; queries are loaded. */
-static void recall_quotients(const chunk_job *job, hybrid_scratch *s, int64_t t, size_t n)
+static void recall_quotients(const head_job *job, hybrid_scratch *s, int64_t t, size_t n)
 {
     const lnt_run *run = job->run;
     for (size_t g = 0; g < s->t.heads; g++) {
@@ -134,7 +134,7 @@ static void recall_quotients(const chunk_job *job, hybrid_scratch *s, int64_t t,
 }
 
 /* dq of every head is made of dt. */
-static void store_dq(const chunk_job *job, hybrid_scratch *s, int64_t t, size_t n)
+static void store_dq(const head_job *job, hybrid_scratch *s, int64_t t, size_t n)
 {
     const lnt_run *run = job->run;
     for (size_t g = 0; g < s->t.heads; g++) {
@@ -147,7 +147,7 @@ static void store_dq(const chunk_job *job, hybrid_scratch *s, int64_t t, size_t 
 }
 
 /* What a tile, whose keys are loaded, gives to dt of every head. */
-static void add_tile(const chunk_job *job, hybrid_scratch *s, const hybrid_tile *c)
+static void add_tile(const head_job *job, hybrid_scratch *s, const hybrid_tile *c)
 {
     taylor_scratch *t = &s->t;
     const size_t lanes = lnt_round_up(c->queries, job->ker->lanes);
@@ -162,7 +162,7 @@ static void add_tile(const chunk_job *job, hybrid_scratch *s, const hybrid_tile 
 }
 
 /* n queries from query t on are loaded with what forward left of them, their dt set to 0. */
-static void begin_queries(const chunk_job *job, hybrid_scratch *s, int64_t t, size_t n)
+static void begin_queries(const head_job *job, hybrid_scratch *s, int64_t t, size_t n)
 {
     if (job->run->statistics) {
         recall_quotients(job, s, t, n);
@@ -175,7 +175,7 @@ static void begin_queries(const chunk_job *job, hybrid_scratch *s, int64_t t, si
 
 /* dq of n queries from query t on.  S holds what is before their frontier, and takes in what is before
  * the next. */
-static void grad_queries(const chunk_job *job, hybrid_scratch *s, int64_t t, size_t n, int64_t next)
+static void grad_queries(const head_job *job, hybrid_scratch *s, int64_t t, size_t n, int64_t next)
 {
     const int64_t query = token_of(job, t), frontier = lnt_hybrid_frontier(job, s, query);
     hybrid_tile c = lnt_hybrid_tile_of(job, 0, 0, query, n);
@@ -193,7 +193,7 @@ static void grad_queries(const chunk_job *job, hybrid_scratch *s, int64_t t, siz
     if (s->summed) lnt_hybrid_absorb(job, s, frontier, next);
 }
 
-static void pass_over_queries(const chunk_job *job, hybrid_scratch *s)
+static void pass_over_queries(const head_job *job, hybrid_scratch *s)
 {
     const int64_t nq = job->seq.nq;
     if (nq) lnt_hybrid_absorb(job, s, 0, lnt_hybrid_frontier(job, s, token_of(job, 0)));
@@ -207,7 +207,7 @@ static void pass_over_queries(const chunk_job *job, hybrid_scratch *s)
 /* ---- backward over the sequence: dk, dv ------------------------------------------------------- */
 
 /* What the queries loaded, from token `query` on, give to dk, dv of the keys loaded. */
-static void add_queries(const chunk_job *job, hybrid_scratch *s, int64_t key, size_t keys,
+static void add_queries(const head_job *job, hybrid_scratch *s, int64_t key, size_t keys,
                         int64_t query, size_t n)
 {
     const kernels *ker = job->ker;
@@ -228,7 +228,7 @@ static void add_queries(const chunk_job *job, hybrid_scratch *s, int64_t key, si
 
 /* Chunks of queries, [first, last), that meet keys from token `key` on directly; and the chunk whose
  * frontier stands at `key`, -1 if there is none. */
-static void chunks_meeting(const chunk_job *job, const hybrid_scratch *s, int64_t key,
+static void chunks_meeting(const head_job *job, const hybrid_scratch *s, int64_t key,
                            int64_t *first, int64_t *last, int64_t *leaving)
 {
     const lnt_attn_desc *p = job->run->p;
@@ -243,7 +243,7 @@ static void chunks_meeting(const chunk_job *job, const hybrid_scratch *s, int64_
     if (met < *last) *last = met;
 }
 
-static void store_keys(const chunk_job *job, hybrid_scratch *s, int64_t key, size_t n)
+static void store_keys(const head_job *job, hybrid_scratch *s, int64_t key, size_t n)
 {
     const lnt_attn_grads *g = job->run->grads;
     const int64_t row = job->seq.k0 + key;
@@ -254,7 +254,7 @@ static void store_keys(const chunk_job *job, hybrid_scratch *s, int64_t key, siz
 
 /* What the gradient of S gives to the keys loaded, by how much each had faded when S was read; then the
  * gradient ages by them. */
-static void walk_faded_keys(const chunk_job *job, hybrid_scratch *s, size_t n)
+static void walk_faded_keys(const head_job *job, hybrid_scratch *s, size_t n)
 {
     const kernels *ker = job->ker;
     taylor_scratch *t = &s->t;
@@ -275,7 +275,7 @@ static void walk_faded_keys(const chunk_job *job, hybrid_scratch *s, size_t n)
 
 /* dk, dv of n keys from token `key` on; `later`: chunks are in the gradient of S.  Whether they are
  * then. */
-static bool grad_keys(const chunk_job *job, hybrid_scratch *s, int64_t key, size_t n, bool later)
+static bool grad_keys(const head_job *job, hybrid_scratch *s, int64_t key, size_t n, bool later)
 {
     const kernels *ker = job->ker;
     taylor_scratch *t = &s->t;
@@ -308,7 +308,7 @@ static bool grad_keys(const chunk_job *job, hybrid_scratch *s, int64_t key, size
 }
 
 /* Where the chunk of keys begins that ends at `end`. */
-static int64_t chunk_begin(const chunk_job *job, int64_t end)
+static int64_t chunk_begin(const head_job *job, int64_t end)
 {
     const int64_t sink = job->run->p->hybrid.sink;
     const int64_t phase = end > sink ? keys_alone(job) - job->run->p->hybrid.window : 0;
@@ -318,7 +318,7 @@ static int64_t chunk_begin(const chunk_job *job, int64_t end)
     return begin > least ? begin : least;
 }
 
-static void pass_over_keys(const chunk_job *job, hybrid_scratch *s)
+static void pass_over_keys(const head_job *job, hybrid_scratch *s)
 {
     bool later = false;
     for (int64_t end = job->seq.nk, begin; end > 0; end = begin) {
@@ -337,12 +337,12 @@ void lnt_hybrid_backward(lnt_run *run, bool summed)
     lnt_clear_gaps(run, &g->dv, true);
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
     for (int64_t unit = 0; unit < run->sequences * KVH; unit++) {
-        const chunk_job job = lnt_chunk_job(run, unit / KVH, unit % KVH);
+        const head_job job = lnt_head_job(run, unit / KVH, unit % KVH);
         hybrid_scratch s = lnt_hybrid_open(&job, summed);
-        const memory none = { .s = NULL };
+        const head_sums none = { .s = NULL };
         if (summed) {
-            lnt_memory_copy(s.t.mem, none, s.t.F * s.t.mp, pad(s.t.F));
-            lnt_memory_copy(s.t.grad, none, s.t.F * s.t.mp, pad(s.t.F));
+            lnt_sums_copy(s.t.sums, none, s.t.F * s.t.mp, pad(s.t.F));
+            lnt_sums_copy(s.t.grad, none, s.t.F * s.t.mp, pad(s.t.F));
         }
         pass_over_queries(&job, &s);
         pass_over_keys(&job, &s);

@@ -23,7 +23,7 @@ static hybrid_scratch take_scratch(lnt_arena *arena, const lnt_attn_desc *p)
     s.y = take(arena, TOKENS, TOKENS);
     s.fade = take(arena, 1, TOKENS);
     if (s.far->take) s.far->take(arena, p, &s);
-    if (p->state != LNT_STATE_ALWAYS) s.t.mem = lnt_memory_take(arena, p);
+    if (p->state != LNT_STATE_ALWAYS) s.t.sums = lnt_sums_take(arena, p);
     return s;
 }
 
@@ -41,7 +41,7 @@ size_t lnt_hybrid_shared(const lnt_attn_desc *p)
     return two > SIZE_MAX / 2 ? SIZE_MAX : two / 2 * 3;
 }
 
-hybrid_scratch lnt_hybrid_open_in(lnt_arena *arena, const chunk_job *job, bool summed)
+hybrid_scratch lnt_hybrid_open_in(lnt_arena *arena, const head_job *job, bool summed)
 {
     const lnt_run *run = job->run;
     hybrid_scratch s = take_scratch(arena, run->p);
@@ -52,7 +52,7 @@ hybrid_scratch lnt_hybrid_open_in(lnt_arena *arena, const chunk_job *job, bool s
     return s;
 }
 
-hybrid_scratch lnt_hybrid_open(const chunk_job *job, bool summed)
+hybrid_scratch lnt_hybrid_open(const head_job *job, bool summed)
 {
     const lnt_run *run = job->run;
     lnt_arena arena = run_arena(run, omp_get_thread_num());
@@ -67,67 +67,9 @@ int lnt_hybrid_threads(const lnt_run *run)
     return lnt_threads_for(run->ctx, each * (double)p->heads * lnt_run_tokens(run));
 }
 
-/* A window behind the chunk, one token more than must be, so that the tiles of one are whole. */
-int64_t lnt_hybrid_frontier(const chunk_job *job, const hybrid_scratch *s, int64_t p)
-{
-    const int64_t frontier = p - job->run->p->hybrid.window + (job->run->causal ? 0 : 1);
-    return s->summed && frontier > 0 ? frontier : 0;
-}
+/* ---- queries ------------------------------------------------------------------------------------ */
 
-/* ---- keys and queries ------------------------------------------------------------------------ */
-
-/* Tokens from `key` on that lie one behind the other, n at most; where the first of them is. */
-static size_t stretch(const chunk_job *job, int i, int64_t key, size_t n, const lnt_tensor **t,
-                      int64_t *b, int64_t *row)
-{
-    const lnt_run *run = job->run;
-    const int64_t before = job->seq.before, left = before - key, sink = run->p->hybrid.sink;
-    if (left <= 0) {
-        *t = i == LNT_STATE_WINDOW_K ? &run->io->k : &run->io->v;
-        *b = job->seq.b;
-        *row = job->seq.k0 - left;
-        return n;
-    }
-    *t = &run->io->state_in->tensor[i];
-    *b = job->sequence;
-    *row = lnt_window_row(run->p, key);
-    const int64_t end = key < sink ? sink : (*t)->shape[2];
-    const int64_t most = left < (int64_t)n ? left : (int64_t)n;
-    return (size_t)(end - *row < most ? end - *row : most);
-}
-
-const real *lnt_hybrid_rows(const chunk_job *job, int i, int64_t key, size_t n, real *own,
-                            size_t *ld, bool copy)
-{
-    const lnt_tensor *t;
-    int64_t b, row;
-    size_t done = stretch(job, i, key, n, &t, &b, &row);
-    if (done == n && !copy) return read_rows(job->ker, own, ld, t, b, job->kvh, row, n);
-    for (size_t at = 0; at < n; at += done) {
-        done = stretch(job, i, key + (int64_t)at, n - at, &t, &b, &row);
-        load_rows(job->ker, own + at * *ld, *ld, t, b, job->kvh, row, done, 1);
-    }
-    return own;
-}
-
-void lnt_hybrid_load_keys(const chunk_job *job, hybrid_scratch *s, int64_t key, size_t n)
-{
-    taylor_scratch *t = &s->t;
-    t->ldk = t->dp;
-    t->ldv = t->mp;
-    t->k = lnt_hybrid_rows(job, LNT_STATE_WINDOW_K, key, n, t->k_own, &t->ldk, t->center);
-    t->v = lnt_hybrid_rows(job, LNT_STATE_WINDOW_V, key, n, t->v_own, &t->ldv, false);
-    for (size_t j = 0; t->center && j < n; j++)
-        for (size_t c = 0; c < t->d; c++) t->k_own[j * t->dp + c] -= (real)t->center[c];
-}
-
-void lnt_hybrid_turn_keys(const chunk_job *job, hybrid_scratch *s, size_t n)
-{
-    taylor_scratch *t = &s->t;
-    job->ker->load_columns(t->kt, TOKENS, t->k, LNT_REAL_DTYPE, (int64_t)t->ldk, 1, n, t->d, 1);
-}
-
-void lnt_hybrid_load_queries(const chunk_job *job, hybrid_scratch *s, int64_t t, size_t n)
+void lnt_hybrid_load_queries(const head_job *job, hybrid_scratch *s, int64_t t, size_t n)
 {
     lnt_taylor_load_queries(job, &s->t, t, n);
     if (s->far->queries) s->far->queries(job, s, t, n);
@@ -135,7 +77,7 @@ void lnt_hybrid_load_queries(const chunk_job *job, hybrid_scratch *s, int64_t t,
 
 /* ---- fading ---------------------------------------------------------------------------------- */
 
-void lnt_hybrid_fade_queries(const chunk_job *job, hybrid_scratch *s, int64_t query, size_t n,
+void lnt_hybrid_fade_queries(const head_job *job, hybrid_scratch *s, int64_t query, size_t n,
                              real *rows, real *numbers)
 {
     if (!(job->decay < 1)) return;
@@ -149,7 +91,7 @@ void lnt_hybrid_fade_queries(const chunk_job *job, hybrid_scratch *s, int64_t qu
         }
 }
 
-void lnt_hybrid_fade_tile(const chunk_job *job, const hybrid_scratch *s, const hybrid_tile *c,
+void lnt_hybrid_fade_tile(const head_job *job, const hybrid_scratch *s, const hybrid_tile *c,
                           real *x)
 {
     const lnt_attn_desc *p = job->run->p;
@@ -162,7 +104,7 @@ void lnt_hybrid_fade_tile(const chunk_job *job, const hybrid_scratch *s, const h
     }
 }
 
-void lnt_hybrid_weigh_keys(const chunk_job *job, hybrid_scratch *s, size_t n, real *rows, size_t ld)
+void lnt_hybrid_weigh_keys(const head_job *job, hybrid_scratch *s, size_t n, real *rows, size_t ld)
 {
     for (size_t j = 0; j < n; j++) {
         s->t.ones[j] = s->fade[n - 1 - j];
@@ -170,15 +112,15 @@ void lnt_hybrid_weigh_keys(const chunk_job *job, hybrid_scratch *s, size_t n, re
     }
 }
 
-void lnt_hybrid_age(const chunk_job *job, const hybrid_scratch *s, memory mem, size_t n)
+void lnt_hybrid_age(const head_job *job, const hybrid_scratch *s, head_sums sums, size_t n)
 {
     const double left = pow(job->decay, (double)n);
-    fade_numbers(job->ker, mem.s, left, s->t.F * s->t.mp);
-    fade_numbers(job->ker, mem.z, left, s->t.F);
+    fade_numbers(job->ker, sums.s, left, s->t.F * s->t.mp);
+    fade_numbers(job->ker, sums.z, left, s->t.F);
 }
 
 /* S ages by the keys loaded, and their values, in a copy, by those behind each. */
-static void fade_keys(const chunk_job *job, hybrid_scratch *s, size_t n)
+static void fade_keys(const head_job *job, hybrid_scratch *s, size_t n)
 {
     taylor_scratch *t = &s->t;
     for (size_t j = 0; j < n && t->v != t->v_own; j++)
@@ -186,10 +128,10 @@ static void fade_keys(const chunk_job *job, hybrid_scratch *s, size_t n)
     t->v = t->v_own;
     t->ldv = t->mp;
     lnt_hybrid_weigh_keys(job, s, n, t->v_own, t->mp);
-    lnt_hybrid_age(job, s, t->mem, n);
+    lnt_hybrid_age(job, s, t->sums, n);
 }
 
-void lnt_hybrid_absorb(const chunk_job *job, hybrid_scratch *s, int64_t from, int64_t to)
+void lnt_hybrid_absorb(const head_job *job, hybrid_scratch *s, int64_t from, int64_t to)
 {
     if (from < job->run->p->hybrid.sink) from = job->run->p->hybrid.sink;
     for (; from < to; from += TOKENS) {
@@ -201,107 +143,10 @@ void lnt_hybrid_absorb(const chunk_job *job, hybrid_scratch *s, int64_t from, in
     }
 }
 
-/* One token of the window from state to state, or from the run. */
-static void keep_token(const chunk_job *job, int i, int64_t token)
-{
-    const lnt_run *run = job->run;
-    const int64_t before = job->seq.before, row = lnt_window_row(run->p, token);
-    const lnt_tensor *to = &run->io->state_out->tensor[i];
-    real *at = (real *)(void *)lnt_tensor_row(to, job->sequence, job->kvh, row);
-    if (token >= before) {
-        load_rows(job->ker, at, (size_t)to->stride[2],
-                  i == LNT_STATE_WINDOW_K ? &run->io->k : &run->io->v, job->seq.b, job->kvh,
-                  job->seq.k0 + token - before, 1, 1);
-    } else {
-        const lnt_tensor *from = &run->io->state_in->tensor[i];
-        memcpy(at, lnt_tensor_row(from, job->sequence, job->kvh, row),
-               (size_t)to->stride[2] * sizeof(real));
-    }
-}
-
-void lnt_hybrid_keep_window(const chunk_job *job, int64_t first)
-{
-    const lnt_attn_desc *p = job->run->p;
-    const int64_t before = job->seq.before, tokens = before + job->seq.nk;
-    const bool in_place = job->run->io->state_in == job->run->io->state_out;
-    const int64_t kept = in_place ? before : 0; /* tokens that are there already */
-    const int64_t sinks = p->hybrid.sink < tokens ? p->hybrid.sink : tokens;
-    if (first < sinks) first = sinks;
-    if (first < kept) first = kept;
-    for (int i = LNT_STATE_WINDOW_K; i <= LNT_STATE_WINDOW_V; i++) {
-        for (int64_t t = kept; t < sinks; t++) keep_token(job, i, t);
-        for (int64_t t = first; t < tokens; t++) keep_token(job, i, t);
-    }
-}
-
 /* ---- tiles ----------------------------------------------------------------------------------- */
 
-static size_t clamp(int64_t x, size_t low, size_t high)
-{
-    return x < (int64_t)low ? low : x > (int64_t)high ? high : (size_t)x;
-}
-
-hybrid_tile lnt_hybrid_tile_of(const chunk_job *job, int64_t key, size_t keys, int64_t query,
-                               size_t n)
-{
-    hybrid_tile c = { .key = key, .query = query, .keys = keys, .queries = n };
-    c.still = !job->run->causal;
-    if (!c.still) c.from = clamp(key - query, 0, n) / job->ker->lanes * job->ker->lanes;
-    return c;
-}
-
-bool lnt_hybrid_next_tile(const chunk_job *job, const hybrid_scratch *s, hybrid_tile *c)
-{
-    const int64_t frontier = lnt_hybrid_frontier(job, s, c->query), sink = job->run->p->hybrid.sink;
-    const int64_t sinks = sink < frontier ? sink : frontier;
-    const int64_t end = c->still ? c->query + 1 : c->query + (int64_t)c->queries;
-    int64_t key = c->key + (int64_t)c->keys;
-    if (key >= sinks && key < frontier) key = frontier;
-    if (key >= end) return false;
-    /* Edges of tiles are a whole number of tiles from the first query. */
-    const int64_t past = (key - c->query) % LNT_TILE_KEYS;
-    int64_t keys = LNT_TILE_KEYS - (past < 0 ? past + LNT_TILE_KEYS : past);
-    const int64_t stop = key < sinks ? sinks : end;
-    if (keys > stop - key) keys = stop - key;
-    *c = lnt_hybrid_tile_of(job, key, (size_t)keys, c->query, c->queries);
-    return true;
-}
-
-size_t lnt_hybrid_far_from(const lnt_attn_desc *p, const hybrid_tile *c, size_t j)
-{
-    const int64_t key = c->key + (int64_t)j;
-    if (c->still || key < p->hybrid.sink) return c->queries;
-    return clamp(key - c->query + p->hybrid.window, c->from, c->queries);
-}
-
-void lnt_hybrid_scores(const chunk_job *job, hybrid_scratch *s, size_t g, const hybrid_tile *c)
-{
-    const taylor_scratch *t = &s->t;
-    const size_t lanes = lnt_round_up(c->queries, job->ker->lanes);
-    job->ker->gemm_nn(t->x + c->from, TOKENS, t->k, t->ldk, t->qt + g * t->d * TOKENS + c->from,
-                      TOKENS, c->keys, lanes - c->from, t->d, 0);
-}
-
-static void fill(real *x, size_t from, size_t to)
-{
-    for (size_t i = from; i < to; i++) x[i] = -(real)INFINITY;
-}
-
-void lnt_hybrid_mask(const chunk_job *job, hybrid_scratch *s, const hybrid_tile *c)
-{
-    const size_t lanes = lnt_round_up(c->queries, job->ker->lanes);
-    const bool all_seen = c->still || c->key + (int64_t)c->keys <= c->query + 1;
-    if (all_seen && !has_far(job->run->p, c)) return;
-    for (size_t j = 0; j < c->keys; j++) {
-        const size_t seen = clamp(c->key + (int64_t)j - c->query, c->from, c->queries);
-        const size_t far = lnt_hybrid_far_from(job->run->p, c, j);
-        fill(s->t.x + j * TOKENS, c->from, seen);
-        if (far < c->queries) fill(s->t.x + j * TOKENS, far, lanes);
-    }
-}
-
 /* x, where it is far, = e^-max y, which den takes in. */
-static void add_far(const chunk_job *job, hybrid_scratch *s, size_t g, const hybrid_tile *c)
+static void add_far(const head_job *job, hybrid_scratch *s, size_t g, const hybrid_tile *c)
 {
     const size_t lanes = lnt_round_up(c->queries, job->ker->lanes);
     real *shrink = s->shrink + g * TOKENS, *den = s->t.den + g * TOKENS;
@@ -318,7 +163,7 @@ static void add_far(const chunk_job *job, hybrid_scratch *s, size_t g, const hyb
 
 /* The same where all of the tile is far: max is 0, and its weights count in full, until a query has met
  * a near key. */
-static void add_whole(const chunk_job *job, hybrid_scratch *s, size_t g, const hybrid_tile *c)
+static void add_whole(const head_job *job, hybrid_scratch *s, size_t g, const hybrid_tile *c)
 {
     const kernels *ker = job->ker;
     const size_t from = c->from, wide = lnt_round_up(c->queries, ker->lanes) - from;
@@ -338,7 +183,7 @@ static void add_whole(const chunk_job *job, hybrid_scratch *s, size_t g, const h
 }
 
 /* Scores become weights of head g, which den and max take in, and o is made relative to max. */
-static void weigh(const chunk_job *job, hybrid_scratch *s, size_t g, const hybrid_tile *c, bool far)
+static void weigh(const head_job *job, hybrid_scratch *s, size_t g, const hybrid_tile *c, bool far)
 {
     const kernels *ker = job->ker;
     taylor_scratch *t = &s->t;
@@ -359,7 +204,7 @@ static void weigh(const chunk_job *job, hybrid_scratch *s, size_t g, const hybri
 }
 
 /* The keys of a tile, which are loaded, into o, den and max of head g. */
-static void fold(const chunk_job *job, hybrid_scratch *s, size_t g, const hybrid_tile *c, bool far)
+static void fold(const head_job *job, hybrid_scratch *s, size_t g, const hybrid_tile *c, bool far)
 {
     taylor_scratch *t = &s->t;
     const size_t from = c->from, row = g * TOKENS + from;
@@ -371,7 +216,7 @@ static void fold(const chunk_job *job, hybrid_scratch *s, size_t g, const hybrid
 }
 
 /* Weights of far keys are relative to e^0: where a query has any, the maximum begins there. */
-static void begin_max(const chunk_job *job, hybrid_scratch *s, const hybrid_tile *c)
+static void begin_max(const head_job *job, hybrid_scratch *s, const hybrid_tile *c)
 {
     const int64_t first =
         job->run->p->hybrid.sink + job->run->p->hybrid.window; /* query that has a far key */
@@ -383,7 +228,7 @@ static void begin_max(const chunk_job *job, hybrid_scratch *s, const hybrid_tile
         memcpy(s->max + g * TOKENS, s->max, TOKENS * sizeof(real));
 }
 
-void lnt_hybrid_attend(const chunk_job *job, hybrid_scratch *s, int64_t t, size_t n, int64_t next)
+void lnt_hybrid_attend(const head_job *job, hybrid_scratch *s, int64_t t, size_t n, int64_t next)
 {
     const lnt_attn_desc *p = job->run->p;
     /* Where nothing is causal the queries stand at the last token. */
@@ -407,7 +252,7 @@ void lnt_hybrid_attend(const chunk_job *job, hybrid_scratch *s, int64_t t, size_
     }
 }
 
-int64_t lnt_hybrid_finish(const chunk_job *job, hybrid_scratch *s, int64_t t, size_t n)
+int64_t lnt_hybrid_finish(const head_job *job, hybrid_scratch *s, int64_t t, size_t n)
 {
     const lnt_run *run = job->run;
     for (size_t g = 0; run->statistics && g < s->t.heads; g++)

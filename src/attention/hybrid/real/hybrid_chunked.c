@@ -9,7 +9,7 @@
  * scratch per thread, whatever n.  See docs/math/hybrid.md */
 #include "attention/hybrid/hybrid.h"
 
-static int64_t run_sequence(const chunk_job *job, hybrid_scratch *s)
+static int64_t run_sequence(const head_job *job, hybrid_scratch *s)
 {
     const lnt_run *run = job->run;
     const lnt_sequence *seq = &job->seq;
@@ -45,10 +45,10 @@ static void forward(lnt_run *run)
 #pragma omp parallel for schedule(dynamic) num_threads(threads) reduction(+ : nonpositive)
     for (int64_t unit = 0; unit < run->sequences * KVH; unit++) {
         const int64_t q = unit / KVH, kvh = unit % KVH;
-        const chunk_job job = lnt_chunk_job(run, q, kvh);
+        const head_job job = lnt_head_job(run, q, kvh);
         hybrid_scratch s = lnt_hybrid_open(&job, true);
-        if (io->state_out) s.t.mem = lnt_memory_of(io->state_out, q, kvh);
-        lnt_memory_copy(s.t.mem, lnt_memory_of(io->state_in, q, kvh), s.t.F * s.t.mp, pad(s.t.F));
+        if (io->state_out) s.t.sums = lnt_sums_of(io->state_out, q, kvh);
+        lnt_sums_copy(s.t.sums, lnt_sums_of(io->state_in, q, kvh), s.t.F * s.t.mp, pad(s.t.F));
         nonpositive += run_sequence(&job, &s);
     }
     run->nonpositive = nonpositive;

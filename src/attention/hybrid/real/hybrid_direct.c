@@ -233,7 +233,7 @@ static void forward(lnt_run *run)
     lnt_clear_gaps(run, &run->io->out, false);
 #pragma omp parallel for schedule(dynamic) num_threads(threads) reduction(+ : nonpositive)
     for (int64_t unit = 0; unit < run->sequences * KVH * chunks; unit++) {
-        const chunk_job job = lnt_chunk_job(run, unit / chunks / KVH, unit / chunks % KVH);
+        const head_job job = lnt_head_job(run, unit / chunks / KVH, unit / chunks % KVH);
         const int64_t t = (chunks - 1 - unit % chunks) * TOKENS; /* the long ones first */
         const size_t n = chunk_tokens(job.seq.nq - t);
         if (!n) continue;

@@ -27,7 +27,7 @@ static lnt_tensor loaded_keys(const taylor_scratch *t, size_t n)
                          .stride = { 0, 0, (int64_t)t->ldk, 1 } };
 }
 
-static void map_queries(const chunk_job *job, hybrid_scratch *s, int64_t t, size_t n)
+static void map_queries(const head_job *job, hybrid_scratch *s, int64_t t, size_t n)
 {
     const lnt_run *run = job->run;
     for (size_t g = 0; g < s->t.heads; g++)
@@ -37,38 +37,38 @@ static void map_queries(const chunk_job *job, hybrid_scratch *s, int64_t t, size
     if (run->grads) memset(s->dphi_q, 0, s->t.heads * s->t.F * TOKENS * sizeof(real));
 }
 
-static void map_keys(const chunk_job *job, hybrid_scratch *s, size_t n)
+static void map_keys(const head_job *job, hybrid_scratch *s, size_t n)
 {
     const lnt_tensor k = loaded_keys(&s->t, n);
     lnt_feature_rows_of(job->run, &s->feature, &k, 0, 0, 0, n, s->phi_k, s->Dp);
 }
 
-static void add_keys(const chunk_job *job, hybrid_scratch *s, size_t n)
+static void add_keys(const head_job *job, hybrid_scratch *s, size_t n)
 {
     const kernels *ker = job->ker;
     const taylor_scratch *t = &s->t;
     map_keys(job, s, n);
-    ker->gemm_nn(t->mem.z, s->Dp, t->ones, n, s->phi_k, s->Dp, 1, lnt_round_up(t->F, ker->lanes), n,
+    ker->gemm_nn(t->sums.z, s->Dp, t->ones, n, s->phi_k, s->Dp, 1, lnt_round_up(t->F, ker->lanes), n,
                  1);
-    ker->gemm_tn(t->mem.s, t->mp, s->phi_k, s->Dp, t->v, t->ldv, t->F,
+    ker->gemm_tn(t->sums.s, t->mp, s->phi_k, s->Dp, t->v, t->ldv, t->F,
                  lnt_round_up(t->m, ker->lanes), n, 1);
 }
 
-static void walk(const chunk_job *job, hybrid_scratch *s, size_t queries, size_t keys)
+static void walk(const head_job *job, hybrid_scratch *s, size_t queries, size_t keys)
 {
     const kernels *ker = job->ker;
     const taylor_scratch *t = &s->t;
     for (size_t g = 0; queries && g < t->heads; g++) {
         const real *phi = s->phi_q + g * t->F * TOKENS;
-        ker->gemm_tn(t->o + g * TOKENS * t->mp, t->mp, phi, TOKENS, t->mem.s, t->mp, queries,
+        ker->gemm_tn(t->o + g * TOKENS * t->mp, t->mp, phi, TOKENS, t->sums.s, t->mp, queries,
                      lnt_round_up(t->m, ker->lanes), t->F, 1);
-        ker->gemm_nn(t->den + g * TOKENS, TOKENS, t->mem.z, t->F, phi, TOKENS, 1,
+        ker->gemm_nn(t->den + g * TOKENS, TOKENS, t->sums.z, t->F, phi, TOKENS, 1,
                      lnt_round_up(queries, ker->lanes), t->F, 1);
     }
     if (keys) add_keys(job, s, keys);
 }
 
-static void weights(const chunk_job *job, hybrid_scratch *s, size_t g, const hybrid_tile *c)
+static void weights(const head_job *job, hybrid_scratch *s, size_t g, const hybrid_tile *c)
 {
     const kernels *ker = job->ker;
     const size_t lanes = lnt_round_up(c->queries, ker->lanes);
@@ -76,7 +76,7 @@ static void weights(const chunk_job *job, hybrid_scratch *s, size_t g, const hyb
                  TOKENS, c->keys, lanes - c->from, s->t.F, 0);
 }
 
-static void split(const chunk_job *job, hybrid_scratch *s, const hybrid_tile *c)
+static void split(const head_job *job, hybrid_scratch *s, const hybrid_tile *c)
 {
     const size_t lanes = lnt_round_up(c->queries, job->ker->lanes);
     for (size_t j = 0; j < c->keys; j++) {
@@ -87,7 +87,7 @@ static void split(const chunk_job *job, hybrid_scratch *s, const hybrid_tile *c)
     }
 }
 
-static void grad_queries(const chunk_job *job, hybrid_scratch *s, size_t g, const hybrid_tile *c)
+static void grad_queries(const head_job *job, hybrid_scratch *s, size_t g, const hybrid_tile *c)
 {
     const kernels *ker = job->ker;
     const size_t lanes = lnt_round_up(c->queries, ker->lanes);
@@ -95,7 +95,7 @@ static void grad_queries(const chunk_job *job, hybrid_scratch *s, size_t g, cons
                  TOKENS, s->t.F, lanes - c->from, c->keys, 1);
 }
 
-static void grad_keys(const chunk_job *job, hybrid_scratch *s, size_t g, const hybrid_tile *c)
+static void grad_keys(const head_job *job, hybrid_scratch *s, size_t g, const hybrid_tile *c)
 {
     const kernels *ker = job->ker;
     transpose(ker, s->rows, s->Dp, s->phi_q + g * s->t.F * TOKENS, TOKENS, c->queries, s->t.F);
@@ -103,21 +103,21 @@ static void grad_keys(const chunk_job *job, hybrid_scratch *s, size_t g, const h
                  c->keys, lnt_round_up(s->t.F, ker->lanes), c->queries - c->from, 1);
 }
 
-static void walk_queries(const chunk_job *job, hybrid_scratch *s, size_t n)
+static void walk_queries(const head_job *job, hybrid_scratch *s, size_t n)
 {
     const kernels *ker = job->ker;
     const taylor_scratch *t = &s->t;
     const size_t lanes = lnt_round_up(n, ker->lanes);
     for (size_t g = 0; g < t->heads; g++) {
         real *dphi = s->dphi_q + g * t->F * TOKENS;
-        ker->gemm_nn(dphi, TOKENS, t->mem.s, t->mp, t->dnt + g * t->m * TOKENS, TOKENS, t->F, lanes,
+        ker->gemm_nn(dphi, TOKENS, t->sums.s, t->mp, t->dnt + g * t->m * TOKENS, TOKENS, t->F, lanes,
                      t->m, 1);
         for (size_t f = 0; f < t->F; f++)
-            ker->axpy(dphi + f * TOKENS, t->mem.z[f], t->dden + g * TOKENS, lanes);
+            ker->axpy(dphi + f * TOKENS, t->sums.z[f], t->dden + g * TOKENS, lanes);
     }
 }
 
-static void walk_keys(const chunk_job *job, hybrid_scratch *s, size_t keys, size_t queries)
+static void walk_keys(const head_job *job, hybrid_scratch *s, size_t keys, size_t queries)
 {
     const kernels *ker = job->ker;
     taylor_scratch *t = &s->t;
@@ -142,7 +142,7 @@ static void walk_keys(const chunk_job *job, hybrid_scratch *s, size_t keys, size
 }
 
 /* dt [d, TOKENS] += dphi [D, TOKENS], which is overwritten, back through phi of the rows of x. */
-static void back_through(const chunk_job *job, hybrid_scratch *s, const lnt_tensor *x, size_t n,
+static void back_through(const head_job *job, hybrid_scratch *s, const lnt_tensor *x, size_t n,
                          real *dphi, real *dt)
 {
     const lnt_tensor to = { .data = s->back,
@@ -154,7 +154,7 @@ static void back_through(const chunk_job *job, hybrid_scratch *s, const lnt_tens
     job->ker->axpy(dt, 1, s->back, s->t.d * TOKENS);
 }
 
-static void finish_queries(const chunk_job *job, hybrid_scratch *s, size_t g, int64_t t, size_t n)
+static void finish_queries(const head_job *job, hybrid_scratch *s, size_t g, int64_t t, size_t n)
 {
     const lnt_tensor q = job->run->io->q;
     lnt_tensor rows = q; /* of this chunk alone */
@@ -164,7 +164,7 @@ static void finish_queries(const chunk_job *job, hybrid_scratch *s, size_t g, in
                  s->t.dt + g * s->t.d * TOKENS);
 }
 
-static void finish_keys(const chunk_job *job, hybrid_scratch *s, size_t n)
+static void finish_keys(const head_job *job, hybrid_scratch *s, size_t n)
 {
     const lnt_tensor k = loaded_keys(&s->t, n);
     real *dphi = s->dphi_q; /* those of queries are done with */

@@ -13,7 +13,7 @@
 enum { KEYS = 64, ROWS = 64 }; /* keys, and rows of S, summed at a time: a longer sum would lose digits */
 
 typedef struct token {
-    memory mem;
+    head_sums sums;
     int64_t frontier; /* tokens before it, but for the sinks, are in S */
     int64_t room;     /* tokens that may wait before it moves */
     real a[LNT_MAX_TERMS];
@@ -35,7 +35,7 @@ static token take_token(lnt_arena *arena, const lnt_attn_desc *p)
     token x = { .D = (size_t)lnt_problem_width(p), .m = (size_t)p->dim_value };
     x.room = lnt_recent_room(p);
     x.mp = pad(x.m);
-    if (p->state != LNT_STATE_ALWAYS) x.mem = lnt_memory_take(arena, p);
+    if (p->state != LNT_STATE_ALWAYS) x.sums = lnt_sums_take(arena, p);
     x.q = take(arena, 1, pad((size_t)p->dim));
     x.phi = take(arena, 1, pad(x.D));
     x.k_own = take(arena, KEYS, pad((size_t)p->dim));
@@ -51,20 +51,20 @@ static token take_token(lnt_arena *arena, const lnt_attn_desc *p)
 /* ---- S --------------------------------------------------------------------------------------- */
 
 /* Tokens from the frontier up to `to` go into S. */
-static void absorb(const chunk_job *job, token *x, int64_t to)
+static void absorb(const head_job *job, token *x, int64_t to)
 {
     const int64_t first = x->frontier > job->run->p->hybrid.sink ? x->frontier : job->run->p->hybrid.sink;
     if (first < to) {
         lnt_arena rest = x->rest;
         hybrid_scratch s = lnt_hybrid_open_in(&rest, job, true);
-        s.t.mem = x->mem;
+        s.t.sums = x->sums;
         lnt_hybrid_absorb(job, &s, first, to);
     }
     x->frontier = to;
 }
 
 /* o = Phi(q) S and den = Phi(q).z, where S holds anything. */
-static void read_state(const chunk_job *job, token *x, int64_t h, int64_t query, int64_t at)
+static void read_state(const head_job *job, token *x, int64_t h, int64_t query, int64_t at)
 {
     const kernels *ker = job->ker;
     const lnt_run *run = job->run;
@@ -79,7 +79,7 @@ static void read_state(const chunk_job *job, token *x, int64_t h, int64_t query,
                             x->phi, pad(x->D));
     for (size_t i = 0; i < x->D; i += ROWS) {
         const size_t rows = x->D - i < ROWS ? x->D - i : ROWS;
-        x->scalar[DEN] += ker->state_query(x->mem.s + i * x->mp, x->mp, x->mem.z + i, x->phi + i,
+        x->scalar[DEN] += ker->state_query(x->sums.s + i * x->mp, x->mp, x->sums.z + i, x->phi + i,
                                            x->part, rows, wide);
         ker->axpy(x->o, 1, x->part, x->m);
     }
@@ -93,7 +93,7 @@ static void read_state(const chunk_job *job, token *x, int64_t h, int64_t query,
 /* ---- tokens as they are ---------------------------------------------------------------------- */
 
 /* n keys from token `key` on, near or, relative to a maximum of 0, far; `at`: the query's token. */
-static void read_stretch(const chunk_job *job, token *x, int64_t key, size_t n, bool near,
+static void read_stretch(const head_job *job, token *x, int64_t key, size_t n, bool near,
                          int64_t at)
 {
     const kernels *ker = job->ker;
@@ -117,7 +117,7 @@ static void read_stretch(const chunk_job *job, token *x, int64_t key, size_t n, 
     ker->gemm_nn(x->o, x->mp, x->x, KEYS, v, ldv, 1, lnt_round_up(x->m, ker->lanes), n, 1);
 }
 
-static void read_tokens(const chunk_job *job, token *x, int64_t from, int64_t to, bool near,
+static void read_tokens(const head_job *job, token *x, int64_t from, int64_t to, bool near,
                         int64_t at)
 {
     for (; from < to; from += KEYS)
@@ -125,7 +125,7 @@ static void read_tokens(const chunk_job *job, token *x, int64_t from, int64_t to
 }
 
 /* One query of head h, at token `at`. */
-static void read_query(const chunk_job *job, token *x, int64_t h, int64_t query, int64_t at)
+static void read_query(const head_job *job, token *x, int64_t h, int64_t query, int64_t at)
 {
     const lnt_run *run = job->run;
     const int64_t window = run->p->hybrid.window, sink = run->p->hybrid.sink, far = at - window + 1;
@@ -143,7 +143,7 @@ static void read_query(const chunk_job *job, token *x, int64_t h, int64_t query,
 }
 
 /* Every head of the group, at token `at`. */
-static int64_t run_query(const chunk_job *job, token *x, int64_t query, int64_t at)
+static int64_t run_query(const head_job *job, token *x, int64_t query, int64_t at)
 {
     const lnt_run *run = job->run;
     const int64_t group = run->p->heads / run->p->kv_heads, first = job->kvh * group;
@@ -159,19 +159,19 @@ static int64_t run_query(const chunk_job *job, token *x, int64_t query, int64_t 
 /* ---- a sequence ------------------------------------------------------------------------------ */
 
 /* The token before `tokens` has come: what has left the window goes into S, where enough has. */
-static void move_frontier(const chunk_job *job, token *x, int64_t tokens)
+static void move_frontier(const head_job *job, token *x, int64_t tokens)
 {
     const int64_t to = tokens - job->run->p->hybrid.window;
     if (to - x->frontier >= x->room) absorb(job, x, to);
 }
 
-static int64_t run_sequence(const chunk_job *job, token *x)
+static int64_t run_sequence(const head_job *job, token *x)
 {
     lnt_run *run = job->run;
     const lnt_sequence *seq = &job->seq;
     const int64_t window = run->p->hybrid.window, alone = seq->before + keys_alone(job);
     int64_t nonpositive = 0;
-    x->frontier = seq->before - window - (run->recents ? run->recents->recent : 0);
+    x->frontier = seq->before - window - (run->recents ? lnt_state_recent(run->recents) : 0);
     for (int64_t t = seq->before; t < alone; t++) move_frontier(job, x, t + 1);
     for (int64_t t = 0; t < seq->nq; t++) {
         const int64_t at = run->causal ? alone + t : alone - 1;
@@ -192,15 +192,15 @@ static int64_t run_share(lnt_run *run, int thread, int threads)
     const int64_t KVH = run->p->kv_heads, states = run->sequences * KVH;
     lnt_arena arena = run_arena(run, thread);
     token x = take_token(&arena, run->p);
-    const memory own = x.mem;
+    const head_sums own = x.sums;
     int64_t nonpositive = 0;
     lnt_taylor_coefficients(run->p, x.a);
     x.rest = arena;
     for (int64_t unit = states * thread / threads; unit < states * (thread + 1) / threads; unit++) {
         const int64_t s = unit / KVH, kvh = unit % KVH;
-        const chunk_job job = lnt_chunk_job(run, s, kvh);
-        x.mem = io->state_out ? lnt_memory_of(io->state_out, s, kvh) : own;
-        lnt_memory_copy(x.mem, lnt_memory_of(io->state_in, s, kvh), x.D * x.mp, pad(x.D));
+        const head_job job = lnt_head_job(run, s, kvh);
+        x.sums = io->state_out ? lnt_sums_of(io->state_out, s, kvh) : own;
+        lnt_sums_copy(x.sums, lnt_sums_of(io->state_in, s, kvh), x.D * x.mp, pad(x.D));
         nonpositive += run_sequence(&job, &x);
     }
     return nonpositive;

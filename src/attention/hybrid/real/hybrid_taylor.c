@@ -3,7 +3,7 @@
  * same scores, through the monomials where they are in S. */
 #include "attention/hybrid/hybrid.h"
 
-static void walk(const chunk_job *job, hybrid_scratch *s, size_t queries, size_t keys)
+static void walk(const head_job *job, hybrid_scratch *s, size_t queries, size_t keys)
 {
     if (keys) lnt_hybrid_turn_keys(job, s, keys);
     lnt_taylor_walk(job, &s->t, queries, keys);
@@ -11,7 +11,7 @@ static void walk(const chunk_job *job, hybrid_scratch *s, size_t queries, size_t
 
 static size_t first_lane(const kernels *ker, size_t column) { return column / ker->lanes * ker->lanes; }
 
-static void weights(const chunk_job *job, hybrid_scratch *s, size_t g, const hybrid_tile *c)
+static void weights(const head_job *job, hybrid_scratch *s, size_t g, const hybrid_tile *c)
 {
     (void)g;
     const kernels *ker = job->ker;
@@ -24,7 +24,7 @@ static void weights(const chunk_job *job, hybrid_scratch *s, size_t g, const hyb
     }
 }
 
-static void slope(const chunk_job *job, hybrid_scratch *s, const hybrid_tile *c)
+static void slope(const head_job *job, hybrid_scratch *s, const hybrid_tile *c)
 {
     const kernels *ker = job->ker;
     const size_t lanes = lnt_round_up(c->queries, ker->lanes), terms = s->t.terms;
@@ -38,7 +38,7 @@ static void slope(const chunk_job *job, hybrid_scratch *s, const hybrid_tile *c)
     }
 }
 
-static void whole(const chunk_job *job, hybrid_scratch *s, const hybrid_tile *c)
+static void whole(const head_job *job, hybrid_scratch *s, const hybrid_tile *c)
 {
     const kernels *ker = job->ker;
     const size_t lanes = lnt_round_up(c->queries, ker->lanes), from = c->from;
@@ -49,7 +49,7 @@ static void whole(const chunk_job *job, hybrid_scratch *s, const hybrid_tile *c)
             ker->polynomial(x + from, x + from, s->t.a, s->t.terms, lanes - from);
 }
 
-static void whole_back(const chunk_job *job, hybrid_scratch *s, const hybrid_tile *c, const real *f,
+static void whole_back(const head_job *job, hybrid_scratch *s, const hybrid_tile *c, const real *f,
                        const real *delta)
 {
     const size_t lanes = lnt_round_up(c->queries, job->ker->lanes), from = c->from;
@@ -57,12 +57,12 @@ static void whole_back(const chunk_job *job, hybrid_scratch *s, const hybrid_til
                               s->t.terms, f + from, delta + from);
 }
 
-static void walk_queries(const chunk_job *job, hybrid_scratch *s, size_t n)
+static void walk_queries(const head_job *job, hybrid_scratch *s, size_t n)
 {
     lnt_taylor_walk_queries(job, &s->t, n);
 }
 
-static void walk_keys(const chunk_job *job, hybrid_scratch *s, size_t keys, size_t queries)
+static void walk_keys(const head_job *job, hybrid_scratch *s, size_t keys, size_t queries)
 {
     if (keys) lnt_hybrid_turn_keys(job, s, keys);
     lnt_taylor_walk_keys(job, &s->t, keys, queries);

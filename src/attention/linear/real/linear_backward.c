@@ -15,7 +15,7 @@
 
 #include "attention/linear/linear_chunk.h"
 
-static void load_queries(const chunk_job *job, chunk_scratch *c, int64_t h, int64_t t, size_t n)
+static void load_queries(const head_job *job, chunk_scratch *c, int64_t h, int64_t t, size_t n)
 {
     lnt_feature_columns(job->run, &c->feature, &job->run->io->q, job->seq.b, h, job->seq.q0 + t, n,
                         c->qt, c->Cp);
@@ -23,7 +23,7 @@ static void load_queries(const chunk_job *job, chunk_scratch *c, int64_t h, int6
 
 /* dn, dnt and dden of n queries, which are also kept; S is read again if forward has not kept what that
  * is for.  Not causal: the queries are loaded. */
-static void gradient_of_quotient(const chunk_job *job, chunk_scratch *c, int64_t h, int64_t t,
+static void gradient_of_quotient(const head_job *job, chunk_scratch *c, int64_t h, int64_t t,
                                  size_t n)
 {
     const kernels *ker = job->ker;
@@ -36,15 +36,15 @@ static void gradient_of_quotient(const chunk_job *job, chunk_scratch *c, int64_t
 }
 
 /* dphi^T [D, n] = S dn^T + z dden, and inside the chunk the same over its keys; stores dq. */
-static void store_dq(const chunk_job *job, chunk_scratch *c, int64_t h, int64_t t, size_t n,
+static void store_dq(const head_job *job, chunk_scratch *c, int64_t h, int64_t t, size_t n,
                      bool within)
 {
     const kernels *ker = job->ker;
     const size_t lanes = lnt_round_up(n, ker->lanes);
-    ker->gemm_nn(c->dphi, c->Cp, c->mem.s, c->mp, c->dnt, c->Cp, c->D, lanes, c->m, 0);
+    ker->gemm_nn(c->dphi, c->Cp, c->sums.s, c->mp, c->dnt, c->Cp, c->D, lanes, c->m, 0);
     for (size_t d = 0; d < c->D; d++) {
         real *row = c->dphi + d * c->Cp;
-        ker->axpy(row, c->mem.z[d], c->dden, lanes);
+        ker->axpy(row, c->sums.z[d], c->dden, lanes);
         if (within && job->decay < 1)
             for (size_t i = 0; i < n; i++) row[i] *= c->power[i + 1];
     }
@@ -64,7 +64,7 @@ static void store_dq(const chunk_job *job, chunk_scratch *c, int64_t h, int64_t 
 }
 
 /* grad += sum_i decay^(i+1) phi(q_i) [dn_i, dden_i]; overwrites dn, dden where decay < 1. */
-static void absorb_queries(const chunk_job *job, chunk_scratch *c, size_t n, bool within)
+static void absorb_queries(const head_job *job, chunk_scratch *c, size_t n, bool within)
 {
     const kernels *ker = job->ker;
     if (within && job->decay < 1)
@@ -78,7 +78,7 @@ static void absorb_queries(const chunk_job *job, chunk_scratch *c, size_t n, boo
 }
 
 /* dphi^T [D, n] and dv [n, m] of the keys loaded, as far as later chunks and the final state go. */
-static void start_keys(const chunk_job *job, chunk_scratch *c, size_t n)
+static void start_keys(const head_job *job, chunk_scratch *c, size_t n)
 {
     const kernels *ker = job->ker;
     const size_t lanes = lnt_round_up(n, ker->lanes), wide = lnt_round_up(c->m, ker->lanes);
@@ -97,7 +97,7 @@ static void start_keys(const chunk_job *job, chunk_scratch *c, size_t n)
 }
 
 /* Adds what the queries of the same chunk give. */
-static void add_within(const chunk_job *job, chunk_scratch *c, size_t n)
+static void add_within(const head_job *job, chunk_scratch *c, size_t n)
 {
     const kernels *ker = job->ker;
     const size_t lanes = lnt_round_up(n, ker->lanes), wide = lnt_round_up(c->m, ker->lanes);
@@ -116,7 +116,7 @@ static void add_within(const chunk_job *job, chunk_scratch *c, size_t n)
     ker->gemm_nn(c->dphi, c->Cp, c->qt, c->Cp, c->pt, c->Cp, c->D, lanes, n, 1);
 }
 
-static void store_keys(const chunk_job *job, chunk_scratch *c, int64_t t, size_t n)
+static void store_keys(const head_job *job, chunk_scratch *c, int64_t t, size_t n)
 {
     const lnt_run *run = job->run;
     const int64_t row = job->seq.k0 + t;
@@ -126,7 +126,7 @@ static void store_keys(const chunk_job *job, chunk_scratch *c, int64_t t, size_t
 }
 
 /* Forward over the sequence: dq, what backward keeps, and, not causal, the gradient of the state. */
-static void pass_over_queries(const chunk_job *job, chunk_scratch *c)
+static void pass_over_queries(const head_job *job, chunk_scratch *c)
 {
     const lnt_run *run = job->run;
     const lnt_sequence *seq = &job->seq;
@@ -150,7 +150,7 @@ static void pass_over_queries(const chunk_job *job, chunk_scratch *c)
 }
 
 /* Backward over the sequence: dk, dv. */
-static void pass_over_keys(const chunk_job *job, chunk_scratch *c)
+static void pass_over_keys(const head_job *job, chunk_scratch *c)
 {
     const lnt_run *run = job->run;
     const lnt_sequence *seq = &job->seq;
@@ -180,7 +180,7 @@ void lnt_chunk_backward(lnt_run *run)
 {
     const lnt_attn_grads *g = run->grads;
     const int64_t KVH = run->p->kv_heads;
-    const int threads = chunk_threads(run);
+    const int threads = head_threads(run);
     lnt_clear_gaps(run, &g->dq, false);
     lnt_clear_gaps(run, &g->dk, true);
     lnt_clear_gaps(run, &g->dv, true);
@@ -188,14 +188,14 @@ void lnt_chunk_backward(lnt_run *run)
 #pragma omp parallel for schedule(dynamic, at_once) num_threads(threads)
     for (int64_t unit = 0; unit < run->sequences * KVH; unit++) {
         const int64_t s = unit / KVH, kvh = unit % KVH;
-        const chunk_job job = lnt_chunk_job(run, s, kvh);
+        const head_job job = lnt_head_job(run, s, kvh);
         chunk_scratch c = lnt_chunk_open(&job);
         if (at_once > 1 && unit % at_once == 0) lnt_ask_gradients(run, &job.seq);
-        lnt_memory_copy(c.mem, lnt_memory_of(run->io->state_in, s, kvh), c.D * c.mp, c.Dp);
-        lnt_memory_copy(c.grad, lnt_memory_of(g->dstate_out, s, kvh), c.D * c.mp, c.Dp);
+        lnt_sums_copy(c.sums, lnt_sums_of(run->io->state_in, s, kvh), c.D * c.mp, c.Dp);
+        lnt_sums_copy(c.grad, lnt_sums_of(g->dstate_out, s, kvh), c.D * c.mp, c.Dp);
         pass_over_queries(&job, &c);
         pass_over_keys(&job, &c);
         if (g->dstate_in)
-            lnt_memory_copy(lnt_memory_of(g->dstate_in, s, kvh), c.grad, c.D * c.mp, c.Dp);
+            lnt_sums_copy(lnt_sums_of(g->dstate_in, s, kvh), c.grad, c.D * c.mp, c.Dp);
     }
 }

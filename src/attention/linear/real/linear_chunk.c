@@ -22,22 +22,12 @@ int64_t lnt_chunk_length(const lnt_attn_desc *p)
     return eighth < 32 ? 16 : eighth < 64 ? 32 : 64;
 }
 
-memory lnt_memory_take(lnt_arena *arena, const lnt_attn_desc *p)
-{
-    const size_t D = (size_t)lnt_problem_width(p), mp = pad((size_t)p->dim_value);
-    memory mem = { .s = take(arena, D, mp), .z = take(arena, 1, pad(D)) };
-    if (!p->compensated) return mem;
-    mem.low_s = take(arena, D, mp);
-    mem.low_z = take(arena, 1, pad(D));
-    return mem;
-}
-
 chunk_scratch lnt_chunk_take(lnt_arena *arena, const lnt_attn_desc *p)
 {
     const size_t C = (size_t)lnt_chunk_length(p), D = (size_t)lnt_problem_width(p),
                  m = (size_t)p->dim_value;
     chunk_scratch c = { .C = C, .Cp = pad(C), .D = D, .m = m, .Dp = pad(D), .mp = pad(m) };
-    c.mem = lnt_memory_take(arena, p);
+    c.sums = lnt_sums_take(arena, p);
     c.k = take(arena, C, c.Dp);
     c.v_own = take(arena, C, c.mp);
     c.qt = take(arena, D, c.Cp);
@@ -52,7 +42,7 @@ chunk_scratch lnt_chunk_take(lnt_arena *arena, const lnt_attn_desc *p)
     c.added_z = take(arena, p->compensated ? 1 : 0, c.Dp);
     c.feature = lnt_feature_tile_take(arena, p, C);
     if (!p->backward) return c;
-    c.grad = (memory){ .s = take(arena, D, c.mp), .z = take(arena, 1, c.Dp) };
+    c.grad = (head_sums){ .s = take(arena, D, c.mp), .z = take(arena, 1, c.Dp) };
     c.dn = take(arena, C, c.mp);
     c.dnt = take(arena, m, c.Cp);
     c.dden = take(arena, 1, c.Cp);
@@ -62,7 +52,7 @@ chunk_scratch lnt_chunk_take(lnt_arena *arena, const lnt_attn_desc *p)
     return c;
 }
 
-chunk_scratch lnt_chunk_open_in(lnt_arena *arena, const chunk_job *job)
+chunk_scratch lnt_chunk_open_in(lnt_arena *arena, const head_job *job)
 {
     chunk_scratch c = lnt_chunk_take(arena, job->run->p);
     for (size_t i = 0; i <= c.C; i++)
@@ -71,7 +61,7 @@ chunk_scratch lnt_chunk_open_in(lnt_arena *arena, const chunk_job *job)
     return c;
 }
 
-chunk_scratch lnt_chunk_open(const chunk_job *job)
+chunk_scratch lnt_chunk_open(const head_job *job)
 {
     const lnt_run *run = job->run;
     lnt_arena arena = run_arena(run, omp_get_thread_num());
@@ -85,47 +75,7 @@ size_t lnt_chunk_scratch(const lnt_attn_desc *p)
     return lnt_arena_counted(&counting);
 }
 
-chunk_job lnt_chunk_job(lnt_run *run, int64_t sequence, int64_t kvh)
-{
-    return (chunk_job){ .run = run,
-                        .ker = run_kernels(run),
-                        .seq = lnt_io_sequence(run->io, sequence),
-                        .sequence = sequence,
-                        .kvh = kvh,
-                        .decay = run->p->decay ? run->p->decay[kvh] : 1 };
-}
-
-memory lnt_memory_of(const lnt_state *state, int64_t b, int64_t h)
-{
-    if (!state) return (memory){ .s = NULL };
-    const lnt_tensor *t = state->tensor;
-    memory mem = { .s = (real *)lnt_tensor_row(&t[LNT_STATE_S], b, h, 0),
-                   .z = (real *)lnt_tensor_row(&t[LNT_STATE_Z], b, h, 0) };
-    if (!state->engine.p.compensated) return mem;
-    mem.low_s = (real *)lnt_tensor_row(&t[LNT_STATE_LOW_S], b, h, 0);
-    mem.low_z = (real *)lnt_tensor_row(&t[LNT_STATE_LOW_Z], b, h, 0);
-    return mem;
-}
-
-static void copy_or_clear(real *dst, const real *src, size_t count)
-{
-    if (!dst) return;
-    if (src)
-        memcpy(dst, src, count * sizeof(real));
-    else
-        memset(dst, 0, count * sizeof(real));
-}
-
-void lnt_memory_copy(memory dst, memory src, size_t s_count, size_t z_count)
-{
-    if (dst.s == src.s) return;
-    copy_or_clear(dst.s, src.s, s_count);
-    copy_or_clear(dst.z, src.z, z_count);
-    copy_or_clear(dst.low_s, src.low_s, s_count);
-    copy_or_clear(dst.low_z, src.low_z, z_count);
-}
-
-void lnt_chunk_load_keys(const chunk_job *job, chunk_scratch *c, int64_t t, size_t n)
+void lnt_chunk_load_keys(const head_job *job, chunk_scratch *c, int64_t t, size_t n)
 {
     const lnt_run *run = job->run;
     const int64_t row = job->seq.k0 + t;
@@ -150,23 +100,23 @@ static void fade_compensated(const kernels *ker, real *x, real *low, real *added
 }
 
 /* What is remembered, and what is about to be, gets n tokens older. */
-static void age(const chunk_job *job, chunk_scratch *c, size_t n)
+static void age(const head_job *job, chunk_scratch *c, size_t n)
 {
     const kernels *ker = job->ker;
     const real *aging = c->aging + c->C - n;
     const double left = pow(job->decay, (double)n);
-    if (c->mem.low_s) {
-        fade_compensated(ker, c->mem.s, c->mem.low_s, c->added_s, left, c->D * c->mp);
-        fade_compensated(ker, c->mem.z, c->mem.low_z, c->added_z, left, c->D);
+    if (c->sums.low_s) {
+        fade_compensated(ker, c->sums.s, c->sums.low_s, c->added_s, left, c->D * c->mp);
+        fade_compensated(ker, c->sums.z, c->sums.low_z, c->added_z, left, c->D);
     } else {
-        fade_numbers(ker, c->mem.s, left, c->D * c->mp);
-        fade_numbers(ker, c->mem.z, left, c->D);
+        fade_numbers(ker, c->sums.s, left, c->D * c->mp);
+        fade_numbers(ker, c->sums.z, left, c->D);
     }
     for (size_t j = 0; j < n; j++) ker->scale(c->v_own + j * c->mp, aging[j], c->m);
 }
 
 /* s [D, mp] and z [D] += sum_j phi(k_j) [v_j, decay^(n-1-j)]; the values carry sign and age. */
-static void add_keys(const chunk_job *job, const chunk_scratch *c, size_t n, real *s, real *z)
+static void add_keys(const head_job *job, const chunk_scratch *c, size_t n, real *s, real *z)
 {
     const kernels *ker = job->ker;
     const real *aging = c->aging + c->C - n;
@@ -177,24 +127,24 @@ static void add_keys(const chunk_job *job, const chunk_scratch *c, size_t n, rea
     ker->gemm_tn(s, c->mp, c->k, c->Dp, c->v, c->ldv, c->D, lnt_round_up(c->m, ker->lanes), n, 1);
 }
 
-void lnt_chunk_absorb(const chunk_job *job, chunk_scratch *c, size_t n)
+void lnt_chunk_absorb(const head_job *job, chunk_scratch *c, size_t n)
 {
     const kernels *ker = job->ker;
-    if (c->mem.low_s) {
+    if (c->sums.low_s) {
         memset(c->added_s, 0, c->D * c->mp * sizeof(real));
         memset(c->added_z, 0, c->Dp * sizeof(real));
     }
     if (job->decay < 1) age(job, c, n);
-    if (!c->mem.low_s) {
-        add_keys(job, c, n, c->mem.s, c->mem.z);
+    if (!c->sums.low_s) {
+        add_keys(job, c, n, c->sums.s, c->sums.z);
         return;
     }
     add_keys(job, c, n, c->added_s, c->added_z);
-    ker->add_compensated(c->mem.s, c->mem.low_s, c->mp, c->added_s, c->mp, c->D, c->m);
-    ker->add_compensated(c->mem.z, c->mem.low_z, c->Dp, c->added_z, c->Dp, 1, c->D);
+    ker->add_compensated(c->sums.s, c->sums.low_s, c->mp, c->added_s, c->mp, c->D, c->m);
+    ker->add_compensated(c->sums.z, c->sums.low_z, c->Dp, c->added_z, c->Dp, 1, c->D);
 }
 
-void lnt_chunk_weights(const chunk_job *job, chunk_scratch *c, size_t n)
+void lnt_chunk_weights(const head_job *job, chunk_scratch *c, size_t n)
 {
     const kernels *ker = job->ker;
     const size_t lanes = lnt_round_up(n, ker->lanes);
@@ -213,7 +163,7 @@ void lnt_chunk_weights(const chunk_job *job, chunk_scratch *c, size_t n)
 }
 
 /* o += pt^T v and den += the column sums of pt, over the triangle only. */
-static void read_within(const chunk_job *job, chunk_scratch *c, size_t n)
+static void read_within(const head_job *job, chunk_scratch *c, size_t n)
 {
     const kernels *ker = job->ker;
     const size_t wide = lnt_round_up(c->m, ker->lanes);
@@ -228,16 +178,16 @@ static void read_within(const chunk_job *job, chunk_scratch *c, size_t n)
     }
 }
 
-void lnt_chunk_read(const chunk_job *job, chunk_scratch *c, int64_t h, int64_t t, size_t n,
+void lnt_chunk_read(const head_job *job, chunk_scratch *c, int64_t h, int64_t t, size_t n,
                     bool within)
 {
     const kernels *ker = job->ker;
     const lnt_run *run = job->run;
     lnt_feature_columns(run, &c->feature, &run->io->q, job->seq.b, h, job->seq.q0 + t, n, c->qt,
                         c->Cp);
-    ker->gemm_tn(c->o, c->mp, c->qt, c->Cp, c->mem.s, c->mp, n, lnt_round_up(c->m, ker->lanes),
+    ker->gemm_tn(c->o, c->mp, c->qt, c->Cp, c->sums.s, c->mp, n, lnt_round_up(c->m, ker->lanes),
                  c->D, 0);
-    ker->gemm_nn(c->den, c->Cp, c->mem.z, c->D, c->qt, c->Cp, 1, lnt_round_up(n, ker->lanes), c->D,
+    ker->gemm_nn(c->den, c->Cp, c->sums.z, c->D, c->qt, c->Cp, 1, lnt_round_up(n, ker->lanes), c->D,
                  0);
     if (!within) return;
     if (job->decay < 1)

@@ -7,7 +7,7 @@
 #include "attention/linear/linear_chunk.h"
 
 /* Heads of one group, [first, last), over the tokens of one sequence. */
-static int64_t run_heads(const chunk_job *job, chunk_scratch *c, int64_t first, int64_t last)
+static int64_t run_heads(const head_job *job, chunk_scratch *c, int64_t first, int64_t last)
 {
     lnt_run *run = job->run;
     const lnt_sequence *seq = &job->seq;
@@ -50,17 +50,17 @@ static void forward(lnt_run *run)
     const int64_t KVH = run->p->kv_heads;
     if (run->sequences * KVH == 0) return;
     const int64_t group = run->p->heads / KVH, parts = parts_of(run);
-    const int threads = chunk_threads(run);
+    const int threads = head_threads(run);
     const int64_t at_once = lnt_pieces_at_once(run->sequences, KVH * parts, threads);
     int64_t nonpositive = 0;
 #pragma omp parallel for schedule(dynamic, at_once) num_threads(threads) reduction(+ : nonpositive)
     for (int64_t unit = 0; unit < run->sequences * KVH * parts; unit++) {
         const int64_t part = unit % parts, kvh = unit / parts % KVH, s = unit / parts / KVH;
-        const chunk_job job = lnt_chunk_job(run, s, kvh);
+        const head_job job = lnt_head_job(run, s, kvh);
         chunk_scratch c = lnt_chunk_open(&job);
         if (at_once > 1 && unit % at_once == 0) lnt_prefetch_inputs(run, &job.seq);
-        if (io->state_out && part == 0) c.mem = lnt_memory_of(io->state_out, s, kvh);
-        lnt_memory_copy(c.mem, lnt_memory_of(io->state_in, s, kvh), c.D * c.mp, c.Dp);
+        if (io->state_out && part == 0) c.sums = lnt_sums_of(io->state_out, s, kvh);
+        lnt_sums_copy(c.sums, lnt_sums_of(io->state_in, s, kvh), c.D * c.mp, c.Dp);
         nonpositive += run_heads(&job, &c, kvh * group + group * part / parts,
                                  kvh * group + group * (part + 1) / parts);
     }

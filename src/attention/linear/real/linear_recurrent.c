@@ -1,6 +1,7 @@
 /* attention/linear/real/linear_recurrent.c - linear attention token by token, phi a feature map.  Backward is
  * that of the chunked form.  See docs/math/linear.md */
-#include "attention/state/recurrent.h"
+#include "attention/linear/linear_chunk.h"
+#include "attention/recurrent.h"
 
 #include <string.h>
 
@@ -13,11 +14,11 @@ static void phi(const lnt_run *run, lnt_feature_tile *feature, int64_t b, int64_
 
 static void absorb_take(lnt_arena *arena, const lnt_attn_desc *p) { lnt_chunk_take(arena, p); }
 
-static void absorb(const chunk_job *job, lnt_arena *arena, memory mem, const real *k, size_t ldk,
+static void absorb(const head_job *job, lnt_arena *arena, head_sums sums, const real *k, size_t ldk,
                    real *v, size_t ldv, size_t n)
 {
     chunk_scratch c = lnt_chunk_open_in(arena, job);
-    c.mem = mem;
+    c.sums = sums;
     for (size_t j = 0; j < n; j++) memcpy(c.k + j * c.Dp, k + j * ldk, c.D * sizeof(real));
     c.v = c.v_own = v;
     c.ldv = ldv;

@@ -10,7 +10,7 @@
  * numbers per query.  See docs/math/taylor.md */
 #include "attention/taylor/taylor_gradient.h"
 
-static void pass_over_queries(const chunk_job *job, taylor_scratch *s)
+static void pass_over_queries(const head_job *job, taylor_scratch *s)
 {
     const int64_t nq = job->seq.nq;
     lnt_taylor_add_alone(job, s);
@@ -23,7 +23,7 @@ static void pass_over_queries(const chunk_job *job, taylor_scratch *s)
     }
 }
 
-static void pass_over_keys(const chunk_job *job, taylor_scratch *s)
+static void pass_over_keys(const head_job *job, taylor_scratch *s)
 {
     key_chunk c;
     for (int64_t i = 0; lnt_taylor_key_chunk(job, i, &c); i++) {
@@ -36,20 +36,20 @@ static void whole_heads(lnt_run *run)
 {
     const lnt_attn_grads *g = run->grads;
     const int64_t KVH = run->p->kv_heads;
-    const int threads = chunk_threads(run);
+    const int threads = head_threads(run);
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
     for (int64_t unit = 0; unit < run->sequences * KVH; unit++) {
         const int64_t q = unit / KVH, kvh = unit % KVH;
-        const chunk_job job = lnt_chunk_job(run, q, kvh);
+        const head_job job = lnt_head_job(run, q, kvh);
         taylor_scratch s = lnt_taylor_open(&job);
         s.center = lnt_taylor_center(run, &job.seq, kvh, s.mean, s.kt, TOKENS);
         const size_t s_count = s.F * s.mp, z_count = pad(s.F);
-        lnt_memory_copy(s.mem, lnt_memory_of(run->io->state_in, q, kvh), s_count, z_count);
-        lnt_memory_copy(s.grad, lnt_memory_of(g->dstate_out, q, kvh), s_count, z_count);
+        lnt_sums_copy(s.sums, lnt_sums_of(run->io->state_in, q, kvh), s_count, z_count);
+        lnt_sums_copy(s.grad, lnt_sums_of(g->dstate_out, q, kvh), s_count, z_count);
         pass_over_queries(&job, &s);
         pass_over_keys(&job, &s);
         if (g->dstate_in)
-            lnt_memory_copy(lnt_memory_of(g->dstate_in, q, kvh), s.grad, s_count, z_count);
+            lnt_sums_copy(lnt_sums_of(g->dstate_in, q, kvh), s.grad, s_count, z_count);
     }
 }
 

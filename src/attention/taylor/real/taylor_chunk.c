@@ -20,7 +20,7 @@ static void take_backward(lnt_arena *arena, taylor_scratch *s)
     s->dk = take(arena, TOKENS, s->dp);
     s->up = take(arena, 1, TOKENS);
     s->next = take(arena, 1, TOKENS);
-    s->grad = (memory){ .s = take(arena, s->F, s->mp), .z = take(arena, 1, pad(s->F)) };
+    s->grad = (head_sums){ .s = take(arena, s->F, s->mp), .z = take(arena, 1, pad(s->F)) };
 }
 
 taylor_scratch lnt_taylor_take(lnt_arena *arena, const lnt_attn_desc *p)
@@ -42,8 +42,8 @@ taylor_scratch lnt_taylor_take(lnt_arena *arena, const lnt_attn_desc *p)
     s.den = take(arena, group, TOKENS);
     s.phi = take(arena, BLOCK + s.d, TOKENS);
     s.prefix = take(arena, s.terms + 1, TOKENS);
-    s.sums = take(arena, 1, BLOCK + s.d);
-    s.added = take(arena, p->compensated ? BLOCK + s.d : 0, s.mp);
+    s.added_z = take(arena, 1, BLOCK + s.d);
+    s.added_s = take(arena, p->compensated ? BLOCK + s.d : 0, s.mp);
     s.ones = take(arena, 1, TOKENS);
     s.inverse = take(arena, 1, TOKENS);
     s.mean = lnt_arena_take(arena, p->taylor.center_mean ? s.d : 0, sizeof *s.mean);
@@ -59,19 +59,19 @@ void lnt_taylor_prepare(const lnt_attn_desc *p, taylor_scratch *s)
     s->end = s->F;
 }
 
-taylor_scratch lnt_taylor_open_in(lnt_arena *arena, const chunk_job *job)
+taylor_scratch lnt_taylor_open_in(lnt_arena *arena, const head_job *job)
 {
     taylor_scratch s = lnt_taylor_take(arena, job->run->p);
     lnt_taylor_prepare(job->run->p, &s);
     return s;
 }
 
-taylor_scratch lnt_taylor_open(const chunk_job *job)
+taylor_scratch lnt_taylor_open(const head_job *job)
 {
     const lnt_run *run = job->run;
     lnt_arena arena = run_arena(run, omp_get_thread_num());
     taylor_scratch s = lnt_taylor_open_in(&arena, job);
-    if (run->p->state != LNT_STATE_ALWAYS) s.mem = lnt_memory_take(&arena, run->p);
+    if (run->p->state != LNT_STATE_ALWAYS) s.sums = lnt_sums_take(&arena, run->p);
     return s;
 }
 
@@ -79,7 +79,7 @@ size_t lnt_taylor_scratch(const lnt_attn_desc *p)
 {
     lnt_arena counting = { 0 };
     lnt_taylor_take(&counting, p);
-    if (p->state != LNT_STATE_ALWAYS) lnt_memory_take(&counting, p);
+    if (p->state != LNT_STATE_ALWAYS) lnt_sums_take(&counting, p);
     return lnt_arena_counted(&counting);
 }
 
@@ -201,7 +201,7 @@ void lnt_taylor_block_grad(const kernels *ker, taylor_scratch *s, cursor c, size
 
 /* ---- a chunk --------------------------------------------------------------------------------- */
 
-void lnt_taylor_load_keys(const chunk_job *job, taylor_scratch *s, int64_t t, size_t n)
+void lnt_taylor_load_keys(const head_job *job, taylor_scratch *s, int64_t t, size_t n)
 {
     const lnt_run *run = job->run;
     const int64_t row = job->seq.k0 + t, b = job->seq.b;
@@ -217,7 +217,7 @@ void lnt_taylor_load_keys(const chunk_job *job, taylor_scratch *s, int64_t t, si
     s->v = s->v_own;
 }
 
-void lnt_taylor_load_queries(const chunk_job *job, taylor_scratch *s, int64_t t, size_t n)
+void lnt_taylor_load_queries(const head_job *job, taylor_scratch *s, int64_t t, size_t n)
 {
     const lnt_run *run = job->run;
     for (size_t g = 0; g < s->heads; g++)
@@ -227,7 +227,7 @@ void lnt_taylor_load_queries(const chunk_job *job, taylor_scratch *s, int64_t t,
     memset(s->den, 0, s->heads * TOKENS * sizeof(real));
 }
 
-int64_t lnt_taylor_finish(const chunk_job *job, taylor_scratch *s, int64_t t, size_t n)
+int64_t lnt_taylor_finish(const head_job *job, taylor_scratch *s, int64_t t, size_t n)
 {
     int64_t nonpositive = 0;
     for (size_t g = 0; g < s->heads; g++)
@@ -237,13 +237,13 @@ int64_t lnt_taylor_finish(const chunk_job *job, taylor_scratch *s, int64_t t, si
     return nonpositive;
 }
 
-void lnt_taylor_scores(const chunk_job *job, taylor_scratch *s, size_t g, size_t n)
+void lnt_taylor_scores(const head_job *job, taylor_scratch *s, size_t g, size_t n)
 {
     job->ker->gemm_nn(s->x, TOKENS, s->k, s->ldk, s->qt + g * s->d * TOKENS, TOKENS, n,
                       lnt_round_up(n, job->ker->lanes), s->d, 0);
 }
 
-void lnt_taylor_read_within(const chunk_job *job, taylor_scratch *s, size_t n)
+void lnt_taylor_read_within(const head_job *job, taylor_scratch *s, size_t n)
 {
     const kernels *ker = job->ker;
     const size_t lanes = lnt_round_up(n, ker->lanes), wide = lnt_round_up(s->m, ker->lanes);
@@ -260,29 +260,29 @@ void lnt_taylor_read_within(const chunk_job *job, taylor_scratch *s, size_t n)
 }
 
 /* Rows from `feature` on of S and z += the `made` monomials in phi times the values, and their sums. */
-static void add_keys(const chunk_job *job, taylor_scratch *s, size_t feature, size_t made, size_t keys)
+static void add_keys(const head_job *job, taylor_scratch *s, size_t feature, size_t made, size_t keys)
 {
     const kernels *ker = job->ker;
     const size_t wide = lnt_round_up(s->m, ker->lanes), at = feature * s->mp;
-    ker->gemv(s->sums, s->phi, TOKENS, s->ones, made, keys);
-    if (!s->mem.low_s) {
-        ker->gemm_nn(s->mem.s + at, s->mp, s->phi, TOKENS, s->v, s->ldv, made, wide, keys, 1);
-        ker->axpy(s->mem.z + feature, (real)job->run->sign, s->sums, made);
+    ker->gemv(s->added_z, s->phi, TOKENS, s->ones, made, keys);
+    if (!s->sums.low_s) {
+        ker->gemm_nn(s->sums.s + at, s->mp, s->phi, TOKENS, s->v, s->ldv, made, wide, keys, 1);
+        ker->axpy(s->sums.z + feature, (real)job->run->sign, s->added_z, made);
         return;
     }
-    ker->gemm_nn(s->added, wide, s->phi, TOKENS, s->v, s->ldv, made, wide, keys, 0);
-    ker->add_compensated(s->mem.s + at, s->mem.low_s + at, s->mp, s->added, wide, made, s->m);
-    if (job->run->sign < 0) ker->scale(s->sums, -1, made);
-    ker->add_compensated(s->mem.z + feature, s->mem.low_z + feature, made, s->sums, made, 1, made);
+    ker->gemm_nn(s->added_s, wide, s->phi, TOKENS, s->v, s->ldv, made, wide, keys, 0);
+    ker->add_compensated(s->sums.s + at, s->sums.low_s + at, s->mp, s->added_s, wide, made, s->m);
+    if (job->run->sign < 0) ker->scale(s->added_z, -1, made);
+    ker->add_compensated(s->sums.z + feature, s->sums.low_z + feature, made, s->added_z, made, 1, made);
 }
 
-void lnt_taylor_walk(const chunk_job *job, taylor_scratch *s, size_t queries, size_t keys)
+void lnt_taylor_walk(const head_job *job, taylor_scratch *s, size_t queries, size_t keys)
 {
     const kernels *ker = job->ker;
     const size_t wide = lnt_round_up(s->m, ker->lanes);
     const size_t q_lanes = lnt_round_up(queries, ker->lanes);
     for (cursor c = s->first, next = c; !lnt_taylor_at_end(s, &c); c = next) {
-        real *rows = s->mem.s + c.feature * s->mp, *z = s->mem.z + c.feature;
+        real *rows = s->sums.s + c.feature * s->mp, *z = s->sums.z + c.feature;
         for (size_t g = 0; queries && g < s->heads; g++) {
             next = c;
             const size_t made =
@@ -299,7 +299,7 @@ void lnt_taylor_walk(const chunk_job *job, taylor_scratch *s, size_t queries, si
     }
 }
 
-void lnt_taylor_add_alone(const chunk_job *job, taylor_scratch *s)
+void lnt_taylor_add_alone(const head_job *job, taylor_scratch *s)
 {
     const int64_t alone = keys_alone(job);
     for (int64_t t = 0; t < alone; t += TOKENS) {

@@ -19,25 +19,6 @@ static void load_keys(const lnt_run *run, lnt_feature_tile *feature, int64_t b, 
     lnt_taylor_columns(run, false, feature->center, b, h, n0, n, columns, ld);
 }
 
-void lnt_taylor_coefficients(const lnt_attn_desc *p, real a[LNT_MAX_TERMS])
-{
-    const double factor = lnt_taylor_score_factor(p);
-    double power = 1;
-    for (int64_t t = 0; t < p->taylor.terms; t++, power *= factor)
-        a[t] = (real)(lnt_taylor_coefficient(p, t) / power);
-}
-
-void lnt_taylor_weights(const lnt_run *run, const kernels *ker, real *y, const real *x, size_t ld,
-                        size_t keys, size_t padded)
-{
-    real a[LNT_MAX_TERMS] = { 0 };
-    const size_t terms = (size_t)run->p->taylor.terms;
-    lnt_taylor_coefficients(run->p, a);
-    if (padded == ld) ker->polynomial(y, x, a, terms, keys * ld);
-    else
-        for (size_t j = 0; j < keys; j++) ker->polynomial(y + j * ld, x + j * ld, a, terms, padded);
-}
-
 static void weights(const lnt_run *run, const kernels *ker, real *x, size_t ld, size_t keys,
                     size_t padded)
 {

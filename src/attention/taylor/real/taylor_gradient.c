@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Whether this walk has the direct form to do too. */
-static bool does_within(const chunk_job *job, const taylor_scratch *s)
+static bool does_within(const head_job *job, const taylor_scratch *s)
 {
     return job->run->causal && s->first.feature == 0;
 }
@@ -19,7 +19,7 @@ void lnt_taylor_turn_dn(const kernels *ker, taylor_scratch *s, size_t g, size_t 
 }
 
 /* The scores of head g become weights, dx the gradient of the scores, both 0 above the diagonal. */
-static void scores_and_gradient(const chunk_job *job, taylor_scratch *s, size_t g, size_t n)
+static void scores_and_gradient(const head_job *job, taylor_scratch *s, size_t g, size_t n)
 {
     const kernels *ker = job->ker;
     const size_t lanes = lnt_round_up(n, ker->lanes);
@@ -40,7 +40,7 @@ static void scores_and_gradient(const chunk_job *job, taylor_scratch *s, size_t 
 
 /* ---- forward over the sequence: dq ------------------------------------------------------------ */
 
-void lnt_taylor_read_chunk(const chunk_job *job, taylor_scratch *s, int64_t t, size_t n)
+void lnt_taylor_read_chunk(const head_job *job, taylor_scratch *s, int64_t t, size_t n)
 {
     lnt_taylor_load_queries(job, s, t, n);
     if (does_within(job, s)) lnt_taylor_load_keys(job, s, keys_alone(job) + t, n);
@@ -49,7 +49,7 @@ void lnt_taylor_read_chunk(const chunk_job *job, taylor_scratch *s, int64_t t, s
     lnt_taylor_walk(job, s, n, 0);
 }
 
-void lnt_taylor_quotient(const chunk_job *job, taylor_scratch *s, size_t g, int64_t t, size_t n)
+void lnt_taylor_quotient(const head_job *job, taylor_scratch *s, size_t g, int64_t t, size_t n)
 {
     real *dden = s->dden + g * TOKENS;
     memset(dden, 0, TOKENS * sizeof(real));
@@ -58,7 +58,7 @@ void lnt_taylor_quotient(const chunk_job *job, taylor_scratch *s, size_t g, int6
 }
 
 /* dn and dden of n queries of every head, as they were kept. */
-static void reload_quotients(const chunk_job *job, taylor_scratch *s, int64_t t, size_t n)
+static void reload_quotients(const head_job *job, taylor_scratch *s, int64_t t, size_t n)
 {
     memset(s->dden, 0, s->heads * TOKENS * sizeof(real));
     for (size_t g = 0; g < s->heads; g++)
@@ -66,7 +66,7 @@ static void reload_quotients(const chunk_job *job, taylor_scratch *s, int64_t t,
                             s->dden + g * TOKENS);
 }
 
-void lnt_taylor_reload(const chunk_job *job, taylor_scratch *s, int64_t t, size_t n)
+void lnt_taylor_reload(const head_job *job, taylor_scratch *s, int64_t t, size_t n)
 {
     lnt_taylor_load_queries(job, s, t, n);
     if (job->run->causal) lnt_taylor_load_keys(job, s, keys_alone(job) + t, n);
@@ -74,7 +74,7 @@ void lnt_taylor_reload(const chunk_job *job, taylor_scratch *s, int64_t t, size_
 }
 
 /* The gradient of the state += what the queries of head g give to the `made` monomials from c on. */
-static void add_queries(const chunk_job *job, taylor_scratch *s, size_t g, cursor c, size_t made,
+static void add_queries(const head_job *job, taylor_scratch *s, size_t g, cursor c, size_t made,
                         size_t n)
 {
     const kernels *ker = job->ker;
@@ -82,16 +82,16 @@ static void add_queries(const chunk_job *job, taylor_scratch *s, size_t g, curso
     lnt_taylor_block(ker, s, &c, s->qt + g * s->d * TOKENS, lnt_round_up(n, ker->lanes), true);
     ker->gemm_nn(s->grad.s + at * s->mp, s->mp, s->phi, TOKENS, s->dn + g * TOKENS * s->mp, s->mp,
                  made, lnt_round_up(s->m, ker->lanes), n, 1);
-    ker->gemv(s->sums, s->phi, TOKENS, s->dden + g * TOKENS, made, n);
-    ker->axpy(s->grad.z + at, 1, s->sums, made);
+    ker->gemv(s->added_z, s->phi, TOKENS, s->dden + g * TOKENS, made, n);
+    ker->axpy(s->grad.z + at, 1, s->added_z, made);
 }
 
-void lnt_taylor_walk_queries(const chunk_job *job, taylor_scratch *s, size_t n)
+void lnt_taylor_walk_queries(const head_job *job, taylor_scratch *s, size_t n)
 {
     const kernels *ker = job->ker;
     const size_t lanes = lnt_round_up(n, ker->lanes);
     for (cursor c = s->first, next = c; !lnt_taylor_at_end(s, &c); c = next) {
-        const real *rows = s->mem.s + c.feature * s->mp, *z = s->mem.z + c.feature;
+        const real *rows = s->sums.s + c.feature * s->mp, *z = s->sums.z + c.feature;
         const size_t made = lnt_taylor_skip(s, &next);
         for (size_t g = 0; g < s->heads; g++) {
             /* Not causal: the gradient of the state needs all queries before the first key. */
@@ -106,7 +106,7 @@ void lnt_taylor_walk_queries(const chunk_job *job, taylor_scratch *s, size_t n)
     }
 }
 
-void lnt_taylor_grad_queries(const chunk_job *job, taylor_scratch *s, size_t n)
+void lnt_taylor_grad_queries(const head_job *job, taylor_scratch *s, size_t n)
 {
     const kernels *ker = job->ker;
     memset(s->dt, 0, s->heads * s->d * TOKENS * sizeof(real));
@@ -121,7 +121,7 @@ void lnt_taylor_grad_queries(const chunk_job *job, taylor_scratch *s, size_t n)
     if (job->run->causal) lnt_taylor_walk(job, s, 0, n);
 }
 
-void lnt_taylor_store_dq(const chunk_job *job, taylor_scratch *s, size_t g, int64_t t, size_t n)
+void lnt_taylor_store_dq(const head_job *job, taylor_scratch *s, size_t g, int64_t t, size_t n)
 {
     lnt_taylor_store_grad(job->run, true, job->seq.b, head_of(job, s, g), job->seq.q0 + t, n,
                           s->dt + g * s->d * TOKENS, s->phi, TOKENS);
@@ -129,7 +129,7 @@ void lnt_taylor_store_dq(const chunk_job *job, taylor_scratch *s, size_t g, int6
 
 /* ---- backward over the sequence: dk, dv ------------------------------------------------------- */
 
-bool lnt_taylor_key_chunk(const chunk_job *job, int64_t i, key_chunk *c)
+bool lnt_taylor_key_chunk(const head_job *job, int64_t i, key_chunk *c)
 {
     const int64_t alone = keys_alone(job), paired = job->seq.nk - alone;
     const int64_t with = tiles_of(paired, TOKENS), all = with + tiles_of(alone, TOKENS);
@@ -145,7 +145,7 @@ bool lnt_taylor_key_chunk(const chunk_job *job, int64_t i, key_chunk *c)
 }
 
 /* What the queries of the same chunk give to dv and dt. */
-static void grad_keys_within(const chunk_job *job, taylor_scratch *s, size_t n)
+static void grad_keys_within(const head_job *job, taylor_scratch *s, size_t n)
 {
     const kernels *ker = job->ker;
     memset(s->dk, 0, n * s->dp * sizeof(real));
@@ -161,7 +161,7 @@ static void grad_keys_within(const chunk_job *job, taylor_scratch *s, size_t n)
     ker->load_columns(s->dt, TOKENS, s->dk, LNT_REAL_DTYPE, (int64_t)s->dp, 1, n, s->d, 1);
 }
 
-void lnt_taylor_walk_keys(const chunk_job *job, taylor_scratch *s, size_t keys, size_t queries)
+void lnt_taylor_walk_keys(const head_job *job, taylor_scratch *s, size_t keys, size_t queries)
 {
     const kernels *ker = job->ker;
     const size_t lanes = lnt_round_up(keys, ker->lanes), wide = lnt_round_up(s->m, ker->lanes);
@@ -179,7 +179,7 @@ void lnt_taylor_walk_keys(const chunk_job *job, taylor_scratch *s, size_t keys, 
     }
 }
 
-void lnt_taylor_grad_keys(const chunk_job *job, taylor_scratch *s, const key_chunk *c)
+void lnt_taylor_grad_keys(const head_job *job, taylor_scratch *s, const key_chunk *c)
 {
     const bool paired = c->query >= 0;
     lnt_taylor_load_keys(job, s, c->t, c->n);
@@ -194,7 +194,7 @@ void lnt_taylor_grad_keys(const chunk_job *job, taylor_scratch *s, const key_chu
     lnt_taylor_walk_keys(job, s, c->n, paired ? c->n : 0);
 }
 
-void lnt_taylor_store_keys(const chunk_job *job, taylor_scratch *s, const key_chunk *c)
+void lnt_taylor_store_keys(const head_job *job, taylor_scratch *s, const key_chunk *c)
 {
     const lnt_run *run = job->run;
     const int64_t row = job->seq.k0 + c->t;

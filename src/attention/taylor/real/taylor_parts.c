@@ -42,32 +42,32 @@ static size_t most_pieces(const lnt_attn_desc *p)
                                                                   : PIECES + states - 1;
 }
 
-static void take_states(lnt_arena *arena, const lnt_attn_desc *p, sums *x)
+static void take_states(lnt_arena *arena, const lnt_attn_desc *p, team_room *x)
 {
     const size_t F = (size_t)lnt_problem_width(p), mp = pad((size_t)p->dim_value);
     for (size_t i = 0; i < states_at_a_time(p); i++) {
-        memory mem = { .s = NULL }, grad = { .s = NULL };
-        if (p->state != LNT_STATE_ALWAYS) mem = lnt_memory_take(arena, p);
-        if (p->backward) grad = (memory){ .s = take(arena, F, mp), .z = take(arena, 1, pad(F)) };
-        if (!x->mem) continue; /* only counting */
-        x->mem[i] = mem;
+        head_sums sums = { .s = NULL }, grad = { .s = NULL };
+        if (p->state != LNT_STATE_ALWAYS) sums = lnt_sums_take(arena, p);
+        if (p->backward) grad = (head_sums){ .s = take(arena, F, mp), .z = take(arena, 1, pad(F)) };
+        if (!x->sums) continue; /* only counting */
+        x->sums[i] = sums;
         x->grad[i] = grad;
     }
 }
 
 /* All of lnt_run.shared. */
-static sums take_sums(lnt_arena *arena, const lnt_attn_desc *p)
+static team_room take_room(lnt_arena *arena, const lnt_attn_desc *p)
 {
     const size_t mp = pad((size_t)p->dim_value), d = (size_t)p->dim, states = states_at_a_time(p);
     const size_t group = lnt_problem_group(p);
     const size_t tokens = most_pieces(p) * group * STRETCH;
     lnt_arena_take(arena, lnt_taylor_shared(p), 1);
-    sums x = { .rows = take(arena, tokens, mp),
+    team_room x = { .rows = take(arena, tokens, mp),
                .den = take(arena, tokens, 1),
                .columns = take(arena, p->backward ? tokens : 0, d),
                .begin = lnt_arena_take(arena, states ? PIECES + 1 : 0, sizeof(cursor)),
-               .mem = lnt_arena_take(arena, states, sizeof(memory)),
-               .grad = lnt_arena_take(arena, states, sizeof(memory)),
+               .sums = lnt_arena_take(arena, states, sizeof(head_sums)),
+               .grad = lnt_arena_take(arena, states, sizeof(head_sums)),
                .mean = lnt_arena_take(arena, p->taylor.center_mean ? states * d : 0, sizeof(double)),
                .center = lnt_arena_take(arena, states, sizeof(double *)) };
     take_states(arena, p, &x);
@@ -77,7 +77,7 @@ static sums take_sums(lnt_arena *arena, const lnt_attn_desc *p)
 size_t lnt_taylor_parts_shared(const lnt_attn_desc *p)
 {
     lnt_arena counting = { 0 };
-    take_sums(&counting, p);
+    take_room(&counting, p);
     return lnt_arena_counted(&counting);
 }
 
@@ -91,10 +91,10 @@ size_t lnt_taylor_parts(const lnt_run *run)
     return parts < most ? parts : most;
 }
 
-chunk_job lnt_team_job(const team *r, size_t state)
+head_job lnt_team_job(const team *r, size_t state)
 {
     const int64_t KVH = r->run->p->kv_heads, unit = r->first + (int64_t)state;
-    return lnt_chunk_job(r->run, unit / KVH, unit % KVH);
+    return lnt_head_job(r->run, unit / KVH, unit % KVH);
 }
 
 /* State i as it is before the run, and what is taken from its keys. */
@@ -103,18 +103,18 @@ static void open_state(team *r, size_t i)
     const lnt_attn_io *io = r->run->io;
     const lnt_attn_desc *p = r->run->p;
     const int64_t unit = r->first + (int64_t)i, q = unit / p->kv_heads, h = unit % p->kv_heads;
-    const chunk_job job = lnt_team_job(r, i);
+    const head_job job = lnt_team_job(r, i);
     const taylor_scratch s = lnt_taylor_open(&job);
-    r->sum.center[i] = lnt_taylor_center(r->run, &job.seq, h, r->sum.mean + i * s.d, s.kt, TOKENS);
-    if (io->state_out && !r->run->grads) r->sum.mem[i] = lnt_memory_of(io->state_out, q, h);
-    lnt_memory_copy(r->sum.mem[i], lnt_memory_of(io->state_in, q, h), s.F * s.mp, pad(s.F));
+    r->room.center[i] = lnt_taylor_center(r->run, &job.seq, h, r->room.mean + i * s.d, s.kt, TOKENS);
+    if (io->state_out && !r->run->grads) r->room.sums[i] = lnt_sums_of(io->state_out, q, h);
+    lnt_sums_copy(r->room.sums[i], lnt_sums_of(io->state_in, q, h), s.F * s.mp, pad(s.F));
 }
 
 static void cut(team *r)
 {
-    const chunk_job job = lnt_team_job(r, 0);
+    const head_job job = lnt_team_job(r, 0);
     const taylor_scratch s = lnt_taylor_open(&job);
-    for (size_t i = 0; i <= r->parts; i++) r->sum.begin[i] = lnt_taylor_part(&s, i, r->parts);
+    for (size_t i = 0; i <= r->parts; i++) r->room.begin[i] = lnt_taylor_part(&s, i, r->parts);
 }
 
 bool lnt_team_open(lnt_run *run, int64_t first, team *r)
@@ -125,7 +125,7 @@ bool lnt_team_open(lnt_run *run, int64_t first, team *r)
     if (left <= 0) return false;
     lnt_arena arena = { .base = run->shared, .capacity = lnt_taylor_parts_shared(p) };
     *r = (team){ .run = run,
-                 .sum = take_sums(&arena, p),
+                 .room = take_room(&arena, p),
                  .first = first,
                  .count = (size_t)(left < most ? left : most),
                  .parts = lnt_taylor_parts(run),
@@ -135,22 +135,22 @@ bool lnt_team_open(lnt_run *run, int64_t first, team *r)
     return true;
 }
 
-taylor_scratch lnt_team_piece(const team *r, size_t piece, chunk_job *job)
+taylor_scratch lnt_team_piece(const team *r, size_t piece, head_job *job)
 {
     const size_t state = piece / r->parts;
     *job = lnt_team_job(r, state);
     taylor_scratch s = lnt_taylor_open(job);
-    s.first = r->sum.begin[piece % r->parts];
-    s.end = r->sum.begin[piece % r->parts + 1].feature;
-    s.mem = r->sum.mem[state];
-    s.grad = r->sum.grad[state];
-    s.center = r->sum.center[state];
+    s.first = r->room.begin[piece % r->parts];
+    s.end = r->room.begin[piece % r->parts + 1].feature;
+    s.sums = r->room.sums[state];
+    s.grad = r->room.grad[state];
+    s.center = r->room.center[state];
     return s;
 }
 
 void lnt_team_add_alone(const team *r, size_t piece)
 {
-    chunk_job job;
+    head_job job;
     taylor_scratch s = lnt_team_piece(r, piece, &job);
     lnt_taylor_add_alone(&job, &s);
 }
@@ -163,9 +163,9 @@ static size_t place(const team *r, size_t piece, size_t g, size_t c)
 void lnt_team_sum_at(const team *r, taylor_scratch *s, size_t piece, size_t c)
 {
     const size_t at = place(r, piece, 0, c);
-    s->o = s->dv = r->sum.rows + at * s->mp;
-    s->den = r->sum.den + at;
-    if (r->run->grads) s->dt = r->sum.columns + at * s->d;
+    s->o = s->dv = r->room.rows + at * s->mp;
+    s->den = r->room.den + at;
+    if (r->run->grads) s->dt = r->room.columns + at * s->d;
 }
 
 void lnt_team_collect(const team *r, const real *sum, size_t width, size_t state, size_t g,
@@ -183,7 +183,7 @@ void lnt_team_collect(const team *r, const real *sum, size_t width, size_t state
 /* A piece answers the queries of a stretch from t0 on, as far as its monomials go. */
 static void read_stretch(const team *r, size_t piece, int64_t t0)
 {
-    chunk_job job;
+    head_job job;
     taylor_scratch s = lnt_team_piece(r, piece, &job);
     const bool causal = r->run->causal;
     for (size_t c = 0; c < CHUNKS; c++) {
@@ -201,14 +201,14 @@ static void read_stretch(const team *r, size_t piece, int64_t t0)
 /* Chunk c of a stretch of a state: its parts added, divided and stored. */
 static int64_t finish_chunk(const team *r, size_t state, int64_t t0, size_t c)
 {
-    const chunk_job job = lnt_team_job(r, state);
+    const head_job job = lnt_team_job(r, state);
     taylor_scratch s = lnt_taylor_open(&job);
     const int64_t t = t0 + (int64_t)(c * TOKENS);
     const size_t n = chunk_tokens(job.seq.nq - t);
     if (!n) return 0;
     for (size_t g = 0; g < s.heads; g++) {
-        lnt_team_collect(r, r->sum.rows, s.mp, state, g, c, s.o + g * TOKENS * s.mp, n * s.mp);
-        lnt_team_collect(r, r->sum.den, 1, state, g, c, s.den + g * TOKENS, n);
+        lnt_team_collect(r, r->room.rows, s.mp, state, g, c, s.o + g * TOKENS * s.mp, n * s.mp);
+        lnt_team_collect(r, r->room.den, 1, state, g, c, s.den + g * TOKENS, n);
     }
     return lnt_taylor_finish(&job, &s, t, n);
 }
@@ -221,7 +221,7 @@ static int64_t run_team(const team *r)
         const int64_t nq = lnt_team_job(r, i).seq.nq;
         longest = nq > longest ? nq : longest;
     }
-#pragma omp parallel num_threads(chunk_threads(r->run)) reduction(+ : nonpositive)
+#pragma omp parallel num_threads(head_threads(r->run)) reduction(+ : nonpositive)
     {
 #pragma omp for schedule(dynamic)
         for (int64_t i = 0; i < pieces; i++) lnt_team_add_alone(r, (size_t)i);

@@ -17,7 +17,7 @@
  * threads meet twice in a chunk, not three times. */
 static void walk_queries(const team *r, size_t piece, int64_t t)
 {
-    chunk_job job;
+    head_job job;
     taylor_scratch s = lnt_team_piece(r, piece, &job);
     const size_t before = t > 0 ? chunk_tokens(job.seq.nq - t + TOKENS) : 0;
     const size_t n = chunk_tokens(job.seq.nq - t);
@@ -32,13 +32,13 @@ static void walk_queries(const team *r, size_t piece, int64_t t)
 /* Head g of a state, all parts having read the queries from t on. */
 static void finish_quotient(const team *r, size_t state, size_t g, int64_t t)
 {
-    const chunk_job job = lnt_team_job(r, state);
+    const head_job job = lnt_team_job(r, state);
     taylor_scratch s = lnt_taylor_open(&job);
     const size_t n = chunk_tokens(job.seq.nq - t);
     if (!n) return;
     if (!r->run->statistics) {
-        lnt_team_collect(r, r->sum.rows, s.mp, state, g, 0, s.o + g * TOKENS * s.mp, n * s.mp);
-        lnt_team_collect(r, r->sum.den, 1, state, g, 0, s.den + g * TOKENS, n);
+        lnt_team_collect(r, r->room.rows, s.mp, state, g, 0, s.o + g * TOKENS * s.mp, n * s.mp);
+        lnt_team_collect(r, r->room.den, 1, state, g, 0, s.den + g * TOKENS, n);
     }
     lnt_taylor_quotient(&job, &s, g, t, n);
 }
@@ -46,11 +46,11 @@ static void finish_quotient(const team *r, size_t state, size_t g, int64_t t)
 /* ... having summed dq of them. */
 static void finish_queries(const team *r, size_t state, size_t g, int64_t t)
 {
-    const chunk_job job = lnt_team_job(r, state);
+    const head_job job = lnt_team_job(r, state);
     taylor_scratch s = lnt_taylor_open(&job);
     const size_t n = chunk_tokens(job.seq.nq - t), tile = s.d * TOKENS;
     if (!n) return;
-    lnt_team_collect(r, r->sum.columns, s.d, state, g, 0, s.dt + g * tile, tile);
+    lnt_team_collect(r, r->room.columns, s.d, state, g, 0, s.dt + g * tile, tile);
     lnt_taylor_store_dq(&job, &s, g, t, n);
 }
 
@@ -77,7 +77,7 @@ static void pass_over_queries(const team *r, int64_t longest)
 /* A piece sums dk and dv of a stretch of chunks. */
 static void grad_stretch(const team *r, size_t piece, int64_t from)
 {
-    chunk_job job;
+    head_job job;
     key_chunk keys;
     taylor_scratch s = lnt_team_piece(r, piece, &job);
     for (size_t c = 0; c < CHUNKS && lnt_taylor_key_chunk(&job, from + (int64_t)c, &keys); c++) {
@@ -90,11 +90,11 @@ static void grad_stretch(const team *r, size_t piece, int64_t from)
 static void finish_keys(const team *r, size_t state, int64_t from, size_t c)
 {
     key_chunk keys;
-    const chunk_job job = lnt_team_job(r, state);
+    const head_job job = lnt_team_job(r, state);
     taylor_scratch s = lnt_taylor_open(&job);
     if (!lnt_taylor_key_chunk(&job, from + (int64_t)c, &keys)) return;
-    lnt_team_collect(r, r->sum.columns, s.d, state, 0, c, s.dt, s.d * TOKENS);
-    lnt_team_collect(r, r->sum.rows, s.mp, state, 0, c, s.dv, keys.n * s.mp);
+    lnt_team_collect(r, r->room.columns, s.d, state, 0, c, s.dt, s.d * TOKENS);
+    lnt_team_collect(r, r->room.rows, s.mp, state, 0, c, s.dv, keys.n * s.mp);
     lnt_taylor_store_keys(&job, &s, &keys);
 }
 
@@ -121,9 +121,9 @@ static void copy_gradients(const team *r, bool out)
     const size_t F = (size_t)lnt_problem_width(p), mp = pad((size_t)p->dim_value);
     for (size_t i = 0; i < r->count; i++) {
         const int64_t unit = r->first + (int64_t)i, q = unit / p->kv_heads, h = unit % p->kv_heads;
-        const memory from = out ? r->sum.grad[i] : lnt_memory_of(g->dstate_out, q, h);
-        const memory to = out ? lnt_memory_of(g->dstate_in, q, h) : r->sum.grad[i];
-        lnt_memory_copy(to, from, F * mp, pad(F));
+        const head_sums from = out ? r->room.grad[i] : lnt_sums_of(g->dstate_out, q, h);
+        const head_sums to = out ? lnt_sums_of(g->dstate_in, q, h) : r->room.grad[i];
+        lnt_sums_copy(to, from, F * mp, pad(F));
     }
 }
 
@@ -131,13 +131,13 @@ static void run_team(const team *r)
 {
     int64_t longest = 0, most = 0; /* queries, and chunks of keys */
     for (size_t i = 0; i < r->count; i++) {
-        const chunk_job job = lnt_team_job(r, i);
+        const head_job job = lnt_team_job(r, i);
         key_chunk last;
         longest = job.seq.nq > longest ? job.seq.nq : longest;
         while (lnt_taylor_key_chunk(&job, most, &last)) most++;
     }
     copy_gradients(r, false);
-#pragma omp parallel num_threads(chunk_threads(r->run))
+#pragma omp parallel num_threads(head_threads(r->run))
     {
         pass_over_queries(r, longest);
         pass_over_keys(r, most);

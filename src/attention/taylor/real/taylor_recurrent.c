@@ -1,7 +1,7 @@
 /* attention/taylor/real/taylor_recurrent.c - Taylor attention token by token, phi the monomials.  Each is its
  * prefix times one element; a run of them is a number times a piece of x.  Backward is that of the
  * chunks.  See docs/math/taylor.md */
-#include "attention/state/recurrent.h"
+#include "attention/recurrent.h"
 #include "attention/taylor/taylor_chunk.h"
 
 /* The monomials of one run; prefix[t] is the product of its first t indices, of a query times
@@ -69,11 +69,11 @@ static void weights(const lnt_run *run, const kernels *ker, real *x, size_t padd
 
 static void absorb_take(lnt_arena *arena, const lnt_attn_desc *p) { lnt_taylor_take(arena, p); }
 
-static void absorb(const chunk_job *job, lnt_arena *arena, memory mem, const real *k, size_t ldk,
+static void absorb(const head_job *job, lnt_arena *arena, head_sums sums, const real *k, size_t ldk,
                    real *v, size_t ldv, size_t n)
 {
     taylor_scratch s = lnt_taylor_open_in(arena, job);
-    s.mem = mem;
+    s.sums = sums;
     job->ker->load_columns(s.kt, TOKENS, k, LNT_REAL_DTYPE, (int64_t)ldk, 1, n, s.d, 1);
     s.v = v;
     s.ldv = ldv;

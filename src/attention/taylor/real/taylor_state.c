@@ -11,7 +11,7 @@
  * docs/math/taylor.md */
 #include "attention/taylor/taylor_chunk.h"
 
-static int64_t run_sequence(const chunk_job *job, taylor_scratch *s)
+static int64_t run_sequence(const head_job *job, taylor_scratch *s)
 {
     const bool causal = job->run->causal;
     const int64_t nq = job->seq.nq;
@@ -34,7 +34,7 @@ static void forward(lnt_run *run)
 {
     const lnt_attn_io *io = run->io;
     const int64_t KVH = run->p->kv_heads;
-    const int threads = chunk_threads(run);
+    const int threads = head_threads(run);
     int64_t nonpositive = 0;
     if (!run->partial) lnt_clear_gaps(run, &io->out, false);
     if (lnt_taylor_parts(run) > 1) {
@@ -44,11 +44,11 @@ static void forward(lnt_run *run)
 #pragma omp parallel for schedule(dynamic) num_threads(threads) reduction(+ : nonpositive)
     for (int64_t unit = 0; unit < run->sequences * KVH; unit++) {
         const int64_t q = unit / KVH, kvh = unit % KVH;
-        const chunk_job job = lnt_chunk_job(run, q, kvh);
+        const head_job job = lnt_head_job(run, q, kvh);
         taylor_scratch s = lnt_taylor_open(&job);
         s.center = lnt_taylor_center(run, &job.seq, kvh, s.mean, s.kt, TOKENS);
-        if (io->state_out) s.mem = lnt_memory_of(io->state_out, q, kvh);
-        lnt_memory_copy(s.mem, lnt_memory_of(io->state_in, q, kvh), s.F * s.mp, pad(s.F));
+        if (io->state_out) s.sums = lnt_sums_of(io->state_out, q, kvh);
+        lnt_sums_copy(s.sums, lnt_sums_of(io->state_in, q, kvh), s.F * s.mp, pad(s.F));
         nonpositive += run_sequence(&job, &s);
     }
     run->nonpositive = nonpositive;

@@ -1,9 +1,10 @@
-/* attention/state/recurrent.h - the recurrent form, token by token, of any mechanism whose weights are
+/* attention/recurrent.h - the recurrent form, token by token, of any mechanism whose weights are
  * phi(q).phi(k): what differs between mechanisms is this table. */
-#ifndef LNT_ATTENTION_STATE_RECURRENT_H
-#define LNT_ATTENTION_STATE_RECURRENT_H
+#ifndef LNT_ATTENTION_RECURRENT_H
+#define LNT_ATTENTION_RECURRENT_H
 
-#include "attention/linear/linear_chunk.h"
+#include "attention/head.h"
+#include "attention/linear/linear_feature.h"
 
 /* phi of row n of head h of q or k into out [width]; or that row as scores see it [score width]. */
 typedef void lnt_row_map(const lnt_run *run, lnt_feature_tile *feature, int64_t b, int64_t h,
@@ -13,8 +14,8 @@ typedef struct lnt_recurrent {
     lnt_row_map *phi, *score;
     /* Scores x [padded] become weights; NULL: they are. */
     void (*weights)(const lnt_run *run, const kernels *ker, real *x, size_t padded);
-    /* Puts n tokens into mem: k [n, ldk] as scores see them, v [n, ldv], which it may overwrite. */
-    void (*absorb)(const chunk_job *job, lnt_arena *arena, memory mem, const real *k, size_t ldk,
+    /* Puts n tokens into sums: k [n, ldk] as scores see them, v [n, ldv], which it may overwrite. */
+    void (*absorb)(const head_job *job, lnt_arena *arena, head_sums sums, const real *k, size_t ldk,
                    real *v, size_t ldv, size_t n);
     void (*absorb_take)(lnt_arena *arena, const lnt_attn_desc *p); /* counts what absorb takes */
 } lnt_recurrent;

@@ -1,4 +1,4 @@
-/* attention/state/memory.c - the state of linear, Taylor and hybrid attention: S [D,m] and z [D] per kv head,
+/* attention/state/sums.c - the state of linear, Taylor and hybrid attention: S [D,m] and z [D] per kv head,
  * of fixed size; hybrid keeps the last tokens, and the first, beside them.
  *
  * Every operation is a run of an algorithm with the state before and after it: appending is a run
@@ -18,14 +18,6 @@ extern const lnt_algo lnt_algo_hybrid_recurrent_f32, lnt_algo_hybrid_recurrent_f
 extern const lnt_algo lnt_algo_hybrid_chunked_f32, lnt_algo_hybrid_chunked_f64;
 
 enum { FEW_TOKENS = 4 }; /* up to here the recurrent form is faster than a chunk */
-
-/* A step of Taylor attention is bound by memory: S that is written for one token in 16 only is read
- * twice as fast, and compensating 16 at once costs little.  For linear attention, whose S is in cache,
- * attending to the tokens kept back would cost as much as it saves. */
-int64_t lnt_recent_room(const lnt_attn_desc *p)
-{
-    return lnt_problem_sums(p) == LNT_TAYLOR || p->compensated ? 16 : 0;
-}
 
 static void shape(const lnt_attn_desc *p, int64_t room, int i, int64_t out[3], int64_t *ld)
 {
@@ -199,7 +191,7 @@ static void merge(lnt_state *dst, const lnt_state *src)
         }
 }
 
-const lnt_state_kind lnt_state_memory = { .names = { "s", "z", "s_low", "z_low", "k", "v" },
+const lnt_state_kind lnt_state_sums = { .names = { "s", "z", "s_low", "z_low", "k", "v" },
                                           .grows = false,
                                           .shape = shape,
                                           .dtype = dtype,

@@ -1,4 +1,4 @@
-/* attention/state/real/recurrent.c - attention token by token: the transformer as an RNN.
+/* attention/real/recurrent.c - attention token by token: the transformer as an RNN.
  *
  *     S = decay S + phi(k) v^T,   z = decay z + phi(k),   y = phi(q) S / (phi(q).z + eps)
  *
@@ -7,7 +7,7 @@
  * Where S is large, or its sums are compensated, the last few tokens are kept back: a query reads S,
  * which then is only read, and attends to those tokens directly; when their room is full they go into
  * S together.  See docs/math/linear.md, docs/math/taylor.md */
-#include "attention/state/recurrent.h"
+#include "attention/recurrent.h"
 
 #include <math.h>
 #include <omp.h>
@@ -21,7 +21,7 @@ typedef struct recents {
 
 typedef struct token {
     const lnt_recurrent *kind;
-    memory mem;
+    head_sums sums;
     recents recent;
     real *q, *k;    /* phi [Dp] */
     real *score, *x; /* the query as scores see it [Wp]; scores of the recent keys [room] */
@@ -39,7 +39,7 @@ static token take_token(lnt_arena *arena, const lnt_attn_desc *p)
     const size_t D = (size_t)lnt_problem_width(p), m = (size_t)p->dim_value;
     const size_t W = (size_t)lnt_score_width(p), room = (size_t)lnt_recent_room(p);
     token t = { .D = D, .W = W, .m = m, .Dp = pad(D), .mp = pad(m) };
-    if (p->state != LNT_STATE_ALWAYS) t.mem = lnt_memory_take(arena, p);
+    if (p->state != LNT_STATE_ALWAYS) t.sums = lnt_sums_take(arena, p);
     t.recent = (recents){ .ldk = pad(W), .room = room };
     t.recent.k = take(arena, room, t.recent.ldk);
     t.recent.v = take(arena, room, t.mp);
@@ -55,14 +55,14 @@ static token take_token(lnt_arena *arena, const lnt_attn_desc *p)
     return t;
 }
 
-static void map_row(const chunk_job *job, token *x, lnt_row_map *map, int64_t h, int64_t n,
+static void map_row(const head_job *job, token *x, lnt_row_map *map, int64_t h, int64_t n,
                     bool query, real *out)
 {
     const int64_t row = (query ? job->seq.q0 : job->seq.k0) + n;
     map(job->run, &x->feature, job->seq.b, h, row, query, out);
 }
 
-static void load_key(const chunk_job *job, token *x, int64_t t)
+static void load_key(const head_job *job, token *x, int64_t t)
 {
     size_t ld = x->mp;
     map_row(job, x, x->kind->phi, job->kvh, t, false, x->k);
@@ -79,7 +79,7 @@ static real through_state(const kernels *ker, token *x, real decay, bool add)
     real den = 0;
     for (size_t i = 0; i < x->D; i += ROWS) {
         const size_t rows = x->D - i < ROWS ? x->D - i : ROWS;
-        real *s = x->mem.s + i * x->mp, *z = x->mem.z + i, *o = i ? x->part : x->o;
+        real *s = x->sums.s + i * x->mp, *z = x->sums.z + i, *o = i ? x->part : x->o;
         den += add ? ker->state_step(s, x->mp, z, x->q + i, x->k + i, x->v, o, rows, wide, decay)
                    : ker->state_query(s, x->mp, z, x->q + i, o, rows, wide);
         if (i) ker->axpy(x->o, 1, o, x->m);
@@ -89,7 +89,7 @@ static real through_state(const kernels *ker, token *x, real decay, bool add)
 
 /* ---- tokens that are kept back --------------------------------------------------------------- */
 
-static void keep_key(const chunk_job *job, token *x, int64_t t)
+static void keep_key(const head_job *job, token *x, int64_t t)
 {
     recents *r = &x->recent;
     map_row(job, x, x->kind->score, job->kvh, t, false, r->k + r->count * r->ldk);
@@ -98,16 +98,16 @@ static void keep_key(const chunk_job *job, token *x, int64_t t)
     r->count++;
 }
 
-static void absorb(const chunk_job *job, token *x)
+static void absorb(const head_job *job, token *x)
 {
     recents *r = &x->recent;
     lnt_arena rest = x->rest;
-    if (r->count) x->kind->absorb(job, &rest, x->mem, r->k, r->ldk, r->v, x->mp, r->count);
+    if (r->count) x->kind->absorb(job, &rest, x->sums, r->k, r->ldk, r->v, x->mp, r->count);
     r->count = 0;
 }
 
 /* o and the sum returned, which hold what S gives, += what the recent tokens give. */
-static real through_recents(const chunk_job *job, token *x, int64_t h, int64_t query, real den)
+static real through_recents(const head_job *job, token *x, int64_t h, int64_t query, real den)
 {
     const kernels *ker = job->ker;
     const recents *r = &x->recent;
@@ -134,7 +134,7 @@ static real through_recents(const chunk_job *job, token *x, int64_t h, int64_t q
 /* ---- a token --------------------------------------------------------------------------------- */
 
 /* Takes a key in that no query follows. */
-static void add_key(const chunk_job *job, token *x, int64_t key)
+static void add_key(const head_job *job, token *x, int64_t key)
 {
     if (x->recent.room) {
         keep_key(job, x, key);
@@ -146,7 +146,7 @@ static void add_key(const chunk_job *job, token *x, int64_t key)
 }
 
 /* One query of head h; `add`: the key that was loaded goes into S on the way. */
-static real read_query(const chunk_job *job, token *x, int64_t h, int64_t query, bool add)
+static real read_query(const head_job *job, token *x, int64_t h, int64_t query, bool add)
 {
     map_row(job, x, x->kind->phi, h, query, true, x->q);
     const real den = through_state(job->ker, x, (real)job->decay, add && !x->recent.room);
@@ -154,7 +154,7 @@ static real read_query(const chunk_job *job, token *x, int64_t h, int64_t query,
 }
 
 /* One token of every head in the group; key < 0: only read, query < 0: only add. */
-static int64_t run_token(const chunk_job *job, token *x, int64_t key, int64_t query)
+static int64_t run_token(const head_job *job, token *x, int64_t key, int64_t query)
 {
     const lnt_run *run = job->run;
     const int64_t group = run->p->heads / run->p->kv_heads, first = job->kvh * group;
@@ -176,7 +176,7 @@ static int64_t run_token(const chunk_job *job, token *x, int64_t key, int64_t qu
     return nonpositive;
 }
 
-static int64_t run_sequence(const chunk_job *job, token *x)
+static int64_t run_sequence(const head_job *job, token *x)
 {
     const lnt_sequence *seq = &job->seq;
     const bool causal = job->run->causal;
@@ -193,15 +193,15 @@ static int64_t run_sequence(const chunk_job *job, token *x)
 static int64_t run_state(lnt_run *run, token *x, const token *own, int64_t s, int64_t kvh)
 {
     const lnt_attn_io *io = run->io;
-    const chunk_job job = lnt_chunk_job(run, s, kvh);
-    x->mem = io->state_out ? lnt_memory_of(io->state_out, s, kvh) : own->mem;
-    lnt_memory_copy(x->mem, lnt_memory_of(io->state_in, s, kvh), x->D * x->mp, x->Dp);
+    const head_job job = lnt_head_job(run, s, kvh);
+    x->sums = io->state_out ? lnt_sums_of(io->state_out, s, kvh) : own->sums;
+    lnt_sums_copy(x->sums, lnt_sums_of(io->state_in, s, kvh), x->D * x->mp, x->Dp);
     x->recent = own->recent;
     if (run->recents && x->recent.room) {
-        const lnt_tensor *t = run->recents->tensor;
-        x->recent.k = (real *)lnt_tensor_row(&t[LNT_STATE_RECENT_K], s, kvh, 0);
-        x->recent.v = (real *)lnt_tensor_row(&t[LNT_STATE_RECENT_V], s, kvh, 0);
-        x->recent.count = (size_t)run->recents->recent;
+        const lnt_state *state = run->recents;
+        x->recent.k = (real *)lnt_tensor_row(lnt_state_part(state, LNT_STATE_RECENT_K), s, kvh, 0);
+        x->recent.v = (real *)lnt_tensor_row(lnt_state_part(state, LNT_STATE_RECENT_V), s, kvh, 0);
+        x->recent.count = (size_t)lnt_state_recent(state);
     }
     return run_sequence(&job, x);
 }
@@ -217,7 +217,7 @@ static void prefetch_state(const lnt_run *run, const token *x, int64_t s, int64_
 {
     const lnt_attn_io *io = run->io;
     const lnt_sequence seq = lnt_io_sequence(io, s);
-    const memory start = lnt_memory_of(io->state_in, s, kvh);
+    const head_sums start = lnt_sums_of(io->state_in, s, kvh);
     const size_t size = lnt_dtype_size(run->p->dtype);
     if (start.s) prefetch(start.s, x->mp * sizeof(real));
     if (start.z) prefetch(start.z, x->Dp * sizeof(real));
@@ -252,7 +252,7 @@ static int64_t run_share(const lnt_recurrent *kind, lnt_run *run, int thread, in
 
 void lnt_recurrent_forward(const lnt_recurrent *kind, lnt_run *run)
 {
-    const int threads = run->settle ? run->ctx->threads : chunk_threads(run);
+    const int threads = run->settle ? run->ctx->threads : head_threads(run);
     int64_t nonpositive = 0;
     if (!run->partial) lnt_clear_gaps(run, &run->io->out, false);
     if (threads == 1) { /* a parallel region of one costs as much as a small head */
