@@ -7,11 +7,6 @@
 #include "attention/linear/feature.h"
 #include "cpu/kernels.h"
 
-size_t lnt_feature_bytes_f32(const lnt_attn_desc *p);
-size_t lnt_feature_bytes_f64(const lnt_attn_desc *p);
-void lnt_feature_pack_f32(const lnt_attn_desc *p, const double *w, void *weights);
-void lnt_feature_pack_f64(const lnt_attn_desc *p, const double *w, void *weights);
-
 static void lay_out(lnt_arena *arena, const lnt_attn_desc *p, const lnt_algo *const *algos,
                     int count, size_t threads, lnt_engine *engine)
 {
@@ -21,8 +16,7 @@ static void lay_out(lnt_arena *arena, const lnt_attn_desc *p, const lnt_algo *co
         shared = s > shared ? s : shared;
         scratch = t > scratch ? t : scratch;
     }
-    const bool wide = p->dtype == LNT_F64;
-    const size_t weights = wide ? lnt_feature_bytes_f64(p) : lnt_feature_bytes_f32(p);
+    const size_t weights = lnt_feature_bytes(p);
     double *decay = lnt_arena_take(arena, p->decay ? (size_t)p->kv_heads : 0, sizeof *decay);
     engine->p.decay = p->decay ? decay : NULL;
     double *coefficients =
@@ -41,21 +35,6 @@ static void lay_out(lnt_arena *arena, const lnt_attn_desc *p, const lnt_algo *co
     engine->shared = lnt_arena_take(arena, shared, 1);
     engine->scratch_stride = scratch;
     engine->scratch = lnt_arena_take(arena, threads, scratch);
-}
-
-static lnt_status draw_weights(lnt_engine *engine)
-{
-    const lnt_attn_desc *p = &engine->p;
-    size_t bytes;
-    if (!lnt_size_product((size_t)lnt_feature_rows(p), (size_t)p->dim, sizeof(double), &bytes))
-        return lnt_fail(engine->ctx, LNT_ERR_MEMORY, "features is %lld: too many to hold",
-                        (long long)p->linear.features);
-    double *w = lnt_allocate(engine->ctx, bytes, "the random features");
-    if (!w) return LNT_ERR_MEMORY;
-    lnt_feature_weights(p, w);
-    (p->dtype == LNT_F64 ? lnt_feature_pack_f64 : lnt_feature_pack_f32)(p, w, engine->weights);
-    lnt_release(engine->ctx, w, bytes);
-    return LNT_OK;
 }
 
 /* Our own array, const in the descriptor; nothing to do where there is none. */
@@ -125,7 +104,7 @@ lnt_status lnt_engine_open(lnt_ctx *ctx, const lnt_attn_desc *resolved,
         memcpy((int64_t *)(uintptr_t)out->p.cur.pin, resolved->cur.pin,
                (size_t)resolved->cur.pins * sizeof *resolved->cur.pin);
     ctx->engines++;
-    if (out->weights) status = draw_weights(out);
+    if (out->weights) status = lnt_feature_draw(ctx, resolved, out->weights);
     if (status) lnt_engine_close(out);
     return status;
 }

@@ -35,6 +35,8 @@ typedef struct lnt_run {
     double rank;                 /* out, cur: the least of them; infinite if there was none */
 } lnt_run;
 
+typedef enum lnt_state_runs { LNT_STATE_RUNS_NONE, LNT_STATE_RUNS_FEW, LNT_STATE_RUNS_MANY } lnt_state_runs;
+
 typedef struct lnt_algo {
     lnt_mechanism mechanism;
     const char *name;            /* "linear/chunked" */
@@ -45,6 +47,7 @@ typedef struct lnt_algo {
     int64_t tile;                /* tokens at a time; 0: one, or what `chunk` says */
     int64_t (*chunk)(const lnt_attn_desc *p);
     bool takes_state;            /* runs with io->state_in, io->state_out */
+    lnt_state_runs state_runs;   /* what a state of its mechanism runs through it */
     bool keeps;                  /* backward is faster with the statistics of forward, */
     size_t (*kept)(const lnt_attn_desc *p); /* bytes: and with its scores, or cur's eigenvectors; NULL or 0:
                                              * it is not */

@@ -33,6 +33,15 @@ int lnt_registry_find(const char *name)
     return -1;
 }
 
+void lnt_registry_for_state(const lnt_attn_desc *p, const lnt_algo *algos[2])
+{
+    for (int i = 0; i < COUNT; i++) {
+        const lnt_algo *algo = lnt_registry_get(i, p->dtype);
+        if (algo->mechanism == p->mechanism && algo->state_runs)
+            algos[algo->state_runs == LNT_STATE_RUNS_MANY] = algo;
+    }
+}
+
 const char *lnt_algorithm_name(int index)
 {
     return index >= 0 && index < COUNT ? algorithms[index].f32->name : NULL;

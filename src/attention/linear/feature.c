@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "attention/problem.h"
+#include "core/dtype.h"
 #include "core/rng.h"
 
 int64_t lnt_feature_rows(const lnt_attn_desc *p)
@@ -46,4 +48,39 @@ void lnt_feature_weights(const lnt_attn_desc *p, double *w)
     if (p->linear.feature_map != LNT_MAP_POSITIVE) return;
     for (int64_t r = 0; r < rows; r++)
         orthogonalise(w + r / d * d * d, r % d, d, lengths, (uint64_t)r);
+}
+
+/* Of the numbers that a run of p computes with. */
+static lnt_dtype number(const lnt_attn_desc *p) { return p->dtype == LNT_F64 ? LNT_F64 : LNT_F32; }
+
+size_t lnt_feature_bytes(const lnt_attn_desc *p)
+{
+    size_t bytes;
+    if (lnt_problem_sums(p) != LNT_LINEAR || !lnt_feature_is_random(p->linear.feature_map)) return 0;
+    return lnt_size_product((size_t)lnt_feature_rows(p), (size_t)p->dim, 2 * lnt_dtype_size(number(p)),
+                            &bytes)
+               ? bytes
+               : SIZE_MAX;
+}
+
+lnt_status lnt_feature_draw(lnt_ctx *ctx, const lnt_attn_desc *p, void *weights)
+{
+    const int64_t rows = lnt_feature_rows(p), d = p->dim;
+    size_t bytes;
+    if (!lnt_size_product((size_t)rows, (size_t)d, sizeof(double), &bytes))
+        return lnt_fail(ctx, LNT_ERR_MEMORY, "features is %lld: too many to hold",
+                        (long long)p->linear.features);
+    double *w = lnt_allocate(ctx, bytes, "the random features");
+    if (!w) return LNT_ERR_MEMORY;
+    lnt_feature_weights(p, w);
+    char *transposed = (char *)weights + (size_t)(rows * d) * lnt_dtype_size(number(p));
+    const lnt_tensor straight = lnt_tensor_bhnd(weights, number(p), 1, 1, rows, d);
+    const lnt_tensor turned = lnt_tensor_bhnd(transposed, number(p), 1, 1, d, rows);
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t i = 0; i < d; i++) {
+            lnt_tensor_set(&straight, 0, 0, r, i, w[r * d + i]);
+            lnt_tensor_set(&turned, 0, 0, i, r, w[r * d + i]);
+        }
+    lnt_release(ctx, w, bytes);
+    return LNT_OK;
 }

@@ -18,4 +18,9 @@ int64_t lnt_feature_rows(const lnt_attn_desc *p);
  * the length of an independent normal vector (Performer). */
 void lnt_feature_weights(const lnt_attn_desc *p, double *w);
 
+/* Bytes of what the algorithms of p read of w (lnt_run.weights), 0 if the map is not random; and that:
+ * w [rows, dim], then its transpose, in the numbers that a run computes with. */
+size_t lnt_feature_bytes(const lnt_attn_desc *p);
+lnt_status lnt_feature_draw(lnt_ctx *ctx, const lnt_attn_desc *p, void *weights);
+
 #endif

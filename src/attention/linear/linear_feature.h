@@ -7,11 +7,6 @@
 #include "attention/mechanism.h"
 #include "attention/tile.h"
 
-/* Bytes of lnt_run.weights for p, 0 if its map is not random; and how to fill them from w in double
- * [rows, d]. */
-size_t LNT_REAL_NAME(lnt_feature_bytes)(const lnt_attn_desc *p);
-void LNT_REAL_NAME(lnt_feature_pack)(const lnt_attn_desc *p, const double *w, void *weights);
-
 typedef struct lnt_feature_tile {
     real *x;   /* [d, ld] columns, random maps only */
     real *phi; /* [D, ld] columns */

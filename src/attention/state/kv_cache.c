@@ -7,9 +7,6 @@
 #include "attention/state/state.h"
 #include "core/tensor.h"
 
-extern const lnt_algo lnt_algo_softmax_rows_f32, lnt_algo_softmax_rows_f64;
-extern const lnt_algo lnt_algo_softmax_tiled_f32, lnt_algo_softmax_tiled_f64;
-
 enum { FEW_QUERIES = 2 }; /* up to here row by row is faster than a tile */
 
 static void shape(const lnt_attn_desc *p, int64_t room, int i, int64_t out[3], int64_t *ld)
@@ -21,14 +18,6 @@ static void shape(const lnt_attn_desc *p, int64_t room, int i, int64_t out[3], i
 }
 
 static lnt_dtype dtype(const lnt_attn_desc *p) { return p->dtype; }
-
-static int algorithms(const lnt_attn_desc *p, const lnt_algo *algos[2])
-{
-    const bool wide = p->dtype == LNT_F64;
-    algos[0] = wide ? &lnt_algo_softmax_rows_f64 : &lnt_algo_softmax_rows_f32;
-    algos[1] = wide ? &lnt_algo_softmax_tiled_f64 : &lnt_algo_softmax_tiled_f32;
-    return 2;
-}
 
 /* Rows 0 .. n-1 of src behind the tokens that sequence b of the cache holds. */
 static void put_rows(const lnt_state *state, int i, const lnt_tensor *src, int64_t b, int64_t n)
@@ -63,11 +52,9 @@ static void attend(lnt_state *state, const lnt_tensor *q, const lnt_tensor *out,
                              .v = state->tensor[1],
                              .out = *out,
                              .lengths_k = state->tokens };
-    const lnt_algo *algos[2];
-    algorithms(&state->engine.p, algos);
     lnt_run r = lnt_engine_run(&state->engine, &io, state->engine.p.batch);
     r.causal = causal;
-    const lnt_algo *algo = algos[q->shape[2] > FEW_QUERIES];
+    const lnt_algo *algo = state->algos[q->shape[2] > FEW_QUERIES];
     algo->forward(&r);
     state->nonpositive += r.nonpositive;
     state->algorithm = algo->name;
@@ -99,7 +86,6 @@ const lnt_state_kind lnt_state_kv_cache = { .names = { "k", "v" },
                                             .grows = true,
                                             .shape = shape,
                                             .dtype = dtype,
-                                            .algorithms = algorithms,
                                             .append = append,
                                             .query = query,
                                             .step = step,

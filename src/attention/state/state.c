@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "attention/registry.h"
 #include "attention/state/device_state.h"
 #include "core/tensor.h"
 
@@ -95,10 +96,9 @@ lnt_status lnt_state_make(lnt_ctx *ctx, const lnt_attn_desc *resolved, int64_t r
     p.causal = 1;
     p.backward = 0;
     p.state = LNT_STATE_ALWAYS;
-    const lnt_algo *algos[2];
-    const int count = state->kind->algorithms(&p, algos);
+    lnt_registry_for_state(&p, state->algos);
     const size_t tokens = (size_t)p.batch * sizeof *state->tokens;
-    lnt_status status = lnt_engine_open(ctx, &p, algos, count, &state->engine);
+    lnt_status status = lnt_engine_open(ctx, &p, state->algos, 2, &state->engine);
     if (!status) status = allocate_tensors(ctx, &p, room, state->tensor, state->bytes);
     if (!status) state->tokens = lnt_allocate(ctx, tokens, "the state");
     if (!status && !state->tokens) status = LNT_ERR_MEMORY;

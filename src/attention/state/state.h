@@ -14,8 +14,6 @@ typedef struct lnt_state_kind {
      * are 0 where it has no such tensor. */
     void (*shape)(const lnt_attn_desc *p, int64_t room, int i, int64_t shape[3], int64_t *ld);
     lnt_dtype (*dtype)(const lnt_attn_desc *p);
-    /* Its algorithms, for the size of the scratch; returns how many. */
-    int (*algorithms)(const lnt_attn_desc *p, const lnt_algo *algos[2]);
     /* Arguments are checked, and there is room. */
     void (*append)(lnt_state *state, const lnt_tensor *k, const lnt_tensor *v, double sign);
     void (*query)(lnt_state *state, const lnt_tensor *q, const lnt_tensor *out);
@@ -31,6 +29,7 @@ extern const lnt_state_kind lnt_state_kv_cache; /* kv_cache.c: softmax's k and v
 struct lnt_state {
     lnt_engine engine;
     const lnt_state_kind *kind;
+    const lnt_algo *algos[2]; /* on the CPU: for few tokens, and for many */
     lnt_tensor tensor[LNT_STATE_TENSORS]; /* views of what is allocated */
     size_t bytes[LNT_STATE_TENSORS];
     int64_t room;    /* tokens, where the state grows */

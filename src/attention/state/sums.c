@@ -10,13 +10,6 @@
 #include "core/tensor.h"
 #include "cpu/kernels.h"
 
-extern const lnt_algo lnt_algo_linear_recurrent_f32, lnt_algo_linear_recurrent_f64;
-extern const lnt_algo lnt_algo_linear_chunked_f32, lnt_algo_linear_chunked_f64;
-extern const lnt_algo lnt_algo_taylor_recurrent_f32, lnt_algo_taylor_recurrent_f64;
-extern const lnt_algo lnt_algo_taylor_state_f32, lnt_algo_taylor_state_f64;
-extern const lnt_algo lnt_algo_hybrid_recurrent_f32, lnt_algo_hybrid_recurrent_f64;
-extern const lnt_algo lnt_algo_hybrid_chunked_f32, lnt_algo_hybrid_chunked_f64;
-
 enum { FEW_TOKENS = 4 }; /* up to here the recurrent form is faster than a chunk */
 
 static void shape(const lnt_attn_desc *p, int64_t room, int i, int64_t out[3], int64_t *ld)
@@ -42,32 +35,10 @@ static void shape(const lnt_attn_desc *p, int64_t room, int i, int64_t out[3], i
 
 static lnt_dtype dtype(const lnt_attn_desc *p) { return p->dtype == LNT_F64 ? LNT_F64 : LNT_F32; }
 
-static int algorithms(const lnt_attn_desc *p, const lnt_algo *algos[2])
+static void run(lnt_state *state, lnt_run *r, const lnt_algo *algo)
 {
-    const bool wide = p->dtype == LNT_F64;
-    if (p->mechanism == LNT_TAYLOR) {
-        algos[0] = wide ? &lnt_algo_taylor_recurrent_f64 : &lnt_algo_taylor_recurrent_f32;
-        algos[1] = wide ? &lnt_algo_taylor_state_f64 : &lnt_algo_taylor_state_f32;
-        return 2;
-    }
-    if (p->mechanism == LNT_HYBRID) {
-        algos[0] = wide ? &lnt_algo_hybrid_recurrent_f64 : &lnt_algo_hybrid_recurrent_f32;
-        algos[1] = wide ? &lnt_algo_hybrid_chunked_f64 : &lnt_algo_hybrid_chunked_f32;
-        return 2;
-    }
-    algos[0] = wide ? &lnt_algo_linear_recurrent_f64 : &lnt_algo_linear_recurrent_f32;
-    algos[1] = wide ? &lnt_algo_linear_chunked_f64 : &lnt_algo_linear_chunked_f32;
-    return 2;
-}
-
-/* By the recurrent algorithm or by the chunked one, whose name is returned. */
-static const char *run(lnt_state *state, lnt_run *r, bool few)
-{
-    const lnt_algo *algos[2];
-    algorithms(&state->engine.p, algos);
-    algos[!few]->forward(r);
+    algo->forward(r);
     state->nonpositive += r->nonpositive;
-    return algos[!few]->name;
 }
 
 /* A run of `tokens`, keys among them if `adds`: few of them one by one, kept back where there is room
@@ -82,7 +53,8 @@ static void run_tokens(lnt_state *state, const lnt_attn_io *io, bool causal, dou
     r.causal = causal;
     r.sign = sign;
     r.recents = few ? state : NULL;
-    state->algorithm = run(state, &r, few);
+    run(state, &r, state->algos[!few]);
+    state->algorithm = state->algos[!few]->name;
     if (few && adds && room) state->recent = (state->recent + tokens) % room;
 }
 
@@ -144,7 +116,7 @@ static void settle(lnt_state *state)
     lnt_run r = lnt_engine_run(&state->engine, &io, p->batch);
     r.recents = state;
     r.settle = true;
-    run(state, &r, true);
+    run(state, &r, state->algos[0]);
     state->recent = 0;
 }
 
@@ -192,12 +164,11 @@ static void merge(lnt_state *dst, const lnt_state *src)
 }
 
 const lnt_state_kind lnt_state_sums = { .names = { "s", "z", "s_low", "z_low", "k", "v" },
-                                          .grows = false,
-                                          .shape = shape,
-                                          .dtype = dtype,
-                                          .algorithms = algorithms,
-                                          .append = append,
-                                          .query = query,
-                                          .step = step,
-                                          .merge = merge,
-                                          .settle = settle };
+                                        .grows = false,
+                                        .shape = shape,
+                                        .dtype = dtype,
+                                        .append = append,
+                                        .query = query,
+                                        .step = step,
+                                        .merge = merge,
+                                        .settle = settle };

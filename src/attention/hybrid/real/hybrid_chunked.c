@@ -77,6 +77,7 @@ const lnt_algo LNT_REAL_NAME(lnt_algo_hybrid_chunked) = { .mechanism = LNT_HYBRI
                                                           .refuses = lnt_hybrid_refuses,
                                                           .tile = TOKENS,
                                                           .takes_state = true,
+                                                          .state_runs = LNT_STATE_RUNS_MANY,
                                                           .keeps = true,
                                                           .shared = lnt_hybrid_shared,
                                                           .scratch = lnt_hybrid_scratch,

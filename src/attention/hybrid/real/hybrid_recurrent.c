@@ -245,6 +245,7 @@ const lnt_algo LNT_REAL_NAME(lnt_algo_hybrid_recurrent) = { .mechanism = LNT_HYB
                                                             .both = 4.6,
                                                             .refuses = lnt_hybrid_refuses,
                                                             .takes_state = true,
+                                                            .state_runs = LNT_STATE_RUNS_FEW,
                                                             .shared = lnt_hybrid_shared,
                                                             .scratch = scratch,
                                                             .forward = forward,

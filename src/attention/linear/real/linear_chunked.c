@@ -85,6 +85,7 @@ const lnt_algo LNT_REAL_NAME(lnt_algo_linear_chunked) = { .mechanism = LNT_LINEA
                                                           .chunk = lnt_chunk_length,
                                                           .keeps = true,
                                                           .takes_state = true,
+                                                          .state_runs = LNT_STATE_RUNS_MANY,
                                                           .shared = lnt_two_per_query,
                                                           .scratch = lnt_chunk_scratch,
                                                           .forward = forward,

@@ -23,24 +23,6 @@ static const real *weights_columns(const lnt_run *run)
     return weights_rows(run) + lnt_feature_rows(run->p) * run->p->dim;
 }
 
-size_t LNT_REAL_NAME(lnt_feature_bytes)(const lnt_attn_desc *p)
-{
-    size_t bytes;
-    if (lnt_problem_sums(p) != LNT_LINEAR || !lnt_feature_is_random(p->linear.feature_map)) return 0;
-    return lnt_size_product((size_t)lnt_feature_rows(p), (size_t)p->dim, 2 * sizeof(real), &bytes)
-               ? bytes
-               : SIZE_MAX;
-}
-
-void LNT_REAL_NAME(lnt_feature_pack)(const lnt_attn_desc *p, const double *w, void *weights)
-{
-    const int64_t rows = lnt_feature_rows(p), d = p->dim;
-    real *straight = weights, *turned = straight + rows * d;
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t i = 0; i < d; i++)
-            straight[r * d + i] = turned[i * rows + r] = (real)w[r * d + i];
-}
-
 lnt_feature_tile lnt_feature_tile_take(lnt_arena *arena, const lnt_attn_desc *p, size_t tokens)
 {
     const bool linear = lnt_problem_sums(p) == LNT_LINEAR;

@@ -45,6 +45,7 @@ const lnt_algo LNT_REAL_NAME(lnt_algo_linear_recurrent) = { .mechanism = LNT_LIN
                                                             .rate = 5.5e-11,
                                                             .cost = cost,
                                                             .takes_state = true,
+                                                            .state_runs = LNT_STATE_RUNS_FEW,
                                                             .shared = lnt_two_per_query,
                                                             .scratch = scratch,
                                                             .forward = forward,

@@ -102,6 +102,7 @@ const lnt_algo LNT_REAL_NAME(lnt_algo_softmax_rows) = { .mechanism = LNT_SOFTMAX
                                                         .rate = 1.5e-10,
                                                         .cost = lnt_direct_flops,
                                                         .keeps = true,
+                                                        .state_runs = LNT_STATE_RUNS_FEW,
                                                         .shared = lnt_two_per_query,
                                                         .scratch = scratch_bytes,
                                                         .forward = forward,

@@ -58,6 +58,7 @@ const lnt_algo LNT_REAL_NAME(lnt_algo_softmax_tiled) = { .mechanism = LNT_SOFTMA
                                                          .cost = cost,
                                                          .tile = LNT_TILE_QUERIES,
                                                          .keeps = true,
+                                                         .state_runs = LNT_STATE_RUNS_MANY,
                                                          .kept = lnt_direct_kept,
                                                          .shared = lnt_two_per_query,
                                                          .scratch = lnt_direct_scratch,

@@ -114,6 +114,7 @@ const lnt_algo LNT_REAL_NAME(lnt_algo_taylor_recurrent) = { .mechanism = LNT_TAY
                                                             .both = 4.8,
                                                             .refuses = refuses,
                                                             .takes_state = true,
+                                                            .state_runs = LNT_STATE_RUNS_FEW,
                                                             .shared = shared,
                                                             .scratch = scratch,
                                                             .forward = forward,
