@@ -22,16 +22,23 @@ typedef struct head_job {
 } head_job;
 
 #define lnt_head_job LNT_REAL_NAME(lnt_head_job)
+#define lnt_state_numbers LNT_REAL_NAME(lnt_state_numbers)
 #define lnt_sums_take LNT_REAL_NAME(lnt_sums_take)
 #define lnt_sums_of LNT_REAL_NAME(lnt_sums_of)
 #define lnt_sums_copy LNT_REAL_NAME(lnt_sums_copy)
+#define lnt_sums_before LNT_REAL_NAME(lnt_sums_before)
 
 head_job lnt_head_job(lnt_run *run, int64_t sequence, int64_t kvh);
 
-/* Room for a state of p; where sequence b, head h of a state lives; dst = src, zeros if src is none. */
+/* Those of the job in tensor i of a state; NULL: it has no such. */
+real *lnt_state_numbers(const head_job *job, const lnt_state *state, int i);
+/* Room for the sums of one head; where those of the job lie in a state, none if that is NULL; dst = src,
+ * zeros if src is none. */
 head_sums lnt_sums_take(lnt_arena *arena, const lnt_attn_desc *p);
-head_sums lnt_sums_of(const lnt_state *state, int64_t b, int64_t h);
-void lnt_sums_copy(head_sums dst, head_sums src, size_t s_count, size_t z_count);
+head_sums lnt_sums_of(const head_job *job, const lnt_state *state);
+void lnt_sums_copy(const head_job *job, head_sums dst, head_sums src);
+/* The sums before the run: in the state that comes out of it, if it is `kept` there, else in own. */
+head_sums lnt_sums_before(const head_job *job, head_sums own, bool kept);
 
 /* Whether what is left of a number is had by taking away what is lost: a product with a factor near 1,
  * which is rounded to few digits of 1 - left, would be wrong by more with each chunk. */

@@ -23,35 +23,42 @@ head_sums lnt_sums_take(lnt_arena *arena, const lnt_attn_desc *p)
     return sums;
 }
 
-static real *part(const lnt_state *state, int i, int64_t b, int64_t h)
+real *lnt_state_numbers(const head_job *job, const lnt_state *state, int i)
 {
     const lnt_tensor *t = lnt_state_part(state, i);
-    return t->data ? (real *)lnt_tensor_row(t, b, h, 0) : NULL;
+    return t->data ? (real *)lnt_tensor_row(t, job->sequence, job->kvh, 0) : NULL;
 }
 
-head_sums lnt_sums_of(const lnt_state *state, int64_t b, int64_t h)
+head_sums lnt_sums_of(const head_job *job, const lnt_state *state)
 {
     if (!state) return (head_sums){ .s = NULL };
-    return (head_sums){ .s = part(state, LNT_STATE_S, b, h),
-                        .z = part(state, LNT_STATE_Z, b, h),
-                        .low_s = part(state, LNT_STATE_LOW_S, b, h),
-                        .low_z = part(state, LNT_STATE_LOW_Z, b, h) };
+    return (head_sums){ .s = lnt_state_numbers(job, state, LNT_STATE_S),
+                        .z = lnt_state_numbers(job, state, LNT_STATE_Z),
+                        .low_s = lnt_state_numbers(job, state, LNT_STATE_LOW_S),
+                        .low_z = lnt_state_numbers(job, state, LNT_STATE_LOW_Z) };
 }
 
 static void copy_or_clear(real *dst, const real *src, size_t count)
 {
-    if (!dst) return;
-    if (src)
-        memcpy(dst, src, count * sizeof(real));
-    else
-        memset(dst, 0, count * sizeof(real));
+    if (dst && src) memcpy(dst, src, count * sizeof(real));
+    else if (dst) memset(dst, 0, count * sizeof(real));
 }
 
-void lnt_sums_copy(head_sums dst, head_sums src, size_t s_count, size_t z_count)
+void lnt_sums_copy(const head_job *job, head_sums dst, head_sums src)
 {
+    const lnt_attn_desc *p = job->run->p;
     if (dst.s == src.s) return;
+    const size_t D = (size_t)lnt_problem_width(p), s_count = D * pad((size_t)p->dim_value), z_count = pad(D);
     copy_or_clear(dst.s, src.s, s_count);
     copy_or_clear(dst.z, src.z, z_count);
     copy_or_clear(dst.low_s, src.low_s, s_count);
     copy_or_clear(dst.low_z, src.low_z, z_count);
+}
+
+head_sums lnt_sums_before(const head_job *job, head_sums own, bool kept)
+{
+    const lnt_attn_io *io = job->run->io;
+    const head_sums sums = kept && io->state_out ? lnt_sums_of(job, io->state_out) : own;
+    lnt_sums_copy(job, sums, lnt_sums_of(job, io->state_in));
+    return sums;
 }

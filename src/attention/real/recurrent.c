@@ -19,35 +19,23 @@ typedef struct recents {
     size_t ldk, room, count;
 } recents;
 
-typedef struct token {
+typedef struct steps {
     const lnt_recurrent *kind;
-    head_sums sums;
+    token t;
     recents recent;
-    real *q, *k;    /* phi [Dp] */
+    real *k;         /* phi of a key [Dp] */
     real *score, *x; /* the query as scores see it [Wp]; scores of the recent keys [room] */
-    real *v_own;    /* [mp] */
-    const real *v;  /* that, or the tensor itself */
-    real *o, *part; /* [mp] */
-    real *scalar; /* den and its inverse */
-    lnt_feature_tile feature;
-    size_t D, W, m, Dp, mp;
-    lnt_arena rest; /* for absorb */
-} token;
+    real *v_own;     /* [mp] */
+    const real *v;   /* that, or the tensor itself */
+    size_t W;
+} steps;
 
-static token take_token(lnt_arena *arena, const lnt_attn_desc *p)
+token lnt_token_take(lnt_arena *arena, const lnt_attn_desc *p)
 {
     const size_t D = (size_t)lnt_problem_width(p), m = (size_t)p->dim_value;
-    const size_t W = (size_t)lnt_score_width(p), room = (size_t)lnt_recent_room(p);
-    token t = { .D = D, .W = W, .m = m, .Dp = pad(D), .mp = pad(m) };
+    token t = { .D = D, .m = m, .Dp = pad(D), .mp = pad(m) };
     if (p->state != LNT_STATE_ALWAYS) t.sums = lnt_sums_take(arena, p);
-    t.recent = (recents){ .ldk = pad(W), .room = room };
-    t.recent.k = take(arena, room, t.recent.ldk);
-    t.recent.v = take(arena, room, t.mp);
-    t.score = take(arena, room ? 1 : 0, pad(W));
-    t.x = take(arena, 1, pad(room));
-    t.q = take(arena, 1, t.Dp);
-    t.k = take(arena, 1, t.Dp);
-    t.v_own = take(arena, 1, t.mp);
+    t.phi = take(arena, 1, t.Dp);
     t.o = take(arena, 1, t.mp);
     t.part = take(arena, 1, t.mp);
     t.scalar = take(arena, 1, LNT_PAD);
@@ -55,16 +43,30 @@ static token take_token(lnt_arena *arena, const lnt_attn_desc *p)
     return t;
 }
 
-static void map_row(const head_job *job, token *x, lnt_row_map *map, int64_t h, int64_t n,
+static steps take_steps(lnt_arena *arena, const lnt_attn_desc *p)
+{
+    const size_t W = (size_t)lnt_score_width(p), room = (size_t)lnt_recent_room(p);
+    steps x = { .t = lnt_token_take(arena, p), .W = W };
+    x.recent = (recents){ .ldk = pad(W), .room = room };
+    x.recent.k = take(arena, room, x.recent.ldk);
+    x.recent.v = take(arena, room, x.t.mp);
+    x.score = take(arena, room ? 1 : 0, pad(W));
+    x.x = take(arena, 1, pad(room));
+    x.k = take(arena, 1, x.t.Dp);
+    x.v_own = take(arena, 1, x.t.mp);
+    return x;
+}
+
+static void map_row(const head_job *job, steps *x, lnt_row_map *map, int64_t h, int64_t n,
                     bool query, real *out)
 {
     const int64_t row = (query ? job->seq.q0 : job->seq.k0) + n;
-    map(job->run, &x->feature, job->seq.b, h, row, query, out);
+    map(job->run, &x->t.feature, job->seq.b, h, row, query, out);
 }
 
-static void load_key(const head_job *job, token *x, int64_t t)
+static void load_key(const head_job *job, steps *x, int64_t t)
 {
-    size_t ld = x->mp;
+    size_t ld = x->t.mp;
     map_row(job, x, x->kind->phi, job->kvh, t, false, x->k);
     x->v = read_rows(job->ker, x->v_own, &ld, &job->run->io->v, job->seq.b, job->kvh,
                      job->seq.k0 + t, 1);
@@ -72,42 +74,41 @@ static void load_key(const head_job *job, token *x, int64_t t)
 
 enum { ROWS = 64 }; /* of S summed at a time: a longer sum would lose digits */
 
-/* o = q^T S, returning q.z; before that, `add`: S and z take k and v in. */
-static real through_state(const kernels *ker, token *x, real decay, bool add)
+real lnt_token_pass(const kernels *ker, token *t, const real *k, const real *v, real decay)
 {
-    const size_t wide = lnt_round_up(x->m, ker->lanes);
+    const size_t wide = lnt_round_up(t->m, ker->lanes);
     real den = 0;
-    for (size_t i = 0; i < x->D; i += ROWS) {
-        const size_t rows = x->D - i < ROWS ? x->D - i : ROWS;
-        real *s = x->sums.s + i * x->mp, *z = x->sums.z + i, *o = i ? x->part : x->o;
-        den += add ? ker->state_step(s, x->mp, z, x->q + i, x->k + i, x->v, o, rows, wide, decay)
-                   : ker->state_query(s, x->mp, z, x->q + i, o, rows, wide);
-        if (i) ker->axpy(x->o, 1, o, x->m);
+    for (size_t i = 0; i < t->D; i += ROWS) {
+        const size_t rows = t->D - i < ROWS ? t->D - i : ROWS;
+        real *s = t->sums.s + i * t->mp, *z = t->sums.z + i, *o = i ? t->part : t->o;
+        den += k ? ker->state_step(s, t->mp, z, t->phi + i, k + i, v, o, rows, wide, decay)
+                 : ker->state_query(s, t->mp, z, t->phi + i, o, rows, wide);
+        if (i) ker->axpy(t->o, 1, o, t->m);
     }
     return den;
 }
 
 /* ---- tokens that are kept back --------------------------------------------------------------- */
 
-static void keep_key(const head_job *job, token *x, int64_t t)
+static void keep_key(const head_job *job, steps *x, int64_t t)
 {
     recents *r = &x->recent;
     map_row(job, x, x->kind->score, job->kvh, t, false, r->k + r->count * r->ldk);
-    load_rows(job->ker, r->v + r->count * x->mp, x->mp, &job->run->io->v, job->seq.b, job->kvh,
+    load_rows(job->ker, r->v + r->count * x->t.mp, x->t.mp, &job->run->io->v, job->seq.b, job->kvh,
               job->seq.k0 + t, 1, 1);
     r->count++;
 }
 
-static void absorb(const head_job *job, token *x)
+static void absorb(const head_job *job, steps *x)
 {
     recents *r = &x->recent;
-    lnt_arena rest = x->rest;
-    if (r->count) x->kind->absorb(job, &rest, x->sums, r->k, r->ldk, r->v, x->mp, r->count);
+    lnt_arena rest = x->t.rest;
+    if (r->count) x->kind->absorb(job, &rest, x->t.sums, r->k, r->ldk, r->v, x->t.mp, r->count);
     r->count = 0;
 }
 
 /* o and the sum returned, which hold what S gives, += what the recent tokens give. */
-static real through_recents(const head_job *job, token *x, int64_t h, int64_t query, real den)
+static real through_recents(const head_job *job, steps *x, int64_t h, int64_t query, real den)
 {
     const kernels *ker = job->ker;
     const recents *r = &x->recent;
@@ -115,7 +116,7 @@ static real through_recents(const head_job *job, token *x, int64_t h, int64_t qu
     if (!r->count) return den;
     if (job->decay < 1) {
         const real aged = (real)pow(job->decay, (double)r->count);
-        ker->scale(x->o, aged, x->mp);
+        ker->scale(x->t.o, aged, x->t.mp);
         den *= aged;
     }
     map_row(job, x, x->kind->score, h, query, true, x->score);
@@ -126,7 +127,7 @@ static real through_recents(const head_job *job, token *x, int64_t h, int64_t qu
         if (job->decay < 1) x->x[j] *= (real)pow(job->decay, (double)(r->count - 1 - j));
         den += x->x[j];
     }
-    ker->gemm_nn(x->o, x->mp, x->x, pad(r->room), r->v, x->mp, 1, lnt_round_up(x->m, ker->lanes),
+    ker->gemm_nn(x->t.o, x->t.mp, x->x, pad(r->room), r->v, x->t.mp, 1, lnt_round_up(x->t.m, ker->lanes),
                  r->count, 1);
     return den;
 }
@@ -134,27 +135,28 @@ static real through_recents(const head_job *job, token *x, int64_t h, int64_t qu
 /* ---- a token --------------------------------------------------------------------------------- */
 
 /* Takes a key in that no query follows. */
-static void add_key(const head_job *job, token *x, int64_t key)
+static void add_key(const head_job *job, steps *x, int64_t key)
 {
     if (x->recent.room) {
         keep_key(job, x, key);
         return;
     }
     load_key(job, x, key);
-    memset(x->q, 0, x->Dp * sizeof(real));
-    through_state(job->ker, x, (real)job->decay, true);
+    memset(x->t.phi, 0, x->t.Dp * sizeof(real));
+    lnt_token_pass(job->ker, &x->t, x->k, x->v, (real)job->decay);
 }
 
 /* One query of head h; `add`: the key that was loaded goes into S on the way. */
-static real read_query(const head_job *job, token *x, int64_t h, int64_t query, bool add)
+static real read_query(const head_job *job, steps *x, int64_t h, int64_t query, bool add)
 {
-    map_row(job, x, x->kind->phi, h, query, true, x->q);
-    const real den = through_state(job->ker, x, (real)job->decay, add && !x->recent.room);
+    map_row(job, x, x->kind->phi, h, query, true, x->t.phi);
+    const real *k = add && !x->recent.room ? x->k : NULL;
+    const real den = lnt_token_pass(job->ker, &x->t, k, x->v, (real)job->decay);
     return x->recent.room ? through_recents(job, x, h, query, den) : den;
 }
 
 /* One token of every head in the group; key < 0: only read, query < 0: only add. */
-static int64_t run_token(const head_job *job, token *x, int64_t key, int64_t query)
+static int64_t run_token(const head_job *job, steps *x, int64_t key, int64_t query)
 {
     const lnt_run *run = job->run;
     const int64_t group = run->p->heads / run->p->kv_heads, first = job->kvh * group;
@@ -168,15 +170,15 @@ static int64_t run_token(const head_job *job, token *x, int64_t key, int64_t que
             load_key(job, x, key);
     }
     for (int64_t h = first; query >= 0 && h < first + group; h++) {
-        x->scalar[0] = read_query(job, x, h, query, h == first && key >= 0);
-        nonpositive += lnt_tile_finish(run, (query_rows){ &job->seq, h, query, 1 }, x->o, x->scalar,
-                                       NULL, x->scalar + 1);
+        x->t.scalar[0] = read_query(job, x, h, query, h == first && key >= 0);
+        nonpositive += lnt_tile_finish(run, (query_rows){ &job->seq, h, query, 1 }, x->t.o, x->t.scalar,
+                                       NULL, x->t.scalar + 1);
     }
     if (x->recent.room && x->recent.count == x->recent.room) absorb(job, x);
     return nonpositive;
 }
 
-static int64_t run_sequence(const head_job *job, token *x)
+static int64_t run_sequence(const head_job *job, steps *x)
 {
     const lnt_sequence *seq = &job->seq;
     const bool causal = job->run->causal;
@@ -189,21 +191,16 @@ static int64_t run_sequence(const head_job *job, token *x)
     return nonpositive;
 }
 
-/* One kv head of one sequence; `own` has scratch for a state and recents that nobody asked for. */
-static int64_t run_state(lnt_run *run, token *x, const token *own, int64_t s, int64_t kvh)
+/* The sums and recents of a job; `own` has scratch for those that nobody asked for. */
+static void open_state(const head_job *job, steps *x, const steps *own)
 {
-    const lnt_attn_io *io = run->io;
-    const head_job job = lnt_head_job(run, s, kvh);
-    x->sums = io->state_out ? lnt_sums_of(io->state_out, s, kvh) : own->sums;
-    lnt_sums_copy(x->sums, lnt_sums_of(io->state_in, s, kvh), x->D * x->mp, x->Dp);
+    const lnt_state *state = job->run->recents;
+    x->t.sums = lnt_sums_before(job, own->t.sums, true);
     x->recent = own->recent;
-    if (run->recents && x->recent.room) {
-        const lnt_state *state = run->recents;
-        x->recent.k = (real *)lnt_tensor_row(lnt_state_part(state, LNT_STATE_RECENT_K), s, kvh, 0);
-        x->recent.v = (real *)lnt_tensor_row(lnt_state_part(state, LNT_STATE_RECENT_V), s, kvh, 0);
-        x->recent.count = (size_t)lnt_state_recent(state);
-    }
-    return run_sequence(&job, x);
+    if (!state || !x->recent.room) return;
+    x->recent.k = lnt_state_numbers(job, state, LNT_STATE_RECENT_K);
+    x->recent.v = lnt_state_numbers(job, state, LNT_STATE_RECENT_V);
+    x->recent.count = (size_t)lnt_state_recent(state);
 }
 
 static void prefetch(const void *from, size_t bytes)
@@ -213,55 +210,67 @@ static void prefetch(const void *from, size_t bytes)
 
 /* What the first token of a state reads besides S itself, which streams: each piece is too short for
  * the hardware to see it coming. */
-static void prefetch_state(const lnt_run *run, const token *x, int64_t s, int64_t kvh)
+static void prefetch_state(const head_job *job, const steps *x)
 {
-    const lnt_attn_io *io = run->io;
-    const lnt_sequence seq = lnt_io_sequence(io, s);
-    const head_sums start = lnt_sums_of(io->state_in, s, kvh);
-    const size_t size = lnt_dtype_size(run->p->dtype);
-    if (start.s) prefetch(start.s, x->mp * sizeof(real));
-    if (start.z) prefetch(start.z, x->Dp * sizeof(real));
-    if (seq.nk) {
-        prefetch(lnt_tensor_row(&io->k, seq.b, kvh, seq.k0), (size_t)run->p->dim * size);
-        prefetch(lnt_tensor_row(&io->v, seq.b, kvh, seq.k0), x->m * size);
+    const lnt_attn_io *io = job->run->io;
+    const lnt_attn_desc *p = job->run->p;
+    const lnt_sequence *seq = &job->seq;
+    const head_sums start = lnt_sums_of(job, io->state_in);
+    const size_t size = lnt_dtype_size(p->dtype);
+    if (start.s) prefetch(start.s, x->t.mp * sizeof(real));
+    if (start.z) prefetch(start.z, x->t.Dp * sizeof(real));
+    if (seq->nk) {
+        prefetch(lnt_tensor_row(&io->k, seq->b, job->kvh, seq->k0), (size_t)p->dim * size);
+        prefetch(lnt_tensor_row(&io->v, seq->b, job->kvh, seq->k0), x->t.m * size);
     }
-    if (seq.nq) {
-        const int64_t h = kvh * (run->p->heads / run->p->kv_heads);
-        prefetch(lnt_tensor_row(&io->q, seq.b, h, seq.q0), (size_t)run->p->dim * size);
+    if (seq->nq) {
+        const int64_t h = job->kvh * (p->heads / p->kv_heads);
+        prefetch(lnt_tensor_row(&io->q, seq->b, h, seq->q0), (size_t)p->dim * size);
     }
 }
 
-/* The states that fall to one of `threads` threads. */
-static int64_t run_share(const lnt_recurrent *kind, lnt_run *run, int thread, int threads)
+static int64_t run_share(const void *kind, lnt_run *run, lnt_arena *arena, int64_t first, int64_t last)
 {
-    const int64_t KVH = run->p->kv_heads, states = run->sequences * KVH;
-    const int64_t first = states * thread / threads, last = states * (thread + 1) / threads;
-    lnt_arena arena = run_arena(run, thread);
-    token x = take_token(&arena, run->p);
+    const int64_t KVH = run->p->kv_heads;
+    steps x = take_steps(arena, run->p);
     x.kind = kind;
-    x.rest = arena;
-    const token own = x;
+    x.t.rest = *arena;
+    const steps own = x;
     int64_t nonpositive = 0;
     for (int64_t unit = first; unit < last; unit++) {
-        const int64_t next = unit + 1;
-        if (next < last) prefetch_state(run, &x, next / KVH, next % KVH);
-        nonpositive += run_state(run, &x, &own, unit / KVH, unit % KVH);
+        const head_job job = lnt_head_job(run, unit / KVH, unit % KVH);
+        if (unit + 1 < last) {
+            const head_job next = lnt_head_job(run, (unit + 1) / KVH, (unit + 1) % KVH);
+            prefetch_state(&next, &x);
+        }
+        open_state(&job, &x, &own);
+        nonpositive += run_sequence(&job, &x);
     }
     return nonpositive;
 }
 
-void lnt_recurrent_forward(const lnt_recurrent *kind, lnt_run *run)
+void lnt_recurrent_share(lnt_run *run, int threads, recurrent_share *share, const void *kind)
 {
-    const int threads = run->settle ? run->ctx->threads : head_threads(run);
+    const int64_t states = run->sequences * run->p->kv_heads;
     int64_t nonpositive = 0;
     if (!run->partial) lnt_clear_gaps(run, &run->io->out, false);
     if (threads == 1) { /* a parallel region of one costs as much as a small head */
-        run->nonpositive = run_share(kind, run, 0, 1);
+        lnt_arena arena = run_arena(run, 0);
+        run->nonpositive = share(kind, run, &arena, 0, states);
         return;
     }
 #pragma omp parallel num_threads(threads) reduction(+ : nonpositive)
-    nonpositive += run_share(kind, run, omp_get_thread_num(), omp_get_num_threads());
+    {
+        const int64_t thread = omp_get_thread_num(), count = omp_get_num_threads();
+        lnt_arena arena = run_arena(run, (int)thread);
+        nonpositive += share(kind, run, &arena, states * thread / count, states * (thread + 1) / count);
+    }
     run->nonpositive = nonpositive;
+}
+
+void lnt_recurrent_forward(const lnt_recurrent *kind, lnt_run *run)
+{
+    lnt_recurrent_share(run, run->settle ? run->ctx->threads : head_threads(run), run_share, kind);
 }
 
 double lnt_recurrent_cost(const lnt_attn_desc *p, double each)
@@ -273,7 +282,7 @@ double lnt_recurrent_cost(const lnt_attn_desc *p, double each)
 size_t lnt_recurrent_scratch(const lnt_recurrent *kind, const lnt_attn_desc *p)
 {
     lnt_arena counting = { 0 };
-    take_token(&counting, p);
+    take_steps(&counting, p);
     if (lnt_recent_room(p)) kind->absorb_take(&counting, p);
     return lnt_arena_counted(&counting);
 }

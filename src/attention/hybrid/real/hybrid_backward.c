@@ -341,8 +341,8 @@ void lnt_hybrid_backward(lnt_run *run, bool summed)
         hybrid_scratch s = lnt_hybrid_open(&job, summed);
         const head_sums none = { .s = NULL };
         if (summed) {
-            lnt_sums_copy(s.t.sums, none, s.t.F * s.t.mp, pad(s.t.F));
-            lnt_sums_copy(s.t.grad, none, s.t.F * s.t.mp, pad(s.t.F));
+            lnt_sums_copy(&job, s.t.sums, none);
+            lnt_sums_copy(&job, s.t.grad, none);
         }
         pass_over_queries(&job, &s);
         pass_over_keys(&job, &s);

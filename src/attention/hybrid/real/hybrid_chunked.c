@@ -37,18 +37,15 @@ static int64_t run_sequence(const head_job *job, hybrid_scratch *s)
 
 static void forward(lnt_run *run)
 {
-    const lnt_attn_io *io = run->io;
     const int64_t KVH = run->p->kv_heads;
     const int threads = lnt_hybrid_threads(run);
     int64_t nonpositive = 0;
-    lnt_clear_gaps(run, &io->out, false);
+    lnt_clear_gaps(run, &run->io->out, false);
 #pragma omp parallel for schedule(dynamic) num_threads(threads) reduction(+ : nonpositive)
     for (int64_t unit = 0; unit < run->sequences * KVH; unit++) {
-        const int64_t q = unit / KVH, kvh = unit % KVH;
-        const head_job job = lnt_head_job(run, q, kvh);
+        const head_job job = lnt_head_job(run, unit / KVH, unit % KVH);
         hybrid_scratch s = lnt_hybrid_open(&job, true);
-        if (io->state_out) s.t.sums = lnt_sums_of(io->state_out, q, kvh);
-        lnt_sums_copy(s.t.sums, lnt_sums_of(io->state_in, q, kvh), s.t.F * s.t.mp, pad(s.t.F));
+        s.t.sums = lnt_sums_before(&job, s.t.sums, true);
         nonpositive += run_sequence(&job, &s);
     }
     run->nonpositive = nonpositive;

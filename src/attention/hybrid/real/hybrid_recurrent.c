@@ -5,119 +5,100 @@
  * is large, tokens go into S some at a time; linear attention takes each at once.
  * O(n (D m + (W + S) (d + m))) time.  Backward is that of the chunks.  See docs/math/hybrid.md */
 #include <math.h>
-#include <omp.h>
 #include <string.h>
 
 #include "attention/hybrid/hybrid.h"
+#include "attention/recurrent.h"
 
-enum { KEYS = 64, ROWS = 64 }; /* keys, and rows of S, summed at a time: a longer sum would lose digits */
+enum { KEYS = 64 }; /* summed at a time: a longer sum would lose digits */
 
-typedef struct token {
-    head_sums sums;
+typedef struct steps {
+    token t;          /* its scalar: den, max, rescale, inverse */
     int64_t frontier; /* tokens before it, but for the sinks, are in S */
     int64_t room;     /* tokens that may wait before it moves */
     real a[LNT_MAX_TERMS];
-    size_t D, m, mp;
-    real *q, *phi;    /* the query times scale [d]; phi of a query or key [D] */
+    real *q;             /* the query times scale [d] */
     real *k_own, *v_own; /* [KEYS, dp], [KEYS, mp] */
-    real *x;          /* scores, then weights [KEYS] */
-    real shift;       /* the score of the center */
-    real *o, *part;   /* [mp] */
-    real *scalar;     /* den, max, rescale, inverse */
-    lnt_feature_tile feature;
-    lnt_arena rest;   /* for absorbing */
-} token;
+    real *x;             /* scores, then weights [KEYS] */
+    real shift;          /* the score of the center */
+} steps;
 
 enum { DEN, MAX, RESCALE, INVERSE };
 
-static token take_token(lnt_arena *arena, const lnt_attn_desc *p)
+static steps take_steps(lnt_arena *arena, const lnt_attn_desc *p)
 {
-    token x = { .D = (size_t)lnt_problem_width(p), .m = (size_t)p->dim_value };
-    x.room = lnt_recent_room(p);
-    x.mp = pad(x.m);
-    if (p->state != LNT_STATE_ALWAYS) x.sums = lnt_sums_take(arena, p);
+    steps x = { .t = lnt_token_take(arena, p), .room = lnt_recent_room(p) };
     x.q = take(arena, 1, pad((size_t)p->dim));
-    x.phi = take(arena, 1, pad(x.D));
     x.k_own = take(arena, KEYS, pad((size_t)p->dim));
-    x.v_own = take(arena, KEYS, x.mp);
+    x.v_own = take(arena, KEYS, x.t.mp);
     x.x = take(arena, 1, KEYS);
-    x.o = take(arena, 1, x.mp);
-    x.part = take(arena, 1, x.mp);
-    x.scalar = take(arena, 1, LNT_PAD);
-    x.feature = lnt_feature_tile_take(arena, p, 1);
     return x;
 }
 
 /* ---- S --------------------------------------------------------------------------------------- */
 
 /* Tokens from the frontier up to `to` go into S. */
-static void absorb(const head_job *job, token *x, int64_t to)
+static void absorb(const head_job *job, steps *x, int64_t to)
 {
     const int64_t first = x->frontier > job->run->p->hybrid.sink ? x->frontier : job->run->p->hybrid.sink;
     if (first < to) {
-        lnt_arena rest = x->rest;
+        lnt_arena rest = x->t.rest;
         hybrid_scratch s = lnt_hybrid_open_in(&rest, job, true);
-        s.t.sums = x->sums;
+        s.t.sums = x->t.sums;
         lnt_hybrid_absorb(job, &s, first, to);
     }
     x->frontier = to;
 }
 
 /* o = Phi(q) S and den = Phi(q).z, where S holds anything. */
-static void read_state(const head_job *job, token *x, int64_t h, int64_t query, int64_t at)
+static void read_state(const head_job *job, steps *x, int64_t h, int64_t query, int64_t at)
 {
     const kernels *ker = job->ker;
     const lnt_run *run = job->run;
-    const size_t wide = lnt_round_up(x->m, ker->lanes);
-    memset(x->o, 0, x->mp * sizeof(real));
-    x->scalar[DEN] = 0;
+    memset(x->t.o, 0, x->t.mp * sizeof(real));
+    x->t.scalar[DEN] = 0;
     if (x->frontier <= run->p->hybrid.sink) return;
     if (run->p->hybrid.far == LNT_TAYLOR)
-        lnt_taylor_monomials(run->p, x->a, x->q, true, x->phi);
+        lnt_taylor_monomials(run->p, x->a, x->q, true, x->t.phi);
     else
-        lnt_feature_rows_of(run, &x->feature, &run->io->q, job->seq.b, h, job->seq.q0 + query, 1,
-                            x->phi, pad(x->D));
-    for (size_t i = 0; i < x->D; i += ROWS) {
-        const size_t rows = x->D - i < ROWS ? x->D - i : ROWS;
-        x->scalar[DEN] += ker->state_query(x->sums.s + i * x->mp, x->mp, x->sums.z + i, x->phi + i,
-                                           x->part, rows, wide);
-        ker->axpy(x->o, 1, x->part, x->m);
-    }
+        lnt_feature_rows_of(run, &x->t.feature, &run->io->q, job->seq.b, h, job->seq.q0 + query, 1,
+                            x->t.phi, pad(x->t.D));
+    x->t.scalar[DEN] = lnt_token_pass(ker, &x->t, NULL, NULL, 1);
     if (job->decay < 1) { /* by the tokens between the last in S and the window */
         const real aged = decay_after(job, at - run->p->hybrid.window - x->frontier + 1);
-        ker->scale(x->o, aged, x->mp);
-        x->scalar[DEN] *= aged;
+        ker->scale(x->t.o, aged, x->t.mp);
+        x->t.scalar[DEN] *= aged;
     }
 }
 
 /* ---- tokens as they are ---------------------------------------------------------------------- */
 
 /* n keys from token `key` on, near or, relative to a maximum of 0, far; `at`: the query's token. */
-static void read_stretch(const head_job *job, token *x, int64_t key, size_t n, bool near,
+static void read_stretch(const head_job *job, steps *x, int64_t key, size_t n, bool near,
                          int64_t at)
 {
     const kernels *ker = job->ker;
     const lnt_attn_desc *p = job->run->p;
     const size_t d = (size_t)p->dim, lanes = lnt_round_up(n, ker->lanes);
-    size_t ldk = pad(d), ldv = x->mp;
+    size_t ldk = pad(d), ldv = x->t.mp;
     const real *k = lnt_hybrid_rows(job, LNT_STATE_WINDOW_K, key, n, x->k_own, &ldk, false);
     const real *v = lnt_hybrid_rows(job, LNT_STATE_WINDOW_V, key, n, x->v_own, &ldv, false);
     ker->gemv(x->x, k, ldk, x->q, n, d);
     for (size_t j = 0; p->taylor.center && j < n; j++) x->x[j] -= x->shift;
     for (size_t j = n; j < lanes; j++) x->x[j] = near ? -(real)INFINITY : 0;
     if (near) {
-        ker->softmax_row(x->x, lanes, &x->scalar[MAX], &x->scalar[DEN], &x->scalar[RESCALE]);
-        if (x->scalar[RESCALE] != 1) ker->scale(x->o, x->scalar[RESCALE], x->mp);
+        ker->softmax_row(x->x, lanes, &x->t.scalar[MAX], &x->t.scalar[DEN], &x->t.scalar[RESCALE]);
+        if (x->t.scalar[RESCALE] != 1) ker->scale(x->t.o, x->t.scalar[RESCALE], x->t.mp);
     } else {
         ker->polynomial(x->x, x->x, x->a, (size_t)p->taylor.terms, lanes);
         for (size_t j = 0; j < n && job->decay < 1; j++)
             x->x[j] *= decay_after(job, at - p->hybrid.window - key - (int64_t)j);
-        for (size_t j = 0; j < n; j++) x->scalar[DEN] += x->x[j];
+        for (size_t j = 0; j < n; j++) x->t.scalar[DEN] += x->x[j];
     }
-    ker->gemm_nn(x->o, x->mp, x->x, KEYS, v, ldv, 1, lnt_round_up(x->m, ker->lanes), n, 1);
+    ker->gemm_nn(x->t.o, x->t.mp, x->x, KEYS, v, ldv, 1, lnt_round_up(x->t.m, ker->lanes), n, 1);
 }
 
-static void read_tokens(const head_job *job, token *x, int64_t from, int64_t to, bool near,
+static void read_tokens(const head_job *job, steps *x, int64_t from, int64_t to, bool near,
                         int64_t at)
 {
     for (; from < to; from += KEYS)
@@ -125,7 +106,7 @@ static void read_tokens(const head_job *job, token *x, int64_t from, int64_t to,
 }
 
 /* One query of head h, at token `at`. */
-static void read_query(const head_job *job, token *x, int64_t h, int64_t query, int64_t at)
+static void read_query(const head_job *job, steps *x, int64_t h, int64_t query, int64_t at)
 {
     const lnt_run *run = job->run;
     const int64_t window = run->p->hybrid.window, sink = run->p->hybrid.sink, far = at - window + 1;
@@ -136,22 +117,22 @@ static void read_query(const head_job *job, token *x, int64_t h, int64_t query, 
     for (int64_t c = 0; run->p->taylor.center && c < run->p->dim; c++)
         x->shift += x->q[c] * (real)run->p->taylor.center[job->kvh * run->p->dim + c];
     read_state(job, x, h, query, at);
-    x->scalar[MAX] = at >= sink + window ? 0 : -(real)INFINITY;
+    x->t.scalar[MAX] = at >= sink + window ? 0 : -(real)INFINITY;
     read_tokens(job, x, x->frontier > sink ? x->frontier : sink, far, false, at);
     read_tokens(job, x, 0, sinks, true, at);
     read_tokens(job, x, first, at + 1, true, at);
 }
 
 /* Every head of the group, at token `at`. */
-static int64_t run_query(const head_job *job, token *x, int64_t query, int64_t at)
+static int64_t run_query(const head_job *job, steps *x, int64_t query, int64_t at)
 {
     const lnt_run *run = job->run;
     const int64_t group = run->p->heads / run->p->kv_heads, first = job->kvh * group;
     int64_t nonpositive = 0;
     for (int64_t h = first; h < first + group; h++) {
         read_query(job, x, h, query, at);
-        nonpositive += lnt_tile_finish(run, (query_rows){ &job->seq, h, query, 1 }, x->o,
-                                       x->scalar + DEN, NULL, x->scalar + INVERSE);
+        nonpositive += lnt_tile_finish(run, (query_rows){ &job->seq, h, query, 1 }, x->t.o,
+                                       x->t.scalar + DEN, NULL, x->t.scalar + INVERSE);
     }
     return nonpositive;
 }
@@ -159,13 +140,13 @@ static int64_t run_query(const head_job *job, token *x, int64_t query, int64_t a
 /* ---- a sequence ------------------------------------------------------------------------------ */
 
 /* The token before `tokens` has come: what has left the window goes into S, where enough has. */
-static void move_frontier(const head_job *job, token *x, int64_t tokens)
+static void move_frontier(const head_job *job, steps *x, int64_t tokens)
 {
     const int64_t to = tokens - job->run->p->hybrid.window;
     if (to - x->frontier >= x->room) absorb(job, x, to);
 }
 
-static int64_t run_sequence(const head_job *job, token *x)
+static int64_t run_sequence(const head_job *job, steps *x)
 {
     lnt_run *run = job->run;
     const lnt_sequence *seq = &job->seq;
@@ -185,22 +166,18 @@ static int64_t run_sequence(const head_job *job, token *x)
     return nonpositive;
 }
 
-/* The states that fall to one of `threads` threads. */
-static int64_t run_share(lnt_run *run, int thread, int threads)
+static int64_t run_share(const void *kind, lnt_run *run, lnt_arena *arena, int64_t first, int64_t last)
 {
-    const lnt_attn_io *io = run->io;
-    const int64_t KVH = run->p->kv_heads, states = run->sequences * KVH;
-    lnt_arena arena = run_arena(run, thread);
-    token x = take_token(&arena, run->p);
-    const head_sums own = x.sums;
+    const int64_t KVH = run->p->kv_heads;
+    steps x = take_steps(arena, run->p);
+    const head_sums own = x.t.sums;
     int64_t nonpositive = 0;
+    (void)kind;
     lnt_taylor_coefficients(run->p, x.a);
-    x.rest = arena;
-    for (int64_t unit = states * thread / threads; unit < states * (thread + 1) / threads; unit++) {
-        const int64_t s = unit / KVH, kvh = unit % KVH;
-        const head_job job = lnt_head_job(run, s, kvh);
-        x.sums = io->state_out ? lnt_sums_of(io->state_out, s, kvh) : own;
-        lnt_sums_copy(x.sums, lnt_sums_of(io->state_in, s, kvh), x.D * x.mp, pad(x.D));
+    x.t.rest = *arena;
+    for (int64_t unit = first; unit < last; unit++) {
+        const head_job job = lnt_head_job(run, unit / KVH, unit % KVH);
+        x.t.sums = lnt_sums_before(&job, own, true);
         nonpositive += run_sequence(&job, &x);
     }
     return nonpositive;
@@ -208,16 +185,7 @@ static int64_t run_share(lnt_run *run, int thread, int threads)
 
 static void forward(lnt_run *run)
 {
-    const int threads = run->settle ? run->ctx->threads : lnt_hybrid_threads(run);
-    int64_t nonpositive = 0;
-    lnt_clear_gaps(run, &run->io->out, false);
-    if (threads == 1) { /* a parallel region of one costs as much as a small head */
-        run->nonpositive = run_share(run, 0, 1);
-        return;
-    }
-#pragma omp parallel num_threads(threads) reduction(+ : nonpositive)
-    nonpositive += run_share(run, omp_get_thread_num(), omp_get_num_threads());
-    run->nonpositive = nonpositive;
+    lnt_recurrent_share(run, run->settle ? run->ctx->threads : lnt_hybrid_threads(run), run_share, NULL);
 }
 
 static void backward(lnt_run *run) { lnt_hybrid_backward(run, true); }
@@ -225,7 +193,7 @@ static void backward(lnt_run *run) { lnt_hybrid_backward(run, true); }
 static size_t scratch(const lnt_attn_desc *p)
 {
     lnt_arena counting = { 0 };
-    take_token(&counting, p);
+    take_steps(&counting, p);
     const size_t chunks = lnt_hybrid_scratch(p); /* to absorb, and backward */
     return counting.overflow || chunks > SIZE_MAX - counting.used ? SIZE_MAX
                                                                   : counting.used + chunks;

@@ -187,15 +187,13 @@ void lnt_chunk_backward(lnt_run *run)
     const int64_t at_once = lnt_pieces_at_once(run->sequences, KVH, threads);
 #pragma omp parallel for schedule(dynamic, at_once) num_threads(threads)
     for (int64_t unit = 0; unit < run->sequences * KVH; unit++) {
-        const int64_t s = unit / KVH, kvh = unit % KVH;
-        const head_job job = lnt_head_job(run, s, kvh);
+        const head_job job = lnt_head_job(run, unit / KVH, unit % KVH);
         chunk_scratch c = lnt_chunk_open(&job);
         if (at_once > 1 && unit % at_once == 0) lnt_ask_gradients(run, &job.seq);
-        lnt_sums_copy(c.sums, lnt_sums_of(run->io->state_in, s, kvh), c.D * c.mp, c.Dp);
-        lnt_sums_copy(c.grad, lnt_sums_of(g->dstate_out, s, kvh), c.D * c.mp, c.Dp);
+        c.sums = lnt_sums_before(&job, c.sums, false);
+        lnt_sums_copy(&job, c.grad, lnt_sums_of(&job, g->dstate_out));
         pass_over_queries(&job, &c);
         pass_over_keys(&job, &c);
-        if (g->dstate_in)
-            lnt_sums_copy(lnt_sums_of(g->dstate_in, s, kvh), c.grad, c.D * c.mp, c.Dp);
+        if (g->dstate_in) lnt_sums_copy(&job, lnt_sums_of(&job, g->dstate_in), c.grad);
     }
 }

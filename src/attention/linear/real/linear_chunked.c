@@ -59,8 +59,7 @@ static void forward(lnt_run *run)
         const head_job job = lnt_head_job(run, s, kvh);
         chunk_scratch c = lnt_chunk_open(&job);
         if (at_once > 1 && unit % at_once == 0) lnt_prefetch_inputs(run, &job.seq);
-        if (io->state_out && part == 0) c.sums = lnt_sums_of(io->state_out, s, kvh);
-        lnt_sums_copy(c.sums, lnt_sums_of(io->state_in, s, kvh), c.D * c.mp, c.Dp);
+        c.sums = lnt_sums_before(&job, c.sums, part == 0);
         nonpositive += run_heads(&job, &c, kvh * group + group * part / parts,
                                  kvh * group + group * (part + 1) / parts);
     }

@@ -39,17 +39,14 @@ static void whole_heads(lnt_run *run)
     const int threads = head_threads(run);
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
     for (int64_t unit = 0; unit < run->sequences * KVH; unit++) {
-        const int64_t q = unit / KVH, kvh = unit % KVH;
-        const head_job job = lnt_head_job(run, q, kvh);
+        const head_job job = lnt_head_job(run, unit / KVH, unit % KVH);
         taylor_scratch s = lnt_taylor_open(&job);
-        s.center = lnt_taylor_center(run, &job.seq, kvh, s.mean, s.kt, TOKENS);
-        const size_t s_count = s.F * s.mp, z_count = pad(s.F);
-        lnt_sums_copy(s.sums, lnt_sums_of(run->io->state_in, q, kvh), s_count, z_count);
-        lnt_sums_copy(s.grad, lnt_sums_of(g->dstate_out, q, kvh), s_count, z_count);
+        s.center = lnt_taylor_center(run, &job.seq, job.kvh, s.mean, s.kt, TOKENS);
+        s.sums = lnt_sums_before(&job, s.sums, false);
+        lnt_sums_copy(&job, s.grad, lnt_sums_of(&job, g->dstate_out));
         pass_over_queries(&job, &s);
         pass_over_keys(&job, &s);
-        if (g->dstate_in)
-            lnt_sums_copy(lnt_sums_of(g->dstate_in, q, kvh), s.grad, s_count, z_count);
+        if (g->dstate_in) lnt_sums_copy(&job, lnt_sums_of(&job, g->dstate_in), s.grad);
     }
 }
 

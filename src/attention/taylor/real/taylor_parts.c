@@ -100,14 +100,11 @@ head_job lnt_team_job(const team *r, size_t state)
 /* State i as it is before the run, and what is taken from its keys. */
 static void open_state(team *r, size_t i)
 {
-    const lnt_attn_io *io = r->run->io;
-    const lnt_attn_desc *p = r->run->p;
-    const int64_t unit = r->first + (int64_t)i, q = unit / p->kv_heads, h = unit % p->kv_heads;
     const head_job job = lnt_team_job(r, i);
     const taylor_scratch s = lnt_taylor_open(&job);
-    r->room.center[i] = lnt_taylor_center(r->run, &job.seq, h, r->room.mean + i * s.d, s.kt, TOKENS);
-    if (io->state_out && !r->run->grads) r->room.sums[i] = lnt_sums_of(io->state_out, q, h);
-    lnt_sums_copy(r->room.sums[i], lnt_sums_of(io->state_in, q, h), s.F * s.mp, pad(s.F));
+    double *mean = r->room.mean + i * s.d;
+    r->room.center[i] = lnt_taylor_center(r->run, &job.seq, job.kvh, mean, s.kt, TOKENS);
+    r->room.sums[i] = lnt_sums_before(&job, r->room.sums[i], !r->run->grads);
 }
 
 static void cut(team *r)

@@ -116,14 +116,11 @@ static void pass_over_keys(const team *r, int64_t most)
 /* The gradients of the states after the run, as given; those before it, as found. */
 static void copy_gradients(const team *r, bool out)
 {
-    const lnt_attn_desc *p = r->run->p;
     const lnt_attn_grads *g = r->run->grads;
-    const size_t F = (size_t)lnt_problem_width(p), mp = pad((size_t)p->dim_value);
     for (size_t i = 0; i < r->count; i++) {
-        const int64_t unit = r->first + (int64_t)i, q = unit / p->kv_heads, h = unit % p->kv_heads;
-        const head_sums from = out ? r->room.grad[i] : lnt_sums_of(g->dstate_out, q, h);
-        const head_sums to = out ? lnt_sums_of(g->dstate_in, q, h) : r->room.grad[i];
-        lnt_sums_copy(to, from, F * mp, pad(F));
+        const head_job job = lnt_team_job(r, i);
+        if (out) lnt_sums_copy(&job, lnt_sums_of(&job, g->dstate_in), r->room.grad[i]);
+        else lnt_sums_copy(&job, r->room.grad[i], lnt_sums_of(&job, g->dstate_out));
     }
 }
 

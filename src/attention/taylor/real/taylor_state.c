@@ -32,23 +32,20 @@ static int64_t run_sequence(const head_job *job, taylor_scratch *s)
 
 static void forward(lnt_run *run)
 {
-    const lnt_attn_io *io = run->io;
     const int64_t KVH = run->p->kv_heads;
     const int threads = head_threads(run);
     int64_t nonpositive = 0;
-    if (!run->partial) lnt_clear_gaps(run, &io->out, false);
+    if (!run->partial) lnt_clear_gaps(run, &run->io->out, false);
     if (lnt_taylor_parts(run) > 1) {
         lnt_taylor_parts_forward(run);
         return;
     }
 #pragma omp parallel for schedule(dynamic) num_threads(threads) reduction(+ : nonpositive)
     for (int64_t unit = 0; unit < run->sequences * KVH; unit++) {
-        const int64_t q = unit / KVH, kvh = unit % KVH;
-        const head_job job = lnt_head_job(run, q, kvh);
+        const head_job job = lnt_head_job(run, unit / KVH, unit % KVH);
         taylor_scratch s = lnt_taylor_open(&job);
-        s.center = lnt_taylor_center(run, &job.seq, kvh, s.mean, s.kt, TOKENS);
-        if (io->state_out) s.sums = lnt_sums_of(io->state_out, q, kvh);
-        lnt_sums_copy(s.sums, lnt_sums_of(io->state_in, q, kvh), s.F * s.mp, pad(s.F));
+        s.center = lnt_taylor_center(run, &job.seq, job.kvh, s.mean, s.kt, TOKENS);
+        s.sums = lnt_sums_before(&job, s.sums, true);
         nonpositive += run_sequence(&job, &s);
     }
     run->nonpositive = nonpositive;
