@@ -122,8 +122,8 @@ double lnt_run_pairs(const lnt_run *run)
 {
     double pairs = 0;
     for (int64_t s = 0; s < run->sequences; s++) {
-        const lnt_sequence q = lnt_io_sequence(run->io, s);
-        pairs += (double)q.nq * (double)q.nk;
+        const lnt_sequence seq = lnt_io_sequence(run->io, s);
+        pairs += (double)seq.nq * (double)seq.nk;
     }
     return pairs;
 }
@@ -132,8 +132,8 @@ double lnt_run_tokens(const lnt_run *run)
 {
     double tokens = 0;
     for (int64_t s = 0; s < run->sequences; s++) {
-        const lnt_sequence q = lnt_io_sequence(run->io, s);
-        tokens += (double)q.nq + (double)q.nk;
+        const lnt_sequence seq = lnt_io_sequence(run->io, s);
+        tokens += (double)seq.nq + (double)seq.nk;
     }
     return tokens;
 }
@@ -142,8 +142,8 @@ int64_t lnt_run_longest(const lnt_run *run, int64_t first, int64_t count, bool k
 {
     int64_t most = 0;
     for (int64_t s = first; s < first + count; s++) {
-        const lnt_sequence q = lnt_io_sequence(run->io, s);
-        const int64_t n = keys ? q.nk : q.nq;
+        const lnt_sequence seq = lnt_io_sequence(run->io, s);
+        const int64_t n = keys ? seq.nk : seq.nq;
         most = n > most ? n : most;
     }
     return most;

@@ -128,11 +128,11 @@ lnt_status lnt_io_check(lnt_ctx *ctx, const lnt_attn_desc *p, const lnt_attn_io 
     if (status || !p->causal) return status;
     const bool alike = !io->sequences && !io->lengths_q && !io->lengths_k;
     for (int64_t s = 0; s < (alike && *sequences ? 1 : *sequences); s++) {
-        const lnt_sequence q = lnt_io_sequence(io, s);
-        if (q.nq > q.nk)
+        const lnt_sequence seq = lnt_io_sequence(io, s);
+        if (seq.nq > seq.nk)
             return lnt_fail(ctx, LNT_ERR_SHAPE,
                             "causal: sequence %lld has %lld queries, must be at most its %lld keys",
-                            (long long)s, (long long)q.nq, (long long)q.nk);
+                            (long long)s, (long long)seq.nq, (long long)seq.nk);
     }
     return LNT_OK;
 }

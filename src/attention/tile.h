@@ -111,13 +111,13 @@ static inline int64_t all_queries(const lnt_run *run)
  * and where those of some queries are. */
 size_t LNT_REAL_NAME(lnt_two_per_query)(const lnt_attn_desc *p);
 #define lnt_two_per_query LNT_REAL_NAME(lnt_two_per_query)
-static inline real *kept_of(const lnt_run *run, query_rows rows)
+static inline real *carried_of(const lnt_run *run, query_rows rows)
 {
     return (real *)run->shared + 2 * place_of(run, rows);
 }
 
 /* Where the maxima of hybrid are, behind those. */
-static inline real *kept_max(const lnt_run *run, query_rows rows)
+static inline real *carried_max(const lnt_run *run, query_rows rows)
 {
     return (real *)run->shared + 2 * all_queries(run) + place_of(run, rows);
 }
@@ -169,12 +169,12 @@ int64_t LNT_REAL_NAME(lnt_tile_finish)(const lnt_run *run, query_rows rows, cons
 void LNT_REAL_NAME(lnt_clear_gaps)(const lnt_run *run, const lnt_tensor *out, bool keys);
 #define lnt_clear_gaps LNT_REAL_NAME(lnt_clear_gaps)
 
-/* For a thread that will take the heads of a sequence one after another: asks for the rows of all of
+/* For a thread that will take the heads of a sequence one after another: prefetches the rows of all of
  * them at once, as they lie in memory.  Where heads stand side by side and are narrow, each row of one
  * is a line of its own, far from the next, and comes slowly by itself; nothing where that is not so. */
 void LNT_REAL_NAME(lnt_prefetch_inputs)(const lnt_run *run, const lnt_sequence *seq);
-void LNT_REAL_NAME(lnt_ask_gradients)(const lnt_run *run, const lnt_sequence *seq);
+void LNT_REAL_NAME(lnt_prefetch_gradients)(const lnt_run *run, const lnt_sequence *seq);
 #define lnt_prefetch_inputs LNT_REAL_NAME(lnt_prefetch_inputs)
-#define lnt_ask_gradients LNT_REAL_NAME(lnt_ask_gradients)
+#define lnt_prefetch_gradients LNT_REAL_NAME(lnt_prefetch_gradients)
 
 #endif

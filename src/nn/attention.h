@@ -17,7 +17,7 @@ typedef struct lnt_attention {
     real *dtemperature;
     double *plan_temperature, *plan_dtemperature; /* [heads] of scratch, where the plan is tuned */
     real *tuned;  /* [batch,length,heads dim] of scratch, where queries are */
-    size_t notes; /* bytes that the plan keeps for backward */
+    size_t kept; /* bytes that the plan keeps for backward */
     real *scores; /* scratch of nn/full.h, where that attends */
 } lnt_attention;
 
@@ -39,12 +39,12 @@ static inline size_t lnt_attention_width(const lnt_attention *a)
 #define lnt_attention_forward LNT_REAL_NAME(lnt_attention_forward)
 #define lnt_attention_backward LNT_REAL_NAME(lnt_attention_backward)
 
-/* qkv [batch,length,width above], out [batch,length,heads dim]; notes [a->notes bytes] are for
+/* qkv [batch,length,width above], out [batch,length,heads dim]; kept [a->kept bytes] are for
  * backward. */
 lnt_status lnt_attention_forward(const lnt_pass *pass, const lnt_attention *a, const real *qkv,
-                                 real *out, void *notes);
-/* out and notes as forward left them. */
+                                 real *out, void *kept);
+/* out and kept as forward left them. */
 lnt_status lnt_attention_backward(const lnt_pass *pass, const lnt_attention *a, const real *qkv,
-                                  const real *out, const void *notes, const real *dout, real *dqkv);
+                                  const real *out, const void *kept, const real *dout, real *dqkv);
 
 #endif

@@ -60,7 +60,7 @@ typedef struct lnt_block_kept {
     real *first;          /* [n,dim]: norm1(x), or x + the first branch before its norm */
     real *stat1, *stat2;  /* [n,2] */
     real *qkv, *mixed;    /* [n,width], [n,heads head_dim]: what attention reads and gives */
-    void *notes;          /* [attention->notes bytes]: what attention leaves to its backward */
+    void *attention;      /* [attention->kept bytes]: what attention leaves to its backward */
     real *middle;         /* [n,dim]: after the first branch */
     real *second;         /* as first, of the second branch */
     real *up, *hidden;    /* [n,ff inputs], [n,ff] */

@@ -56,7 +56,7 @@ typedef struct lnt_mega_kept {
     real *qk;                       /* [n,2,heads head_dim] */
     real *attended, *passed;        /* [n,values]: before and after the reset */
     real *candidate_in, *candidate; /* [n,dim] */
-    void *notes;                    /* the block's */
+    void *attention;                /* the block's */
 } lnt_mega_kept;
 
 typedef struct lnt_mega_scratch {

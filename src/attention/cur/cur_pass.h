@@ -61,7 +61,7 @@ typedef struct cur_scratch {
     real *max, *sum, *rescale, *delta; /* [Mp or TQ] */
     real *q, *dy, *dyt;                /* backward: [TQ, dp], [TQ, mp], [m, TQ] */
     real *dtq, *dtk, *dtv;             /* backward: dq [TQ, dp], dk, dv [TK, dp], [TK, mp] */
-    real *rows, *turned;               /* backward: landmark queries [M, dp], drv^T [m, Mp] */
+    real *rows, *transposed;               /* backward: landmark queries [M, dp], drv^T [m, Mp] */
     double *ql, *kl;                   /* [M, dp] landmarks, queries times scale */
     double *qlt, *klt;                 /* [d, ld] the same, one a column */
     double *z, *dz, *du;               /* [M, ld] */
@@ -191,8 +191,8 @@ void lnt_cur_laplace(real *x, real *slope, size_t ld, size_t rows, size_t width)
 void lnt_cur_forward(lnt_run *run, bool stored);
 void lnt_cur_backward(lnt_run *run, bool stored);
 
-/* What came of an inverse is noted. */
-static inline void cur_note(cur_scratch *s, lnt_pinv_report report)
+/* What came of an inverse is reported. */
+static inline void cur_report(cur_scratch *s, lnt_pinv_report report)
 {
     s->divergent += report.diverged;
     s->rank = report.rank < s->rank ? report.rank : s->rank;

@@ -199,15 +199,15 @@ static lnt_pinv_report ridge_backward(const lnt_pinv_work *w, const double *u, d
                                       double *du)
 {
     const lnt_pinv_report report = ridge_forward(w, u, z);
-    double *turned = w->t[2], *dg = w->t[3];
+    double *transposed = w->t[2], *dg = w->t[3];
     solve(w, w->t[0], w->t[1], dz);
     transpose(w, du, dz);
-    multiply_nt(w, dg, dz, z, turned);
+    multiply_nt(w, dg, dz, z, transposed);
     scale(w, dg, -1);
     double dridge = 0;
     for (size_t i = 0; i < w->M; i++) dridge += dg[i * w->ld + i];
-    transpose(w, turned, dg);
-    add_times(w, dg, 1, turned);
+    transpose(w, transposed, dg);
+    add_times(w, dg, 1, transposed);
     multiply(w, du, u, dg, 1);
     add_times(w, du, 2 * w->ridge * dridge, u);
     return report;

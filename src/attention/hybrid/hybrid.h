@@ -82,7 +82,7 @@ struct lnt_far {
 #define lnt_hybrid_threads LNT_REAL_NAME(lnt_hybrid_threads)
 #define lnt_hybrid_frontier LNT_REAL_NAME(lnt_hybrid_frontier)
 #define lnt_hybrid_load_keys LNT_REAL_NAME(lnt_hybrid_load_keys)
-#define lnt_hybrid_turn_keys LNT_REAL_NAME(lnt_hybrid_turn_keys)
+#define lnt_hybrid_transpose_keys LNT_REAL_NAME(lnt_hybrid_transpose_keys)
 #define lnt_hybrid_load_queries LNT_REAL_NAME(lnt_hybrid_load_queries)
 #define lnt_hybrid_tile_of LNT_REAL_NAME(lnt_hybrid_tile_of)
 #define lnt_hybrid_next_tile LNT_REAL_NAME(lnt_hybrid_next_tile)
@@ -134,7 +134,7 @@ void lnt_hybrid_keep_window(const head_job *job, int64_t first);
 
 /* Keys from token `key` on as rows, centred: k and v; their columns in kt. */
 void lnt_hybrid_load_keys(const head_job *job, hybrid_scratch *s, int64_t key, size_t n);
-void lnt_hybrid_turn_keys(const head_job *job, hybrid_scratch *s, size_t n);
+void lnt_hybrid_transpose_keys(const head_job *job, hybrid_scratch *s, size_t n);
 void lnt_hybrid_load_queries(const head_job *job, hybrid_scratch *s, int64_t t, size_t n);
 
 /* Tile of `keys` keys from token `key` on, against n queries from token `query` on. */

@@ -73,13 +73,13 @@ lnt_status lnt_feature_draw(lnt_ctx *ctx, const lnt_attn_desc *p, void *weights)
     double *w = lnt_allocate(ctx, bytes, "the random features");
     if (!w) return LNT_ERR_MEMORY;
     lnt_feature_weights(p, w);
-    char *transposed = (char *)weights + (size_t)(rows * d) * lnt_dtype_size(number(p));
+    char *behind = (char *)weights + (size_t)(rows * d) * lnt_dtype_size(number(p));
     const lnt_tensor straight = lnt_tensor_bhnd(weights, number(p), 1, 1, rows, d);
-    const lnt_tensor turned = lnt_tensor_bhnd(transposed, number(p), 1, 1, d, rows);
+    const lnt_tensor transposed = lnt_tensor_bhnd(behind, number(p), 1, 1, d, rows);
     for (int64_t r = 0; r < rows; r++)
         for (int64_t i = 0; i < d; i++) {
             lnt_tensor_set(&straight, 0, 0, r, i, w[r * d + i]);
-            lnt_tensor_set(&turned, 0, 0, i, r, w[r * d + i]);
+            lnt_tensor_set(&transposed, 0, 0, i, r, w[r * d + i]);
         }
     lnt_release(ctx, w, bytes);
     return LNT_OK;

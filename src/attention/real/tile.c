@@ -1,5 +1,5 @@
 /* attention/real/tile.c - the end of every algorithm: dividing, and clearing what no sequence covers; and
- * the begin of some: asking for what is read. */
+ * the begin of some: prefetching what is read. */
 #include "attention/tile.h"
 
 #include <float.h>
@@ -63,20 +63,20 @@ void lnt_quotient_reload(const lnt_run *run, query_rows rows, real *dn, real *dd
 {
     const kernels *ker = run_kernels(run);
     const size_t m = value_width(run), mp = pad(m);
-    const real *kept = kept_of(run, rows);
+    const real *carried = carried_of(run, rows);
     load_dy(run, rows, dn);
     for (size_t i = 0; i < rows.n; i++) {
-        ker->scale(dn + i * mp, kept[2 * i], m);
-        dden[i] = kept[2 * i + 1];
+        ker->scale(dn + i * mp, carried[2 * i], m);
+        dden[i] = carried[2 * i + 1];
     }
 }
 
 /* Of a query: 1 / den and, given delta = dy.y, dden. */
-static void keep_quotient(real *keep, real inverse, real delta, real factor)
+static void carry_quotient(real *carried, real inverse, real delta, real factor)
 {
     const bool has = has_gradient(inverse, delta);
-    keep[0] = has ? inverse * factor : 0;
-    keep[1] = has ? -delta * inverse : 0;
+    carried[0] = has ? inverse * factor : 0;
+    carried[1] = has ? -delta * inverse : 0;
 }
 
 void lnt_quotient_recall(const lnt_run *run, query_rows rows, real *y, real *dy)
@@ -84,12 +84,12 @@ void lnt_quotient_recall(const lnt_run *run, query_rows rows, real *y, real *dy)
     const kernels *ker = run_kernels(run);
     const size_t m = value_width(run), mp = pad(m);
     const real *inverse = statistics_of(run, 0, rows);
-    real *keep = kept_of(run, rows);
+    real *carried = carried_of(run, rows);
     load_rows(ker, y, mp, &run->io->out, rows.seq->b, rows.h, first_row(rows), rows.n, 1);
     load_dy(run, rows, dy);
     for (size_t i = 0; i < rows.n; i++) {
         const real delta = ker->dot(dy + i * mp, y + i * mp, m);
-        keep_quotient(keep + 2 * i, inverse[i], delta, factor_of(run, rows, i));
+        carry_quotient(carried + 2 * i, inverse[i], delta, factor_of(run, rows, i));
     }
 }
 
@@ -99,13 +99,13 @@ static void find_quotients(const lnt_run *run, query_rows rows, const real *num,
 {
     const kernels *ker = run_kernels(run);
     const size_t m = value_width(run), mp = pad(m);
-    real *keep = kept_of(run, rows);
+    real *carried = carried_of(run, rows);
     load_dy(run, rows, dn);
     for (size_t i = 0; i < rows.n; i++) {
         const real inverse = inverse_of(den[i] + (real)run_eps(run));
         const real along = ker->dot(dn + i * mp, num + i * mp, m);
         const real factor = factor_of(run, rows, i);
-        keep_quotient(keep + 2 * i, inverse, along * inverse * factor, factor);
+        carry_quotient(carried + 2 * i, inverse, along * inverse * factor, factor);
     }
 }
 
@@ -200,8 +200,8 @@ void lnt_clear_gaps(const lnt_run *run, const lnt_tensor *t, bool keys)
         const int threads = lnt_threads_for(run->ctx, rows * (double)t->shape[3]);
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
         for (int64_t s = 0; s < run->sequences; s++) {
-            const lnt_sequence q = lnt_io_sequence(io, s);
-            clear_rows(t, s, keys ? q.nk : q.nq, t->shape[2]);
+            const lnt_sequence seq = lnt_io_sequence(io, s);
+            clear_rows(t, s, keys ? seq.nk : seq.nq, t->shape[2]);
         }
         return;
     }
@@ -210,16 +210,16 @@ void lnt_clear_gaps(const lnt_run *run, const lnt_tensor *t, bool keys)
     clear_rows(t, 0, cu[io->sequences], t->shape[2]);
 }
 
-/* ---- asking for rows ------------------------------------------------------------------------- */
+/* ---- prefetching rows ------------------------------------------------------------------------ */
 
-enum { LINE = 64, MOST_ASKED = 1 << 18 }; /* bytes; of a tensor, so that all stay in the cache */
+enum { LINE = 64, MOST_PREFETCHED = 1 << 18 }; /* bytes; of a tensor, so that all stay in the cache */
 
-static void ask_rows(const lnt_tensor *t, int64_t b, int64_t first, int64_t rows, bool write)
+static void prefetch_rows(const lnt_tensor *t, int64_t b, int64_t first, int64_t rows, bool write)
 {
     const size_t head = (size_t)t->shape[3] * lnt_dtype_size(t->dtype);
     const size_t row = (size_t)t->shape[1] * head;
     const bool beside = t->stride[3] == 1 && t->stride[1] == t->shape[3];
-    if (!t->data || !beside || head > LINE || (size_t)rows * row > MOST_ASKED) return;
+    if (!t->data || !beside || head > LINE || (size_t)rows * row > MOST_PREFETCHED) return;
     for (int64_t n = first; n < first + rows; n++) {
         const char *from = lnt_tensor_row(t, b, 0, n);
         for (size_t at = 0; at < row; at += LINE)
@@ -230,18 +230,18 @@ static void ask_rows(const lnt_tensor *t, int64_t b, int64_t first, int64_t rows
 
 void lnt_prefetch_inputs(const lnt_run *run, const lnt_sequence *seq)
 {
-    ask_rows(&run->io->q, seq->b, seq->q0, seq->nq, false);
-    ask_rows(&run->io->k, seq->b, seq->k0, seq->nk, false);
-    ask_rows(&run->io->v, seq->b, seq->k0, seq->nk, false);
+    prefetch_rows(&run->io->q, seq->b, seq->q0, seq->nq, false);
+    prefetch_rows(&run->io->k, seq->b, seq->k0, seq->nk, false);
+    prefetch_rows(&run->io->v, seq->b, seq->k0, seq->nk, false);
 }
 
-void lnt_ask_gradients(const lnt_run *run, const lnt_sequence *seq)
+void lnt_prefetch_gradients(const lnt_run *run, const lnt_sequence *seq)
 {
     const lnt_attn_grads *g = run->grads;
     lnt_prefetch_inputs(run, seq);
-    ask_rows(&run->io->out, seq->b, seq->q0, seq->nq, false);
-    ask_rows(&g->dout, seq->b, seq->q0, seq->nq, false);
-    ask_rows(&g->dq, seq->b, seq->q0, seq->nq, true);
-    ask_rows(&g->dk, seq->b, seq->k0, seq->nk, true);
-    ask_rows(&g->dv, seq->b, seq->k0, seq->nk, true);
+    prefetch_rows(&run->io->out, seq->b, seq->q0, seq->nq, false);
+    prefetch_rows(&g->dout, seq->b, seq->q0, seq->nq, false);
+    prefetch_rows(&g->dq, seq->b, seq->q0, seq->nq, true);
+    prefetch_rows(&g->dk, seq->b, seq->k0, seq->nk, true);
+    prefetch_rows(&g->dv, seq->b, seq->k0, seq->nk, true);
 }

@@ -23,12 +23,12 @@ typedef struct key_chunk {
 #define lnt_taylor_store_keys LNT_REAL_NAME(lnt_taylor_store_keys)
 #define lnt_taylor_walk_queries LNT_REAL_NAME(lnt_taylor_walk_queries)
 #define lnt_taylor_walk_keys LNT_REAL_NAME(lnt_taylor_walk_keys)
-#define lnt_taylor_turn_dn LNT_REAL_NAME(lnt_taylor_turn_dn)
+#define lnt_taylor_transpose_dn LNT_REAL_NAME(lnt_taylor_transpose_dn)
 
 /* Steps of those below.  dnt of head g from dn; dt += the gradient of n queries through S and z; dt and
  * dv += that of the keys loaded (columns, values and their columns) through the gradient of S and z, to
  * which queries are then added; either may be 0. */
-void lnt_taylor_turn_dn(const kernels *ker, taylor_scratch *s, size_t g, size_t n);
+void lnt_taylor_transpose_dn(const kernels *ker, taylor_scratch *s, size_t g, size_t n);
 void lnt_taylor_walk_queries(const head_job *job, taylor_scratch *s, size_t n);
 void lnt_taylor_walk_keys(const head_job *job, taylor_scratch *s, size_t keys, size_t queries);
 

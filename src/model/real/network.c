@@ -73,7 +73,7 @@ static lnt_status open_plan(lnt_network *net)
     if (lnt_attention_tunes_plan(&net->attention)) desc.taylor.temperature = ones;
     const lnt_status status = lnt_plan_create(net->ctx, &desc, &net->attention.plan);
     lnt_release(net->ctx, ones, heads * sizeof *ones);
-    if (!status) net->attention.notes = lnt_plan_kept_bytes(net->attention.plan);
+    if (!status) net->attention.kept = lnt_plan_kept_bytes(net->attention.plan);
     return status;
 }
 

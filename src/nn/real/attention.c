@@ -80,16 +80,16 @@ static lnt_attn_io make_io(const lnt_pass *pass, const lnt_attention *a, const r
 }
 
 lnt_status lnt_attention_forward(const lnt_pass *pass, const lnt_attention *a, const real *qkv,
-                                 real *out, void *notes)
+                                 real *out, void *kept)
 {
     const lnt_attn_io io = make_io(pass, a, qkv, out);
     if (a->state) return lnt_state_step(a->state, &io.q, &io.k, &io.v, &io.out);
     const lnt_status status = tune_plan(a);
-    return status ? status : lnt_plan_forward_keeping(a->plan, &io, notes);
+    return status ? status : lnt_plan_forward_keeping(a->plan, &io, kept);
 }
 
 lnt_status lnt_attention_backward(const lnt_pass *pass, const lnt_attention *a, const real *qkv,
-                                  const real *out, const void *notes, const real *dout, real *dqkv)
+                                  const real *out, const void *kept, const real *dout, real *dqkv)
 {
     const lnt_attn_io io = make_io(pass, a, qkv, out);
     const parts d = split(pass, a, dqkv);
@@ -100,7 +100,7 @@ lnt_status lnt_attention_backward(const lnt_pass *pass, const lnt_attention *a, 
         .dtemperature = lnt_attention_tunes_plan(a) ? a->plan_dtemperature : NULL
     };
     lnt_status status = tune_plan(a);
-    if (!status) status = lnt_plan_backward_kept(a->plan, &io, &grads, notes);
+    if (!status) status = lnt_plan_backward_kept(a->plan, &io, &grads, kept);
     for (size_t h = 0; !status && lnt_attention_tunes_plan(a) && h < a->heads; h++)
         a->dtemperature[h] += (real)a->plan_dtemperature[h];
     if (!status && lnt_attention_tunes_queries(a)) tune_back(pass, a, qkv, dqkv);

@@ -34,7 +34,7 @@ void lnt_block_take_kept(lnt_arena *arena, const lnt_block_shape *s, const lnt_a
     out->stat2 = nn_take(arena, n, 2);
     out->qkv = nn_take(arena, n, qkv_width(s));
     out->mixed = nn_take(arena, n, mixed_width(s));
-    out->notes = lnt_arena_take(arena, attention->notes, 1);
+    out->attention = lnt_arena_take(arena, attention->kept, 1);
     out->middle = nn_take(arena, n, s->dim);
     out->second = nn_take(arena, n, s->dim);
     out->up = nn_take(arena, n, up_width(s));
@@ -42,7 +42,7 @@ void lnt_block_take_kept(lnt_arena *arena, const lnt_block_shape *s, const lnt_a
     out->out = nn_take(arena, n, s->dim);
     const lnt_mega_shape mega = lnt_block_mega(s);
     if (s->averages) lnt_mega_take_kept(arena, &mega, n, &out->mega);
-    out->mega.notes = out->notes;
+    out->mega.attention = out->attention;
 }
 
 void lnt_block_take_scratch(lnt_arena *arena, const lnt_block_shape *s, size_t batch, size_t length,
@@ -141,7 +141,7 @@ static lnt_status attend(const lnt_pass *pass, const lnt_block *b, const real *i
     lnt_dense_forward(pass->ctx, &qkv, in, kept->qkv, nn_tokens(pass));
     rotate(pass, b, kept->qkv, 1);
     const lnt_status status =
-        lnt_attention_forward(pass, &attention, kept->qkv, kept->mixed, kept->notes);
+        lnt_attention_forward(pass, &attention, kept->qkv, kept->mixed, kept->attention);
     if (status) return status;
     lnt_dense_forward(pass->ctx, &out, kept->mixed, y, nn_tokens(pass));
     return LNT_OK;
@@ -222,7 +222,7 @@ static lnt_status attend_back(const lnt_pass *pass, const lnt_block *b, const re
     const lnt_dense qkv = qkv_layer(b), out = out_layer(b);
     lnt_dense_backward(pass->ctx, &out, kept->mixed, dy, scratch->half, nn_tokens(pass));
     const lnt_status status = lnt_attention_backward(pass, &attention, kept->qkv, kept->mixed,
-                                                     kept->notes, scratch->half, scratch->wide);
+                                                     kept->attention, scratch->half, scratch->wide);
     if (status) return status;
     rotate(pass, b, scratch->wide, -1);
     lnt_dense_backward(pass->ctx, &qkv, in, scratch->wide, scratch->dim, nn_tokens(pass));

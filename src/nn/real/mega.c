@@ -211,7 +211,7 @@ static lnt_status attend(const lnt_pass *pass, const lnt_mega *m)
         return LNT_OK;
     }
     const lnt_attn_io io = make_io(pass, m);
-    return lnt_plan_forward_keeping(m->attention->plan, &io, k->notes);
+    return lnt_plan_forward_keeping(m->attention->plan, &io, k->attention);
 }
 
 lnt_status lnt_mega_forward(const lnt_pass *pass, const lnt_mega *m, const real *x,
@@ -257,7 +257,7 @@ static lnt_status attend_back(const lnt_pass *pass, const lnt_mega *m, const rea
                                    .dq = qk_view(pass, m, dqk),
                                    .dk = qk_view(pass, m, dqk + shared_width(m)),
                                    .dv = value_view(pass, m, dv) };
-    return lnt_plan_backward_kept(m->attention->plan, &io, &grads, k->notes);
+    return lnt_plan_backward_kept(m->attention->plan, &io, &grads, k->attention);
 }
 
 lnt_status lnt_mega_backward(const lnt_pass *pass, const lnt_mega *m, const real *x,

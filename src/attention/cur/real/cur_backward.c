@@ -184,7 +184,7 @@ static void grad_landmarks(const cur_group *group, cur_scratch *s, cur_head *hea
     memset(head->dq, 0, s->M * s->dp * sizeof(real));
     memset(head->dk, 0, s->M * s->dp * sizeof(real));
     if (head->mode == LNT_CUR_LANDMARKS) {
-        cur_note(s, through_inverse(run, s, head));
+        cur_report(s, through_inverse(run, s, head));
         if (lnt_cur_copies_rows(run->p)) add_copied_rows(run, s, head);
     }
     if (head->mode == LNT_CUR_ALL_QUERIES)
@@ -204,13 +204,13 @@ static void merge_queries(const cur_group *group, cur_scratch *s, cur_head *head
 /* ---- keys ------------------------------------------------------------------------------------ */
 
 /* What every tile of keys needs of a head: rows of its queries, drv as columns, drv.rv. */
-static void turn_head(const lnt_run *run, cur_scratch *s, const cur_head *head)
+static void transpose_head(const lnt_run *run, cur_scratch *s, const cur_head *head)
 {
     const kernels *ker = run_kernels(run);
     const size_t M = head->queries;
     memset(s->rows, 0, s->M * s->dp * sizeof(real));
     transpose(ker, s->rows, s->dp, head->qt, s->Mp, M, s->d);
-    ker->load_columns(s->turned, s->Mp, head->drv, LNT_REAL_DTYPE, (int64_t)s->mp, 1, M, s->m, 1);
+    ker->load_columns(s->transposed, s->Mp, head->drv, LNT_REAL_DTYPE, (int64_t)s->mp, 1, M, s->m, 1);
     for (size_t i = 0; i < s->Mp; i++)
         s->delta[i] = i < M ? ker->dot(head->drv + i * s->mp, head->rv + i * s->mp, s->m) : 0;
 }
@@ -236,7 +236,7 @@ static void key_tile(const lnt_run *run, cur_scratch *s, const cur_head *head,
     }
     ker->gemm_nn(s->dtv, s->mp, x, s->Mp, head->drv, s->mp, nk, lnt_round_up(s->m, ker->lanes),
                  head->queries, 1);
-    ker->gemm_nn(s->dx, s->Mp, v, ldv, s->turned, s->Mp, nk, lanes, s->m, 0);
+    ker->gemm_nn(s->dx, s->Mp, v, ldv, s->transposed, s->Mp, nk, lanes, s->m, 0);
     through_activation(run, s, s->dx, x, s->Mp, nk, lanes);
     ker->gemm_nn(s->dtk, s->dp, s->dx, s->Mp, s->rows, s->dp, nk, width, head->queries, 1);
     ker->gemm_tn(part->land, s->dp, s->dx, s->Mp, k, ldk, head->queries, width, nk, 1);
@@ -263,7 +263,7 @@ static void key_segment(const cur_group *group, cur_scratch *s, cur_head *lead)
         for (int64_t h = lead->h; h < lead->h + shared; h++) {
             const cur_head head = lnt_cur_head(group, lead->slot, h);
             const cur_part part = lnt_cur_part(run->p, &head, g);
-            if (shared > 1 || k0 == begin) turn_head(run, s, &head);
+            if (shared > 1 || k0 == begin) transpose_head(run, s, &head);
             key_tile(run, s, &head, &part, k0, nk);
         }
         const int64_t b = lead->seq.b, row = lead->seq.k0 + k0;

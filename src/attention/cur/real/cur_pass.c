@@ -126,7 +126,7 @@ static cur_scratch take_scratch(lnt_arena *arena, const lnt_attn_desc *p, int is
     s.dtk = take(arena, back * TK, s.dp);
     s.dtv = take(arena, back * TK, s.mp);
     s.rows = take(arena, back * M, s.dp);
-    s.turned = take(arena, back * m, Mp);
+    s.transposed = take(arena, back * m, Mp);
     s.ql = take_double(arena, square, s.dp);
     s.kl = take_double(arena, square, s.dp);
     s.qlt = take_double(arena, square ? d : 0, s.ld);

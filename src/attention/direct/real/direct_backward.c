@@ -45,18 +45,18 @@ static void find_statistics(const lnt_direct *kind, lnt_run *run, const kernels 
     const query_tile q = lnt_direct_query_tile(s, s->queries);
     const real eps = run->p->mechanism == LNT_LINEAR ? (real)run->p->linear.eps : 0;
     const bool logarithm = kind->has_max && !kind->least;
-    real *keep = kept_of(run, tile_rows(t));
+    real *carried = carried_of(run, tile_rows(t));
     lnt_direct_attend(kind, run, ker, s, t);
     load_dy(run, ker, s, &q, t);
     multiply_dy(run, ker, s, &q, t);
     for (size_t i = 0; i < t->nq; i++) {
         const real den = s->sum[i] + eps;
         const real along = ker->dot(q.dy + i * s->mp, s->o + i * s->mp, s->m);
-        keep[2 * i] = lnt_statistic(run, logarithm ? s->max + i : NULL, s->sum[i]);
-        keep[2 * i + 1] = den == 0 ? 0 : along / den;
-        leave_out(logarithm, &keep[2 * i], &keep[2 * i + 1]);
+        carried[2 * i] = lnt_statistic(run, logarithm ? s->max + i : NULL, s->sum[i]);
+        carried[2 * i + 1] = den == 0 ? 0 : along / den;
+        leave_out(logarithm, &carried[2 * i], &carried[2 * i + 1]);
     }
-    if (kind->least) memcpy(kept_max(run, tile_rows(t)), s->max, t->nq * sizeof(real));
+    if (kind->least) memcpy(carried_max(run, tile_rows(t)), s->max, t->nq * sizeof(real));
 }
 
 /* The same of what forward gave and kept, for the queries whose dy is loaded; hybrid's max in shrink. */
@@ -78,19 +78,19 @@ static void keep_recalled(const lnt_direct *kind, lnt_run *run, const kernels *k
                           tile *t)
 {
     const query_tile q = lnt_direct_query_tile(s, s->queries);
-    real *keep = kept_of(run, tile_rows(t));
+    real *carried = carried_of(run, tile_rows(t));
     load_dy(run, ker, s, &q, t);
     recall_statistics(kind, run, ker, s, &q, t);
-    for (size_t i = 0; i < t->nq; i++) keep[2 * i] = q.statistic[i], keep[2 * i + 1] = q.delta[i];
-    if (kind->least) memcpy(kept_max(run, tile_rows(t)), q.shrink, t->nq * sizeof(real));
+    for (size_t i = 0; i < t->nq; i++) carried[2 * i] = q.statistic[i], carried[2 * i + 1] = q.delta[i];
+    if (kind->least) memcpy(carried_max(run, tile_rows(t)), q.shrink, t->nq * sizeof(real));
 }
 
 static void reload_statistics(const lnt_direct *kind, const lnt_run *run, const query_tile *q,
                               const tile *t)
 {
-    const real *kept = kept_of(run, tile_rows(t));
-    for (size_t i = 0; i < t->nq; i++) q->statistic[i] = kept[2 * i], q->delta[i] = kept[2 * i + 1];
-    if (kind->least) memcpy(q->shrink, kept_max(run, tile_rows(t)), t->nq * sizeof(real));
+    const real *carried = carried_of(run, tile_rows(t));
+    for (size_t i = 0; i < t->nq; i++) q->statistic[i] = carried[2 * i], q->delta[i] = carried[2 * i + 1];
+    if (kind->least) memcpy(q->shrink, carried_max(run, tile_rows(t)), t->nq * sizeof(real));
 }
 
 /* Hybrid: p = den times what it was from here on, and dy = dy / den, delta = delta / den, for den may
@@ -368,7 +368,7 @@ static void each_group(const lnt_direct *kind, lnt_run *run, int threads)
 #pragma omp for schedule(dynamic, at_once)
         for (int64_t unit = 0; unit < run->sequences * KVH; unit++) {
             const lnt_sequence seq = lnt_io_sequence(run->io, unit / KVH);
-            if (at_once > 1 && unit % at_once == 0) lnt_ask_gradients(run, &seq);
+            if (at_once > 1 && unit % at_once == 0) lnt_prefetch_gradients(run, &seq);
             lnt_direct_begin(kind, run, &s, &seq, unit % KVH);
             grad_group(kind, run, ker, &s, &seq, unit % KVH);
         }

@@ -101,8 +101,8 @@ static void reload_queries(const head_job *job, hybrid_scratch *s, int64_t t, si
     for (size_t g = 0; g < s->t.heads; g++) {
         const query_rows rows = queries_of(job, &s->t, g, t, n);
         lnt_quotient_reload(job->run, rows, s->t.dn + g * TOKENS * s->t.mp, s->t.dden + g * TOKENS);
-        lnt_taylor_turn_dn(job->ker, &s->t, g, n);
-        memcpy(s->max + g * TOKENS, kept_max(job->run, rows), n * sizeof(real));
+        lnt_taylor_transpose_dn(job->ker, &s->t, g, n);
+        memcpy(s->max + g * TOKENS, carried_max(job->run, rows), n * sizeof(real));
         find_shrink(job, s, g, lnt_round_up(n, job->ker->lanes));
     }
 }
@@ -114,9 +114,9 @@ static void find_quotients(const head_job *job, hybrid_scratch *s, int64_t t, si
 {
     for (size_t g = 0; g < s->t.heads; g++) {
         lnt_taylor_quotient(job, &s->t, g, t, n);
-        lnt_taylor_turn_dn(job->ker, &s->t, g, n);
+        lnt_taylor_transpose_dn(job->ker, &s->t, g, n);
         find_shrink(job, s, g, lnt_round_up(n, job->ker->lanes));
-        memcpy(kept_max(job->run, queries_of(job, &s->t, g, t, n)), s->max + g * TOKENS,
+        memcpy(carried_max(job->run, queries_of(job, &s->t, g, t, n)), s->max + g * TOKENS,
                n * sizeof(real));
     }
 }
@@ -128,7 +128,7 @@ static void recall_quotients(const head_job *job, hybrid_scratch *s, int64_t t, 
     for (size_t g = 0; g < s->t.heads; g++) {
         const query_rows rows = queries_of(job, &s->t, g, t, n);
         lnt_quotient_recall(run, rows, s->t.o, s->t.dn);
-        memcpy(kept_max(run, rows), statistics_of(run, 1, rows), n * sizeof(real));
+        memcpy(carried_max(run, rows), statistics_of(run, 1, rows), n * sizeof(real));
     }
     reload_queries(job, s, t, n);
 }
@@ -186,7 +186,7 @@ static void grad_queries(const head_job *job, hybrid_scratch *s, int64_t t, size
     }
     if (frontier > job->run->p->hybrid.sink) {
         shrink_quotients(job, s, query, n);
-        for (size_t g = 0; g < s->t.heads; g++) lnt_taylor_turn_dn(job->ker, &s->t, g, n);
+        for (size_t g = 0; g < s->t.heads; g++) lnt_taylor_transpose_dn(job->ker, &s->t, g, n);
         s->far->walk_queries(job, s, n);
     }
     store_dq(job, s, t, n);

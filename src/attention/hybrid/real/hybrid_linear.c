@@ -123,10 +123,10 @@ static void walk_keys(const head_job *job, hybrid_scratch *s, size_t keys, size_
     taylor_scratch *t = &s->t;
     const size_t wide = lnt_round_up(t->m, ker->lanes), lanes = lnt_round_up(keys, ker->lanes);
     if (keys) {
-        real *turned = s->feature.phi; /* [D, TOKENS] */
+        real *transposed = s->feature.phi; /* [D, TOKENS] */
         ker->gemm_nn(t->dv, t->mp, s->phi_k, s->Dp, t->grad.s, t->mp, keys, wide, t->F, 1);
-        ker->gemm_nn(turned, TOKENS, t->grad.s, t->mp, t->vt, TOKENS, t->F, lanes, t->m, 0);
-        transpose(ker, s->rows, s->Dp, turned, TOKENS, keys, t->F);
+        ker->gemm_nn(transposed, TOKENS, t->grad.s, t->mp, t->vt, TOKENS, t->F, lanes, t->m, 0);
+        transpose(ker, s->rows, s->Dp, transposed, TOKENS, keys, t->F);
         for (size_t j = 0; j < keys; j++) {
             ker->axpy(s->dphi_k + j * s->Dp, 1, s->rows + j * s->Dp, t->F);
             ker->axpy(s->dphi_k + j * s->Dp, t->ones[j], t->grad.z, t->F);

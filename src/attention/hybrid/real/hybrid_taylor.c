@@ -5,7 +5,7 @@
 
 static void walk(const head_job *job, hybrid_scratch *s, size_t queries, size_t keys)
 {
-    if (keys) lnt_hybrid_turn_keys(job, s, keys);
+    if (keys) lnt_hybrid_transpose_keys(job, s, keys);
     lnt_taylor_walk(job, &s->t, queries, keys);
 }
 
@@ -64,7 +64,7 @@ static void walk_queries(const head_job *job, hybrid_scratch *s, size_t n)
 
 static void walk_keys(const head_job *job, hybrid_scratch *s, size_t keys, size_t queries)
 {
-    if (keys) lnt_hybrid_turn_keys(job, s, keys);
+    if (keys) lnt_hybrid_transpose_keys(job, s, keys);
     lnt_taylor_walk_keys(job, &s->t, keys, queries);
 }
 

@@ -49,7 +49,7 @@ void lnt_hybrid_load_keys(const head_job *job, hybrid_scratch *s, int64_t key, s
         for (size_t c = 0; c < t->d; c++) t->k_own[j * t->dp + c] -= (real)t->center[c];
 }
 
-void lnt_hybrid_turn_keys(const head_job *job, hybrid_scratch *s, size_t n)
+void lnt_hybrid_transpose_keys(const head_job *job, hybrid_scratch *s, size_t n)
 {
     taylor_scratch *t = &s->t;
     job->ker->load_columns(t->kt, TOKENS, t->k, LNT_REAL_DTYPE, (int64_t)t->ldk, 1, n, t->d, 1);

@@ -189,7 +189,7 @@ void lnt_chunk_backward(lnt_run *run)
     for (int64_t unit = 0; unit < run->sequences * KVH; unit++) {
         const head_job job = lnt_head_job(run, unit / KVH, unit % KVH);
         chunk_scratch c = lnt_chunk_open(&job);
-        if (at_once > 1 && unit % at_once == 0) lnt_ask_gradients(run, &job.seq);
+        if (at_once > 1 && unit % at_once == 0) lnt_prefetch_gradients(run, &job.seq);
         c.sums = lnt_sums_before(&job, c.sums, false);
         lnt_sums_copy(&job, c.grad, lnt_sums_of(&job, g->dstate_out));
         pass_over_queries(&job, &c);

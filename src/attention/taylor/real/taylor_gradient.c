@@ -12,7 +12,7 @@ static bool does_within(const head_job *job, const taylor_scratch *s)
     return job->run->causal && s->first.feature == 0;
 }
 
-void lnt_taylor_turn_dn(const kernels *ker, taylor_scratch *s, size_t g, size_t n)
+void lnt_taylor_transpose_dn(const kernels *ker, taylor_scratch *s, size_t g, size_t n)
 {
     ker->load_columns(s->dnt + g * s->m * TOKENS, TOKENS, s->dn + g * TOKENS * s->mp,
                       LNT_REAL_DTYPE, (int64_t)s->mp, 1, n, s->m, 1);
@@ -111,7 +111,7 @@ void lnt_taylor_grad_queries(const head_job *job, taylor_scratch *s, size_t n)
     const kernels *ker = job->ker;
     memset(s->dt, 0, s->heads * s->d * TOKENS * sizeof(real));
     for (size_t g = 0; g < s->heads; g++) {
-        lnt_taylor_turn_dn(ker, s, g, n);
+        lnt_taylor_transpose_dn(ker, s, g, n);
         if (!does_within(job, s)) continue;
         scores_and_gradient(job, s, g, n);
         ker->gemm_tn(s->dt + g * s->d * TOKENS, TOKENS, s->k, s->ldk, s->dx, TOKENS, s->d,
@@ -150,7 +150,7 @@ static void grad_keys_within(const head_job *job, taylor_scratch *s, size_t n)
     const kernels *ker = job->ker;
     memset(s->dk, 0, n * s->dp * sizeof(real));
     for (size_t g = 0; g < s->heads; g++) {
-        lnt_taylor_turn_dn(ker, s, g, n);
+        lnt_taylor_transpose_dn(ker, s, g, n);
         scores_and_gradient(job, s, g, n);
         ker->gemm_nn(s->dv, s->mp, s->x, TOKENS, s->dn + g * TOKENS * s->mp, s->mp, n,
                      lnt_round_up(s->m, ker->lanes), n, 1);

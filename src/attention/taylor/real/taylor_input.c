@@ -173,10 +173,10 @@ static void sum_temperature(const lnt_run *run)
     for (int64_t h = 0; sum && h < run->p->heads; h++) {
         sum[h] = 0;
         for (int64_t s = 0; s < run->sequences; s++) {
-            const lnt_sequence q = lnt_io_sequence(run->io, s);
-            const real *share = kept_share(run, q.b, h, q.q0);
+            const lnt_sequence seq = lnt_io_sequence(run->io, s);
+            const real *share = kept_share(run, seq.b, h, seq.q0);
             const double root = sqrt(lnt_taylor_score_factor(run->p));
-            for (int64_t i = 0; i < q.nq; i++) sum[h] += root * run->p->scale * (double)share[i];
+            for (int64_t i = 0; i < seq.nq; i++) sum[h] += root * run->p->scale * (double)share[i];
         }
     }
 }
