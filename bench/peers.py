@@ -4,7 +4,7 @@
     pip install torch && bench/peers.py [build/linnet]
 
 Two tables. The next token of 8 heads of 64 with so many tokens before it: its time, the least of
-all runs, and the size of the cache or state. And whole passes: softmax is held against torch's
+three medians, and the size of the cache or state. And whole passes: softmax is held against torch's
 scaled_dot_product_attention, causal linear attention against the chunked form written with torch's
 own products, which is what users of it write. Both libraries use the same number of threads,
 OMP_NUM_THREADS or all. Never part of the tests.
@@ -25,14 +25,14 @@ THREADS = int(os.environ.get("OMP_NUM_THREADS", len(os.sched_getaffinity(0))))
 HEADS, DIM, BEFORE = 8, 64, (1000, 100000)  # of the next token
 
 
-def seconds(run, repeats=7):
+def median_seconds(run, repeats=7):
     run()
     times = []
     for _ in range(repeats):
         start = time.perf_counter()
         run()
         times.append(time.perf_counter() - start)
-    return sorted(times)
+    return sorted(times)[repeats // 2]
 
 
 def torch_softmax(q, k, v):
@@ -62,7 +62,7 @@ def linnet(command, mechanism, heads, dim, length, *more):
 def torch_token(before):
     q, k, v = (torch.randn(1, HEADS, n, DIM) for n in (1, before, before))
     step = lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v)
-    return seconds(step, 50)[0], 2 * 4 * HEADS * before * DIM
+    return min(median_seconds(step, 17) for _ in range(3)), 2 * 4 * HEADS * before * DIM
 
 
 def linnet_token(before, mechanism, *more):
@@ -92,8 +92,7 @@ def passes():
             ("linear", torch_linear, 8, 64, 16384),
             ("linear", torch_linear, 8, 128, 8192)):
         q, k, v = (torch.randn(1, heads, length, dim) for _ in range(3))
-        theirs = seconds(lambda: peer(q, k, v))
-        theirs = theirs[len(theirs) // 2]
+        theirs = median_seconds(lambda: peer(q, k, v))
         ours = linnet("bench", mechanism, heads, dim, length)["seconds"]
         name = f"{mechanism} {heads} x {dim}, {length} tokens"
         print(f"{name:32}  {theirs * 1e3:7.1f} ms  {ours * 1e3:7.1f} ms  {theirs / ours:5.2f}")

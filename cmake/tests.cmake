@@ -173,8 +173,10 @@ foreach(check includes tree)
     add_test(NAME lint/${check} COMMAND ${PROJECT_SOURCE_DIR}/tools/check-${check}.sh
              ${PROJECT_SOURCE_DIR})
 endforeach()
-add_test(NAME lint/links COMMAND ${PROJECT_SOURCE_DIR}/tools/check-links.py ${PROJECT_SOURCE_DIR})
+foreach(check links prose)
+    add_test(NAME lint/${check} COMMAND ${PROJECT_SOURCE_DIR}/tools/check-${check}.py ${PROJECT_SOURCE_DIR})
+endforeach()
 add_test(NAME lint/lints_catch_what_they_are_for
          COMMAND bash ${PROJECT_SOURCE_DIR}/tests/lint/test_lints.sh)
-set_tests_properties(lint/exports lint/header lint/includes lint/tree lint/links
+set_tests_properties(lint/exports lint/header lint/includes lint/tree lint/links lint/prose
                      lint/lints_catch_what_they_are_for PROPERTIES LABELS lint)

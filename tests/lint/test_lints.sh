@@ -70,6 +70,17 @@ echo '[x](b.md#no-heading)' >> a.md
 expect "a.md: b.md#no-heading: there is no such heading" "a heading is there" "$tools/check-links.py" .
 echo '[x](c.md)' > a.md
 expect "a.md: c.md: there is no such file" "a file is there" "$tools/check-links.py" .
+fresh
+mkdir docs
+printf '# A page\n\nShort. %s\n' "$(seq -s ' ' 34)" > docs/a.md
+head -c 60000 /dev/zero > docs/a.svg
+expect pass "short pages and pictures are good" "$tools/check-prose.py" .
+printf '%s\n' "$(seq -s ' ' 35)" > README.md
+expect "README.md: a sentence of 35 words: 1 2 3" "a sentence ends in time" "$tools/check-prose.py" .
+rm README.md && seq -s '. ' 231 | tr ' ' '\n' > docs/b.md
+expect "docs/b.md: over 230 lines" "a page ends in time" "$tools/check-prose.py" .
+rm docs/b.md && echo >> docs/a.svg
+expect "a.svg: over 60000 bytes" "a picture is small" "$tools/check-prose.py" .
 
 cat > "$tmp/good.h" << 'END'
 #define LNT_API __attribute__((visibility("default")))
