@@ -121,7 +121,7 @@ LNT_API LNT_MUST_CHECK lnt_status lnt_device_write(lnt_ctx *ctx, void *to, const
 LNT_API LNT_MUST_CHECK lnt_status lnt_device_read(lnt_ctx *ctx, void *to, const void *from,
                                                   size_t bytes);
 
-/* Of a GPU; on "cpu" only `name` is set, to the instruction set. */
+/* Of a GPU; on "cpu" only `name`, the instruction set, and host_memory are set. */
 typedef struct lnt_device_info {
     size_t size;              /* sizeof(lnt_device_info), set by the caller */
     char name[256];           /* "NVIDIA H200" */
@@ -129,6 +129,7 @@ typedef struct lnt_device_info {
     int multiprocessors;
     size_t memory_bytes, cache_bytes;
     int driver, runtime;      /* CUDA versions, 1000 major + 10 minor */
+    int host_memory;          /* 1: tensors of the program are in its memory as they are */
 } lnt_device_info;
 
 LNT_API LNT_MUST_CHECK lnt_status lnt_device_describe(lnt_ctx *ctx, lnt_device_info *info);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The tree as a whole: ARCHITECTURE.md names every folder of src, nothing is put off to later, no test skips
-# unseen, and lines end in time.
+# unseen, nobody asks which device a context has, and lines end in time.
 #
 #     tools/check-tree.sh REPOSITORY
 set -euo pipefail
@@ -25,6 +25,12 @@ fi
 if grep -rnE --exclude-dir=build '\b(TO[D]O|FI[X]ME|X[X]X)\b' "${folders[@]}"; then
     bad=1
     echo "the lines above put something off; do it, or open an issue"
+fi
+# Which device a context has: its table of functions answers in place of the question.
+if grep -rnE 'ctx->device([^-_]|$)|->device->ops *[!=]=|&lnt_device_cpu|lnt_cuda_|"device/plugin|strcmp\([^,]*device[^,]*,' \
+    src --include='*.[ch]' | grep -vE '^src/(core/context\.[ch]|device/|cuda/)'; then
+    bad=1
+    echo "the lines above ask which device it is; src/device/device.h has a function for what they do"
 fi
 if LC_ALL=C.UTF-8 grep -rnE --exclude-dir=build --include='*.[ch]' --include='*.cc' --include='*.cu' \
     --include='*.cuh' '^.{111,}' "${folders[@]}"; then

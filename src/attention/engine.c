@@ -1,4 +1,4 @@
-/* attention/engine.c - one arena holds decay, random directions and scratch. */
+/* attention/engine.c - one arena holds the arrays of the problem, another random directions and scratch. */
 #include "attention/engine.h"
 
 #include <stdio.h>
@@ -7,9 +7,27 @@
 #include "attention/linear/feature.h"
 #include "cpu/kernels.h"
 
-static void lay_out(lnt_arena *arena, const lnt_attn_desc *p, const lnt_algo *const *algos,
-                    int count, size_t threads, lnt_engine *engine)
+/* Arrays of the problem, our own copies. */
+static void lay_out_arrays(lnt_arena *arena, const lnt_attn_desc *p, lnt_attn_desc *out)
 {
+    double *decay = lnt_arena_take(arena, p->decay ? (size_t)p->kv_heads : 0, sizeof *decay);
+    out->decay = p->decay ? decay : NULL;
+    double *coefficients =
+        lnt_arena_take(arena, p->taylor.coefficients ? (size_t)p->taylor.terms : 0, sizeof *coefficients);
+    out->taylor.coefficients = p->taylor.coefficients ? coefficients : NULL;
+    double *temperature =
+        lnt_arena_take(arena, p->taylor.temperature ? (size_t)p->heads : 0, sizeof *temperature);
+    out->taylor.temperature = p->taylor.temperature ? temperature : NULL;
+    double *center =
+        lnt_arena_take(arena, p->taylor.center ? (size_t)(p->kv_heads * p->dim) : 0, sizeof *center);
+    out->taylor.center = p->taylor.center ? center : NULL;
+    int64_t *pin = lnt_arena_take(arena, p->cur.pin ? (size_t)p->cur.pins : 0, sizeof *pin);
+    out->cur.pin = p->cur.pin ? pin : NULL;
+}
+
+static void lay_out(lnt_arena *arena, const lnt_algo *const *algos, int count, lnt_engine *engine)
+{
+    const lnt_attn_desc *p = &engine->p;
     size_t shared = 0, scratch = 0;
     for (int i = 0; i < count; i++) {
         const size_t s = algos[i]->shared(p), t = algos[i]->scratch(p);
@@ -17,24 +35,11 @@ static void lay_out(lnt_arena *arena, const lnt_attn_desc *p, const lnt_algo *co
         scratch = t > scratch ? t : scratch;
     }
     const size_t weights = lnt_feature_bytes(p);
-    double *decay = lnt_arena_take(arena, p->decay ? (size_t)p->kv_heads : 0, sizeof *decay);
-    engine->p.decay = p->decay ? decay : NULL;
-    double *coefficients =
-        lnt_arena_take(arena, p->taylor.coefficients ? (size_t)p->taylor.terms : 0, sizeof *coefficients);
-    engine->p.taylor.coefficients = p->taylor.coefficients ? coefficients : NULL;
-    double *temperature =
-        lnt_arena_take(arena, p->taylor.temperature ? (size_t)p->heads : 0, sizeof *temperature);
-    engine->p.taylor.temperature = p->taylor.temperature ? temperature : NULL;
-    double *center =
-        lnt_arena_take(arena, p->taylor.center ? (size_t)(p->kv_heads * p->dim) : 0, sizeof *center);
-    engine->p.taylor.center = p->taylor.center ? center : NULL;
-    int64_t *pin = lnt_arena_take(arena, p->cur.pin ? (size_t)p->cur.pins : 0, sizeof *pin);
-    engine->p.cur.pin = p->cur.pin ? pin : NULL;
     engine->weights = lnt_arena_take(arena, weights, 1);
     if (!weights) engine->weights = NULL;
     engine->shared = lnt_arena_take(arena, shared, 1);
     engine->scratch_stride = scratch;
-    engine->scratch = lnt_arena_take(arena, threads, scratch);
+    engine->scratch = lnt_arena_take(arena, (size_t)engine->ctx->threads, scratch);
 }
 
 /* Our own array, const in the descriptor; nothing to do where there is none. */
@@ -82,20 +87,15 @@ static lnt_status explain_taylor(lnt_ctx *ctx, const lnt_attn_desc *p)
                     fits.taylor.terms == 1 ? "" : "s", head_bytes(&fits) * 1e-6);
 }
 
-lnt_status lnt_engine_open(lnt_ctx *ctx, const lnt_attn_desc *resolved,
-                           const lnt_algo *const *algos, int count, lnt_engine *out)
+lnt_status lnt_engine_open(lnt_ctx *ctx, const lnt_attn_desc *resolved, lnt_engine *out)
 {
     *out = (lnt_engine){ .ctx = ctx, .p = *resolved };
     out->p.algorithm = NULL; /* the caller's string may go */
     lnt_arena counting = { 0 };
-    const size_t threads = (size_t)ctx->threads;
-    lay_out(&counting, resolved, algos, count, threads, out);
-    const bool taylor = lnt_problem_sums(resolved) == LNT_TAYLOR;
-    lnt_status status = taylor && finds_no_room(resolved)
-                            ? refuse_heads(ctx, resolved)
-                            : lnt_arena_open(ctx, &counting, "workspace", &out->memory);
-    if (status) return taylor ? explain_taylor(ctx, resolved) : status;
-    lay_out(&out->memory, resolved, algos, count, threads, out);
+    lay_out_arrays(&counting, resolved, &out->p);
+    const lnt_status status = lnt_arena_open(ctx, &counting, "the problem", &out->arrays);
+    if (status) return status;
+    lay_out_arrays(&out->arrays, resolved, &out->p);
     copy_doubles(out->p.decay, resolved->decay, resolved->kv_heads);
     copy_doubles(out->p.taylor.coefficients, resolved->taylor.coefficients, resolved->taylor.terms);
     copy_doubles(out->p.taylor.temperature, resolved->taylor.temperature, resolved->heads);
@@ -104,15 +104,28 @@ lnt_status lnt_engine_open(lnt_ctx *ctx, const lnt_attn_desc *resolved,
         memcpy((int64_t *)(uintptr_t)out->p.cur.pin, resolved->cur.pin,
                (size_t)resolved->cur.pins * sizeof *resolved->cur.pin);
     ctx->engines++;
-    if (out->weights) status = lnt_feature_draw(ctx, resolved, out->weights);
-    if (status) lnt_engine_close(out);
-    return status;
+    return LNT_OK;
+}
+
+lnt_status lnt_engine_make_room(lnt_engine *engine, const lnt_algo *const *algos, int count)
+{
+    const lnt_attn_desc *p = &engine->p;
+    lnt_arena counting = { 0 };
+    lay_out(&counting, algos, count, engine);
+    const bool taylor = lnt_problem_sums(p) == LNT_TAYLOR;
+    const lnt_status status = taylor && finds_no_room(p)
+                                  ? refuse_heads(engine->ctx, p)
+                                  : lnt_arena_open(engine->ctx, &counting, "workspace", &engine->memory);
+    if (status) return taylor ? explain_taylor(engine->ctx, p) : status;
+    lay_out(&engine->memory, algos, count, engine);
+    return engine->weights ? lnt_feature_draw(engine->ctx, p, engine->weights) : LNT_OK;
 }
 
 void lnt_engine_close(lnt_engine *engine)
 {
     engine->ctx->engines--;
     lnt_arena_close(engine->ctx, &engine->memory);
+    lnt_arena_close(engine->ctx, &engine->arrays);
 }
 
 static const void *kernels_of(const lnt_engine *engine)

@@ -8,15 +8,16 @@
 typedef struct lnt_engine {
     lnt_ctx *ctx;
     lnt_attn_desc p; /* resolved; its arrays are our own copies */
-    lnt_arena memory;
+    lnt_arena arrays, memory;
     void *weights;
     char *shared, *scratch;
     size_t scratch_stride;
 } lnt_engine;
 
-/* Scratch for any of these algorithms.  resolved comes from lnt_problem_resolve. */
-lnt_status lnt_engine_open(lnt_ctx *ctx, const lnt_attn_desc *resolved,
-                           const lnt_algo *const *algos, int count, lnt_engine *out);
+/* resolved comes from lnt_problem_resolve. */
+lnt_status lnt_engine_open(lnt_ctx *ctx, const lnt_attn_desc *resolved, lnt_engine *out);
+/* Scratch for any of these algorithms; without it the engine runs nothing. */
+lnt_status lnt_engine_make_room(lnt_engine *engine, const lnt_algo *const *algos, int count);
 void lnt_engine_close(lnt_engine *engine);
 
 /* A run over a checked io. */

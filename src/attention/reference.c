@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "attention/taylor/basis.h"
-#include "attention/state/device_state.h"
+#include "attention/state/state_view.h"
 #include "attention/linear/feature.h"
 #include "attention/problem.h"
 #include "attention/cur/reference_cur.h"
@@ -372,8 +372,8 @@ lnt_status lnt_reference_row(lnt_ctx *ctx, const lnt_attn_desc *desc, const lnt_
     lnt_status status = lnt_problem_resolve(ctx, desc, &p);
     if (!status) status = lnt_io_take(ctx, given, &whole);
     if (!status) status = lnt_io_check(ctx, &p, io, false, &sequences);
-    if (!status && io->state_in && lnt_state_on_device(io->state_in))
-        status = lnt_fail(ctx, LNT_ERR_ARGUMENT, "the reference: state_in is on a GPU");
+    if (!status && io->state_in && !lnt_state_device(io->state_in)->host_memory)
+        status = lnt_fail(ctx, LNT_ERR_ARGUMENT, "the reference: state_in is in the memory of a device");
     if (!status) status = check_index(ctx, "b", b, io->q.shape[0]);
     if (!status) status = check_index(ctx, "h", h, p.heads);
     if (!status) status = check_index(ctx, "i", i, io->q.shape[2]);

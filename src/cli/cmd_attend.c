@@ -117,7 +117,7 @@ static lnt_status forward_pieces(job *j, lnt_plan *plan, int64_t piece)
         io.out = tensor_rows(&j->y, at, n);
         const lnt_status status = lnt_plan_forward(plan, &io);
         if (status) return status;
-        if (!device_is_gpu(j->ctx)) j->nonpositive += lnt_plan_nonpositive(plan);
+        if (!device_is_apart(j->ctx)) j->nonpositive += lnt_plan_nonpositive(plan);
         at += n;
     } while (at < j->desc.length_q);
     return lnt_ctx_synchronize(j->ctx);
@@ -134,7 +134,7 @@ static int run_plan(job *j)
     const double start = now_seconds();
     lnt_status status = forward_pieces(j, plan, piece);
     j->seconds = now_seconds() - start;
-    if (device_is_gpu(j->ctx)) j->nonpositive = lnt_plan_nonpositive(plan); /* of all runs */
+    if (device_is_apart(j->ctx)) j->nonpositive = lnt_plan_nonpositive(plan); /* of all runs */
     lnt_plan_info info = { .size = sizeof info };
     if (!status) status = lnt_plan_describe(plan, &info);
     if (!status) snprintf(j->algorithm, sizeof j->algorithm, "%s", info.algorithm);

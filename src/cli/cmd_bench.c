@@ -108,8 +108,8 @@ static void add_row(table *t, const measurement *m)
     table_cell(t, "%s%s%lld x %lld%s, %lld tokens, %s", d->causal ? "causal " : "", batch,
                (long long)d->heads, (long long)d->dim, kind, (long long)d->length_q,
                lnt_dtype_name(d->dtype));
-    if (strcmp(m->device, "cpu") == 0) table_cell(t, "%d", m->threads);
-    else table_cell(t, "%s", m->device);
+    if (m->apart) table_cell(t, "%s", m->device);
+    else table_cell(t, "%d", m->threads);
     table_cell(t, "%s", text_seconds(m->seconds, text, sizeof text));
     table_cell(t, "%s", d->length_q ? text_seconds(1e-9 * m->ns_per_token, text, sizeof text) : "-");
     table_cell(t, "%.1f", m->gflops);
@@ -166,7 +166,7 @@ static void suite_problem(const suite_line *line, bool gpu, lnt_attn_desc *desc)
 static int measure_suite(lnt_ctx *const *ctx, int contexts, bool as_json,
                          measurement out[SUITE_SIZE][2])
 {
-    const bool gpu = device_is_gpu(ctx[0]);
+    const bool gpu = device_is_apart(ctx[0]);
     const int size = gpu ? GPU_SUITE : CPU_SUITE;
     int status = EXIT_OK;
     for (int i = 0; i < size && !status; i++) {
@@ -209,7 +209,7 @@ static int bench_suite(const options *o)
     measurement found[SUITE_SIZE][2];
     int status = request_context(o, 0, &ctx[0]);
     if (status) return status;
-    const bool gpu = device_is_gpu(ctx[0]);
+    const bool gpu = device_is_apart(ctx[0]);
     const int contexts = !gpu && lnt_ctx_threads(ctx[0]) > 1 ? 2 : 1;
     if (contexts > 1) status = request_context(o, 1, &ctx[1]);
     if (!status) status = measure_suite(ctx, contexts, opt_given(o, OPT_JSON), found);

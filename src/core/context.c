@@ -77,7 +77,7 @@ lnt_status lnt_ctx_create(const lnt_ctx_options *options, lnt_ctx **out)
 {
     if (!out) return LNT_ERR_ARGUMENT;
     *out = NULL;
-    lnt_ctx made = { 0 };
+    lnt_ctx made = { .device = &lnt_device_cpu };
     const lnt_status status = resolve(options, &made);
     if (status) return status;
     lnt_ctx *ctx = lnt_allocate(&made, sizeof *ctx, "the context");
@@ -102,7 +102,7 @@ void lnt_ctx_create_error(const lnt_ctx_options *options, lnt_status status, cha
 void lnt_ctx_destroy(lnt_ctx *ctx)
 {
     if (!ctx) return;
-    if (ctx->device) ctx->device_close(ctx);
+    if (ctx->device_close) ctx->device_close(ctx);
     const lnt_allocator allocator = ctx->allocator;
     allocator.release(allocator.user, ctx, sizeof *ctx);
 }

@@ -19,11 +19,14 @@ struct lnt_ctx {
      * use the rate built in. */
     double seconds_per_flop[LNT_F64 + 1][LNT_MAX_ALGORITHMS];
     int64_t engines;           /* plans, states and models that are there */
-    struct lnt_device *device; /* NULL: the CPU; cuda/device.h */
-    void (*device_close)(lnt_ctx *ctx);
+    const struct lnt_device *device; /* device/device.h */
+    void (*device_close)(lnt_ctx *ctx); /* NULL: nothing is to be closed */
     void *stream; /* of the device */
     char error[LNT_ERROR_CAPACITY];
 };
+
+/* The device that a context begins with; src/plan has it. */
+extern const struct lnt_device lnt_device_cpu;
 
 /* Records one sentence and returns status, so that a failing call is one line. */
 #if defined(__GNUC__)

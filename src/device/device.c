@@ -1,52 +1,21 @@
-/* device/device.c - choosing the device of a context, and its memory. */
+/* device/device.c - the public calls about the device of a context: choosing it, its memory, its stream. */
 #include "device/device.h"
 
-#include <assert.h>
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/struct.h"
-#include "device/find.h"
+#include "device/plugin_device.h"
 
-lnt_status lnt_device_told(lnt_ctx *ctx, lnt_status status)
+lnt_status lnt_device_lacks(lnt_ctx *ctx, const char *what)
 {
-    if (!status) return LNT_OK;
-    return lnt_fail(ctx, status, "%s", ctx->device->api->error(ctx->device->handle));
+    return lnt_fail(ctx, LNT_ERR_UNSUPPORTED, "%s: %s does not offer it", what, ctx->device->name);
 }
 
-static void release_device(lnt_ctx *ctx, lnt_device *d)
+bool lnt_device_same(const lnt_ctx *a, const lnt_ctx *b)
 {
-    if (d->handle) d->api->close(d->handle);
-    if (d->library) dlclose(d->library);
-    lnt_release(ctx, d, sizeof *d);
-}
-
-static void close_device(lnt_ctx *ctx)
-{
-    release_device(ctx, ctx->device);
-    ctx->device = NULL;
-}
-
-static lnt_status open_handle(lnt_ctx *ctx, lnt_device *d, int ordinal)
-{
-    char sentence[LNT_ERROR_CAPACITY - 32] = "";
-    const lnt_status status = d->api->open(ordinal, &d->handle, sentence, sizeof sentence);
-    return status ? lnt_fail(ctx, status, "device %s: %s", d->name, sentence) : LNT_OK;
-}
-
-static lnt_status open_device(lnt_ctx *ctx, int ordinal, lnt_device **out)
-{
-    lnt_device *d = lnt_allocate(ctx, sizeof *d, "the device");
-    if (!d) return LNT_ERR_MEMORY;
-    *d = (lnt_device){ .library = NULL };
-    snprintf(d->name, sizeof d->name, "cuda:%d", ordinal);
-    lnt_status status = lnt_plugin_open(ctx, d);
-    if (!status) status = open_handle(ctx, d, ordinal);
-    if (status) release_device(ctx, d);
-    else *out = d;
-    return status;
+    return !strcmp(a->device->name, b->device->name);
 }
 
 /* "cuda" is 0, "cuda:1" is 1; -1: neither. */
@@ -71,47 +40,27 @@ lnt_status lnt_ctx_set_device(lnt_ctx *ctx, const char *device)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT,
                         "device: the context has %lld plans, states and models, which must go first",
                         (long long)ctx->engines);
-    lnt_device *opened = NULL;
-    const lnt_status status = ordinal < 0 ? LNT_OK : open_device(ctx, ordinal, &opened);
+    const struct lnt_device *opened = &lnt_device_cpu;
+    const lnt_status status = ordinal < 0 ? LNT_OK : lnt_plugin_open(ctx, ordinal, &opened);
     if (status) return status;
-    if (ctx->device) close_device(ctx);
+    if (ctx->device_close) ctx->device_close(ctx);
     ctx->device = opened;
-    ctx->device_close = close_device;
+    ctx->device_close = ordinal < 0 ? NULL : lnt_plugin_close;
     ctx->stream = NULL;
     memset(ctx->seconds_per_flop, 0, sizeof ctx->seconds_per_flop); /* measured elsewhere */
     return LNT_OK;
 }
 
-const char *lnt_ctx_device(const lnt_ctx *ctx)
-{
-    return ctx && ctx->device ? ctx->device->name : "cpu";
-}
+const char *lnt_ctx_device(const lnt_ctx *ctx) { return ctx ? ctx->device->name : "cpu"; }
 
-lnt_status lnt_device_describe(lnt_ctx *ctx, lnt_device_info *out)
+lnt_status lnt_device_describe(lnt_ctx *ctx, lnt_device_info *info)
 {
     if (!ctx) return LNT_ERR_ARGUMENT;
-    lnt_status status = lnt_struct_check(ctx, LNT_STRUCT(lnt_device_info, name), "info", out);
-    if (status) return status;
-    lnt_device_info own = { .size = sizeof own }, *info = &own;
-    const lnt_device *d = ctx->device;
-    if (!d) {
-        snprintf(info->name, sizeof info->name, "%s", lnt_ctx_isa(ctx));
-        lnt_struct_give(info, out);
-        return LNT_OK;
-    }
-    lnt_cuda_info found = { .size = sizeof found };
-    status = lnt_device_told(ctx, d->api->describe(d->handle, &found));
-    if (status) return status;
-    memcpy(info->name, found.name, sizeof info->name);
-    info->major = found.major;
-    info->minor = found.minor;
-    info->multiprocessors = found.multiprocessors;
-    info->memory_bytes = found.memory_bytes;
-    info->cache_bytes = found.l2_bytes;
-    info->driver = found.driver;
-    info->runtime = found.runtime;
-    lnt_struct_give(info, out);
-    return LNT_OK;
+    lnt_status status = lnt_struct_check(ctx, LNT_STRUCT(lnt_device_info, name), "info", info);
+    lnt_device_info own = { .size = sizeof own, .host_memory = lnt_device_of(ctx)->host_memory };
+    if (!status) status = lnt_device_of(ctx)->describe(ctx, &own);
+    if (!status) lnt_struct_give(&own, info);
+    return status;
 }
 
 lnt_status lnt_ctx_set_stream(lnt_ctx *ctx, void *stream)
@@ -123,9 +72,7 @@ lnt_status lnt_ctx_set_stream(lnt_ctx *ctx, void *stream)
 
 lnt_status lnt_ctx_synchronize(lnt_ctx *ctx)
 {
-    if (!ctx) return LNT_ERR_ARGUMENT;
-    const lnt_device *d = ctx->device;
-    return d ? lnt_device_told(ctx, d->api->synchronize(d->handle, ctx->stream)) : LNT_OK;
+    return ctx ? lnt_device_of(ctx)->synchronize(ctx) : LNT_ERR_ARGUMENT;
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -133,18 +80,13 @@ lnt_status lnt_ctx_synchronize(lnt_ctx *ctx)
 lnt_status lnt_device_allocate(lnt_ctx *ctx, size_t bytes, void **out)
 {
     if (!ctx || !out) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "ctx and out must not be NULL");
-    const lnt_device *d = ctx->device;
     *out = NULL;
-    if (d) return lnt_device_told(ctx, d->api->allocate(d->handle, bytes, out));
-    *out = lnt_allocate(ctx, bytes, "device memory");
-    return *out ? LNT_OK : LNT_ERR_MEMORY;
+    return lnt_device_of(ctx)->allocate(ctx, bytes, out);
 }
 
 void lnt_device_release(lnt_ctx *ctx, void *memory, size_t bytes)
 {
-    if (!ctx || !memory) return;
-    if (ctx->device) ctx->device->api->release(ctx->device->handle, memory);
-    else lnt_release(ctx, memory, bytes);
+    if (ctx && memory) lnt_device_of(ctx)->release(ctx, memory, bytes);
 }
 
 /* Whether there is something to copy; *status says why not. */
@@ -159,35 +101,28 @@ static bool copies(lnt_ctx *ctx, const void *to, const void *from, size_t bytes,
 lnt_status lnt_device_write(lnt_ctx *ctx, void *to, const void *from, size_t bytes)
 {
     lnt_status status;
-    if (!copies(ctx, to, from, bytes, &status)) return status;
-    const lnt_device *d = ctx->device;
-    if (d) return lnt_device_told(ctx, d->api->copy_in(d->handle, to, from, bytes, ctx->stream));
-    memcpy(to, from, bytes);
-    return LNT_OK;
+    return copies(ctx, to, from, bytes, &status) ? lnt_device_of(ctx)->write(ctx, to, from, bytes) : status;
 }
 
 lnt_status lnt_device_read(lnt_ctx *ctx, void *to, const void *from, size_t bytes)
 {
     lnt_status status;
-    if (!copies(ctx, to, from, bytes, &status)) return status;
-    const lnt_device *d = ctx->device;
-    if (d) return lnt_device_told(ctx, d->api->copy_out(d->handle, to, from, bytes, ctx->stream));
-    memcpy(to, from, bytes);
-    return LNT_OK;
+    return copies(ctx, to, from, bytes, &status) ? lnt_device_of(ctx)->read(ctx, to, from, bytes) : status;
 }
 
-lnt_status lnt_device_clear(lnt_ctx *ctx, void *memory, size_t bytes)
+/* ---- what it gives --------------------------------------------------------------------------- */
+
+lnt_status lnt_measure_flops(lnt_ctx *ctx, lnt_dtype dtype, double *gflops)
 {
-    const lnt_device *d = ctx->device;
-    assert(d);
-    return bytes ? lnt_device_told(ctx, d->api->clear(d->handle, memory, bytes, ctx->stream))
-                 : LNT_OK;
+    if (!ctx || !gflops) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "ctx and gflops must not be NULL");
+    if (!lnt_dtype_size(dtype))
+        return lnt_fail(ctx, LNT_ERR_DTYPE, "dtype is %d, must be f32, f16, bf16 or f64", (int)dtype);
+    return lnt_device_of(ctx)->measure_flops(ctx, dtype, gflops);
 }
 
-lnt_status lnt_device_copy(lnt_ctx *ctx, void *to, const void *from, size_t bytes)
+lnt_status lnt_measure_bandwidth(lnt_ctx *ctx, size_t bytes, double *gbytes_per_second)
 {
-    const lnt_device *d = ctx->device;
-    assert(d);
-    return bytes ? lnt_device_told(ctx, d->api->copy(d->handle, to, from, bytes, ctx->stream))
-                 : LNT_OK;
+    if (!ctx || !gbytes_per_second)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "ctx and gbytes_per_second must not be NULL");
+    return lnt_device_of(ctx)->measure_bandwidth(ctx, bytes, gbytes_per_second);
 }

@@ -3,7 +3,7 @@
  * In order: the file that LINNET_CUDA_PLUGIN names, and no other; the folder of the file this code is
  * in (liblinnet.so, or a program that has it built in); the folder of libraries beside that of
  * programs; where the system looks. */
-#include "device/find.h"
+#include "device/plugin_device.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -49,12 +49,12 @@ static void *open_anywhere(void)
     return dlopen(LNT_CUDA_LIBRARY, OPEN_FLAGS);
 }
 
-lnt_status lnt_plugin_open(lnt_ctx *ctx, lnt_device *device)
+lnt_status lnt_plugin_find(lnt_ctx *ctx, lnt_plugin *plugin)
 {
     const char *named = getenv("LINNET_CUDA_PLUGIN");
     if (named && !*named) named = NULL;
-    device->library = named ? dlopen(named, OPEN_FLAGS) : open_anywhere();
-    if (!device->library) {
+    plugin->library = named ? dlopen(named, OPEN_FLAGS) : open_anywhere();
+    if (!plugin->library) {
         const char *why = dlerror();
         return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
                         "device cuda: the plug-in " LNT_CUDA_LIBRARY " could not be opened: %.300s%s",
@@ -65,14 +65,14 @@ lnt_status lnt_plugin_open(lnt_ctx *ctx, lnt_device *device)
     const char *path = named ? named : LNT_CUDA_LIBRARY;
     /* POSIX has it that this works; the C standard knows no function in a void pointer. */
     lnt_cuda_plugin_function function;
-    void *symbol = dlsym(device->library, LNT_CUDA_SYMBOL);
+    void *symbol = dlsym(plugin->library, LNT_CUDA_SYMBOL);
     memcpy(&function, &symbol, sizeof function);
     if (!symbol)
         return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
                         "device cuda: '%.300s' is not a plug-in of Linnet: it has no " LNT_CUDA_SYMBOL,
                         path);
-    device->api = function(LNT_CUDA_ABI);
-    if (!device->api || device->api->abi != LNT_CUDA_ABI)
+    plugin->api = function(LNT_CUDA_ABI);
+    if (!plugin->api || plugin->api->abi != LNT_CUDA_ABI)
         return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
                         "device cuda: '%.300s' is a plug-in of another version of Linnet; this one "
                         "needs version %d of its table",

@@ -6,6 +6,7 @@
 
 #include "core/dtype.h"
 #include "core/struct.h"
+#include "device/device.h"
 
 static lnt_status describe_config(lnt_model *model)
 {
@@ -23,7 +24,7 @@ lnt_status lnt_model_open(lnt_ctx *ctx, const lnt_config *config, const char *ta
 {
     *out = NULL;
     lnt_status status = LNT_OK;
-    if (ctx->device)
+    if (!lnt_device_of(ctx)->host_memory)
         status = lnt_fail(ctx, LNT_ERR_UNSUPPORTED, "model: on the cpu only, the context is on %s",
                           lnt_ctx_device(ctx));
     lnt_model *model = status ? NULL : lnt_allocate(ctx, sizeof *model, "the model");

@@ -1,10 +1,11 @@
 /* plan/measure.c - the two ceilings a figure is held against, measured on this machine now. */
+#include "plan/measure.h"
+
 #include <omp.h>
 #include <string.h>
 
 #include "core/clock.h"
 #include "cpu/kernels.h"
-#include "device/device.h"
 
 enum { ROUNDS = 100000, REPEATS = 20 };
 
@@ -24,13 +25,8 @@ static double fma_seconds(const lnt_ctx *ctx, lnt_dtype dtype, double *flops)
     return sum > 0 ? best : 0; /* the sum is used, so the work is done */
 }
 
-lnt_status lnt_measure_flops(lnt_ctx *ctx, lnt_dtype dtype, double *gflops)
+lnt_status lnt_cpu_measure_flops(lnt_ctx *ctx, lnt_dtype dtype, double *gflops)
 {
-    if (!ctx || !gflops) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "ctx and gflops must not be NULL");
-    if (!lnt_dtype_size(dtype))
-        return lnt_fail(ctx, LNT_ERR_DTYPE, "dtype is %d, must be f32, f16, bf16 or f64", (int)dtype);
-    const lnt_device *d = ctx->device;
-    if (d) return lnt_device_told(ctx, d->api->measure_flops(d->handle, dtype, gflops));
     double total = 0;
 #pragma omp parallel num_threads(ctx->threads) reduction(+ : total)
     {
@@ -56,13 +52,8 @@ static double update_seconds(const lnt_kernels_f32 *ker, float *x, size_t count)
     return best;
 }
 
-lnt_status lnt_measure_bandwidth(lnt_ctx *ctx, size_t bytes, double *gbytes_per_second)
+lnt_status lnt_cpu_measure_bandwidth(lnt_ctx *ctx, size_t bytes, double *gbytes_per_second)
 {
-    if (!ctx || !gbytes_per_second)
-        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "ctx and gbytes_per_second must not be NULL");
-    const lnt_device *d = ctx->device;
-    if (d)
-        return lnt_device_told(ctx, d->api->measure_bandwidth(d->handle, bytes, gbytes_per_second));
     const lnt_kernels_f32 *ker = lnt_kernels_get_f32(ctx->isa);
     const size_t share = lnt_round_up(bytes / sizeof(float) / (size_t)ctx->threads + 1, LNT_PAD);
     size_t total;

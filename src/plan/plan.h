@@ -1,8 +1,19 @@
-/* plan/plan.h - what layers need of a plan beyond the public calls. */
+/* plan/plan.h - the inside of a plan, and what layers need of one beyond the public calls. */
 #ifndef LNT_PLAN_PLAN_H
 #define LNT_PLAN_PLAN_H
 
-#include "linnet.h"
+#include "attention/engine.h"
+#include "device/device.h"
+
+struct lnt_plan {
+    lnt_engine engine;
+    int index;            /* of its algorithm, in the registry */
+    lnt_device_plan *own; /* what the device has of it; the CPU: the plan itself */
+    /* What follows is the CPU's, and so is the scratch of the engine. */
+    const lnt_algo *algo;
+    int64_t nonpositive, divergent;
+    double rank;
+};
 
 /* Runs from now on take temperature [heads], which is copied; the plan was made with one.  On a GPU
  * those that come after it on the context's stream. */

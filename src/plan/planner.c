@@ -9,27 +9,26 @@
 
 #include "core/clock.h"
 #include "attention/registry.h"
+#include "device/device.h"
 
-/* A GPU sums states of more than four terms in the precision of f32, whatever the tensors are. */
 static double measured_rate(const lnt_ctx *ctx, int index, const lnt_attn_desc *p)
 {
-    const bool many = p->mechanism == LNT_TAYLOR && p->taylor.terms > 4 &&
-                      lnt_registry_get(index, p->dtype)->takes_state;
-    return ctx->seconds_per_flop[ctx->device && !many ? p->dtype : LNT_F32][index];
+    const bool by_state = lnt_registry_get(index, p->dtype)->takes_state;
+    return ctx->seconds_per_flop[lnt_device_of(ctx)->rate_dtype(p, by_state)][index];
+}
+
+/* Whether this context can say how long an algorithm takes. */
+static bool is_known(const lnt_ctx *ctx, int index, const lnt_attn_desc *p)
+{
+    return lnt_device_of(ctx)->rated || measured_rate(ctx, index, p) > 0;
 }
 
 double lnt_planner_seconds(const lnt_ctx *ctx, int index, const lnt_attn_desc *p)
 {
     const lnt_algo *algo = lnt_registry_get(index, p->dtype);
     const double measured = measured_rate(ctx, index, p);
-    if (ctx->device && !(measured > 0)) return 0; /* the rates built in are those of a CPU */
+    if (!is_known(ctx, index, p)) return 0;
     return algo->cost(p) * (measured > 0 ? measured : algo->rate);
-}
-
-/* Whether this context can say how long an algorithm takes: on a GPU only what was measured. */
-static bool is_known(const lnt_ctx *ctx, int index, const lnt_attn_desc *p)
-{
-    return !ctx->device || measured_rate(ctx, index, p) > 0;
 }
 
 /* Why an algorithm cannot do p, or NULL. */
@@ -88,7 +87,7 @@ lnt_status lnt_planner_choose(lnt_ctx *ctx, const lnt_attn_desc *p, int *index)
         best = seconds;
         *index = i;
     }
-    if (best < 0 && !ctx->device)
+    if (best < 0 && lnt_device_of(ctx)->rated)
         return lnt_fail(ctx, LNT_ERR_UNSUPPORTED, "%s: %s", lnt_mechanism_name(p->mechanism), why);
     return LNT_OK;
 }
@@ -151,22 +150,6 @@ double lnt_planner_crossover(const lnt_ctx *ctx, const lnt_attn_desc *p)
 
 /* ---- calibration ----------------------------------------------------------------------------- */
 
-/* What is timed: on a GPU enough to fill it, in each of its types. */
-typedef struct calibration {
-    lnt_dtype dtype;
-    int64_t heads, tokens, dim;
-} calibration;
-
-static lnt_status calibration_of(lnt_ctx *ctx, lnt_dtype dtype, calibration *out)
-{
-    lnt_device_info info = { .size = sizeof info };
-    *out = (calibration){ dtype, ctx->threads, 512, 64 }; /* a head for every thread */
-    if (!ctx->device) return LNT_OK;
-    const lnt_status status = lnt_device_describe(ctx, &info);
-    *out = (calibration){ dtype, 16, 256 + 64 * (int64_t)info.multiprocessors, 32 };
-    return status;
-}
-
 /* The best of three runs, of more where they are short; half a second of runs is enough by itself. */
 static lnt_status time_plan(lnt_ctx *ctx, lnt_plan *plan, const lnt_attn_io *io, double *seconds)
 {
@@ -185,34 +168,34 @@ static lnt_status time_plan(lnt_ctx *ctx, lnt_plan *plan, const lnt_attn_io *io,
     return LNT_OK;
 }
 
-static lnt_status calibrate_one(lnt_ctx *ctx, int index, const calibration *c,
+static lnt_status calibrate_one(lnt_ctx *ctx, int index, lnt_dtype dtype, const lnt_calibration *c,
                                 const lnt_attn_io *io)
 {
-    const lnt_algo *algo = lnt_registry_get(index, c->dtype);
+    const lnt_algo *algo = lnt_registry_get(index, dtype);
     lnt_attn_desc desc, p;
     lnt_plan *plan;
     lnt_status status = lnt_attn_desc_init(&desc, sizeof desc);
     desc.mechanism = algo->mechanism;
     desc.algorithm = algo->name;
-    desc.dtype = c->dtype;
+    desc.dtype = dtype;
     desc.heads = c->heads;
     desc.length_q = c->tokens;
     desc.dim = c->dim;
     desc.causal = algo->mechanism != LNT_CUR;
     if (!status) status = lnt_problem_resolve(ctx, &desc, &p);
     if (!status) status = lnt_plan_create(ctx, &desc, &plan);
-    if (status == LNT_ERR_UNSUPPORTED && ctx->device) return LNT_OK; /* it stays unknown */
+    if (status == LNT_ERR_UNSUPPORTED) return LNT_OK; /* it stays unknown */
     if (status) return status;
     double seconds;
     status = time_plan(ctx, plan, io, &seconds);
-    if (!status) ctx->seconds_per_flop[c->dtype][index] = seconds / algo->cost(&p);
+    if (!status) ctx->seconds_per_flop[dtype][index] = seconds / algo->cost(&p);
     lnt_plan_destroy(plan);
     return status;
 }
 
 /* Random q, k, v and room for out, one after the other in `memory` of the device. */
-static lnt_status fill_calibration(lnt_ctx *ctx, const calibration *c, void *memory, size_t each,
-                                   lnt_attn_io *io)
+static lnt_status fill_calibration(lnt_ctx *ctx, lnt_dtype dtype, const lnt_calibration *c, void *memory,
+                                   size_t each, lnt_attn_io *io)
 {
     lnt_tensor *const tensors[] = { &io->q, &io->k, &io->v, &io->out };
     lnt_status status = LNT_OK;
@@ -220,7 +203,7 @@ static lnt_status fill_calibration(lnt_ctx *ctx, const calibration *c, void *mem
     if (!drawn) return LNT_ERR_MEMORY;
     for (size_t i = 0; i < 4 && !status; i++) {
         lnt_tensor *t = tensors[i];
-        *t = lnt_tensor_bhnd(drawn, c->dtype, 1, c->heads, c->tokens, c->dim);
+        *t = lnt_tensor_bhnd(drawn, dtype, 1, c->heads, c->tokens, c->dim);
         status = lnt_tensor_fill_normal(ctx, t, i, 1);
         t->data = (char *)memory + i * each;
         if (!status) status = lnt_device_write(ctx, t->data, drawn, each);
@@ -231,16 +214,17 @@ static lnt_status fill_calibration(lnt_ctx *ctx, const calibration *c, void *mem
 
 static lnt_status calibrate_dtype(lnt_ctx *ctx, lnt_dtype dtype)
 {
-    calibration c;
+    lnt_calibration c;
     lnt_attn_io io = { .size = sizeof io };
     void *memory;
-    lnt_status status = calibration_of(ctx, dtype, &c);
-    const size_t each = (size_t)(c.heads * c.tokens * c.dim) * lnt_dtype_size(c.dtype);
-    if (!status) status = lnt_device_allocate(ctx, 4 * each, &memory);
+    lnt_status status = lnt_device_of(ctx)->calibration(ctx, dtype, &c);
+    if (status || !c.heads) return status;
+    const size_t each = (size_t)(c.heads * c.tokens * c.dim) * lnt_dtype_size(dtype);
+    status = lnt_device_allocate(ctx, 4 * each, &memory);
     if (status) return status;
-    status = fill_calibration(ctx, &c, memory, each, &io);
+    status = fill_calibration(ctx, dtype, &c, memory, each, &io);
     for (int i = 0; i < lnt_registry_count() && !status; i++)
-        status = calibrate_one(ctx, i, &c, &io);
+        status = calibrate_one(ctx, i, dtype, &c, &io);
     lnt_device_release(ctx, memory, 4 * each);
     return status;
 }
@@ -250,7 +234,6 @@ lnt_status lnt_ctx_calibrate(lnt_ctx *ctx)
     if (!ctx) return LNT_ERR_ARGUMENT;
     static const lnt_dtype dtypes[] = { LNT_F32, LNT_BF16, LNT_F16 };
     lnt_status status = LNT_OK;
-    for (int i = 0; i < (ctx->device ? 3 : 1) && !status; i++)
-        status = calibrate_dtype(ctx, dtypes[i]);
+    for (int i = 0; i < 3 && !status; i++) status = calibrate_dtype(ctx, dtypes[i]);
     return status;
 }

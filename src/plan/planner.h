@@ -4,12 +4,12 @@
 
 #include "attention/mechanism.h"
 
-/* The algorithm named in p, or the cheapest that can do it; index into the registry.  On a GPU that
- * was not calibrated it becomes -1: the plug-in's choice. */
+/* The algorithm named in p, or the cheapest that can do it; index into the registry.  Where no rate
+ * is known it becomes -1: the device's choice. */
 lnt_status lnt_planner_choose(lnt_ctx *ctx, const lnt_attn_desc *p, int *index);
 
-/* Seconds of a forward run, by cost and rate; the rate is calibrated or built in, and on a GPU not
- * built in: 0. */
+/* Seconds of a forward run, by cost and rate; the rate is calibrated or built in; where it
+ * is neither: 0. */
 double lnt_planner_seconds(const lnt_ctx *ctx, int index, const lnt_attn_desc *p);
 
 /* The shortest length from which the state form is and stays faster than the direct one, or cur

@@ -63,6 +63,12 @@ expect "skip tests unseen" "a script is not skipped as if it had passed" "$tools
 echo 'if (!gpu) skip'"();" > tests/unit/test_a.c && rm tests/cli/test_a.sh
 expect "skip tests unseen" "nor is a test in C" "$tools/check-tree.sh" .
 fresh
+echo 'int on_cpu(struct c *ctx) { return !ctx->device; }' > src/plan/d.c
+expect "ask which device it is" "no question for the device above src/device" "$tools/check-tree.sh" .
+fresh
+echo 'const char *name(struct c *ctx) { return ctx->device->name; }' > src/plan/d.c
+expect pass "a sentence may have its name" "$tools/check-tree.sh" .
+fresh
 printf '# A page\n[x](b.md#two-words-3) [web](https://a.b) [self](#a-page)\n' > a.md
 printf '# Two words, 3\n```\n# no heading\n[not](read)\n```\n' > b.md
 expect pass "links that lead somewhere are good" "$tools/check-links.py" .

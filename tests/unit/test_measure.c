@@ -87,9 +87,9 @@ static void a_calibrated_plan_predicts_the_time_that_calibration_measured(void *
 {
     (void)state;
     lnt_ctx *ctx = context_new(1, NULL);
-    calibration c;
+    lnt_calibration c;
     assert_ok(ctx, lnt_ctx_calibrate(ctx));
-    assert_ok(ctx, calibration_of(ctx, LNT_F32, &c));
+    assert_ok(ctx, lnt_device_of(ctx)->calibration(ctx, LNT_F32, &c));
     for (int a = 0; lnt_algorithm_name(a); a++) {
         lnt_attn_desc d;
         lnt_plan *plan;

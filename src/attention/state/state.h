@@ -4,7 +4,6 @@
 
 #include "attention/engine.h"
 #include "attention/state/state_view.h"
-#include "device/device_plan.h"
 
 /* What differs between sums of fixed size and a cache that grows. */
 typedef struct lnt_state_kind {
@@ -25,11 +24,16 @@ typedef struct lnt_state_kind {
 
 extern const lnt_state_kind lnt_state_sums;     /* sums.c: s and z, hybrid's window too */
 extern const lnt_state_kind lnt_state_kv_cache; /* kv_cache.c: softmax's k and v */
+const lnt_state_kind *lnt_state_kind_of(lnt_mechanism mechanism);
 
 struct lnt_state {
     lnt_engine engine;
     const lnt_state_kind *kind;
-    const lnt_algo *algos[2]; /* on the CPU: for few tokens, and for many */
+    lnt_device_state *own;        /* what the device has of it; the CPU: the state itself */
+    const int64_t *index;         /* [selected], of the device: see lnt_state_select; NULL: none */
+    int64_t selected;             /* sequences that the tensors of a run have */
+    /* What follows is the CPU's. */
+    const lnt_algo *algos[2]; /* for few tokens, and for many */
     lnt_tensor tensor[LNT_STATE_TENSORS]; /* views of what is allocated */
     size_t bytes[LNT_STATE_TENSORS];
     int64_t room;    /* tokens, where the state grows */
@@ -39,12 +43,15 @@ struct lnt_state {
     int64_t recent;
     int64_t nonpositive;
     const char *algorithm; /* that ran last; NULL: none */
-    /* On a GPU: tensor[0] and [1] are in its memory and without gaps, tokens is NULL. */
-    lnt_device_plan device;
-    int64_t *seen;        /* [batch] on the device: tokens */
-    const int64_t *index; /* [selected] on the device; NULL: each sequence is its own */
-    int64_t selected;     /* sequences that the tensors of a run have */
 };
+
+extern const lnt_device_states lnt_cpu_states; /* cpu_state.c */
+
+/* Tensor i, wherever it is; of no rows where there is none. */
+static inline lnt_tensor lnt_state_view(const lnt_state *state, int i)
+{
+    return lnt_state_device(state)->states->tensor(state->own, i);
+}
 
 /* Bytes lnt_state_create would allocate for the tensors of p with so much room; 0: too many. */
 size_t lnt_state_predict(const lnt_attn_desc *p, int64_t room);
@@ -61,7 +68,7 @@ lnt_status lnt_state_make_room(lnt_state *state, int64_t n);
 /* After a run of io: state_out has seen state_in's tokens and the run's keys. */
 void lnt_state_advance(const lnt_attn_io *io, int64_t sequences);
 
-/* lnt_state_create from a problem that is resolved; on the CPU. */
+/* lnt_state_create from a problem that is resolved. */
 lnt_status lnt_state_make(lnt_ctx *ctx, const lnt_attn_desc *resolved, int64_t room,
                           lnt_state **out);
 

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "attention/state/device_state.h"
 #include "attention/linear/feature.h"
 #include "attention/state/state.h"
 #include "core/tensor.h"
@@ -17,7 +16,7 @@ enum { META_COUNT = 12, META_TEXT = 40, NUMBER_TEXT = 26 };
 /* Whether a state has a tensor i to save. */
 static bool has(const lnt_state *state, int i)
 {
-    return i < LNT_STATE_PUBLIC || state->tensor[i].shape[2] > 0;
+    return i < LNT_STATE_PUBLIC || lnt_state_view(state, i).shape[2] > 0;
 }
 
 /* The metadata a state of p has. */
@@ -118,36 +117,39 @@ static lnt_st_dtype file_dtype(lnt_dtype dtype)
 
 /* ---- save ------------------------------------------------------------------------------------ */
 
-static int64_t rows_to_keep(const lnt_state *state, int i)
+/* Tensor i without padding and without room that is not used; `most` tokens are in a cache. */
+static lnt_status pack(const lnt_state *state, int i, int64_t most, lnt_st_entry *entry)
 {
-    return state->kind->grows ? lnt_state_longest(state) : state->tensor[i].shape[2];
-}
-
-/* Tensor i without padding and without room that is not used. */
-static lnt_status pack(const lnt_state *state, int i, lnt_st_entry *entry)
-{
-    const lnt_tensor *t = &state->tensor[i];
-    const int64_t rows = rows_to_keep(state, i);
-    const size_t row = (size_t)t->shape[3] * lnt_dtype_size(t->dtype);
+    const lnt_tensor t = lnt_state_view(state, i);
+    const int64_t rows = state->kind->grows ? most : t.shape[2];
+    const size_t row = (size_t)t.shape[3] * lnt_dtype_size(t.dtype);
     *entry = (lnt_st_entry){ .name = state->kind->names[i],
-                             .dtype = file_dtype(t->dtype),
+                             .dtype = file_dtype(t.dtype),
                              .rank = 4,
-                             .shape = { t->shape[0], t->shape[1], rows, t->shape[3] },
-                             .bytes = (size_t)(t->shape[0] * t->shape[1] * rows) * row };
+                             .shape = { t.shape[0], t.shape[1], rows, t.shape[3] },
+                             .bytes = (size_t)(t.shape[0] * t.shape[1] * rows) * row };
     void *data = lnt_allocate(state->engine.ctx, entry->bytes, "packing the state");
     if (!data) return LNT_ERR_MEMORY;
     entry->data = data;
-    lnt_tensor_pack(t, rows, data);
-    return LNT_OK;
+    return lnt_state_device(state)->states->pack(state->own, i, rows, data);
 }
 
-static lnt_status save_from_device(const lnt_state *state, const char *path)
+/* The token counts. */
+static lnt_status pack_tokens(const lnt_state *state, lnt_st_entry *entry, int64_t *most)
 {
-    lnt_state *host;
-    lnt_status status = lnt_device_state_to_host(state, &host);
-    if (status) return status;
-    status = lnt_state_save(host, path);
-    lnt_state_destroy(host);
+    const int64_t batch = state->engine.p.batch;
+    *entry = (lnt_st_entry){ .name = "tokens",
+                             .dtype = LNT_ST_I64,
+                             .rank = 1,
+                             .shape = { batch },
+                             .bytes = (size_t)batch * sizeof(int64_t) };
+    int64_t *tokens = lnt_allocate(state->engine.ctx, entry->bytes, "packing the state");
+    if (!tokens) return LNT_ERR_MEMORY;
+    entry->data = tokens;
+    const lnt_status status = lnt_state_device(state)->states->tokens(state->own, 0, batch, tokens);
+    *most = 0;
+    for (int64_t b = 0; b < batch && !status; b++)
+        if (tokens[b] > *most) *most = tokens[b];
     return status;
 }
 
@@ -156,23 +158,18 @@ lnt_status lnt_state_save(const lnt_state *state, const char *path)
     if (!state) return LNT_ERR_ARGUMENT;
     lnt_ctx *ctx = state->engine.ctx;
     if (!path) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "path is NULL");
-    if (lnt_state_on_device(state)) return save_from_device(state, path);
-    const int64_t batch = state->engine.p.batch;
     metadata meta;
-    lnt_st_entry entries[LNT_STATE_SAVED + 1] = { 0 };
+    lnt_st_entry entries[LNT_STATE_SAVED + 1] = { 0 }, counted = { 0 };
+    int64_t most;
     lnt_state_settle(state);
     lnt_status status = describe(ctx, &state->engine.p, &meta);
+    if (!status) status = pack_tokens(state, &counted, &most);
     size_t count = 0;
     for (int i = 0; !status && i < LNT_STATE_SAVED; i++)
-        if (has(state, i)) status = pack(state, i, &entries[count++]);
-    entries[count] = (lnt_st_entry){ .name = "tokens",
-                                                 .dtype = LNT_ST_I64,
-                                                 .rank = 1,
-                                                 .shape = { batch },
-                                                 .data = state->tokens,
-                                                 .bytes = (size_t)batch * sizeof(int64_t) };
+        if (has(state, i)) status = pack(state, i, most, &entries[count++]);
+    entries[count++] = counted;
     if (!status)
-        status = lnt_safetensors_write(ctx, path, entries, count + 1, meta.entry, meta.count);
+        status = lnt_safetensors_write(ctx, path, entries, count, meta.entry, meta.count);
     for (size_t i = 0; i < count; i++)
         lnt_release(ctx, (void *)(uintptr_t)entries[i].data, entries[i].bytes);
     free_lists(ctx, &meta);
@@ -220,33 +217,33 @@ static lnt_status find(lnt_ctx *ctx, const char *path, const lnt_safetensors *st
     return LNT_OK;
 }
 
-static lnt_status load_tokens(lnt_ctx *ctx, const char *path, const lnt_safetensors *st,
-                              lnt_state *state, int64_t *most)
+/* The token counts of the file, and the largest of them. */
+static lnt_status find_tokens(lnt_ctx *ctx, const char *path, const lnt_safetensors *st, int64_t batch,
+                              const lnt_st_entry **out, int64_t *most)
 {
-    const lnt_st_entry *entry;
-    const int64_t batch = state->engine.p.batch;
-    const lnt_status status = find(ctx, path, st, "tokens", LNT_ST_I64, 1, &batch, &entry);
+    const lnt_status status = find(ctx, path, st, "tokens", LNT_ST_I64, 1, &batch, out);
     *most = 0;
-    if (status) return status;
-    memcpy(state->tokens, entry->data, entry->bytes);
-    for (int64_t b = 0; b < batch; b++)
-        if (state->tokens[b] < 0 || state->tokens[b] > LNT_MAX_EXTENT)
+    for (int64_t b = 0; b < batch && !status; b++) {
+        int64_t tokens;
+        memcpy(&tokens, (const char *)(*out)->data + (size_t)b * sizeof tokens, sizeof tokens);
+        if (tokens < 0 || tokens > LNT_MAX_EXTENT)
             return lnt_fail(ctx, LNT_ERR_FORMAT,
                             LNT_FILE_FMT ": sequence %lld has %lld tokens, must have 0 to 2^40", path,
-                            (long long)b, (long long)state->tokens[b]);
-    *most = lnt_state_longest(state);
-    return LNT_OK;
+                            (long long)b, (long long)tokens);
+        if (tokens > *most) *most = tokens;
+    }
+    return status;
 }
 
 /* Tensor i of the file; a cache must hold what its token counts claim. */
 static lnt_status find_tensor(lnt_ctx *ctx, const char *path, const lnt_safetensors *st,
                               const lnt_state *state, int i, int64_t most, const lnt_st_entry **out)
 {
-    const lnt_tensor *t = &state->tensor[i];
+    const lnt_tensor t = lnt_state_view(state, i);
     const bool grows = state->kind->grows;
-    const int64_t shape[4] = { t->shape[0], t->shape[1], grows ? -1 : t->shape[2], t->shape[3] };
+    const int64_t shape[4] = { t.shape[0], t.shape[1], grows ? -1 : t.shape[2], t.shape[3] };
     const lnt_status status =
-        find(ctx, path, st, state->kind->names[i], file_dtype(t->dtype), 4, shape, out);
+        find(ctx, path, st, state->kind->names[i], file_dtype(t.dtype), 4, shape, out);
     if (status || !grows || (*out)->shape[2] == most) return status;
     return lnt_fail(ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": does not hold the %lld tokens it counts",
                     path, (long long)most);
@@ -256,30 +253,16 @@ static lnt_status find_tensor(lnt_ctx *ctx, const char *path, const lnt_safetens
 static lnt_status fill(lnt_ctx *ctx, const char *path, const lnt_safetensors *st, lnt_state *state)
 {
     int64_t most;
-    const lnt_st_entry *entries[LNT_STATE_SAVED];
-    lnt_status status = load_tokens(ctx, path, st, state, &most);
+    const lnt_st_entry *entries[LNT_STATE_SAVED], *counted;
+    lnt_status status = find_tokens(ctx, path, st, state->engine.p.batch, &counted, &most);
     for (int i = 0; !status && i < LNT_STATE_SAVED; i++)
         if (has(state, i)) status = find_tensor(ctx, path, st, state, i, most, &entries[i]);
-    if (status) return status;
-    const size_t tokens = (size_t)state->engine.p.batch * sizeof(int64_t);
-    const lnt_st_entry *counted = lnt_safetensors_find(st, "tokens");
-    memset(state->tokens, 0, tokens); /* nothing to carry over while the room grows */
-    status = lnt_state_reserve(state, most);
-    if (status) return status;
-    memcpy(state->tokens, counted->data, tokens);
-    for (int i = 0; i < LNT_STATE_SAVED; i++)
-        if (has(state, i)) lnt_tensor_unpack(&state->tensor[i], entries[i]->shape[2], entries[i]->data);
-    return LNT_OK;
-}
-
-/* *state is one of the CPU; it goes, and one on the device comes. */
-static lnt_status move_to_device(lnt_ctx *ctx, const lnt_attn_desc *p, lnt_state **state)
-{
-    lnt_state *moved = NULL;
-    lnt_status status = lnt_device_state_make(ctx, p, &moved);
-    if (!status) status = lnt_device_state_from_host(moved, *state);
-    lnt_state_destroy(*state);
-    *state = moved;
+    if (!status) status = lnt_state_reserve(state, most);
+    const lnt_device_states *device = lnt_state_device(state)->states;
+    if (!status) status = device->set_tokens(state->own, counted->data);
+    for (int i = 0; !status && i < LNT_STATE_SAVED; i++)
+        if (has(state, i))
+            status = device->unpack(state->own, i, entries[i]->shape[2], entries[i]->data);
     return status;
 }
 
@@ -301,7 +284,6 @@ lnt_status lnt_state_load(lnt_ctx *ctx, const lnt_attn_desc *desc, const char *p
     if (!status) status = check_metadata(ctx, path, &st, &want);
     if (!status) status = lnt_state_make(ctx, &p, p.length_k, &state);
     if (!status) status = fill(ctx, path, &st, state);
-    if (!status && ctx->device) status = move_to_device(ctx, &p, &state);
     free_lists(ctx, &want);
     lnt_safetensors_free(ctx, &st);
     if (status) {

@@ -15,6 +15,8 @@ const lnt_tensor *lnt_state_part(const lnt_state *state, int i) { return &state-
 
 int64_t lnt_state_recent(const lnt_state *state) { return state->recent; }
 
+const lnt_device_ops *lnt_state_device(const lnt_state *state) { return lnt_device_of(state->engine.ctx); }
+
 int64_t lnt_state_before(const lnt_state *state, int64_t sequence)
 {
     const bool counted = state->tokens && sequence >= 0 && sequence < state->engine.p.batch;

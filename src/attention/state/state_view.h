@@ -4,6 +4,7 @@
 #define LNT_ATTENTION_STATE_STATE_VIEW_H
 
 #include "attention/problem.h"
+#include "device/device.h"
 
 /* What a state is made of.  The first two are what it remembers, for all to see; then, for sums, what
  * their rounding lost, the tokens that hybrid holds as they were, for all to see too, and those that
@@ -32,7 +33,10 @@ int64_t lnt_state_recent(const lnt_state *state);
 /* Before anybody but a step looks at its first two tensors.  What it remembers does not change. */
 void lnt_state_settle(const lnt_state *state);
 
-/* lnt_state_tokens, without waiting: 0 on a GPU, which looks for itself. */
+/* The device it is on. */
+const lnt_device_ops *lnt_state_device(const lnt_state *state);
+
+/* lnt_state_tokens, without waiting: 0 where only the device knows. */
 int64_t lnt_state_before(const lnt_state *state, int64_t sequence);
 
 /* Whether a state can stand before or after a run of p over so many sequences. */

@@ -71,7 +71,7 @@ static int plan_trial(trial *t)
     t->info = (lnt_plan_info){ .size = sizeof t->info };
     lnt_attn_desc planned = t->desc;
     /* Only for its figures; a GPU may step in types that it has no whole pass for. */
-    if (t->pass == PASS_STEP && device_is_gpu(t->ctx)) planned.length_q = planned.length_k = 0;
+    if (t->pass == PASS_STEP && device_is_apart(t->ctx)) planned.length_q = planned.length_k = 0;
     if (lnt_plan_create(t->ctx, &planned, &t->plan) || lnt_plan_describe(t->plan, &t->info))
         return fail_ctx(t->ctx);
     return EXIT_OK;
@@ -160,7 +160,7 @@ static lnt_status warm_up(trial *t)
     t->runs = 1;
     lnt_status status = t->pass == PASS_BACKWARD ? lnt_plan_forward(t->plan, &io) : LNT_OK;
     if (!status) status = sample(t, &seconds);
-    const bool several = t->pass == PASS_STEP || device_is_gpu(t->ctx);
+    const bool several = t->pass == PASS_STEP || device_is_apart(t->ctx);
     while (several && !status && t->runs < most &&
            seconds * (double)t->runs < STEP_SAMPLE_SECONDS) {
         t->runs = 2 * t->runs < most ? 2 * t->runs : most;
@@ -223,7 +223,7 @@ static double moved_bytes(const trial *t)
 static lnt_status measure_peaks(const trial *t, measurement *out)
 {
     const double most = 256e6; /* a larger footprint is in main memory all the same */
-    const double least = device_is_gpu(t->ctx) ? most : 4096; /* a GPU is not filled by less */
+    const double least = device_is_apart(t->ctx) ? most : 4096; /* a GPU is not filled by less */
     const double footprint = t->pass == PASS_STEP ? step_state_bytes(&t->desc, &t->info)
                                                   : moved_bytes(t);
     double gflops = 0, gbytes = 0;
@@ -277,6 +277,7 @@ int measure(lnt_ctx *ctx, const lnt_attn_desc *desc, pass_kind pass, measurement
     double budget;
     *out = (measurement){ .pass = pass,
                           .device = device_word(ctx),
+                          .apart = device_is_apart(ctx),
                           .isa = lnt_ctx_isa(ctx),
                           .threads = lnt_ctx_threads(ctx) };
     int status = read_budget(&budget);

@@ -10,6 +10,7 @@ typedef struct measurement {
     pass_kind pass;
     char algorithm[64];
     const char *device; /* "cpu", "cuda" */
+    bool apart;         /* its memory is not the program's */
     const char *isa;
     int threads;
     double seconds; /* median of a run; of one step of the whole batch */

@@ -1,0 +1,228 @@
+/* plan/cpu_device.c - the CPU as a device: its memory is the host's, its plans are the algorithms of the
+ * registry in scratch of their own, its states those of attention/state. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "attention/cur/cur.h"
+#include "attention/registry.h"
+#include "attention/state/state.h"
+#include "plan/measure.h"
+#include "plan/plan.h"
+
+static lnt_plan *own(const lnt_device_plan *plan) { return (lnt_plan *)(uintptr_t)plan; }
+
+/* ---- plans ----------------------------------------------------------------------------------- */
+
+/* The planner always chooses: the rates of this device are built in. */
+static lnt_status open_plan(lnt_ctx *ctx, const lnt_attn_desc *p, const char *algorithm, lnt_plan *plan,
+                            lnt_device_plan **out, const char **name)
+{
+    (void)ctx;
+    plan->algo = lnt_registry_get(lnt_registry_find(algorithm), p->dtype);
+    *name = algorithm;
+    *out = (lnt_device_plan *)(void *)plan;
+    return lnt_engine_make_room(&plan->engine, &plan->algo, 1);
+}
+
+static void close_plan(lnt_device_plan *plan) { (void)plan; /* its engine goes with it */ }
+
+static int64_t tokens_at_a_time(const lnt_algo *algo, const lnt_attn_desc *p)
+{
+    if (algo->chunk) return algo->chunk(p);
+    return algo->tile ? algo->tile : 1;
+}
+
+static void describe_plan(const lnt_device_plan *of, lnt_plan_info *info)
+{
+    const lnt_plan *plan = own(of);
+    const lnt_attn_desc *p = &plan->engine.p;
+    info->chunk = tokens_at_a_time(plan->algo, p);
+    info->workspace_bytes = plan->engine.memory.capacity;
+    info->state_bytes = lnt_state_predict(p, p->length_k);
+}
+
+/* The plan's own copy has changed, and algorithms read that. */
+static lnt_status set_temperature(lnt_device_plan *plan, const double *temperature)
+{
+    (void)plan;
+    (void)temperature;
+    return LNT_OK;
+}
+
+/* What there is to tell of pseudo-inverses. */
+static void keep_inverses(lnt_plan *plan, const lnt_run *run)
+{
+    plan->divergent = run->divergent;
+    plan->rank = isfinite(run->rank) ? run->rank : 0;
+}
+
+static void keep_reports(lnt_plan *plan, const lnt_run *run)
+{
+    plan->nonpositive = run->nonpositive;
+    keep_inverses(plan, run);
+}
+
+static int64_t nonpositive(const lnt_device_plan *plan) { return own(plan)->nonpositive; }
+
+static bool is_empty(const lnt_tensor *t)
+{
+    return !t->shape[0] || !t->shape[1] || !t->shape[2] || !t->shape[3];
+}
+
+/* No row to write and no key to remember, however many sequences there are of that. */
+static bool is_idle(const lnt_attn_io *io)
+{
+    return is_empty(&io->q) && is_empty(&io->k) && !io->state_out;
+}
+
+/* Of what is kept: the scores (of cur the eigenvectors), then two numbers for every query. */
+static size_t statistics_bytes(const lnt_plan *plan)
+{
+    const lnt_attn_desc *p = &plan->engine.p;
+    const size_t number = p->dtype == LNT_F64 ? sizeof(double) : sizeof(float);
+    size_t queries, bytes;
+    if (!p->backward || !plan->algo->keeps) return 0;
+    if (!lnt_size_product((size_t)p->batch, (size_t)p->heads, (size_t)p->length_q, &queries) ||
+        !lnt_size_product(queries, 2, number, &bytes))
+        return SIZE_MAX;
+    return bytes;
+}
+
+static size_t scores_bytes(const lnt_plan *plan)
+{
+    return plan->algo->kept ? plan->algo->kept(&plan->engine.p) : 0;
+}
+
+static size_t kept_bytes(const lnt_device_plan *of)
+{
+    const lnt_plan *plan = own(of);
+    size_t bytes;
+    return __builtin_add_overflow(statistics_bytes(plan), scores_bytes(plan), &bytes) ? SIZE_MAX : bytes;
+}
+
+/* NULL: nothing is kept. */
+static void set_kept(const lnt_plan *plan, lnt_run *run, void *kept)
+{
+    if (!kept) return;
+    if (statistics_bytes(plan)) run->statistics = (char *)kept + scores_bytes(plan);
+    if (scores_bytes(plan)) run->kept = kept;
+}
+
+static lnt_run make_run(const lnt_plan *plan, const lnt_device_run *given)
+{
+    lnt_run run = lnt_engine_run(&plan->engine, given->io, given->sequences);
+    run.grads = given->grads;
+    set_kept(plan, &run, given->kept);
+    return run;
+}
+
+static lnt_status partial(lnt_device_plan *of, const lnt_device_run *given, const lnt_partial *into)
+{
+    lnt_plan *plan = own(of);
+    lnt_run run = make_run(plan, given);
+    run.partial = into;
+    if (!is_idle(given->io)) plan->algo->forward(&run);
+    lnt_state_advance(given->io, given->sequences);
+    keep_reports(plan, &run);
+    return LNT_OK;
+}
+
+static lnt_status forward(lnt_device_plan *plan, const lnt_device_run *given)
+{
+    return partial(plan, given, NULL);
+}
+
+static lnt_status backward(lnt_device_plan *plan, const lnt_device_run *given)
+{
+    lnt_run run = make_run(own(plan), given);
+    own(plan)->algo->backward(&run);
+    keep_inverses(own(plan), &run);
+    return LNT_OK;
+}
+
+static lnt_status landmarks(lnt_device_plan *of, const lnt_device_run *run, int64_t s, int64_t h,
+                            int64_t *queries, int64_t *keys, int64_t *count)
+{
+    const lnt_plan *plan = own(of);
+    const lnt_attn_desc *p = &plan->engine.p;
+    const lnt_sequence seq = lnt_io_sequence(run->io, s);
+    *count = lnt_cur_mode_of(p, &seq) == LNT_CUR_LANDMARKS ? p->cur.landmarks : 0;
+    if (!*count) return LNT_OK;
+    /* The scratch of a thread has room for more than this. */
+    const size_t M = (size_t)p->cur.landmarks;
+    int64_t *own = (int64_t *)(void *)plan->engine.scratch;
+    lnt_landmark_choose(plan->engine.ctx, p, run->io, &seq, h, own, own + M, (double *)(void *)(own + 2 * M));
+    for (size_t i = 0; i < M && queries; i++) queries[i] = own[i];
+    for (size_t i = 0; i < M && keys; i++) keys[i] = own[M + i];
+    return LNT_OK;
+}
+
+static const lnt_device_plans cpu_plans = { .open = open_plan,
+                                            .close = close_plan,
+                                            .describe = describe_plan,
+                                            .set_temperature = set_temperature,
+                                            .nonpositive = nonpositive,
+                                            .kept_bytes = kept_bytes,
+                                            .forward = forward,
+                                            .backward = backward,
+                                            .partial = partial,
+                                            .landmarks = landmarks };
+
+/* ---- memory and planning --------------------------------------------------------------------- */
+
+static lnt_status describe(lnt_ctx *ctx, lnt_device_info *info)
+{
+    snprintf(info->name, sizeof info->name, "%s", lnt_ctx_isa(ctx));
+    return LNT_OK;
+}
+
+static lnt_status allocate(lnt_ctx *ctx, size_t bytes, void **out)
+{
+    *out = lnt_allocate(ctx, bytes, "device memory");
+    return *out ? LNT_OK : LNT_ERR_MEMORY;
+}
+
+static lnt_status copy(lnt_ctx *ctx, void *to, const void *from, size_t bytes)
+{
+    (void)ctx;
+    memcpy(to, from, bytes);
+    return LNT_OK;
+}
+
+static lnt_status synchronize(lnt_ctx *ctx)
+{
+    (void)ctx; /* a run has ended when it returns */
+    return LNT_OK;
+}
+
+/* A head for every thread; one dtype tells of all. */
+static lnt_status calibration(lnt_ctx *ctx, lnt_dtype dtype, lnt_calibration *out)
+{
+    *out = (lnt_calibration){ dtype == LNT_F32 ? ctx->threads : 0, 512, 64 };
+    return LNT_OK;
+}
+
+static lnt_dtype rate_dtype(const lnt_attn_desc *p, bool by_state)
+{
+    (void)p;
+    (void)by_state;
+    return LNT_F32;
+}
+
+static const lnt_device_ops cpu_ops = { .host_memory = true,
+                                        .describe = describe,
+                                        .measure_flops = lnt_cpu_measure_flops,
+                                        .measure_bandwidth = lnt_cpu_measure_bandwidth,
+                                        .allocate = allocate,
+                                        .release = lnt_release,
+                                        .write = copy,
+                                        .read = copy,
+                                        .synchronize = synchronize,
+                                        .rated = true,
+                                        .calibration = calibration,
+                                        .rate_dtype = rate_dtype,
+                                        .plans = &cpu_plans,
+                                        .states = &lnt_cpu_states };
+
+const struct lnt_device lnt_device_cpu = { .ops = &cpu_ops, .name = "cpu" };
