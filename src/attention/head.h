@@ -30,6 +30,12 @@ typedef struct head_job {
 
 head_job lnt_head_job(lnt_run *run, int64_t sequence, int64_t kvh);
 
+/* Keys of the sequence that no query comes before. */
+static inline int64_t keys_alone(const head_job *job)
+{
+    return job->run->causal ? job->seq.nk - job->seq.nq : job->seq.nk;
+}
+
 /* Those of the job in tensor i of a state; NULL: it has no such. */
 real *lnt_state_numbers(const head_job *job, const lnt_state *state, int i);
 /* Room for the sums of one head; where those of the job lie in a state, none if that is NULL; dst = src,

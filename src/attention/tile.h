@@ -165,8 +165,9 @@ int64_t LNT_REAL_NAME(lnt_tile_finish)(const lnt_run *run, query_rows rows, cons
                                        const real *den, const real *max, real *inverse);
 #define lnt_tile_finish LNT_REAL_NAME(lnt_tile_finish)
 
-/* Rows of the output that belong to no sequence, or lie past its length, become 0. */
-void LNT_REAL_NAME(lnt_clear_gaps)(const lnt_run *run, const lnt_tensor *out, bool keys);
+/* Rows of what the run writes, gradients or the output, that belong to no sequence, or lie past its length,
+ * become 0; not those of a partial. */
+void LNT_REAL_NAME(lnt_clear_gaps)(const lnt_run *run);
 #define lnt_clear_gaps LNT_REAL_NAME(lnt_clear_gaps)
 
 /* For a thread that will take the heads of a sequence one after another: prefetches the rows of all of

@@ -39,6 +39,7 @@ typedef struct chunk_scratch {
 #define lnt_chunk_open LNT_REAL_NAME(lnt_chunk_open)
 #define lnt_chunk_load_keys LNT_REAL_NAME(lnt_chunk_load_keys)
 #define lnt_chunk_absorb LNT_REAL_NAME(lnt_chunk_absorb)
+#define lnt_chunk_add_alone LNT_REAL_NAME(lnt_chunk_add_alone)
 #define lnt_chunk_read LNT_REAL_NAME(lnt_chunk_read)
 #define lnt_chunk_weights LNT_REAL_NAME(lnt_chunk_weights)
 #define lnt_chunk_backward LNT_REAL_NAME(lnt_chunk_backward)
@@ -54,6 +55,8 @@ chunk_scratch lnt_chunk_open(const head_job *job);
 void lnt_chunk_load_keys(const head_job *job, chunk_scratch *c, int64_t t, size_t n);
 /* sums = decay^n sums + sum_j decay^(n-1-j) phi(k_j) [v_j, 1].  Overwrites v where decay < 1. */
 void lnt_chunk_absorb(const head_job *job, chunk_scratch *c, size_t n);
+/* The keys that no query comes before, in chunks. */
+void lnt_chunk_add_alone(const head_job *job, chunk_scratch *c);
 /* o = phi(q) S, den = phi(q) z for n queries of head h from query t; `within`: the n keys loaded
  * stand at the same positions, and each query sees those up to its own. */
 void lnt_chunk_read(const head_job *job, chunk_scratch *c, int64_t h, int64_t t, size_t n,

@@ -253,7 +253,7 @@ void lnt_recurrent_share(lnt_run *run, int threads, recurrent_share *share, cons
 {
     const int64_t states = run->sequences * run->p->kv_heads;
     int64_t nonpositive = 0;
-    if (!run->partial) lnt_clear_gaps(run, &run->io->out, false);
+    lnt_clear_gaps(run);
     if (threads == 1) { /* a parallel region of one costs as much as a small head */
         lnt_arena arena = run_arena(run, 0);
         run->nonpositive = share(kind, run, &arena, 0, states);

@@ -191,7 +191,7 @@ static void clear_rows(const lnt_tensor *t, int64_t b, int64_t from, int64_t to)
         for (int64_t n = from; n < to; n++) clear_row(t, b, h, together ? H : 1, n);
 }
 
-void lnt_clear_gaps(const lnt_run *run, const lnt_tensor *t, bool keys)
+static void clear_gaps(const lnt_run *run, const lnt_tensor *t, bool keys)
 {
     const lnt_attn_io *io = run->io;
     if (!io->sequences) {
@@ -208,6 +208,17 @@ void lnt_clear_gaps(const lnt_run *run, const lnt_tensor *t, bool keys)
     const int64_t *cu = keys ? io->cu_seqlens_k : io->cu_seqlens_q;
     clear_rows(t, 0, 0, cu[0]);
     clear_rows(t, 0, cu[io->sequences], t->shape[2]);
+}
+
+void lnt_clear_gaps(const lnt_run *run)
+{
+    if (run->grads) {
+        clear_gaps(run, &run->grads->dq, false);
+        clear_gaps(run, &run->grads->dk, true);
+        clear_gaps(run, &run->grads->dv, true);
+    } else if (!run->partial) {
+        clear_gaps(run, &run->io->out, false);
+    }
 }
 
 /* ---- prefetching rows ------------------------------------------------------------------------ */

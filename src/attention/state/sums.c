@@ -35,6 +35,24 @@ static void shape(const lnt_attn_desc *p, int64_t room, int i, int64_t out[3], i
 
 static lnt_dtype dtype(const lnt_attn_desc *p) { return p->dtype == LNT_F64 ? LNT_F64 : LNT_F32; }
 
+/* A run in place, of what is not NULL. */
+static lnt_attn_io io_of(lnt_state *state, const lnt_tensor *q, const lnt_tensor *k, const lnt_tensor *v,
+                         const lnt_tensor *out)
+{
+    const lnt_attn_desc *p = &state->engine.p;
+    const lnt_tensor no_queries = lnt_tensor_bhnd(NULL, p->dtype, p->batch, p->heads, 0, p->dim);
+    const lnt_tensor no_answers = lnt_tensor_bhnd(NULL, p->dtype, p->batch, p->heads, 0, p->dim_value);
+    const lnt_tensor no_keys = lnt_tensor_bhnd(NULL, p->dtype, p->batch, p->kv_heads, 0, p->dim);
+    const lnt_tensor no_values = lnt_tensor_bhnd(NULL, p->dtype, p->batch, p->kv_heads, 0, p->dim_value);
+    return (lnt_attn_io){ .size = sizeof(lnt_attn_io),
+                          .q = q ? *q : no_queries,
+                          .k = k ? *k : no_keys,
+                          .v = v ? *v : no_values,
+                          .out = out ? *out : no_answers,
+                          .state_in = state,
+                          .state_out = state };
+}
+
 static void run(lnt_state *state, lnt_run *r, const lnt_algo *algo)
 {
     algo->forward(r);
@@ -58,62 +76,29 @@ static void run_tokens(lnt_state *state, const lnt_attn_io *io, bool causal, dou
     if (few && adds && room) state->recent = (state->recent + tokens) % room;
 }
 
-/* A tensor of the same kind with no rows. */
-static lnt_tensor none(const lnt_state *state, int64_t heads, int64_t dim)
-{
-    return lnt_tensor_bhnd(NULL, state->engine.p.dtype, state->engine.p.batch, heads, 0, dim);
-}
-
 static void append(lnt_state *state, const lnt_tensor *k, const lnt_tensor *v, double sign)
 {
-    const lnt_attn_desc *p = &state->engine.p;
-    const lnt_attn_io io = { .size = sizeof io,
-                             .q = none(state, p->heads, p->dim),
-                             .k = *k,
-                             .v = *v,
-                             .out = none(state, p->heads, p->dim_value),
-                             .state_in = state,
-                             .state_out = state };
+    const lnt_attn_io io = io_of(state, NULL, k, v, NULL);
     run_tokens(state, &io, false, sign, k->shape[2], true);
 }
 
 static void query(lnt_state *state, const lnt_tensor *q, const lnt_tensor *out)
 {
-    const lnt_attn_desc *p = &state->engine.p;
-    const lnt_attn_io io = { .size = sizeof io,
-                             .q = *q,
-                             .k = none(state, p->kv_heads, p->dim),
-                             .v = none(state, p->kv_heads, p->dim_value),
-                             .out = *out,
-                             .state_in = state,
-                             .state_out = state };
+    const lnt_attn_io io = io_of(state, q, NULL, NULL, out);
     run_tokens(state, &io, false, 1, q->shape[2], false);
 }
 
 static void step(lnt_state *state, const lnt_tensor *q, const lnt_tensor *k, const lnt_tensor *v,
                  const lnt_tensor *out)
 {
-    const lnt_attn_io io = { .size = sizeof io,
-                             .q = *q,
-                             .k = *k,
-                             .v = *v,
-                             .out = *out,
-                             .state_in = state,
-                             .state_out = state };
+    const lnt_attn_io io = io_of(state, q, k, v, out);
     run_tokens(state, &io, true, 1, q->shape[2], true);
 }
 
 static void settle(lnt_state *state)
 {
-    const lnt_attn_desc *p = &state->engine.p;
-    const lnt_attn_io io = { .size = sizeof io,
-                             .q = none(state, p->heads, p->dim),
-                             .k = none(state, p->kv_heads, p->dim),
-                             .v = none(state, p->kv_heads, p->dim_value),
-                             .out = none(state, p->heads, p->dim_value),
-                             .state_in = state,
-                             .state_out = state };
-    lnt_run r = lnt_engine_run(&state->engine, &io, p->batch);
+    const lnt_attn_io io = io_of(state, NULL, NULL, NULL, NULL);
+    lnt_run r = lnt_engine_run(&state->engine, &io, state->engine.p.batch);
     r.recents = state;
     r.settle = true;
     run(state, &r, state->algos[0]);

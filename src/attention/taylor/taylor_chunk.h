@@ -77,12 +77,6 @@ static inline size_t chunk_tokens(int64_t left)
     return left <= 0 ? 0 : left < TOKENS ? (size_t)left : TOKENS;
 }
 
-/* Keys of the sequence that no query comes before. */
-static inline int64_t keys_alone(const head_job *job)
-{
-    return job->run->causal ? job->seq.nk - job->seq.nq : job->seq.nk;
-}
-
 /* Head g of the group that shares the state; n queries of it from query t on. */
 static inline int64_t head_of(const head_job *job, const taylor_scratch *s, size_t g)
 {

@@ -339,8 +339,6 @@ static void backward(const cur_group *group)
 
 void lnt_cur_backward(lnt_run *run, bool stored)
 {
-    lnt_clear_gaps(run, &run->grads->dq, false);
-    lnt_clear_gaps(run, &run->grads->dk, true);
-    lnt_clear_gaps(run, &run->grads->dv, true);
+    lnt_clear_gaps(run);
     lnt_cur_each_group(run, stored, backward);
 }

@@ -67,6 +67,6 @@ static void forward(const cur_group *group)
 
 void lnt_cur_forward(lnt_run *run, bool stored)
 {
-    lnt_clear_gaps(run, &run->io->out, false);
+    lnt_clear_gaps(run);
     lnt_cur_each_group(run, stored, forward);
 }

@@ -350,7 +350,7 @@ void lnt_direct_forward(const lnt_direct *kind, lnt_run *run)
     const int threads = lnt_direct_threads(run);
     const int64_t at_once = lnt_pieces_at_once(run->sequences, H * tiles, threads);
     int64_t nonpositive = 0;
-    if (!run->partial) lnt_clear_gaps(run, &run->io->out, false);
+    lnt_clear_gaps(run);
 #pragma omp parallel num_threads(threads) reduction(+ : nonpositive)
     {
         scratch s = lnt_direct_open(run);

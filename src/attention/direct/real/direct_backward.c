@@ -385,11 +385,8 @@ static bool takes_one_pass(const lnt_run *run, int threads)
 
 void lnt_direct_backward(const lnt_direct *kind, lnt_run *run)
 {
-    const lnt_attn_grads *g = run->grads;
     const int threads = lnt_direct_threads(run);
-    lnt_clear_gaps(run, &g->dq, false);
-    lnt_clear_gaps(run, &g->dk, true);
-    lnt_clear_gaps(run, &g->dv, true);
+    lnt_clear_gaps(run);
     const bool one_pass = takes_one_pass(run, threads);
     if (!run->statistics) each_query_tile(kind, run, threads, find_statistics);
     else if (!one_pass) each_query_tile(kind, run, threads, keep_recalled);

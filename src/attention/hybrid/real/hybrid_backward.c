@@ -329,12 +329,9 @@ static void pass_over_keys(const head_job *job, hybrid_scratch *s)
 
 void lnt_hybrid_backward(lnt_run *run, bool summed)
 {
-    const lnt_attn_grads *g = run->grads;
     const int64_t KVH = run->p->kv_heads;
     const int threads = lnt_hybrid_threads(run);
-    lnt_clear_gaps(run, &g->dq, false);
-    lnt_clear_gaps(run, &g->dk, true);
-    lnt_clear_gaps(run, &g->dv, true);
+    lnt_clear_gaps(run);
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
     for (int64_t unit = 0; unit < run->sequences * KVH; unit++) {
         const head_job job = lnt_head_job(run, unit / KVH, unit % KVH);

@@ -40,7 +40,7 @@ static void forward(lnt_run *run)
     const int64_t KVH = run->p->kv_heads;
     const int threads = lnt_hybrid_threads(run);
     int64_t nonpositive = 0;
-    lnt_clear_gaps(run, &run->io->out, false);
+    lnt_clear_gaps(run);
 #pragma omp parallel for schedule(dynamic) num_threads(threads) reduction(+ : nonpositive)
     for (int64_t unit = 0; unit < run->sequences * KVH; unit++) {
         const head_job job = lnt_head_job(run, unit / KVH, unit % KVH);

@@ -230,7 +230,7 @@ static void forward(lnt_run *run)
         lnt_direct_forward(&kind, run);
         return;
     }
-    lnt_clear_gaps(run, &run->io->out, false);
+    lnt_clear_gaps(run);
 #pragma omp parallel for schedule(dynamic) num_threads(threads) reduction(+ : nonpositive)
     for (int64_t unit = 0; unit < run->sequences * KVH * chunks; unit++) {
         const head_job job = lnt_head_job(run, unit / chunks / KVH, unit / chunks % KVH);

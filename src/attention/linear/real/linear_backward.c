@@ -130,15 +130,11 @@ static void pass_over_queries(const head_job *job, chunk_scratch *c)
 {
     const lnt_run *run = job->run;
     const lnt_sequence *seq = &job->seq;
-    const int64_t alone = run->causal ? seq->nk - seq->nq : seq->nk, C = (int64_t)c->C;
+    const int64_t alone = keys_alone(job), C = (int64_t)c->C;
     const int64_t group = run->p->heads / run->p->kv_heads;
-    for (int64_t t = 0; t < alone; t += C) {
-        const size_t n = (size_t)(alone - t < C ? alone - t : C);
-        lnt_chunk_load_keys(job, c, t, n);
-        lnt_chunk_absorb(job, c, n);
-    }
+    lnt_chunk_add_alone(job, c);
     for (int64_t t = 0; t < seq->nq; t += C) {
-        const size_t n = (size_t)(seq->nq - t < C ? seq->nq - t : C);
+        const size_t n = smaller(seq->nq - t, c->C);
         if (run->causal) lnt_chunk_load_keys(job, c, alone + t, n);
         for (int64_t h = job->kvh * group; h < (job->kvh + 1) * group; h++) {
             gradient_of_quotient(job, c, h, t, n);
@@ -154,10 +150,10 @@ static void pass_over_keys(const head_job *job, chunk_scratch *c)
 {
     const lnt_run *run = job->run;
     const lnt_sequence *seq = &job->seq;
-    const int64_t alone = run->causal ? seq->nk - seq->nq : seq->nk, C = (int64_t)c->C;
+    const int64_t alone = keys_alone(job), C = (int64_t)c->C;
     const int64_t group = run->p->heads / run->p->kv_heads;
     for (int64_t t = run->causal ? (seq->nq + C - 1) / C * C - C : -1; t >= 0; t -= C) {
-        const size_t n = (size_t)(seq->nq - t < C ? seq->nq - t : C);
+        const size_t n = smaller(seq->nq - t, c->C);
         lnt_chunk_load_keys(job, c, alone + t, n);
         start_keys(job, c, n);
         for (int64_t h = job->kvh * group; h < (job->kvh + 1) * group; h++) {
@@ -181,9 +177,7 @@ void lnt_chunk_backward(lnt_run *run)
     const lnt_attn_grads *g = run->grads;
     const int64_t KVH = run->p->kv_heads;
     const int threads = head_threads(run);
-    lnt_clear_gaps(run, &g->dq, false);
-    lnt_clear_gaps(run, &g->dk, true);
-    lnt_clear_gaps(run, &g->dv, true);
+    lnt_clear_gaps(run);
     const int64_t at_once = lnt_pieces_at_once(run->sequences, KVH, threads);
 #pragma omp parallel for schedule(dynamic, at_once) num_threads(threads)
     for (int64_t unit = 0; unit < run->sequences * KVH; unit++) {

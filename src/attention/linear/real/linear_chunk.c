@@ -144,6 +144,16 @@ void lnt_chunk_absorb(const head_job *job, chunk_scratch *c, size_t n)
     ker->add_compensated(c->sums.z, c->sums.low_z, c->Dp, c->added_z, c->Dp, 1, c->D);
 }
 
+void lnt_chunk_add_alone(const head_job *job, chunk_scratch *c)
+{
+    const int64_t alone = keys_alone(job);
+    for (int64_t t = 0; t < alone; t += (int64_t)c->C) {
+        const size_t n = smaller(alone - t, c->C);
+        lnt_chunk_load_keys(job, c, t, n);
+        lnt_chunk_absorb(job, c, n);
+    }
+}
+
 void lnt_chunk_weights(const head_job *job, chunk_scratch *c, size_t n)
 {
     const kernels *ker = job->ker;

@@ -11,16 +11,12 @@ static int64_t run_heads(const head_job *job, chunk_scratch *c, int64_t first, i
 {
     lnt_run *run = job->run;
     const lnt_sequence *seq = &job->seq;
-    const int64_t alone = run->causal ? seq->nk - seq->nq : seq->nk; /* keys before any query */
+    const int64_t alone = keys_alone(job);
     const int64_t C = (int64_t)c->C;
     int64_t nonpositive = 0;
-    for (int64_t t = 0; t < alone; t += C) {
-        const size_t n = (size_t)(alone - t < C ? alone - t : C);
-        lnt_chunk_load_keys(job, c, t, n);
-        lnt_chunk_absorb(job, c, n);
-    }
+    lnt_chunk_add_alone(job, c);
     for (int64_t t = 0; t < seq->nq; t += C) {
-        const size_t n = (size_t)(seq->nq - t < C ? seq->nq - t : C);
+        const size_t n = smaller(seq->nq - t, c->C);
         if (run->causal) lnt_chunk_load_keys(job, c, alone + t, n);
         for (int64_t h = first; h < last; h++) {
             lnt_chunk_read(job, c, h, t, n, run->causal);
@@ -45,8 +41,7 @@ static int64_t parts_of(const lnt_run *run)
 
 static void forward(lnt_run *run)
 {
-    const lnt_attn_io *io = run->io;
-    if (!run->partial) lnt_clear_gaps(run, &io->out, false);
+    lnt_clear_gaps(run);
     const int64_t KVH = run->p->kv_heads;
     if (run->sequences * KVH == 0) return;
     const int64_t group = run->p->heads / KVH, parts = parts_of(run);

@@ -70,7 +70,7 @@ static void forward(lnt_run *run)
     const double flops = 2 * (double)(run->p->dim + run->p->dim_value) * (double)H;
     const int threads = lnt_threads_for(run->ctx, flops * lnt_run_pairs(run));
     int64_t nonpositive = 0;
-    if (!run->partial) lnt_clear_gaps(run, &run->io->out, false);
+    lnt_clear_gaps(run);
 #pragma omp parallel num_threads(threads) reduction(+ : nonpositive)
     {
         lnt_arena arena = run_arena(run, omp_get_thread_num());

@@ -52,10 +52,7 @@ static void whole_heads(lnt_run *run)
 
 void lnt_taylor_backward(lnt_run *run)
 {
-    const lnt_attn_grads *g = run->grads;
-    lnt_clear_gaps(run, &g->dq, false);
-    lnt_clear_gaps(run, &g->dk, true);
-    lnt_clear_gaps(run, &g->dv, true);
+    lnt_clear_gaps(run);
     if (lnt_taylor_parts(run) > 1)
         lnt_taylor_parts_backward(run);
     else

@@ -35,7 +35,7 @@ static void forward(lnt_run *run)
     const int64_t KVH = run->p->kv_heads;
     const int threads = head_threads(run);
     int64_t nonpositive = 0;
-    if (!run->partial) lnt_clear_gaps(run, &run->io->out, false);
+    lnt_clear_gaps(run);
     if (lnt_taylor_parts(run) > 1) {
         lnt_taylor_parts_forward(run);
         return;
