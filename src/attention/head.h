@@ -22,7 +22,7 @@ typedef struct head_job {
 } head_job;
 
 #define lnt_head_job LNT_REAL_NAME(lnt_head_job)
-#define lnt_state_numbers LNT_REAL_NAME(lnt_state_numbers)
+#define lnt_head_rows LNT_REAL_NAME(lnt_head_rows)
 #define lnt_sums_take LNT_REAL_NAME(lnt_sums_take)
 #define lnt_sums_of LNT_REAL_NAME(lnt_sums_of)
 #define lnt_sums_copy LNT_REAL_NAME(lnt_sums_copy)
@@ -36,8 +36,8 @@ static inline int64_t keys_alone(const head_job *job)
     return job->run->causal ? job->seq.nk - job->seq.nq : job->seq.nk;
 }
 
-/* Those of the job in tensor i of a state; NULL: it has no such. */
-real *lnt_state_numbers(const head_job *job, const lnt_state *state, int i);
+/* Those of the job in a tensor of a state; NULL where it has no data. */
+real *lnt_head_rows(const head_job *job, const lnt_tensor *t);
 /* Room for the sums of one head; where those of the job lie in a state, none if that is NULL; dst = src,
  * zeros if src is none. */
 head_sums lnt_sums_take(lnt_arena *arena, const lnt_attn_desc *p);

@@ -23,19 +23,19 @@ head_sums lnt_sums_take(lnt_arena *arena, const lnt_attn_desc *p)
     return sums;
 }
 
-real *lnt_state_numbers(const head_job *job, const lnt_state *state, int i)
+real *lnt_head_rows(const head_job *job, const lnt_tensor *t)
 {
-    const lnt_tensor *t = lnt_state_part(state, i);
     return t->data ? (real *)lnt_tensor_row(t, job->sequence, job->kvh, 0) : NULL;
 }
 
 head_sums lnt_sums_of(const head_job *job, const lnt_state *state)
 {
     if (!state) return (head_sums){ .s = NULL };
-    return (head_sums){ .s = lnt_state_numbers(job, state, LNT_STATE_S),
-                        .z = lnt_state_numbers(job, state, LNT_STATE_Z),
-                        .low_s = lnt_state_numbers(job, state, LNT_STATE_LOW_S),
-                        .low_z = lnt_state_numbers(job, state, LNT_STATE_LOW_Z) };
+    const lnt_tensor *t = lnt_state_parts(state);
+    return (head_sums){ .s = lnt_head_rows(job, &t[LNT_STATE_S]),
+                        .z = lnt_head_rows(job, &t[LNT_STATE_Z]),
+                        .low_s = lnt_head_rows(job, &t[LNT_STATE_LOW_S]),
+                        .low_z = lnt_head_rows(job, &t[LNT_STATE_LOW_Z]) };
 }
 
 static void copy_or_clear(real *dst, const real *src, size_t count)
@@ -58,7 +58,8 @@ void lnt_sums_copy(const head_job *job, head_sums dst, head_sums src)
 head_sums lnt_sums_before(const head_job *job, head_sums own, bool kept)
 {
     const lnt_attn_io *io = job->run->io;
-    const head_sums sums = kept && io->state_out ? lnt_sums_of(job, io->state_out) : own;
-    lnt_sums_copy(job, sums, lnt_sums_of(job, io->state_in));
+    const bool there = kept && io->state_out;
+    const head_sums sums = there ? lnt_sums_of(job, io->state_out) : own;
+    if (!there || io->state_in != io->state_out) lnt_sums_copy(job, sums, lnt_sums_of(job, io->state_in));
     return sums;
 }

@@ -198,8 +198,8 @@ static void open_state(const head_job *job, steps *x, const steps *own)
     x->t.sums = lnt_sums_before(job, own->t.sums, true);
     x->recent = own->recent;
     if (!state || !x->recent.room) return;
-    x->recent.k = lnt_state_numbers(job, state, LNT_STATE_RECENT_K);
-    x->recent.v = lnt_state_numbers(job, state, LNT_STATE_RECENT_V);
+    x->recent.k = lnt_head_rows(job, &lnt_state_parts(state)[LNT_STATE_RECENT_K]);
+    x->recent.v = lnt_head_rows(job, &lnt_state_parts(state)[LNT_STATE_RECENT_V]);
     x->recent.count = (size_t)lnt_state_recent(state);
 }
 
@@ -237,10 +237,12 @@ static int64_t run_share(const void *kind, lnt_run *run, lnt_arena *arena, int64
     x.t.rest = *arena;
     const steps own = x;
     int64_t nonpositive = 0;
+    head_job job, next = { .run = NULL };
+    if (first < last) next = lnt_head_job(run, first / KVH, first % KVH);
     for (int64_t unit = first; unit < last; unit++) {
-        const head_job job = lnt_head_job(run, unit / KVH, unit % KVH);
+        job = next;
         if (unit + 1 < last) {
-            const head_job next = lnt_head_job(run, (unit + 1) / KVH, (unit + 1) % KVH);
+            next = lnt_head_job(run, (unit + 1) / KVH, (unit + 1) % KVH);
             prefetch_state(&next, &x);
         }
         open_state(&job, &x, &own);

@@ -11,7 +11,7 @@ int64_t lnt_recent_room(const lnt_attn_desc *p)
     return lnt_problem_sums(p) == LNT_TAYLOR || p->compensated ? 16 : 0;
 }
 
-const lnt_tensor *lnt_state_part(const lnt_state *state, int i) { return &state->tensor[i]; }
+const lnt_tensor *lnt_state_parts(const lnt_state *state) { return state->tensor; }
 
 int64_t lnt_state_recent(const lnt_state *state) { return state->recent; }
 

@@ -23,8 +23,8 @@ enum {
     LNT_STATE_TENSORS
 };
 
-/* Tensor i of a state, [batch, kv_heads, rows, columns]; its data is NULL where there is no such. */
-const lnt_tensor *lnt_state_part(const lnt_state *state, int i);
+/* The tensors of a state, each [batch, kv_heads, rows, columns]; the data of one that it has not is NULL. */
+const lnt_tensor *lnt_state_parts(const lnt_state *state);
 
 /* Tokens of every sequence that are not yet in the sums: in RECENT_K and RECENT_V, or among those that have
  * left hybrid's window. */

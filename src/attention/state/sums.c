@@ -35,20 +35,22 @@ static void shape(const lnt_attn_desc *p, int64_t room, int i, int64_t out[3], i
 
 static lnt_dtype dtype(const lnt_attn_desc *p) { return p->dtype == LNT_F64 ? LNT_F64 : LNT_F32; }
 
+/* A tensor with no rows. */
+static lnt_tensor none(const lnt_attn_desc *p, int64_t heads, int64_t dim)
+{
+    return lnt_tensor_bhnd(NULL, p->dtype, p->batch, heads, 0, dim);
+}
+
 /* A run in place, of what is not NULL. */
 static lnt_attn_io io_of(lnt_state *state, const lnt_tensor *q, const lnt_tensor *k, const lnt_tensor *v,
                          const lnt_tensor *out)
 {
     const lnt_attn_desc *p = &state->engine.p;
-    const lnt_tensor no_queries = lnt_tensor_bhnd(NULL, p->dtype, p->batch, p->heads, 0, p->dim);
-    const lnt_tensor no_answers = lnt_tensor_bhnd(NULL, p->dtype, p->batch, p->heads, 0, p->dim_value);
-    const lnt_tensor no_keys = lnt_tensor_bhnd(NULL, p->dtype, p->batch, p->kv_heads, 0, p->dim);
-    const lnt_tensor no_values = lnt_tensor_bhnd(NULL, p->dtype, p->batch, p->kv_heads, 0, p->dim_value);
     return (lnt_attn_io){ .size = sizeof(lnt_attn_io),
-                          .q = q ? *q : no_queries,
-                          .k = k ? *k : no_keys,
-                          .v = v ? *v : no_values,
-                          .out = out ? *out : no_answers,
+                          .q = q ? *q : none(p, p->heads, p->dim),
+                          .k = k ? *k : none(p, p->kv_heads, p->dim),
+                          .v = v ? *v : none(p, p->kv_heads, p->dim_value),
+                          .out = out ? *out : none(p, p->heads, p->dim_value),
                           .state_in = state,
                           .state_out = state };
 }

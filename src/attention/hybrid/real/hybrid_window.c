@@ -16,7 +16,7 @@ static size_t stretch(const head_job *job, int i, int64_t key, size_t n, const l
         *row = job->seq.k0 - left;
         return n;
     }
-    *t = lnt_state_part(run->io->state_in, i);
+    *t = &lnt_state_parts(run->io->state_in)[i];
     *b = job->sequence;
     *row = lnt_window_row(run->p, key);
     const int64_t end = key < sink ? sink : (*t)->shape[2];
@@ -60,14 +60,14 @@ static void keep_token(const head_job *job, int i, int64_t token)
 {
     const lnt_run *run = job->run;
     const int64_t before = job->seq.before, row = lnt_window_row(run->p, token);
-    const lnt_tensor *to = lnt_state_part(run->io->state_out, i);
+    const lnt_tensor *to = &lnt_state_parts(run->io->state_out)[i];
     real *at = (real *)(void *)lnt_tensor_row(to, job->sequence, job->kvh, row);
     if (token >= before) {
         load_rows(job->ker, at, (size_t)to->stride[2],
                   i == LNT_STATE_WINDOW_K ? &run->io->k : &run->io->v, job->seq.b, job->kvh,
                   job->seq.k0 + token - before, 1, 1);
     } else {
-        const lnt_tensor *from = lnt_state_part(run->io->state_in, i);
+        const lnt_tensor *from = &lnt_state_parts(run->io->state_in)[i];
         memcpy(at, lnt_tensor_row(from, job->sequence, job->kvh, row),
                (size_t)to->stride[2] * sizeof(real));
     }
