@@ -39,6 +39,7 @@ static const lnt_kernels_f32 *counting_kernels(int isa)
 #define lnt_kernels_get_f32 counting_kernels
 #include "plan/measure.c"
 #undef lnt_kernels_get_f32
+#define lnt_plan_forward(plan, io) ((void)(plan), (void)(io), LNT_OK) /* takes a tick, whatever it does */
 #include "plan/planner.c"
 
 static int count_kernels(void **state)
