@@ -1,8 +1,8 @@
 /* cli/cmd_attend.c - `linnet attend`: Y = attention(Q, K, V), from files to a file.
  *
- * Two roads.  A plan takes the sequences whole (or, where an algorithm is forced, chunk by chunk,
- * handing the state on).  A state takes them as a stream; that is how --chunk works, and the only
- * way for softmax, whose cache no plan takes, to continue a state. */
+ * There are two ways.  A plan takes whole sequences, or chunks with the state handed on if an algorithm is
+ * forced.  A state takes the sequences as a stream: --chunk works like that, and softmax can continue a state
+ * only like that, because plans do not take its cache. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -395,20 +395,21 @@ const command cmd_attend = {
     .name = "attend",
     .bit = CMD_ATTEND,
     .usage = "Q.npy K.npy V.npy -o Y.npy --mechanism M [options]",
-    .summary = "Computes Y = attention(Q, K, V)",
-    .details =
-        "\n"
-        "Arrays are [N,d], [H,N,d] or [B,H,N,d], f16, f32 or f64; heads and widths come from\n"
-        "them, and options that name them are checked against them.  K and V may have fewer\n"
-        "heads than Q (each serves several).  Y has the dtype of Q.  A state file continues a\n"
-        "sequence: with --causal the keys follow the tokens of --state-in; without, every query\n"
-        "sees those tokens and all of K.  -o may be left out with --state-out or --compare.\n"
-        "\n"
-        "--compare softmax computes exact softmax of the same Q, K, V in double (its scale is\n"
-        "1/sqrt(dim), or --scale for both) and tells the error, over all and by position, and the\n"
-        "scores.  Below 1 % of relative error a result can be trusted, below 5 % it is rough,\n"
-        "else it cannot be trusted; nor where a denominator was not above zero, or too large for a\n"
-        "number.  Its time goes with the square of N.\n",
+    .summary = "Compute Y = attention(Q, K, V) of .npy arrays",
+    .details = "\n"
+               "Arrays are [N,d], [H,N,d] or [B,H,N,d], of type f16, f32 or f64.  The number of heads and\n"
+               "the widths come from the arrays; options that name them are only checked.  K and V may\n"
+               "have fewer heads than Q: each then serves several.  Y has the type of Q.\n"
+               "\n"
+               "A state file continues a sequence.  With --causal the keys follow the tokens of\n"
+               "--state-in.  Without it every query sees those tokens and all of K.  -o may be left out\n"
+               "with --state-out or --compare.\n"
+               "\n"
+               "--compare softmax computes exact softmax of the same Q, K, V in double and prints the\n"
+               "error, over all and by position, and the range of the scores.  The scale is 1/sqrt(dim),\n"
+               "or --scale for both.  A result can be trusted below 1 % of relative error and is rough\n"
+               "below 5 %.  It cannot be trusted above that, or where a denominator was not above zero or\n"
+               "overflowed.  The time grows with the square of N.\n",
     .operands = 3,
     .run = run,
 };

@@ -1,4 +1,4 @@
-/* cli/cmd_bench.c - `linnet bench`: verifies, then times; one measurement, or the suite. */
+/* cli/cmd_bench.c - `linnet bench`: verifies, then times one problem or the whole suite. */
 #include <string.h>
 
 #include "cli/arrays/device.h"
@@ -241,13 +241,14 @@ const command cmd_bench = {
     .name = "bench",
     .bit = CMD_BENCH,
     .usage = "[--mechanism M [options] | --study NAME [options]]",
-    .summary = "Checks a pass against the definition, then times it; alone: the suite",
+    .summary = "Verify a pass against the definition, then time it; without options: the suite",
     .details = "\n"
-               "Each figure stands beside the peak that this machine reaches in the same run.  A\n"
-               "wrong result is an error and is not timed.  A step is one token added and read,\n"
-               "with --length tokens before it.\n"
-               "A study repeats an experiment of a paper: a table, or --json, and with --svg a\n"
-               "picture.  docs/benchmarks.md tells what was found.\n",
+               "Each figure stands beside the peak that this machine reaches in the same run.  A wrong\n"
+               "result is an error and is not timed.  A step adds and reads one token after --length\n"
+               "others.\n"
+               "\n"
+               "A study repeats an experiment of a paper.  It prints a table, or JSON with --json, and\n"
+               "draws a figure with --svg.  docs/benchmarks.md has the results.\n",
     .more = study_help,
     .run = run,
 };

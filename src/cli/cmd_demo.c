@@ -1,6 +1,6 @@
-/* cli/cmd_demo.c - `linnet demo`: what a growing length costs softmax, which goes back to every
- * key, and Taylor and linear attention with their states, measured here and drawn in the terminal.
- * */
+/* cli/cmd_demo.c - `linnet demo`: measures the cost of softmax, Taylor and linear attention over growing
+ * lengths and
+ * draws it in the terminal. */
 #include <stdio.h>
 
 #include "cli/commands.h"
@@ -30,7 +30,8 @@ const command cmd_demo = {
     .name = "demo",
     .bit = CMD_DEMO,
     .usage = "[options]",
-    .summary = "Attends over growing lengths and draws time and memory per token",
-    .details = "\nIt is the study crossover of 'linnet bench', in the terminal.\n",
+    .summary = "Measure and draw time and memory per token over growing lengths",
+    .details = "\n"
+               "This is the study crossover of 'linnet bench', drawn in the terminal.\n",
     .run = run,
 };

@@ -1,4 +1,4 @@
-/* cli/cmd_eval.c - `linnet eval`: how good a model is on data. */
+/* cli/cmd_eval.c - `linnet eval`: evaluates a model on data. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -75,10 +75,10 @@ const command cmd_eval = {
     .name = "eval",
     .bit = CMD_EVAL,
     .usage = "MODEL [--data PATH] [options]",
-    .summary = "Tells how good a model is on data of its task",
+    .summary = "Evaluate a model on data of its task",
     .details = "\n"
-               "MODEL is a .safetensors file, or the directory of a run.  Of a text all is used,\n"
-               "unless --held-out; of images those that are for testing.\n",
+               "MODEL is a .safetensors file or the directory of a run.  Of a text all is used unless\n"
+               "--held-out is given, of images the test images.\n",
     .operands = 1,
     .run = run,
 };

@@ -1,5 +1,6 @@
-/* cli/cmd_generate.c - `linnet generate`: a model writes text, or symbols, or draws images, at the same
- * cost for every token. */
+/* cli/cmd_generate.c - `linnet generate`: a model writes text or symbols, or draws images, at the same cost
+ * for every
+ * token. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -115,14 +116,15 @@ const command cmd_generate = {
     .name = "generate",
     .bit = CMD_GENERATE,
     .usage = "MODEL [--prompt TEXT] [options]",
-    .summary = "Writes with a model, at the same cost for every token",
+    .summary = "Generate text, symbols or images with a model, at the same cost for every token",
     .details = "\n"
-               "MODEL is a .safetensors file, or the directory of a run.  Text is streamed as it\n"
-               "comes; a terminal shows the speed, the bytes that are remembered, and what a KV cache\n"
-               "would hold by now.  A model of symbols takes and gives tokens as numbers; a model of\n"
-               "images draws a sheet of them into -o FILE.png, or with --data completes those that are\n"
-               "for testing, a row for each: what is given of it, how the model goes on from there\n"
-               "several times, and how it truly is.\n",
+               "MODEL is a .safetensors file or the directory of a run.  Text is printed as it is\n"
+               "generated.  A terminal also shows the speed, the bytes of the state, and the bytes that a\n"
+               "KV cache would have.\n"
+               "\n"
+               "A model of symbols takes and prints tokens as numbers.  A model of images draws a sheet\n"
+               "of them into -o FILE.png.  With --data it completes test images, one in each row: the\n"
+               "part that is given, several completions, and the image itself.\n",
     .operands = 1,
     .run = run,
 };

@@ -1,4 +1,4 @@
-/* cli/cmd_info.c - `linnet info`: what this build can do, and on what machine it runs. */
+/* cli/cmd_info.c - `linnet info`: what this build contains and what machine it runs on. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -198,7 +198,8 @@ const command cmd_info = {
     .name = "info",
     .bit = CMD_INFO,
     .usage = "[options]",
-    .summary = "Tells the version, the CPU, and what this build has",
-    .details = "\nLINNET_ISA in the environment forces one of the instruction sets available.\n",
+    .summary = "Show the version, the CPU, the devices and the parts of this build",
+    .details = "\n"
+               "The environment variable LINNET_ISA selects one of the available instruction sets.\n",
     .run = run,
 };

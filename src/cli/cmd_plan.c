@@ -185,14 +185,16 @@ const command cmd_plan = {
     .name = "plan",
     .bit = CMD_PLAN,
     .usage = "--mechanism M --heads H --dim D --length N [options]",
-    .summary = "Tells what a problem costs: the algorithm chosen, operations, memory, crossover",
+    .summary = "Show what a problem costs: algorithm, operations, memory, crossover lengths",
     .details = "\n"
-               "The choice rests on a short measurement of this machine.  Operations and bytes\n"
-               "are those of all heads and sequences unless they say otherwise.  taylor: also\n"
-               "what they would be with heads * dim split into other numbers of heads, values as\n"
-               "wide as keys (heads_table); three terms: by the formulas of TaylorShift too, and\n"
-               "its crossovers N0 and N1 of one head.  What no 64-bit number counts is null.\n"
-               "--pass step tells what one token costs that is added and read with --length\n"
-               "tokens before it; how long that takes, 'linnet bench --pass step' measures.\n",
+               "The choice rests on a short measurement of this machine.  Operations and bytes are those\n"
+               "of all heads and sequences unless they say otherwise.  A number beyond 64 bits is null.\n"
+               "\n"
+               "For taylor a second table (heads_table in JSON) splits heads * dim into other numbers of\n"
+               "heads, with values as wide as keys.  With three terms the formulas of TaylorShift are\n"
+               "added, with its crossovers N0 and N1 of one head.\n"
+               "\n"
+               "--pass step shows what one token costs that is added and read after --length others.\n"
+               "'linnet bench --pass step' measures its time.\n",
     .run = run,
 };

@@ -1,5 +1,6 @@
-/* cli/cmd_train.c - `linnet train`: learns a task, and leaves in a directory the model, a checkpoint to
- * go on from, the log and the curve of the loss. */
+/* cli/cmd_train.c - `linnet train`: trains a model on a task.  A directory receives the model, a checkpoint
+ * to resume
+ * from, the log and the loss curve. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -257,11 +258,11 @@ const command cmd_train = {
     .name = "train",
     .bit = CMD_TRAIN,
     .usage = "--task NAME --out DIR [--config FILE.json] [--data PATH] [options]",
-    .summary = "Trains a transformer on a task",
+    .summary = "Train a transformer on a task",
     .details = "\n"
-               "DIR gets model.safetensors, checkpoint.safetensors, log.jsonl and loss.svg.  A run\n"
-               "that was stopped goes on, to the same bits, with --resume --out DIR and the --data\n"
-               "it had.  All else is read from DIR; --steps and --dtype may differ.\n",
+               "DIR gets model.safetensors, checkpoint.safetensors, log.jsonl and loss.svg.  --resume\n"
+               "continues a stopped run to the same bits; it needs --out DIR and the same --data.  All\n"
+               "other settings are read from DIR; only --steps and --dtype may change.\n",
     .more = help_tasks,
     .run = run_train,
 };

@@ -1,4 +1,4 @@
-/* cli/commands.h - the sub-commands; each lives in the file of its name. */
+/* cli/commands.h - the sub-commands; each is in the file of its name. */
 #ifndef LNT_CLI_COMMANDS_H
 #define LNT_CLI_COMMANDS_H
 

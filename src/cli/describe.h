@@ -1,5 +1,4 @@
-/* cli/describe.h - what was computed, and where: the sizes of a problem, and the options of its
- * mechanism, as its terms, its landmarks, its window. */
+/* cli/describe.h - describes a problem and its plan: sizes, algorithm, device, options of the mechanism. */
 #ifndef LNT_CLI_DESCRIBE_H
 #define LNT_CLI_DESCRIBE_H
 

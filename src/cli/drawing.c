@@ -1,4 +1,4 @@
-/* cli/drawing.c - see drawing.h.  All images of a sheet are drawn at once, pixel by pixel. */
+/* cli/drawing.c - see drawing.h.  All images of a sheet are generated together, pixel by pixel. */
 #include "cli/drawing.h"
 
 #include <math.h>

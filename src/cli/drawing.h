@@ -1,4 +1,4 @@
-/* cli/drawing.h - a model of images draws a sheet of them. */
+/* cli/drawing.h - draws a sheet of images with a model of images. */
 #ifndef LNT_CLI_DRAWING_H
 #define LNT_CLI_DRAWING_H
 

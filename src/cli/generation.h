@@ -1,4 +1,4 @@
-/* cli/generation.h - a session that writes: its prompt, its tokens one after another, its speed. */
+/* cli/generation.h - generates tokens with a session and measures the speed. */
 #ifndef LNT_CLI_GENERATION_H
 #define LNT_CLI_GENERATION_H
 

@@ -1,6 +1,5 @@
-/* cli/head_table.c - what the number of heads does to the cost of Taylor attention: heads * dim stays
- * as it is, and every divisor h of it is tried, with d = heads * dim / h for queries, keys and
- * values.
+/* cli/head_table.c - the cost of Taylor attention for other numbers of heads: heads * dim is fixed, and every
+ * divisor h of it is tried, with d = heads * dim / h for queries, keys and values.
  *
  * One sequence of n tokens, h heads with keys of their own.  TaylorShift 4.3 (three terms):
  *

@@ -1,4 +1,4 @@
-/* cli/head_table.h - what the number of heads does to the cost of Taylor attention. */
+/* cli/head_table.h - the cost of Taylor attention for other numbers of heads. */
 #ifndef LNT_CLI_HEAD_TABLE_H
 #define LNT_CLI_HEAD_TABLE_H
 

@@ -1,4 +1,4 @@
-/* cli/main.c - the tool `linnet`: finds the sub-command, reads its options, runs it. */
+/* cli/main.c - the tool `linnet`: finds the sub-command, parses its options and runs it. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@ static void overview(FILE *to)
           to);
     for (int i = 0; i < COMMANDS; i++)
         fprintf(to, "  %-10s%s\n", commands[i]->name, commands[i]->summary);
-    fputs("\n'linnet COMMAND --help' tells the options; 'linnet --version' the version.\n"
+    fputs("\n'linnet COMMAND --help' lists the options, 'linnet --version' prints the version.\n"
           "Exit status: 0 ok, 1 failed, 2 wrong usage.\n", to);
 }
 

@@ -1,7 +1,20 @@
-/* cli/option_help.c - the text of --help, made from the table. */
+/* cli/option_help.c - prints the text of --help from the table of options. */
 #include <stdio.h>
 
 #include "cli/option_table.h"
+#include "linnet.h"
+
+/* "; for linear, hybrid", or nothing for an option that every mechanism takes. */
+static void put_mechanisms(const option_row *row, FILE *to)
+{
+    const char *before = "; for ";
+    for (int m = 0; lnt_mechanism_name((lnt_mechanism)m); m++) {
+        if (!(row->mechanisms >> m & 1)) continue;
+        fprintf(to, "%s%s", before, lnt_mechanism_name((lnt_mechanism)m));
+        before = ", ";
+    }
+    fputc('\n', to);
+}
 
 void options_help(const command *cmd, FILE *to)
 {
@@ -19,7 +32,8 @@ void options_help(const command *cmd, FILE *to)
         if (row->letter) snprintf(letter, sizeof letter, "-%c, ", row->letter);
         const int width = snprintf(left, sizeof left, "  %s--%s%s%s", letter, row->name,
                                    *words ? " " : "", words);
-        if (width < COLUMN) fprintf(to, "%-*s%s\n", COLUMN, left, row->help);
-        else fprintf(to, "%s\n%*s%s\n", left, COLUMN, "", row->help);
+        if (width < COLUMN) fprintf(to, "%-*s%s", COLUMN, left, row->help);
+        else fprintf(to, "%s\n%*s%s", left, COLUMN, "", row->help);
+        put_mechanisms(row, to);
     }
 }

@@ -1,5 +1,5 @@
-/* cli/option_table.h - the table of options that the parser, the help texts and the sentences about
- * mistakes are made from. */
+/* cli/option_table.h - the table of options, from which the parser, the help and the error messages are
+ * made. */
 #ifndef LNT_CLI_OPTION_TABLE_H
 #define LNT_CLI_OPTION_TABLE_H
 

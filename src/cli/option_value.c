@@ -1,4 +1,4 @@
-/* cli/option_value.c - values as they are written: whole numbers, seeds, reals, lists, choices. */
+/* cli/option_value.c - parses the values of options: whole numbers, seeds, reals, lists, choices. */
 #include "cli/option_value.h"
 
 #include <errno.h>

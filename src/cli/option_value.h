@@ -1,4 +1,4 @@
-/* cli/option_value.h - what was written after an option, read and held against its row. */
+/* cli/option_value.h - parses and checks the value of an option. */
 #ifndef LNT_CLI_OPTION_VALUE_H
 #define LNT_CLI_OPTION_VALUE_H
 

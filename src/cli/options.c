@@ -1,4 +1,4 @@
-/* cli/options.c - reads a command line by the table of options, and tells what was given. */
+/* cli/options.c - parses a command line by the table of options. */
 #include "cli/options.h"
 
 #include <stdio.h>

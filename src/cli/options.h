@@ -1,5 +1,4 @@
-/* cli/options.h - the command line: one table of options from which parsing, the help texts and the
- * sentences about mistakes all come. */
+/* cli/options.h - the parsed command line.  Parser, help and error messages come from one table. */
 #ifndef LNT_CLI_OPTIONS_H
 #define LNT_CLI_OPTIONS_H
 

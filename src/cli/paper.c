@@ -1,7 +1,7 @@
-/* cli/paper.c - formulas of the papers for comparison with what is measured here.
+/* cli/paper.c - formulas of the papers, to compare with what is measured here.
  *
- * TaylorShift (three terms) holds K's d^2 products for every token and does not sort them; its
- * direct form holds the n x n scores.  docs/math/taylor.md has our own numbers. */
+ * TaylorShift (three terms) stores the d^2 products of every key and does not sort them; its direct form
+ * stores the n x n scores.  docs/math/taylor.md has our own numbers. */
 #include "cli/paper.h"
 
 #include <math.h>

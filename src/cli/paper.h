@@ -1,5 +1,5 @@
-/* cli/paper.h - formulas of the papers for comparison with what is measured here: what a plain
- * evaluation costs, without the symmetric basis and without tiles. */
+/* cli/paper.h - formulas of the papers: the cost of a plain evaluation, without the symmetric basis and
+ * tiles. */
 #ifndef LNT_CLI_PAPER_H
 #define LNT_CLI_PAPER_H
 

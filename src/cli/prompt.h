@@ -1,4 +1,4 @@
-/* cli/prompt.h - what a model is to go on from: --prompt, or all that is in --prompt-file. */
+/* cli/prompt.h - runs the prompt, from --prompt or --prompt-file, through the model (prefill). */
 #ifndef LNT_CLI_PROMPT_H
 #define LNT_CLI_PROMPT_H
 

@@ -1,5 +1,6 @@
-/* cli/request.c - from options to a context and a descriptor, with the mistakes that the command
- * line alone shows. */
+/* cli/request.c - turns options into a context and a descriptor, and refuses what the command line alone
+ * shows to
+ * be wrong. */
 #include "cli/request.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* cli/request.h - from options to what the library takes: a context and a descriptor. */
+/* cli/request.h - turns options into what the library takes: a context and a descriptor. */
 #ifndef LNT_CLI_REQUEST_H
 #define LNT_CLI_REQUEST_H
 

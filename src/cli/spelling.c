@@ -1,4 +1,4 @@
-/* cli/spelling.c - the word somebody meant: edit distance over a list of names. */
+/* cli/spelling.c - finds the name nearest to a misspelt word, by edit distance. */
 #include "cli/spelling.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* cli/spelling.h - the word somebody meant when they wrote one that does not exist. */
+/* cli/spelling.h - finds the name nearest to a misspelt word. */
 #ifndef LNT_CLI_SPELLING_H
 #define LNT_CLI_SPELLING_H
 

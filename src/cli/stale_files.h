@@ -1,4 +1,4 @@
-/* cli/stale_files.h - temporary files that a writer who was killed has left in a directory. */
+/* cli/stale_files.h - removes temporary files that a killed process has left in a directory. */
 #ifndef LNT_CLI_STALE_FILES_H
 #define LNT_CLI_STALE_FILES_H
 

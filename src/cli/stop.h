@@ -1,5 +1,6 @@
-/* cli/stop.h - being asked to stop, by SIGINT (Ctrl-C), SIGTERM or SIGHUP (the terminal is gone), or by
- * SIGPIPE (nobody reads on): a command ends at the next place where what it has done can be kept. */
+/* cli/stop.h - asks a command to stop after SIGINT (Ctrl-C), SIGTERM, SIGHUP (the terminal is gone) or
+ * SIGPIPE (the
+ * reader is gone).  The command ends at the next point where its work can be kept. */
 #ifndef LNT_CLI_STOP_H
 #define LNT_CLI_STOP_H
 

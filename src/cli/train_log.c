@@ -1,5 +1,6 @@
-/* cli/train_log.c - see train_log.h.  A run that goes on from a checkpoint drops the lines of the
- * steps after it, which it will do again. */
+/* cli/train_log.c - see train_log.h.  A run that resumes from a checkpoint drops the lines of later steps,
+ * which it
+ * will write again. */
 #include "cli/train_log.h"
 
 #include <errno.h>

@@ -1,5 +1,6 @@
-/* cli/train_log.h - the log of a training run: a JSON object a line, and its losses for the curve.
- * Written as a run goes, or read after it. */
+/* cli/train_log.h - the log of a training run, one JSON object per line, and its losses for the curve.  It
+ * is written
+ * during a run or read after it. */
 #ifndef LNT_CLI_TRAIN_LOG_H
 #define LNT_CLI_TRAIN_LOG_H
 

@@ -1,7 +1,7 @@
-/* core/arena.h - one block of memory, sized first and then cut up.
+/* core/arena.h - one block of memory that is measured first and then divided.
  *
- * The same function runs twice: over a null arena it only counts, over a real one it hands out
- * pointers.  So the size that was planned is the size that is used. */
+ * The same layout function runs twice: over a null arena it only counts, over a real one it returns pointers.
+ * So the size that was planned is the size that is used. */
 #ifndef LNT_CORE_ARENA_H
 #define LNT_CORE_ARENA_H
 

@@ -1,4 +1,4 @@
-/* core/clock.h - seconds that only go forward. */
+/* core/clock.h - monotonic time in seconds. */
 #ifndef LNT_CORE_CLOCK_H
 #define LNT_CORE_CLOCK_H
 

@@ -1,4 +1,4 @@
-/* core/context.c - creating a context, its allocator, and how failures are told. */
+/* core/context.c - creates a context; its allocator and its error message. */
 #include "core/context.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* core/context.h - the context: allocator, threads, ISA, and the sentence about the last failure. */
+/* core/context.h - the context: allocator, threads, ISA, and the message of the last failure. */
 #ifndef LNT_CORE_CONTEXT_H
 #define LNT_CORE_CONTEXT_H
 

@@ -1,4 +1,4 @@
-/* core/rng.c - Philox-4x32-10 and what is drawn from it. */
+/* core/rng.c - Philox-4x32-10, and uniform and normal numbers from it. */
 #include "core/rng.h"
 
 #include <math.h>

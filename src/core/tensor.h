@@ -1,4 +1,4 @@
-/* core/tensor.h - checks on tensor views, and their rows. */
+/* core/tensor.h - checks of tensor views, and access to their rows. */
 #ifndef LNT_CORE_TENSOR_H
 #define LNT_CORE_TENSOR_H
 

@@ -1,4 +1,4 @@
-/* core/threads.h - how many threads a piece of work is worth. */
+/* core/threads.h - how many threads a piece of work should use. */
 #ifndef LNT_CORE_THREADS_H
 #define LNT_CORE_THREADS_H
 

@@ -1,7 +1,8 @@
-/* io/crc64.h - CRC-64/XZ (polynomial of ECMA-182, reflected), eight bytes a step.
+/* io/crc64.h - CRC-64/XZ (polynomial of ECMA-182, reflected), eight bytes at a time.
  *
- * Any change confined to 64 consecutive bits, so any single byte, gives another value.  The table
- * is made anew for each file: the library keeps no mutable globals, and it costs microseconds. */
+ * It detects any change within 64 consecutive bits, so any changed byte.  The table is computed for each
+ * file,
+ * in microseconds, because the library keeps no mutable globals. */
 #ifndef LNT_IO_CRC64_H
 #define LNT_IO_CRC64_H
 

@@ -1,7 +1,7 @@
-/* io/fields.h - a table that reads an object of a JSON document into a struct, and writes it back.
+/* io/fields.h - a table that reads an object of a JSON document into a struct and writes it back.
  *
- * A key that is not in the table, a value of the wrong kind or out of bounds: LNT_ERR_FORMAT and a
- * sentence that names the file, the key, the value and what is allowed. */
+ * An unknown key or a value of the wrong kind or out of bounds gives LNT_ERR_FORMAT and a sentence that names
+ * the file, the key, the value and what is allowed. */
 #ifndef LNT_IO_FIELDS_H
 #define LNT_IO_FIELDS_H
 

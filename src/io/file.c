@@ -1,4 +1,4 @@
-/* io/file.c - exact reads, and atomic writes: temporary, fsync, rename. */
+/* io/file.c - exact reads, and atomic writes: write a temporary, fsync, rename. */
 #include "io/file.h"
 
 #include <assert.h>

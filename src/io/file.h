@@ -1,4 +1,4 @@
-/* io/file.h - files that are read to the size they have, and files that appear whole or not at all.
+/* io/file.h - reads of exactly the bytes asked for, and files that appear whole or not at all.
  *
  * Every failure is LNT_ERR_FILE with a sentence that holds the path and the system's reason. */
 #ifndef LNT_IO_FILE_H

@@ -1,8 +1,8 @@
-/* io/json.c - JSON to nodes in one pass, without recursion.
+/* io/json.c - parses JSON into nodes in one pass, without recursion.
  *
- * Every node follows '[', '{' or ',' or is the root, so counting those outside strings bounds the
- * nodes, and one allocation holds them all.  Strings are decoded in place in a copy of the source:
- * an escape is never shorter than what it stands for. */
+ * Every node follows '[', '{' or ',' or is the root, so counting these outside strings bounds the number of
+ * nodes, and one allocation holds them all.  Strings are decoded in place in a copy of the source: an escape
+ * is never shorter than what it stands for. */
 #include "io/json.h"
 
 #include <stdlib.h>

@@ -1,10 +1,10 @@
-/* io/npy.c - arrays as NumPy keeps them in files.
+/* io/npy.c - arrays in the .npy format of NumPy.
  *
  *     "\x93NUMPY", major, minor, length of the header (2 bytes in version 1, 4 in 2 and 3),
  *     {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }, spaces, newline, the elements
  *
- * Read: versions 1.0, 2.0, 3.0, floating point of 2, 4 or 8 bytes, either byte order, C or Fortran
- * order.  Written: 1.0, little-endian, C order, the elements from a multiple of 64 bytes. */
+ * Read: versions 1.0, 2.0, 3.0, floating point of 2, 4 or 8 bytes, either byte order, C or Fortran order.
+ * Written: 1.0, little-endian, C order, with the elements at a multiple of 64 bytes. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

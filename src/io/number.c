@@ -1,4 +1,4 @@
-/* io/number.c - the C library's own conversions, under the C locale of this thread alone. */
+/* io/number.c - conversions of the C library under the C locale, which is set for this thread only. */
 #include "io/number.h"
 
 #include <locale.h>

@@ -1,4 +1,4 @@
-/* io/number.h - numbers as text, with a point whatever the locale of the program says. */
+/* io/number.h - numbers as text with a decimal point, whatever the locale of the program. */
 #ifndef LNT_IO_NUMBER_H
 #define LNT_IO_NUMBER_H
 

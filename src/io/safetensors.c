@@ -1,4 +1,4 @@
-/* io/safetensors.c - the .safetensors format, written with a checksum and read as hostile. */
+/* io/safetensors.c - the .safetensors format: written with a checksum, read as hostile input. */
 #include "io/safetensors.h"
 
 #include <inttypes.h>

@@ -4,10 +4,13 @@
  *     N bytes   JSON: {"__metadata__":{key:value}, name:{"dtype","shape","data_offsets"} ...}
  *     the rest  the arrays, row-major and little-endian, without gap or overlap
  *
- * What we write carries a checksum in two metadata keys, which stand or fall together:
- * "linnet.checksum.kind", always "crc64-xz", and "linnet.checksum", sixteen lower-case hexadecimal
- * digits: the CRC-64/XZ of the whole file with these digits themselves taken as '0'.  So no byte of
- * the file can change unseen.  Files of other tools have neither key and are read without. */
+ * Files that we write carry a checksum in two metadata keys, both or neither.  "linnet.checksum.kind" is
+ * always
+ * "crc64-xz".  "linnet.checksum" is sixteen lower-case hexadecimal digits: the CRC-64/XZ of the whole file
+ * with
+ * these digits taken as '0'.  So every changed byte is detected.  Files of other tools have neither key and
+ * are
+ * read without a check. */
 #ifndef LNT_IO_SAFETENSORS_H
 #define LNT_IO_SAFETENSORS_H
 

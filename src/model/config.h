@@ -1,4 +1,4 @@
-/* model/config.h - what a model is made of, from JSON and back. */
+/* model/config.h - the configuration of a model, from JSON and back. */
 #ifndef LNT_MODEL_CONFIG_H
 #define LNT_MODEL_CONFIG_H
 

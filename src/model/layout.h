@@ -1,4 +1,4 @@
-/* model/layout.h - the parameters of a model: their names, shapes, and places in one array. */
+/* model/layout.h - the parameters of a model: their names, shapes and offsets in one array. */
 #ifndef LNT_MODEL_LAYOUT_H
 #define LNT_MODEL_LAYOUT_H
 

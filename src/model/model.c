@@ -1,4 +1,4 @@
-/* model/model.c - a model in memory: making it, running it whole, and its text. */
+/* model/model.c - a model in memory: creation, forward pass, text. */
 #include "model/model.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* model/model.h - the inside of a model. */
+/* model/model.h - the internals of a model. */
 #ifndef LNT_MODEL_MODEL_H
 #define LNT_MODEL_MODEL_H
 

@@ -1,6 +1,7 @@
-/* model/model_file.c - models as .safetensors: a tensor for each parameter under its name, and
- * config, task and tokenizer in the metadata.  A file is checked whole before memory is taken for
- * it: its config may claim anything. */
+/* model/model_file.c - models as .safetensors: one tensor per parameter, and config, task and tokenizer in
+ * the
+ * metadata.  A file is checked completely before memory is allocated for it, because its config may claim
+ * anything. */
 #include <math.h>
 #include <string.h>
 

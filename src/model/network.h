@@ -1,6 +1,6 @@
-/* model/network.h - a model's layers run one after another, forward and back.
+/* model/network.h - the layers of a model, forward and backward.
  *
- * Compiled as the layers are: the library has it in float, the tests in double too. */
+ * The library compiles it in float, the tests in double too. */
 #ifndef LNT_MODEL_NETWORK_H
 #define LNT_MODEL_NETWORK_H
 

@@ -1,7 +1,8 @@
-/* model/sampler.c - p = softmax(logits / temperature), cut to the k likeliest and to the likeliest
- * that together have p, and drawn from by one uniform number.
+/* model/sampler.c - draws a token from p = softmax(logits / temperature), restricted to the k likeliest and
+ * to the
+ * likeliest of total probability p, with one uniform number.
  *
- * O(count); O(count log count) where something is cut. */
+ * O(count); O(count log count) with a restriction. */
 #include "model/sampler.h"
 
 #include <math.h>

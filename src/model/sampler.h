@@ -1,4 +1,4 @@
-/* model/sampler.h - one token drawn from logits. */
+/* model/sampler.h - draws one token from logits. */
 #ifndef LNT_MODEL_SAMPLER_H
 #define LNT_MODEL_SAMPLER_H
 

@@ -1,5 +1,6 @@
-/* model/session.c - generating: a state for each layer instead of a cache, fed by chunks and then
- * token by token.  A token costs the same however many came before. */
+/* model/session.c - generation with a state for each layer in place of a KV cache.  A prompt runs in chunks,
+ * then
+ * tokens one by one.  A token costs the same however many came before. */
 #include "model/session.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* model/session.h - the inside of a session. */
+/* model/session.h - the internals of a session. */
 #ifndef LNT_MODEL_SESSION_H
 #define LNT_MODEL_SESSION_H
 

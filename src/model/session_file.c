@@ -1,6 +1,6 @@
-/* model/session_file.c - sessions as .safetensors: the tensors of every layer's state, the logits of
- * the next token, and in the metadata the config of the model they belong to and a checksum of its
- * weights. */
+/* model/session_file.c - sessions as .safetensors: the tensors of every layer's state and the logits of the
+ * next
+ * token.  The metadata holds the config of the model and a checksum of its weights. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

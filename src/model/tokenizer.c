@@ -1,6 +1,6 @@
 /* model/tokenizer.c - see tokenizer.h.
  *
- * Encoding merges, within each word, the pair that was learned first, until none is left. */
+ * Encoding applies, within each word, the earliest learned merge until none is left. */
 #include "model/tokenizer.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* model/tokenizer.h - text to tokens and back: bytes, or byte pairs merged again and again. */
+/* model/tokenizer.h - text to tokens and back: bytes, or byte-pair encoding. */
 #ifndef LNT_MODEL_TOKENIZER_H
 #define LNT_MODEL_TOKENIZER_H
 

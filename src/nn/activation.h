@@ -1,4 +1,4 @@
-/* nn/activation.h - ReLU, GELU, SiLU, and SwiGLU's product. */
+/* nn/activation.h - the activations ReLU, GELU, SiLU, SwiGLU and sigmoid. */
 #ifndef LNT_NN_ACTIVATION_H
 #define LNT_NN_ACTIVATION_H
 

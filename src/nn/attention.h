@@ -1,4 +1,4 @@
-/* nn/attention.h - attention among tokens whose queries, keys and values stand side by side. */
+/* nn/attention.h - attention over tokens whose queries, keys and values are side by side. */
 #ifndef LNT_NN_ATTENTION_H
 #define LNT_NN_ATTENTION_H
 

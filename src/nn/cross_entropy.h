@@ -1,4 +1,4 @@
-/* nn/cross_entropy.h - the loss of a choice among classes. */
+/* nn/cross_entropy.h - the cross-entropy loss. */
 #ifndef LNT_NN_CROSS_ENTROPY_H
 #define LNT_NN_CROSS_ENTROPY_H
 

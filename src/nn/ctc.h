@@ -1,4 +1,4 @@
-/* nn/ctc.h - connectionist temporal classification: labels without their places in time. */
+/* nn/ctc.h - connectionist temporal classification: the loss of labels whose places in time are unknown. */
 #ifndef LNT_NN_CTC_H
 #define LNT_NN_CTC_H
 

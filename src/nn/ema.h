@@ -1,4 +1,4 @@
-/* nn/ema.h - the damped moving average of MEGA, several in every channel, both ways. */
+/* nn/ema.h - the damped moving average of MEGA, several per channel, in both directions. */
 #ifndef LNT_NN_EMA_H
 #define LNT_NN_EMA_H
 

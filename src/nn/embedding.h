@@ -1,4 +1,4 @@
-/* nn/embedding.h - a vector for each token. */
+/* nn/embedding.h - the embedding: a vector for each token. */
 #ifndef LNT_NN_EMBEDDING_H
 #define LNT_NN_EMBEDDING_H
 

@@ -1,4 +1,4 @@
-/* nn/full.h - attention whose scores stand in memory, so that they can take a bias by distance. */
+/* nn/full.h - attention that stores its scores, so that they can take a bias by distance. */
 #ifndef LNT_NN_FULL_H
 #define LNT_NN_FULL_H
 

@@ -1,14 +1,17 @@
-/* nn/layer.h - what every layer is compiled with.
+/* nn/layer.h - what all layers share.
  *
- * Layers are pairs of functions, forward and backward side by side, on packed row-major matrices
- * [n, width], n tokens in all.  They own nothing and allocate nothing.  A layer with parameters is a
- * struct of its widths, its parameters and their gradients, which forward does not look at.  A
- * backward function is given what forward was given, adds to the gradients of parameters (so that
- * batches accumulate) and overwrites those of inputs.  Work is cut into pieces that do not depend on
- * the number of threads, and every sum has one order: the same bits for any number.
+ * A layer is a pair of functions, forward and backward, on packed row-major matrices [n, width] of n tokens
+ * in
+ * all.  It owns nothing and allocates nothing.  A layer with parameters is a struct of its widths, its
+ * parameters
+ * and their gradients, which forward does not use.  Backward takes what forward took, adds to the gradients
+ * of
+ * parameters (so batches accumulate) and overwrites those of inputs.  Work is cut into pieces that do not
+ * depend on
+ * the number of threads, and every sum has one order, so the bits are the same for any number of threads.
  *
- * The library has them in float; the tests compile them in double too (LNT_DOUBLE) and hold every
- * gradient against differences. */
+ * The library compiles them in float.  The tests also compile them in double (LNT_DOUBLE) and compare every
+ * gradient with finite differences. */
 #ifndef LNT_NN_LAYER_H
 #define LNT_NN_LAYER_H
 

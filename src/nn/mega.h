@@ -1,4 +1,4 @@
-/* nn/mega.h - MEGA's gated attention over a moving average, in place of a block's first branch. */
+/* nn/mega.h - MEGA's gated attention over a moving average, in place of the first branch of a block. */
 #ifndef LNT_NN_MEGA_H
 #define LNT_NN_MEGA_H
 

@@ -1,4 +1,4 @@
-/* nn/param.h - a parameter as its layer describes it: name, shape, and how it begins. */
+/* nn/param.h - the description of a parameter: name, shape, initial values. */
 #ifndef LNT_NN_PARAM_H
 #define LNT_NN_PARAM_H
 

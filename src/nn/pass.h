@@ -1,4 +1,4 @@
-/* nn/pass.h - what runs through all layers of a network alike. */
+/* nn/pass.h - what is the same for all layers of a forward or backward pass. */
 #ifndef LNT_NN_PASS_H
 #define LNT_NN_PASS_H
 

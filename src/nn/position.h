@@ -1,4 +1,4 @@
-/* nn/position.h - where a token stands: a vector added to it, or a rotation of queries and keys. */
+/* nn/position.h - positions: a vector added to each token, or a rotation of queries and keys. */
 #ifndef LNT_NN_POSITION_H
 #define LNT_NN_POSITION_H
 

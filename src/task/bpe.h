@@ -1,4 +1,4 @@
-/* task/bpe.h - learns which byte pairs to merge. */
+/* task/bpe.h - learns byte-pair merges. */
 #ifndef LNT_TASK_BPE_H
 #define LNT_TASK_BPE_H
 

@@ -1,5 +1,6 @@
 /* task/copy.c - a word of random symbols, a separator, and the word again (Katharopoulos et al. 2020,
- * section 4.1).  What counts is the second word, which can be known, or with `whole` all after the first 0.
+ * section 4.1).  The loss counts the second word, which can be known; with `whole` it counts all after the
+ * first 0.
  *
  *     0 w1 w2 ... wl 0 w1 w2 ... wl        l uniform in 1 .. (length - 1) / 2
  */

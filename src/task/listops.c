@@ -3,8 +3,8 @@
  *     [MAX 4 [MIN 2 8 ] 0 7 ]  ->  7
  *
  * A node is an operator (MIN MAX MED SM) with probability 1/4 while its depth is below `depth`, else a
- * digit; an operator takes 2 to 10 nodes.  MED truncates, SM is the sum modulo 10.  Examples of other
- * lengths than wanted are thrown away. */
+ * digit; an operator takes 2 to 10 nodes.  MED truncates, SM is the sum modulo 10.  Examples outside the
+ * wanted lengths are discarded. */
 #include <string.h>
 
 #include "nn/optimiser.h"

@@ -1,4 +1,4 @@
-/* task/mel.h - log-mel features: how loud each band of pitch is, a hundred times a second. */
+/* task/mel.h - log-mel features: the loudness of each frequency band, a hundred times a second. */
 #ifndef LNT_TASK_MEL_H
 #define LNT_TASK_MEL_H
 

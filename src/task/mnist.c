@@ -1,5 +1,6 @@
-/* task/mnist.c - images pixel by pixel, from the idx files of MNIST (plain or gzipped): to be drawn,
- * each pixel from those before it, or to be told apart.
+/* task/mnist.c - images pixel by pixel, from the idx files of MNIST (plain or gzipped): to be generated,
+ * each pixel
+ * from those before it, or to be classified.
  *
  * A directory holds train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and
  * t10k-labels-idx1-ubyte, each with or without .gz. */
@@ -249,7 +250,7 @@ const lnt_task_kind lnt_task_mnist = {
 
 const lnt_task_kind lnt_task_mnist_class = {
     .name = "mnist-class",
-    .summary = "tell images apart, read pixel by pixel",
+    .summary = "classify images, read pixel by pixel",
     .data = "a directory with the idx files of MNIST",
     .unit = "image",
     .fixes_length = true,

@@ -1,7 +1,8 @@
-/* task/speech.c - spoken digits to be read, without being told when each was said (CTC).
+/* task/speech.c - spoken digits to be recognised, without alignment in time (CTC).
  *
- * A directory of recordings {digit}_{speaker}_{i}.wav, those with i < 5 for testing.  An utterance is
- * one to `words` of them, one after another. */
+ * A directory holds recordings {digit}_{speaker}_{i}.wav; those with i < 5 are for testing.  An utterance is
+ * one
+ * to `words` of them in sequence. */
 #include <dirent.h>
 #include <limits.h>
 #include <stdio.h>
@@ -246,7 +247,7 @@ static void fill(const lnt_task *task, lnt_split split, uint64_t index, lnt_samp
 
 const lnt_task_kind lnt_task_speech = {
     .name = "speech",
-    .summary = "read spoken digits",
+    .summary = "recognise spoken digits",
     .data = "a directory of recordings {digit}_{speaker}_{i}.wav",
     .unit = "word",
     .options = options,

@@ -1,7 +1,7 @@
-/* task/task.h - what a model learns: batches of examples with their answers, one file per task.
+/* task/task.h - what a model learns: batches of examples with their targets, one file per task.
  *
- * An example depends on the task's data, its seed, the split and the example's number alone, so that a
- * run that was interrupted goes on with the same ones, on any number of threads. */
+ * An example depends only on the task's data, its seed, the split and the example's number.  So a resumed run
+ * continues with the same examples, on any number of threads. */
 #ifndef LNT_TASK_TASK_H
 #define LNT_TASK_TASK_H
 

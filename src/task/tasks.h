@@ -1,4 +1,4 @@
-/* task/tasks.h - the tasks; each lives in the file of its name. */
+/* task/tasks.h - the tasks; each is in the file of its name. */
 #ifndef LNT_TASK_TASKS_H
 #define LNT_TASK_TASKS_H
 

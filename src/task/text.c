@@ -1,7 +1,7 @@
 /* task/text.c - the next byte, or byte pair, of a text: a file, or all .txt files of a directory.
  *
- * The end of every file, `held_out` of it, is for testing.  Training takes windows at random places,
- * testing takes them one after another. */
+ * The end of every file, the share `held_out`, is for testing.  Training takes windows at random places,
+ * testing takes them in order. */
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>

@@ -1,4 +1,4 @@
-/* task/wav.c - RIFF/WAVE, PCM, 16 bits, one channel; chunks of other kinds are stepped over. */
+/* task/wav.c - RIFF/WAVE, PCM, 16 bits, one channel; other chunks are skipped. */
 #include "task/wav.h"
 
 #include <string.h>

@@ -1,12 +1,16 @@
-/* train/lanes.h - a batch cut up, so that threads work on it side by side from its first layer to its
- * last and back, and need not wait for each other at every layer.
+/* train/lanes.h - divides a batch among threads from the first layer to the last and back, so that they need
+ * not
+ * wait for each other at every layer.
  *
- * A *lane* is some of the batch's sequences, whose gradients have a sum of their own; the lanes' sums are
- * added in their order.  A lane's sequences pass through the network a *slice* at a time, so few
- * that a layer finds in the cache what the one before left there, padded to the longest of them: sequences
- * are taken by their length, the longest first, so that little is padding.  All this follows from the model
- * and the batch alone, so that the bits are the same for any number of threads.  A *worker* is what one
- * lane after another passes through. */
+ * A *lane* is a part of the batch's sequences with a gradient sum of its own; the lanes' sums are added in
+ * order.  The sequences of a lane pass through the network one *slice* (micro-batch) at a time.  A slice is
+ * small
+ * enough that a layer finds the output of the layer before it in the cache, and is padded to its longest
+ * sequence.
+ * Sequences are sorted by length, the longest first, so there is little padding.  All this follows from the
+ * model and the batch alone, so the bits are the same for any number of threads.  A *worker* is the network
+ * and
+ * memory that lanes use one after another. */
 #ifndef LNT_TRAIN_LANES_H
 #define LNT_TRAIN_LANES_H
 

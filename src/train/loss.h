@@ -1,4 +1,4 @@
-/* train/loss.h - the loss of a batch, of the kind that the model's output has. */
+/* train/loss.h - the loss of a batch, of the kind that fits the output of the model. */
 #ifndef LNT_TRAIN_LOSS_H
 #define LNT_TRAIN_LOSS_H
 

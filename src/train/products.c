@@ -1,12 +1,13 @@
-/* train/products.c - the dense products of a step and nothing else: for every matrix w [in,out] that
- * n rows go through,
+/* train/products.c - times the dense products of a training step alone: for every matrix w [in,out] and n
+ * rows,
  *
  *     y = x w,   dx = dy w^T,   dw += x^T dy
  *
- * 6 n in out operations a matrix, by the product the layers themselves call: a whole batch at a time on
- * all threads, with all its padding, and cut up as the last step had them, with as little.  What is
- * multiplied is not what a step multiplies, and lies nearer: a step's own products take up to a twentieth
- * longer. */
+ * 6 n in out operations per matrix, by the product that the layers call.  They run once as whole batches on
+ * all
+ * threads, with all padding, and once divided as in the last step, with little padding.  The factors are
+ * closer
+ * in the cache than those of a step, whose own products take up to a twentieth longer. */
 #include <math.h>
 
 #include "core/clock.h"

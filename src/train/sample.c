@@ -1,4 +1,4 @@
-/* train/sample.c - batches, and parts of them that are of like length. */
+/* train/sample.c - batches, and parts of them with sequences of similar length. */
 #include "train/sample.h"
 
 #include <stdlib.h>

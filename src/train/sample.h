@@ -1,4 +1,4 @@
-/* train/sample.h - batches, parts of them that are of like length, and either as the network sees it. */
+/* train/sample.h - batches, and parts of them with sequences of similar length, as the network takes them. */
 #ifndef LNT_TRAIN_SAMPLE_H
 #define LNT_TRAIN_SAMPLE_H
 

@@ -1,5 +1,5 @@
-/* train/settings.h - what a run is to be: what its task says by itself, over that a config file, over that
- * a request. */
+/* train/settings.h - the settings of a run: the defaults of its task, overridden by a config file, then by a
+ * request. */
 #ifndef LNT_TRAIN_SETTINGS_H
 #define LNT_TRAIN_SETTINGS_H
 

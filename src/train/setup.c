@@ -1,5 +1,6 @@
-/* train/setup.c - a trainer from a request, from a checkpoint, or for evaluating alone: config, task,
- * model, in that order, each checked against the one before. */
+/* train/setup.c - creates a trainer from a request, from a checkpoint, or only for evaluation: config, task
+ * and model, in
+ * that order, each checked against the one before. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,8 @@
-/* train/trainer.c - one step: batches forward and back, the gradient cut to `clip`, the optimiser.
+/* train/trainer.c - one training step: batches forward and backward, gradient clipping, the optimiser.
  *
- * Everything random is a function of the seed and the number of the step, and every sum has one
- * order: the same seed gives the same bits, on any number of threads, in one run or in several. */
+ * Every random number is a function of the seed and the number of the step, and every sum has one order, so
+ * the
+ * same seed gives the same bits on any number of threads, in one run or in several. */
 #include "train/trainer.h"
 
 #include <float.h>

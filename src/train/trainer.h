@@ -1,4 +1,4 @@
-/* train/trainer.h - the inside of a trainer. */
+/* train/trainer.h - the internals of a trainer. */
 #ifndef LNT_TRAIN_TRAINER_H
 #define LNT_TRAIN_TRAINER_H
 

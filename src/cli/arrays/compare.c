@@ -1,8 +1,9 @@
-/* cli/arrays/compare.c - `attend --compare softmax`: how far a result y is from exact softmax attention s
- * on the same q, k, v, by ||y - s|| / ||s|| and by the elements |y - s|.
+/* cli/arrays/compare.c - compares a result y with exact softmax attention s on the same q, k, v.
  *
- * s is the library's softmax in double, of the arrays as they are in the files: what a narrower
- * dtype rounds away counts as error.  O(n^2 (d + m)) time; q, k, v and one output in double. */
+ * The error is ||y - s|| / ||s||, and the distribution of the elements |y - s|.  s is the library's softmax
+ * in
+ * double of the arrays as the files hold them, so what a narrower dtype rounds away counts as error.
+ * O(n^2 (d + m)) time; memory for q, k, v and one output in double. */
 #include "cli/arrays/compare.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* cli/arrays/compare.h - how far a result is from exact softmax attention on the same q, k, v. */
+/* cli/arrays/compare.h - compares a result with exact softmax attention on the same q, k, v. */
 #ifndef LNT_CLI_ARRAYS_COMPARE_H
 #define LNT_CLI_ARRAYS_COMPARE_H
 

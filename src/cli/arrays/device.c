@@ -1,4 +1,4 @@
-/* cli/arrays/device.c - see device.h.  The tool's tensors have no gaps, so they are copied as they lie. */
+/* cli/arrays/device.c - see device.h.  The tensors of the tool are contiguous, so a copy is one block. */
 #include "cli/arrays/device.h"
 
 #include <stdio.h>

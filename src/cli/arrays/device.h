@@ -1,5 +1,5 @@
-/* cli/arrays/device.h - the tensors of the tool where its context computes: on the CPU they are the host's
- * own, on a GPU copies. */
+/* cli/arrays/device.h - moves the tensors of the tool to the device of its context and back.  On the CPU
+ * nothing is copied. */
 #ifndef LNT_CLI_ARRAYS_DEVICE_H
 #define LNT_CLI_ARRAYS_DEVICE_H
 

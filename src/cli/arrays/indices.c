@@ -1,4 +1,4 @@
-/* cli/arrays/indices.c - which tokens were the landmarks of cur, as an array to write. */
+/* cli/arrays/indices.c - the landmark tokens of cur as an array to write. */
 #include "cli/arrays/indices.h"
 
 #include <stdlib.h>

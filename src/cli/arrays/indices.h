@@ -1,4 +1,4 @@
-/* cli/arrays/indices.h - which tokens were the landmarks of cur, as an array to write. */
+/* cli/arrays/indices.h - the landmark tokens of cur as an array to write. */
 #ifndef LNT_CLI_ARRAYS_INDICES_H
 #define LNT_CLI_ARRAYS_INDICES_H
 

@@ -1,4 +1,5 @@
-/* cli/arrays/operands.c - the arrays Q, K, V of `attend`: read, checked against each other, converted. */
+/* cli/arrays/operands.c - reads the arrays Q, K, V of `attend`, checks them against each other, converts
+ * them. */
 #include "cli/arrays/operands.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
-/* cli/arrays/operands.h - the arrays Q, K, V of `attend`: read, checked against each other, converted. */
+/* cli/arrays/operands.h - reads the arrays Q, K, V of `attend`, checks them against each other, converts
+ * them. */
 #ifndef LNT_CLI_ARRAYS_OPERANDS_H
 #define LNT_CLI_ARRAYS_OPERANDS_H
 

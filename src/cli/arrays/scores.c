@@ -1,8 +1,8 @@
-/* cli/arrays/scores.c - how far the scores x = s q.k of a problem spread, q and k as its mechanism sees them.
+/* cli/arrays/scores.c - the range, mean and deviation of the scores x = s q.k, as the mechanism sees them.
  *
- * No matrix of scores is stored: the library stops before the division.  A softmax of x then tells
- * the largest x of each query and one of -x the least; Taylor attention with the weights x and x^2
- * has their sums as its denominators.  O(n^2 d) time, three numbers a query. */
+ * No matrix of scores is stored; both run through partial results, before the division.  The maximum of a
+ * softmax of x is the largest score of each query, that of -x the least.  Taylor attention with the weights x
+ * and x^2 has the sums of x and x^2 as its denominators.  O(n^2 d) time, three numbers per query. */
 #include "cli/arrays/scores.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* cli/arrays/scores.h - how far the scores x = s q.k of a problem spread. */
+/* cli/arrays/scores.h - the range, mean and deviation of the scores x = s q.k of a problem. */
 #ifndef LNT_CLI_ARRAYS_SCORES_H
 #define LNT_CLI_ARRAYS_SCORES_H
 

@@ -1,4 +1,4 @@
-/* cli/arrays/tensors.c - tensors that the tool owns: made, cut along the length, converted, freed. */
+/* cli/arrays/tensors.c - creates, slices, converts and frees the tensors that the tool owns. */
 #include "cli/arrays/tensors.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* cli/arrays/tensors.h - tensors that the tool owns: made, cut along the length, converted, freed. */
+/* cli/arrays/tensors.h - creates, slices, converts and frees the tensors that the tool owns. */
 #ifndef LNT_CLI_ARRAYS_TENSORS_H
 #define LNT_CLI_ARRAYS_TENSORS_H
 

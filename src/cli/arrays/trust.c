@@ -1,11 +1,13 @@
-/* cli/arrays/trust.c - whether an approximation of softmax can be trusted on the data it was compared on.
+/* cli/arrays/trust.c - says whether an approximation of softmax can be trusted on the data it was compared
+ * on.
  *
  *     ||y - s|| / ||s|| < 1 %    can be trusted
  *                       < 5 %    is rough
- *     else                       cannot be trusted; nor where a denominator was not above zero, or
- *                                too large for a number
+ *     otherwise                  cannot be trusted
  *
- * and for taylor why: how far the scores reach, and how far its polynomial follows e^x. */
+ * It cannot be trusted either if a denominator was not above zero or overflowed.  For taylor the sentence
+ * also
+ * says why: how far the scores reach, and how far the polynomial follows e^x. */
 #include "cli/arrays/trust.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* cli/arrays/trust.h - whether an approximation of softmax can be trusted on the data it was compared
+/* cli/arrays/trust.h - says whether an approximation of softmax can be trusted on the data it was compared
  * on. */
 #ifndef LNT_CLI_ARRAYS_TRUST_H
 #define LNT_CLI_ARRAYS_TRUST_H

@@ -1,8 +1,7 @@
-/* cli/measure/measure.c - times one pass of one problem, and this machine's peaks beside it.
+/* cli/measure/measure.c - times one pass of one problem beside the peaks of this machine.
  *
- * Useful operations and moved bytes are those the mathematics needs, not those an algorithm happens
- * to do: inputs and outputs once for a pass; for a step the state, read and (unless it is a cache)
- * written. */
+ * Useful operations and moved bytes are those that the mathematics needs, not those of an algorithm.  A pass
+ * moves inputs and outputs once.  A step reads the state and, unless it is a cache, writes it. */
 #include "cli/measure/measure.h"
 
 #include <math.h>

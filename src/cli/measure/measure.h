@@ -1,4 +1,4 @@
-/* cli/measure/measure.h - times one pass of one problem, and this machine's peaks beside it. */
+/* cli/measure/measure.h - times one pass of one problem beside the peaks of this machine. */
 #ifndef LNT_CLI_MEASURE_MEASURE_H
 #define LNT_CLI_MEASURE_MEASURE_H
 

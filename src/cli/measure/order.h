@@ -1,4 +1,4 @@
-/* cli/measure/order.h - numbers in order, and the one in the middle. */
+/* cli/measure/order.h - sorting and the median. */
 #ifndef LNT_CLI_MEASURE_ORDER_H
 #define LNT_CLI_MEASURE_ORDER_H
 

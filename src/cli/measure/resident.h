@@ -1,4 +1,4 @@
-/* cli/measure/resident.h - the memory that this process has, as the operating system sees it. */
+/* cli/measure/resident.h - the resident memory of this process, as the operating system counts it. */
 #ifndef LNT_CLI_MEASURE_RESIDENT_H
 #define LNT_CLI_MEASURE_RESIDENT_H
 

@@ -1,4 +1,4 @@
-/* cli/measure/step.h - what one step costs: a token added to the state of every sequence, and read. */
+/* cli/measure/step.h - the cost of one step: a token added to the state of every sequence, and read. */
 #ifndef LNT_CLI_MEASURE_STEP_H
 #define LNT_CLI_MEASURE_STEP_H
 

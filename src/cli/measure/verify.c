@@ -1,13 +1,14 @@
-/* cli/measure/verify.c - holds what is about to be timed against the definition in double.
+/* cli/measure/verify.c - compares a computation with the definition in double before it is timed.
  *
- * Forward and step compare rows with lnt_reference_row.  Backward draws u for every input and
- * compares, for L = sum dout.y,
+ * Forward and step compare rows with lnt_reference_row.  Backward draws a random direction u for every input
+ * and compares, for L = sum dout.y,
  *
  *     dL.u  with  (L(x + h u) - L(x - h u)) / 2h,   relative to |dL|.
  *
- * The entries of u being independent and normal, the square of the difference has the expectation
- * |error of the gradient|^2: it is the same relative error as that of the rows.  One u alone may by
- * chance say twice as much or nothing, so it is the mean of several. */
+ * The entries of u are independent and normal, so the expected square of the difference is
+ * |error of the gradient|^2: the same relative error as that of the rows.  A single u may by chance give
+ * twice
+ * as much or nothing, so several are averaged. */
 #include <math.h>
 #include <stdlib.h>
 

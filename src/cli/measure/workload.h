@@ -1,4 +1,4 @@
-/* cli/measure/workload.h - the random data of a measurement, and the proof that it is computed right. */
+/* cli/measure/workload.h - the random data of a measurement, and its verification. */
 #ifndef LNT_CLI_MEASURE_WORKLOAD_H
 #define LNT_CLI_MEASURE_WORKLOAD_H
 

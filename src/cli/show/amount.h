@@ -1,4 +1,4 @@
-/* cli/show/amount.h - amounts as people read them. */
+/* cli/show/amount.h - amounts for people: three digits and a prefix. */
 #ifndef LNT_CLI_SHOW_AMOUNT_H
 #define LNT_CLI_SHOW_AMOUNT_H
 

@@ -1,7 +1,7 @@
-/* cli/show/figure.c - a picture, drawn by gnuplot into an SVG file.
+/* cli/show/figure.c - a figure, drawn by gnuplot into an SVG file.
  *
- * gnuplot reads the script from a temporary file and writes to one beside the target, which takes the
- * target's place once gnuplot has ended well: no shell, no quoting, no half of a file. */
+ * gnuplot reads the script from a temporary file and writes to a temporary beside the target, which replaces
+ * the target when gnuplot has succeeded.  There is no shell and no quoting. */
 #include "cli/show/figure.h"
 
 #include <assert.h>

@@ -1,4 +1,4 @@
-/* cli/show/picture.h - what the name of a picture may end in: programs go by it when they open one. */
+/* cli/show/picture.h - checks the ending of a picture's file name, by which other programs open it. */
 #ifndef LNT_CLI_SHOW_PICTURE_H
 #define LNT_CLI_SHOW_PICTURE_H
 

@@ -1,4 +1,4 @@
-/* cli/show/plot.c - a chart in the terminal, logarithmic both ways: a power law is a straight line. */
+/* cli/show/plot.c - a chart in the terminal, logarithmic on both axes: a power law is a straight line. */
 #include "cli/show/plot.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* cli/show/plot.h - a chart in the terminal, logarithmic both ways. */
+/* cli/show/plot.h - a chart in the terminal, logarithmic on both axes. */
 #ifndef LNT_CLI_SHOW_PLOT_H
 #define LNT_CLI_SHOW_PLOT_H
 

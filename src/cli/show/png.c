@@ -1,4 +1,5 @@
-/* cli/show/png.c - a grey .png, its rows stored without compression: a sheet of samples is small. */
+/* cli/show/png.c - a grey .png.  Its rows are stored without compression, since a sheet of samples is small.
+ * */
 #include "cli/show/png.h"
 
 #include <stdint.h>

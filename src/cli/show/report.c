@@ -1,4 +1,4 @@
-/* cli/show/report.c - failures in one sentence, progress on a terminal, errors of standard output. */
+/* cli/show/report.c - error messages, progress on a terminal, failures of standard output. */
 #include "cli/show/report.h"
 
 #include <errno.h>

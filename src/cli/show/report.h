@@ -1,5 +1,4 @@
-/* cli/show/report.h - what the tool says to people: failures in one sentence, progress, and whether
- * standard output took what was written to it. */
+/* cli/show/report.h - error messages of one sentence, progress, and whether standard output was written. */
 #ifndef LNT_CLI_SHOW_REPORT_H
 #define LNT_CLI_SHOW_REPORT_H
 

@@ -1,7 +1,7 @@
 /* cli/show/status.c - see status.h.
  *
- * The last row is kept out of what scrolls (DECSTBM), so that the text never runs into it; the cursor
- * goes there and back by its place on the screen, which holds because that row does not move. */
+ * The last row of the terminal is excluded from scrolling (DECSTBM), so the text never runs into it.  The
+ * cursor is saved and restored by its screen position, which is right because that row does not move. */
 #include "cli/show/status.h"
 
 #include <errno.h>

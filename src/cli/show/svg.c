@@ -1,7 +1,7 @@
-/* cli/show/svg.c - curves with axes and ticks as .svg, linear both ways.
+/* cli/show/svg.c - curves with axes and ticks as .svg, linear on both axes.
  *
- * Studies, which we run, are drawn by gnuplot (figure.c).  Training is what users run, where gnuplot
- * may be missing, and its curve must be there all the same: that is all this is for. */
+ * The loss curve of training is drawn here, because users may not have gnuplot, which draws the studies
+ * (figure.c). */
 #include "cli/show/svg.h"
 
 #include <math.h>

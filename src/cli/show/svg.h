@@ -1,4 +1,4 @@
-/* cli/show/svg.h - curves as a picture, by nothing but us. */
+/* cli/show/svg.h - curves as an .svg picture, without gnuplot. */
 #ifndef LNT_CLI_SHOW_SVG_H
 #define LNT_CLI_SHOW_SVG_H
 

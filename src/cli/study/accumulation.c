@@ -1,8 +1,9 @@
-/* cli/study/accumulation.c - what a state of Taylor attention loses as tokens come, up to 10^8:
- * plain sums and compensated ones.
+/* cli/study/accumulation.c - the rounding error of a state of Taylor attention up to 10^8 tokens, with plain
+ * and
+ * compensated sums.
  *
- * The same thousand tokens come again and again, so that the right answer stays the one they give
- * once; the reference computes it in double.  O(n F m) time, nothing that grows with n. */
+ * The same thousand tokens are appended again and again, so the exact answer stays that of one round; the
+ * reference computes it in double.  O(n F m) time, memory that does not grow with n. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -144,7 +145,7 @@ static int run(const options *o, lnt_ctx *ctx)
 
 const study study_accumulation = {
     .name = "accumulation",
-    .summary = "errors of a state up to 10^8 tokens, sums plain and compensated",
+    .summary = "errors of a state up to 10^8 tokens, with plain and compensated sums",
     .takes = { [OPT_LENGTH] = true },
     .draws = true,
     .run = run,

@@ -1,9 +1,9 @@
-/* cli/study/context.c - SATA, figure 6: memory and time a token over the context, measured, for
- * four widths of a head.
+/* cli/study/context.c - SATA, figure 6: memory and time per token by context, measured, for four head widths.
  *
- * Of a whole causal pass, as far as one run takes some seconds: time and memory over the number of
- * tokens.  And of the next token with so many before it: its time, and what is remembered of them.
- * A state has the same size and cost whatever was added to it, so there it is not filled first. */
+ * For a whole causal pass, as long as a run takes some seconds: time and memory divided by the number of
+ * tokens.  For the next token after so many: its time, and the size of the state or the cache.  A state has
+ * the
+ * same size and cost whatever it holds, so it is not filled first. */
 #include <math.h>
 #include <stdio.h>
 
@@ -152,7 +152,7 @@ static int run(const options *o, lnt_ctx *ctx)
 
 const study study_context = {
     .name = "context",
-    .summary = "memory and time a token over the context, measured (SATA, figure 6)",
+    .summary = "memory and time per token by context, measured (SATA, figure 6)",
     .takes = { [OPT_LENGTH] = true, [OPT_TERMS] = true },
     .draws = true,
     .run = run,

@@ -1,10 +1,11 @@
-/* cli/study/costs.c - SATA, figure 1: numbers in the state and operations a token of Taylor
- * attention, which are fixed, over those of softmax with its cache, which grow with the context.
+/* cli/study/costs.c - SATA, figure 1: numbers in the state and operations per token of Taylor attention,
+ * which
+ * are fixed, and of softmax with its cache, which grow with the context.
  *
  *     state (m + 1) F,  operations (4m + 2(Pd + 1)/(d + 1) + 2) F,   F = binomial(d + P - 1, P - 1)
  *     cache n (d + m),  operations n (2d + 2m + 3)
  *
- * All from plans; nothing is run. */
+ * All numbers come from plans; nothing is run. */
 #include <math.h>
 
 #include "cli/describe.h"
@@ -129,7 +130,7 @@ static int run(const options *o, lnt_ctx *ctx)
 
 const study study_costs = {
     .name = "costs",
-    .summary = "state and operations a token over the context, by the formulas (SATA, figure 1)",
+    .summary = "state and operations per token by context, from formulas (SATA, figure 1)",
     .takes = { [OPT_TERMS] = true },
     .draws = true,
     .run = run,

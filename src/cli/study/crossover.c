@@ -1,8 +1,9 @@
-/* cli/study/crossover.c - time and memory a token over the length: where the forms with a state of
- * fixed size overtake those that go back to every key.
+/* cli/study/crossover.c - time and memory per token by length: where forms with a state of fixed size
+ * overtake
+ * those that read every key.
  *
- * A causal pass over n tokens: softmax and taylor/direct spend O(n) a token and hold O(1),
- * taylor/state and linear spend O(1) a token and hold O(1/n). */
+ * In a causal pass over n tokens softmax and taylor/direct take O(n) time and O(1) memory per token;
+ * taylor/state and linear take O(1) time and O(1/n) memory. */
 #include "cli/study/crossover.h"
 
 #include <math.h>
@@ -206,7 +207,7 @@ static int run(const options *o, lnt_ctx *ctx) { return crossover_show(o, ctx, f
 
 const study study_crossover = {
     .name = "crossover",
-    .summary = "time and memory a token over the length, softmax, taylor, linear: what demo shows",
+    .summary = "time and memory per token by length of softmax, taylor and linear, as in demo",
     .takes = { [OPT_LENGTH] = true, [OPT_HEADS] = true, [OPT_DIM] = true, [OPT_TERMS] = true },
     .draws = true,
     .run = run,

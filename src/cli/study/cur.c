@@ -1,8 +1,9 @@
-/* cli/study/cur.c - CUR, section 5.3 and figure 4: time and memory of CUR attention beside
- * softmax over the length, 16 heads x 64, by the number of landmarks, 6 iterations.
+/* cli/study/cur.c - CUR, section 5.3 and figure 4: time and memory of CUR attention and of softmax by length,
+ * 16 heads x 64, for several numbers of landmarks, 6 iterations.
  *
- * The paper's batch is 64 sequences on a GPU, here it is 1 unless --batch says otherwise.  Memory
- * is the scratch of the plan: softmax in tiles has hardly any, flash some that does not grow. */
+ * The paper has 64 sequences on a GPU; here it is 1 unless --batch says otherwise.  Memory is the workspace
+ * of
+ * the plan: tiled softmax needs hardly any, cur/flash some that does not grow. */
 #include <stdio.h>
 
 #include "cli/describe.h"
@@ -158,7 +159,7 @@ static int run(const options *o, lnt_ctx *ctx)
 
 const study study_cur = {
     .name = "cur",
-    .summary = "time and scratch of cur beside softmax over the length (CUR, section 5.3)",
+    .summary = "time and workspace of cur and of softmax by length (CUR, section 5.3)",
     .takes = { [OPT_LENGTH] = true, [OPT_HEADS] = true, [OPT_DIM] = true, [OPT_BATCH] = true },
     .draws = true,
     .run = run,

@@ -1,11 +1,13 @@
-/* cli/study/generation.c - time of a token over the number of tokens before it, and what is remembered
- * of them, of a model that generates: with a state of fixed size, and with softmax's cache.
+/* cli/study/generation.c - time and memory per generated token by the number of tokens before it, with a
+ * state of
+ * fixed size and with the KV cache of softmax.
  *
- * Tokens up to a point are read as a prompt is, by chunks; around the point they are drawn one by one,
- * and timed by blocks: a state may put off its work for some tokens and do it at once.  Every point has a
- * state of its own, and they take turns, so that whatever else the machine does meets all alike.  The
- * cache, which is large, goes from point to point, as far as CACHE_MOST tokens: one pass over a prompt grows
- * with its square. */
+ * Tokens before a point are read in chunks, like a prompt.  Around the point tokens are sampled one by one
+ * and
+ * timed in blocks, because a state may do the work of several tokens at once.  Every point has a session of
+ * its own, and the sessions take turns, so that other load on the machine affects all alike.  The cache is
+ * large,
+ * so one session goes from point to point, up to CACHE_MOST tokens; its prefill grows with the square. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -312,7 +314,7 @@ static int run(const options *o, lnt_ctx *ctx)
 
 const study study_generation = {
     .name = "generation",
-    .summary = "time of a token and memory over the tokens before it, with a state and with a cache",
+    .summary = "time per token and memory by tokens before it, with a state and with a cache",
     .takes = { [OPT_MODEL] = true, [OPT_CONFIG] = true, [OPT_TOKENS] = true, [OPT_SEED] = true },
     .draws = true,
     .run = run,

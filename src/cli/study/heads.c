@@ -1,5 +1,6 @@
-/* cli/study/heads.c - SATA, figure 4: one width cut into more and smaller heads.  The state and the
- * operations a token of Taylor attention fall steeply, those of softmax stay or grow. */
+/* cli/study/heads.c - SATA, figure 4: one width split into more and smaller heads.  State and operations per
+ * token
+ * of Taylor attention fall steeply; those of softmax stay or grow. */
 #include "cli/describe.h"
 #include "cli/show/amount.h"
 #include "cli/show/json.h"
@@ -121,7 +122,7 @@ static int run(const options *o, lnt_ctx *ctx)
 
 const study study_heads = {
     .name = "heads",
-    .summary = "one width cut into more and smaller heads, by the formulas (SATA, figure 4)",
+    .summary = "one width split into more and smaller heads, from formulas (SATA, figure 4)",
     .draws = true,
     .run = run,
 };

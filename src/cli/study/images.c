@@ -1,9 +1,10 @@
-/* cli/study/images.c - Linear transformers, tables 1, 4 and 5: images a second, drawn pixel by pixel,
- * of one network under softmax attention that computes everything again for each pixel, softmax with a
- * cache of keys and values, linear and taylor.
+/* cli/study/images.c - Linear transformers, tables 1, 4 and 5: images per second of one network, generated
+ * pixel by
+ * pixel with softmax that recomputes the whole prefix, softmax with a KV cache, linear and taylor.
  *
- * Before a method is timed, its logits along an image are held against those of a pass over the whole
- * image.  All images of a batch are drawn at once, every pixel sampled and fed. */
+ * Before a method is timed, its logits along an image are compared with those of one pass over the image. 
+ * All
+ * images of a batch are generated together; every pixel is sampled and fed back. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -343,7 +344,7 @@ static int run(const options *o, lnt_ctx *ctx)
 
 const study study_images = {
     .name = "images",
-    .summary = "images a second: softmax again and cached, linear, taylor (Linear, tables 1, 4, 5)",
+    .summary = "images per second of softmax, linear and taylor (Linear, tables 1, 4, 5)",
     .takes = { [OPT_MODEL] = true, [OPT_CONFIG] = true, [OPT_BATCH] = true, [OPT_SEED] = true },
     .draws = true,
     .run = run,

@@ -1,5 +1,6 @@
-/* cli/study/learning.c - training runs side by side: what each reached, how fast and in how much memory,
- * and their losses in one picture.  A run is a folder that `linnet train --out` filled. */
+/* cli/study/learning.c - compares training runs: the result, speed and memory of each, and their losses in
+ * one
+ * figure.  A run is a directory that `linnet train --out` filled. */
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
@@ -174,7 +175,7 @@ static int run(const options *o, lnt_ctx *ctx)
 
 const study study_learning = {
     .name = "learning",
-    .summary = "what training runs reached, side by side (--data: the directory they are in)",
+    .summary = "results of training runs side by side; --data names their directory",
     .takes = { [OPT_DATA] = true },
     .draws = true,
     .run = run,

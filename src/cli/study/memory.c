@@ -1,8 +1,8 @@
-/* cli/study/memory.c - the memory of Taylor attention in state form over a long sequence, as the
- * operating system sees it: the peak of the resident set over what it was at the start must be no
- * more than the inputs, the outputs, the state and a little that does not grow.
+/* cli/study/memory.c - the memory of Taylor attention in state form over a long sequence, as the operating
+ * system
+ * counts it.  The resident set may grow by no more than inputs, outputs, the state and a fixed allowance.
  *
- * Lengths ascend, so that the peak so far belongs to the last run. */
+ * Lengths ascend, so the peak so far belongs to the last run. */
 #include <stdio.h>
 
 #include "cli/arrays/tensors.h"
@@ -120,7 +120,7 @@ static int run(const options *o, lnt_ctx *ctx)
 
 const study study_memory = {
     .name = "memory",
-    .summary = "peak memory of taylor/state over up to a million tokens, as the system sees it",
+    .summary = "peak memory of taylor/state up to a million tokens, as the system sees it",
     .takes = { [OPT_LENGTH] = true, [OPT_HEADS] = true, [OPT_DIM] = true, [OPT_TERMS] = true },
     .run = run,
 };

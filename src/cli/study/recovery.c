@@ -1,11 +1,10 @@
-/* cli/study/recovery.c - SATA, appendices A3 and A4: how near Taylor attention comes to softmax
- * attention, element by element, in decimal orders.
+/* cli/study/recovery.c - SATA, appendices A3 and A4: the error of Taylor attention against softmax attention,
+ * element by element, by order of magnitude.
  *
  *     |taylor - softmax| with q, k, v normal, causal, 102,400 tokens, widths 8 to 64, 3 to 6 terms
  *
- * taylor is computed over all tokens in f32 by the algorithm that the planner picks.  softmax is
- * computed in f64 by its plan, whose own error is near 1e-15, on blocks of rows spread evenly over
- * the sequence: O(rows n d). */
+ * taylor runs over all tokens in f32 with the algorithm that the planner picks.  softmax runs in f64, with an
+ * error near 1e-15, on blocks of rows spread evenly over the sequence: O(rows n d). */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -295,7 +294,7 @@ static int run(const options *o, lnt_ctx *ctx)
 
 const study study_recovery = {
     .name = "recovery",
-    .summary = "errors of taylor against softmax in decimal orders (SATA, appendices A3 and A4)",
+    .summary = "errors of taylor against softmax by order of magnitude (SATA, appendices A3, A4)",
     .takes = { [OPT_LENGTH] = true, [OPT_SEED] = true },
     .draws = true,
     .run = run,

@@ -1,4 +1,4 @@
-/* cli/study/study.c - the table of experiments, and what they share. */
+/* cli/study/study.c - the table of studies and what they share. */
 #include "cli/study/study.h"
 
 #include <math.h>

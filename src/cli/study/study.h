@@ -1,5 +1,5 @@
-/* cli/study/study.h - the experiments of the papers, `linnet bench --study NAME`: a file each,
- * one table of them all. */
+/* cli/study/study.h - the experiments of the papers, `linnet bench --study NAME`: one file each, one table
+ * of all. */
 #ifndef LNT_CLI_STUDY_STUDY_H
 #define LNT_CLI_STUDY_STUDY_H
 

@@ -1,9 +1,12 @@
-/* cli/study/taylorshift.c - TaylorShift, figure 2: time and memory of one head, not causal, over
- * the length, and where the state form overtakes the direct one, for several widths.
+/* cli/study/taylorshift.c - TaylorShift, figure 2: time and memory of one head, not causal, by length, and
+ * where
+ * the state form overtakes the direct one, for several widths.
  *
- * The paper's efficient form does fewer operations from N0 on and holds fewer numbers from N1 on.
- * The symmetric basis halves the operations of ours; our direct form holds keys, values and tiles,
- * never the n x n scores, so what the paper's own forms would hold is drawn beside what ours do. */
+ * The paper's efficient form needs fewer operations from N0 on and less memory from N1 on.  Our symmetric
+ * basis
+ * halves the operations, and our direct form stores keys, values and tiles instead of the n x n scores, so
+ * the
+ * figure also shows what the paper's own forms would store. */
 #include <math.h>
 #include <stdio.h>
 
@@ -181,7 +184,7 @@ static int run(const options *o, lnt_ctx *ctx)
 
 const study study_taylorshift = {
     .name = "taylorshift",
-    .summary = "time and memory of one head over the length, crossovers (TaylorShift, figure 2)",
+    .summary = "time, memory and crossovers of one head by length (TaylorShift, figure 2)",
     .takes = { [OPT_DIM] = true },
     .draws = true,
     .run = run,

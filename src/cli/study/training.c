@@ -1,5 +1,6 @@
-/* cli/study/training.c - a step of training beside the dense products it cannot do without: with a
- * product that is as fast as it gets, the rest of the step is what there is left to save. */
+/* cli/study/training.c - the speed of a training step beside that of its dense products alone, which are the
+ * least
+ * that a step can take. */
 #include <math.h>
 
 #include "cli/clock.h"
@@ -147,7 +148,7 @@ static int run(const options *o, lnt_ctx *ctx)
 
 const study study_training = {
     .name = "training",
-    .summary = "tokens/s of a training step beside those of its dense products alone",
+    .summary = "speed of a training step, and of its dense products alone",
     .takes = { [OPT_TASK] = true, [OPT_CONFIG] = true, [OPT_DATA] = true, [OPT_MECHANISM] = true,
                [OPT_SEED] = true },
     .run = run,

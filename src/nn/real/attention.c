@@ -1,5 +1,6 @@
 /* nn/real/attention.c - any mechanism of the library as a layer: views of q, k and v for a plan, or for a
- * state where tokens come one after another.  Nothing is copied but queries that have a temperature. */
+ * state if
+ * tokens follow earlier ones.  Only queries with a learned temperature are copied. */
 #include "nn/attention.h"
 
 #include "core/threads.h"

@@ -1,11 +1,12 @@
-/* nn/real/block.c - the residual block of a transformer, its norms before the branches or after the sums:
+/* nn/real/block.c - the residual block of a transformer, with its norms before the branches or after the
+ * sums:
  *
  *     pre    m = x + attend(norm1(x)),    out = m + feed(norm2(m))
  *     post   m = norm1(x + attend(x)),    out = norm2(m + feed(m))
  *
- * attend = out-projection of attention, feed = down(act(up .)), each under dropout and drop path.
- * With moving averages attend is MEGA's gated attention (mega.c), of norm1(x) and x.
- * Dense products are 2 n (width + heads head_dim + (inputs + 1) ff) dim operations forward. */
+ * attend is attention and its output projection; feed, the feed-forward layer, is down(act(up .)).  Each is
+ * under dropout and drop path.  With moving averages attend is MEGA's gated attention (mega.c) of norm1(x)
+ * and x.  Dense products are 2 n (width + heads head_dim + (inputs + 1) ff) dim operations forward. */
 #include "nn/block.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* nn/real/dropout.c - y = x m / (1 - rate), m 0 or 1.
  *
- * m comes from a counter-based generator, number by number, so that backward, a resumed run and any
- * number of threads draw it again without storing it. */
+ * m comes from a counter-based generator, number by number, so backward, a resumed run and any number of
+ * threads can draw it again without storing it. */
 #include "nn/dropout.h"
 
 void lnt_dropout(const lnt_ctx *ctx, lnt_rng rng, double rate, real *x, size_t count)

@@ -4,8 +4,8 @@
  *     h[t] = p beta x[t] + q h[t-1],  f[t] = p beta x[t] + q f[t+1]
  *     y[t] = sum gamma h[t] / sqrt(hidden) + sum gamma f[t] / sqrt(hidden) + omega x[t]
  *
- * s the logistic function; each way has its own delta, alpha, beta and gamma.  O(n width hidden);
- * backward runs the averages once more, then their adjoint the other way.  (Ma et al. 2023.) */
+ * s is the logistic function; each direction has its own delta, alpha, beta and gamma.  O(n width hidden).
+ * Backward computes the averages again, then their adjoint in the other direction.  (Ma et al. 2023.) */
 #include "nn/ema.h"
 
 #include <math.h>

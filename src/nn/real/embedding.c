@@ -1,6 +1,6 @@
 /* nn/real/embedding.c - y[i] = table[token i];  dtable[token i] += dy[i], in the order of the tokens.
  *
- * O(n width).  Backward gives each thread columns, so that no two write to one place. */
+ * O(n width).  In backward each thread has its own columns, so no two write to one place. */
 #include "nn/embedding.h"
 
 #include <string.h>

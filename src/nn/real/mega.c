@@ -3,9 +3,9 @@
  *     v = silu(x' W_v),  m = silu(EMA(x')),  u = s(m W_u),  z = silu(m W_z),  r = silu(m W_r)
  *     q, k = z gain_i + bias_i,   h = silu(m W_h + (attend(q, k, v) r) W_a),   y = u (h - x)
  *
- * over any mechanism; or over nn/full.c, which has MEGA's bias by distance.  With the mechanisms the
- * moving average alone tells what is near.  Dense products are 2 n dim (3 values + 2 dim +
- * heads head_dim) operations forward. */
+ * attend is any mechanism, or nn/full.c, which has MEGA's bias by distance.  With a mechanism only the moving
+ * average carries position.  Dense products are 2 n dim (3 values + 2 dim + heads head_dim) operations
+ * forward. */
 #include "nn/mega.h"
 
 #include "nn/activation.h"

@@ -1,9 +1,9 @@
-/* nn/real/position.c - learned and sinusoidal positions are added, rotary ones turn pairs of numbers:
+/* nn/real/position.c - learned and sinusoidal positions are added; rotary ones rotate pairs of numbers:
  *
  *     (a, b) -> (a cos - b sin, a sin + b cos),   angle = position / 10000^(2i/dim)
  *
- * A rotation keeps lengths, and its gradient is the rotation back.  Angles are computed in double:
- * the position may be in the millions. */
+ * A rotation keeps lengths, and its gradient is the inverse rotation.  Angles are computed in double because
+ * positions may be in the millions. */
 #include "nn/position.h"
 
 #include <math.h>

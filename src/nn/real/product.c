@@ -1,11 +1,14 @@
-/* nn/real/product.c - c[m,n] (+)= a[m,k] b[k,n], either factor as it stands or transposed.
+/* nn/real/product.c - the matrix product c[m,n] (+)= a[m,k] b[k,n], either factor transposed or not.
  *
- * 2 m n k operations.  c is cut into blocks.  A thread packs what its block needs of b, DEPTH of k
- * at a time, into stripes that the kernels read from end to end; then of a, a panel of rows at a time,
- * which stay in the nearest cache while all stripes pass by: packed and transposed, or where they stand
- * if the kernels read them there as fast.  The sum over k of an element is in the same order wherever
- * the block boundaries fall.  Few rows, as when one token is generated, are bound by reading b, which
- * is then not packed: each thread reads its part from end to end. */
+ * 2 m n k operations.  c is cut into blocks.  A thread packs what its block needs of b, DEPTH of k at a
+ * time, into
+ * stripes that the kernels read sequentially.  Then it takes a panel of rows of a, which stays in the nearest
+ * cache while all stripes pass by: packed and transposed, or in place if the kernels read it there as fast. 
+ * The
+ * sum over k of an element has the same order wherever block boundaries fall.  A product of few rows, as
+ * when one
+ * token is generated, is bound by reading b; b is then not packed, and each thread reads its part
+ * sequentially. */
 #include "nn/product.h"
 
 #include <assert.h>
