@@ -206,14 +206,14 @@ static int compute(job *j)
 /* There and back, where that is another memory. */
 static int run_job(job *j)
 {
-    lnt_status placing = device_place(j->ctx, &j->in.q.view, &j->q);
-    if (!placing) placing = device_place(j->ctx, &j->in.k.view, &j->k);
-    if (!placing) placing = device_place(j->ctx, &j->in.v.view, &j->v);
-    if (!placing) placing = device_place(j->ctx, &j->out, &j->y);
-    int status = placing ? fail_ctx(j->ctx) : compute(j);
+    const lnt_tensor *const host[] = { &j->in.q.view, &j->in.k.view, &j->in.v.view, &j->out };
+    lnt_tensor *const there[] = { &j->q, &j->k, &j->v, &j->y };
+    int status = EXIT_OK;
+    for (int i = 0; i < 4 && !status; i++)
+        if (device_place(j->ctx, host[i], there[i])) status = fail_ctx(j->ctx);
+    if (!status) status = compute(j);
     if (!status && device_fetch(j->ctx, &j->y, &j->out)) status = fail_ctx(j->ctx);
-    lnt_tensor *const placed[] = { &j->q, &j->k, &j->v, &j->y };
-    for (int i = 0; i < 4; i++) device_leave(j->ctx, placed[i]);
+    for (int i = 0; i < 4; i++) device_leave(j->ctx, there[i]);
     return status;
 }
 

@@ -30,8 +30,7 @@ const command cmd_demo = {
     .name = "demo",
     .bit = CMD_DEMO,
     .usage = "[options]",
-    .summary = "Measure and draw time and memory per token over growing lengths",
-    .details = "\n"
-               "This is the study crossover of 'linnet bench', drawn in the terminal.\n",
+    .summary = "Attends over growing lengths and draws time and memory per token",
+    .details = "\nIt is the study crossover of 'linnet bench', in the terminal.\n",
     .run = run,
 };

@@ -140,3 +140,14 @@ bool lnt_size_product(size_t a, size_t b, size_t c, size_t *out)
     size_t ab;
     return !__builtin_mul_overflow(a, b, &ab) && !__builtin_mul_overflow(ab, c, out);
 }
+
+bool lnt_shape_bytes(size_t size, const int64_t *shape, int rank, size_t *out)
+{
+    bool empty = false;
+    for (int i = 0; i < rank; i++) {
+        empty = empty || shape[i] == 0;
+        if (shape[i] && __builtin_mul_overflow(size, shape[i], &size)) return false;
+    }
+    *out = empty ? 0 : size;
+    return size <= INT64_MAX;
+}

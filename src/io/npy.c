@@ -24,17 +24,9 @@ enum {
 
 static const char magic[6] = "\x93NUMPY";
 
-/* Bytes of an array; false if they, or those of the extents that are not 0, do not fit. */
 static bool array_bytes(const lnt_array *a, size_t *bytes)
 {
-    size_t spanned = lnt_dtype_size(a->dtype);
-    bool empty = false;
-    for (int i = 0; i < a->rank; i++) {
-        empty = empty || a->shape[i] == 0;
-        if (a->shape[i] && __builtin_mul_overflow(spanned, a->shape[i], &spanned)) return false;
-    }
-    *bytes = empty ? 0 : spanned;
-    return spanned <= INT64_MAX;
+    return lnt_shape_bytes(lnt_dtype_size(a->dtype), a->shape, a->rank, bytes);
 }
 
 /* ---- the header: a Python dict of exactly three keys --------------------------------------- */

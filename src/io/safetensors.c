@@ -42,17 +42,9 @@ static const char *shown(const char *name, char out[SHOWN_BYTES])
     return out;
 }
 
-/* Bytes of an array; false if they, or those of the extents that are not 0, do not fit. */
 static bool shape_bytes(const lnt_st_entry *e, size_t *bytes)
 {
-    size_t spanned = dtypes[e->dtype].size;
-    bool empty = false;
-    for (int i = 0; i < e->rank; i++) {
-        empty = empty || e->shape[i] == 0;
-        if (e->shape[i] && __builtin_mul_overflow(spanned, e->shape[i], &spanned)) return false;
-    }
-    *bytes = empty ? 0 : spanned;
-    return true;
+    return lnt_shape_bytes(dtypes[e->dtype].size, e->shape, e->rank, bytes);
 }
 
 /* ---- writing ------------------------------------------------------------------------------- */

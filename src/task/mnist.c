@@ -131,24 +131,19 @@ static void set_ends(lnt_config *config, bool classify, size_t side)
     config->outputs = classify ? CLASSES : LNT_LOGISTICS_WIDTH;
 }
 
-static lnt_status shape_draw(lnt_task *task, lnt_config *config)
+static bool classifies(const lnt_task *task) { return task->kind == &lnt_task_mnist_class; }
+
+static lnt_status shape(lnt_task *task, lnt_config *config)
 {
-    set_ends(config, false, SIDE / (size_t)task->options.shrink);
+    set_ends(config, classifies(task), SIDE / (size_t)task->options.shrink);
     return LNT_OK;
 }
 
-static lnt_status shape_class(lnt_task *task, lnt_config *config)
+static lnt_status open_task(lnt_task *task, lnt_config *config)
 {
-    set_ends(config, true, SIDE / (size_t)task->options.shrink);
-    return LNT_OK;
-}
-
-static lnt_status open_dataset(lnt_task *task, lnt_config *config, bool classify)
-{
-    dataset *a = lnt_allocate(task->ctx, sizeof *a, "the images");
-    if (!a) return LNT_ERR_MEMORY;
-    *a = (dataset){ .classify = classify, .shrink = (size_t)task->options.shrink };
-    task->own = a;
+    dataset *a = task->own;
+    a->classify = classifies(task);
+    a->shrink = (size_t)task->options.shrink;
     lnt_status status = task->use == LNT_USE_TRAINING ? read_split(task, a, LNT_SPLIT_TRAIN) : LNT_OK;
     if (!status) status = read_split(task, a, LNT_SPLIT_TEST);
     if (!status && a->shrink > a->side)
@@ -157,30 +152,18 @@ static lnt_status open_dataset(lnt_task *task, lnt_config *config, bool classify
                           task->kind->name, a->shrink, a->side);
     if (status) return status;
     a->shrunk = a->side / a->shrink;
-    set_ends(config, classify, a->shrunk);
+    set_ends(config, a->classify, a->shrunk);
     task->test_examples = (int64_t)a->split[1].count;
     return LNT_OK;
-}
-
-static lnt_status open_draw(lnt_task *task, lnt_config *config)
-{
-    return open_dataset(task, config, false);
-}
-
-static lnt_status open_class(lnt_task *task, lnt_config *config)
-{
-    return open_dataset(task, config, true);
 }
 
 static void close_task(lnt_task *task)
 {
     dataset *a = task->own;
-    for (int split = 0; a && split < 2; split++) {
+    for (int split = 0; split < 2; split++) {
         lnt_content_free(task->ctx, &a->split[split].images);
         lnt_content_free(task->ctx, &a->split[split].labels);
     }
-    lnt_release(task->ctx, a, sizeof *a);
-    task->own = NULL;
 }
 
 /* ---- examples ------------------------------------------------------------------------------ */
@@ -241,9 +224,10 @@ const lnt_task_kind lnt_task_mnist = {
     .unit = "dim",
     .fixes_length = true,
     .options = options,
+    .own_bytes = sizeof(dataset),
     .recipe = recipe_draw,
-    .shape = shape_draw,
-    .open = open_draw,
+    .shape = shape,
+    .open = open_task,
     .close = close_task,
     .fill = fill,
 };
@@ -255,9 +239,10 @@ const lnt_task_kind lnt_task_mnist_class = {
     .unit = "image",
     .fixes_length = true,
     .options = options,
+    .own_bytes = sizeof(dataset),
     .recipe = recipe_class,
-    .shape = shape_class,
-    .open = open_class,
+    .shape = shape,
+    .open = open_task,
     .close = close_task,
     .fill = fill,
 };

@@ -142,12 +142,10 @@ static lnt_status load(lnt_task *task, recording *r)
 static void close_task(lnt_task *task)
 {
     dataset *l = task->own;
-    for (size_t i = 0; l && i < l->count; i++)
+    for (size_t i = 0; i < l->count; i++)
         lnt_release(task->ctx, l->recordings[i].features,
                     l->recordings[i].frames * LNT_MEL_BANDS * sizeof(float));
-    if (l) lnt_release(task->ctx, l->recordings, l->room * sizeof *l->recordings);
-    lnt_release(task->ctx, l, sizeof *l);
-    task->own = NULL;
+    lnt_release(task->ctx, l->recordings, l->room * sizeof *l->recordings);
 }
 
 /* A word that does not fit would be neither read nor counted: the error rate would be of the others. */
@@ -183,10 +181,7 @@ static lnt_status shape(lnt_task *task, lnt_config *config)
 
 static lnt_status open_task(lnt_task *task, lnt_config *config)
 {
-    dataset *l = lnt_allocate(task->ctx, sizeof *l, "the recordings");
-    if (!l) return LNT_ERR_MEMORY;
-    *l = (dataset){ 0 };
-    task->own = l;
+    dataset *l = task->own;
     DIR *dir = opendir(task->data);
     if (!dir)
         return lnt_fail(task->ctx, LNT_ERR_FILE, "cannot read " LNT_FILE_FMT ": it is no directory "
@@ -251,6 +246,7 @@ const lnt_task_kind lnt_task_speech = {
     .data = "a directory of recordings {digit}_{speaker}_{i}.wav",
     .unit = "word",
     .options = options,
+    .own_bytes = sizeof(dataset),
     .recipe = recipe,
     .shape = shape,
     .open = open_task,

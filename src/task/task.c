@@ -53,6 +53,11 @@ lnt_status lnt_task_open(lnt_task *task, lnt_config *config)
                                                      " was given", kind->name, task->data);
     task->test_examples = INT64_MAX;
     task->data_checksum = 0;
+    if (kind->own_bytes) {
+        task->own = lnt_allocate(task->ctx, kind->own_bytes, "the data of a task");
+        if (!task->own) return LNT_ERR_MEMORY;
+        memset(task->own, 0, kind->own_bytes);
+    }
     return kind->open(task, config);
 }
 
@@ -63,7 +68,11 @@ lnt_status lnt_task_shape(lnt_task *task, lnt_config *config)
 
 void lnt_task_close(lnt_task *task)
 {
-    if (task->kind && task->kind->close) task->kind->close(task);
+    if (task->own) {
+        task->kind->close(task);
+        lnt_release(task->ctx, task->own, task->kind->own_bytes);
+    }
+    task->own = NULL;
     lnt_tokenizer_close(task->ctx, &task->tokenizer);
     task->kind = NULL;
 }

@@ -54,6 +54,7 @@ typedef struct lnt_task_kind {
     const char *unit;         /* what bits are counted by: "byte", "dim"; NULL: "token" */
     bool fixes_length;        /* of sequences: a config's is not looked at */
     const lnt_field *options; /* those it takes */
+    size_t own_bytes;         /* of task->own, which open finds zeroed; 0: none */
     /* The recipe of the paper, before the user's config. */
     void (*recipe)(lnt_config *config, lnt_recipe *recipe, lnt_task_options *options);
     /* What open sets, without the data; NULL: open reads none. */
@@ -76,7 +77,7 @@ struct lnt_task {
     lnt_tokenizer tokenizer; /* given, or made by open */
     int64_t test_examples;   /* INT64_MAX: as many as are wanted */
     uint64_t data_checksum;       /* over all that was read, by which it is known again */
-    void *own;
+    void *own;               /* kind->own_bytes of the kind's; NULL: not opened with data */
 };
 
 /* NULL: there is no such task. */

@@ -179,12 +179,9 @@ static lnt_status check_length(const lnt_task *task, const corpus *c, const lnt_
 static void close_task(lnt_task *task)
 {
     corpus *c = task->own;
-    if (!c) return;
     for (int split = 0; split < 2; split++)
         lnt_release(task->ctx, c->part[split].tokens,
                     c->part[split].room * sizeof *c->part[split].tokens);
-    lnt_release(task->ctx, c, sizeof *c);
-    task->own = NULL;
 }
 
 static void set_tokens(lnt_config *config, size_t count)
@@ -204,10 +201,7 @@ static lnt_status shape(lnt_task *task, lnt_config *config)
 static lnt_status open_task(lnt_task *task, lnt_config *config)
 {
     lnt_ctx *ctx = task->ctx;
-    corpus *c = lnt_allocate(ctx, sizeof *c, "the text");
-    if (!c) return LNT_ERR_MEMORY;
-    *c = (corpus){ 0 };
-    task->own = c;
+    corpus *c = task->own;
     lnt_status status = read_all(task, c);
     if (!status) status = encode(task, c);
     for (int split = 0; split < 2; split++) lnt_release(ctx, c->text[split], c->room[split]);
@@ -260,6 +254,7 @@ const lnt_task_kind lnt_task_text = {
     .data = "a text file, or a directory of .txt files",
     .unit = "byte",
     .options = options,
+    .own_bytes = sizeof(corpus),
     .recipe = recipe,
     .shape = shape,
     .open = open_task,

@@ -293,6 +293,24 @@ lnt_status lnt_trainer_save(const lnt_trainer *t, const char *path)
     return lnt_model_write(t->model, path, LNT_F32, arrays, 2, meta, 3);
 }
 
+/* A trainer that only tests a model, which stays the caller's, upon batches of s->recipe. */
+static lnt_status open_tests(lnt_model *model, const char *data, lnt_use use, lnt_settings *s,
+                             lnt_trainer **out)
+{
+    lnt_task task = { .ctx = model->ctx };
+    lnt_status status = reopen_task(model->ctx, model->task, model, data, use, s, &task);
+    if (status) return status;
+    status = lnt_trainer_open(model->ctx, model, &task, &s->recipe, false, out);
+    if (status) lnt_task_close(&task);
+    return status;
+}
+
+static void close_tests(lnt_trainer *t)
+{
+    t->model = NULL;
+    lnt_trainer_destroy(t);
+}
+
 lnt_status lnt_model_evaluate(lnt_model *model, const lnt_eval_request *given, lnt_score_report *report)
 {
     if (!model) return LNT_ERR_ARGUMENT;
@@ -305,22 +323,14 @@ lnt_status lnt_model_evaluate(lnt_model *model, const lnt_eval_request *given, l
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "eval request: batch is %lld, batches %lld, must be 0 or more",
                         (long long)request->batch, (long long)request->batches);
     lnt_settings s = { .recipe = lnt_recipe_default() };
-    lnt_task task = { .ctx = ctx };
-    lnt_trainer *t = NULL;
+    lnt_trainer *t;
     s.recipe.batch = request->batch ? request->batch : 16;
     lnt_status status = lnt_settings_seed(ctx, request->seed, &s);
     if (!status)
-        status = reopen_task(ctx, model->task, model, request->data,
-                             request->held_out ? LNT_USE_TESTS : LNT_USE_ALL, &s, &task);
+        status = open_tests(model, request->data, request->held_out ? LNT_USE_TESTS : LNT_USE_ALL, &s, &t);
     if (status) return status;
-    status = lnt_trainer_open(ctx, model, &task, &s.recipe, false, &t);
-    if (status) {
-        lnt_task_close(&task);
-        return status;
-    }
     status = lnt_trainer_evaluate(t, request->batches, report);
-    t->model = NULL; /* it is the caller's */
-    lnt_trainer_destroy(t);
+    close_tests(t);
     return status;
 }
 
@@ -336,26 +346,22 @@ lnt_status lnt_model_examples(lnt_model *model, const char *data, int64_t first,
                         "examples: tokens must be given, first be 0 or more and count 1 or more, they "
                         "are %lld and %lld", (long long)first, (long long)count);
     lnt_settings s = { .recipe = lnt_recipe_default() };
-    lnt_task task = { .ctx = ctx };
-    lnt_trainer *t = NULL;
+    lnt_trainer *t;
     s.recipe.batch = 1;
-    lnt_status status = reopen_task(ctx, model->task, model, data, LNT_USE_TESTS, &s, &task);
+    lnt_status status = open_tests(model, data, LNT_USE_TESTS, &s, &t);
     if (status) return status;
-    if (first > task.test_examples - count)
-        status = lnt_fail(ctx, LNT_ERR_ARGUMENT,
-                          "examples: %lld from %lld on are asked for, there are %lld for testing",
-                          (long long)count, (long long)first, (long long)task.test_examples);
-    if (!status) status = lnt_trainer_open(ctx, model, &task, &s.recipe, false, &t);
-    if (status) {
-        lnt_task_close(&task);
-        return status;
+    if (first > t->task.test_examples - count) {
+        lnt_fail(ctx, LNT_ERR_ARGUMENT,
+                 "examples: %lld from %lld on are asked for, there are %lld for testing", (long long)count,
+                 (long long)first, (long long)t->task.test_examples);
+        close_tests(t);
+        return LNT_ERR_ARGUMENT;
     }
     const size_t length = (size_t)model->config.length;
     for (int64_t i = 0; i < count; i++) {
         t->task.kind->fill(&t->task, LNT_SPLIT_TEST, (uint64_t)(first + i), &t->sample);
         memcpy(tokens + (size_t)i * length, t->sample.targets, length * sizeof *tokens);
     }
-    t->model = NULL; /* it is the caller's */
-    lnt_trainer_destroy(t);
+    close_tests(t);
     return LNT_OK;
 }

@@ -85,46 +85,53 @@ static lnt_status compare_sample(lnt_ctx *ctx, const lnt_attn_desc *desc, const 
     return status;
 }
 
-static lnt_status forward_deviation(lnt_ctx *ctx, const lnt_attn_desc *desc, const workload *w,
-                                    double *row, double *error)
+/* One token after another. */
+static lnt_status run_steps(lnt_state *state, const workload *w)
 {
-    lnt_plan *plan;
-    workload there;
-    deviation sum = { 0, 0 };
-    const lnt_attn_io io = workload_io(w);
-    lnt_status status = lnt_plan_create(ctx, desc, &plan);
-    if (status) return status;
-    status = workload_place(ctx, w, &there);
-    const lnt_attn_io run = workload_io(&there);
-    if (!status) status = lnt_plan_forward(plan, &run);
-    if (!status) status = device_fetch(ctx, &there.out, &w->out);
-    workload_leave(ctx, &there);
-    lnt_plan_destroy(plan);
-    const int64_t rows = desc->mechanism == LNT_CUR ? LANDMARK_ROWS : SAMPLED_ROWS;
-    if (!status) status = compare_sample(ctx, desc, &io, rows, row, &sum);
-    *error = relative(sum);
+    lnt_status status = LNT_OK;
+    for (int64_t i = 0; i < w->q.shape[2] && !status; i++) {
+        const lnt_tensor q = tensor_rows(&w->q, i, 1), k = tensor_rows(&w->k, i, 1);
+        const lnt_tensor v = tensor_rows(&w->v, i, 1), out = tensor_rows(&w->out, i, 1);
+        status = lnt_state_step(state, &q, &k, &v, &out);
+    }
     return status;
 }
 
-static lnt_status step_deviation(lnt_ctx *ctx, const lnt_attn_desc *desc, const workload *w,
-                                 double *row, double *error)
+/* Fills the outputs of w; backward runs after forward, as in training. */
+static lnt_status compute(lnt_ctx *ctx, const lnt_attn_desc *desc, pass_kind pass, const workload *w)
 {
-    lnt_state *state;
+    lnt_plan *plan = NULL;
+    lnt_state *state = NULL;
     workload there;
-    deviation sum = { 0, 0 };
-    const lnt_attn_io io = workload_io(w);
-    lnt_status status = lnt_state_create(ctx, desc, &state);
+    lnt_status status = pass == PASS_STEP ? lnt_state_create(ctx, desc, &state)
+                                          : lnt_plan_create(ctx, desc, &plan);
     if (status) return status;
     status = workload_place(ctx, w, &there);
-    for (int64_t i = 0; i < w->q.shape[2] && !status; i++) {
-        const lnt_tensor q = tensor_rows(&there.q, i, 1), k = tensor_rows(&there.k, i, 1);
-        const lnt_tensor v = tensor_rows(&there.v, i, 1), out = tensor_rows(&there.out, i, 1);
-        status = lnt_state_step(state, &q, &k, &v, &out);
-    }
-    if (!status) status = device_fetch(ctx, &there.out, &w->out);
+    const lnt_attn_io io = workload_io(&there);
+    const lnt_attn_grads grads = workload_grads(&there);
+    if (!status) status = state ? run_steps(state, &there) : lnt_plan_forward(plan, &io);
+    if (!status && pass == PASS_BACKWARD) status = lnt_plan_backward(plan, &io, &grads);
+    const lnt_tensor *const from[] = { &there.out, &there.dq, &there.dk, &there.dv };
+    const lnt_tensor *const to[] = { &w->out, &w->dq, &w->dk, &w->dv };
+    for (int i = 0; i < (pass == PASS_BACKWARD ? 4 : 1) && !status; i++)
+        status = device_fetch(ctx, from[i], to[i]);
     workload_leave(ctx, &there);
+    lnt_plan_destroy(plan);
     lnt_state_destroy(state);
-    if (!status) status = compare_sample(ctx, desc, &io, STEP_TOKENS, row, &sum);
+    return status;
+}
+
+/* Of a forward pass, or of steps. */
+static lnt_status forward_deviation(lnt_ctx *ctx, const lnt_attn_desc *desc, pass_kind pass,
+                                    const workload *w, double *row, double *error)
+{
+    deviation sum = { 0, 0 };
+    const lnt_attn_io io = workload_io(w);
+    const int64_t rows = pass == PASS_STEP              ? STEP_TOKENS
+                         : desc->mechanism == LNT_CUR ? LANDMARK_ROWS
+                                                      : SAMPLED_ROWS;
+    lnt_status status = compute(ctx, desc, pass, w);
+    if (!status) status = compare_sample(ctx, desc, &io, rows, row, &sum);
     *error = relative(sum);
     return status;
 }
@@ -213,26 +220,6 @@ static lnt_status compare_along(lnt_ctx *ctx, const lnt_attn_desc *desc, const w
     return LNT_OK;
 }
 
-/* Runs forward, then backward, as training does. */
-static lnt_status run_backward(lnt_ctx *ctx, const lnt_attn_desc *desc, const workload *w)
-{
-    lnt_plan *plan;
-    workload there;
-    lnt_status status = lnt_plan_create(ctx, desc, &plan);
-    if (status) return status;
-    status = workload_place(ctx, w, &there);
-    const lnt_attn_io io = workload_io(&there);
-    const lnt_attn_grads grads = workload_grads(&there);
-    if (!status) status = lnt_plan_forward(plan, &io);
-    if (!status) status = lnt_plan_backward(plan, &io, &grads);
-    if (!status) status = device_fetch(ctx, &there.dq, &w->dq);
-    if (!status) status = device_fetch(ctx, &there.dk, &w->dk);
-    if (!status) status = device_fetch(ctx, &there.dv, &w->dv);
-    workload_leave(ctx, &there);
-    lnt_plan_destroy(plan);
-    return status;
-}
-
 static int backward_deviation(lnt_ctx *ctx, const lnt_attn_desc *desc, const workload *w,
                               double *row, double *error)
 {
@@ -245,7 +232,7 @@ static int backward_deviation(lnt_ctx *ctx, const lnt_attn_desc *desc, const wor
     const int several = desc->mechanism == LNT_CUR ? LANDMARK_DIRECTIONS : DIRECTIONS;
     thin_out(&w->dout);
     int status = workload_make(ctx, &directions, n, false, &x);
-    if (!status && run_backward(ctx, desc, w)) status = fail_ctx(ctx);
+    if (!status && compute(ctx, desc, PASS_BACKWARD, w)) status = fail_ctx(ctx);
     for (int i = 0; i < several && !status; i++) {
         workload u = { .q.data = NULL };
         directions.seed++;
@@ -292,8 +279,7 @@ int workload_verify(lnt_ctx *ctx, const lnt_attn_desc *desc, pass_kind pass, dou
     int status = workload_make(ctx, &part, part.length_q, pass == PASS_BACKWARD, &w);
     if (!status && pass == PASS_BACKWARD)
         status = backward_deviation(ctx, &part, &w, row, error);
-    else if (!status && (pass == PASS_STEP ? step_deviation(ctx, &part, &w, row, error)
-                                           : forward_deviation(ctx, &part, &w, row, error)))
+    else if (!status && forward_deviation(ctx, &part, pass, &w, row, error))
         status = fail_ctx(ctx);
     workload_free(&w);
     free(row);

@@ -11,8 +11,6 @@
 #include "cli/arrays/tensors.h"
 #include "cli/clock.h"
 #include "cli/measure/workload.h"
-#include "cli/show/json.h"
-#include "cli/show/table.h"
 #include "cli/study/study.h"
 
 enum { BLOCK = 1000, QUERIES = 100, HEADS = 2, DIM = 8, POINTS = 12, KINDS = 2 };
@@ -81,8 +79,7 @@ static void print_json(const series all[KINDS])
 {
     for (int k = 0; k < KINDS; k++)
         for (int i = 0; i < all[k].points; i++) {
-            json line = json_begin(stdout);
-            json_text(&line, "study", "accumulation");
+            json line = study_line("accumulation");
             json_text(&line, "sums", kinds[k]);
             json_whole(&line, "heads", HEADS);
             json_whole(&line, "dim", DIM);

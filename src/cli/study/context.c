@@ -9,8 +9,6 @@
 
 #include "cli/measure/measure.h"
 #include "cli/show/amount.h"
-#include "cli/show/json.h"
-#include "cli/show/table.h"
 #include "cli/study/study.h"
 
 enum { WIDTHS = 4, FORMS = 2 };
@@ -69,8 +67,7 @@ static void print_json(int64_t terms, const curves *c)
     for (int i = 0; i < c->points; i++)
         for (int w = 0; w < WIDTHS; w++)
             for (int f = 0; f < FORMS; f++) {
-                json line = json_begin(stdout);
-                json_text(&line, "study", "context");
+                json line = study_line("context");
                 json_text(&line, "mechanism", lnt_mechanism_name(forms[f]));
                 json_whole(&line, "dim", widths[w]);
                 if (forms[f] == LNT_TAYLOR) json_whole(&line, "terms", terms);
@@ -88,17 +85,16 @@ static void print_table(const curves *c, int w)
     static const char *const headings[] = { "tokens", "softmax: pass", "memory", "next", "cache",
                                             "taylor: pass", "memory", "next", "state", NULL };
     table t;
-    char text[TABLE_CELL];
     printf("width %d\n", widths[w]);
     table_begin(&t, 0, headings);
     for (int i = 0; i < c->points; i++) {
         table_row(&t);
         table_cell(&t, "%.0f", c->length[i]);
         for (int f = 0; f < FORMS; f++) {
-            table_cell(&t, "%s", study_text(c->pass[f][w][i], text_seconds, text));
-            table_cell(&t, "%s", study_text(c->pass_memory[f][w][i], text_bytes, text));
-            table_cell(&t, "%s", study_text(c->next[f][w][i], text_seconds, text));
-            table_cell(&t, "%s", study_text(c->memory[f][w][i], text_bytes, text));
+            study_cell(&t, c->pass[f][w][i], text_seconds);
+            study_cell(&t, c->pass_memory[f][w][i], text_bytes);
+            study_cell(&t, c->next[f][w][i], text_seconds);
+            study_cell(&t, c->memory[f][w][i], text_bytes);
         }
     }
     table_print(&t, stdout);

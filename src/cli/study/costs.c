@@ -10,8 +10,6 @@
 
 #include "cli/describe.h"
 #include "cli/show/amount.h"
-#include "cli/show/json.h"
-#include "cli/show/table.h"
 #include "cli/study/study.h"
 
 enum { WIDTHS = 4, POINTS = 7 };
@@ -53,8 +51,7 @@ static void print_json(int64_t terms, const costs *c)
 {
     for (int w = 0; w < WIDTHS; w++)
         for (int i = 0; i < POINTS; i++) {
-            json line = json_begin(stdout);
-            json_text(&line, "study", "costs");
+            json line = study_line("costs");
             json_whole(&line, "dim", widths[w]);
             json_whole(&line, "terms", terms);
             json_real(&line, "length", c->length[i]);
@@ -77,17 +74,14 @@ static void print_table(int64_t terms, const costs *c)
     static const char *const headings[] = { "width", "state", "smaller than the cache from",
                                             "operations a token", "fewer than softmax from", NULL };
     table t;
-    char text[TABLE_CELL];
     table_begin(&t, 0, headings);
     for (int w = 0; w < WIDTHS; w++) {
         table_row(&t);
         table_cell(&t, "%d", widths[w]);
-        table_cell(&t, "%s", text_count(c->state[w][0], text, sizeof text));
-        table_cell(&t, "%s", study_text(c->length[0] * c->state[w][0] / c->cache[w][0], text_tokens,
-                                        text));
-        table_cell(&t, "%s", text_count(c->fixed[w][0], text, sizeof text));
-        table_cell(&t, "%s", study_text(c->length[0] * c->fixed[w][0] / c->growing[w][0], text_tokens,
-                                        text));
+        study_cell(&t, c->state[w][0], text_count);
+        study_cell(&t, c->length[0] * c->state[w][0] / c->cache[w][0], text_tokens);
+        study_cell(&t, c->fixed[w][0], text_count);
+        study_cell(&t, c->length[0] * c->fixed[w][0] / c->growing[w][0], text_tokens);
     }
     table_print(&t, stdout);
     printf("\ntaylor of %lld terms, one head, by the formulas; the cache of softmax holds keys and "
@@ -97,23 +91,16 @@ static void print_table(int64_t terms, const costs *c)
 static int draw(const options *o, int64_t terms, const costs *c)
 {
     figure f = figure_begin(2, "One head: taylor of %lld terms and softmax", (long long)terms);
-    figure_panel *state = figure_add(&f, "Numbers remembered");
-    figure_panel *flops = figure_add(&f, "Operations a token");
-    state->x = flops->x = (figure_axis){ "tokens of context", 10, FIGURE_PREFIXED, "" };
-    state->y = (figure_axis){ "state, cache", 10, FIGURE_PREFIXED, "" };
-    flops->y = (figure_axis){ "operations", 10, FIGURE_PREFIXED, "" };
-    for (int w = 0; w < WIDTHS; w++) {
-        figure_series(state, FIGURE_LINE, w, c->length, c->state[w], POINTS, "taylor, width %d",
-                      widths[w]);
-        figure_series(flops, FIGURE_LINE, w, c->length, c->fixed[w], POINTS, "taylor, width %d",
-                      widths[w]);
-    }
-    for (int w = 0; w < WIDTHS; w++) {
-        figure_series(state, FIGURE_DASHES, w, c->length, c->cache[w], POINTS, "softmax, width %d",
-                      widths[w]);
-        figure_series(flops, FIGURE_DASHES, w, c->length, c->growing[w], POINTS,
-                      "softmax, width %d", widths[w]);
-    }
+    const panel_pair p = study_panels(&f, "Numbers remembered", "Operations a token",
+                                      (figure_axis){ "tokens of context", 10, FIGURE_PREFIXED, "" });
+    p.first->y = (figure_axis){ "state, cache", 10, FIGURE_PREFIXED, "" };
+    p.second->y = (figure_axis){ "operations", 10, FIGURE_PREFIXED, "" };
+    for (int w = 0; w < WIDTHS; w++)
+        study_series(p, FIGURE_LINE, w, c->length, c->state[w], c->fixed[w], POINTS, "taylor, width %d",
+                     widths[w]);
+    for (int w = 0; w < WIDTHS; w++)
+        study_series(p, FIGURE_DASHES, w, c->length, c->cache[w], c->growing[w], POINTS,
+                     "softmax, width %d", widths[w]);
     return study_draw(o, &f);
 }
 

@@ -11,9 +11,7 @@
 
 #include "cli/measure/measure.h"
 #include "cli/show/amount.h"
-#include "cli/show/json.h"
 #include "cli/show/plot.h"
-#include "cli/show/table.h"
 #include "cli/study/study.h"
 
 enum { FORMS = 4, MAX_POINTS = 24, FIRST_LENGTH = 256, LAST_LENGTH = 16384, HEADS = 2, DIM = 16 };
@@ -97,8 +95,7 @@ static void print_json(const curves *c)
 {
     for (int i = 0; i < c->points; i++)
         for (int f = 0; f < FORMS; f++) {
-            json line = json_begin(stdout);
-            json_text(&line, "study", "crossover");
+            json line = study_line("crossover");
             json_text(&line, "mechanism", lnt_mechanism_name(forms[f].mechanism));
             if (forms[f].algorithm) json_text(&line, "algorithm", forms[f].algorithm);
             json_whole(&line, "heads", c->shape.heads);
@@ -109,8 +106,7 @@ static void print_json(const curves *c)
             json_real(&line, "bytes_per_token", c->memory[f][i]);
             json_end(&line);
         }
-    json line = json_begin(stdout);
-    json_text(&line, "study", "crossover");
+    json line = study_line("crossover");
     json_real(&line, "crossover_speed", c->faster);
     json_real(&line, "crossover_memory", c->smaller);
     json_end(&line);
@@ -122,15 +118,14 @@ static void print_table(const curves *c)
                                             "linear", "softmax", "taylor/direct", "taylor/state",
                                             "linear", NULL };
     table t;
-    char text[TABLE_CELL];
     table_begin(&t, 0, headings);
     for (int i = 0; i < c->points; i++) {
         table_row(&t);
         table_cell(&t, "%.0f", c->length[i]);
         for (int f = 0; f < FORMS; f++)
-            table_cell(&t, "%s", text_seconds(c->seconds[f][i], text, sizeof text));
+            study_cell(&t, c->seconds[f][i], text_seconds);
         for (int f = 0; f < FORMS; f++)
-            table_cell(&t, "%s", text_bytes(c->memory[f][i], text, sizeof text));
+            study_cell(&t, c->memory[f][i], text_bytes);
     }
     table_print(&t, stdout);
     fputs("\nLeft the time, right the memory, a token of a causal pass: keys and values, or the\n"
@@ -170,19 +165,15 @@ static int draw(const options *o, const curves *c)
     figure f = figure_begin(2, "Causal attention, %lld heads × %lld, taylor of %lld terms",
                             (long long)c->shape.heads, (long long)c->shape.dim,
                             (long long)c->shape.taylor.terms);
-    figure_panel *time = figure_add(&f, "Time a token");
-    figure_panel *memory = figure_add(&f, "Memory a token");
-    time->x = memory->x = (figure_axis){ "tokens", 10, FIGURE_PREFIXED, "" };
-    time->y = (figure_axis){ "time a token", 10, FIGURE_PREFIXED, "s" };
-    memory->y = (figure_axis){ "bytes a token", 10, FIGURE_PREFIXED, "B" };
-    for (int i = 0; i < FORMS; i++) {
-        figure_series(time, FIGURE_LINE, i, c->length, c->seconds[i], c->points, "%s",
-                      forms[i].name);
-        figure_series(memory, FIGURE_LINE, i, c->length, c->memory[i], c->points, "%s",
-                      forms[i].name);
-    }
-    if (isfinite(c->faster)) figure_mark(time, c->faster, "%.0f", c->faster);
-    if (isfinite(c->smaller)) figure_mark(memory, c->smaller, "%.0f", c->smaller);
+    const panel_pair p = study_panels(&f, "Time a token", "Memory a token",
+                                      (figure_axis){ "tokens", 10, FIGURE_PREFIXED, "" });
+    p.first->y = (figure_axis){ "time a token", 10, FIGURE_PREFIXED, "s" };
+    p.second->y = (figure_axis){ "bytes a token", 10, FIGURE_PREFIXED, "B" };
+    for (int i = 0; i < FORMS; i++)
+        study_series(p, FIGURE_LINE, i, c->length, c->seconds[i], c->memory[i], c->points, "%s",
+                     forms[i].name);
+    if (isfinite(c->faster)) figure_mark(p.first, c->faster, "%.0f", c->faster);
+    if (isfinite(c->smaller)) figure_mark(p.second, c->smaller, "%.0f", c->smaller);
     return study_draw(o, &f);
 }
 

@@ -10,8 +10,6 @@
 #include "cli/measure/measure.h"
 #include "cli/measure/workload.h"
 #include "cli/show/amount.h"
-#include "cli/show/json.h"
-#include "cli/show/table.h"
 #include "cli/study/study.h"
 
 enum { COUNTS = 3, KINDS = 1 + 2 * COUNTS, POINTS = 4, HEADS = 16, DIM = 64, LONGEST = 4096 };
@@ -76,8 +74,7 @@ static void print_json(const options *o, const costs *c)
         for (int k = 0; k < KINDS; k++) {
             lnt_attn_desc d;
             if (problem(o, k, (int64_t)c->length[i], &d)) return;
-            json line = json_begin(stdout);
-            json_text(&line, "study", "cur");
+            json line = study_line("cur");
             json_text(&line, "algorithm", d.algorithm);
             if (k) json_whole(&line, "landmarks", d.cur.landmarks);
             json_whole(&line, "batch", d.batch);
@@ -114,9 +111,9 @@ static void print_table(const costs *c)
             table_row(&t);
             table_cell(&t, "%s", i ? "" : kind_text(k, text));
             table_cell(&t, "%.0f", c->length[i]);
-            table_cell(&t, "%s", text_seconds(c->seconds[k][i], text, sizeof text));
+            study_cell(&t, c->seconds[k][i], text_seconds);
             table_cell(&t, "%.3f", c->seconds[k][i] / c->seconds[0][i]);
-            table_cell(&t, "%s", text_bytes(c->memory[k][i], text, sizeof text));
+            study_cell(&t, c->memory[k][i], text_bytes);
             table_cell(&t, "%.1e", c->error[k][i]);
         }
     table_print(&t, stdout);
@@ -128,22 +125,15 @@ static void print_table(const costs *c)
 static int draw(const options *o, const costs *c)
 {
     char text[TABLE_CELL];
-    figure f = figure_begin(2, "%lld x %lld heads x %lld, forward",
-                            (long long)opt_whole(o, OPT_BATCH, 1),
-                            (long long)opt_whole(o, OPT_HEADS, HEADS),
-                            (long long)opt_whole(o, OPT_DIM, DIM));
-    figure_panel *time = figure_add(&f, "Time"), *memory = figure_add(&f, "Scratch");
-    time->x = memory->x = (figure_axis){ "tokens", 0, FIGURE_PLAIN, "" };
-    time->y = (figure_axis){ "time of a run", 10, FIGURE_PREFIXED, "s" };
-    memory->y = (figure_axis){ "scratch", 10, FIGURE_PREFIXED, "B" };
-    for (int k = 0; k < KINDS; k++) {
-        const figure_style style = k && k <= COUNTS ? FIGURE_LINE : FIGURE_DASHES;
-        const int color = k ? (k - 1) % COUNTS : COUNTS;
-        figure_series(time, style, color, c->length, c->seconds[k], POINTS, "%s",
-                      kind_text(k, text));
-        figure_series(memory, style, color, c->length, c->memory[k], POINTS, "%s",
-                      kind_text(k, text));
-    }
+    figure f = figure_begin(2, "%lld x %lld heads x %lld, forward", (long long)opt_whole(o, OPT_BATCH, 1),
+                            (long long)opt_whole(o, OPT_HEADS, HEADS), (long long)opt_whole(o, OPT_DIM, DIM));
+    const panel_pair p =
+        study_panels(&f, "Time", "Scratch", (figure_axis){ "tokens", 0, FIGURE_PLAIN, "" });
+    p.first->y = (figure_axis){ "time of a run", 10, FIGURE_PREFIXED, "s" };
+    p.second->y = (figure_axis){ "scratch", 10, FIGURE_PREFIXED, "B" };
+    for (int k = 0; k < KINDS; k++)
+        study_series(p, k && k <= COUNTS ? FIGURE_LINE : FIGURE_DASHES, k ? (k - 1) % COUNTS : COUNTS,
+                     c->length, c->seconds[k], c->memory[k], POINTS, "%s", kind_text(k, text));
     return study_draw(o, &f);
 }
 

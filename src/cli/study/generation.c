@@ -16,9 +16,7 @@
 #include "cli/measure/order.h"
 #include "cli/model.h"
 #include "cli/show/amount.h"
-#include "cli/show/json.h"
 #include "cli/show/plot.h"
-#include "cli/show/table.h"
 #include "cli/study/study.h"
 
 enum { MAX_FORMS = 3, MAX_POINTS = 16, FIRST = 1000, DEFAULT_TOKENS = 100000, CACHE_MOST = 32768 };
@@ -155,8 +153,7 @@ static void print_json(const experiment *j)
         for (int f = 0; f < j->forms; f++) {
             const form *own = &j->form[f];
             if (isnan(own->seconds[i])) continue;
-            json line = json_begin(stdout);
-            json_text(&line, "study", "generation");
+            json line = study_line("generation");
             json_text(&line, "mechanism", own->mechanism);
             json_whole(&line, "parameters", j->info.parameters);
             json_whole(&line, "layers", j->info.layers);
@@ -173,7 +170,6 @@ static void print_table(const experiment *j)
 {
     const char *headings[2 * MAX_FORMS + 2] = { "tokens" };
     table t;
-    char text[TABLE_CELL];
     for (int f = 0; f < j->forms; f++) headings[1 + f] = j->form[f].mechanism;
     for (int f = 0; f < j->forms; f++) headings[1 + j->forms + f] = j->form[f].mechanism;
     table_begin(&t, 0, headings);
@@ -181,9 +177,9 @@ static void print_table(const experiment *j)
         table_row(&t);
         table_cell(&t, "%.0f", j->point[i]);
         for (int f = 0; f < j->forms; f++)
-            table_cell(&t, "%s", study_text(j->form[f].seconds[i], text_seconds, text));
+            study_cell(&t, j->form[f].seconds[i], text_seconds);
         for (int f = 0; f < j->forms; f++)
-            table_cell(&t, "%s", study_text(j->form[f].bytes[i], text_bytes, text));
+            study_cell(&t, j->form[f].bytes[i], text_bytes);
     }
     table_print(&t, stdout);
     printf("\nLeft the time of a token with so many before it, right what is remembered of them; "
@@ -228,18 +224,14 @@ static int draw_figure(const options *o, const experiment *j)
     figure f = figure_begin(2, "Generating: %lld layer%s, %lld parameters, one sequence",
                             (long long)j->info.layers, plural(j->info.layers),
                             (long long)j->info.parameters);
-    figure_panel *time = figure_add(&f, "Time of a token");
-    figure_panel *memory = figure_add(&f, "What is remembered");
-    time->x = memory->x = (figure_axis){ "tokens before", 10, FIGURE_PREFIXED, "" };
-    time->y = (figure_axis){ "time of a token", 10, FIGURE_PREFIXED, "s" };
-    memory->y = (figure_axis){ "bytes", 10, FIGURE_PREFIXED, "B" };
+    const panel_pair p = study_panels(&f, "Time of a token", "What is remembered",
+                                      (figure_axis){ "tokens before", 10, FIGURE_PREFIXED, "" });
+    p.first->y = (figure_axis){ "time of a token", 10, FIGURE_PREFIXED, "s" };
+    p.second->y = (figure_axis){ "bytes", 10, FIGURE_PREFIXED, "B" };
     for (int i = j->forms - 1; i >= 0; i--) {
         const form *own = &j->form[i];
-        const char *what = cached(own) ? ", with its cache" : "";
-        figure_series(time, FIGURE_LINE, i, j->point, own->seconds, j->points, "%s%s",
-                      own->mechanism, what);
-        figure_series(memory, FIGURE_LINE, i, j->point, own->bytes, j->points, "%s%s",
-                      own->mechanism, what);
+        study_series(p, FIGURE_LINE, i, j->point, own->seconds, own->bytes, j->points, "%s%s",
+                     own->mechanism, cached(own) ? ", with its cache" : "");
     }
     return study_draw(o, &f);
 }

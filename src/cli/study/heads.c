@@ -3,8 +3,6 @@
  * of Taylor attention fall steeply; those of softmax stay or grow. */
 #include "cli/describe.h"
 #include "cli/show/amount.h"
-#include "cli/show/json.h"
-#include "cli/show/table.h"
 #include "cli/study/study.h"
 
 enum { EMBEDDING = 1024, POINTS = 6, SMALLEST = 4, FEWEST = 3, ORDERS = 3, CONTEXTS = 3 };
@@ -53,8 +51,7 @@ static void print_json(const heads *h)
 {
     for (int i = 0; i < POINTS; i++)
         for (int p = 0; p < ORDERS; p++) {
-            json line = json_begin(stdout);
-            json_text(&line, "study", "heads");
+            json line = study_line("heads");
             json_whole(&line, "heads", EMBEDDING / (int64_t)h->width[i]);
             json_whole(&line, "dim", (int64_t)h->width[i]);
             json_whole(&line, "terms", FEWEST + p);
@@ -70,16 +67,15 @@ static void print_table(const heads *h)
                                             "5 terms", "operations, 3 terms", "4 terms", "5 terms",
                                             NULL };
     table t;
-    char text[TABLE_CELL];
     table_begin(&t, 0, headings);
     for (int i = 0; i < POINTS; i++) {
         table_row(&t);
         table_cell(&t, "%d", EMBEDDING / (int)h->width[i]);
         table_cell(&t, "%.0f", h->width[i]);
         for (int p = 0; p < ORDERS; p++)
-            table_cell(&t, "%s", text_count(h->state[p][i], text, sizeof text));
+            study_cell(&t, h->state[p][i], text_count);
         for (int p = 0; p < ORDERS; p++)
-            table_cell(&t, "%s", text_count(h->fixed[p][i], text, sizeof text));
+            study_cell(&t, h->fixed[p][i], text_count);
     }
     table_print(&t, stdout);
     printf("\nNumbers in the states of all heads, and operations a token; heads x width is %d.\n",
@@ -90,23 +86,16 @@ static int draw(const options *o, const heads *h)
 {
     static const char *const words[CONTEXTS] = { "1k", "100k", "10M" };
     figure f = figure_begin(2, "A width of %d cut into heads", EMBEDDING);
-    figure_panel *state = figure_add(&f, "Numbers remembered, all heads");
-    figure_panel *flops = figure_add(&f, "Operations a token, all heads");
-    state->x = flops->x = (figure_axis){ "width of a head", 2, FIGURE_PLAIN, "" };
-    state->y = (figure_axis){ "states, caches", 10, FIGURE_PREFIXED, "" };
-    flops->y = (figure_axis){ "operations", 10, FIGURE_PREFIXED, "" };
-    for (int p = 0; p < ORDERS; p++) {
-        figure_series(state, FIGURE_LINE, p, h->width, h->state[p], POINTS, "taylor, %d terms",
-                      FEWEST + p);
-        figure_series(flops, FIGURE_LINE, p, h->width, h->fixed[p], POINTS, "taylor, %d terms",
-                      FEWEST + p);
-    }
-    for (int c = 0; c < CONTEXTS; c++) {
-        figure_series(state, FIGURE_DASHES, ORDERS + c, h->width, h->cache[c], POINTS,
-                      "softmax, %s tokens", words[c]);
-        figure_series(flops, FIGURE_DASHES, ORDERS + c, h->width, h->growing[c], POINTS,
-                      "softmax, %s tokens", words[c]);
-    }
+    const panel_pair p = study_panels(&f, "Numbers remembered, all heads", "Operations a token, all heads",
+                                      (figure_axis){ "width of a head", 2, FIGURE_PLAIN, "" });
+    p.first->y = (figure_axis){ "states, caches", 10, FIGURE_PREFIXED, "" };
+    p.second->y = (figure_axis){ "operations", 10, FIGURE_PREFIXED, "" };
+    for (int i = 0; i < ORDERS; i++)
+        study_series(p, FIGURE_LINE, i, h->width, h->state[i], h->fixed[i], POINTS, "taylor, %d terms",
+                     FEWEST + i);
+    for (int i = 0; i < CONTEXTS; i++)
+        study_series(p, FIGURE_DASHES, ORDERS + i, h->width, h->cache[i], h->growing[i], POINTS,
+                     "softmax, %s tokens", words[i]);
     return study_draw(o, &f);
 }
 

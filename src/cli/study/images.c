@@ -13,8 +13,6 @@
 #include "cli/clock.h"
 #include "cli/model.h"
 #include "cli/show/amount.h"
-#include "cli/show/json.h"
-#include "cli/show/table.h"
 #include "cli/study/study.h"
 
 enum { METHODS = 4, MAX_BATCHES = 2, MOST_SIDE = 64, DEFAULT_BATCH = 4, MOST_BATCH = 1024 };
@@ -217,8 +215,7 @@ static void print_json(const experiment *g)
     for (int at = 0; at < g->batches; at++)
         for (int m = 0; m < METHODS; m++) {
             const finding *f = &g->found[at][m];
-            json line = json_begin(stdout);
-            json_text(&line, "study", "images");
+            json line = study_line("images");
             json_text(&line, "method", methods[m].name);
             json_text(&line, "mechanism", methods[m].mechanism);
             json_whole(&line, "parameters", g->info.parameters);
@@ -250,7 +247,7 @@ static void print_table(const experiment *g)
             table_row(&t);
             table_cell(&t, "%s", methods[m].name);
             table_cell(&t, "%lld", (long long)g->batch[at]);
-            table_cell(&t, "%s", text_seconds(f->seconds, text, sizeof text));
+            study_cell(&t, f->seconds, text_seconds);
             table_cell(&t, "%.3g", images_a_second(g, at, m));
             table_cell(&t, "%.4g x", ratio(g, at, m));
             table_cell(&t, "%s", methods[m].again ? "-" : text_bytes(f->bytes, text, sizeof text));

@@ -10,8 +10,6 @@
 #include <unistd.h>
 
 #include "cli/show/amount.h"
-#include "cli/show/json.h"
-#include "cli/show/table.h"
 #include "cli/study/study.h"
 #include "cli/train_log.h"
 
@@ -82,8 +80,7 @@ static void print_json(const runs *s)
 {
     for (int i = 0; i < s->count; i++) {
         const log_summary *l = &s->run[i].log;
-        json line = json_begin(stdout);
-        json_text(&line, "study", "learning");
+        json line = study_line("learning");
         json_text(&line, "run", s->run[i].name);
         json_real(&line, "steps", l->steps);
         json_real(&line, "loss", l->loss);
@@ -113,19 +110,18 @@ static void print_table(const runs *s)
     static const char *const headings[] = { "run", "steps", "test loss", "bits", "accuracy",
                                             "error rate", "tokens/s", "memory", NULL };
     table t;
-    char text[TABLE_CELL];
     table_begin(&t, 1, headings);
     for (int i = 0; i < s->count; i++) {
         const log_summary *l = &s->run[i].log;
         table_row(&t);
         table_cell(&t, "%s", s->run[i].name);
         table_cell(&t, "%.0f", l->steps);
-        table_cell(&t, "%s", study_text(l->loss, text_loss, text));
-        table_cell(&t, "%s", study_text(l->bits, text_loss, text));
-        table_cell(&t, "%s", study_text(l->accuracy, text_percent, text));
-        table_cell(&t, "%s", study_text(l->error_rate, text_percent, text));
-        table_cell(&t, "%s", study_text(l->tokens_per_second, text_count, text));
-        table_cell(&t, "%s", study_text(l->peak_bytes, text_bytes, text));
+        study_cell(&t, l->loss, text_loss);
+        study_cell(&t, l->bits, text_loss);
+        study_cell(&t, l->accuracy, text_percent);
+        study_cell(&t, l->error_rate, text_percent);
+        study_cell(&t, l->tokens_per_second, text_count);
+        study_cell(&t, l->peak_bytes, text_bytes);
     }
     table_print(&t, stdout);
     printf("\nThe last test of each run, in nats a target and bits a unit of the task; the memory is the\n"

@@ -10,8 +10,6 @@
 #include "cli/measure/resident.h"
 #include "cli/measure/workload.h"
 #include "cli/show/amount.h"
-#include "cli/show/json.h"
-#include "cli/show/table.h"
 #include "cli/study/study.h"
 
 enum { LENGTHS = 3, LONGEST = 1000000, HEADS = 1, DIM = 16 };
@@ -55,8 +53,7 @@ static int measure_length(lnt_ctx *ctx, const lnt_attn_desc *desc, int64_t befor
 
 static void print_json(const lnt_attn_desc *d, const footprint *f)
 {
-    json line = json_begin(stdout);
-    json_text(&line, "study", "memory");
+    json line = study_line("memory");
     json_text(&line, "algorithm", d->algorithm);
     json_whole(&line, "heads", d->heads);
     json_whole(&line, "dim", d->dim);
@@ -75,17 +72,16 @@ static void print_table(const lnt_attn_desc *d, const footprint *all)
     static const char *const headings[] = { "tokens", "inputs and output", "state", "peak",
                                             "beyond both", "time", NULL };
     table t;
-    char text[TABLE_CELL];
     table_begin(&t, 0, headings);
     for (int i = 0; i < LENGTHS; i++) {
         const double beyond = all[i].peak - all[i].vectors - all[i].state;
         table_row(&t);
         table_cell(&t, "%.0f", all[i].length);
-        table_cell(&t, "%s", text_bytes(all[i].vectors, text, sizeof text));
-        table_cell(&t, "%s", text_bytes(all[i].state, text, sizeof text));
-        table_cell(&t, "%s", text_bytes(all[i].peak, text, sizeof text));
-        table_cell(&t, "%s", text_bytes(beyond > 0 ? beyond : 0, text, sizeof text));
-        table_cell(&t, "%s", text_seconds(all[i].seconds, text, sizeof text));
+        study_cell(&t, all[i].vectors, text_bytes);
+        study_cell(&t, all[i].state, text_bytes);
+        study_cell(&t, all[i].peak, text_bytes);
+        study_cell(&t, beyond > 0 ? beyond : 0, text_bytes);
+        study_cell(&t, all[i].seconds, text_seconds);
     }
     table_print(&t, stdout);
     printf("\n%s, causal, %lld x %lld, %lld terms.  'peak': what the process grew by, as the "

@@ -4,8 +4,6 @@
 #include "cli/describe.h"
 #include "cli/paper.h"
 #include "cli/show/amount.h"
-#include "cli/show/json.h"
-#include "cli/show/table.h"
 #include "cli/study/study.h"
 
 enum { WIDTHS = 4, FEWEST = 2, MOST = 8, POINTS = MOST - FEWEST + 1 };
@@ -42,8 +40,7 @@ static void print_json(const packing *p)
 {
     for (int w = 0; w < WIDTHS; w++)
         for (int i = 0; i < POINTS; i++) {
-            json line = json_begin(stdout);
-            json_text(&line, "study", "packing");
+            json line = study_line("packing");
             json_whole(&line, "dim", widths[w]);
             json_whole(&line, "terms", FEWEST + i);
             json_real(&line, "state_elements", p->state[w][i]);
@@ -60,13 +57,12 @@ static void print_table(const packing *p)
                                             "reduced by", "32", "reduced by", "64", "reduced by",
                                             NULL };
     table t;
-    char text[TABLE_CELL];
     table_begin(&t, 0, headings);
     for (int i = 0; i < POINTS; i++) {
         table_row(&t);
         table_cell(&t, "%d", FEWEST + i);
         for (int w = 0; w < WIDTHS; w++) {
-            table_cell(&t, "%s", text_count(p->state[w][i], text, sizeof text));
+            study_cell(&t, p->state[w][i], text_count);
             table_cell(&t, "%.1f x", p->state_ratio[w][i]);
         }
     }
@@ -79,15 +75,12 @@ static void print_table(const packing *p)
 static int draw(const options *o, const packing *p)
 {
     figure f = figure_begin(2, "All tuples of indices over the sorted ones");
-    figure_panel *state = figure_add(&f, "State"), *flops = figure_add(&f, "Operations a token");
-    state->x = flops->x = (figure_axis){ "terms", 0, FIGURE_PLAIN, "" };
-    state->y = flops->y = (figure_axis){ "reduction, times", 10, FIGURE_PLAIN, "" };
-    for (int w = 0; w < WIDTHS; w++) {
-        figure_series(state, FIGURE_LINE, w, p->terms, p->state_ratio[w], POINTS, "width %d",
-                      widths[w]);
-        figure_series(flops, FIGURE_LINE, w, p->terms, p->flops_ratio[w], POINTS, "width %d",
-                      widths[w]);
-    }
+    const panel_pair panels =
+        study_panels(&f, "State", "Operations a token", (figure_axis){ "terms", 0, FIGURE_PLAIN, "" });
+    panels.first->y = panels.second->y = (figure_axis){ "reduction, times", 10, FIGURE_PLAIN, "" };
+    for (int w = 0; w < WIDTHS; w++)
+        study_series(panels, FIGURE_LINE, w, p->terms, p->state_ratio[w], p->flops_ratio[w], POINTS,
+                     "width %d", widths[w]);
     return study_draw(o, &f);
 }
 

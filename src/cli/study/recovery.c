@@ -12,8 +12,6 @@
 #include "cli/arrays/tensors.h"
 #include "cli/measure/order.h"
 #include "cli/measure/workload.h"
-#include "cli/show/json.h"
-#include "cli/show/table.h"
 #include "cli/study/study.h"
 
 enum {
@@ -195,8 +193,7 @@ static int recover_width(lnt_ctx *ctx, int64_t n, uint64_t seed, int w, recovery
 
 static void print_json(int64_t n, const recovery *r)
 {
-    json line = json_begin(stdout);
-    json_text(&line, "study", "recovery");
+    json line = study_line("recovery");
     json_text(&line, "algorithm", r->algorithm);
     json_whole(&line, "dim", r->dim);
     json_whole(&line, "terms", r->terms);

@@ -18,8 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/show/json.h"
-#include "cli/show/table.h"
 #include "cli/study/study.h"
 
 enum { WIDTHS = 3, WIDEST = 64, EXPRESSIONS = 6, PRODUCTS = 2 };
@@ -212,8 +210,7 @@ static double deviation(const sizes *s, int expression)
 static void print_json(const sizes *s)
 {
     for (int e = 0; e < EXPRESSIONS; e++) {
-        json line = json_begin(stdout);
-        json_text(&line, "study", "sizes");
+        json line = study_line("sizes");
         json_text(&line, "expression", names[e]);
         json_whole(&line, "dim", s->d);
         json_whole(&line, "length", s->n);

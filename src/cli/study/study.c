@@ -2,10 +2,11 @@
 #include "cli/study/study.h"
 
 #include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
 
 #include "cli/request.h"
 #include "cli/show/picture.h"
-#include "cli/show/table.h"
 
 static const study *const studies[] = { &study_recovery, &study_sizes,   &study_taylorshift,
                                         &study_costs,    &study_packing, &study_heads,
@@ -68,9 +69,36 @@ double study_crossing(const double *x, const double *first, const double *second
     return exp((1 - part) * log(x[at - 1]) + part * log(x[at]));
 }
 
-const char *study_text(double value, const char *(*text_of)(double, char *, size_t), char *text)
+void study_cell(table *t, double value, const char *(*text_of)(double, char *, size_t))
 {
-    return isfinite(value) ? text_of(value, text, TABLE_CELL) : "-";
+    char text[TABLE_CELL];
+    table_cell(t, "%s", isfinite(value) ? text_of(value, text, sizeof text) : "-");
+}
+
+json study_line(const char *name)
+{
+    json line = json_begin(stdout);
+    json_text(&line, "study", name);
+    return line;
+}
+
+panel_pair study_panels(figure *f, const char *first, const char *second, figure_axis x)
+{
+    const panel_pair p = { figure_add(f, "%s", first), figure_add(f, "%s", second) };
+    p.first->x = p.second->x = x;
+    return p;
+}
+
+void study_series(panel_pair panels, figure_style style, int color, const double *x, const double *first,
+                  const double *second, int count, const char *format, ...)
+{
+    char name[FIGURE_TEXT];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(name, sizeof name, format, args);
+    va_end(args);
+    figure_series(panels.first, style, color, x, first, count, "%s", name);
+    figure_series(panels.second, style, color, x, second, count, "%s", name);
 }
 
 int study_draw(const options *o, const figure *f)

@@ -5,6 +5,8 @@
 
 #include "cli/options.h"
 #include "cli/show/figure.h"
+#include "cli/show/json.h"
+#include "cli/show/table.h"
 #include "linnet.h"
 
 typedef struct study {
@@ -35,8 +37,20 @@ int study_problem(lnt_mechanism mechanism, int64_t heads, int64_t dim, int64_t l
  * logarithms between two points; NaN: nowhere.  Points that are not finite end the curves. */
 double study_crossing(const double *x, const double *first, const double *second, int count);
 
-/* The text of a value, or a dash for one that was not measured; text [TABLE_CELL]. */
-const char *study_text(double value, const char *(*text_of)(double, char *, size_t), char *text);
+/* A cell with the text of a value, or a dash for one that was not measured. */
+void study_cell(table *t, double value, const char *(*text_of)(double, char *, size_t));
+
+/* A line of JSON on standard output that begins with the name of the study. */
+json study_line(const char *name);
+
+/* Two panels that share their x axis, such as time and memory, and the same series in both. */
+typedef struct panel_pair {
+    figure_panel *first, *second;
+} panel_pair;
+
+panel_pair study_panels(figure *f, const char *first, const char *second, figure_axis x);
+void study_series(panel_pair panels, figure_style style, int color, const double *x, const double *first,
+                  const double *second, int count, const char *format, ...) PRINTF_LIKE(8, 9);
 
 /* The picture, if --svg asks for one. */
 int study_draw(const options *o, const figure *f);

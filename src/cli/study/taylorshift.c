@@ -13,8 +13,6 @@
 #include "cli/measure/measure.h"
 #include "cli/paper.h"
 #include "cli/show/amount.h"
-#include "cli/show/json.h"
-#include "cli/show/table.h"
 #include "cli/study/study.h"
 
 enum { WIDTHS = 5, POINTS = 6, FORMS = 3, SOFTMAX = 0, DIRECT = 1, STATE = 2 };
@@ -84,8 +82,7 @@ static void print_json(const curves *c)
 {
     for (int i = 0; i < POINTS; i++)
         for (int f = 0; f < FORMS; f++) {
-            json line = json_begin(stdout);
-            json_text(&line, "study", "taylorshift");
+            json line = study_line("taylorshift");
             json_text(&line, "algorithm", forms[f].name);
             json_whole(&line, "dim", c->dim);
             json_real(&line, "length", c->length[i]);
@@ -112,20 +109,19 @@ static void print_table(const curves *all, int count)
                                             "state", NULL };
     enum { AT_N0 = 4 };
     table t;
-    char text[TABLE_CELL];
     table_begin(&t, 0, headings);
     for (int w = 0; w < count; w++) {
         const curves *c = &all[w];
         table_row(&t);
         table_cell(&t, "%lld", (long long)c->dim);
         table_cell(&t, "%.0f", c->n0);
-        table_cell(&t, "%s", study_text(c->faster, text_tokens, text));
+        study_cell(&t, c->faster, text_tokens);
         table_cell(&t, "%.0f", c->n1);
-        table_cell(&t, "%s", study_text(c->smaller, text_tokens, text));
+        study_cell(&t, c->smaller, text_tokens);
         for (int f = 0; f < FORMS; f++)
-            table_cell(&t, "%s", study_text(c->seconds[f][AT_N0], text_seconds, text));
+            study_cell(&t, c->seconds[f][AT_N0], text_seconds);
         for (int f = DIRECT; f < FORMS; f++)
-            table_cell(&t, "%s", study_text(c->memory[f][AT_N0], text_bytes, text));
+            study_cell(&t, c->memory[f][AT_N0], text_bytes);
     }
     table_print(&t, stdout);
     fputs("\nOne head, three terms, not causal.  From N0 on the paper's state form does fewer\n"

@@ -6,9 +6,7 @@
 #include "cli/clock.h"
 #include "cli/measure/order.h"
 #include "cli/show/amount.h"
-#include "cli/show/json.h"
 #include "cli/show/report.h"
-#include "cli/show/table.h"
 #include "cli/study/study.h"
 
 enum { ROUNDS = 9, MECHANISMS = 8 };
@@ -78,8 +76,7 @@ static void print_json(const speed *found, int count)
 {
     for (int i = 0; i < count; i++) {
         const speed *s = &found[i];
-        json line = json_begin(stdout);
-        json_text(&line, "study", "training");
+        json line = study_line("training");
         json_text(&line, "mechanism", s->mechanism);
         json_whole(&line, "parameters", s->parameters);
         json_whole(&line, "tokens", s->tokens);
@@ -102,19 +99,18 @@ static void print_table(const speed *found, int count)
                                             "products alone", "step / products", "with attention's",
                                             "cut up", "step / cut up", NULL };
     table t;
-    char text[TABLE_CELL];
     table_begin(&t, 1, headings);
     for (int i = 0; i < count; i++) {
         const speed *s = &found[i];
         table_row(&t);
         table_cell(&t, "%s", s->mechanism);
-        table_cell(&t, "%s", text_count((double)s->parameters, text, sizeof text));
-        table_cell(&t, "%s", text_count((double)s->tokens / s->step, text, sizeof text));
-        table_cell(&t, "%s", text_count((double)s->tokens / s->products, text, sizeof text));
+        study_cell(&t, (double)s->parameters, text_count);
+        study_cell(&t, (double)s->tokens / s->step, text_count);
+        study_cell(&t, (double)s->tokens / s->products, text_count);
         table_cell(&t, "%.2f", s->step / s->products);
         if (isnan(s->all)) table_cell(&t, "-");
         else table_cell(&t, "%.2f", s->step / s->all);
-        table_cell(&t, "%s", text_count((double)s->tokens / s->cut, text, sizeof text));
+        study_cell(&t, (double)s->tokens / s->cut, text_count);
         table_cell(&t, "%.2f", s->step / s->cut);
     }
     table_print(&t, stdout);
