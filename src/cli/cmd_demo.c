@@ -1,6 +1,5 @@
 /* cli/cmd_demo.c - `linnet demo`: measures the cost of softmax, Taylor and linear attention over growing
- * lengths and
- * draws it in the terminal. */
+ * lengths and draws it in the terminal. */
 #include <stdio.h>
 
 #include "cli/commands.h"

@@ -1,6 +1,5 @@
 /* cli/cmd_generate.c - `linnet generate`: a model writes text or symbols, or draws images, at the same cost
- * for every
- * token. */
+ * for every token. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

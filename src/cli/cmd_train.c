@@ -1,6 +1,5 @@
 /* cli/cmd_train.c - `linnet train`: trains a model on a task.  A directory receives the model, a checkpoint
- * to resume
- * from, the log and the loss curve. */
+ * to resume from, the log and the loss curve. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>

@@ -5,9 +5,9 @@
 #include "cli/show/json.h"
 #include "linnet.h"
 
-/* What a plan of desc says of itself.  EXIT_OK, or one sentence and EXIT_FAILED. */
+/* Plans desc and describes the plan.  EXIT_OK, or one sentence and EXIT_FAILED. */
 int describe_plan(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_plan_info *out);
-/* By what, on what, of which sizes: the fields that a plan and a measurement begin with. */
+/* The first fields of a plan and of a measurement: mechanism, algorithm, device, sizes. */
 void json_problem(json *line, const lnt_attn_desc *d, const char *algorithm, const char *device,
                   const char *isa, int threads);
 /* "4 terms", "64 landmarks", "128 near, 3 terms" behind `before`; "" where there is nothing to say. */

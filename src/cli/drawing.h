@@ -4,8 +4,8 @@
 
 #include "cli/generation.h"
 
-/* Into --output: --images new ones, or with --data those of the data, completed.  EXIT_OK, or says one
- * sentence. */
+/* Writes --output: --images new images, or with --data completed test images.  EXIT_OK, or one sentence and
+ * another status. */
 int drawing_write(generation *g);
 
 #endif

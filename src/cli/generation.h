@@ -13,8 +13,8 @@ typedef struct generation {
     lnt_session *session;
     lnt_sampling sampling;
     int64_t batch, written;
-    double seconds; /* spent on what was written */
-    bool broken;    /* a token could not be drawn or fed: what is remembered is no good */
+    double seconds; /* spent on generating */
+    bool broken;    /* sampling or forward failed, so the session must not be saved */
 } generation;
 
 /* Each gives EXIT_OK, or says one sentence and gives another exit status. */
@@ -25,11 +25,11 @@ int generation_begin(generation *g, int64_t batch); /* a new session, or that of
 int generation_end(generation *g);                  /* --save-state */
 void generation_close(generation *g);
 
-/* Draws a token for each sequence, tokens [batch], and feeds it, unless it is the last. */
+/* Samples a token for each sequence, tokens [batch], and runs it through the model, unless it is the last. */
 int generation_next(generation *g, bool goes_on, int32_t *tokens);
 
-/* Tokens, their speed and what is remembered: while it writes (status_end takes it away), and at the
- * end, where stderr is a terminal. */
+/* The number of tokens, the speed and the size of the state, on a terminal: as a status line during
+ * generation (status_end removes it), and at the end. */
 void generation_status(const generation *g);
 void generation_status_last(const generation *g);
 /* The same figures as one JSON object on stdout, with the text (NULL: none), which ends in NUL. */

@@ -5,7 +5,7 @@
 #include "cli/show/json.h"
 #include "linnet.h"
 
-/* Whether desc has such a table: taylor, of heads that together are at most 2^20 wide. */
+/* Whether desc has such a table: it is taylor, and all heads together are at most 2^20 wide. */
 bool head_table_applies(const lnt_attn_desc *desc);
 /* "heads_table", an array of objects. */
 void head_table_json(json *line, const lnt_attn_desc *desc);

@@ -4,11 +4,11 @@
 
 #include "cli/generation.h"
 
-/* Whether the model's tokens are text; else they are told as numbers. */
+/* Whether the model's tokens are text; otherwise they are written as numbers. */
 bool prompt_is_text(const generation *g);
 
-/* Feeds it to the session; where none is given, a line end, or the first token, to a new one.  EXIT_OK,
- * or one sentence and another status. */
+/* Without a prompt a new session gets a line end, or token 0.  EXIT_OK, or one sentence and another
+ * status. */
 int prompt_prefill(generation *g);
 
 #endif

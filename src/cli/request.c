@@ -1,6 +1,5 @@
 /* cli/request.c - turns options into a context and a descriptor, and refuses what the command line alone
- * shows to
- * be wrong. */
+ * shows to be wrong. */
 #include "cli/request.h"
 
 #include <stdlib.h>

@@ -1,6 +1,5 @@
 /* cli/train_log.c - see train_log.h.  A run that resumes from a checkpoint drops the lines of later steps,
- * which it
- * will write again. */
+ * which it will write again. */
 #include "cli/train_log.h"
 
 #include <errno.h>

@@ -1,6 +1,5 @@
 /* cli/train_log.h - the log of a training run, one JSON object per line, and its losses for the curve.  It
- * is written
- * during a run or read after it. */
+ * is written during a run or read after it. */
 #ifndef LNT_CLI_TRAIN_LOG_H
 #define LNT_CLI_TRAIN_LOG_H
 

@@ -1,8 +1,7 @@
 /* io/crc64.h - CRC-64/XZ (polynomial of ECMA-182, reflected), eight bytes at a time.
  *
  * It detects any change within 64 consecutive bits, so any changed byte.  The table is computed for each
- * file,
- * in microseconds, because the library keeps no mutable globals. */
+ * file, in microseconds, because the library keeps no mutable globals. */
 #ifndef LNT_IO_CRC64_H
 #define LNT_IO_CRC64_H
 

@@ -49,11 +49,11 @@ typedef struct lnt_field {
 lnt_status lnt_fields_read(lnt_ctx *ctx, const char *path, const char *section,
                            const lnt_json_node *object, const lnt_field *table, void *into);
 
-/* Whether two structs have the same in a field; and one gets what the other has. */
+/* Compares, or copies, one field of two structs. */
 bool lnt_field_same(const lnt_field *field, const void *a, const void *b);
 void lnt_field_copy(const lnt_field *field, void *to, const void *from);
 
-/* Refuses what is not `wanted` in any of the fields, objects aside. */
+/* Refuses a struct that differs from `wanted` in any field; objects are not compared. */
 lnt_status lnt_fields_check_same(lnt_ctx *ctx, const char *path, const char *section, const lnt_field *table,
                              const void *said, const void *wanted);
 

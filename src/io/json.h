@@ -1,8 +1,7 @@
 /* io/json.h - a strict JSON parser for configs and file headers, and a writer of JSON strings.
  *
  * A document becomes an array of nodes that point at each other.  Strict means RFC 8259 and nothing more:
- * valid
- * UTF-8, no key twice in an object, no NUL inside a string, nothing after the value. */
+ * valid UTF-8, no key twice in an object, no NUL inside a string, nothing after the value. */
 #ifndef LNT_IO_JSON_H
 #define LNT_IO_JSON_H
 

@@ -5,12 +5,9 @@
  *     the rest  the arrays, row-major and little-endian, without gap or overlap
  *
  * Files that we write carry a checksum in two metadata keys, both or neither.  "linnet.checksum.kind" is
- * always
- * "crc64-xz".  "linnet.checksum" is sixteen lower-case hexadecimal digits: the CRC-64/XZ of the whole file
- * with
- * these digits taken as '0'.  So every changed byte is detected.  Files of other tools have neither key and
- * are
- * read without a check. */
+ * always "crc64-xz".  "linnet.checksum" is sixteen lower-case hexadecimal digits: the CRC-64/XZ of the
+ * whole file with these digits taken as '0'.  So every changed byte is detected.  Files of other tools have
+ * neither key and are read without a check. */
 #ifndef LNT_IO_SAFETENSORS_H
 #define LNT_IO_SAFETENSORS_H
 
@@ -22,18 +19,9 @@ enum {
 };
 
 typedef enum lnt_st_dtype {
-    LNT_ST_F32,
-    LNT_ST_F64,
-    LNT_ST_F16,
-    LNT_ST_BF16,
-    LNT_ST_I64,
-    LNT_ST_I32,
-    LNT_ST_I16,
-    LNT_ST_I8,
-    LNT_ST_U64,
-    LNT_ST_U32,
-    LNT_ST_U16,
-    LNT_ST_U8,
+    LNT_ST_F32, LNT_ST_F64, LNT_ST_F16, LNT_ST_BF16,
+    LNT_ST_I64, LNT_ST_I32, LNT_ST_I16, LNT_ST_I8,
+    LNT_ST_U64, LNT_ST_U32, LNT_ST_U16, LNT_ST_U8,
     LNT_ST_BOOL
 } lnt_st_dtype;
 

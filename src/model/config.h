@@ -56,14 +56,14 @@ lnt_status lnt_config_default(lnt_ctx *ctx, lnt_config *out);
 /* Over what is in *config already; section "model" of the file. */
 lnt_status lnt_config_read(lnt_ctx *ctx, const char *path, const lnt_json_node *object,
                            lnt_config *config);
-/* Fills in what follows from the rest and refuses what cannot be. */
+/* Fills in derived values and refuses impossible ones. */
 lnt_status lnt_config_resolve(lnt_ctx *ctx, const char *path, lnt_config *config);
 /* Refuses options of attention that its mechanism does not take. */
 lnt_status lnt_config_check_applies(lnt_ctx *ctx, const char *path, const lnt_config *config);
-/* Refuses what is not `wanted`; both are resolved. */
+/* Refuses a config that differs from `wanted`; both are resolved. */
 lnt_status lnt_config_check_same(lnt_ctx *ctx, const char *path, const lnt_config *said,
                              const lnt_config *wanted);
-/* Another mechanism in place of its own, with those of the options that it takes. */
+/* Replaces the mechanism; options that it does not take return to their defaults. */
 lnt_status lnt_config_set_mechanism(lnt_ctx *ctx, const char *mechanism, lnt_config *config);
 void lnt_config_write(lnt_json_text *out, const lnt_config *config);
 

@@ -18,7 +18,7 @@ struct lnt_model {
     char task[LNT_TASK_NAME];
     char task_options[LNT_TASK_TEXT]; /* JSON, the task's own */
     char text[LNT_CONFIG_TEXT]; /* the config as JSON */
-    lnt_network network; /* of lnt_model_forward: of the last shape the one before had no room for */
+    lnt_network network; /* of lnt_model_forward; grows with the shapes it is given */
 };
 
 /* A model whose weights are still to be filled.  The tokenizer becomes the model's, also on failure. */
@@ -28,9 +28,9 @@ lnt_status lnt_model_open(lnt_ctx *ctx, const lnt_config *config, const char *ta
 lnt_status lnt_model_make(lnt_ctx *ctx, const lnt_config *config, const char *task,
                           lnt_tokenizer *tokenizer, uint64_t seed, lnt_model **out);
 
-/* For a model that generates and does not learn: if every matrix is of numbers that bf16 has, as after
- * reading a file of them, has them as such too.  A token is bound by reading the weights, and these are
- * half as many bytes for the same answer.  On failure the model is gone, and NULL. */
+/* For a model that generates and does not learn: if bf16 represents every matrix exactly, as after reading
+ * a bf16 file, also stores the weights as bf16.  Generating a token is bound by reading the weights, and
+ * these are half as many bytes for the same result.  On failure the model is destroyed and set to NULL. */
 lnt_status lnt_model_keep_bf16(lnt_model **model);
 
 /* An array beside the weights, of the same layout, under its own prefix. */

@@ -1,7 +1,6 @@
 /* model/model_file.c - models as .safetensors: one tensor per parameter, and config, task and tokenizer in
- * the
- * metadata.  A file is checked completely before memory is allocated for it, because its config may claim
- * anything. */
+ * the metadata.  A file is checked completely before memory is allocated for it, because its config may
+ * claim anything. */
 #include <math.h>
 #include <string.h>
 

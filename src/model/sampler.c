@@ -1,6 +1,5 @@
 /* model/sampler.c - draws a token from p = softmax(logits / temperature), restricted to the k likeliest and
- * to the
- * likeliest of total probability p, with one uniform number.
+ * to the likeliest of total probability p, with one uniform number.
  *
  * O(count); O(count log count) with a restriction. */
 #include "model/sampler.h"

@@ -1,6 +1,5 @@
-/* model/session.c - generation with a state for each layer in place of a KV cache.  A prompt runs in chunks,
- * then
- * tokens one by one.  A token costs the same however many came before. */
+/* model/session.c - generation with a state for each layer in place of a KV cache.  A prompt runs in
+ * chunks, then tokens one by one.  A token costs the same however many came before. */
 #include "model/session.h"
 
 #include <math.h>

@@ -1,6 +1,5 @@
 /* model/session_file.c - sessions as .safetensors: the tensors of every layer's state and the logits of the
- * next
- * token.  The metadata holds the config of the model and a checksum of its weights. */
+ * next token.  The metadata holds the config of the model and a checksum of its weights. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -12,7 +12,7 @@ typedef struct lnt_attention {
     lnt_state *state; /* tokens that follow those remembered */
     size_t heads, kv_heads, dim;
     bool learned;    /* the temperature, a factor of all scores of a head, is a parameter */
-    bool normalised; /* by taylorshift: the plan multiplies by it; else q is multiplied before */
+    bool normalised; /* by taylorshift: the plan applies it; otherwise it is applied to q before */
     const real *temperature; /* [heads], where it is learned */
     real *dtemperature;
     double *plan_temperature, *plan_dtemperature; /* [heads] of scratch, where the plan is tuned */

@@ -1,14 +1,11 @@
 /* nn/layer.h - what all layers share.
  *
  * A layer is a pair of functions, forward and backward, on packed row-major matrices [n, width] of n tokens
- * in
- * all.  It owns nothing and allocates nothing.  A layer with parameters is a struct of its widths, its
- * parameters
- * and their gradients, which forward does not use.  Backward takes what forward took, adds to the gradients
- * of
- * parameters (so batches accumulate) and overwrites those of inputs.  Work is cut into pieces that do not
- * depend on
- * the number of threads, and every sum has one order, so the bits are the same for any number of threads.
+ * in all.  It owns nothing and allocates nothing.  A layer with parameters is a struct of its widths, its
+ * parameters and their gradients, which forward does not use.  Backward takes what forward took, adds to
+ * the gradients of parameters (so batches accumulate) and overwrites those of inputs.  Work is cut into
+ * pieces that do not depend on the number of threads, and every sum has one order, so the bits are the same
+ * for any number of threads.
  *
  * The library compiles them in float.  The tests also compile them in double (LNT_DOUBLE) and compare every
  * gradient with finite differences. */

@@ -9,24 +9,13 @@
 #include "nn/pass.h"
 
 enum {
-    LNT_MEGA_VALUE,
-    LNT_MEGA_VALUE_BIAS,
-    LNT_MEGA_DELTA, /* of the moving averages, as in nn/ema.h */
-    LNT_MEGA_ALPHA,
-    LNT_MEGA_BETA,
-    LNT_MEGA_GAMMA,
-    LNT_MEGA_OMEGA,
-    LNT_MEGA_GATE, /* u */
-    LNT_MEGA_GATE_BIAS,
-    LNT_MEGA_SHARED, /* z, that queries and keys are made of */
-    LNT_MEGA_SHARED_BIAS,
-    LNT_MEGA_RESET, /* r */
-    LNT_MEGA_RESET_BIAS,
-    LNT_MEGA_CANDIDATE, /* of the token itself; and of what it attends to */
-    LNT_MEGA_CANDIDATE_BIAS,
-    LNT_MEGA_ATTENDED,
-    LNT_MEGA_QK_GAIN, /* [2,heads dim] */
-    LNT_MEGA_QK_BIAS,
+    LNT_MEGA_VALUE, LNT_MEGA_VALUE_BIAS,
+    LNT_MEGA_DELTA, LNT_MEGA_ALPHA, LNT_MEGA_BETA, LNT_MEGA_GAMMA, LNT_MEGA_OMEGA, /* nn/ema.h */
+    LNT_MEGA_GATE, LNT_MEGA_GATE_BIAS,     /* u */
+    LNT_MEGA_SHARED, LNT_MEGA_SHARED_BIAS, /* z, from which queries and keys are made */
+    LNT_MEGA_RESET, LNT_MEGA_RESET_BIAS,   /* r */
+    LNT_MEGA_CANDIDATE, LNT_MEGA_CANDIDATE_BIAS, LNT_MEGA_ATTENDED, /* of the token, and of its attention */
+    LNT_MEGA_QK_GAIN, LNT_MEGA_QK_BIAS, /* [2,heads dim] */
     LNT_MEGA_DISTANCE, /* [heads,2 reach - 1] */
     LNT_MEGA_PARAMS
 };

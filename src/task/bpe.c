@@ -1,10 +1,8 @@
 /* task/bpe.c - byte-pair encoding (Gage 1994; Sennrich et al. 2016): the most frequent pair of neighbours
- * becomes a
- * token, repeatedly.
+ * becomes a token, repeatedly.
  *
- * The text is counted once as a list of its different words.  A hash table counts each pair; a merge changes
- * the
- * counts only around the places of the merged pair.  O(words) per merge. */
+ * The text is counted once as a list of its different words.  A hash table counts each pair; a merge
+ * changes the counts only around the places of the merged pair.  O(words) per merge. */
 #include "task/bpe.h"
 
 #include <string.h>

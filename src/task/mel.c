@@ -1,8 +1,6 @@
 /* task/mel.c - log-mel features: frames of 25 ms every 10 ms, a Hann window, the power spectrum, triangles
- * of equal
- * width on the mel scale (2595 log10(1 + f / 700)), the logarithm.  Then the mean of each band is subtracted
- * and
- * all is divided by one deviation, so that loudness and microphone do not matter. */
+ * of equal width on the mel scale (2595 log10(1 + f / 700)), the logarithm.  Then the mean of each band is
+ * subtracted and all is divided by one deviation, so that loudness and microphone do not matter. */
 #include "task/mel.h"
 
 #include <math.h>

@@ -1,6 +1,5 @@
 /* task/mnist.c - images pixel by pixel, from the idx files of MNIST (plain or gzipped): to be generated,
- * each pixel
- * from those before it, or to be classified.
+ * each pixel from those before it, or to be classified.
  *
  * A directory holds train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and
  * t10k-labels-idx1-ubyte, each with or without .gz. */

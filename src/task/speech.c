@@ -1,9 +1,7 @@
 /* task/speech.c - spoken digits to be recognised, without alignment in time (CTC).
  *
- * A directory holds recordings {digit}_{speaker}_{i}.wav; those with i < 5 are for testing.  An utterance is
- * one
- * to `words` of them in sequence. */
-#include <dirent.h>
+ * A directory holds recordings {digit}_{speaker}_{i}.wav; those with i < 5 are for testing.  An utterance
+ * is one to `words` of them in sequence. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,7 +47,7 @@ typedef struct recording {
 
 typedef struct dataset {
     recording *recordings; /* those for testing first, in a random order */
-    size_t count, room, tested;
+    size_t count, tested;
 } dataset;
 
 /* ---- reading ------------------------------------------------------------------------------- */
@@ -70,9 +68,10 @@ static bool parse_name(const char *name, recording *out)
     return true;
 }
 
-static int by_name(const void *a, const void *b)
+static int is_recording(const struct dirent *e)
 {
-    return strcmp(((const recording *)a)->name, ((const recording *)b)->name);
+    recording unused;
+    return parse_name(e->d_name, &unused);
 }
 
 static int tests_first(const void *a, const void *b)
@@ -82,39 +81,26 @@ static int tests_first(const void *a, const void *b)
     return x->place < y->place ? -1 : x->place > y->place;
 }
 
-static lnt_status list(lnt_task *task, dataset *l, DIR *dir)
-{
-    recording found;
-    for (struct dirent *e; (e = readdir(dir));) {
-        if (!parse_name(e->d_name, &found)) continue;
-        if (l->count == l->room) {
-            const size_t room = l->room ? 2 * l->room : 1024;
-            recording *grown = lnt_allocate(task->ctx, room * sizeof *grown, "the recordings");
-            if (!grown) return LNT_ERR_MEMORY;
-            if (l->count) memcpy(grown, l->recordings, l->count * sizeof *grown);
-            lnt_release(task->ctx, l->recordings, l->room * sizeof *grown);
-            l->recordings = grown;
-            l->room = room;
-        }
-        l->recordings[l->count++] = found;
-    }
-    return LNT_OK;
-}
-
 /* One order for every machine: by name first, then by random places, the tests in front. */
-static void shuffle(dataset *l)
+static lnt_status list(lnt_task *task, dataset *l)
 {
+    struct dirent **names;
     const lnt_rng rng = lnt_rng_make(0);
-    if (l->count == 0) return; /* qsort takes no NULL */
-    qsort(l->recordings, l->count, sizeof *l->recordings, by_name);
+    const int count = lnt_task_scan(task, is_recording, &names);
+    if (count < 0) return LNT_ERR_FILE;
+    l->recordings = lnt_allocate(task->ctx, (size_t)count * sizeof *l->recordings, "the recordings");
+    if (l->recordings) l->count = (size_t)count;
     for (size_t i = 0; i < l->count; i++) {
         uint32_t words[4];
+        parse_name(names[i]->d_name, &l->recordings[i]);
         lnt_rng_words(rng, i, words);
         l->recordings[i].place = (uint64_t)words[0] << 20 | i;
+        l->tested += l->recordings[i].test;
     }
+    lnt_task_scan_free(names, count);
+    if (!l->recordings) return LNT_ERR_MEMORY;
     qsort(l->recordings, l->count, sizeof *l->recordings, tests_first);
-    l->tested = 0;
-    for (size_t i = 0; i < l->count; i++) l->tested += l->recordings[i].test;
+    return LNT_OK;
 }
 
 static lnt_status load(lnt_task *task, recording *r)
@@ -145,7 +131,7 @@ static void close_task(lnt_task *task)
     for (size_t i = 0; i < l->count; i++)
         lnt_release(task->ctx, l->recordings[i].features,
                     l->recordings[i].frames * LNT_MEL_BANDS * sizeof(float));
-    lnt_release(task->ctx, l->recordings, l->room * sizeof *l->recordings);
+    lnt_release(task->ctx, l->recordings, l->count * sizeof *l->recordings);
 }
 
 /* A word that does not fit would be neither read nor counted: the error rate would be of the others. */
@@ -182,13 +168,7 @@ static lnt_status shape(lnt_task *task, lnt_config *config)
 static lnt_status open_task(lnt_task *task, lnt_config *config)
 {
     dataset *l = task->own;
-    DIR *dir = opendir(task->data);
-    if (!dir)
-        return lnt_fail(task->ctx, LNT_ERR_FILE, "cannot read " LNT_FILE_FMT ": it is no directory "
-                                                 "that can be opened", task->data);
-    lnt_status status = list(task, l, dir);
-    closedir(dir);
-    shuffle(l);
+    lnt_status status = list(task, l);
     const bool trains = task->use == LNT_USE_TRAINING;
     if (!status && (l->tested == 0 || (trains && l->tested == l->count)))
         return lnt_fail(task->ctx, LNT_ERR_FORMAT,

@@ -1,6 +1,8 @@
 /* task/task.c - the list of tasks. */
 #include "task/task.h"
 
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "io/crc64.h"
@@ -84,4 +86,23 @@ void lnt_task_add_checksum(lnt_task *task, const void *data, size_t bytes)
     lnt_crc64_add(&crc, &task->data_checksum, sizeof task->data_checksum);
     lnt_crc64_add(&crc, data, bytes);
     task->data_checksum = lnt_crc64_finish(&crc);
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+int lnt_task_scan(const lnt_task *task, int (*wanted)(const struct dirent *entry), struct dirent ***names)
+{
+    const int count = scandir(task->data, names, wanted, by_name);
+    if (count < 0)
+        lnt_fail(task->ctx, LNT_ERR_FILE, "cannot read " LNT_FILE_FMT ": %s", task->data, strerror(errno));
+    return count;
+}
+
+void lnt_task_scan_free(struct dirent **names, int count)
+{
+    for (int i = 0; i < count; i++) free(names[i]);
+    free(names);
 }

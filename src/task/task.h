@@ -5,6 +5,8 @@
 #ifndef LNT_TASK_TASK_H
 #define LNT_TASK_TASK_H
 
+#include <dirent.h>
+
 #include "core/rng.h"
 #include "io/fields.h"
 #include "model/config.h"
@@ -76,7 +78,7 @@ struct lnt_task {
     lnt_rng rng;
     lnt_tokenizer tokenizer; /* given, or made by open */
     int64_t test_examples;   /* INT64_MAX: as many as are wanted */
-    uint64_t data_checksum;       /* over all that was read, by which it is known again */
+    uint64_t data_checksum;  /* of all that was read, to recognise it */
     void *own;               /* kind->own_bytes of the kind's; NULL: not opened with data */
 };
 
@@ -88,6 +90,9 @@ lnt_status lnt_task_open(lnt_task *task, lnt_config *config);
 /* As open, but without data: there will be no examples. */
 lnt_status lnt_task_shape(lnt_task *task, lnt_config *config);
 void lnt_task_close(lnt_task *task);
+/* The names in the task's directory that `wanted` takes, sorted; their number, or -1 with a sentence. */
+int lnt_task_scan(const lnt_task *task, int (*wanted)(const struct dirent *entry), struct dirent ***names);
+void lnt_task_scan_free(struct dirent **names, int count);
 /* Adds what open read, in an order that does not change, to data_checksum. */
 void lnt_task_add_checksum(lnt_task *task, const void *data, size_t bytes);
 

@@ -2,11 +2,8 @@
  *
  * The end of every file, the share `held_out`, is for testing.  Training takes windows at random places,
  * testing takes them in order. */
-#include <dirent.h>
-#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -92,26 +89,18 @@ static bool is_directory(const char *path)
     return !stat(path, &st) && S_ISDIR(st.st_mode);
 }
 
-static int by_name(const struct dirent **a, const struct dirent **b)
-{
-    return strcmp((*a)->d_name, (*b)->d_name);
-}
-
 static lnt_status read_directory(lnt_task *task, corpus *c)
 {
     char path[PATH_MAX];
     struct dirent **names;
-    const int count = scandir(task->data, &names, is_text, by_name);
-    if (count < 0)
-        return lnt_fail(task->ctx, LNT_ERR_FILE, "cannot read " LNT_FILE_FMT ": %s", task->data,
-                        strerror(errno));
+    const int count = lnt_task_scan(task, is_text, &names);
+    if (count < 0) return LNT_ERR_FILE;
     lnt_status status = LNT_OK;
     for (int i = 0; i < count; i++) {
         snprintf(path, sizeof path, "%s/%s", task->data, names[i]->d_name);
         if (!status && !is_directory(path)) status = read_one(task, c, path);
-        free(names[i]);
     }
-    free(names);
+    lnt_task_scan_free(names, count);
     if (!status && c->bytes[0] + c->bytes[1] == 0)
         return lnt_fail(task->ctx, LNT_ERR_FILE, LNT_FILE_FMT ": has no .txt file with text",
                         task->data);
@@ -120,9 +109,7 @@ static lnt_status read_directory(lnt_task *task, corpus *c)
 
 static lnt_status read_all(lnt_task *task, corpus *c)
 {
-    struct stat st;
-    const bool many = stat(task->data, &st) == 0 && S_ISDIR(st.st_mode);
-    return many ? read_directory(task, c) : read_one(task, c, task->data);
+    return is_directory(task->data) ? read_directory(task, c) : read_one(task, c, task->data);
 }
 
 /* A tokenizer that need not be learned. */

@@ -5,13 +5,13 @@
 #include "model/network.h"
 #include "task/task.h"
 
-/* What was found over some batches; sums. */
+/* Sums over some batches. */
 typedef struct lnt_score {
     double loss;    /* nats */
     double targets; /* that counted; frames: utterances, those with too few frames left out */
     double hits;    /* where the likeliest was right */
     double units;   /* bytes or pixels the targets stand for */
-    double edits, words; /* frames: to turn what was read into what was said, of so many */
+    double edits, words; /* frames: edit distance to the labels, and their number */
 } lnt_score;
 
 /* Scratch of lnt_loss for a batch. */
@@ -29,9 +29,8 @@ void lnt_loss_take_scratch(lnt_arena *arena, const lnt_config *config, size_t ba
 /* What a target weighs in the mean over a batch. */
 double lnt_loss_weight(const lnt_config *config, const lnt_sample *batch);
 
-/* Adds a batch, or part of one, to score, but for its units, of which it takes those of utterances that
- * do not count; with `gradient`, net->logits becomes the gradient of weight times the sum of its targets'
- * losses. */
+/* Adds a batch, or part of one, to score, except its units; it subtracts the units of utterances that do not
+ * count.  With `gradient`, net->logits becomes the gradient of weight times the sum of the losses. */
 void lnt_loss(lnt_network *net, const lnt_sample *sample, bool gradient, double weight,
               const lnt_loss_scratch *scratch, lnt_score *score);
 

@@ -4,10 +4,8 @@
  *     y = x w,   dx = dy w^T,   dw += x^T dy
  *
  * 6 n in out operations per matrix, by the product that the layers call.  They run once as whole batches on
- * all
- * threads, with all padding, and once divided as in the last step, with little padding.  The factors are
- * closer
- * in the cache than those of a step, whose own products take up to a twentieth longer. */
+ * all threads, with all padding, and once divided as in the last step, with little padding.  The factors
+ * are closer in the cache than those of a step, whose own products take up to a twentieth longer. */
 #include <math.h>
 
 #include "core/clock.h"

@@ -13,10 +13,9 @@ typedef struct lnt_example {
     size_t length, index;
 } lnt_example;
 
-/* order [batch]: the longest first, and of those alike the one that stands first. */
+/* order [batch]: by length, the longest first; equal lengths in the order of the batch. */
 void lnt_sample_order(const lnt_sample *sample, lnt_example *order);
-/* out, which has room for them, becomes `count` sequences in the order given, padded to the longest of
- * them, no farther. */
+/* Copies `count` sequences in the order given to out, padded to the longest of them. */
 void lnt_sample_gather(const lnt_sample *sample, const lnt_config *config, const lnt_example *order,
                        size_t count, lnt_sample *out);
 lnt_batch lnt_sample_batch(const lnt_sample *sample);

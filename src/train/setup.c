@@ -1,6 +1,5 @@
 /* train/setup.c - creates a trainer from a request, from a checkpoint, or only for evaluation: config, task
- * and model, in
- * that order, each checked against the one before. */
+ * and model, in that order, each checked against the one before. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

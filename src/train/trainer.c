@@ -1,8 +1,7 @@
 /* train/trainer.c - one training step: batches forward and backward, gradient clipping, the optimiser.
  *
  * Every random number is a function of the seed and the number of the step, and every sum has one order, so
- * the
- * same seed gives the same bits on any number of threads, in one run or in several. */
+ * the same seed gives the same bits on any number of threads, in one run or in several. */
 #include "train/trainer.h"
 
 #include <float.h>

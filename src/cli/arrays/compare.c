@@ -1,8 +1,7 @@
 /* cli/arrays/compare.c - compares a result y with exact softmax attention s on the same q, k, v.
  *
  * The error is ||y - s|| / ||s||, and the distribution of the elements |y - s|.  s is the library's softmax
- * in
- * double of the arrays as the files hold them, so what a narrower dtype rounds away counts as error.
+ * in double of the arrays as the files hold them, so what a narrower dtype rounds away counts as error.
  * O(n^2 (d + m)) time; memory for q, k, v and one output in double. */
 #include "cli/arrays/compare.h"
 
@@ -147,7 +146,7 @@ static void measure_errors(const lnt_tensor *y, const lnt_tensor *s, comparison 
  *                       < 5 %    is rough
  *     otherwise                  cannot be trusted
  *
- * It cannot be trusted either if a denominator was not above zero or overflowed.  For taylor the sentence says
+ * It cannot be trusted if a denominator was not above zero or overflowed.  For taylor the sentence also says
  * why: how far the scores reach, and how far the polynomial follows e^x. */
 static const double TRUSTED = 0.01, ROUGH = 0.05, WITHIN = 0.01;
 

@@ -5,10 +5,9 @@
  *
  *     dL.u  with  (L(x + h u) - L(x - h u)) / 2h,   relative to |dL|.
  *
- * The entries of u are independent and normal, so the expected square of the difference is
- * |error of the gradient|^2: the same relative error as that of the rows.  A single u may by chance give
- * twice
- * as much or nothing, so several are averaged. */
+ * The entries of u are independent and normal, so the expected square of the difference is |error of the
+ * gradient|^2: the same relative error as that of the rows.  A single u may by chance give twice as much or
+ * nothing, so several are averaged. */
 #include <math.h>
 #include <stdlib.h>
 

@@ -30,17 +30,12 @@ const char *figure_color(int index) { return palette[index % PALETTE]; }
 
 /* ---- what to draw --------------------------------------------------------------------------- */
 
-static void write_text(char text[FIGURE_TEXT], const char *format, va_list args)
-{
-    vsnprintf(text, FIGURE_TEXT, format, args);
-}
-
 figure figure_begin(int columns, const char *format, ...)
 {
     figure f = { .columns = columns };
     va_list args;
     va_start(args, format);
-    write_text(f.title, format, args);
+    vsnprintf(f.title, FIGURE_TEXT, format, args);
     va_end(args);
     return f;
 }
@@ -51,7 +46,7 @@ figure_panel *figure_add(figure *f, const char *format, ...)
     figure_panel *p = &f->panel[f->panels++];
     va_list args;
     va_start(args, format);
-    write_text(p->title, format, args);
+    vsnprintf(p->title, FIGURE_TEXT, format, args);
     va_end(args);
     return p;
 }
@@ -64,7 +59,7 @@ void figure_series(figure_panel *p, figure_style style, int color, const double 
     *c = (figure_curve){ .style = style, .color = color % PALETTE, .x = x, .y = y, .count = count };
     va_list args;
     va_start(args, format);
-    write_text(c->name, format, args);
+    vsnprintf(c->name, FIGURE_TEXT, format, args);
     va_end(args);
 }
 
@@ -73,7 +68,7 @@ void figure_mark(figure_panel *p, double x, const char *format, ...)
     assert(p->marks < FIGURE_MARKS);
     va_list args;
     va_start(args, format);
-    write_text(p->mark[p->marks].label, format, args);
+    vsnprintf(p->mark[p->marks].label, FIGURE_TEXT, format, args);
     va_end(args);
     p->mark[p->marks++].x = x;
 }

@@ -4,9 +4,8 @@
 
 #include "cli/options.h"
 
-/* Where the option names a place: that it can be written, and does not end as pictures of another kind than
- * `ending` do.  EXIT_OK, or one sentence and another exit status: before the work, so that it is not for
- * nothing. */
+/* If the option names a file: checks, before any work, that it can be written and does not end like
+ * another kind of picture than `ending`.  EXIT_OK, or one sentence and another exit status. */
 int picture_check(const options *o, option_id which, const char *ending);
 
 #endif

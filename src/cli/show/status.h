@@ -2,10 +2,10 @@
 #ifndef LNT_CLI_SHOW_STATUS_H
 #define LNT_CLI_SHOW_STATUS_H
 
-/* Nothing where stderr is no terminal.  Where stdout is one as well the line has the last row to
- * itself, and the text scrolls above it. */
+/* Does nothing unless stderr is a terminal.  If stdout is one too, the line has the last row to itself,
+ * and the text scrolls above it. */
 void status_show(const char *text);
-/* Takes the line away: the terminal is as it was. */
+/* Removes the line and restores the terminal. */
 void status_end(void);
 
 #endif

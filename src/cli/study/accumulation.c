@@ -1,6 +1,5 @@
-/* cli/study/accumulation.c - the rounding error of a state of Taylor attention up to 10^8 tokens, with plain
- * and
- * compensated sums.
+/* cli/study/accumulation.c - the rounding error of a state of Taylor attention up to 10^8 tokens, with
+ * plain and compensated sums.
  *
  * The same thousand tokens are appended again and again, so the exact answer stays that of one round; the
  * reference computes it in double.  O(n F m) time, memory that does not grow with n. */

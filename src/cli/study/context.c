@@ -2,8 +2,7 @@
  *
  * For a whole causal pass, as long as a run takes some seconds: time and memory divided by the number of
  * tokens.  For the next token after so many: its time, and the size of the state or the cache.  A state has
- * the
- * same size and cost whatever it holds, so it is not filled first. */
+ * the same size and cost whatever it holds, so it is not filled first. */
 #include <math.h>
 #include <stdio.h>
 

@@ -1,6 +1,5 @@
 /* cli/study/costs.c - SATA, figure 1: numbers in the state and operations per token of Taylor attention,
- * which
- * are fixed, and of softmax with its cache, which grow with the context.
+ * which are fixed, and of softmax with its cache, which grow with the context.
  *
  *     state (m + 1) F,  operations (4m + 2(Pd + 1)/(d + 1) + 2) F,   F = binomial(d + P - 1, P - 1)
  *     cache n (d + m),  operations n (2d + 2m + 3)

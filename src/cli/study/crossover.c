@@ -1,6 +1,5 @@
 /* cli/study/crossover.c - time and memory per token by length: where forms with a state of fixed size
- * overtake
- * those that read every key.
+ * overtake those that read every key.
  *
  * In a causal pass over n tokens softmax and taylor/direct take O(n) time and O(1) memory per token;
  * taylor/state and linear take O(1) time and O(1/n) memory. */

@@ -2,8 +2,7 @@
  * 16 heads x 64, for several numbers of landmarks, 6 iterations.
  *
  * The paper has 64 sequences on a GPU; here it is 1 unless --batch says otherwise.  Memory is the workspace
- * of
- * the plan: tiled softmax needs hardly any, cur/flash some that does not grow. */
+ * of the plan: tiled softmax needs hardly any, cur/flash some that does not grow. */
 #include <stdio.h>
 
 #include "cli/describe.h"

@@ -1,13 +1,11 @@
 /* cli/study/generation.c - time and memory per generated token by the number of tokens before it, with a
- * state of
- * fixed size and with the KV cache of softmax.
+ * state of fixed size and with the KV cache of softmax.
  *
  * Tokens before a point are read in chunks, like a prompt.  Around the point tokens are sampled one by one
- * and
- * timed in blocks, because a state may do the work of several tokens at once.  Every point has a session of
- * its own, and the sessions take turns, so that other load on the machine affects all alike.  The cache is
- * large,
- * so one session goes from point to point, up to CACHE_MOST tokens; its prefill grows with the square. */
+ * and timed in blocks, because a state may do the work of several tokens at once.  Every point has a
+ * session of its own, and the sessions take turns, so that other load on the machine affects all alike.
+ * The cache is large, so one session goes from point to point, up to CACHE_MOST tokens; its prefill grows
+ * with the square. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,5 @@
-/* cli/study/heads.c - SATA, figure 4: one width split into more and smaller heads.  State and operations per
- * token
- * of Taylor attention fall steeply; those of softmax stay or grow. */
+/* cli/study/heads.c - SATA, figure 4: one width split into more and smaller heads.  State and operations
+ * per token of Taylor attention fall steeply; those of softmax stay or grow. */
 #include "cli/describe.h"
 #include "cli/show/amount.h"
 #include "cli/study/study.h"

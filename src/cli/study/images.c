@@ -1,10 +1,8 @@
 /* cli/study/images.c - Linear transformers, tables 1, 4 and 5: images per second of one network, generated
- * pixel by
- * pixel with softmax that recomputes the whole prefix, softmax with a KV cache, linear and taylor.
+ * pixel by pixel with softmax that recomputes the whole prefix, softmax with a KV cache, linear and taylor.
  *
- * Before a method is timed, its logits along an image are compared with those of one pass over the image. 
- * All
- * images of a batch are generated together; every pixel is sampled and fed back. */
+ * Before a method is timed, its logits along an image are compared with those of one pass over the image.
+ * All images of a batch are generated together; every pixel is sampled and fed back. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

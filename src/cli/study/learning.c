@@ -1,6 +1,5 @@
 /* cli/study/learning.c - compares training runs: the result, speed and memory of each, and their losses in
- * one
- * figure.  A run is a directory that `linnet train --out` filled. */
+ * one figure.  A run is a directory that `linnet train --out` filled. */
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>

@@ -1,6 +1,6 @@
 /* cli/study/memory.c - the memory of Taylor attention in state form over a long sequence, as the operating
- * system
- * counts it.  The resident set may grow by no more than inputs, outputs, the state and a fixed allowance.
+ * system counts it.  The resident set may grow by no more than inputs, outputs, the state and a fixed
+ * allowance.
  *
  * Lengths ascend, so the peak so far belongs to the last run. */
 #include <stdio.h>

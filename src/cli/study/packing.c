@@ -1,6 +1,5 @@
-/* cli/study/packing.c - SATA, figure 3: what the symmetric basis saves.  Of the d^p index tuples of degree p
- * only
- * the sorted ones are stored, binomial(d + p - 1, p): up to p! fewer. */
+/* cli/study/packing.c - SATA, figure 3: what the symmetric basis saves.  Of the d^p index tuples of degree
+ * p only the sorted ones are stored, binomial(d + p - 1, p): up to p! fewer. */
 #include "cli/describe.h"
 #include "cli/paper.h"
 #include "cli/show/amount.h"

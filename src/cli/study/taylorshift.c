@@ -1,12 +1,9 @@
 /* cli/study/taylorshift.c - TaylorShift, figure 2: time and memory of one head, not causal, by length, and
- * where
- * the state form overtakes the direct one, for several widths.
+ * where the state form overtakes the direct one, for several widths.
  *
  * The paper's efficient form needs fewer operations from N0 on and less memory from N1 on.  Our symmetric
- * basis
- * halves the operations, and our direct form stores keys, values and tiles instead of the n x n scores, so
- * the
- * figure also shows what the paper's own forms would store. */
+ * basis halves the operations, and our direct form stores keys, values and tiles instead of the n x n
+ * scores, so the figure also shows what the paper's own forms would store. */
 #include <math.h>
 #include <stdio.h>
 

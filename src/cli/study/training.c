@@ -1,6 +1,5 @@
-/* cli/study/training.c - the speed of a training step beside that of its dense products alone, which are the
- * least
- * that a step can take. */
+/* cli/study/training.c - the speed of a training step beside that of its dense products alone, which are
+ * the least that a step can take. */
 #include <math.h>
 
 #include "cli/clock.h"

@@ -66,23 +66,23 @@ INLINE void load_any(int dtype, real *dst, size_t row_step, size_t col_step, con
     }
 }
 
-/* Rows that stand far apart no cache foresees: row i + AHEAD is asked for with row i. */
-enum { AHEAD = 8, LINE = 64 / (int)sizeof(real) };
+/* The hardware does not prefetch rows that are far apart, so row i + PREFETCH is fetched with row i. */
+enum { PREFETCH = 8, LINE = 64 / (int)sizeof(real) };
 
 INLINE void prefetch_row(const real *src, int64_t stride, size_t i, size_t rows, size_t width)
 {
-    if (stride <= 2 * (int64_t)width || i + AHEAD >= rows) return;
-    const real *row = src + (int64_t)(i + AHEAD) * stride;
+    if (stride <= 2 * (int64_t)width || i + PREFETCH >= rows) return;
+    const real *row = src + (int64_t)(i + PREFETCH) * stride;
     for (size_t j = 0; j < width; j += LINE) __builtin_prefetch(row + j);
 }
 
-/* Blocks of numbers turned in registers: of 16 bytes each way, which every ISA has, and where vectors are
- * wider of 32. */
+/* Blocks of numbers are transposed in registers: 16 bytes each way, which every ISA has, and 32 where vectors
+ * are wider. */
 #if LNT_VEC_BYTES
 enum { SIDE = 16 / (int)sizeof(real) };
 typedef real block_row __attribute__((vector_size(16), aligned(sizeof(real)), may_alias));
 
-INLINE void turn_block(real *dst, size_t ld, const real *src, int64_t stride, real scale)
+INLINE void transpose_block(real *dst, size_t ld, const real *src, int64_t stride, real scale)
 {
     block_row in[SIDE], out[SIDE];
     UNROLL_FULL
@@ -109,7 +109,7 @@ enum { WIDE_SIDE = 2 * SIDE };
 typedef real wide_row __attribute__((vector_size(32), aligned(sizeof(real)), may_alias));
 
 /* Both halves of the rows as blocks of 16 bytes, which then change places across the diagonal. */
-INLINE void turn_wide_block(real *dst, size_t ld, const real *src, int64_t stride, real scale)
+INLINE void transpose_wide_block(real *dst, size_t ld, const real *src, int64_t stride, real scale)
 {
     wide_row in[WIDE_SIDE], half[WIDE_SIDE];
     UNROLL_FULL
@@ -145,44 +145,44 @@ INLINE void turn_wide_block(real *dst, size_t ld, const real *src, int64_t strid
 }
 #else
 enum { WIDE_SIDE = SIDE };
-#define turn_wide_block turn_block
+#define transpose_wide_block transpose_block
 #endif
 
 /* dst[width, ld] = scale src^T of `side` rows of `width` numbers. */
-INLINE void turn_rows(size_t side, real *dst, size_t ld, const real *src, int64_t stride,
+INLINE void transpose_rows(size_t side, real *dst, size_t ld, const real *src, int64_t stride,
                       size_t width, real scale)
 {
     size_t j = 0;
     for (; side == WIDE_SIDE && j + WIDE_SIDE <= width; j += WIDE_SIDE)
-        turn_wide_block(dst + j * ld, ld, src + j, stride, scale);
+        transpose_wide_block(dst + j * ld, ld, src + j, stride, scale);
     for (; j + SIDE <= width; j += SIDE)
         for (size_t r = 0; r < side; r += SIDE)
-            turn_block(dst + j * ld + r, ld, src + (int64_t)r * stride + j, stride, scale);
+            transpose_block(dst + j * ld + r, ld, src + (int64_t)r * stride + j, stride, scale);
     for (; j < width; j++)
         for (size_t r = 0; r < side; r++)
             dst[j * ld + r] = scale * src[(int64_t)r * stride + (int64_t)j];
 }
 
 /* Of all rows, as many at a time as make whole blocks; returns the rows done, of `done` before. */
-INLINE size_t turn_by(size_t side, size_t done, real *dst, size_t ld, const real *src, int64_t stride,
+INLINE size_t transpose_by(size_t side, size_t done, real *dst, size_t ld, const real *src, int64_t stride,
                       size_t rows, size_t width, real scale)
 {
     for (; done + side <= rows; done += side) {
         for (size_t r = done; r < done + side; r++) prefetch_row(src, stride, r, rows, width);
-        turn_rows(side, dst + done, ld, src + (int64_t)done * stride, stride, width, scale);
+        transpose_rows(side, dst + done, ld, src + (int64_t)done * stride, stride, width, scale);
     }
     return done;
 }
 
 /* dst[width, ld] = scale src[rows, width]^T where src is packed reals; returns the rows done. */
-INLINE size_t turn_blocks(real *dst, size_t ld, const real *src, int64_t stride, size_t rows,
+INLINE size_t transpose_blocks(real *dst, size_t ld, const real *src, int64_t stride, size_t rows,
                           size_t width, real scale)
 {
-    const size_t done = turn_by(WIDE_SIDE, 0, dst, ld, src, stride, rows, width, scale);
-    return turn_by(SIDE, done, dst, ld, src, stride, rows, width, scale);
+    const size_t done = transpose_by(WIDE_SIDE, 0, dst, ld, src, stride, rows, width, scale);
+    return transpose_by(SIDE, done, dst, ld, src, stride, rows, width, scale);
 }
 #else
-INLINE size_t turn_blocks(real *dst, size_t ld, const real *src, int64_t stride, size_t rows,
+INLINE size_t transpose_blocks(real *dst, size_t ld, const real *src, int64_t stride, size_t rows,
                           size_t width, real scale)
 {
     (void)dst, (void)ld, (void)src, (void)stride, (void)rows, (void)width, (void)scale;
@@ -246,8 +246,8 @@ void KERNEL(load_columns)(real *dst, size_t ld, const void *src, int dtype, int6
 {
     size_t done = 0;
     if (dtype == LNT_REAL_DTYPE && col_stride == 1) /* 1 is not multiplied by */
-        done = scale == 1 ? turn_blocks(dst, ld, src, row_stride, rows, width, 1)
-                          : turn_blocks(dst, ld, src, row_stride, rows, width, scale);
+        done = scale == 1 ? transpose_blocks(dst, ld, src, row_stride, rows, width, 1)
+                          : transpose_blocks(dst, ld, src, row_stride, rows, width, scale);
     const char *rest = (const char *)src + (int64_t)done * row_stride *
                                                (int64_t)lnt_dtype_size((lnt_dtype)dtype);
     load_any(dtype, dst + done, 1, ld, rest, row_stride, col_stride, rows - done, width, scale);
@@ -319,7 +319,7 @@ void KERNEL(store_columns)(void *dst, int dtype, int64_t row_stride, int64_t col
 {
     size_t done = 0;
     if (dtype == LNT_REAL_DTYPE && col_stride == 1 && row_stride > 0)
-        done = turn_blocks(dst, (size_t)row_stride, src, (int64_t)ld, width, rows, 1);
+        done = transpose_blocks(dst, (size_t)row_stride, src, (int64_t)ld, width, rows, 1);
     char *rest = (char *)dst + done * lnt_dtype_size((lnt_dtype)dtype);
     if (done < width)
         store_any(rest, dtype, row_stride, col_stride, src + done * ld, 1, ld, rows, width - done,

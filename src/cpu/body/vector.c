@@ -105,10 +105,10 @@ void KERNEL(axpy)(real *y, real a, const real *x, size_t n)
     for (; i < n; i++) y[i] += a * x[i];
 }
 
-/* y[n] += a x[m,n], m known where this is inlined; rows `ahead` numbers further on are wanted next,
- * which no cache foresees. */
+/* y[n] += a x[m,n], m known where this is inlined.  Prefetches the numbers `prefetch` further on, the next
+ * rows, which the hardware does not. */
 INLINE void add_few_rows(real *y, const real *a, source x, size_t ldx, size_t m, size_t n,
-                         size_t ahead)
+                         size_t prefetch)
 {
     enum { LINE = 64, MOST = LINE / (int)sizeof(uint16_t) / LANES };
     const size_t vecs = LINE / source_size(x) / LANES, width = vecs * LANES; /* of a line of x */
@@ -119,7 +119,7 @@ INLINE void add_few_rows(real *y, const real *a, source x, size_t ldx, size_t m,
         for (size_t j = 0; j < vecs; j++) sum[j] = vload(y + i + j * LANES);
         for (size_t r = 0; r < m; r++) {
             const source row = source_from(x, r * ldx + i);
-            __builtin_prefetch(source_from(row, ahead).at);
+            __builtin_prefetch(source_from(row, prefetch).at);
             UNROLL_FULL
             for (size_t j = 0; j < vecs; j++) sum[j] += a[r] * source_vec(source_from(row, j * LANES));
         }

@@ -1,6 +1,5 @@
 /* nn/real/attention.c - any mechanism of the library as a layer: views of q, k and v for a plan, or for a
- * state if
- * tokens follow earlier ones.  Only queries with a learned temperature are copied. */
+ * state if tokens follow earlier ones.  Only queries with a learned temperature are copied. */
 #include "nn/attention.h"
 
 #include "core/threads.h"

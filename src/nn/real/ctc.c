@@ -1,6 +1,5 @@
 /* nn/real/ctc.c - CTC: p(labels) is the sum over all paths that give the labels when repeats are merged and
- * blanks
- * dropped, by forward and backward sums over the labels with blanks between them:
+ * blanks dropped, by forward and backward sums over the labels with blanks between them:
  *
  *     alpha[t,s] = (alpha[t-1,s] + alpha[t-1,s-1] + alpha[t-1,s-2] if s may be skipped to) y[t,s]
  *     dx[t,c] = softmax(x[t])[c] - sum over s with class c of alpha[t,s] beta[t,s] / (y[t,s] p)

@@ -1,14 +1,11 @@
 /* nn/real/product.c - the matrix product c[m,n] (+)= a[m,k] b[k,n], either factor transposed or not.
  *
  * 2 m n k operations.  c is cut into blocks.  A thread packs what its block needs of b, DEPTH of k at a
- * time, into
- * stripes that the kernels read sequentially.  Then it takes a panel of rows of a, which stays in the nearest
- * cache while all stripes pass by: packed and transposed, or in place if the kernels read it there as fast. 
- * The
- * sum over k of an element has the same order wherever block boundaries fall.  A product of few rows, as
- * when one
- * token is generated, is bound by reading b; b is then not packed, and each thread reads its part
- * sequentially. */
+ * time, into stripes that the kernels read sequentially.  Then it takes a panel of rows of a, which stays
+ * in the nearest cache while all stripes pass by: packed and transposed, or in place if the kernels read it
+ * there as fast.  The sum over k of an element has the same order wherever block boundaries fall.  A
+ * product of few rows, as when one token is generated, is bound by reading b; b is then not packed, and
+ * each thread reads its part sequentially. */
 #include "nn/product.h"
 
 #include <assert.h>
