@@ -4,10 +4,10 @@
 #include "cli/option_table.h"
 #include "linnet.h"
 
-/* "; for linear, hybrid", or nothing for an option that every mechanism takes. */
+/* "; linear, hybrid", or nothing for an option that every mechanism takes. */
 static void put_mechanisms(const option_row *row, FILE *to)
 {
-    const char *before = "; for ";
+    const char *before = "; ";
     for (int m = 0; lnt_mechanism_name((lnt_mechanism)m); m++) {
         if (!(row->mechanisms >> m & 1)) continue;
         fprintf(to, "%s%s", before, lnt_mechanism_name((lnt_mechanism)m));
