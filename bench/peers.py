@@ -44,11 +44,11 @@ def torch_linear(q, k, v, chunk=64):
     q, k = torch.nn.functional.elu(q) + 1, torch.nn.functional.elu(k) + 1
     b, h, n, d = q.shape
     v = torch.cat([v, torch.ones_like(v[..., :1])], -1)
-    q, k, v = (x.view(b, h, n // chunk, chunk, -1) for x in (q, k, v))
+    q, k, v = (x.reshape(b, h, n // chunk, chunk, -1) for x in (q, k, v))
     states = (k.transpose(-1, -2) @ v).cumsum(2)
     before = torch.cat([torch.zeros_like(states[:, :, :1]), states[:, :, :-1]], 2)
     out = q @ before + torch.tril(q @ k.transpose(-1, -2)) @ v
-    return (out[..., :-1] / (out[..., -1:] + 1e-6)).view(b, h, n, -1)
+    return (out[..., :-1] / (out[..., -1:] + 1e-6)).reshape(b, h, n, -1)
 
 
 def linnet(command, mechanism, heads, dim, length, *more):

@@ -24,26 +24,11 @@ try:
 except ImportError:
     sys.exit("train_peers.py: PyTorch is not installed; 'pip install torch' installs it")
 
-TOOL = sys.argv[1] if len(sys.argv) > 1 else "build/linnet"
+from peers import TOOL, torch_linear, torch_softmax
+
 THREADS = len(os.sched_getaffinity(0))
 LAYERS, HEADS, WORDS = 4, 8, 256
 ROUNDS, STEPS = 3, 3
-
-
-def softmax(q, k, v):
-    return F.scaled_dot_product_attention(q, k, v, is_causal=True)
-
-
-def linear(q, k, v, chunk=64):
-    """Chunked causal linear attention, elu + 1, denominator included."""
-    q, k = F.elu(q) + 1, F.elu(k) + 1
-    b, h, n, d = q.shape
-    v = torch.cat([v, torch.ones_like(v[..., :1])], -1)
-    q, k, v = (x.reshape(b, h, n // chunk, chunk, -1) for x in (q, k, v))
-    states = (k.transpose(-1, -2) @ v).cumsum(2)
-    before = torch.cat([torch.zeros_like(states[:, :, :1]), states[:, :, :-1]], 2)
-    out = q @ before + torch.tril(q @ k.transpose(-1, -2)) @ v
-    return (out[..., :-1] / (out[..., -1:] + 1e-6)).reshape(b, h, n, -1)
 
 
 class Block(nn.Module):
@@ -157,8 +142,8 @@ def main():
             text.write(os.urandom(1 << 18))
         for dim, length, batch in ((64, 128, 64), (128, 256, 8), (256, 256, 4), (256, 1024, 1)):
             write_config(config, dim, length, batch)
-            compare(config, "softmax", softmax, dim, length, batch)
-            compare(config, "linear", linear, dim, length, batch)
+            compare(config, "softmax", torch_softmax, dim, length, batch)
+            compare(config, "linear", torch_linear, dim, length, batch)
 
 
 if __name__ == "__main__":
