@@ -44,7 +44,7 @@ double lnt_machine_bytes(void);
 
 /* a * b * c in *out, or false if it does not fit. */
 bool lnt_size_product(size_t a, size_t b, size_t c, size_t *out);
-/* Bytes of an array of elements of `size` bytes; false if they do not fit.  Extents of 0 do not hide others. */
+/* Bytes of an array of elements of `size` bytes; false if they, or those without extents of 0, do not fit. */
 bool lnt_shape_bytes(size_t size, const int64_t *shape, int rank, size_t *out);
 
 #endif

@@ -70,7 +70,7 @@ lnt_status lnt_task_shape(lnt_task *task, lnt_config *config)
 
 void lnt_task_close(lnt_task *task)
 {
-    if (task->own) {
+    if (task->own && task->kind->own_bytes) {
         task->kind->close(task);
         lnt_release(task->ctx, task->own, task->kind->own_bytes);
     }
