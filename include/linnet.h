@@ -332,6 +332,19 @@ LNT_API LNT_MUST_CHECK lnt_status lnt_attn_desc_init(lnt_attn_desc *desc, size_t
 LNT_API LNT_MUST_CHECK lnt_status lnt_taylor_fit(lnt_ctx *ctx, int64_t terms, double sigma,
                                                  double *coefficients);
 
+/* What happened in runs. */
+typedef struct lnt_report {
+    size_t size;         /* sizeof(lnt_report), set by the caller */
+    int64_t nonpositive; /* rows whose denominator was not above zero (they are 0 if it was 0), or too large
+                          * for a number; rows without any key aside */
+    /* cur, on the CPU: heads of sequences whose iterations diverged, so that they were done again from the
+     * start that is safe (LNT_PINV_NORMS), in forward and in backward */
+    int64_t divergent;
+    /* ... and the least rank, trace(U U^+), that any of the pseudo-inverses had: at most landmarks, and much
+     * less where landmarks are alike.  0: none was needed */
+    double rank;
+} lnt_report;
+
 /* ---- state --------------------------------------------------------------------------------- */
 
 /* Everything a causal mechanism remembers of the tokens so far, for `batch` sequences at once.
@@ -382,13 +395,12 @@ LNT_API LNT_MUST_CHECK lnt_status lnt_state_save(const lnt_state *state, const c
 LNT_API LNT_MUST_CHECK lnt_status lnt_state_load(lnt_ctx *ctx, const lnt_attn_desc *desc,
                                                  const char *path, lnt_state **out);
 
-/* Of a state on a GPU this and lnt_state_nonpositive wait for the stream; -1 if that fails. */
+/* Of a state on a GPU this waits for the stream; -1 if that fails. */
 LNT_API int64_t lnt_state_tokens(const lnt_state *state, int64_t sequence);
 /* Bytes of what is remembered, room for growth included, scratch not. */
 LNT_API size_t lnt_state_bytes(const lnt_state *state);
-/* Rows so far whose denominator was not above zero (they are returned as 0 if it was 0), or too large for
- * a number. */
-LNT_API int64_t lnt_state_nonpositive(const lnt_state *state);
+/* What happened in the runs since the last report, or since the state was made.  On a GPU it waits. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_state_report(lnt_state *state, lnt_report *report);
 /* The algorithm that the last append, query, step or remove ran, "taylor/recurrent"; it depends on
  * how many tokens came at once.  NULL: none yet (a cache only copies what is appended).  The name
  * lives as long as the library. */
@@ -422,11 +434,17 @@ typedef struct lnt_attn_io {
      * Both may be the same state.  The plan's desc.state must be 1. */
     const lnt_state *state_in;
     lnt_state *state_out;
+    /* What a forward run of a plan with desc.backward found and backward would have to find again, in memory
+     * of the device, aligned as by malloc: info.kept_bytes of the plan, or more.  Forward writes it; backward
+     * of the same q, k, v and lengths, with out as forward left it, reads it.  NULL: nothing is kept, and
+     * backward finds it again. */
+    void *kept;
+    size_t kept_bytes;
 } lnt_attn_io;
 
-/* dout in; dq, dk, dv out, overwritten.  Backward does not use io->out.  States: the gradient of the
- * loss with respect to state_out comes in, that with respect to state_in goes out; either may be
- * NULL. */
+/* dout in; dq, dk, dv out, overwritten.  Backward uses io->out only where io->kept is given.  States: the
+ * gradient of the loss with respect to state_out comes in, that with respect to state_in goes out; either
+ * may be NULL. */
 typedef struct lnt_attn_grads {
     size_t size; /* sizeof(lnt_attn_grads) */
     lnt_tensor dout, dq, dk, dv;
@@ -434,9 +452,6 @@ typedef struct lnt_attn_grads {
     lnt_state *dstate_in;
     /* [heads], overwritten; taylorshift only; NULL: not wanted.  On a GPU backward waits for it. */
     double *dtemperature;
-    /* 1: the last run of this plan was forward over the same q, k, v and lengths, which still hold what
-     * they held: a GPU then uses what forward made of them.  0 is always right. */
-    int after_forward;
 } lnt_attn_grads;
 
 /* An answer before the division, so that answers over disjoint keys can be added:
@@ -461,6 +476,7 @@ typedef struct lnt_plan_info {
     double crossover_speed; /* length from which the state form is the faster one, and cur faster than
                              * softmax; 0: none */
     size_t workspace_bytes; /* scratch the plan holds */
+    size_t kept_bytes;      /* of lnt_attn_io.kept; 0: forward leaves backward nothing */
     double state_elements;  /* numbers in the state of one sequence, all kv heads */
     size_t state_bytes;     /* of lnt_state_create(desc); 0 if no size_t holds it */
     double flops_per_token; /* of one step */
@@ -471,6 +487,9 @@ LNT_API LNT_MUST_CHECK lnt_status lnt_plan_create(lnt_ctx *ctx, const lnt_attn_d
                                                   lnt_plan **out);
 LNT_API void lnt_plan_destroy(lnt_plan *plan);
 LNT_API LNT_MUST_CHECK lnt_status lnt_plan_describe(const lnt_plan *plan, lnt_plan_info *info);
+/* What lnt_plan_describe of the plan would tell, without making it: the CPU allocates nothing. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_plan_predict(lnt_ctx *ctx, const lnt_attn_desc *desc,
+                                                   lnt_plan_info *info);
 
 /* Running a plan allocates nothing.  Tensors may be smaller than planned in batch and length. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_plan_forward(lnt_plan *plan, const lnt_attn_io *io);
@@ -487,16 +506,8 @@ LNT_API LNT_MUST_CHECK lnt_status lnt_partial_merge(lnt_ctx *ctx, const lnt_part
 LNT_API LNT_MUST_CHECK lnt_status lnt_partial_finish(lnt_ctx *ctx, const lnt_partial *partial,
                                                      double eps, const lnt_tensor *out);
 
-/* Rows of the last run whose denominator was not above zero, or too large for a number, rows without
- * any key aside.  On a GPU: of all runs of the plan; waits for the stream, and is -1 if that fails. */
-LNT_API int64_t lnt_plan_nonpositive(const lnt_plan *plan);
-
-/* cur, of the last run: heads of sequences whose iterations diverged, so that they were done again
- * from the start that is safe (LNT_PINV_NORMS).  Neither this nor the rank is told on a GPU: 0. */
-LNT_API int64_t lnt_plan_divergent(const lnt_plan *plan);
-/* ... and the least rank, trace(U U^+), that any of its pseudo-inverses had: at most landmarks, and
- * much less where landmarks are alike.  0 where none was needed. */
-LNT_API double lnt_plan_rank(const lnt_plan *plan);
+/* The same of a plan. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_plan_report(lnt_plan *plan, lnt_report *report);
 /* The tokens that cur takes as landmarks for head h of sequence s of io, ascending: queries and
  * keys [landmarks], either may be NULL.  Of a mean it is the first token of its segment, or
  * where it started.  *count becomes how many there are; 0: that answer is exact. */

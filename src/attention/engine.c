@@ -107,6 +107,14 @@ lnt_status lnt_engine_open(lnt_ctx *ctx, const lnt_attn_desc *resolved, lnt_engi
     return LNT_OK;
 }
 
+size_t lnt_engine_bytes(lnt_ctx *ctx, const lnt_attn_desc *resolved, const lnt_algo *const *algos, int count)
+{
+    lnt_engine engine = { .ctx = ctx, .p = *resolved };
+    lnt_arena counting = { 0 };
+    lay_out(&counting, algos, count, &engine);
+    return lnt_arena_counted(&counting);
+}
+
 lnt_status lnt_engine_make_room(lnt_engine *engine, const lnt_algo *const *algos, int count)
 {
     const lnt_attn_desc *p = &engine->p;

@@ -117,7 +117,6 @@ static lnt_status forward_pieces(job *j, lnt_plan *plan, int64_t piece)
         io.out = tensor_rows(&j->y, at, n);
         const lnt_status status = lnt_plan_forward(plan, &io);
         if (status) return status;
-        if (!device_is_apart(j->ctx)) j->nonpositive += lnt_plan_nonpositive(plan);
         at += n;
     } while (at < j->desc.length_q);
     return lnt_ctx_synchronize(j->ctx);
@@ -134,12 +133,14 @@ static int run_plan(job *j)
     const double start = now_seconds();
     lnt_status status = forward_pieces(j, plan, piece);
     j->seconds = now_seconds() - start;
-    if (device_is_apart(j->ctx)) j->nonpositive = lnt_plan_nonpositive(plan); /* of all runs */
     lnt_plan_info info = { .size = sizeof info };
+    lnt_report report = { .size = sizeof report };
+    if (!status) status = lnt_plan_report(plan, &report);
     if (!status) status = lnt_plan_describe(plan, &info);
     if (!status) snprintf(j->algorithm, sizeof j->algorithm, "%s", info.algorithm);
-    j->divergent = lnt_plan_divergent(plan);
-    j->rank = lnt_plan_rank(plan);
+    j->nonpositive = report.nonpositive;
+    j->divergent = report.divergent;
+    j->rank = report.rank;
     int failed = status ? fail_ctx(j->ctx) : EXIT_OK;
     if (!failed && opt_given(j->o, OPT_INDICES_OUT))
         failed = indices_read(j->ctx, plan, &j->desc, &j->in, &j->indices);
@@ -178,7 +179,8 @@ static lnt_status stream_causal(job *j)
 
 static int run_state(job *j)
 {
-    const int64_t tokens = lnt_state_tokens(j->state, 0), rows = lnt_state_nonpositive(j->state);
+    const int64_t tokens = lnt_state_tokens(j->state, 0);
+    lnt_report report = { .size = sizeof report };
     if (lnt_state_reserve(j->state, tokens + j->desc.length_k)) return fail_ctx(j->ctx);
     const double start = now_seconds();
     lnt_status status;
@@ -191,7 +193,8 @@ static int run_state(job *j)
     }
     if (!status) status = lnt_ctx_synchronize(j->ctx);
     j->seconds = now_seconds() - start;
-    j->nonpositive = lnt_state_nonpositive(j->state) - rows;
+    if (!status) status = lnt_state_report(j->state, &report);
+    j->nonpositive = report.nonpositive;
     return status ? fail_ctx(j->ctx) : EXIT_OK;
 }
 

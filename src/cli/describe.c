@@ -6,12 +6,8 @@
 
 int describe_plan(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_plan_info *out)
 {
-    lnt_plan *plan;
     *out = (lnt_plan_info){ .size = sizeof *out };
-    if (lnt_plan_create(ctx, desc, &plan)) return fail_ctx(ctx);
-    const lnt_status status = lnt_plan_describe(plan, out);
-    lnt_plan_destroy(plan);
-    return status ? fail_ctx(ctx) : EXIT_OK;
+    return lnt_plan_predict(ctx, desc, out) ? fail_ctx(ctx) : EXIT_OK;
 }
 
 static bool has_terms(const lnt_attn_desc *d)

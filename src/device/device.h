@@ -21,7 +21,6 @@ typedef struct lnt_device_run {
     const lnt_attn_grads *grads; /* backward; else NULL */
     int64_t sequences;
     lnt_device_state *state_in, *state_out, *dstate_out, *dstate_in;
-    void *kept; /* of kept_bytes: forward writes, backward of the same reads; NULL: neither */
 } lnt_device_run;
 
 /* A problem of one sequence that fills the device, to time an algorithm with. */
@@ -29,16 +28,15 @@ typedef struct lnt_calibration {
     int64_t heads, tokens, dim;
 } lnt_calibration;
 
-/* Plans.  p is resolved and outlives the plan; algorithm: what the planner wants, or NULL; *name: what it
- * became.  The CPU keeps its part in `whole`. */
+/* Plans.  p is resolved and outlives the plan; algorithm: what the planner wants, or NULL; info, which comes
+ * zeroed: what it became, its chunk and its bytes.  The CPU keeps its part in `whole`. */
 typedef struct lnt_device_plans {
+    lnt_status (*predict)(lnt_ctx *ctx, const lnt_attn_desc *p, const char *algorithm, lnt_plan_info *info);
     lnt_status (*open)(lnt_ctx *ctx, const lnt_attn_desc *p, const char *algorithm, lnt_plan *whole,
-                       lnt_device_plan **out, const char **name);
+                       lnt_device_plan **out, lnt_plan_info *info);
     void (*close)(lnt_device_plan *plan);
-    void (*describe)(const lnt_device_plan *plan, lnt_plan_info *info); /* chunk and bytes */
     lnt_status (*set_temperature)(lnt_device_plan *plan, const double *temperature);
-    int64_t (*nonpositive)(const lnt_device_plan *plan);
-    size_t (*kept_bytes)(const lnt_device_plan *plan);
+    lnt_status (*report)(lnt_device_plan *plan, lnt_report *out); /* zeroed */
     lnt_status (*forward)(lnt_device_plan *plan, const lnt_device_run *run);
     lnt_status (*backward)(lnt_device_plan *plan, const lnt_device_run *run);
     lnt_status (*partial)(lnt_device_plan *plan, const lnt_device_run *run, const lnt_partial *partial);
@@ -69,7 +67,7 @@ typedef struct lnt_device_states {
     lnt_status (*unpack)(lnt_device_state *state, int i, int64_t rows, const void *packed);
     lnt_status (*tokens)(const lnt_device_state *state, int64_t first, int64_t count, int64_t *out);
     lnt_status (*set_tokens)(lnt_device_state *state, const int64_t *tokens); /* [batch] */
-    int64_t (*nonpositive)(const lnt_device_state *state);
+    lnt_status (*report)(lnt_device_state *state, lnt_report *out); /* zeroed */
     const char *(*algorithm)(const lnt_device_state *state); /* that ran last; NULL: none */
 } lnt_device_states;
 

@@ -18,6 +18,7 @@ typedef struct lnt_plugin_plan {
     lnt_cuda_plan *plan;
     lnt_cuda_plan_info info;
     int64_t batch;
+    int64_t reported; /* rows of the plug-in's count that a report has told */
     void *workspace; /* for the larger of the two passes */
     size_t workspace_bytes;
     float *dtemperature; /* [heads] on the device, where backward may be asked for it; else NULL */
@@ -50,12 +51,14 @@ static inline const lnt_plugin *lnt_plugin_of(const lnt_ctx *ctx)
 /* LNT_OK, or the status with the plug-in's sentence as the context's. */
 lnt_status lnt_plugin_told(lnt_ctx *ctx, lnt_status status);
 
-/* A failure leaves *out as if it had ended. */
+/* Without its scratch, and with it; a failure leaves *out as if it had ended. */
+lnt_status lnt_plugin_plan_begin(lnt_ctx *ctx, const lnt_attn_desc *p, const char *algorithm,
+                                 lnt_plugin_plan *out);
 lnt_status lnt_plugin_plan_make(lnt_ctx *ctx, const lnt_attn_desc *p, const char *algorithm,
                                 lnt_plugin_plan *out);
 void lnt_plugin_plan_end(lnt_plugin_plan *plan); /* a zeroed one is fine */
 lnt_cuda_io lnt_plugin_plan_io(const lnt_plugin_plan *plan); /* scratch and stream; the rest is empty */
-int64_t lnt_plugin_plan_nonpositive(const lnt_plugin_plan *plan);
+lnt_status lnt_plugin_plan_report(lnt_plugin_plan *plan, lnt_report *out);
 
 /* For the plug-in, each sequence its own. */
 lnt_cuda_states lnt_plugin_slots(const lnt_device_state *state);

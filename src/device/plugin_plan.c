@@ -7,8 +7,8 @@ static lnt_plugin_plan *own(const lnt_device_plan *plan) { return (lnt_plugin_pl
 
 static const lnt_cuda_api *api_of(const lnt_plugin_plan *plan) { return lnt_plugin_of(plan->ctx)->api; }
 
-lnt_status lnt_plugin_plan_make(lnt_ctx *ctx, const lnt_attn_desc *desc, const char *algorithm,
-                                lnt_plugin_plan *out)
+lnt_status lnt_plugin_plan_begin(lnt_ctx *ctx, const lnt_attn_desc *desc, const char *algorithm,
+                                 lnt_plugin_plan *out)
 {
     const lnt_plugin *d = lnt_plugin_of(ctx);
     lnt_attn_desc p = *desc;
@@ -21,13 +21,22 @@ lnt_status lnt_plugin_plan_make(lnt_ctx *ctx, const lnt_attn_desc *desc, const c
     if (!status) status = lnt_plugin_told(ctx, d->api->plan_describe(out->plan, &out->info));
     const size_t forward = out->info.workspace_bytes, backward = out->info.backward_bytes;
     out->workspace_bytes = forward > backward ? forward : backward;
-    if (!status) status = lnt_device_allocate(ctx, out->workspace_bytes, &out->workspace);
-    if (!status && p.backward && p.taylor.normalize == LNT_NORMALIZE_TAYLORSHIFT) {
-        void *memory;
+    if (p.backward && p.taylor.normalize == LNT_NORMALIZE_TAYLORSHIFT)
         out->dtemperature_bytes = (size_t)p.heads * sizeof(float);
-        status = lnt_device_allocate(ctx, out->dtemperature_bytes, &memory);
-        if (!status) out->dtemperature = memory;
-    }
+    if (status) lnt_plugin_plan_end(out);
+    return status;
+}
+
+lnt_status lnt_plugin_plan_make(lnt_ctx *ctx, const lnt_attn_desc *p, const char *algorithm,
+                                lnt_plugin_plan *out)
+{
+    void *dtemperature = NULL;
+    lnt_status status = lnt_plugin_plan_begin(ctx, p, algorithm, out);
+    if (status) return status;
+    status = lnt_device_allocate(ctx, out->workspace_bytes, &out->workspace);
+    if (!status && out->dtemperature_bytes)
+        status = lnt_device_allocate(ctx, out->dtemperature_bytes, &dtemperature);
+    out->dtemperature = dtemperature;
     if (status) lnt_plugin_plan_end(out);
     return status;
 }
@@ -49,30 +58,49 @@ lnt_cuda_io lnt_plugin_plan_io(const lnt_plugin_plan *plan)
                           .stream = plan->ctx->stream };
 }
 
-int64_t lnt_plugin_plan_nonpositive(const lnt_plugin_plan *plan)
+lnt_status lnt_plugin_plan_report(lnt_plugin_plan *plan, lnt_report *out)
 {
     int64_t counted = 0;
     const lnt_status status =
         lnt_plugin_told(plan->ctx, api_of(plan)->nonpositive(plan->plan, plan->ctx->stream, &counted));
-    return status ? -1 : counted;
+    if (status) return status;
+    out->nonpositive = counted - plan->reported;
+    plan->reported = counted;
+    return LNT_OK;
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
+/* What is kept is the workspace, which forward leaves to backward. */
+static void describe(const lnt_plugin_plan *plan, lnt_plan_info *info)
+{
+    info->algorithm = plan->info.algorithm;
+    info->chunk = plan->info.segment;
+    info->workspace_bytes = plan->workspace_bytes;
+    info->kept_bytes = plan->info.backward_bytes ? plan->workspace_bytes : 0;
+    info->state_bytes = (size_t)plan->batch * plan->info.state_bytes;
+}
+
+static lnt_status predict(lnt_ctx *ctx, const lnt_attn_desc *p, const char *algorithm, lnt_plan_info *info)
+{
+    lnt_plugin_plan plan;
+    const lnt_status status = lnt_plugin_plan_begin(ctx, p, algorithm, &plan);
+    if (!status) describe(&plan, info);
+    lnt_plugin_plan_end(&plan);
+    return status;
+}
+
 static lnt_status open_plan(lnt_ctx *ctx, const lnt_attn_desc *p, const char *algorithm, lnt_plan *whole,
-                            lnt_device_plan **out, const char **name)
+                            lnt_device_plan **out, lnt_plan_info *info)
 {
     (void)whole;
     lnt_plugin_plan *plan = lnt_allocate(ctx, sizeof *plan, "the plan");
     if (!plan) return LNT_ERR_MEMORY;
     const lnt_status status = lnt_plugin_plan_make(ctx, p, algorithm, plan);
-    if (status) {
-        lnt_release(ctx, plan, sizeof *plan);
-        return status;
-    }
-    *name = plan->info.algorithm;
-    *out = (lnt_device_plan *)(void *)plan;
-    return LNT_OK;
+    if (status) lnt_release(ctx, plan, sizeof *plan);
+    else describe(plan, info);
+    *out = status ? NULL : (lnt_device_plan *)(void *)plan;
+    return status;
 }
 
 static void close_plan(lnt_device_plan *plan)
@@ -81,25 +109,15 @@ static void close_plan(lnt_device_plan *plan)
     lnt_release(own(plan)->ctx, plan, sizeof *own(plan));
 }
 
-static void describe(const lnt_device_plan *plan, lnt_plan_info *info)
-{
-    info->chunk = own(plan)->info.segment;
-    info->workspace_bytes = own(plan)->workspace_bytes;
-    info->state_bytes = (size_t)own(plan)->batch * own(plan)->info.state_bytes;
-}
-
 static lnt_status set_temperature(lnt_device_plan *plan, const double *temperature)
 {
     const lnt_plugin_plan *o = own(plan);
     return lnt_plugin_told(o->ctx, api_of(o)->set_temperature(o->plan, temperature, o->ctx->stream));
 }
 
-static int64_t nonpositive(const lnt_device_plan *plan) { return lnt_plugin_plan_nonpositive(own(plan)); }
-
-static size_t kept_bytes(const lnt_device_plan *plan)
+static lnt_status report(lnt_device_plan *plan, lnt_report *out)
 {
-    (void)plan; /* what it keeps is in its workspace */
-    return 0;
+    return lnt_plugin_plan_report(own(plan), out);
 }
 
 /* run's io for the plug-in; its states are in states[2], before and after. */
@@ -112,6 +130,7 @@ static lnt_status translate(const lnt_plugin_plan *plan, const lnt_device_run *r
                         "packed sequences: on the cpu only, not on %s; pad them and give lengths",
                         plan->ctx->device->name);
     *out = lnt_plugin_plan_io(plan);
+    if (io->kept) out->workspace = io->kept;
     out->q = io->q;
     out->k = io->k;
     out->v = io->v;
@@ -166,18 +185,17 @@ static lnt_status backward(lnt_device_plan *plan, const lnt_device_run *run)
                              .dk = grads->dk,
                              .dv = grads->dv,
                              .dtemperature = grads->dtemperature ? o->dtemperature : NULL,
-                             .after_forward = grads->after_forward };
+                             .after_forward = run->io->kept != NULL };
     if (run->dstate_out) gradients[0] = lnt_plugin_slots(run->dstate_out), given.dstate_out = &gradients[0];
     if (run->dstate_in) gradients[1] = lnt_plugin_slots(run->dstate_in), given.dstate_in = &gradients[1];
     status = lnt_plugin_told(o->ctx, api_of(o)->backward(o->plan, &io, &given));
     return status || !grads->dtemperature ? status : read_temperature(o, grads->dtemperature);
 }
 
-const lnt_device_plans lnt_plugin_plans = { .open = open_plan,
+const lnt_device_plans lnt_plugin_plans = { .predict = predict,
+                                            .open = open_plan,
                                             .close = close_plan,
-                                            .describe = describe,
                                             .set_temperature = set_temperature,
-                                            .nonpositive = nonpositive,
-                                            .kept_bytes = kept_bytes,
+                                            .report = report,
                                             .forward = forward,
                                             .backward = backward };

@@ -146,9 +146,9 @@ static lnt_status run(lnt_device_state *state, const lnt_tensor *q, const lnt_te
 
 static const char *algorithm(const lnt_device_state *state) { return own(state)->algorithm; }
 
-static int64_t nonpositive(const lnt_device_state *state)
+static lnt_status report(lnt_device_state *state, lnt_report *out)
 {
-    return lnt_plugin_plan_nonpositive(&own(state)->plan);
+    return lnt_plugin_plan_report(&own(state)->plan, out);
 }
 
 /* ---- copies ---------------------------------------------------------------------------------- */
@@ -304,5 +304,5 @@ const lnt_device_states lnt_plugin_states = { .open = open_state,
                                               .unpack = unpack,
                                               .tokens = tokens,
                                               .set_tokens = set_tokens,
-                                              .nonpositive = nonpositive,
+                                              .report = report,
                                               .algorithm = algorithm };

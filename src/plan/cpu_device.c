@@ -14,33 +14,52 @@ static lnt_plan *own(const lnt_device_plan *plan) { return (lnt_plan *)(uintptr_
 
 /* ---- plans ----------------------------------------------------------------------------------- */
 
-/* The planner always chooses: the rates of this device are built in. */
-static lnt_status open_plan(lnt_ctx *ctx, const lnt_attn_desc *p, const char *algorithm, lnt_plan *plan,
-                            lnt_device_plan **out, const char **name)
-{
-    (void)ctx;
-    plan->algo = lnt_registry_get(lnt_registry_find(algorithm), p->dtype);
-    *name = algorithm;
-    *out = (lnt_device_plan *)(void *)plan;
-    return lnt_engine_make_room(&plan->engine, &plan->algo, 1);
-}
-
-static void close_plan(lnt_device_plan *plan) { (void)plan; /* its engine goes with it */ }
-
 static int64_t tokens_at_a_time(const lnt_algo *algo, const lnt_attn_desc *p)
 {
     if (algo->chunk) return algo->chunk(p);
     return algo->tile ? algo->tile : 1;
 }
 
-static void describe_plan(const lnt_device_plan *of, lnt_plan_info *info)
+/* Of what is kept: the scores (of cur the eigenvectors), then two numbers for every query. */
+static size_t statistics_bytes(const lnt_algo *algo, const lnt_attn_desc *p)
 {
-    const lnt_plan *plan = own(of);
-    const lnt_attn_desc *p = &plan->engine.p;
-    info->chunk = tokens_at_a_time(plan->algo, p);
-    info->workspace_bytes = plan->engine.memory.capacity;
-    info->state_bytes = lnt_state_predict(p, p->length_k);
+    const size_t number = p->dtype == LNT_F64 ? sizeof(double) : sizeof(float);
+    size_t queries, bytes;
+    if (!p->backward || !algo->keeps) return 0;
+    if (!lnt_size_product((size_t)p->batch, (size_t)p->heads, (size_t)p->length_q, &queries) ||
+        !lnt_size_product(queries, 2, number, &bytes))
+        return SIZE_MAX;
+    return bytes;
 }
+
+static size_t scores_bytes(const lnt_algo *algo, const lnt_attn_desc *p)
+{
+    return algo->kept ? algo->kept(p) : 0;
+}
+
+/* The planner always chooses: the rates of this device are built in. */
+static lnt_status predict(lnt_ctx *ctx, const lnt_attn_desc *p, const char *algorithm, lnt_plan_info *info)
+{
+    const lnt_algo *algo = lnt_registry_get(lnt_registry_find(algorithm), p->dtype);
+    info->algorithm = algo->name;
+    info->chunk = tokens_at_a_time(algo, p);
+    info->workspace_bytes = lnt_engine_bytes(ctx, p, &algo, 1);
+    info->state_bytes = lnt_state_predict(p, p->length_k);
+    if (__builtin_add_overflow(statistics_bytes(algo, p), scores_bytes(algo, p), &info->kept_bytes))
+        info->kept_bytes = SIZE_MAX;
+    return LNT_OK;
+}
+
+static lnt_status open_plan(lnt_ctx *ctx, const lnt_attn_desc *p, const char *algorithm, lnt_plan *plan,
+                            lnt_device_plan **out, lnt_plan_info *info)
+{
+    plan->algo = lnt_registry_get(lnt_registry_find(algorithm), p->dtype);
+    *out = (lnt_device_plan *)(void *)plan;
+    const lnt_status status = lnt_engine_make_room(&plan->engine, &plan->algo, 1);
+    return status ? status : predict(ctx, p, algorithm, info);
+}
+
+static void close_plan(lnt_device_plan *plan) { (void)plan; /* its engine goes with it */ }
 
 /* The plan's own copy has changed, and algorithms read that. */
 static lnt_status set_temperature(lnt_device_plan *plan, const double *temperature)
@@ -50,20 +69,19 @@ static lnt_status set_temperature(lnt_device_plan *plan, const double *temperatu
     return LNT_OK;
 }
 
-/* What there is to tell of pseudo-inverses. */
-static void keep_inverses(lnt_plan *plan, const lnt_run *run)
+static void keep_report(lnt_report *report, const lnt_run *run)
 {
-    plan->divergent = run->divergent;
-    plan->rank = isfinite(run->rank) ? run->rank : 0;
+    report->nonpositive += run->nonpositive;
+    report->divergent += run->divergent;
+    if (isfinite(run->rank)) report->rank = report->rank > 0 ? fmin(report->rank, run->rank) : run->rank;
 }
 
-static void keep_reports(lnt_plan *plan, const lnt_run *run)
+static lnt_status report(lnt_device_plan *plan, lnt_report *out)
 {
-    plan->nonpositive = run->nonpositive;
-    keep_inverses(plan, run);
+    *out = own(plan)->report;
+    own(plan)->report = (lnt_report){ .size = sizeof *out };
+    return LNT_OK;
 }
-
-static int64_t nonpositive(const lnt_device_plan *plan) { return own(plan)->nonpositive; }
 
 static bool is_empty(const lnt_tensor *t)
 {
@@ -76,68 +94,46 @@ static bool is_idle(const lnt_attn_io *io)
     return is_empty(&io->q) && is_empty(&io->k) && !io->state_out;
 }
 
-/* Of what is kept: the scores (of cur the eigenvectors), then two numbers for every query. */
-static size_t statistics_bytes(const lnt_plan *plan)
-{
-    const lnt_attn_desc *p = &plan->engine.p;
-    const size_t number = p->dtype == LNT_F64 ? sizeof(double) : sizeof(float);
-    size_t queries, bytes;
-    if (!p->backward || !plan->algo->keeps) return 0;
-    if (!lnt_size_product((size_t)p->batch, (size_t)p->heads, (size_t)p->length_q, &queries) ||
-        !lnt_size_product(queries, 2, number, &bytes))
-        return SIZE_MAX;
-    return bytes;
-}
-
-static size_t scores_bytes(const lnt_plan *plan)
-{
-    return plan->algo->kept ? plan->algo->kept(&plan->engine.p) : 0;
-}
-
-static size_t kept_bytes(const lnt_device_plan *of)
-{
-    const lnt_plan *plan = own(of);
-    size_t bytes;
-    return __builtin_add_overflow(statistics_bytes(plan), scores_bytes(plan), &bytes) ? SIZE_MAX : bytes;
-}
-
-/* NULL: nothing is kept. */
-static void set_kept(const lnt_plan *plan, lnt_run *run, void *kept)
-{
-    if (!kept) return;
-    if (statistics_bytes(plan)) run->statistics = (char *)kept + scores_bytes(plan);
-    if (scores_bytes(plan)) run->kept = kept;
-}
-
 static lnt_run make_run(const lnt_plan *plan, const lnt_device_run *given)
 {
+    const lnt_attn_desc *p = &plan->engine.p;
     lnt_run run = lnt_engine_run(&plan->engine, given->io, given->sequences);
-    run.grads = given->grads;
-    set_kept(plan, &run, given->kept);
+    char *const kept = given->io->kept;
+    const size_t scores = scores_bytes(plan->algo, p);
+    if (kept && scores) run.kept = kept;
+    if (kept && statistics_bytes(plan->algo, p)) run.statistics = kept + scores;
     return run;
 }
 
-static lnt_status partial(lnt_device_plan *of, const lnt_device_run *given, const lnt_partial *into)
+static lnt_status end_forward(lnt_plan *plan, const lnt_device_run *given, lnt_run *run)
 {
-    lnt_plan *plan = own(of);
-    lnt_run run = make_run(plan, given);
-    run.partial = into;
-    if (!is_idle(given->io)) plan->algo->forward(&run);
+    if (!is_idle(given->io)) plan->algo->forward(run);
     lnt_state_advance(given->io, given->sequences);
-    keep_reports(plan, &run);
+    keep_report(&plan->report, run);
     return LNT_OK;
 }
 
 static lnt_status forward(lnt_device_plan *plan, const lnt_device_run *given)
 {
-    return partial(plan, given, NULL);
+    lnt_run run = make_run(own(plan), given);
+    return end_forward(own(plan), given, &run);
+}
+
+static lnt_status partial(lnt_device_plan *plan, const lnt_device_run *given, const lnt_partial *into)
+{
+    lnt_run run = make_run(own(plan), given);
+    run.partial = into;
+    run.kept = run.statistics = NULL;
+    return end_forward(own(plan), given, &run);
 }
 
 static lnt_status backward(lnt_device_plan *plan, const lnt_device_run *given)
 {
     lnt_run run = make_run(own(plan), given);
+    run.grads = given->grads;
     own(plan)->algo->backward(&run);
-    keep_inverses(own(plan), &run);
+    run.nonpositive = 0; /* forward has told */
+    keep_report(&own(plan)->report, &run);
     return LNT_OK;
 }
 
@@ -158,12 +154,11 @@ static lnt_status landmarks(lnt_device_plan *of, const lnt_device_run *run, int6
     return LNT_OK;
 }
 
-static const lnt_device_plans cpu_plans = { .open = open_plan,
+static const lnt_device_plans cpu_plans = { .predict = predict,
+                                            .open = open_plan,
                                             .close = close_plan,
-                                            .describe = describe_plan,
                                             .set_temperature = set_temperature,
-                                            .nonpositive = nonpositive,
-                                            .kept_bytes = kept_bytes,
+                                            .report = report,
                                             .forward = forward,
                                             .backward = backward,
                                             .partial = partial,

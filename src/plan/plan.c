@@ -18,24 +18,44 @@ static const lnt_device_plans *device_of(const lnt_plan *plan)
     return lnt_device_of(plan->engine.ctx)->plans;
 }
 
-/* The planner says what it would take; the device may not have that, but what the caller named it must
- * have. */
+/* Resolved, and what plans do not take refused. */
+static lnt_status resolve(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_attn_desc *p)
+{
+    const lnt_status status = lnt_problem_resolve(ctx, desc, p);
+    if (status || p->mechanism != LNT_LINEAR || !p->decay || p->causal) return status;
+    return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
+                    "decay: weights by age need an order; set causal, or leave decay out");
+}
+
+/* What the planner would take of p; NULL: it leaves the choice to the device. */
+static lnt_status choose(lnt_ctx *ctx, const lnt_attn_desc *p, const char **wanted)
+{
+    int index;
+    const lnt_status status = lnt_planner_choose(ctx, p, &index);
+    if (!status) *wanted = index < 0 ? NULL : lnt_algorithm_name(index);
+    return status;
+}
+
+/* The index of what the device took instead; what the caller named it must have. */
+static lnt_status find_taken(lnt_ctx *ctx, const lnt_attn_desc *p, const char *wanted, const char *taken,
+                             int *index)
+{
+    *index = lnt_registry_find(taken);
+    if (*index >= 0 && (!p->algorithm || !strcmp(taken, wanted))) return LNT_OK;
+    return lnt_fail(ctx, LNT_ERR_UNSUPPORTED, "%s: %s has %s for this problem",
+                    wanted ? wanted : lnt_mechanism_name(p->mechanism), ctx->device->name, taken);
+}
+
 static lnt_status open_plan(lnt_ctx *ctx, const lnt_attn_desc *p, lnt_plan *plan)
 {
-    lnt_status status = lnt_planner_choose(ctx, p, &plan->index);
+    const char *wanted;
+    lnt_status status = choose(ctx, p, &wanted);
+    if (!status) status = lnt_engine_open(ctx, p, &plan->engine);
     if (status) return status;
-    const int chosen = plan->index;
-    const char *wanted = chosen < 0 ? NULL : lnt_algorithm_name(chosen), *name = NULL;
-    status = lnt_engine_open(ctx, p, &plan->engine);
-    if (status) return status;
-    status = device_of(plan)->open(ctx, &plan->engine.p, wanted, plan, &plan->own, &name);
+    status = device_of(plan)->open(ctx, &plan->engine.p, wanted, plan, &plan->own, &plan->info);
     if (!status) {
-        plan->index = lnt_registry_find(name);
-        if (plan->index < 0 || (p->algorithm && plan->index != chosen)) {
-            status = lnt_fail(ctx, LNT_ERR_UNSUPPORTED, "%s: %s has %s for this problem",
-                              wanted ? wanted : lnt_mechanism_name(p->mechanism), ctx->device->name, name);
-            device_of(plan)->close(plan->own);
-        }
+        status = find_taken(ctx, p, wanted, plan->info.algorithm, &plan->index);
+        if (status) device_of(plan)->close(plan->own);
     }
     if (status) lnt_engine_close(&plan->engine);
     return status;
@@ -46,14 +66,11 @@ lnt_status lnt_plan_create(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_plan **o
     if (!ctx || !out) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "ctx and out must not be NULL");
     *out = NULL;
     lnt_attn_desc p;
-    lnt_status status = lnt_problem_resolve(ctx, desc, &p);
-    if (!status && p.mechanism == LNT_LINEAR && p.decay && !p.causal)
-        status = lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
-                          "decay: weights by age need an order; set causal, or leave decay out");
+    lnt_status status = resolve(ctx, desc, &p);
     if (status) return status;
     lnt_plan *plan = lnt_allocate(ctx, sizeof *plan, "the plan");
     if (!plan) return LNT_ERR_MEMORY;
-    *plan = (lnt_plan){ .index = 0 };
+    *plan = (lnt_plan){ .info.size = sizeof plan->info, .report.size = sizeof plan->report };
     status = open_plan(ctx, &p, plan);
     if (status) {
         lnt_release(ctx, plan, sizeof *plan);
@@ -97,7 +114,14 @@ static lnt_status check_state(const lnt_plan *plan, const char *name, const lnt_
     return LNT_OK;
 }
 
-/* io becomes the caller's, whole. */
+static lnt_status check_kept(const lnt_plan *plan, const lnt_attn_io *io)
+{
+    if (!io->kept || io->kept_bytes >= plan->info.kept_bytes) return LNT_OK;
+    return lnt_fail(plan->engine.ctx, LNT_ERR_ARGUMENT, "kept_bytes is %zu, must be at least %zu",
+                    io->kept_bytes, plan->info.kept_bytes);
+}
+
+/* io becomes the caller's, whole; `out` is looked at where it is written, and where it was kept. */
 static lnt_status check_io(const lnt_plan *plan, const lnt_attn_io *given, lnt_attn_io *io, bool with_out,
                            int64_t *sequences)
 {
@@ -105,7 +129,9 @@ static lnt_status check_io(const lnt_plan *plan, const lnt_attn_io *given, lnt_a
     lnt_status status = lnt_io_take(ctx, given, io);
     lnt_attn_io known = *io;
     if (!lnt_device_of(ctx)->host_memory) known.lengths_q = known.lengths_k = NULL; /* nobody looks there */
-    if (!status) status = lnt_io_check(ctx, &plan->engine.p, &known, with_out, sequences);
+    if (!status)
+        status = lnt_io_check(ctx, &plan->engine.p, &known, with_out || io->kept, sequences);
+    if (!status) status = check_kept(plan, io);
     if (!status) status = check_state(plan, "state_in", io->state_in);
     return status ? status : check_state(plan, "state_out", io->state_out);
 }
@@ -118,8 +144,7 @@ static lnt_device_state *own_of(const lnt_state *state)
 }
 
 /* A run of checked arguments. */
-static lnt_device_run make_run(const lnt_attn_io *io, const lnt_attn_grads *grads, int64_t sequences,
-                               const void *kept)
+static lnt_device_run make_run(const lnt_attn_io *io, const lnt_attn_grads *grads, int64_t sequences)
 {
     return (lnt_device_run){ .io = io,
                              .grads = grads,
@@ -127,26 +152,18 @@ static lnt_device_run make_run(const lnt_attn_io *io, const lnt_attn_grads *grad
                              .state_in = own_of(io->state_in),
                              .state_out = own_of(io->state_out),
                              .dstate_out = grads ? own_of(grads->dstate_out) : NULL,
-                             .dstate_in = grads ? own_of(grads->dstate_in) : NULL,
-                             .kept = (void *)(uintptr_t)kept };
+                             .dstate_in = grads ? own_of(grads->dstate_in) : NULL };
 }
 
-size_t lnt_plan_kept_bytes(const lnt_plan *plan) { return device_of(plan)->kept_bytes(plan->own); }
-
-lnt_status lnt_plan_forward_keeping(lnt_plan *plan, const lnt_attn_io *given, void *kept)
+lnt_status lnt_plan_forward(lnt_plan *plan, const lnt_attn_io *given)
 {
     if (!plan) return LNT_ERR_ARGUMENT;
     int64_t sequences;
     lnt_attn_io io;
     const lnt_status status = check_io(plan, given, &io, true, &sequences);
     if (status) return status;
-    const lnt_device_run run = make_run(&io, NULL, sequences, kept);
+    const lnt_device_run run = make_run(&io, NULL, sequences);
     return device_of(plan)->forward(plan->own, &run);
-}
-
-lnt_status lnt_plan_forward(lnt_plan *plan, const lnt_attn_io *io)
-{
-    return lnt_plan_forward_keeping(plan, io, NULL);
 }
 
 static lnt_status check_partial(lnt_plan *plan, const lnt_attn_io *io, const lnt_partial *partial)
@@ -196,7 +213,7 @@ lnt_status lnt_plan_partial(lnt_plan *plan, const lnt_attn_io *given, const lnt_
     if (!status) status = lnt_partial_take(plan->engine.ctx, "partial", given_partial, &partial);
     if (!status) status = check_partial(plan, &io, &partial);
     if (status) return status;
-    const lnt_device_run run = make_run(&io, NULL, sequences, NULL);
+    const lnt_device_run run = make_run(&io, NULL, sequences);
     return device_of(plan)->partial(plan->own, &run, &partial);
 }
 
@@ -238,32 +255,29 @@ static lnt_status check_grads(lnt_plan *plan, const lnt_attn_io *io, const lnt_a
     return status;
 }
 
-lnt_status lnt_plan_backward_kept(lnt_plan *plan, const lnt_attn_io *given,
-                                  const lnt_attn_grads *given_grads, const void *kept)
+lnt_status lnt_plan_backward(lnt_plan *plan, const lnt_attn_io *given, const lnt_attn_grads *given_grads)
 {
     if (!plan) return LNT_ERR_ARGUMENT;
     int64_t sequences;
     lnt_attn_io io;
     lnt_attn_grads grads;
-    lnt_status status = check_io(plan, given, &io, kept != NULL, &sequences);
+    lnt_status status = check_io(plan, given, &io, false, &sequences);
     if (!status) status = check_grads(plan, &io, given_grads, &grads, sequences);
     if (status) return status;
-    const lnt_device_run run = make_run(&io, &grads, sequences, kept);
+    const lnt_device_run run = make_run(&io, &grads, sequences);
     return device_of(plan)->backward(plan->own, &run);
 }
 
-lnt_status lnt_plan_backward(lnt_plan *plan, const lnt_attn_io *io, const lnt_attn_grads *grads)
+lnt_status lnt_plan_report(lnt_plan *plan, lnt_report *out)
 {
-    return lnt_plan_backward_kept(plan, io, grads, NULL);
+    if (!plan) return LNT_ERR_ARGUMENT;
+    lnt_report own = { .size = sizeof own };
+    lnt_status status =
+        lnt_struct_check(plan->engine.ctx, LNT_STRUCT(lnt_report, nonpositive), "report", out);
+    if (!status) status = device_of(plan)->report(plan->own, &own);
+    if (!status) lnt_struct_give(&own, out);
+    return status;
 }
-
-int64_t lnt_plan_nonpositive(const lnt_plan *plan)
-{
-    return plan ? device_of(plan)->nonpositive(plan->own) : 0;
-}
-
-int64_t lnt_plan_divergent(const lnt_plan *plan) { return plan ? plan->divergent : 0; }
-double lnt_plan_rank(const lnt_plan *plan) { return plan ? plan->rank : 0; }
 
 lnt_status lnt_plan_landmarks(lnt_plan *plan, const lnt_attn_io *given, int64_t s, int64_t h,
                               int64_t *queries, int64_t *keys, int64_t *count)
@@ -284,7 +298,7 @@ lnt_status lnt_plan_landmarks(lnt_plan *plan, const lnt_attn_io *given, int64_t 
         return lnt_fail(ctx, LNT_ERR_ARGUMENT,
                         "landmarks: sequence %lld, head %lld; there are %lld and %lld",
                         (long long)s, (long long)h, (long long)sequences, (long long)p->heads);
-    const lnt_device_run run = make_run(&io, NULL, sequences, NULL);
+    const lnt_device_run run = make_run(&io, NULL, sequences);
     return device_of(plan)->landmarks(plan->own, &run, s, h, queries, keys, count);
 }
 
@@ -311,39 +325,62 @@ static double step_flops(const lnt_attn_desc *p)
     return p->mechanism == LNT_SOFTMAX ? lnt_direct_flops(&one) : lnt_state_flops(&one);
 }
 
-lnt_status lnt_plan_describe(const lnt_plan *plan, lnt_plan_info *out)
+/* What the device has told of a plan of p, and all else. */
+static lnt_plan_info describe(const lnt_ctx *ctx, const lnt_attn_desc *p, int index, lnt_plan_info info)
 {
-    if (!plan) return LNT_ERR_ARGUMENT;
-    lnt_ctx *ctx = plan->engine.ctx;
-    const lnt_attn_desc *p = &plan->engine.p;
-    const lnt_status status = lnt_struct_check(ctx, LNT_STRUCT(lnt_plan_info, algorithm), "info", out);
-    if (status) return status;
     const double nq = (double)p->length_q, nk = (double)p->length_k;
     const double D = (double)lnt_problem_width(p), m = (double)p->dim_value;
     const double width = (double)lnt_score_width(p);
-    const bool state = lnt_registry_get(plan->index, p->dtype)->takes_state, cur = p->mechanism == LNT_CUR;
+    const bool state = lnt_registry_get(index, p->dtype)->takes_state, cur = p->mechanism == LNT_CUR;
     const bool direct_only = cur || p->mechanism == LNT_SOFTMAX;
     lnt_attn_desc softmax = *p;
     softmax.mechanism = LNT_SOFTMAX;
-    lnt_plan_info info = {
-        .size = sizeof info,
-        .algorithm = lnt_algorithm_name(plan->index),
-        .flops = cur ? lnt_cur_flops(p) : state ? counted(p, lnt_state_flops(p))
-                                                 : lnt_direct_flops(p),
-        .flops_backward = cur     ? lnt_cur_flops_backward(p)
+    info.flops = cur ? lnt_cur_flops(p) : state ? counted(p, lnt_state_flops(p))
+                                                 : lnt_direct_flops(p);
+    info.flops_backward = cur     ? lnt_cur_flops_backward(p)
                           : state ? counted(p, lnt_state_flops_backward(p))
-                                  : lnt_direct_flops_backward(p),
-        .flops_direct = lnt_direct_flops(p),
-        .flops_state = counted(p, lnt_state_flops(p)),
-        .entries_direct = nq * nk + nk * (width + m) + nq * m,
-        .entries_state = direct_only ? 0 : counted(p, D * m + D + nk * (width + m) + nq * m),
-        .seconds = lnt_planner_seconds(ctx, plan->index, p),
-        .crossover_speed = lnt_planner_crossover(ctx, p),
-        .state_elements = counted(p, lnt_state_elements(p, p->length_k)),
-        .flops_per_token = counted(p, step_flops(p)),
-        .kv_cache_elements = lnt_state_elements(&softmax, p->length_k)
-    };
-    device_of(plan)->describe(plan->own, &info);
+                                  : lnt_direct_flops_backward(p);
+    info.flops_direct = lnt_direct_flops(p);
+    info.flops_state = counted(p, lnt_state_flops(p));
+    info.entries_direct = nq * nk + nk * (width + m) + nq * m;
+    info.entries_state = direct_only ? 0 : counted(p, D * m + D + nk * (width + m) + nq * m);
+    info.seconds = lnt_planner_seconds(ctx, index, p);
+    info.crossover_speed = lnt_planner_crossover(ctx, p);
+    info.state_elements = counted(p, lnt_state_elements(p, p->length_k));
+    info.flops_per_token = counted(p, step_flops(p));
+    info.kv_cache_elements = lnt_state_elements(&softmax, p->length_k);
+    return info;
+}
+
+static lnt_status check_info(lnt_ctx *ctx, const lnt_plan_info *out)
+{
+    return lnt_struct_check(ctx, LNT_STRUCT(lnt_plan_info, algorithm), "info", out);
+}
+
+lnt_status lnt_plan_describe(const lnt_plan *plan, lnt_plan_info *out)
+{
+    if (!plan) return LNT_ERR_ARGUMENT;
+    const lnt_status status = check_info(plan->engine.ctx, out);
+    if (status) return status;
+    const lnt_plan_info info = describe(plan->engine.ctx, &plan->engine.p, plan->index, plan->info);
+    lnt_struct_give(&info, out);
+    return LNT_OK;
+}
+
+lnt_status lnt_plan_predict(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_plan_info *out)
+{
+    if (!ctx) return LNT_ERR_ARGUMENT;
+    lnt_attn_desc p;
+    const char *wanted;
+    int index;
+    lnt_plan_info info = { .size = sizeof info };
+    lnt_status status = check_info(ctx, out);
+    if (!status) status = resolve(ctx, desc, &p);
+    if (!status) status = choose(ctx, &p, &wanted);
+    if (!status) status = lnt_device_of(ctx)->plans->predict(ctx, &p, wanted, &info);
+    if (!status) status = find_taken(ctx, &p, wanted, info.algorithm, &index);
+    if (status) return status;
+    info = describe(ctx, &p, index, info);
     lnt_struct_give(&info, out);
     return LNT_OK;
 }

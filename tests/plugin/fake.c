@@ -25,10 +25,10 @@ struct lnt_cuda_plan {
     lnt_state *own; /* one sequence, for its problem; NULL: the mechanism has none */
     int64_t nonpositive;
     const char *algorithm;
-    bool ran_forward; /* last: what grads->after_forward says */
 };
 
-enum { FORWARD_BYTES = 640, BACKWARD_BYTES = 1280 }; /* of the workspace; it is only filled */
+/* Of the workspace, which is only filled. */
+enum { FORWARD_BYTES = 640, BACKWARD_BYTES = 1280, FORWARD_LEAVES = 0x7f };
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
@@ -285,10 +285,10 @@ static lnt_tensor host_view(lnt_tensor t)
     return t;
 }
 
-static lnt_status use_workspace(lnt_cuda_plan *plan, const lnt_cuda_io *io, size_t bytes)
+static lnt_status use_workspace(lnt_cuda_plan *plan, const lnt_cuda_io *io, size_t bytes, int filling)
 {
     if (io->workspace_bytes < bytes) return refuse(plan->device, "the workspace is too small");
-    memset(to_host(io->workspace), 0x7f, bytes);
+    memset(to_host(io->workspace), filling, bytes);
     return use_stream(plan->device, io->stream);
 }
 
@@ -318,15 +318,16 @@ static lnt_status forward(lnt_cuda_plan *plan, const lnt_cuda_io *io)
 {
     lnt_attn_io run = host_io(io);
     lnt_state *in = NULL, *out = NULL;
-    lnt_status status = use_workspace(plan, io, FORWARD_BYTES);
+    lnt_status status = use_workspace(plan, io, FORWARD_BYTES, FORWARD_LEAVES);
     if (!status) status = host_state(plan, io->k.shape[0], io->state_in, true, &in);
     if (!status) status = host_state(plan, io->k.shape[0], io->state_out, false, &out);
     run.state_in = in;
     run.state_out = out;
     if (!status) status = told(plan->device, lnt_plan_forward(plan->plan, &run));
     if (!status && out) exchange(plan, out, io->state_out, false);
-    plan->ran_forward = !status;
-    plan->nonpositive += lnt_plan_nonpositive(plan->plan);
+    lnt_report report = { .size = sizeof report };
+    if (!status) status = told(plan->device, lnt_plan_report(plan->plan, &report));
+    plan->nonpositive += report.nonpositive;
     lnt_state_destroy(in);
     lnt_state_destroy(out);
     return status;
@@ -356,10 +357,11 @@ static lnt_status backward(lnt_cuda_plan *plan, const lnt_cuda_io *io, const lnt
                              .dk = host_view(grads->dk),
                              .dv = host_view(grads->dv) };
     lnt_state *in = NULL, *after = NULL, *before = NULL;
-    lnt_status status = use_workspace(plan, io, BACKWARD_BYTES);
-    if (!status && grads->after_forward && !plan->ran_forward)
-        status = refuse(plan->device, "after_forward, but not forward ran last");
-    plan->ran_forward = false;
+    const unsigned char *left = to_host(io->workspace); /* by forward, where after_forward says so */
+    lnt_status status = LNT_OK;
+    if (grads->after_forward && (left[0] != FORWARD_LEAVES || left[FORWARD_BYTES - 1] != FORWARD_LEAVES))
+        status = refuse(plan->device, "after_forward, but forward has not run in this workspace");
+    if (!status) status = use_workspace(plan, io, BACKWARD_BYTES, 0x3f);
     if (!status) status = host_state(plan, batch, io->state_in, true, &in);
     if (!status) status = host_state(plan, batch, grads->dstate_out, true, &after);
     if (!status) status = host_state(plan, batch, grads->dstate_in, false, &before);
@@ -391,7 +393,9 @@ static lnt_status step(lnt_cuda_plan *plan, const lnt_cuda_io *io, const lnt_cud
     else status = lnt_state_query(state, &q, &out);
     status = told(plan->device, status);
     if (!status && adds) exchange(plan, state, slots, false);
-    plan->nonpositive += lnt_state_nonpositive(state);
+    lnt_report report = { .size = sizeof report };
+    if (!status) status = told(plan->device, lnt_state_report(state, &report));
+    plan->nonpositive += report.nonpositive;
     lnt_state_destroy(state);
     return status;
 }

@@ -19,12 +19,12 @@ static void rows_with_a_denominator_not_above_zero_are_counted(void **state)
         tensor_fill(&t.k.t, 1);
         for (int64_t i = 0; i < 40; i++) tensor_put(&t.q.t, i, i % 20 < 7 ? -1 : 1);
         assert_ok(ctx, lnt_plan_forward(plan, &t.io));
-        assert_int_equal(lnt_plan_nonpositive(plan), 2 * 7);
+        assert_int_equal(plan_nonpositive(plan), 2 * 7);
         expect_below(&c, lnt_algorithm_name(a), ctx, "a negative denominator",
                      oracle_error(ctx, &c.desc, &t.io, 20), 2e-6);
         tensor_fill(&t.q.t, 1);
         assert_ok(ctx, lnt_plan_forward(plan, &t.io));
-        assert_int_equal(lnt_plan_nonpositive(plan), 0);
+        assert_int_equal(plan_nonpositive(plan), 0);
         trial_free(&t);
         lnt_plan_destroy(plan);
     }
@@ -53,7 +53,7 @@ static void rows_of_a_hybrid_with_a_denominator_not_above_zero_are_counted(void 
         for (int run = 0; run < 2; run++) {
             assert_ok(ctx, lnt_plan_forward(plan, &t.io));
             expect_true(&c, lnt_algorithm_name(a), ctx, "another count",
-                        lnt_plan_nonpositive(plan) == (run ? 0 : 2 * 5));
+                        plan_nonpositive(plan) == (run ? 0 : 2 * 5));
             tensor_fill(&t.q.t, 1);
         }
         ran++;
@@ -80,7 +80,7 @@ static void a_denominator_that_is_no_number_is_counted(void **state)
         tensor_fill(&t.k.t, 1e20);
         assert_ok(ctx, lnt_plan_forward(plan, &t.io));
         expect_true(&c, lnt_algorithm_name(a), ctx, "infinite and not counted",
-                    lnt_plan_nonpositive(plan) == 2 * 5);
+                    plan_nonpositive(plan) == 2 * 5);
         trial_free(&t);
         lnt_plan_destroy(plan);
     }
@@ -101,7 +101,7 @@ static bool counts_no_row(lnt_ctx *ctx, int a, bool with_state)
     t.io.state_in = t.io.state_out = memory;
     assert_ok(ctx, lnt_plan_forward(plan, &t.io));
     expect_true(&c, lnt_algorithm_name(a), ctx, "a row without any key is counted",
-                lnt_plan_nonpositive(plan) == 0);
+                plan_nonpositive(plan) == 0);
     lnt_state_destroy(memory);
     trial_free(&t);
     lnt_plan_destroy(plan);

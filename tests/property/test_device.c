@@ -328,7 +328,7 @@ static int64_t counted(attn_case *c, double q, double k, bool by_state)
     device_trial d = device_trial_new(device, &t);
     assert_ok(device, s ? lnt_state_step(s, &d.q.t, &d.k.t, &d.v.t, &d.out.t)
                         : lnt_plan_forward(plan, &d.io));
-    const int64_t count = s ? lnt_state_nonpositive(s) : lnt_plan_nonpositive(plan);
+    const int64_t count = s ? state_nonpositive(s) : plan_nonpositive(plan);
     lnt_state_destroy(s);
     lnt_plan_destroy(plan);
     device_trial_free(device, &d);

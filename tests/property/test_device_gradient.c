@@ -132,7 +132,8 @@ static bool run_on_device(setup *s, int algorithm)
     device_setup d = device_setup_new(device, s);
     static int runs;
     d.grads.dtemperature = s->grads.dtemperature;
-    d.grads.after_forward = runs++ % 2;
+    d.t.io.kept_bytes = plan_kept_bytes(plan);
+    if (runs++ % 2) assert_ok(device, lnt_device_allocate(device, d.t.io.kept_bytes, &d.t.io.kept));
     assert_ok(device, lnt_plan_forward(plan, &d.t.io));
     const lnt_status status = lnt_plan_backward(plan, &d.t.io, &d.grads);
     if (status) case_print(s->c, lnt_algorithm_name(algorithm), device);
@@ -143,6 +144,7 @@ static bool run_on_device(setup *s, int algorithm)
         expect_true(s->c, lnt_algorithm_name(algorithm), device,
                     "something beside the gradients was written", block_guard_intact(&s->grad[i]));
     if (d.dstate_in) read_states(s, &d);
+    lnt_device_release(device, d.t.io.kept, d.t.io.kept_bytes);
     device_setup_free(device, &d);
     lnt_plan_destroy(plan);
     return true;

@@ -1,7 +1,8 @@
 /* test_kept.c - backward does with what forward kept for it as with what it finds again itself, in the memory
  * that was promised; and of long sequences little is kept. */
+#include <stdlib.h>
+
 #include "../support/backward.h"
-#include "plan/plan.h"
 
 static void compare_with_what_is_kept(lnt_ctx *ctx, const attn_case *c, coverage *cover)
 {
@@ -65,12 +66,36 @@ static void what_forward_keeps_of_scores_gives_the_same_gradients(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+static void too_little_room_for_what_is_kept_is_refused(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(1, NULL);
+    attn_case c = case_make(LNT_SOFTMAX, 2, 2, 40, 40, 20, 7);
+    c.desc.backward = 1;
+    setup s = setup_new(ctx, &c);
+    lnt_plan *plan;
+    assert_ok(ctx, lnt_plan_create(ctx, &c.desc, &plan));
+    char *kept = malloc(plan_kept_bytes(plan));
+    assert_non_null(kept);
+    s.t.io.kept = kept;
+    s.t.io.kept_bytes = plan_kept_bytes(plan) - 1;
+    assert_refused(ctx, lnt_plan_forward(plan, &s.t.io), LNT_ERR_ARGUMENT, "kept_bytes is");
+    assert_refused(ctx, lnt_plan_backward(plan, &s.t.io, &s.grads), LNT_ERR_ARGUMENT, "must be at least");
+    s.t.io.kept_bytes++;
+    assert_ok(ctx, lnt_plan_forward(plan, &s.t.io));
+    assert_ok(ctx, lnt_plan_backward(plan, &s.t.io, &s.grads));
+    free(kept);
+    lnt_plan_destroy(plan);
+    setup_free(&s);
+    lnt_ctx_destroy(ctx);
+}
+
 static double kept_bytes(lnt_ctx *ctx, lnt_attn_desc d, int64_t length)
 {
     lnt_plan *plan;
     d.length_q = d.length_k = length;
     assert_ok(ctx, lnt_plan_create(ctx, &d, &plan));
-    const double bytes = (double)lnt_plan_kept_bytes(plan);
+    const double bytes = (double)plan_kept_bytes(plan);
     lnt_plan_destroy(plan);
     return bytes;
 }
@@ -104,6 +129,7 @@ int main(void)
         cmocka_unit_test(what_forward_keeps_gives_the_gradients_of_finding_it_again),
         cmocka_unit_test(what_forward_keeps_of_scores_gives_the_same_gradients),
         cmocka_unit_test(what_is_kept_is_nothing_without_backward_and_grows_as_the_sequence_does),
+        cmocka_unit_test(too_little_room_for_what_is_kept_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -88,11 +88,14 @@ static bool run(setup *s, int algorithm, bool keeping)
     lnt_plan *plan = case_plan(s->ctx, s->c, algorithm);
     if (!plan) return false;
     for (int i = 0; i < 3; i++) tensor_fill(&s->dx[i], 1e6); /* to be overwritten, not added to */
-    const size_t promised = lnt_plan_kept_bytes(plan);
+    lnt_attn_io io = s->t.io;
+    io.kept_bytes = plan_kept_bytes(plan);
     block kept = { .memory = NULL };
-    if (keeping) kept = block_new(LNT_F32, LAYOUT_BHND, 1, 1, 1, (int64_t)((promised + 3) / sizeof(float)));
-    lnt_status status = lnt_plan_forward_keeping(plan, &s->t.io, kept.t.data);
-    if (!status) status = lnt_plan_backward_kept(plan, &s->t.io, &s->grads, kept.t.data);
+    if (keeping)
+        kept = block_new(LNT_F32, LAYOUT_BHND, 1, 1, 1, (int64_t)((io.kept_bytes + 3) / sizeof(float)));
+    io.kept = kept.t.data;
+    lnt_status status = lnt_plan_forward(plan, &io);
+    if (!status) status = lnt_plan_backward(plan, &io, &s->grads);
     if (status) case_print(s->c, name, s->ctx);
     expect_true(s->c, name, s->ctx, "more was kept than promised", !keeping || block_guard_intact(&kept));
     block_free(&kept);

@@ -466,3 +466,26 @@ void coverage_check_of(const coverage *cover, lnt_mechanism mechanism)
     for (int a = 0; lnt_algorithm_name(a); a++)
         if (lnt_algorithm_mechanism(a) == mechanism) check_supported(cover, a);
 }
+
+lnt_report plan_report(lnt_plan *plan)
+{
+    lnt_report report = { .size = sizeof report };
+    assert_int_equal(lnt_plan_report(plan, &report), LNT_OK);
+    return report;
+}
+
+int64_t plan_nonpositive(lnt_plan *plan) { return plan_report(plan).nonpositive; }
+
+int64_t state_nonpositive(lnt_state *state)
+{
+    lnt_report report = { .size = sizeof report };
+    assert_int_equal(lnt_state_report(state, &report), LNT_OK);
+    return report.nonpositive;
+}
+
+size_t plan_kept_bytes(const lnt_plan *plan)
+{
+    lnt_plan_info info = { .size = sizeof info };
+    assert_int_equal(lnt_plan_describe(plan, &info), LNT_OK);
+    return info.kept_bytes;
+}

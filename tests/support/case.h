@@ -54,6 +54,12 @@ void draw_values(dice *d, const lnt_tensor *t);
 /* The plan of registry entry `algorithm`; NULL if it does not do this case.  -1: the planner's. */
 lnt_plan *case_plan(lnt_ctx *ctx, const attn_case *c, int algorithm);
 
+/* Of runs since the last. */
+lnt_report plan_report(lnt_plan *plan);
+int64_t plan_nonpositive(lnt_plan *plan);
+int64_t state_nonpositive(lnt_state *state);
+size_t plan_kept_bytes(const lnt_plan *plan);
+
 /* Runs forward. */
 void case_forward(lnt_ctx *ctx, const attn_case *c, const char *algorithm, lnt_plan *plan,
                   const lnt_attn_io *io);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "case.h"
 #include "gradient.h"
 #include "nn/block.h"
 #include "plan/plan.h"
@@ -55,7 +56,7 @@ static void open_attention(fixture *f, lnt_attn_desc desc)
                                     .plan_temperature = f->temperature,
                                     .plan_dtemperature = f->dtemperature, .scores = f->scores };
     assert_ok(f->ctx, lnt_plan_create(f->ctx, &desc, &f->attention.plan));
-    f->attention.kept = lnt_plan_kept_bytes(f->attention.plan);
+    f->attention.kept = plan_kept_bytes(f->attention.plan);
 }
 
 static size_t param_count(const lnt_param *p)

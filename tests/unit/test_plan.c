@@ -1,5 +1,6 @@
 /* test_plan.c - what a plan tells: the algorithm it chose; operations and numbers counted by the formulas. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "../support/case.h"
@@ -199,6 +200,40 @@ static void a_hybrid_plan_counts_what_is_near_and_what_is_far(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+static void a_prediction_is_what_the_plan_tells_and_allocates_nothing(void **state)
+{
+    (void)state;
+    tracker track = { .fail_at = -1 };
+    lnt_ctx *ctx = context_tracked(&track, 2, NULL);
+    int same = 0, refused = 0;
+    for (int i = 0; lnt_algorithm_name(i / 12); i++) {
+        lnt_attn_desc d = good(lnt_algorithm_mechanism(i / 12));
+        d.algorithm = i % 2 ? lnt_algorithm_name(i / 12) : NULL; /* else the planner's */
+        d.causal = i / 2 % 2;
+        d.backward = i / 4 % 3 == 1;
+        d.state = i / 4 % 3 == 2;
+        lnt_plan_info told = { .size = sizeof told }, predicted = told;
+        const int64_t calls = track.calls;
+        const lnt_status status = lnt_plan_predict(ctx, &d, &predicted);
+        assert_int_equal(track.calls, calls);
+        char sentence[512];
+        snprintf(sentence, sizeof sentence, "%s", lnt_ctx_error(ctx));
+        lnt_plan *plan;
+        assert_int_equal(lnt_plan_create(ctx, &d, &plan), status);
+        if (status) {
+            assert_string_equal(sentence, lnt_ctx_error(ctx));
+            refused++;
+            continue;
+        }
+        assert_ok(ctx, lnt_plan_describe(plan, &told));
+        assert_true(!memcmp(&told, &predicted, sizeof told));
+        lnt_plan_destroy(plan);
+        same++;
+    }
+    assert_true(same > 50 && refused > 10);
+    context_close_tracked(ctx, &track);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -208,6 +243,7 @@ int main(void)
         cmocka_unit_test(what_no_number_counts_is_not_a_number),
         cmocka_unit_test(a_plan_is_made_for_more_states_than_64_bits_count),
         cmocka_unit_test(a_hybrid_plan_counts_what_is_near_and_what_is_far),
+        cmocka_unit_test(a_prediction_is_what_the_plan_tells_and_allocates_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -152,6 +152,7 @@ static void what_fails_on_a_stream_is_told(void **state)
     device_trial d = device_trial_new(ctx, &t);
     const lnt_attn_grads grads = { .size = sizeof grads, .dout = d.out.t, .dq = d.q.t, .dk = d.k.t,
                                    .dv = d.v.t };
+    lnt_report report = { .size = sizeof report };
     lnt_plan *plan;
     lnt_state *s, *other;
     assert_ok(ctx, lnt_plan_create(ctx, &c.desc, &plan));
@@ -165,10 +166,10 @@ static void what_fails_on_a_stream_is_told(void **state)
                                   lnt_state_query(s, &d.q.t, &d.out.t),
                                   lnt_state_fork(s, &other),
                                   lnt_state_copy(s, 0, s, 0),
+                                  lnt_plan_report(plan, &report),
                                   lnt_device_write(ctx, d.q.memory, &byte, 1),
                                   lnt_device_read(ctx, &byte, d.q.memory, 1) };
     for (int i = 0; i < COUNT_OF(failed); i++) assert_int_equal(failed[i], LNT_ERR_UNSUPPORTED);
-    assert_int_equal(lnt_plan_nonpositive(plan), -1);
     assert_refused(ctx, lnt_ctx_synchronize(ctx), LNT_ERR_UNSUPPORTED, sentence);
     assert_refused(ctx, lnt_plan_forward(plan, &d.io), LNT_ERR_UNSUPPORTED, sentence);
     assert_refused(ctx, lnt_plan_backward(plan, &d.io, &grads), LNT_ERR_UNSUPPORTED, sentence);
@@ -183,11 +184,12 @@ static void what_fails_on_a_stream_is_told(void **state)
     lnt_ctx_destroy(host);
 }
 
-/* The fake plug-in refuses what is not so. */
-static void backward_is_told_that_forward_ran(void **state)
+/* Forward leaves it in memory that the caller gives, and may leave that of several runs.  The fake plug-in
+ * refuses what forward did not leave. */
+static void backward_gets_what_forward_kept(void **state)
 {
     (void)state;
-    static const char sentence[] = "after_forward, but not forward ran last";
+    static const char sentence[] = "forward has not run in this workspace";
     lnt_ctx *ctx = context_new(1, NULL), *host = context_new(1, NULL);
     assert_int_equal(setenv("LINNET_CUDA_PLUGIN", PLUGIN_FAKE, 1), 0);
     assert_ok(ctx, lnt_ctx_set_device(ctx, "cuda"));
@@ -199,20 +201,50 @@ static void backward_is_told_that_forward_ran(void **state)
                              .dv = g.v.t };
     lnt_plan *plan;
     assert_ok(ctx, lnt_plan_create(ctx, &c.desc, &plan));
-    for (int turn = 0; turn < 2; turn++) {
-        assert_ok(ctx, lnt_plan_backward(plan, &d.io, &grads));
-        grads.after_forward = 1;
-        assert_refused(ctx, lnt_plan_backward(plan, &d.io, &grads), LNT_ERR_UNSUPPORTED, sentence);
-        assert_ok(ctx, lnt_plan_forward(plan, &d.io));
-        assert_ok(ctx, lnt_plan_backward(plan, &d.io, &grads));
-        grads.after_forward = 0;
-    }
+    const size_t bytes = plan_kept_bytes(plan);
+    void *kept[2];
+    assert_true(bytes > 0);
+    for (int i = 0; i < 2; i++) assert_ok(ctx, lnt_device_allocate(ctx, bytes, &kept[i]));
+    lnt_attn_io io[2] = { d.io, d.io };
+    for (int i = 0; i < 2; i++) io[i].kept = kept[i], io[i].kept_bytes = bytes;
+    assert_ok(ctx, lnt_plan_backward(plan, &d.io, &grads)); /* nothing kept: found again */
+    assert_refused(ctx, lnt_plan_backward(plan, &io[0], &grads), LNT_ERR_UNSUPPORTED, sentence);
+    for (int i = 0; i < 2; i++) assert_ok(ctx, lnt_plan_forward(plan, &io[i]));
+    assert_ok(ctx, lnt_plan_forward(plan, &d.io));
+    for (int i = 0; i < 2; i++) assert_ok(ctx, lnt_plan_backward(plan, &io[i], &grads));
+    io[0].kept_bytes--;
+    assert_refused(ctx, lnt_plan_forward(plan, &io[0]), LNT_ERR_ARGUMENT, "kept_bytes");
+    for (int i = 0; i < 2; i++) lnt_device_release(ctx, kept[i], bytes);
     lnt_plan_destroy(plan);
     device_trial_free(ctx, &d);
     device_trial_free(ctx, &g);
     trial_free(&t);
     lnt_ctx_destroy(ctx);
     lnt_ctx_destroy(host);
+}
+
+static void a_device_predicts_what_its_plan_tells(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(1, NULL);
+    assert_int_equal(setenv("LINNET_CUDA_PLUGIN", PLUGIN_FAKE, 1), 0);
+    assert_ok(ctx, lnt_ctx_set_device(ctx, "cuda"));
+    for (int i = 0; i < 4; i++) {
+        attn_case c = case_make(i & 1 ? LNT_TAYLOR : LNT_SOFTMAX, 2, 2, 10, 10, 4, 4);
+        c.desc.backward = i / 2;
+        lnt_plan_info told = { .size = sizeof told }, predicted = told;
+        lnt_plan *plan;
+        assert_ok(ctx, lnt_plan_predict(ctx, &c.desc, &predicted));
+        assert_ok(ctx, lnt_ctx_set_device(ctx, "cuda")); /* it left no plan */
+        assert_ok(ctx, lnt_plan_create(ctx, &c.desc, &plan));
+        assert_ok(ctx, lnt_plan_describe(plan, &told));
+        assert_true(!memcmp(&told, &predicted, sizeof told));
+        lnt_plan_destroy(plan);
+    }
+    attn_case c = case_make(LNT_HYBRID, 2, 2, 10, 10, 4, 4);
+    lnt_plan_info info = { .size = sizeof info };
+    assert_refused(ctx, lnt_plan_predict(ctx, &c.desc, &info), LNT_ERR_UNSUPPORTED, "hybrid");
+    lnt_ctx_destroy(ctx);
 }
 
 static const char *chosen(lnt_ctx *ctx, lnt_dtype dtype, int64_t terms)
@@ -268,7 +300,8 @@ int main(void)
         cmocka_unit_test(a_device_that_is_refused_leaves_the_one_before),
         cmocka_unit_test(memory_goes_there_and_back),
         cmocka_unit_test(what_fails_on_a_stream_is_told),
-        cmocka_unit_test(backward_is_told_that_forward_ran),
+        cmocka_unit_test(backward_gets_what_forward_kept),
+        cmocka_unit_test(a_device_predicts_what_its_plan_tells),
         cmocka_unit_test(states_of_many_terms_are_judged_by_the_rate_of_f32),
         cmocka_unit_test(a_context_describes_the_cpu_too),
     };

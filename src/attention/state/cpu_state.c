@@ -93,7 +93,6 @@ static lnt_status fork_state(lnt_device_state *to_state, const lnt_device_state 
         if (from->bytes[i]) memcpy(to->tensor[i].data, from->tensor[i].data, from->bytes[i]);
     to->recent = from->recent;
     memcpy(to->tokens, from->tokens, (size_t)from->engine.p.batch * sizeof *from->tokens);
-    to->nonpositive = from->nonpositive;
     return LNT_OK;
 }
 
@@ -266,7 +265,13 @@ static lnt_status set_tokens(lnt_device_state *state, const int64_t *counts)
     return LNT_OK;
 }
 
-static int64_t nonpositive(const lnt_device_state *state) { return own(state)->nonpositive; }
+static lnt_status report(lnt_device_state *state, lnt_report *out)
+{
+    out->nonpositive = own(state)->nonpositive;
+    own(state)->nonpositive = 0;
+    return LNT_OK;
+}
+
 static const char *algorithm(const lnt_device_state *state) { return own(state)->algorithm; }
 
 const lnt_device_states lnt_cpu_states = { .open = open_state,
@@ -284,5 +289,5 @@ const lnt_device_states lnt_cpu_states = { .open = open_state,
                                            .unpack = unpack,
                                            .tokens = tokens,
                                            .set_tokens = set_tokens,
-                                           .nonpositive = nonpositive,
+                                           .report = report,
                                            .algorithm = algorithm };

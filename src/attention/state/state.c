@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "core/struct.h"
 #include "core/tensor.h"
 
 const lnt_state_kind *lnt_state_kind_of(lnt_mechanism mechanism)
@@ -268,9 +269,15 @@ size_t lnt_state_bytes(const lnt_state *state)
     return state ? lnt_state_device(state)->states->bytes(state->own) : 0;
 }
 
-int64_t lnt_state_nonpositive(const lnt_state *state)
+lnt_status lnt_state_report(lnt_state *state, lnt_report *out)
 {
-    return state ? lnt_state_device(state)->states->nonpositive(state->own) : 0;
+    if (!state) return LNT_ERR_ARGUMENT;
+    lnt_report own = { .size = sizeof own };
+    lnt_status status =
+        lnt_struct_check(state->engine.ctx, LNT_STRUCT(lnt_report, nonpositive), "report", out);
+    if (!status) status = lnt_state_device(state)->states->report(state->own, &own);
+    if (!status) lnt_struct_give(&own, out);
+    return status;
 }
 
 const char *lnt_state_algorithm(const lnt_state *state)

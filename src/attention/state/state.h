@@ -41,7 +41,7 @@ struct lnt_state {
     /* Tokens of every sequence that are not yet in the sums: in RECENT_K and RECENT_V, or among those
      * that have left hybrid's window. */
     int64_t recent;
-    int64_t nonpositive;
+    int64_t nonpositive; /* rows since the last report */
     const char *algorithm; /* that ran last; NULL: none */
 };
 

@@ -71,9 +71,11 @@ static lnt_status open_plan(lnt_network *net)
     if (!ones) return LNT_ERR_MEMORY;
     for (size_t h = 0; h < heads; h++) ones[h] = 1;
     if (lnt_attention_tunes_plan(&net->attention)) desc.taylor.temperature = ones;
-    const lnt_status status = lnt_plan_create(net->ctx, &desc, &net->attention.plan);
+    lnt_plan_info info = { .size = sizeof info };
+    lnt_status status = lnt_plan_create(net->ctx, &desc, &net->attention.plan);
     lnt_release(net->ctx, ones, heads * sizeof *ones);
-    if (!status) net->attention.kept = lnt_plan_kept_bytes(net->attention.plan);
+    if (!status) status = lnt_plan_describe(net->attention.plan, &info);
+    net->attention.kept = info.kept_bytes;
     return status;
 }
 

@@ -67,7 +67,7 @@ static void tune_back(const lnt_pass *pass, const lnt_attention *a, const real *
 }
 
 static lnt_attn_io make_io(const lnt_pass *pass, const lnt_attention *a, const real *qkv,
-                           const real *out)
+                           const real *out, const void *kept)
 {
     parts p = split(pass, a, qkv);
     if (lnt_attention_tunes_queries(a)) {
@@ -76,22 +76,23 @@ static lnt_attn_io make_io(const lnt_pass *pass, const lnt_attention *a, const r
     }
     return (lnt_attn_io){ .size = sizeof(lnt_attn_io), .q = p.q, .k = p.k, .v = p.v,
                           .out = mixed(pass, a, out),
-                          .lengths_q = pass->lengths, .lengths_k = pass->lengths };
+                          .lengths_q = pass->lengths, .lengths_k = pass->lengths,
+                          .kept = (void *)(uintptr_t)kept, .kept_bytes = a->kept };
 }
 
 lnt_status lnt_attention_forward(const lnt_pass *pass, const lnt_attention *a, const real *qkv,
                                  real *out, void *kept)
 {
-    const lnt_attn_io io = make_io(pass, a, qkv, out);
+    const lnt_attn_io io = make_io(pass, a, qkv, out, kept);
     if (a->state) return lnt_state_step(a->state, &io.q, &io.k, &io.v, &io.out);
     const lnt_status status = tune_plan(a);
-    return status ? status : lnt_plan_forward_keeping(a->plan, &io, kept);
+    return status ? status : lnt_plan_forward(a->plan, &io);
 }
 
 lnt_status lnt_attention_backward(const lnt_pass *pass, const lnt_attention *a, const real *qkv,
                                   const real *out, const void *kept, const real *dout, real *dqkv)
 {
-    const lnt_attn_io io = make_io(pass, a, qkv, out);
+    const lnt_attn_io io = make_io(pass, a, qkv, out, kept);
     const parts d = split(pass, a, dqkv);
     const lnt_attn_grads grads = {
         .size = sizeof grads,
@@ -100,7 +101,7 @@ lnt_status lnt_attention_backward(const lnt_pass *pass, const lnt_attention *a, 
         .dtemperature = lnt_attention_tunes_plan(a) ? a->plan_dtemperature : NULL
     };
     lnt_status status = tune_plan(a);
-    if (!status) status = lnt_plan_backward_kept(a->plan, &io, &grads, kept);
+    if (!status) status = lnt_plan_backward(a->plan, &io, &grads);
     for (size_t h = 0; !status && lnt_attention_tunes_plan(a) && h < a->heads; h++)
         a->dtemperature[h] += (real)a->plan_dtemperature[h];
     if (!status && lnt_attention_tunes_queries(a)) tune_back(pass, a, qkv, dqkv);

@@ -79,7 +79,9 @@ static lnt_attn_io make_io(const lnt_pass *pass, const lnt_mega *m)
                           .q = qk_view(pass, m, k->qk),
                           .k = qk_view(pass, m, k->qk + shared_width(m)),
                           .v = value_view(pass, m, k->value),
-                          .out = value_view(pass, m, k->attended) };
+                          .out = value_view(pass, m, k->attended),
+                          .kept = k->attention,
+                          .kept_bytes = m->attention->kept };
 }
 
 /* ---- elementwise --------------------------------------------------------------------------- */
@@ -211,7 +213,7 @@ static lnt_status attend(const lnt_pass *pass, const lnt_mega *m)
         return LNT_OK;
     }
     const lnt_attn_io io = make_io(pass, m);
-    return lnt_plan_forward_keeping(m->attention->plan, &io, k->attention);
+    return lnt_plan_forward(m->attention->plan, &io);
 }
 
 lnt_status lnt_mega_forward(const lnt_pass *pass, const lnt_mega *m, const real *x,
@@ -257,7 +259,7 @@ static lnt_status attend_back(const lnt_pass *pass, const lnt_mega *m, const rea
                                    .dq = qk_view(pass, m, dqk),
                                    .dk = qk_view(pass, m, dqk + shared_width(m)),
                                    .dv = value_view(pass, m, dv) };
-    return lnt_plan_backward_kept(m->attention->plan, &io, &grads, k->attention);
+    return lnt_plan_backward(m->attention->plan, &io, &grads);
 }
 
 lnt_status lnt_mega_backward(const lnt_pass *pass, const lnt_mega *m, const real *x,
