@@ -1,4 +1,4 @@
-# The objects of the library, in linnet_objects.  What a source is compiled for goes by its folder:
+# The objects of the libraries, in linnet_objects and linnet_model_objects.  What a source is compiled for goes by its folder:
 #
 #   src/cpu/body/, src/cpu/<isa>/     once per instruction set and real type
 #   real/ in a room of attention      once per real type
@@ -8,7 +8,8 @@
 # A source that is compiled more than once puts LNT_ISA and the real type into the names it defines.
 # LNT_DOUBLE=1 makes the real type double.
 
-set(folders_once core io cpu device attention attention/* plan nn model task train)
+set(folders_attention core io cpu device attention attention/* plan)
+set(folders_model nn model task train)
 
 set(isas scalar)
 if(LINNET_AARCH64)
@@ -33,26 +34,34 @@ set(flags_avx512 -DLNT_VEC_BYTES=64 -mavx512f -mavx512dq -mavx512bw -mavx512vl -
                  -mprefer-vector-width=512)
 
 set(linnet_objects)
+set(linnet_model_objects)
 
-function(add_objects name)
+function(add_objects list name)
     add_library(${name} OBJECT ${ARGN})
     target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/include
                                                ${PROJECT_SOURCE_DIR}/src)
-    target_compile_options(${name} PRIVATE -fopenmp ${linnet_warnings})
-    list(APPEND linnet_objects $<TARGET_OBJECTS:${name}>)
-    set(linnet_objects ${linnet_objects} PARENT_SCOPE)
+    # What is exported is called and inlined within its library as if it were not.
+    target_compile_options(${name} PRIVATE -fopenmp -fno-semantic-interposition ${linnet_warnings})
+    list(APPEND ${list} $<TARGET_OBJECTS:${name}>)
+    set(${list} ${${list}} PARENT_SCOPE)
 endfunction()
 
-set(sources_once)
-foreach(folder ${folders_once})
-    file(GLOB found CONFIGURE_DEPENDS src/${folder}/*.c)
-    list(APPEND sources_once ${found})
+foreach(half attention model)
+    set(sources_${half})
+    foreach(folder ${folders_${half}})
+        file(GLOB found CONFIGURE_DEPENDS src/${folder}/*.c)
+        list(APPEND sources_${half} ${found})
+    endforeach()
+    list(FILTER sources_${half} EXCLUDE REGEX "/real/[^/]*$") # attention/* takes in attention/real
 endforeach()
-list(FILTER sources_once EXCLUDE REGEX "/real/[^/]*$") # attention/* takes in attention/real
 file(GLOB sources_algorithm CONFIGURE_DEPENDS src/attention/real/*.c src/attention/*/real/*.c)
 file(GLOB sources_layer CONFIGURE_DEPENDS src/nn/real/*.c src/model/real/*.c)
-add_objects(linnet_once ${sources_once})
-add_objects(linnet_layers ${sources_layer})
+add_objects(linnet_objects linnet_once ${sources_attention})
+if(LINNET_MODEL)
+    add_objects(linnet_model_objects linnet_model_once ${sources_model})
+    target_compile_definitions(linnet_model_once PRIVATE ${linnet_zlib_definition})
+    add_objects(linnet_model_objects linnet_layers ${sources_layer})
+endif()
 
 file(GLOB body_sources CONFIGURE_DEPENDS src/cpu/body/*.c)
 foreach(real f32 f64)
@@ -62,13 +71,13 @@ foreach(real f32 f64)
         set(define_real)
     endif()
 
-    add_objects(linnet_algorithms_${real} ${sources_algorithm})
+    add_objects(linnet_objects linnet_algorithms_${real} ${sources_algorithm})
     target_compile_definitions(linnet_algorithms_${real} PRIVATE ${define_real})
 
     foreach(isa ${isas})
         file(GLOB override_sources CONFIGURE_DEPENDS src/cpu/${isa}/*.c)
         set(name linnet_kernels_${isa}_${real})
-        add_objects(${name} ${body_sources} ${override_sources})
+        add_objects(linnet_objects ${name} ${body_sources} ${override_sources})
         target_compile_definitions(${name} PRIVATE LNT_ISA=${isa} ${define_real})
         # -O3 whatever the build type: the tests spend their time here.  gcc contracts a*b+c to an FMA
         # under -std=c11 only when told.  Link-time optimisation would inline code of one

@@ -10,12 +10,12 @@ if(NOT CMOCKA_INCLUDE_DIR OR NOT CMOCKA_LIBRARY)
     message(FATAL_ERROR "LINNET_TESTS is on, and cmocka (the package libcmocka-dev) is not there")
 endif()
 
-# Gradients are checked in double.
-add_library(linnet_layers_f64 STATIC ${sources_layer})
-target_compile_definitions(linnet_layers_f64 PRIVATE LNT_DOUBLE=1)
-target_include_directories(linnet_layers_f64 PRIVATE include src)
-target_compile_options(linnet_layers_f64 PRIVATE -fopenmp ${linnet_warnings})
-target_link_libraries(linnet_layers_f64 PUBLIC linnet_static)
+# Whether a source is of liblinnet-model: by what it includes.
+function(uses_model source answer)
+    file(STRINGS ${source} includes REGEX "^#include .*(models\\.h|nn/|model/|task/|train/|linnet/model)")
+    string(COMPARE NOTEQUAL "${includes}" "" uses)
+    set(${answer} ${uses} PARENT_SCOPE)
+endfunction()
 
 set(leaks)
 if(LINNET_SANITIZE MATCHES "address")
@@ -26,10 +26,30 @@ endif()
 
 file(GLOB support_sources CONFIGURE_DEPENDS tests/support/*.c)
 list(FILTER support_sources EXCLUDE REGEX "/leaks\\.c$")
+foreach(source ${support_sources})
+    uses_model(${source} uses)
+    if(uses)
+        list(REMOVE_ITEM support_sources ${source})
+        list(APPEND support_model_sources ${source})
+    endif()
+endforeach()
 add_library(linnet_support STATIC ${support_sources})
 target_compile_options(linnet_support PRIVATE -fopenmp ${linnet_warnings})
 target_include_directories(linnet_support PUBLIC src tests/support tests ${CMOCKA_INCLUDE_DIR})
 target_link_libraries(linnet_support PUBLIC linnet_static)
+if(LINNET_MODEL)
+    # Gradients of layers are checked in double.
+    add_library(linnet_layers_f64 STATIC ${sources_layer})
+    target_compile_definitions(linnet_layers_f64 PRIVATE LNT_DOUBLE=1)
+    add_library(linnet_support_model STATIC ${support_model_sources})
+    foreach(library linnet_layers_f64 linnet_support_model)
+        target_include_directories(${library} PRIVATE include src)
+        target_compile_options(${library} PRIVATE -fopenmp ${linnet_warnings})
+        target_link_libraries(${library} PUBLIC linnet_model_static)
+    endforeach()
+    target_link_libraries(linnet_support_model PUBLIC linnet_layers_f64 linnet_support)
+    target_compile_definitions(linnet_support_model PUBLIC ${linnet_zlib_definition})
+endif()
 
 # Long ones start first, so that none is left to run alone on one core at the end.
 set(long_tests cli/test_study cli/test_bench cli/test_train cli/test_generate property/test_forward
@@ -49,9 +69,16 @@ set(brief_waits "GOMP_SPINCOUNT=1000")
 function(add_test_program label source)
     get_filename_component(name ${source} NAME_WE)
     set(target ${label}_${name})
+    set(support linnet_support)
+    uses_model(${source} uses)
+    if(uses AND LINNET_MODEL)
+        set(support linnet_support_model)
+    elseif(uses)
+        return()
+    endif()
     add_executable(${target} ${source} ${leaks})
     target_compile_options(${target} PRIVATE -fopenmp ${linnet_warnings})
-    target_link_libraries(${target} PRIVATE linnet_support linnet_layers_f64 ${CMOCKA_LIBRARY})
+    target_link_libraries(${target} PRIVATE ${support} ${CMOCKA_LIBRARY})
     # test_kernels.c may have parts in kernels/, which are compiled once per real type.
     string(REGEX REPLACE "test_(.*)\\.c$" "\\1" parts ${source})
     file(GLOB part_sources CONFIGURE_DEPENDS ${parts}/*.c)
@@ -108,6 +135,14 @@ foreach(name test_device test_device_state test_device_gradient)
     set_cost(property/${name}_on_the_fake_plugin)
 endforeach()
 
+if(LINNET_MODEL) # and the same test where there is no zlib
+    add_executable(unit_test_gzip_without_zlib tests/unit/test_gzip.c src/task/content.c)
+    target_link_libraries(unit_test_gzip_without_zlib PRIVATE linnet_support ${CMOCKA_LIBRARY})
+    add_test(NAME unit/test_gzip_without_zlib COMMAND unit_test_gzip_without_zlib
+             WORKING_DIRECTORY ${PROJECT_BINARY_DIR}/scratch)
+    set_tests_properties(unit/test_gzip_without_zlib PROPERTIES LABELS unit)
+endif()
+
 add_executable(linnet_isas tools/isas.c)
 target_link_libraries(linnet_isas PRIVATE linnet_static)
 
@@ -152,7 +187,10 @@ foreach(source ${sources})
     set_tests_properties(unit/${name} PROPERTIES LABELS unit)
 endforeach()
 
-file(GLOB scripts CONFIGURE_DEPENDS tests/cli/test_*.sh)
+set(scripts) # of the tool
+if(LINNET_MODEL)
+    file(GLOB scripts CONFIGURE_DEPENDS tests/cli/test_*.sh)
+endif()
 foreach(script ${scripts})
     get_filename_component(name ${script} NAME_WE)
     set(scratch ${PROJECT_BINARY_DIR}/scratch/cli_${name})
@@ -165,10 +203,14 @@ foreach(script ${scripts})
     set_cost(cli/${name})
 endforeach()
 
-add_test(NAME lint/exports COMMAND ${PROJECT_SOURCE_DIR}/tools/check-exports.sh
-         $<TARGET_FILE:linnet> ${PROJECT_SOURCE_DIR}/include/linnet.h)
+if(LINNET_MODEL)
+    add_test(NAME lint/exports COMMAND ${PROJECT_SOURCE_DIR}/tools/check-exports.sh
+             $<TARGET_FILE:linnet> ${PROJECT_SOURCE_DIR}/include/linnet.h
+             $<TARGET_FILE:linnet_model> ${PROJECT_SOURCE_DIR}/include/linnet/model.h)
+    set_tests_properties(lint/exports PROPERTIES LABELS lint)
+endif()
 add_test(NAME lint/header COMMAND ${PROJECT_SOURCE_DIR}/tools/check-header.sh
-         ${PROJECT_SOURCE_DIR}/include/linnet.h)
+         ${PROJECT_SOURCE_DIR}/include/linnet.h ${PROJECT_SOURCE_DIR}/include/linnet/model.h)
 foreach(check includes tree)
     add_test(NAME lint/${check} COMMAND ${PROJECT_SOURCE_DIR}/tools/check-${check}.sh
              ${PROJECT_SOURCE_DIR})
@@ -178,5 +220,5 @@ foreach(check links prose)
 endforeach()
 add_test(NAME lint/lints_catch_what_they_are_for
          COMMAND bash ${PROJECT_SOURCE_DIR}/tests/lint/test_lints.sh)
-set_tests_properties(lint/exports lint/header lint/includes lint/tree lint/links lint/prose
+set_tests_properties(lint/header lint/includes lint/tree lint/links lint/prose
                      lint/lints_catch_what_they_are_for PROPERTIES LABELS lint)

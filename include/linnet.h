@@ -1,6 +1,6 @@
-/* linnet.h - attention at constant cost per token.
+/* linnet.h - attention at constant cost per token: the header of liblinnet.
  *
- * The one public header; linnet/model.h, of transformers, is a part of it.  Everything here is
+ * Models, their files and training are in linnet/model.h and liblinnet-model.  Everything here is
  * prefixed lnt_ / LNT_.  The library never prints, never exits and keeps no mutable globals; every
  * fallible call returns a status, and the context keeps one sentence about the last failure.
  *
@@ -23,9 +23,9 @@ extern "C" {
 #endif
 
 #define LNT_VERSION_MAJOR 0
-#define LNT_VERSION_MINOR 1
+#define LNT_VERSION_MINOR 2
 #define LNT_VERSION_PATCH 0
-#define LNT_VERSION_STRING "0.1.0"
+#define LNT_VERSION_STRING "0.2.0"
 
 #if defined(__GNUC__)
 #define LNT_API __attribute__((visibility("default")))
@@ -51,7 +51,7 @@ typedef enum lnt_status {
 /* "ok", "argument", "shape" ...; never NULL. */
 LNT_API const char *lnt_status_name(lnt_status status);
 
-/* The version of the library that was linked, e.g. "0.1.0". */
+/* The version of the library that was linked, e.g. "0.2.0". */
 LNT_API const char *lnt_version(void);
 
 /* ---- context ------------------------------------------------------------------------------- */
@@ -556,7 +556,5 @@ LNT_API void lnt_array_free(lnt_ctx *ctx, lnt_array *array);
 #ifdef __cplusplus
 }
 #endif
-
-#include "linnet/model.h"
 
 #endif

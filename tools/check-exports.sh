@@ -1,33 +1,45 @@
 #!/usr/bin/env bash
-# The shared library exports exactly the functions that linnet.h and its parts in linnet/ declare with
-# LNT_API, and needs nothing but the C library, libm, libdl and OpenMP.
+# Each library exports exactly the functions that its header declares with LNT_API, beside them the first
+# under a version LINNET_PRIVATE_... exactly those that the second needs, and neither needs another
+# library but those named below.
 #
-#     tools/check-exports.sh liblinnet.so linnet.h
+#     tools/check-exports.sh liblinnet.so linnet.h [liblinnet-model.so linnet/model.h]
 set -euo pipefail
 
-library=$1 header=$2
-headers=("$header")
-for part in "${header%.h}"/*.h; do [ ! -e "$part" ] || headers+=("$part"); done
+bad=0
+compare() { # what to say of a name in the first list only, in the second only, the lists
+    while read -r name; do bad=1; echo "$1: $name"; done < <(comm -23 <(echo "$3") <(echo "$4") | grep .)
+    while read -r name; do bad=1; echo "$2: $name"; done < <(comm -13 <(echo "$3") <(echo "$4") | grep .)
+}
 
 # Without preprocessor lines and comments, a declaration is LNT_API ... name(
-declared=$(sed '/^ *#/d' "${headers[@]}" | tr '\n' ' ' | sed 's:/\*[^*]*\*\+\([^/*][^*]*\*\+\)*/::g' |
-           grep -oE 'LNT_API [^;(]*\(' | sed -E 's/.*[ *]([A-Za-z0-9_]+) *\($/\1/' | sort)
-exported=$(nm -D --defined-only "$library" | awk '{ print $NF }' | sort)
-[ -n "$declared" ] || { echo "$header: no LNT_API function found"; exit 1; }
+declared() { # header
+    sed '/^ *#/d' "$1" | tr '\n' ' ' | sed 's:/\*[^*]*\*\+\([^/*][^*]*\*\+\)*/::g' |
+        grep -oE 'LNT_API [^;(]*\(' | sed -E 's/.*[ *]([A-Za-z0-9_]+) *\($/\1/' | sort
+}
 
-bad=0
-while read -r name; do
-    [ -z "$name" ] || { bad=1; echo "declared in $header but not exported: $name"; }
-done < <(comm -23 <(echo "$declared") <(echo "$exported"))
-while read -r name; do
-    [ -z "$name" ] || { bad=1; echo "exported but not declared in $header: $name"; }
-done < <(comm -13 <(echo "$declared") <(echo "$exported"))
+symbols() { # --defined-only or --undefined-only, library, with the version LINNET_PRIVATE_ or without
+    nm -D "$1" "$2" | awk -v private="$3" '$(NF - 1) != "A" && private == /@LINNET_PRIVATE_/ { print $NF }' |
+        sed 's/@.*//' | sort
+}
 
-# The dynamic loader and the compiler's run-time library (libgcc_s) come with the C library.
-while read -r needed; do
-    [[ $needed =~ ^(libc|libm|libdl|libgomp|libomp|libgcc_s|ld-linux[-a-z0-9_]*)\.so ]] ||
-        { bad=1; echo "$library needs $needed"; }
-done < <(readelf -d "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p')
+check() { # library, header, expression for other libraries that it may need
+    local names
+    names=$(declared "$2")
+    compare "declared in $2 but not exported" "exported but not declared in $2" "$names" \
+            "$(symbols --defined-only "$1" 0)"
+    # The dynamic loader and the compiler's run-time library (libgcc_s) come with the C library.
+    while read -r needed; do
+        [[ $needed =~ ^(libc|libm|libgomp|libomp|libgcc_s|ld-linux[-a-z0-9_]*$3)\.so ]] ||
+            { bad=1; echo "$1 needs $needed"; }
+    done < <(readelf -d "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p')
+    echo "$(wc -w <<< "$names") functions declared in $2"
+}
 
-[ "$bad" = 0 ] && echo "$(wc -w <<< "$exported") functions exported, all declared"
+check "$1" "$2" ""
+if [ $# = 4 ]; then
+    check "$3" "$4" "|liblinnet|libz|libopenblas|libcblas|libblas"
+    compare "exported for $3, which does not need it; take it from cmake/linnet.map.in" "needed but not exported" \
+            "$(symbols --defined-only "$1" 1)" "$(symbols --undefined-only "$3" 1)"
+fi
 exit "$bad"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Unpacks cmocka for another architecture into a folder, for the cross-compiled tests.
+# Unpacks cmocka and zlib for another architecture into a folder, for the cross-compiled tests.
 #
 #     tools/cross-sysroot.sh x86_64|aarch64 FOLDER
 #
@@ -15,7 +15,7 @@ aarch64) arch=arm64 ;;
 *) fail "'${1-}' is not an architecture; use x86_64 or aarch64" ;;
 esac
 [ -n "${2-}" ] || fail "no folder given; it is the second argument"
-[ -e "$2/complete" ] && exit 0
+[ -e "$2/complete" ] && [ -e "$2/usr/include/zlib.h" ] && exit 0
 
 rm -rf "$2"
 mkdir -p "$2/apt/lists/partial" "$2/apt/archives/partial"
@@ -28,13 +28,17 @@ apt=(-qq -o "APT::Architecture=$arch" -o "APT::Architectures=$arch"
      -o "Dir::Cache=$folder/apt")
 
 apt-get "${apt[@]}" update >&2 || fail "apt-get could not fetch the package lists of $arch"
-# The library's package is named after its ABI, so ask for the name.
+# The package of cmocka's library is named after its ABI, so ask for the name.
 library=$(apt-cache "${apt[@]}" depends libcmocka-dev | awk '$1 == "Depends:" && /libcmocka/ { print $2 }')
 [ -n "$library" ] || fail "no libcmocka-dev for $arch found; can the package sources of this machine be reached?"
-(cd "$folder/apt/archives" && apt-get "${apt[@]}" download libcmocka-dev "$library" >&2) ||
-    fail "apt-get could not download libcmocka-dev and $library for $arch"
+packages=(libcmocka-dev "$library" zlib1g-dev zlib1g)
+(cd "$folder/apt/archives" && apt-get "${apt[@]}" download "${packages[@]}" >&2) ||
+    fail "apt-get could not download ${packages[*]} for $arch"
 for package in "$folder"/apt/archives/*.deb; do
     dpkg -x "$package" "$folder"
 done
+# A header's folder of the architecture is not searched here, nor is a link read as of this folder.
+find "$folder"/usr/include/*-linux-gnu -name '*.h' -exec mv -t "$folder/usr/include" {} + 2> /dev/null || true
+find "$folder" -type l -lname '/*' -exec sh -c 'ln -sf "$0$(readlink "$1")" "$1"' "$folder" {} \;
 rm -rf "$folder/apt"
 touch "$folder/complete"

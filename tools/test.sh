@@ -156,37 +156,57 @@ stage_cross() {
     check "cross-$other" -L '^(unit|property)$' -E "$wiring|^property/test_(training|threads|lanes|memory)$"
 }
 
+examples() { # prefix
+    rm -rf "$tmp/examples"
+    cmake -S examples -B "$tmp/examples" -DCMAKE_PREFIX_PATH="$1" > "$tmp/out" 2>&1 ||
+        { cat "$tmp/out"; fail "find_package(linnet) failed"; }
+    cmake --build "$tmp/examples" > "$tmp/out" 2>&1 || { cat "$tmp/out"; fail "the examples"; }
+}
+
+# One example by find_package, then by pkg-config, with the shared libraries and with the static ones.
+example() { # source, pkg-config module, arguments of the program
+    local name=$1 module=$2 flags static strict=(-std=c11 -Wall -Wextra -Wpedantic -Werror)
+    shift 2
+    read -ra flags <<< "$(pkg-config --cflags --libs "$module")"
+    read -ra static <<< "$(pkg-config --static --cflags --libs "$module" | sed -E 's/-l(linnet[a-z-]*)/-l:lib\1.a/g')"
+    "$tmp/examples/$name" "$@" > "$tmp/out" || fail "$name by find_package"
+    "$tmp/examples/${name}_static" "$@" | diff "$tmp/out" - || fail "$name by find_package, static"
+    gcc "${strict[@]}" "examples/$name.c" -o "$tmp/$name" "${flags[@]}"
+    LD_LIBRARY_PATH=$(pkg-config --variable=libdir linnet) "$tmp/$name" "$@" | diff "$tmp/out" - ||
+        fail "$name by pkg-config"
+    gcc "${strict[@]}" "examples/$name.c" -o "$tmp/$name" "${static[@]}"
+    "$tmp/$name" "$@" | diff "$tmp/out" - || fail "$name by pkg-config, static"
+    passed=$((passed + 4))
+}
+
 stage_install() {
     need pkg-config
     build gcc
-    local prefix=$tmp/prefix
-    cmake --install build/gcc --prefix "$prefix" > "$tmp/out" || { cat "$tmp/out"; fail "cmake --install"; }
-    "$prefix/bin/linnet" --version > /dev/null || fail "the installed tool does not run"
-
-    say "examples by find_package"
-    cmake -S examples -B "$tmp/examples" -DCMAKE_PREFIX_PATH="$prefix" > "$tmp/out" 2>&1 ||
-        { cat "$tmp/out"; fail "find_package(linnet) failed"; }
-    cmake --build "$tmp/examples" > "$tmp/out" 2>&1 || { cat "$tmp/out"; fail "the example"; }
-    "$tmp/examples/attend"
-    "$tmp/examples/attend_static" > /dev/null
-
-    say "examples and README by pkg-config"
-    local flags static libdir strict=(-std=c11 -Wall -Wextra -Wpedantic -Werror)
+    local prefix=$tmp/prefix component
+    # Attention first and alone, as its packages would come.
+    for component in runtime development; do
+        cmake --install build/gcc --prefix "$prefix" --component "$component" > "$tmp/out" ||
+            { cat "$tmp/out"; fail "cmake --install"; }
+    done
     PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name linnet.pc)")
     export PKG_CONFIG_PATH
-    libdir=$(pkg-config --variable=libdir linnet)
-    read -ra flags <<< "$(pkg-config --cflags --libs linnet)"
-    read -ra static <<< "$(pkg-config --static --cflags --libs linnet)"
-    gcc "${strict[@]}" examples/attend.c -o "$tmp/attend" "${flags[@]}"
-    LD_LIBRARY_PATH=$libdir "$tmp/attend" > /dev/null
-    gcc "${strict[@]}" examples/attend.c -o "$tmp/attend" "${static[@]/-llinnet/-l:liblinnet.a}"
-    "$tmp/attend" > /dev/null
+    say "attention alone"
+    ! find "$prefix" | grep -i model || fail "liblinnet is installed with something of liblinnet-model"
+    examples "$prefix"
+    example attend linnet
     tools/readme-example.sh README.md example > "$tmp/readme.c"
     tools/readme-example.sh README.md output > "$tmp/expected"
-    gcc "${strict[@]}" "$tmp/readme.c" -o "$tmp/readme" "${flags[@]}"
-    LD_LIBRARY_PATH=$libdir "$tmp/readme" > "$tmp/out" || fail "the example of README.md fails"
+    read -ra flags <<< "$(pkg-config --cflags --libs linnet)"
+    gcc -std=c11 -Wall -Wextra -Wpedantic -Werror "$tmp/readme.c" -o "$tmp/readme" "${flags[@]}"
+    LD_LIBRARY_PATH=$(pkg-config --variable=libdir linnet) "$tmp/readme" > "$tmp/out" || fail "the example of README.md fails"
     diff "$tmp/expected" "$tmp/out" || fail "the example of README.md prints something else"
-    passed=$((passed + 5))
+
+    say "models above it, and the tool"
+    cmake --install build/gcc --prefix "$prefix" > "$tmp/out" || { cat "$tmp/out"; fail "cmake --install"; }
+    "$prefix/bin/linnet" --version > /dev/null || fail "the installed tool does not run"
+    examples "$prefix"
+    example generate linnet-model models/default.safetensors "The king"
+    passed=$((passed + 2))
 }
 
 stage_lint() {

@@ -1,6 +1,7 @@
-/* linnet/model.h - transformers over any mechanism: files, generation at constant cost, training.
+/* linnet/model.h - transformers over any mechanism: files, generation at constant cost, training:
+ * the header of liblinnet-model.
  *
- * Part of linnet.h.  A model is a causal decoder or a bidirectional encoder, described by a JSON
+ * A model is a causal decoder or a bidirectional encoder, described by a JSON
  * config and kept in one .safetensors file with its config and tokenizer.  Sessions are destroyed before
  * their model, models and trainers before their context. */
 #ifndef LINNET_MODEL_H
@@ -170,9 +171,6 @@ typedef struct lnt_trainer_info {
     int64_t eval_every, eval_batches, save_every; /* as the config says; 0: at the end only */
     int64_t parameters;
     int tests; /* there is something to test on */
-    /* Useful operations of a step whose sequences are all as long as the model: of the products of dense
-     * layers, and of attention by the formulas of docs/math; NaN: not counted (distance_bias, laplace). */
-    double product_flops, attention_flops;
 } lnt_trainer_info;
 
 LNT_API LNT_MUST_CHECK lnt_status lnt_trainer_describe(const lnt_trainer *trainer,
@@ -199,13 +197,6 @@ typedef struct lnt_step_report {
 } lnt_step_report;
 
 LNT_API LNT_MUST_CHECK lnt_status lnt_trainer_step(lnt_trainer *trainer, lnt_step_report *report);
-/* How long the products of dense layers in one step take without the rest of it, by the same routine:
- * what the time of a step is held against.  whole: a batch at a time, all threads on one product, all
- * sequences padded to the model's length; cut: as the last step had them, threads on parts of the batch of
- * their own where it is large enough, sequences padded to those beside them.  In seconds.  Changes nothing
- * that a step reads. */
-LNT_API LNT_MUST_CHECK lnt_status lnt_trainer_time_products(lnt_trainer *trainer, double *whole,
-                                                            double *cut);
 /* On examples kept from training; batches 0: all there are. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_trainer_evaluate(lnt_trainer *trainer, int64_t batches,
                                                        lnt_score_report *report);

@@ -10,7 +10,8 @@ enum { LNT_STATE_ALWAYS = 2 };
 /* *out = *desc with every default resolved (kv_heads, length_k, dim_value, scale, features), or the
  * sentence that says which field is wrong.  decay, coefficients, temperature, center and pin still point at
  * the caller's arrays. */
-lnt_status lnt_problem_resolve(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_attn_desc *out);
+LNT_PRIVATE_API lnt_status lnt_problem_resolve(lnt_ctx *ctx, const lnt_attn_desc *desc,
+                                               lnt_attn_desc *out);
 
 /* The mechanism whose sums a state of p holds: that of the keys far away in hybrid. */
 static inline lnt_mechanism lnt_problem_sums(const lnt_attn_desc *p)

@@ -3,7 +3,7 @@
 #define LNT_CLI_GENERATION_H
 
 #include "cli/options.h"
-#include "linnet.h"
+#include "linnet/model.h"
 
 typedef struct generation {
     const options *o;

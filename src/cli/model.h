@@ -3,7 +3,7 @@
 #define LNT_CLI_MODEL_H
 
 #include "cli/options.h"
-#include "linnet.h"
+#include "linnet/model.h"
 
 /* Loads a model from a file or from the directory of a run.  EXIT_OK, or one sentence and EXIT_FAILED. */
 int model_load(lnt_ctx *ctx, const char *path, lnt_model **out);

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "cli/study/study.h"
-#include "linnet.h"
+#include "linnet/model.h"
 
 #define MAX_EXTENT (INT64_C(1) << 40) /* what the library takes */
 

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "linnet.h"
+#include "linnet/model.h"
 
 typedef struct log_curve {
     double *step, *loss;

@@ -14,16 +14,16 @@ typedef struct lnt_arena {
 } lnt_arena;
 
 /* count * size bytes, aligned to LNT_ALIGN; NULL while counting. */
-void *lnt_arena_take(lnt_arena *arena, size_t count, size_t size);
+LNT_PRIVATE_API void *lnt_arena_take(lnt_arena *arena, size_t count, size_t size);
 /* The same for rows * cols numbers of that size. */
-void *lnt_arena_take_matrix(lnt_arena *arena, size_t rows, size_t cols, size_t size);
+LNT_PRIVATE_API void *lnt_arena_take_matrix(lnt_arena *arena, size_t rows, size_t cols, size_t size);
 
 /* Bytes that were counted; SIZE_MAX: they do not fit size_t. */
 size_t lnt_arena_counted(const lnt_arena *counting);
 
 /* Allocates what counting->used says. */
-lnt_status lnt_arena_open(lnt_ctx *ctx, const lnt_arena *counting, const char *what,
-                          lnt_arena *out);
-void lnt_arena_close(lnt_ctx *ctx, lnt_arena *arena);
+LNT_PRIVATE_API lnt_status lnt_arena_open(lnt_ctx *ctx, const lnt_arena *counting, const char *what,
+                                          lnt_arena *out);
+LNT_PRIVATE_API void lnt_arena_close(lnt_ctx *ctx, lnt_arena *arena);
 
 #endif

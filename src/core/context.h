@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 
+#include "core/private.h"
 #include "linnet.h"
 
 #define LNT_ALIGN 64 /* bytes; one cache line, and any vector we use */
@@ -32,18 +33,18 @@ extern const struct lnt_device lnt_device_cpu;
 #if defined(__GNUC__)
 __attribute__((format(printf, 3, 4)))
 #endif
-lnt_status lnt_fail(lnt_ctx *ctx, lnt_status status, const char *format, ...);
+LNT_PRIVATE_API lnt_status lnt_fail(lnt_ctx *ctx, lnt_status status, const char *format, ...);
 
 /* bytes == 0 gives a valid pointer.  NULL on failure, with the sentence recorded; `what` names the
  * thing the memory was for. */
-void *lnt_allocate(lnt_ctx *ctx, size_t bytes, const char *what);
-void lnt_release(lnt_ctx *ctx, void *memory, size_t bytes); /* NULL is fine */
+LNT_PRIVATE_API void *lnt_allocate(lnt_ctx *ctx, size_t bytes, const char *what);
+LNT_PRIVATE_API void lnt_release(lnt_ctx *ctx, void *memory, size_t bytes); /* NULL is fine */
 
 /* Bytes of memory that the machine has; infinite where it does not say. */
 double lnt_machine_bytes(void);
 
 /* a * b * c in *out, or false if it does not fit. */
-bool lnt_size_product(size_t a, size_t b, size_t c, size_t *out);
+LNT_PRIVATE_API bool lnt_size_product(size_t a, size_t b, size_t c, size_t *out);
 /* Bytes of an array of elements of `size` bytes; false if they, or those without extents of 0, do not fit. */
 bool lnt_shape_bytes(size_t size, const int64_t *shape, int rank, size_t *out);
 

@@ -17,10 +17,12 @@ typedef struct lnt_struct {
     (lnt_struct){ #type, offsetof(type, last) + sizeof(((type *)0)->last), sizeof(type) }
 
 /* An input: copies what the caller has into own, a whole struct filled with defaults.  name: the argument. */
-lnt_status lnt_struct_take(lnt_ctx *ctx, lnt_struct kind, const char *name, const void *given, void *own);
+LNT_PRIVATE_API lnt_status lnt_struct_take(lnt_ctx *ctx, lnt_struct kind, const char *name,
+                                           const void *given, void *own);
 
 /* A report: whether `out` can be filled, and then what it has room for of own, a whole struct. */
-lnt_status lnt_struct_check(lnt_ctx *ctx, lnt_struct kind, const char *name, const void *out);
-void lnt_struct_give(const void *own, void *out);
+LNT_PRIVATE_API lnt_status lnt_struct_check(lnt_ctx *ctx, lnt_struct kind, const char *name,
+                                            const void *out);
+LNT_PRIVATE_API void lnt_struct_give(const void *own, void *out);
 
 #endif

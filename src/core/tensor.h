@@ -19,8 +19,8 @@ static inline char *lnt_tensor_row(const lnt_tensor *t, int64_t b, int64_t h, in
 }
 
 /* The first `rows` rows of every head, one after the other without gaps, into `packed` or out of it. */
-void lnt_tensor_pack(const lnt_tensor *tensor, int64_t rows, void *packed);
-void lnt_tensor_unpack(const lnt_tensor *tensor, int64_t rows, const void *packed);
+LNT_PRIVATE_API void lnt_tensor_pack(const lnt_tensor *tensor, int64_t rows, void *packed);
+LNT_PRIVATE_API void lnt_tensor_unpack(const lnt_tensor *tensor, int64_t rows, const void *packed);
 
 /* Row [b, h, n] of a checked view, in double. */
 void lnt_tensor_read(const lnt_tensor *tensor, int64_t b, int64_t h, int64_t n, double *row);

@@ -42,7 +42,7 @@ typedef struct lnt_kernels_f64 {
 } lnt_kernels_f64;
 #undef K
 
-const lnt_kernels_f32 *lnt_kernels_get_f32(int isa);
+LNT_PRIVATE_API const lnt_kernels_f32 *lnt_kernels_get_f32(int isa);
 const lnt_kernels_f64 *lnt_kernels_get_f64(int isa);
 
 #endif

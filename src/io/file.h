@@ -21,10 +21,10 @@ typedef struct lnt_file_reader {
 } lnt_file_reader;
 
 /* A regular file; directories, pipes and devices are refused. */
-lnt_status lnt_file_open(lnt_ctx *ctx, const char *path, lnt_file_reader *out);
+LNT_PRIVATE_API lnt_status lnt_file_open(lnt_ctx *ctx, const char *path, lnt_file_reader *out);
 /* The next `bytes` bytes, all of them: a file that has shrunk since is a failure. */
-lnt_status lnt_file_read(lnt_file_reader *reader, void *into, size_t bytes);
-void lnt_file_close(lnt_file_reader *reader); /* closed already is fine */
+LNT_PRIVATE_API lnt_status lnt_file_read(lnt_file_reader *reader, void *into, size_t bytes);
+LNT_PRIVATE_API void lnt_file_close(lnt_file_reader *reader); /* closed already is fine */
 
 typedef struct lnt_file_writer {
     lnt_ctx *ctx;

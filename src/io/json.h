@@ -44,12 +44,12 @@ typedef struct lnt_json {
 /* LNT_ERR_FORMAT with the byte at which it went wrong; `path` names the file in the sentence, and
  * `part` the text within it, from whose begin bytes are counted; NULL: the source is the file.  On
  * failure out is zeroed.  The source is copied. */
-lnt_status lnt_json_parse(lnt_ctx *ctx, const char *path, const char *part, const char *source,
-                          size_t length, lnt_json *out);
-void lnt_json_free(lnt_ctx *ctx, lnt_json *json);
+LNT_PRIVATE_API lnt_status lnt_json_parse(lnt_ctx *ctx, const char *path, const char *part,
+                                          const char *source, size_t length, lnt_json *out);
+LNT_PRIVATE_API void lnt_json_free(lnt_ctx *ctx, lnt_json *json);
 
 /* The member of an object; NULL if there is none, or if `object` is not one. */
-const lnt_json_node *lnt_json_member(const lnt_json_node *object, const char *key);
+LNT_PRIVATE_API const lnt_json_node *lnt_json_member(const lnt_json_node *object, const char *key);
 
 /* Text in the making.  What does not fit `capacity` is counted but not stored, so the same calls
  * first size a buffer (capacity 0) and then fill it.  No NUL is added. */
@@ -58,8 +58,8 @@ typedef struct lnt_json_text {
     size_t capacity, used;
 } lnt_json_text;
 
-void lnt_json_put(lnt_json_text *out, const char *raw);           /* as it is */
-void lnt_json_put_string(lnt_json_text *out, const char *string); /* quoted and escaped */
+LNT_PRIVATE_API void lnt_json_put(lnt_json_text *out, const char *raw);           /* as it is */
+LNT_PRIVATE_API void lnt_json_put_string(lnt_json_text *out, const char *string); /* quoted and escaped */
 
 bool lnt_json_is_utf8(const char *string);
 

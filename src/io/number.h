@@ -2,12 +2,14 @@
 #ifndef LNT_IO_NUMBER_H
 #define LNT_IO_NUMBER_H
 
+#include "core/private.h"
+
 enum { LNT_NUMBER_TEXT = 32 };
 
 /* In `digits` significant digits; 17 tell every double from every other. */
-void lnt_number_write(double value, int digits, char out[LNT_NUMBER_TEXT]);
+LNT_PRIVATE_API void lnt_number_write(double value, int digits, char out[LNT_NUMBER_TEXT]);
 
 /* The double nearest to the decimal number at the begin of text. */
-double lnt_number_read(const char *text);
+LNT_PRIVATE_API double lnt_number_read(const char *text);
 
 #endif

@@ -39,8 +39,9 @@ typedef struct lnt_st_meta {
 } lnt_st_meta;
 
 /* Written whole or not at all.  Names and keys are UTF-8, each once, and none of those above. */
-lnt_status lnt_safetensors_write(lnt_ctx *ctx, const char *path, const lnt_st_entry *entries,
-                                 size_t entry_count, const lnt_st_meta *meta, size_t meta_count);
+LNT_PRIVATE_API lnt_status lnt_safetensors_write(lnt_ctx *ctx, const char *path, const lnt_st_entry *entries,
+                                                 size_t entry_count, const lnt_st_meta *meta,
+                                                 size_t meta_count);
 
 /* A file in memory; everything in it lives until lnt_safetensors_free. */
 typedef struct lnt_safetensors {
@@ -56,11 +57,11 @@ typedef struct lnt_safetensors {
 
 /* LNT_ERR_FORMAT for a file that is not what it should be in any way, LNT_ERR_FILE for one that
  * cannot be read.  On failure out is zeroed. */
-lnt_status lnt_safetensors_read(lnt_ctx *ctx, const char *path, lnt_safetensors *out);
-void lnt_safetensors_free(lnt_ctx *ctx, lnt_safetensors *st);
+LNT_PRIVATE_API lnt_status lnt_safetensors_read(lnt_ctx *ctx, const char *path, lnt_safetensors *out);
+LNT_PRIVATE_API void lnt_safetensors_free(lnt_ctx *ctx, lnt_safetensors *st);
 
 /* NULL if absent. */
-const lnt_st_entry *lnt_safetensors_find(const lnt_safetensors *st, const char *name);
-const char *lnt_safetensors_meta(const lnt_safetensors *st, const char *key);
+LNT_PRIVATE_API const lnt_st_entry *lnt_safetensors_find(const lnt_safetensors *st, const char *name);
+LNT_PRIVATE_API const char *lnt_safetensors_meta(const lnt_safetensors *st, const char *key);
 
 #endif

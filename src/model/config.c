@@ -7,7 +7,7 @@
 
 #include "attention/linear/feature.h"
 #include "attention/problem.h"
-#include "io/fields.h"
+#include "model/fields.h"
 #include "io/file.h"
 #include "nn/ema.h"
 #include "nn/logistics.h"

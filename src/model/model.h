@@ -3,6 +3,7 @@
 #define LNT_MODEL_MODEL_H
 
 #include "io/safetensors.h"
+#include "linnet/model.h"
 #include "model/network.h"
 #include "model/tokenizer.h"
 

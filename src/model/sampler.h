@@ -3,6 +3,7 @@
 #define LNT_MODEL_SAMPLER_H
 
 #include "core/context.h"
+#include "linnet/model.h"
 
 /* A token and how likely it is. */
 typedef struct lnt_candidate {

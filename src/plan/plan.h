@@ -17,6 +17,7 @@ struct lnt_plan {
 
 /* Runs from now on take temperature [heads], which is copied; the plan was made with one.  On a GPU
  * those that come after it on the context's stream. */
-LNT_MUST_CHECK lnt_status lnt_plan_set_temperature(lnt_plan *plan, const double *temperature);
+LNT_PRIVATE_API LNT_MUST_CHECK lnt_status lnt_plan_set_temperature(lnt_plan *plan,
+                                                                  const double *temperature);
 
 #endif

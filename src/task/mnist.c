@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "io/content.h"
+#include "task/content.h"
 #include "io/file.h"
 #include "nn/logistics.h"
 #include "nn/optimiser.h"

@@ -2,7 +2,7 @@
 #ifndef LNT_TASK_RECIPE_H
 #define LNT_TASK_RECIPE_H
 
-#include "io/fields.h"
+#include "model/fields.h"
 
 typedef enum lnt_schedule {
     LNT_SCHEDULE_CONSTANT = 0,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "io/crc64.h"
+#include "linnet/model.h"
 #include "io/file.h"
 #include "task/tasks.h"
 

@@ -8,7 +8,7 @@
 #include <dirent.h>
 
 #include "core/rng.h"
-#include "io/fields.h"
+#include "model/fields.h"
 #include "model/config.h"
 #include "model/tokenizer.h"
 #include "task/recipe.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "io/content.h"
+#include "task/content.h"
 #include "io/file.h"
 #include "task/bpe.h"
 #include "task/tasks.h"

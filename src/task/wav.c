@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "io/content.h"
+#include "task/content.h"
 #include "io/file.h"
 
 static uint32_t little(const char *p, int bytes)

@@ -6,6 +6,8 @@
  * 6 n in out operations per matrix, by the product that the layers call.  They run once as whole batches on
  * all threads, with all padding, and once divided as in the last step, with little padding.  The factors
  * are closer in the cache than those of a step, whose own products take up to a twentieth longer. */
+#include "train/products.h"
+
 #include <math.h>
 
 #include "core/clock.h"
@@ -167,8 +169,6 @@ static bool is_uncut(const lnt_trainer *t)
 
 lnt_status lnt_trainer_time_products(lnt_trainer *t, double *whole, double *cut)
 {
-    if (!t) return LNT_ERR_ARGUMENT;
-    if (!whole || !cut) return lnt_fail(t->ctx, LNT_ERR_ARGUMENT, "whole and cut must not be NULL");
     lnt_arena counting = { 0 }, memory;
     lay_out(t, &counting);
     const lnt_status status = lnt_arena_open(t->ctx, &counting, "the products of a step", &memory);

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "io/content.h"
+#include "task/content.h"
 #include "io/file.h"
 
 /* What the task decides. */

@@ -3,6 +3,7 @@
 #ifndef LNT_TRAIN_SETTINGS_H
 #define LNT_TRAIN_SETTINGS_H
 
+#include "linnet/model.h"
 #include "task/task.h"
 
 typedef struct lnt_settings {

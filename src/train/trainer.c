@@ -306,9 +306,7 @@ lnt_status lnt_trainer_describe(const lnt_trainer *t, lnt_trainer_info *out)
                                 .eval_batches = t->recipe.eval_batches,
                                 .save_every = t->recipe.save_every,
                                 .parameters = (int64_t)t->model->layout.parameters,
-                                .tests = t->task.test_examples > 0,
-                                .product_flops = lnt_trainer_product_flops(t),
-                                .attention_flops = lnt_trainer_attention_flops(t) };
+                                .tests = t->task.test_examples > 0 };
     lnt_struct_give(&info, out);
     return LNT_OK;
 }

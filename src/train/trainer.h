@@ -24,8 +24,4 @@ struct lnt_trainer {
 lnt_status lnt_trainer_open(lnt_ctx *ctx, lnt_model *model, lnt_task *task,
                             const lnt_recipe *recipe, bool training, lnt_trainer **out);
 
-/* Of one step, sequences of the model's length. */
-double lnt_trainer_product_flops(const lnt_trainer *t);
-double lnt_trainer_attention_flops(const lnt_trainer *t);
-
 #endif

@@ -43,7 +43,12 @@ printf '/* %0108d */\n' 0 > src/core/a.c
 expect "longer than 110 columns" "a line ends in time" "$tools/check-tree.sh" .
 fresh
 echo '#include "core/a.h"' >> src/cli/main.c
-expect "only linnet.h and cli/" "the tool may not include core" "$tools/check-includes.sh" .
+expect "only the public headers and cli/" "the tool may not include core" "$tools/check-includes.sh" .
+fresh
+mkdir src/model && echo '#include "linnet/model.h"' | tee src/model/m.c >> src/cli/main.c
+expect pass "models have a header, which the tool uses" "$tools/check-includes.sh" .
+echo '#include "linnet/model.h"' > src/plan/q.c
+expect "plan is of liblinnet" "attention knows no models" "$tools/check-includes.sh" .
 fresh
 echo '#include "../core/a.h"' > src/plan/q.c
 expect "write the path from src/" "no way around by .." "$tools/check-includes.sh" .
@@ -95,21 +100,33 @@ LNT_API int lnt_one(int
     x);
 LNT_API const char *lnt_two(void);
 END
+echo 'LINNET_0.2 { global: lnt_*; local: *; }; LINNET_PRIVATE_0.2.0 { global: lnt_private; };' > "$tmp/map"
 library() { # C text
-    echo "$1" | gcc -shared -fPIC -fvisibility=hidden -include "$tmp/good.h" -x c - -o "$tmp/lib.so" "${@:2}"
+    echo "$1" | gcc -shared -fPIC -fvisibility=hidden -include "$tmp/good.h" -x c - -o "$tmp/lib.so" \
+        -Wl,--version-script="$tmp/map",-soname,liblinnet.so.0.2 "${@:2}"
 }
+exports() { "$tools/check-exports.sh" "$tmp/lib.so" "$tmp/good.h" "$@"; }
 one='int lnt_one(int x) { return x; }' two='const char *lnt_two(void) { return ""; }'
 library "$one $two int lnt_hidden(void) { return 0; }"
-expect pass "what is declared is exported" "$tools/check-exports.sh" "$tmp/lib.so" "$tmp/good.h"
+expect pass "what is declared is exported" exports
 library "$one"
-expect "not exported: lnt_two" "a missing function is named" \
-    "$tools/check-exports.sh" "$tmp/lib.so" "$tmp/good.h"
-library "$one $two LNT_API int extra(void); int extra(void) { return 0; }"
-expect "not declared in $tmp/good.h: extra" "an extra function is named" \
-    "$tools/check-exports.sh" "$tmp/lib.so" "$tmp/good.h"
+expect "not exported: lnt_two" "a missing function is named" exports
+library "$one $two LNT_API int lnt_extra(void); int lnt_extra(void) { return 0; }"
+expect "not declared in $tmp/good.h: lnt_extra" "an extra function is named" exports
 library "$one $two" -Wl,--no-as-needed -lresolv
-expect "needs libresolv" "another library is named" \
-    "$tools/check-exports.sh" "$tmp/lib.so" "$tmp/good.h"
+expect "needs libresolv" "another library is named" exports
+
+echo 'LNT_API int lnt_model(void);' | cat "$tmp/good.h" - | grep -v 'lnt_one\|x);\|lnt_two' > "$tmp/model.h"
+model() { # C text: a library above the first
+    echo "LNT_API int lnt_private(void); LNT_API int lnt_model(void); int lnt_model(void) { return $1; }" |
+        gcc -shared -fPIC -include "$tmp/good.h" -x c - -o "$tmp/model.so" -Wl,"$tmp/lib.so"
+}
+library "$one $two LNT_API int lnt_private(void); int lnt_private(void) { return 0; }"
+model 'lnt_private()'
+expect pass "the library above uses what is private" exports "$tmp/model.so" "$tmp/model.h"
+model 0
+expect "which does not need it" "a private function that nobody uses is named" \
+    exports "$tmp/model.so" "$tmp/model.h"
 
 expect pass "a clean header is clean" "$tools/check-header.sh" "$tmp/good.h"
 echo 'typedef struct { int new; } lnt_keyword;' > "$tmp/bad.h"

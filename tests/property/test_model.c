@@ -403,6 +403,47 @@ static void a_model_that_claims_weights_it_does_not_hold_gets_no_room(void **sta
     context_close_tracked(ctx, &track);
 }
 
+/* A model, a session or a trainer that could not be made is NULL. */
+static void a_call_without_its_object_is_refused(void **state)
+{
+    (void)state;
+    const lnt_sampling sampling = { sizeof sampling, 1, 0, 1, 0 };
+    const lnt_eval_request request = { .size = sizeof request };
+    const lnt_train_request train = { .size = sizeof train };
+    lnt_model_info model = { .size = sizeof model };
+    lnt_trainer_info trainer = { .size = sizeof trainer };
+    lnt_step_report step = { .size = sizeof step };
+    lnt_score_report report = { .size = sizeof report };
+    lnt_model *made_model;
+    lnt_session *session;
+    int32_t token = 0;
+    float number = 0;
+    const char *text;
+    size_t bytes;
+    const lnt_status answers[] = {
+        lnt_model_save(NULL, "x", LNT_F32), lnt_model_describe(NULL, &model),
+        lnt_model_convert(NULL, "linear", &made_model),
+        lnt_model_forward(NULL, &token, 1, 1, NULL, &number), lnt_model_encode(NULL, "x", 1, &token, &bytes),
+        lnt_model_decode(NULL, 0, &text, &bytes), lnt_model_sample(NULL, &number, 1, 1, &sampling, &token),
+        lnt_model_examples(NULL, NULL, 0, 1, &token), lnt_model_evaluate(NULL, &request, &report),
+        lnt_session_create(NULL, 1, &session), lnt_session_forward(NULL, &token, 1),
+        lnt_session_sample(NULL, &sampling, &token), lnt_session_save(NULL, "x"),
+        lnt_session_load(NULL, "x", &session), lnt_trainer_save(NULL, "x"),
+        lnt_trainer_describe(NULL, &trainer), lnt_trainer_step(NULL, &step),
+        lnt_trainer_evaluate(NULL, 1, &report), lnt_trainer_expect(NULL, &train),
+        lnt_trainer_set_dtype(NULL, LNT_F32),
+    };
+    for (int i = 0; i < COUNT_OF(answers); i++)
+        if (answers[i] != LNT_ERR_ARGUMENT) fail_msg("call %d gives status %d", i, (int)answers[i]);
+    assert_true(!lnt_session_logits(NULL) && lnt_session_tokens(NULL) == 0 && lnt_session_room(NULL) == 0 &&
+                lnt_session_batch(NULL) == 0 && lnt_session_bytes(NULL) == 0 &&
+                lnt_session_cache_bytes(NULL) == 0);
+    assert_true(!lnt_trainer_model(NULL) && lnt_trainer_dtype(NULL) == LNT_F32);
+    lnt_model_destroy(NULL);
+    lnt_session_destroy(NULL);
+    lnt_trainer_destroy(NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -420,6 +461,7 @@ int main(void)
         cmocka_unit_test(pixels_are_drawn_from_their_mixture),
         cmocka_unit_test(an_evaluation_takes_16_examples_at_a_time_unless_told),
         cmocka_unit_test(a_default_does_not_outlive_its_mechanism),
+        cmocka_unit_test(a_call_without_its_object_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

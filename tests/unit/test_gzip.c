@@ -1,5 +1,6 @@
-/* test_gzip.c - io/content: what gzip has packed is unpacked, in blocks of every kind. */
-#include "io/content.h"
+/* test_gzip.c - task/content: what gzip has packed is unpacked, in blocks of every kind, or, where
+ * there is no zlib, refused. */
+#include "task/content.h"
 
 #include "io_support.h"
 
@@ -7,6 +8,8 @@
 static const unsigned char gzipped[] = { 0x1f, 0x8b, 0x08, 0x00, 0x00, 0x00, 0x00, 0x00, 0x02, 0x03,
                                          0xcb, 0x48, 0xcd, 0xc9, 0xc9, 0x57, 0xc8, 0x40, 0x27, 0xb9,
                                          0x00, 0x00, 0x88, 0x59, 0x0b, 0x18, 0x00, 0x00, 0x00 };
+
+#ifdef LNT_ZLIB
 
 /* "abc" and "defg", two blocks that are stored as they are. */
 static const unsigned char stored[] = {
@@ -116,11 +119,33 @@ static void members_of_a_file_are_unpacked_one_after_another(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+#else
+static void without_zlib_a_gzip_file_is_refused_and_another_read(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(1, NULL);
+    lnt_content content;
+    put_file("packed.gz", gzipped, sizeof gzipped);
+    assert_refused(ctx, lnt_content_read(ctx, "packed.gz", &content), LNT_ERR_UNSUPPORTED, "zlib1g-dev");
+    assert_null(content.data);
+    put_file("packed.gz", "plain", 5);
+    assert_ok(ctx, lnt_content_read(ctx, "packed.gz", &content));
+    assert_string_equal(content.data, "plain");
+    lnt_content_free(ctx, &content);
+    remove("packed.gz");
+    lnt_ctx_destroy(ctx);
+}
+#endif
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+#ifdef LNT_ZLIB
         cmocka_unit_test(gzip_is_unpacked_and_nothing_broken_passes_for_it),
         cmocka_unit_test(members_of_a_file_are_unpacked_one_after_another),
+#else
+        cmocka_unit_test(without_zlib_a_gzip_file_is_refused_and_another_read),
+#endif
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "../support/case.h"
+#include "linnet/model.h"
 
 /* What the calls are made on. */
 typedef struct fixture {

@@ -63,7 +63,7 @@ double lnt_state_elements(const lnt_attn_desc *p, int64_t room);
 int64_t lnt_state_longest(const lnt_state *state);
 
 /* Room for n more tokens of every sequence; doubled, so that growing costs O(1) per token. */
-lnt_status lnt_state_make_room(lnt_state *state, int64_t n);
+LNT_PRIVATE_API lnt_status lnt_state_make_room(lnt_state *state, int64_t n);
 
 /* After a run of io: state_out has seen state_in's tokens and the run's keys. */
 void lnt_state_advance(const lnt_attn_io *io, int64_t sequences);

@@ -7,6 +7,7 @@
 #include "cli/show/amount.h"
 #include "cli/show/report.h"
 #include "cli/study/study.h"
+#include "train/products.h"
 
 enum { ROUNDS = 9, MECHANISMS = 8 };
 static const double BUDGET = 5; /* seconds a mechanism, or three rounds */
@@ -44,7 +45,8 @@ static int time_trainer(lnt_ctx *ctx, lnt_trainer *trainer, speed *out)
     out->step = median_of(step, (size_t)done);
     out->products = median_of(products, (size_t)done);
     out->cut = median_of(cut, (size_t)done);
-    out->all = out->products * (1 + info.attention_flops / info.product_flops);
+    out->all = out->products *
+               (1 + lnt_trainer_attention_flops(trainer) / lnt_trainer_product_flops(trainer));
     return EXIT_OK;
 }
 

@@ -1,9 +1,9 @@
-/* io/fields.h - a table that reads an object of a JSON document into a struct and writes it back.
+/* model/fields.h - a table that reads an object of a JSON document into a struct and writes it back.
  *
  * An unknown key or a value of the wrong kind or out of bounds gives LNT_ERR_FORMAT and a sentence that names
  * the file, the key, the value and what is allowed. */
-#ifndef LNT_IO_FIELDS_H
-#define LNT_IO_FIELDS_H
+#ifndef LNT_MODEL_FIELDS_H
+#define LNT_MODEL_FIELDS_H
 
 #include "io/json.h"
 

@@ -1,5 +1,5 @@
-/* io/fields.c - see fields.h. */
-#include "io/fields.h"
+/* model/fields.c - see fields.h. */
+#include "model/fields.h"
 
 #include <assert.h>
 #include <inttypes.h>
