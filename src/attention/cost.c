@@ -1,5 +1,5 @@
 /* attention/cost.c - useful operations, by the formulas and not by what an algorithm does. */
-#include "attention/mechanism.h"
+#include "attention/algorithm.h"
 #include "attention/cur/pinv.h"
 
 double lnt_pairs(const lnt_attn_desc *p)

@@ -3,7 +3,7 @@
 #ifndef LNT_ATTENTION_ENGINE_H
 #define LNT_ATTENTION_ENGINE_H
 
-#include "attention/mechanism.h"
+#include "attention/algorithm.h"
 
 typedef struct lnt_engine {
     lnt_ctx *ctx;

@@ -3,7 +3,7 @@
  *     num = sum_j w_j v_j,  den = sum_j w_j;  softmax: w_j = e^{x_j - max} */
 #include <math.h>
 
-#include "attention/mechanism.h"
+#include "attention/algorithm.h"
 #include "attention/partial.h"
 #include "core/struct.h"
 #include "core/tensor.h"

@@ -2,7 +2,7 @@
 #ifndef LNT_ATTENTION_REGISTRY_H
 #define LNT_ATTENTION_REGISTRY_H
 
-#include "attention/mechanism.h"
+#include "attention/algorithm.h"
 
 int lnt_registry_count(void);
 int lnt_registry_find(const char *name); /* "taylor/state"; -1: there is none */

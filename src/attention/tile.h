@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "attention/mechanism.h"
+#include "attention/algorithm.h"
 #include "core/tensor.h"
 #include "cpu/kernels.h"
 

@@ -2,7 +2,7 @@
 #ifndef LNT_PLAN_PLANNER_H
 #define LNT_PLAN_PLANNER_H
 
-#include "attention/mechanism.h"
+#include "attention/algorithm.h"
 
 /* The algorithm named in p, or the cheapest that can do it; index into the registry.  Where no rate
  * is known it becomes -1: the device's choice. */

@@ -5,7 +5,7 @@
 
 #include "../support/backward.h"
 #include "../support/cur_case.h"
-#include "attention/mechanism.h"
+#include "attention/algorithm.h"
 #include "attention/cur/pinv.h"
 #include "plan/plan.h"
 

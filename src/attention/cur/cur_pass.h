@@ -10,7 +10,7 @@
 #include <math.h>
 
 #include "attention/cur/cur.h"
-#include "attention/mechanism.h"
+#include "attention/algorithm.h"
 #include "attention/cur/pinv.h"
 #include "attention/tile.h"
 

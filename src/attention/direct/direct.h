@@ -4,7 +4,7 @@
 #define LNT_ATTENTION_DIRECT_DIRECT_H
 
 #include "attention/linear/linear_feature.h"
-#include "attention/mechanism.h"
+#include "attention/algorithm.h"
 #include "attention/tile.h"
 
 struct scratch;

@@ -4,7 +4,7 @@
 #ifndef LNT_ATTENTION_LINEAR_LINEAR_FEATURE_H
 #define LNT_ATTENTION_LINEAR_LINEAR_FEATURE_H
 
-#include "attention/mechanism.h"
+#include "attention/algorithm.h"
 #include "attention/tile.h"
 
 typedef struct lnt_feature_tile {

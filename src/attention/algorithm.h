@@ -1,10 +1,10 @@
-/* attention/mechanism.h - what an algorithm is.
+/* attention/algorithm.h - what an algorithm is.
  *
  * An algorithm is one file that exports one const table per number type.  It says what it cannot do,
  * what it costs and how much scratch it needs; it runs forward, stops before the division when asked
  * for a partial, and runs backward.  The registry (attention/algorithms.def) lists the tables. */
-#ifndef LNT_ATTENTION_MECHANISM_H
-#define LNT_ATTENTION_MECHANISM_H
+#ifndef LNT_ATTENTION_ALGORITHM_H
+#define LNT_ATTENTION_ALGORITHM_H
 
 #include "attention/io.h"
 #include "attention/problem.h"
