@@ -73,13 +73,14 @@ static void print_table(int64_t terms, const costs *c)
     static const char *const headings[] = { "width", "state", "smaller than the cache from",
                                             "operations a token", "fewer than softmax from", NULL };
     table t;
+    char text[TABLE_CELL];
     table_begin(&t, 0, headings);
     for (int w = 0; w < WIDTHS; w++) {
         table_row(&t);
         table_cell(&t, "%d", widths[w]);
-        study_cell(&t, c->state[w][0], text_count);
+        table_cell(&t, "%s", text_count(c->state[w][0], text, sizeof text)); /* too large, perhaps */
         study_cell(&t, c->length[0] * c->state[w][0] / c->cache[w][0], text_tokens);
-        study_cell(&t, c->fixed[w][0], text_count);
+        table_cell(&t, "%s", text_count(c->fixed[w][0], text, sizeof text));
         study_cell(&t, c->length[0] * c->fixed[w][0] / c->growing[w][0], text_tokens);
     }
     table_print(&t, stdout);
