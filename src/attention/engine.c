@@ -107,12 +107,20 @@ lnt_status lnt_engine_open(lnt_ctx *ctx, const lnt_attn_desc *resolved, lnt_engi
     return LNT_OK;
 }
 
-size_t lnt_engine_bytes(lnt_ctx *ctx, const lnt_attn_desc *resolved, const lnt_algo *const *algos, int count)
+/* What there is to say where there is no room for p. */
+static lnt_status explain(lnt_ctx *ctx, const lnt_attn_desc *p, lnt_status status)
+{
+    return status && lnt_problem_sums(p) == LNT_TAYLOR ? explain_taylor(ctx, p) : status;
+}
+
+lnt_status lnt_engine_count(lnt_ctx *ctx, const lnt_attn_desc *resolved, const lnt_algo *algo, size_t *bytes)
 {
     lnt_engine engine = { .ctx = ctx, .p = *resolved };
     lnt_arena counting = { 0 };
-    lay_out(&counting, algos, count, &engine);
-    return lnt_arena_counted(&counting);
+    lay_out(&counting, &algo, 1, &engine);
+    *bytes = lnt_arena_counted(&counting);
+    if ((double)*bytes <= lnt_machine_bytes()) return LNT_OK;
+    return explain(ctx, resolved, lnt_fail(ctx, LNT_ERR_MEMORY, "out of memory for the workspace"));
 }
 
 lnt_status lnt_engine_make_room(lnt_engine *engine, const lnt_algo *const *algos, int count)
@@ -120,11 +128,10 @@ lnt_status lnt_engine_make_room(lnt_engine *engine, const lnt_algo *const *algos
     const lnt_attn_desc *p = &engine->p;
     lnt_arena counting = { 0 };
     lay_out(&counting, algos, count, engine);
-    const bool taylor = lnt_problem_sums(p) == LNT_TAYLOR;
-    const lnt_status status = taylor && finds_no_room(p)
+    const lnt_status status = lnt_problem_sums(p) == LNT_TAYLOR && finds_no_room(p)
                                   ? refuse_heads(engine->ctx, p)
                                   : lnt_arena_open(engine->ctx, &counting, "workspace", &engine->memory);
-    if (status) return taylor ? explain_taylor(engine->ctx, p) : status;
+    if (status) return explain(engine->ctx, p, status);
     lay_out(&engine->memory, algos, count, engine);
     return engine->weights ? lnt_feature_draw(engine->ctx, p, engine->weights) : LNT_OK;
 }

@@ -17,7 +17,8 @@ typedef struct lnt_engine {
 /* resolved comes from lnt_problem_resolve. */
 lnt_status lnt_engine_open(lnt_ctx *ctx, const lnt_attn_desc *resolved, lnt_engine *out);
 /* Scratch for any of these algorithms; without it the engine runs nothing. */
-size_t lnt_engine_bytes(lnt_ctx *ctx, const lnt_attn_desc *resolved, const lnt_algo *const *algos, int count);
+/* How much that would be; more than the machine has is refused. */
+lnt_status lnt_engine_count(lnt_ctx *ctx, const lnt_attn_desc *resolved, const lnt_algo *algo, size_t *bytes);
 lnt_status lnt_engine_make_room(lnt_engine *engine, const lnt_algo *const *algos, int count);
 void lnt_engine_close(lnt_engine *engine);
 

@@ -10,7 +10,7 @@
 
 lnt_status lnt_device_lacks(lnt_ctx *ctx, const char *what)
 {
-    return lnt_fail(ctx, LNT_ERR_UNSUPPORTED, "%s: %s does not offer it", what, ctx->device->name);
+    return lnt_fail(ctx, LNT_ERR_UNSUPPORTED, "%s: on the cpu only, not on %s", what, ctx->device->name);
 }
 
 bool lnt_device_same(const lnt_ctx *a, const lnt_ctx *b)
@@ -72,7 +72,8 @@ lnt_status lnt_ctx_set_stream(lnt_ctx *ctx, void *stream)
 
 lnt_status lnt_ctx_synchronize(lnt_ctx *ctx)
 {
-    return ctx ? lnt_device_of(ctx)->synchronize(ctx) : LNT_ERR_ARGUMENT;
+    if (!ctx) return LNT_ERR_ARGUMENT;
+    return lnt_device_of(ctx)->synchronize ? lnt_device_of(ctx)->synchronize(ctx) : LNT_OK;
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */

@@ -34,8 +34,8 @@ typedef struct lnt_device_plans {
     lnt_status (*predict)(lnt_ctx *ctx, const lnt_attn_desc *p, const char *algorithm, lnt_plan_info *info);
     lnt_status (*open)(lnt_ctx *ctx, const lnt_attn_desc *p, const char *algorithm, lnt_plan *whole,
                        lnt_device_plan **out, lnt_plan_info *info);
-    void (*close)(lnt_device_plan *plan);
-    lnt_status (*set_temperature)(lnt_device_plan *plan, const double *temperature);
+    void (*close)(lnt_device_plan *plan); /* NULL: nothing is to be closed */
+    lnt_status (*set_temperature)(lnt_device_plan *plan, const double *temperature); /* NULL: it reads p */
     lnt_status (*report)(lnt_device_plan *plan, lnt_report *out); /* zeroed */
     lnt_status (*forward)(lnt_device_plan *plan, const lnt_device_run *run);
     lnt_status (*backward)(lnt_device_plan *plan, const lnt_device_run *run);
@@ -54,7 +54,7 @@ typedef struct lnt_device_states {
                        int64_t from_sequence);
     lnt_status (*select)(lnt_device_state *state, const int64_t *index, int64_t count);
     lnt_status (*reset)(lnt_device_state *state, int64_t sequence); /* -1: all */
-    lnt_status (*reserve)(lnt_device_state *state, int64_t tokens);
+    lnt_status (*reserve)(lnt_device_state *state, int64_t tokens); /* NULL: they are of fixed size */
     /* Appends, queries or steps: k and v NULL: nothing is added; q and out NULL: nothing is read. */
     lnt_status (*run)(lnt_device_state *state, const lnt_tensor *q, const lnt_tensor *k,
                       const lnt_tensor *v, const lnt_tensor *out);
@@ -83,7 +83,7 @@ typedef struct lnt_device_ops {
     void (*release)(lnt_ctx *ctx, void *memory, size_t bytes);
     lnt_status (*write)(lnt_ctx *ctx, void *to, const void *from, size_t bytes);
     lnt_status (*read)(lnt_ctx *ctx, void *to, const void *from, size_t bytes);
-    lnt_status (*synchronize)(lnt_ctx *ctx);
+    lnt_status (*synchronize)(lnt_ctx *ctx); /* NULL: a run has ended when it returns */
 
     /* Planning.  rated: the rates built into the algorithms are of this device; else only what was
      * calibrated is known, and where that is nothing the device chooses.  Every dtype with a calibration

@@ -87,13 +87,6 @@ static lnt_status open_state(lnt_ctx *ctx, const lnt_attn_desc *p, int64_t room,
     return status;
 }
 
-static lnt_status reserve(lnt_device_state *state, int64_t tokens)
-{
-    (void)state; /* of fixed size */
-    (void)tokens;
-    return LNT_OK;
-}
-
 static lnt_status reset(lnt_device_state *state, int64_t sequence)
 {
     lnt_plugin_state *o = own(state);
@@ -295,7 +288,6 @@ const lnt_device_states lnt_plugin_states = { .open = open_state,
                                               .copy = copy,
                                               .select = select_slots,
                                               .reset = reset,
-                                              .reserve = reserve,
                                               .run = run,
                                               .merge = merge,
                                               .tensor = tensor,

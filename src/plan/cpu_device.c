@@ -38,35 +38,31 @@ static size_t scores_bytes(const lnt_algo *algo, const lnt_attn_desc *p)
 }
 
 /* The planner always chooses: the rates of this device are built in. */
-static lnt_status predict(lnt_ctx *ctx, const lnt_attn_desc *p, const char *algorithm, lnt_plan_info *info)
+static const lnt_algo *describe_plan(const lnt_attn_desc *p, const char *algorithm, lnt_plan_info *info)
 {
     const lnt_algo *algo = lnt_registry_get(lnt_registry_find(algorithm), p->dtype);
     info->algorithm = algo->name;
     info->chunk = tokens_at_a_time(algo, p);
-    info->workspace_bytes = lnt_engine_bytes(ctx, p, &algo, 1);
     info->state_bytes = lnt_state_predict(p, p->length_k);
     if (__builtin_add_overflow(statistics_bytes(algo, p), scores_bytes(algo, p), &info->kept_bytes))
         info->kept_bytes = SIZE_MAX;
-    return LNT_OK;
+    return algo;
+}
+
+static lnt_status predict(lnt_ctx *ctx, const lnt_attn_desc *p, const char *algorithm, lnt_plan_info *info)
+{
+    return lnt_engine_count(ctx, p, describe_plan(p, algorithm, info), &info->workspace_bytes);
 }
 
 static lnt_status open_plan(lnt_ctx *ctx, const lnt_attn_desc *p, const char *algorithm, lnt_plan *plan,
                             lnt_device_plan **out, lnt_plan_info *info)
 {
-    plan->algo = lnt_registry_get(lnt_registry_find(algorithm), p->dtype);
+    (void)ctx;
+    plan->algo = describe_plan(p, algorithm, info);
     *out = (lnt_device_plan *)(void *)plan;
     const lnt_status status = lnt_engine_make_room(&plan->engine, &plan->algo, 1);
-    return status ? status : predict(ctx, p, algorithm, info);
-}
-
-static void close_plan(lnt_device_plan *plan) { (void)plan; /* its engine goes with it */ }
-
-/* The plan's own copy has changed, and algorithms read that. */
-static lnt_status set_temperature(lnt_device_plan *plan, const double *temperature)
-{
-    (void)plan;
-    (void)temperature;
-    return LNT_OK;
+    info->workspace_bytes = plan->engine.memory.capacity;
+    return status;
 }
 
 static void keep_report(lnt_report *report, const lnt_run *run)
@@ -156,8 +152,6 @@ static lnt_status landmarks(lnt_device_plan *of, const lnt_device_run *run, int6
 
 static const lnt_device_plans cpu_plans = { .predict = predict,
                                             .open = open_plan,
-                                            .close = close_plan,
-                                            .set_temperature = set_temperature,
                                             .report = report,
                                             .forward = forward,
                                             .backward = backward,
@@ -185,12 +179,6 @@ static lnt_status copy(lnt_ctx *ctx, void *to, const void *from, size_t bytes)
     return LNT_OK;
 }
 
-static lnt_status synchronize(lnt_ctx *ctx)
-{
-    (void)ctx; /* a run has ended when it returns */
-    return LNT_OK;
-}
-
 /* A head for every thread; one dtype tells of all. */
 static lnt_status calibration(lnt_ctx *ctx, lnt_dtype dtype, lnt_calibration *out)
 {
@@ -213,7 +201,6 @@ static const lnt_device_ops cpu_ops = { .host_memory = true,
                                         .release = lnt_release,
                                         .write = copy,
                                         .read = copy,
-                                        .synchronize = synchronize,
                                         .rated = true,
                                         .calibration = calibration,
                                         .rate_dtype = rate_dtype,

@@ -18,6 +18,11 @@ static const lnt_device_plans *device_of(const lnt_plan *plan)
     return lnt_device_of(plan->engine.ctx)->plans;
 }
 
+static void close_own(lnt_plan *plan)
+{
+    if (device_of(plan)->close) device_of(plan)->close(plan->own);
+}
+
 /* Resolved, and what plans do not take refused. */
 static lnt_status resolve(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_attn_desc *p)
 {
@@ -55,7 +60,7 @@ static lnt_status open_plan(lnt_ctx *ctx, const lnt_attn_desc *p, lnt_plan *plan
     status = device_of(plan)->open(ctx, &plan->engine.p, wanted, plan, &plan->own, &plan->info);
     if (!status) {
         status = find_taken(ctx, p, wanted, plan->info.algorithm, &plan->index);
-        if (status) device_of(plan)->close(plan->own);
+        if (status) close_own(plan);
     }
     if (status) lnt_engine_close(&plan->engine);
     return status;
@@ -84,7 +89,7 @@ void lnt_plan_destroy(lnt_plan *plan)
 {
     if (!plan) return;
     lnt_ctx *ctx = plan->engine.ctx;
-    device_of(plan)->close(plan->own);
+    close_own(plan);
     lnt_engine_close(&plan->engine);
     lnt_release(ctx, plan, sizeof *plan);
 }
@@ -94,7 +99,8 @@ lnt_status lnt_plan_set_temperature(lnt_plan *plan, const double *temperature)
     const lnt_attn_desc *p = &plan->engine.p;
     assert(p->taylor.temperature);
     memcpy((double *)(uintptr_t)p->taylor.temperature, temperature, (size_t)p->heads * sizeof *temperature);
-    return p->heads ? device_of(plan)->set_temperature(plan->own, temperature) : LNT_OK;
+    const bool told = p->heads && device_of(plan)->set_temperature;
+    return told ? device_of(plan)->set_temperature(plan->own, temperature) : LNT_OK;
 }
 
 /* ---- running --------------------------------------------------------------------------------- */

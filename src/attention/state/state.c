@@ -143,7 +143,8 @@ lnt_status lnt_state_reserve(lnt_state *state, int64_t tokens)
     if (tokens < 0 || tokens > LNT_MAX_EXTENT)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "tokens is %lld, must be 0 to 2^40",
                         (long long)tokens);
-    return lnt_state_device(state)->states->reserve(state->own, tokens);
+    const lnt_device_states *device = lnt_state_device(state)->states;
+    return device->reserve ? device->reserve(state->own, tokens) : LNT_OK;
 }
 
 lnt_status lnt_state_reset(lnt_state *state, int64_t sequence)
