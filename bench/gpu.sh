@@ -32,9 +32,9 @@ compile() {
         "$nvcc" "${flags[@]}" "${@:3}" -c "$1" -o "$object" > "$object.log" 2>&1 || { cat "$object.log"; return 1; }
     fi
 }
-hidden=" orbit_pass.cu orbit_relay.cu pair_build.cu pair_read.cu pair_back.cu linear_pass.cu linear_gradient_keys.cu linear_gradient_queries.cu "
+hidden=" orbits_walk.cu orbits_relay.cu pairs_sum.cu pairs_answer.cu pairs_backward.cu linear_pass.cu linear_boxes_keys.cu linear_boxes_queries.cu "
 pids=() objects=() checked=()
-for source in "$root"/src/cuda/*.cu "$root"/src/cuda/*.cc; do
+for source in $(find "$root/src/cuda" -name "*.c[uc]" | sort); do
     name=$(basename "$source")
     compile "$source" "$name" &
     pids+=($!) objects+=("$build/$name.o")

@@ -33,7 +33,7 @@ enable_language(CXX)
 enable_language(CUDA)
 include(CheckCompilerFlag)
 
-file(GLOB cuda_sources CONFIGURE_DEPENDS src/cuda/*.cu src/cuda/*.cc)
+file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS src/cuda/*.cu src/cuda/*.cc)
 add_library(linnet_cuda MODULE ${cuda_sources})
 set_target_properties(linnet_cuda PROPERTIES OUTPUT_NAME linnet-cuda
                       CXX_STANDARD 17 CUDA_STANDARD 17 CUDA_STANDARD_REQUIRED ON

@@ -222,3 +222,5 @@ add_test(NAME lint/lints_catch_what_they_are_for
          COMMAND bash ${PROJECT_SOURCE_DIR}/tests/lint/test_lints.sh)
 set_tests_properties(lint/header lint/includes lint/tree lint/links lint/prose
                      lint/lints_catch_what_they_are_for PROPERTIES LABELS lint)
+add_test(NAME lint/cuda-names COMMAND ${PROJECT_SOURCE_DIR}/tools/check-cuda-names.sh ${PROJECT_SOURCE_DIR})
+set_tests_properties(lint/cuda-names PROPERTIES LABELS lint)

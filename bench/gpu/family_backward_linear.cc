@@ -1,5 +1,5 @@
 /* bench/gpu/family_backward_linear.cc - gradients of linear attention: by tiles, and what
- * cuda/linear_gradient.cu takes. */
+ * cuda/linear/linear_boxes.cu takes. */
 #include "gpu/backward.h"
 #include "gpu/families.h"
 #include "gpu/forward.h"

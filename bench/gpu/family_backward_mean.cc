@@ -1,5 +1,5 @@
 /* bench/gpu/family_backward_mean.cc - gradients where the mean of the values is not small beside
- * their spread: cuda/center.cu. */
+ * their spread: cuda/tiles/tiles_center.cu. */
 #include <cstdio>
 
 #include "gpu/backward.h"

@@ -1,4 +1,4 @@
-/* bench/gpu/family_backward_pairs.cc - gradients that cuda/pair_back.cu takes: segments, odd
+/* bench/gpu/family_backward_pairs.cc - gradients that cuda/pairs/pairs_backward.cu takes: segments, odd
  * numbers of tokens, widths, lengths, and what forward left for them. */
 #include "gpu/backward.h"
 #include "gpu/families.h"

@@ -1,4 +1,4 @@
-/* bench/gpu/family_orbits.cc - the widths of cuda/orbit.h: few tokens, odd ones, widths between,
+/* bench/gpu/family_orbits.cc - the widths of orbits_basis.h: few tokens, odd ones, widths between,
  * heads that share, lengths; and heads enough to fill the machine. */
 #include "gpu/dtype.h"
 #include "gpu/families.h"

@@ -1,4 +1,4 @@
-/* bench/gpu/family_pairs.cc - states of cuda/pairs.h, however few the heads: segments begun, full
+/* bench/gpu/family_pairs.cc - states of cuda/pairs/pairs_basis.h, however few the heads: segments begun, full
  * and beyond; widths between. */
 #include "gpu/families.h"
 #include "gpu/forward.h"

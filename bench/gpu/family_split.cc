@@ -1,4 +1,4 @@
-/* bench/gpu/family_split.cc - the precision of f32, cuda/split.h: widths, few tokens and many,
+/* bench/gpu/family_split.cc - the precision of f32, cuda/f32/f32.h: widths, few tokens and many,
  * heads that share, lengths, states; and of bf16 what it does of that type. */
 #include "gpu/dtype.h"
 #include "gpu/families.h"

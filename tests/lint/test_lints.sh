@@ -132,4 +132,22 @@ expect pass "a clean header is clean" "$tools/check-header.sh" "$tmp/good.h"
 echo 'typedef struct { int new; } lnt_keyword;' > "$tmp/bad.h"
 expect "as c++17" "a header that is not C++ is caught" "$tools/check-header.sh" "$tmp/bad.h"
 
+fresh
+mkdir -p docs src/cuda/host src/cuda/tiles
+printf '| family | `tiles` `orbits` |\n| form | `walk` |\n| pass | `sum` `backward` |\n| part | `keys` |\n' > docs/gpu-kernels.md
+printf '__global__ void __launch_bounds__(8)\n    tiles_sum_keys_kernel(int a)\n{\n}\n' > src/cuda/tiles/tiles_backward_sum.cu
+echo '__global__ void plan_count_kernel(int a) {}' > src/cuda/host/plan.cu
+expect pass "good names are good" "$tools/check-cuda-names.sh" .
+touch src/cuda/tiles/tiles_read.cu
+expect "tiles_read is not tiles[_FORM]" "a pass has the word of the table" "$tools/check-cuda-names.sh" .
+mv src/cuda/tiles/tiles_read.cu src/cuda/host/tiles_backward_sum.cu
+expect "two sources have the name tiles_backward_sum.cu" "objects have names of their own" "$tools/check-cuda-names.sh" .
+rm src/cuda/host/tiles_backward_sum.cu
+echo 'template <int X> __global__ void sum_kernel(int a) {' > src/cuda/tiles/tiles.cuh
+expect "the kernel sum_kernel is not tiles" "a kernel has its family's name" "$tools/check-cuda-names.sh" .
+echo '__global__ void tiles_sum(int a) {' > src/cuda/tiles/tiles.cuh
+expect "the kernel tiles_sum is not tiles" "a kernel says that it is one" "$tools/check-cuda-names.sh" .
+mkdir src/cuda/squares && mv src/cuda/tiles/tiles.cuh src/cuda/squares/squares.h
+expect "squares is no family" "a room is a family's" "$tools/check-cuda-names.sh" .
+
 exit "$failed"
