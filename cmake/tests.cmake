@@ -186,6 +186,10 @@ foreach(source ${sources})
     add_test(NAME unit/${name} COMMAND unit_${name})
     set_tests_properties(unit/${name} PROPERTIES LABELS unit)
 endforeach()
+# What the plug-in decides without a GPU.
+target_sources(unit_test_cuda_forms PRIVATE src/cuda/host/choose.cc src/cuda/common/monomials.cc
+               src/cuda/orbits/orbits_basis.cc src/cuda/pairs/pairs_basis.cc src/cuda/tiles/tiles_basis.cc)
+target_include_directories(unit_test_cuda_forms PRIVATE src)
 
 set(scripts) # of the tool
 if(LINNET_MODEL)

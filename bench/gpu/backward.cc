@@ -33,7 +33,7 @@ void verify_gradients_of(const std::string &name, lnt_attn_desc p, bool interlea
     gradient_errors e;
     e.add_all(g);
     e.finish(g);
-    e.report(name + " [" + x.info.algorithm + "]", p.dtype, clean);
+    e.report(name + " [" + x.info.algorithm + ":" + x.info.form_backward + "]", p.dtype, clean);
 }
 
 void verify_gradient_lengths(const std::string &name, lnt_attn_desc p)

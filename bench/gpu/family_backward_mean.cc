@@ -25,7 +25,7 @@ static void verify_mean(float mean)
     verify("13 -> 10 full, P 3", p);
     p = describe(LNT_TAYLOR, 1, 32, 700), p.causal = 0, p.algorithm = "state";
     verify("d 32 full", p);
-    p = describe(LNT_TAYLOR, 2, 32, 2600), p.algorithm = "pairs";
+    p = describe(LNT_TAYLOR, 2, 32, 2600), p.algorithm = "state:pairs";
     verify("pairs", p);
     p = describe(LNT_TAYLOR, 1, 64, 300), p.causal = 0, p.algorithm = "state";
     verify("d 64 full", p);

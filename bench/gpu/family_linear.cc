@@ -23,9 +23,8 @@ void verify_linear()
 }
 
 /* Widths, odd numbers of tokens, heads that share. */
-static void verify_passes_as(const char *algorithm)
+static void verify_passes_as(const std::string &name, const char *algorithm)
 {
-    const std::string name = std::string("linear ") + algorithm + " ";
     auto forward = [&](lnt_attn_desc p, const std::string &what, bool interleaved) {
         p.algorithm = algorithm;
         verify_forward(name + what, p, interleaved);
@@ -54,6 +53,6 @@ static void verify_passes_as(const char *algorithm)
 
 void verify_passes()
 {
-    verify_passes_as("passes");
-    verify_passes_as("pass");
+    verify_passes_as("linear passes ", "chunked:passes");
+    verify_passes_as("linear pass ", "chunked:pass");
 }

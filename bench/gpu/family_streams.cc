@@ -142,7 +142,7 @@ static stream_problems problems_in(lnt_dtype dtype)
         const char *algorithm;
     } const kinds[] = { { "taylor/state 16", LNT_TAYLOR, 16, "state" },
                         { "taylor/state 32", LNT_TAYLOR, 32, "state" },
-                        { "taylor/pairs 32", LNT_TAYLOR, 32, "pairs" },
+                        { "taylor/pairs 32", LNT_TAYLOR, 32, dtype == LNT_BF16 ? "state:pairs" : "state" },
                         { "taylor/direct 32", LNT_TAYLOR, 32, "direct" },
                         { "linear 64", LNT_LINEAR, 64, NULL },
                         { "softmax 64", LNT_SOFTMAX, 64, NULL } };

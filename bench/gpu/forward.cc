@@ -33,7 +33,8 @@ void verify_forward_within(double allowed, const std::string &name, const lnt_at
             const double e = x.error(rows, b, h, p.length_q, p.length_k);
             sum += e * e;
         }
-    report(name + " [" + x.info.algorithm + "]", sqrt(sum / (double)heads), allowed, clean);
+    report(name + " [" + x.info.algorithm + ":" + x.info.form + "]", sqrt(sum / (double)heads), allowed,
+           clean);
 }
 
 void verify_lengths(const std::string &name, lnt_attn_desc p, int64_t more)

@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define LNT_CUDA_ABI 6
+#define LNT_CUDA_ABI 7
 #define LNT_CUDA_LIBRARY "liblinnet-cuda.so"
 #define LNT_CUDA_SYMBOL "lnt_cuda_plugin"
 
@@ -36,6 +36,9 @@ typedef struct lnt_cuda_info {
 typedef struct lnt_cuda_plan_info {
     size_t size;            /* sizeof(lnt_cuda_plan_info), set by the caller */
     const char *algorithm;  /* "taylor/state"; lives as long as the library */
+    /* Which kernels: "pairs"; of the backward pass, "" where there is none.  The descriptor's algorithm may
+     * ask for forward's: "taylor/state:pairs". */
+    const char *form, *form_backward;
     size_t workspace_bytes; /* for forward and step */
     int64_t segment;        /* tokens between states */
     int64_t features;       /* D: rows of a state; 0: the mechanism keeps none of fixed size */

@@ -7,17 +7,42 @@
 #define LNT_CUDA_COMMON_H
 
 #include "cuda/common/device.cuh"
+#include "cuda/common/sizes.h"
 
 namespace lnt
 {
 
-/* The widths compiled, in blocks of 8. */
-inline int width_for(int dim, int dim_value)
+/* What every family's launches know of a problem and a run; their arguments begin with it. */
+struct attention_args {
+    view q, k, v, out;
+    int64_t length_q, length_k;
+    const int64_t *lengths_q, *lengths_k; /* [B] on the device, or NULL */
+    int batch, heads, kv_heads;
+    int dim, dim_value, width; /* width: width_for() */
+    int terms, causal, normalize, output_norm, map;
+    float eps;
+    float coefficient[32];    /* a_p scale^p; softmax: [0] = scale, as the family takes it */
+    const float *temperature; /* [H] on the device, or NULL */
+    int64_t segment;          /* tokens between states, or in a sum */
+    int segments;             /* of the keys */
+    int64_t count;            /* D: features, rows of a state */
+    const float *s_in, *z_in; /* [B K][D][m], [B K][D]: the library's states; NULL: none */
+    float *s_out, *z_out;
+    unsigned long long *nonpositive;
+};
+
+/* run(x) with a constant x.value of the width in eights, which is at least `least`. */
+template <int value_> struct width_constant {
+    static constexpr int value = value_;
+};
+template <int least, class F> static cudaError_t by_width(int width, const F &run)
 {
-    const int most = dim > dim_value ? dim : dim_value;
-    for (int x = 1; x <= 16; x *= 2)
-        if (most <= 8 * x) return x;
-    return 0;
+    if constexpr (least < 2)
+        if (width == 1) return run(width_constant<1>());
+    return width <= 2   ? run(width_constant<2>())
+           : width == 4 ? run(width_constant<4>())
+           : width == 8 ? run(width_constant<8>())
+                        : run(width_constant<16>());
 }
 
 /* ---- bulk.cu --------------------------------------------------------------------------------- */

@@ -235,5 +235,19 @@ __device__ __forceinline__ void copy_block(uint32_t to, const char *from, int by
         copy16(to + i, from + i);
 }
 
+/* ---- launches -------------------------------------------------------------------------------- */
+
+/* With so many bytes of shared memory, which a kernel has to be allowed first; of no blocks: nothing. */
+template <class... P, class... A>
+cudaError_t launch_kernel(void (*kernel)(P...), dim3 grid, int threads, int bytes,
+                          cudaStream_t stream, const A &...args)
+{
+    const cudaError_t e = cudaFuncSetAttribute((const void *)kernel,
+                                               cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+    if (e != cudaSuccess || !grid.x || !grid.y || !grid.z) return e;
+    kernel<<<grid, threads, (size_t)bytes, stream>>>(args...);
+    return cudaGetLastError();
+}
+
 } // namespace lnt
 #endif

@@ -14,8 +14,6 @@
 namespace lnt
 {
 
-enum { CUR_LANDMARKS = 256 }; /* the most */
-
 struct cur_args {
     f32_args f32;                    /* of the last pass */
     int query_means, key_means;      /* landmarks are means of segments, else their first tokens */

@@ -8,6 +8,8 @@
 
 #include <type_traits>
 
+#include <assert.h>
+
 #include "cuda/f32/f32.h"
 
 namespace lnt

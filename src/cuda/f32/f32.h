@@ -15,7 +15,7 @@
 
 #include <vector>
 
-#include "cuda/common/device.cuh"
+#include "cuda/common/common.h"
 
 namespace lnt
 {
@@ -23,34 +23,20 @@ namespace lnt
 enum f32_mode { F32_TAYLOR = 0, F32_LINEAR = 1, F32_SOFTMAX = 2 };
 enum { F32_TOKENS = 32, F32_ROWS = 128 }; /* keys, or features, at a time; queries of a block */
 
-struct f32_args {
-    view q, k, v, out;
-    int64_t length_q, length_k;
-    const int64_t *lengths_q, *lengths_k; /* [B] on the device, or NULL */
-    int batch, heads, kv_heads;
-    int dim, dim_value;
-    int mode, causal, normalize, output_norm, map, terms;
-    float eps;
-    float coefficient[32];    /* a_p scale^p; softmax: [0] = scale log2 e */
-    const float *log_decay;   /* [K]: log2 of it, or NULL */
-    const float *temperature; /* [H] or NULL */
-    int by_state;
-    const uint64_t *table; /* [D]: f32_table */
-    const float *factor;   /* [D]: what a feature is multiplied by where it is read; NULL: 1 */
-    int64_t count;         /* D */
-    int factors;           /* elements that a feature is a product of, at most */
-    int64_t segment;       /* tokens, a multiple of 128 */
-    int segments;          /* of the keys, at least 1 */
-    int summed;            /* how many of them are needed */
-    float *keys;           /* [B K][32 tokens][dim to 8][32]: see f32_pack.cu */
-    float *values;         /* [B K][32 tokens][32][N] */
-    float *sums; /* [B K][segments][D to 32][N]; then the state before each, times factor; not
+/* coefficient of softmax: [0] = scale log2 e; segment: a multiple of 128; segments: at least 1 */
+struct f32_args : attention_args {
+    int mode, by_state;
+    const float *log_decay; /* [K]: log2 of it, or NULL */
+    const uint64_t *table;  /* [D]: f32_table */
+    const float *factor;    /* [D]: what a feature is multiplied by where it is read; NULL: 1 */
+    int factors;            /* elements that a feature is a product of, at most */
+    int summed;             /* segments whose sums are needed */
+    float *keys;            /* [B K][32 tokens][dim to 8][32]: see f32_pack.cu */
+    float *values;          /* [B K][32 tokens][32][N] */
+    float *sums;            /* [B K][segments][D to 32][N]; then the state before each, times factor; not
                   * causal: the first is that after all */
-    const float *s_in, *z_in; /* [B K][D][m], [B K][D]; NULL: none */
-    float *s_out, *z_out;
     /* [B H][length_q]: 1 / denominator, of softmax the log2 of the sum of e^x; NULL: not wanted. */
     float *inverse;
-    unsigned long long *nonpositive;
     /* Softmax over the keys in so many parts, each to answers before the division, [B
      * H][part][n][N] with the denominator at N - 8 and the log2 of what e^x was divided by at N -
      * 7; 0: whole. */
@@ -93,12 +79,10 @@ enum f32_side { F32_QUERIES = 0, F32_KEYS = 1 };
 cudaError_t f32_pack_queries_run(const f32_backward_args &a, cudaStream_t stream);
 cudaError_t f32_backward_sum_run(const f32_backward_args &a, cudaStream_t stream);
 cudaError_t f32_backward_run(const f32_backward_args &a, int side, cudaStream_t stream);
-cudaError_t f32_backward_last_run(const f32_backward_args &a,
-                                  cudaStream_t stream); /* after the keys */
+cudaError_t f32_backward_last_run(const f32_backward_args &a, cudaStream_t stream); /* after the keys */
 
 /* ---- forward --------------------------------------------------------------------------------- */
 
-int f32_columns(int dim_value); /* N: the values, zeros, a 1 at N - 8, zeros */
 cudaError_t f32_pack_run(const f32_args &a, cudaStream_t stream);
 cudaError_t f32_sum_run(const f32_args &a, cudaStream_t stream);
 cudaError_t f32_answer_run(const f32_args &a, cudaStream_t stream);

@@ -353,14 +353,11 @@ __global__ void __launch_bounds__(F32_THREADS, f32_shape<N8>::BLOCKS)
 template <int N8> static cudaError_t run(const f32_args &a, cudaStream_t stream)
 {
     const int bytes = answer_shared<N8>(a.dim).size * (int)sizeof(float);
-    const cudaError_t e = cudaFuncSetAttribute((const void *)f32_answer_kernel<N8>,
-                                               cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
-    if (e != cudaSuccess) return e;
+    assert(bytes <= f32_answer_bytes(a.dim, a.dim_value));
     const int64_t tiles = (a.length_q + F32_ROWS - 1) / F32_ROWS + (a.causal ? 1 : 0);
     const dim3 grid((unsigned)(tiles * (a.parts ? a.parts : 1)), (unsigned)a.heads,
                     (unsigned)a.batch);
-    f32_answer_kernel<N8><<<grid, F32_THREADS, bytes, stream>>>(a);
-    return cudaGetLastError();
+    return launch_kernel(f32_answer_kernel<N8>, grid, F32_THREADS, bytes, stream, a);
 }
 
 cudaError_t f32_answer_run(const f32_args &a, cudaStream_t stream)

@@ -499,20 +499,18 @@ template <int N8> static cudaError_t run(const f32_backward_args &a, int side, c
     auto bytes = [&](int warps, int copies) {
         return backward_shared<N8>(a.dim, warps, copies).size * (int)sizeof(float);
     };
+    assert(bytes(2, 1) <= f32_backward_bytes(a.dim, a.dim_value));
     int warps = F32_WARPS;
     while (warps > 2 && bytes(warps, 1) > most) warps /= 2;
     /* A second copy of dx is worth less than a second block of threads. */
     auto two_fit = [&](int copies) { return 2 * (bytes(warps, copies) + 1024) <= all; };
     const bool room = bytes(warps, 2) <= most && two_fit(2) >= two_fit(1);
     const int copies = a.by_state && room ? 2 : 1;
-    e = cudaFuncSetAttribute((const void *)f32_backward_kernel<N8>,
-                             cudaFuncAttributeMaxDynamicSharedMemorySize, bytes(warps, copies));
-    if (e != cudaSuccess) return e;
     const int rows = 16 * warps;
     const dim3 grid((unsigned)((places + rows - 1) / rows),
                     (unsigned)(side == F32_KEYS ? a.kv_heads : a.heads), (unsigned)a.batch);
-    f32_backward_kernel<N8><<<grid, 32 * warps, bytes(warps, copies), stream>>>(a, side, copies);
-    return cudaGetLastError();
+    return launch_kernel(f32_backward_kernel<N8>, grid, 32 * warps, bytes(warps, copies), stream, a,
+                         side, copies);
 }
 
 cudaError_t f32_backward_run(const f32_backward_args &a, int side, cudaStream_t stream)

@@ -80,13 +80,6 @@ std::vector<uint64_t> f32_table(const std::vector<uint64_t> &index, int dim, int
     return table;
 }
 
-int f32_columns(int dim_value)
-{
-    for (int n8 : { 2, 3, 5, 9, 17 })
-        if (dim_value <= 8 * (n8 - 1)) return 8 * n8;
-    return 0;
-}
-
 template <int N8> static cudaError_t run(const f32_args &a, cudaStream_t stream)
 {
     const dim3 grid((unsigned)((a.length_k + F32_TOKENS - 1) / F32_TOKENS),

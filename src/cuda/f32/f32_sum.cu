@@ -228,13 +228,10 @@ template <int N8> static cudaError_t sum_run(const f32_args &a, cudaStream_t str
 {
     const int groups = groups_for<N8>(a), features = SUM_FEATURES / groups;
     const int bytes = sum_shared<N8>(a.dim, groups).size * (int)sizeof(float);
-    const cudaError_t e = cudaFuncSetAttribute((const void *)f32_sum_kernel<N8>,
-                                               cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
-    if (e != cudaSuccess) return e;
+    assert(bytes <= SUM_BYTES);
     const int blocks = (int)((a.count + features - 1) / features);
     const dim3 grid((unsigned)(blocks * a.summed), (unsigned)(a.batch * a.kv_heads));
-    f32_sum_kernel<N8><<<grid, F32_THREADS, bytes, stream>>>(a, blocks, groups);
-    return cudaGetLastError();
+    return launch_kernel(f32_sum_kernel<N8>, grid, F32_THREADS, bytes, stream, a, blocks, groups);
 }
 
 static cudaError_t sum_by_width(const f32_args &a, cudaStream_t stream)

@@ -33,8 +33,7 @@ __global__ void __launch_bounds__(PRODUCT_THREADS, 4) measure_products_kernel(fl
     const operand b = operand_at((const char *)memory, 128, 256);
     float c[PRODUCT_N8][4] = {};
     uint32_t a[2][4];
-    for (int i = 0; i < 8; i++)
-        a[i / 4][i % 4] = random_pair(8 * threadIdx.x + (uint32_t)i + 9999u);
+    for (int i = 0; i < 8; i++) a[i / 4][i % 4] = random_pair(8 * threadIdx.x + (uint32_t)i + 9999u);
     for (int i = 0; i < PRODUCT_LOOPS; i++) {
         product_begin();
 #pragma unroll
@@ -60,12 +59,10 @@ __global__ void __launch_bounds__(256) measure_multiplies_kernel(float *out)
     if (sum == 1.5f) *out = sum;
 }
 
-__global__ void __launch_bounds__(256)
-    measure_copies_kernel(uint4 *to, const uint4 *from, size_t count)
+__global__ void __launch_bounds__(256) measure_copies_kernel(uint4 *to, const uint4 *from, size_t count)
 {
     const size_t step = (size_t)gridDim.x * blockDim.x;
-    for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step)
-        to[i] = from[i];
+    for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) to[i] = from[i];
 }
 
 /* Milliseconds of launch(), median. */
@@ -94,7 +91,7 @@ static cudaError_t time_launch(const std::function<void()> &launch, double *mill
 
 lnt_status measure_flops(lnt_cuda_device *device, lnt_dtype dtype, double *gflops)
 {
-    const int blocks = device->properties.multiProcessorCount * 4;
+    const int blocks = device->limits.processors * 4;
     const bool products = dtype == LNT_BF16 || dtype == LNT_F16;
     float *out;
     lnt_status s = check(device, cudaMalloc((void **)&out, sizeof *out), "allocating");
@@ -127,15 +124,14 @@ lnt_status measure_bandwidth(lnt_cuda_device *device, size_t bytes, double *gbyt
     double ms = 1;
     s = check(device, cudaMemset(memory, 1, count * 32), "clearing");
     if (!s)
-        s = check(
-            device,
-            time_launch(
-                [&] {
-                    measure_copies_kernel<<<device->properties.multiProcessorCount * 16, 256>>>(
-                        memory, memory + count, count);
-                },
-                &ms),
-            "measuring a copy");
+        s = check(device,
+                  time_launch(
+                      [&] {
+                          measure_copies_kernel<<<device->limits.processors * 16, 256>>>(
+                              memory, memory + count, count);
+                      },
+                      &ms),
+                  "measuring a copy");
     cudaFree(memory);
     *gbytes_per_second = (double)count * 32 / ms / 1e6;
     return s;

@@ -89,17 +89,14 @@ static lnt_status open_device(int ordinal, lnt_cuda_device **out, char *sentence
     int count = 0;
     const cudaError_t e = cudaGetDeviceCount(&count);
     if (e == cudaErrorInsufficientDriver)
-        return cannot(sentence, capacity,
-                      "there is no NVIDIA driver here, or one older than CUDA %d%s",
+        return cannot(sentence, capacity, "there is no NVIDIA driver here, or one older than CUDA %d%s",
                       CUDART_VERSION / 1000, " needs");
     if (e == cudaErrorNoDevice || (e == cudaSuccess && !count))
         return cannot(sentence, capacity, "there is no NVIDIA GPU here: %d were found%s", 0, "");
     if (e != cudaSuccess)
-        return cannot(sentence, capacity, "device %d cannot be opened: %s", ordinal,
-                      cudaGetErrorString(e));
+        return cannot(sentence, capacity, "device %d cannot be opened: %s", ordinal, cudaGetErrorString(e));
     if (ordinal < 0 || ordinal >= count)
-        return cannot(sentence, capacity, "there is no device %d%s", ordinal,
-                      ": they are counted from 0");
+        return cannot(sentence, capacity, "there is no device %d%s", ordinal, ": they are counted from 0");
     lnt_cuda_device *device = new (std::nothrow) lnt_cuda_device();
     if (!device) return cannot(sentence, capacity, "no memory for device %d%s", ordinal, "");
     device->ordinal = ordinal;
@@ -108,16 +105,15 @@ static lnt_status open_device(int ordinal, lnt_cuda_device **out, char *sentence
     const chosen now(ordinal);
     if (asked == cudaSuccess) asked = now.error;
     if (asked == cudaSuccess && !old) {
-        device->has_warpgroups = warpgroups_are_compiled();
+        const cudaDeviceProp &has = device->properties;
+        device->limits = { has.multiProcessorCount, has.sharedMemPerBlockOptin, warpgroups_are_compiled() };
         *out = device;
         return LNT_OK;
     }
     delete device;
     if (old)
-        return cannot(sentence, capacity, "device %d is older than compute capability 8.0%s",
-                      ordinal, "");
-    return cannot(sentence, capacity, "device %d cannot be used: %s", ordinal,
-                  cudaGetErrorString(asked));
+        return cannot(sentence, capacity, "device %d is older than compute capability 8.0%s", ordinal, "");
+    return cannot(sentence, capacity, "device %d cannot be used: %s", ordinal, cudaGetErrorString(asked));
 }
 
 static void close_device(lnt_cuda_device *device) { delete device; }
@@ -151,31 +147,27 @@ static void release(lnt_cuda_device *device, void *memory)
     cudaFree(memory);
 }
 
-static lnt_status copy(lnt_cuda_device *device, void *to, const void *from, size_t bytes,
-                       void *stream, cudaMemcpyKind kind)
+static lnt_status copy(lnt_cuda_device *device, void *to, const void *from, size_t bytes, void *stream,
+                       cudaMemcpyKind kind)
 {
     cudaError_t e = cudaMemcpyAsync(to, from, bytes, kind, (cudaStream_t)stream);
     if (e == cudaSuccess) e = cudaStreamSynchronize((cudaStream_t)stream);
     return check(device, e, "copying");
 }
 
-static lnt_status copy_in(lnt_cuda_device *device, void *to, const void *from, size_t bytes,
-                          void *stream)
+static lnt_status copy_in(lnt_cuda_device *device, void *to, const void *from, size_t bytes, void *stream)
 {
     return copy(device, to, from, bytes, stream, cudaMemcpyHostToDevice);
 }
 
-static lnt_status copy_out(lnt_cuda_device *device, void *to, const void *from, size_t bytes,
-                           void *stream)
+static lnt_status copy_out(lnt_cuda_device *device, void *to, const void *from, size_t bytes, void *stream)
 {
     return copy(device, to, from, bytes, stream, cudaMemcpyDeviceToHost);
 }
 
-static lnt_status copy_within(lnt_cuda_device *device, void *to, const void *from, size_t bytes,
-                              void *stream)
+static lnt_status copy_within(lnt_cuda_device *device, void *to, const void *from, size_t bytes, void *stream)
 {
-    return check(device,
-                 cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, (cudaStream_t)stream),
+    return check(device, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, (cudaStream_t)stream),
                  "copying");
 }
 

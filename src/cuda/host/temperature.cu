@@ -23,18 +23,15 @@ __global__ void temperature_set_kernel(float *to, const __grid_constant__ temper
 lnt_status plan_set_temperature(lnt_cuda_plan *plan, const double *temperature, void *stream)
 {
     if (!plan->temperature)
-        return fail(plan->device, LNT_ERR_ARGUMENT,
-                    "cuda: temperature: the plan was made without one");
+        return fail(plan->device, LNT_ERR_ARGUMENT, "cuda: temperature: the plan was made without one");
     for (int64_t first = 0; first < plan->p.heads; first += TEMPERATURES) {
         temperatures some;
         some.count = (int)std::min(plan->p.heads - first, (int64_t)TEMPERATURES);
         for (int h = 0; h < some.count; h++) some.list[h] = (float)temperature[first + h];
-        temperature_set_kernel<<<1, 128, 0, (cudaStream_t)stream>>>(plan->temperature + first,
-                                                                    some);
+        temperature_set_kernel<<<1, 128, 0, (cudaStream_t)stream>>>(plan->temperature + first, some);
     }
     const lnt_status s = check(plan->device, cudaGetLastError(), "setting temperatures");
-    return s || !plan->forward_plan ? s
-                                    : plan_set_temperature(plan->forward_plan, temperature, stream);
+    return s || !plan->forward_plan ? s : plan_set_temperature(plan->forward_plan, temperature, stream);
 }
 
 } // namespace lnt

@@ -22,20 +22,6 @@ template <int X> struct linear_shape {
                          ANSWER_BYTES = (6 * TILE + ROUNDED) * 2;
 };
 
-/* run(x) with a constant x.value of the width in eights, which is at least `least`. */
-template <int value_> struct width_constant {
-    static constexpr int value = value_;
-};
-template <int least, class F> static cudaError_t by_width(int width, const F &run)
-{
-    if constexpr (least < 2)
-        if (width == 1) return run(width_constant<1>());
-    return width <= 2   ? run(width_constant<2>())
-           : width == 4 ? run(width_constant<4>())
-           : width == 8 ? run(width_constant<8>())
-                        : run(width_constant<16>());
-}
-
 __device__ __forceinline__ float power_of_two(float x)
 {
     float y;

@@ -9,22 +9,11 @@ namespace lnt
 
 /* ---- linear_forward.cu ----------------------------------------------------------------------- */
 
-struct linear_args {
-    view q, k, v, out;
-    int64_t length_q, length_k;
-    const int64_t *lengths_q, *lengths_k; /* [B] on the device, or NULL */
-    int batch, heads, kv_heads;
-    int dim, dim_value, width;
-    int map, causal;
-    float eps;
+/* segment: a multiple of 64 */
+struct linear_args : attention_args {
     const float *decay; /* [K] or NULL */
-    int64_t segment;    /* tokens, a multiple of 64 */
-    int segments;       /* of the keys */
     float *sums;        /* [B K][segments][W][W + 8], column W is z; then the state before each */
     float *total;       /* [B K][W][W + 8]: after the last */
-    const float *s_in, *z_in; /* [B K][d][m], [B K][d]; NULL: none */
-    float *s_out, *z_out;
-    unsigned long long *nonpositive;
 };
 cudaError_t linear_run(const linear_args &a, cudaStream_t stream);
 

@@ -144,12 +144,12 @@ template <int X> static unsigned scan_blocks()
 template <int X> static cudaError_t sums(const linear_backward_args &a, cudaStream_t stream)
 {
     constexpr int bytes = backward_shape<X>::SUM_BYTES;
-    const cudaError_t e = cudaFuncSetAttribute((const void *)linear_backward_sum_kernel<X>,
-                                               cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
-    if (e != cudaSuccess) return e;
+    static_assert(bytes <= linear_bytes(X, true), "choose.cc asks for less");
     const unsigned heads = (unsigned)(a.batch * a.kv_heads);
     const dim3 keys((unsigned)a.segments, heads), states(scan_blocks<X>(), heads);
-    if (a.segments > 0) linear_backward_sum_kernel<X><<<keys, BACKWARD_THREADS, bytes, stream>>>(a);
+    const cudaError_t e =
+        launch_kernel(linear_backward_sum_kernel<X>, keys, BACKWARD_THREADS, bytes, stream, a);
+    if (e != cudaSuccess) return e;
     linear_backward_scan_kernel<X, false><<<states, BACKWARD_SCAN_THREADS, 0, stream>>>(a);
     return cudaGetLastError();
 }

@@ -304,12 +304,9 @@ __global__ void __launch_bounds__(BACKWARD_THREADS, X <= 8 ? 2 : 1)
 template <int X> static cudaError_t run(const linear_backward_args &a, cudaStream_t stream)
 {
     constexpr int bytes = backward_shape<X>::KEY_BYTES;
-    const cudaError_t e = cudaFuncSetAttribute((const void *)linear_backward_keys_kernel<X>,
-                                               cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
-    if (e != cudaSuccess) return e;
+    static_assert(bytes <= linear_bytes(X, true), "choose.cc asks for less");
     const dim3 grid((unsigned)a.segments, (unsigned)(a.batch * a.kv_heads));
-    linear_backward_keys_kernel<X><<<grid, BACKWARD_THREADS, bytes, stream>>>(a);
-    return cudaGetLastError();
+    return launch_kernel(linear_backward_keys_kernel<X>, grid, BACKWARD_THREADS, bytes, stream, a);
 }
 
 cudaError_t linear_backward_keys_run(const linear_backward_args &a, cudaStream_t stream)

@@ -141,15 +141,13 @@ static bool describe_gradients(boxes_args *g, const linear_backward_args &a)
 
 static cudaError_t launch(const boxes_args &g, cudaStream_t stream)
 {
-    cudaError_t e =
-        cudaFuncSetAttribute((const void *)linear_boxes_sum_kernel,
-                             cudaFuncAttributeMaxDynamicSharedMemorySize, BOXES_SUM_BYTES);
-    if (e != cudaSuccess) return e;
     const unsigned heads = (unsigned)g.all_heads;
     /* BOXES_STATE is a multiple of 32. */
     const dim3 grid((unsigned)g.segments, heads), scan(BOXES_STATE / 32, heads),
         parts(32, BOXES_PARTS);
-    linear_boxes_sum_kernel<<<grid, BOXES_THREADS, BOXES_SUM_BYTES, stream>>>(g);
+    cudaError_t e =
+        launch_kernel(linear_boxes_sum_kernel, grid, BOXES_THREADS, BOXES_SUM_BYTES, stream, g);
+    if (e != cudaSuccess) return e;
     linear_boxes_scan_kernel<false><<<scan, parts, 0, stream>>>(g.sums, g.segments);
     e = cudaGetLastError();
     if (e == cudaSuccess) e = linear_boxes_queries_run(g, stream);

@@ -227,13 +227,9 @@ __global__ void __launch_bounds__(BOXES_THREADS, 2)
 
 template <int known> static cudaError_t run(const boxes_args &a, cudaStream_t stream)
 {
-    const cudaError_t e =
-        cudaFuncSetAttribute((const void *)linear_boxes_queries_kernel<known>,
-                             cudaFuncAttributeMaxDynamicSharedMemorySize, BOXES_BYTES);
-    if (e != cudaSuccess) return e;
     const dim3 grid((unsigned)a.segments, (unsigned)a.all_heads);
-    linear_boxes_queries_kernel<known><<<grid, BOXES_THREADS, BOXES_BYTES, stream>>>(a);
-    return cudaGetLastError();
+    return launch_kernel(linear_boxes_queries_kernel<known>, grid, BOXES_THREADS, BOXES_BYTES,
+                         stream, a);
 }
 
 cudaError_t linear_boxes_queries_run(const boxes_args &a, cudaStream_t stream)

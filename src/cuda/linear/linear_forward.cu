@@ -215,23 +215,19 @@ __global__ void __launch_bounds__(LINEAR_THREADS)
 template <int X, bool decays> static cudaError_t run(const linear_args &a, cudaStream_t stream)
 {
     using shape = linear_shape<X>;
-    cudaError_t e =
-        cudaFuncSetAttribute((const void *)linear_sum_kernel<X, decays>,
-                             cudaFuncAttributeMaxDynamicSharedMemorySize, shape::SUM_BYTES);
-    if (e == cudaSuccess)
-        e = cudaFuncSetAttribute((const void *)linear_answer_kernel<X, decays>,
-                                 cudaFuncAttributeMaxDynamicSharedMemorySize, shape::ANSWER_BYTES);
-    if (e != cudaSuccess) return e;
+    static_assert(shape::SUM_BYTES <= linear_bytes(X, false) &&
+                      shape::ANSWER_BYTES <= linear_bytes(X, false),
+                  "choose.cc asks for less");
     const unsigned heads = (unsigned)(a.batch * a.kv_heads);
     const int64_t pieces = a.causal ? a.segments : (a.length_q + a.segment - 1) / a.segment;
-    if (a.segments > 0)
-        linear_sum_kernel<X, decays>
-            <<<dim3((unsigned)a.segments, heads), LINEAR_THREADS, shape::SUM_BYTES, stream>>>(a);
+    const dim3 sums((unsigned)a.segments, heads),
+        answers(a.length_q > 0 ? (unsigned)pieces : 0, heads);
+    const cudaError_t e = launch_kernel(linear_sum_kernel<X, decays>, sums, LINEAR_THREADS,
+                                        shape::SUM_BYTES, stream, a);
+    if (e != cudaSuccess) return e;
     linear_scan_kernel<X><<<dim3((shape::STATE + 255) / 256, heads), 256, 0, stream>>>(a);
-    if (pieces > 0 && a.length_q > 0)
-        linear_answer_kernel<X, decays>
-            <<<dim3((unsigned)pieces, heads), LINEAR_THREADS, shape::ANSWER_BYTES, stream>>>(a);
-    return cudaGetLastError();
+    return launch_kernel(linear_answer_kernel<X, decays>, answers, LINEAR_THREADS,
+                         shape::ANSWER_BYTES, stream, a);
 }
 
 cudaError_t linear_run(const linear_args &a, cudaStream_t stream)

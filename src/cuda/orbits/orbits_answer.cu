@@ -195,19 +195,18 @@ __global__ void __launch_bounds__(FULL_THREADS, S::X == 4 ? 3 : 4)
 
 template <class S> static cudaError_t walk(const orbits_args &a, cudaStream_t stream)
 {
-    const int bytes = S::TEAMS * answer_memory<S>::BYTES;
-    const cudaError_t e = cudaFuncSetAttribute((const void *)orbits_answer_causal_kernel<S>,
-                                               cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
-    if (e != cudaSuccess || !a.segments) return e;
-    orbits_answer_causal_kernel<S><<<dim3((unsigned)((a.segments + S::TEAMS - 1) / S::TEAMS),
-                                          (unsigned)(a.batch * a.kv_heads)),
-                                     S::TEAMS * S::THREADS, bytes, stream>>>(a);
-    return cudaGetLastError();
+    constexpr int bytes = S::TEAMS * answer_memory<S>::BYTES;
+    static_assert(bytes <= orbits_bytes(S::X, S::terms), "choose.cc asks for less");
+    const dim3 grid((unsigned)((a.segments + S::TEAMS - 1) / S::TEAMS),
+                    (unsigned)(a.batch * a.kv_heads));
+    return launch_kernel(orbits_answer_causal_kernel<S>, grid, S::TEAMS * S::THREADS, bytes, stream,
+                         a);
 }
 
 template <class S> static cudaError_t full(const orbits_args &a, cudaStream_t stream)
 {
-    const int bytes = full_memory<S>::BYTES;
+    constexpr int bytes = full_memory<S>::BYTES;
+    static_assert(bytes <= orbits_bytes(S::X, S::terms), "choose.cc asks for less");
     cudaError_t e = cudaFuncSetAttribute((const void *)orbits_answer_full_kernel<S>,
                                          cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
     if (e != cudaSuccess) return e;

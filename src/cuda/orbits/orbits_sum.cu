@@ -121,14 +121,13 @@ template <class S> static cudaError_t run(const orbits_args &a, cudaStream_t str
 {
     /* orbits_walk.cu and orbits_relay.cu begin with nothing, and sum on their own. */
     if ((S::X == 1 || a.relay) && a.causal && !a.summed && !a.s_in && !a.s_out) return cudaSuccess;
-    const int bytes = S::TEAMS * sum_memory<S>::BYTES;
-    const cudaError_t e = cudaFuncSetAttribute((const void *)orbits_sum_kernel<S>,
-                                               cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+    constexpr int bytes = S::TEAMS * sum_memory<S>::BYTES;
+    static_assert(bytes <= orbits_bytes(S::X, S::terms), "choose.cc asks for less");
+    const unsigned heads = (unsigned)(a.batch * a.kv_heads),
+                   teams = (unsigned)(a.summed + S::TEAMS - 1) / S::TEAMS;
+    const cudaError_t e = launch_kernel(orbits_sum_kernel<S>, dim3(teams, heads),
+                                        S::TEAMS * S::THREADS, bytes, stream, a);
     if (e != cudaSuccess) return e;
-    const unsigned heads = (unsigned)(a.batch * a.kv_heads);
-    if (a.summed > 0)
-        orbits_sum_kernel<S><<<dim3((unsigned)((a.summed + S::TEAMS - 1) / S::TEAMS), heads),
-                               S::TEAMS * S::THREADS, bytes, stream>>>(a);
     const dim3 grid((S::SUMS + 255) / 256, heads);
     orbits_scan_kernel<S><<<grid, 256, 0, stream>>>(a);
     if (a.s_out) orbits_scan_out_kernel<S><<<grid, 256, 0, stream>>>(a);

@@ -388,6 +388,8 @@ __global__ void __launch_bounds__(32 * WALK_WARPS, 1)
 template <class S> static cudaError_t pass(const orbits_args &a, cudaStream_t stream)
 {
     using shape = walk_shape<S>;
+    static_assert(shape::bytes(WALK_WARPS / 2) <= orbits_bytes(1, S::terms),
+                  "choose.cc asks for less");
     int device, most;
     cudaError_t e = cudaGetDevice(&device);
     if (e == cudaSuccess)
@@ -395,13 +397,10 @@ template <class S> static cudaError_t pass(const orbits_args &a, cudaStream_t st
     if (e != cudaSuccess || !a.segments) return e;
     const int warps = shape::bytes(WALK_WARPS) <= most ? WALK_WARPS : WALK_WARPS / 2;
     const int bytes = shape::bytes(warps);
-    e = cudaFuncSetAttribute((const void *)orbits_walk_kernel<S>,
-                             cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
-    if (e != cudaSuccess) return e;
     const dim3 grid((unsigned)((a.segments + a.walk - 1) / a.walk),
                     (unsigned)(a.batch * a.kv_heads));
-    orbits_walk_kernel<S><<<grid, 32 * warps, bytes, stream>>>(a, steps_of(a, warps, S::CHUNK));
-    return cudaGetLastError();
+    return launch_kernel(orbits_walk_kernel<S>, grid, 32 * warps, bytes, stream, a,
+                         steps_of(a, warps, S::CHUNK));
 }
 
 cudaError_t orbits_walk_run(const orbits_args &a, cudaStream_t stream)

@@ -33,8 +33,10 @@ struct pairs_args {
     const float2 *scale; /* [B K][blocks * 32] */
 };
 cudaError_t pairs_sum_run(const pairs_args &a, cudaStream_t stream);
+/* processors: of the device */
 cudaError_t pairs_answer_run(const tiles_answer_args &a, const float *linear, int processors,
                              cudaStream_t stream);
+cudaError_t pairs_backward_run(const tiles_backward_args &a, int side, int processors, cudaStream_t stream);
 
 } // namespace lnt
 #endif

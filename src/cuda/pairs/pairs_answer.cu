@@ -409,16 +409,11 @@ __global__ void __launch_bounds__(PAIRS_ANSWER_THREADS, 1)
 cudaError_t pairs_answer_run(const tiles_answer_args &a, const float *linear, int processors,
                              cudaStream_t stream)
 {
-    const cudaError_t limit =
-        cudaFuncSetAttribute((const void *)pairs_answer_kernel,
-                             cudaFuncAttributeMaxDynamicSharedMemorySize, PAIRS_ANSWER_SHARED);
-    if (limit != cudaSuccess) return limit;
     const int64_t count =
         (a.length_q + PAIRS_ANSWER_ROWS - 1) / PAIRS_ANSWER_ROWS * a.heads * (int64_t)a.batch;
     const unsigned grid = (unsigned)(count < processors ? count : processors);
-    pairs_answer_kernel<<<grid, PAIRS_ANSWER_THREADS, PAIRS_ANSWER_SHARED, stream>>>(a, linear,
-                                                                                     count);
-    return cudaGetLastError();
+    return launch_kernel(pairs_answer_kernel, grid, PAIRS_ANSWER_THREADS, PAIRS_ANSWER_SHARED,
+                         stream, a, linear, count);
 }
 
 } // namespace lnt

@@ -49,17 +49,11 @@ __global__ void __launch_bounds__(PAIRS_BACKWARD_THREADS, 1)
 template <int side>
 static cudaError_t launch_pairs(const tiles_backward_args &a, int processors, cudaStream_t stream)
 {
-    const cudaError_t limit =
-        cudaFuncSetAttribute((const void *)pairs_backward_kernel<side>,
-                             cudaFuncAttributeMaxDynamicSharedMemorySize, PAIRS_BACKWARD_SHARED);
-    if (limit != cudaSuccess) return limit;
     const int64_t segments = (a.own_blocks * 32 + PAIRS_SEGMENT - 1) / PAIRS_SEGMENT,
                   count = segments * (PAIRS_SETS / 2) * a.heads * a.batch;
     const unsigned grid = (unsigned)(count < processors ? count : processors);
-    if (count > 0)
-        pairs_backward_kernel<side>
-            <<<grid, PAIRS_BACKWARD_THREADS, PAIRS_BACKWARD_SHARED, stream>>>(a, (int)count);
-    return cudaGetLastError();
+    return launch_kernel(pairs_backward_kernel<side>, grid, PAIRS_BACKWARD_THREADS,
+                         PAIRS_BACKWARD_SHARED, stream, a, (int)count);
 }
 
 cudaError_t pairs_backward_run(const tiles_backward_args &a, int side, int processors,

@@ -525,12 +525,8 @@ __global__ void __launch_bounds__(PAIRS_THREADS, 1)
 template <bool back> static cudaError_t launch(const pairs_args &a, cudaStream_t stream)
 {
     const int shared = back ? PAIRS_BACKWARD_SHARED : PAIRS_SHARED;
-    const cudaError_t limit = cudaFuncSetAttribute(
-        (const void *)pairs_sum_kernel<back>, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
-    if (limit != cudaSuccess) return limit;
     const dim3 grid(PAIRS_GROUPS, (unsigned)a.heads);
-    pairs_sum_kernel<back><<<grid, PAIRS_THREADS, shared, stream>>>(a);
-    return cudaGetLastError();
+    return launch_kernel(pairs_sum_kernel<back>, grid, PAIRS_THREADS, shared, stream, a);
 }
 
 cudaError_t pairs_sum_run(const pairs_args &a, cudaStream_t stream)

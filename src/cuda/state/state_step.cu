@@ -395,16 +395,9 @@ static cudaError_t launch(const state_step_args &a, int64_t token, int first_of_
                           cudaStream_t stream)
 {
     const step_shared<T, G, V> at(a.dim, a.dim_value);
-    const size_t bytes = (size_t)at.size * sizeof(float);
-    if (bytes > 48 * 1024) {
-        const cudaError_t limit =
-            cudaFuncSetAttribute((const void *)state_step_kernel<T, G, V>,
-                                 cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
-        if (limit != cudaSuccess) return limit;
-    }
     const dim3 grid((unsigned)a.splits, (unsigned)(a.batch * a.kv_heads));
-    state_step_kernel<T, G, V><<<grid, STEP_THREADS, bytes, stream>>>(a, token, first_of_group);
-    return cudaGetLastError();
+    return launch_kernel(state_step_kernel<T, G, V>, grid, STEP_THREADS,
+                         at.size * (int)sizeof(float), stream, a, token, first_of_group);
 }
 
 template <int T, int G>

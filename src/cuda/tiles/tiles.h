@@ -69,8 +69,8 @@ struct tiles_scan_args {
     int total;
     int heads, tile_count, width, dim8;
     const float *factor; /* [tiles * 16] */
-    char *state; /* [B K][prefixes][tiles - 1][N8][2][8][8] bf16, times factor: product.cuh */
-    float *mean; /* [B K][prefixes][W + 8]: degree 0, times its factor */
+    char *state;         /* [B K][prefixes][tiles - 1][N8][2][8][8] bf16, times factor: product.cuh */
+    float *mean;         /* [B K][prefixes][W + 8]: degree 0, times its factor */
     /* The library's states, S [D,m] and z [D] for each of B K; NULL: none. */
     const int32_t *place;
     int64_t count;
@@ -87,37 +87,26 @@ cudaError_t tiles_scan_run(const tiles_scan_args &a, cudaStream_t stream);
 
 enum tiles_mode { TILES_TAYLOR = 0, TILES_TAYLOR_ANY = 1, TILES_SOFTMAX = 2 };
 
-struct tiles_answer_args {
-    view q, out;
-    int64_t length_q, length_k;
-    const int64_t *lengths_q, *lengths_k; /* [B] on the device, or NULL */
-    int batch, heads, kv_heads;
-    int dim, dim_value, dim8, width;
+struct tiles_answer_args : attention_args {
+    int dim8;
     const char *keys, *values; /* packed; blocks of 32 tokens */
     int64_t blocks;
-    int mode, causal;
+    int mode;
     int direct;         /* keys past the prefix are read one by one */
-    int64_t segment;    /* tokens between prefixes */
     int prefixes;       /* 0: no state */
     int first_is_empty; /* prefix 0 holds nothing */
     int remembers;      /* a state came before the first key, which a row without keys reads too */
     const char *state;
     const float *mean;
     const float *center; /* what was taken from the values, tiles_pack_args; NULL: nothing */
-    int tile_count, terms;
-    float coefficient[32]; /* a_p scale^p; softmax: [0] = scale */
-    int normalize, output_norm;
-    const float *temperature; /* [H] on the device, or NULL */
-    float eps;
+    int tile_count;
     float *inverse; /* [B H][length_q]: 1 / denominator, 0 where there is none; NULL: not wanted */
-    unsigned long long *nonpositive;
 };
 struct tiles_units {
     int count;
     uint32_t list[MOST_UNITS];
 };
-cudaError_t tiles_answer_run(const tiles_answer_args &a, const tiles_units &units,
-                             cudaStream_t stream);
+cudaError_t tiles_answer_run(const tiles_answer_args &a, const tiles_units &units, cudaStream_t stream);
 
 /* ---- tiles_backward_rows.cu ------------------------------------------------------------------ */
 
@@ -153,9 +142,9 @@ cudaError_t tiles_slopes_run(const tiles_slopes_args &a, cudaStream_t stream);
 /* ---- tiles_backward.cu, tiles_backward.cuh -------------------------------------------- */
 
 enum backward_side {
-    BACKWARD_ROWS =
-        0, /* what tiles_scaled_args says of rows, from all keys one by one; with states, of
-                    * the keys of the segment, the sums of w and of w dout.v */
+    /* What tiles_scaled_args says of rows, from all keys one by one; with states, of the keys of the segment,
+     * the sums of w and of w dout.v. */
+    BACKWARD_ROWS = 0,
     BACKWARD_QUERIES = 1, /* dq */
     BACKWARD_KEYS = 2     /* dk, dv */
 };
@@ -163,40 +152,28 @@ enum backward_side {
 /* With states queries meet the keys of their segment once, and only then know den and h; where two
  * sums of gradients are too many for the registers, BACKWARD_ROWS comes first. */
 __host__ __device__ constexpr bool backward_twice(int width) { return width > 4; }
-enum { BACKWARD_STATE_WIDTH = 8 }; /* blocks of 8 elements that a state may be read with */
 
 /* The side whose gradients are made, its tokens in packed order, against the other, which is read
  * as a state and token by token. */
-struct tiles_backward_args {
-    int mode, causal;                  /* tiles_mode */
+struct tiles_backward_args : attention_args {
+    int mode;                          /* tiles_mode */
     const char *own_keys, *own_values; /* packed: q and dout, or k and v */
     const char *other_keys, *other_values;
     int64_t own_blocks, other_blocks; /* of 32 tokens in the arrays, a head */
-    int64_t length_q, length_k;
-    const int64_t *lengths_q, *lengths_k; /* [B] on the device, or NULL */
-    int batch, heads, kv_heads;
-    int dim, dim_value, dim8, width;
-    int output_norm;
-    int direct; /* the other side is read token by token, causal up to the segment's end */
-    int64_t segment;
+    int dim8;
+    int direct;         /* the other side is read token by token, causal up to the segment's end */
     int prefixes, edge; /* 0: no state; edge: the segment whose state is empty, or -1 */
     const char *state;
     const float *mean;
-    const float
-        *linear; /* pairs_backward.cu: degree 1 of pairs_args, whose states `state` then are */
-    const char *slopes; /* of tiles_slopes_args */
+    const float *linear; /* pairs_backward.cu: degree 1 of pairs_args, whose states `state` then are */
+    const char *slopes;  /* of tiles_slopes_args */
     int64_t slope_bytes;
-    int slope_tiles;
-    int tile_count, terms;
-    float coefficient[32]; /* as tiles_answer_args */
+    int slope_tiles, tile_count;
     float2 *rows; /* with states, queries turn sums into what tiles_scaled_args says of rows */
     view dx, dv;
     float *gradient; /* [B heads][length][dim] in place of dx, or NULL */
 };
 cudaError_t tiles_backward_run(const tiles_backward_args &a, int side, const tiles_units &units,
-                               cudaStream_t stream);
-/* pairs_backward.cu; processors: of the device */
-cudaError_t pairs_backward_run(const tiles_backward_args &a, int side, int processors,
                                cudaStream_t stream);
 
 } // namespace lnt

@@ -11,6 +11,8 @@
  * from shared memory, where q stands with every element twice.  The state streams through shared
  * memory. Scores become weights in registers and are multiplied with the values at once. Per tile
  * of 16 monomials and warp: R N8 tensor-core products, 4 R multiplies.  See docs/gpu-kernels.md */
+#include <assert.h>
+
 #include "cuda/tiles/tiles.h"
 #include "cuda/tiles/tiles_answer.cuh"
 
@@ -232,14 +234,11 @@ static cudaError_t launch(const tiles_answer_args &a, const tiles_units &units, 
 {
     constexpr int ROWS = reader<X, answer_shape<X>::R>::ROWS;
     const int shared = answer_memory<X>(a).bytes();
-    const cudaError_t limit =
-        cudaFuncSetAttribute((const void *)tiles_answer_kernel<X, mode>,
-                             cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
-    if (limit != cudaSuccess) return limit;
+    assert(shared <= tiles_answer_bytes(X, a.dim8, a.prefixes, a.direct));
     const dim3 grid((unsigned)((a.length_q + ROWS - 1) / ROWS), (unsigned)a.heads,
                     (unsigned)a.batch);
-    tiles_answer_kernel<X, mode><<<grid, answer_shape<X>::WARPS * 32, shared, stream>>>(a, units);
-    return cudaGetLastError();
+    return launch_kernel(tiles_answer_kernel<X, mode>, grid, answer_shape<X>::WARPS * 32, shared,
+                         stream, a, units);
 }
 
 template <int X>
@@ -255,21 +254,9 @@ static cudaError_t choose(const tiles_answer_args &a, const tiles_units &units, 
     }
 }
 
-cudaError_t tiles_answer_run(const tiles_answer_args &a, const tiles_units &units,
-                             cudaStream_t stream)
+cudaError_t tiles_answer_run(const tiles_answer_args &a, const tiles_units &units, cudaStream_t stream)
 {
-    switch (a.width) {
-    case 1:
-        return choose<1>(a, units, stream);
-    case 2:
-        return choose<2>(a, units, stream);
-    case 4:
-        return choose<4>(a, units, stream);
-    case 8:
-        return choose<8>(a, units, stream);
-    default:
-        return choose<16>(a, units, stream);
-    }
+    return by_width<1>(a.width, [&](auto x) { return choose<x.value>(a, units, stream); });
 }
 
 } // namespace lnt

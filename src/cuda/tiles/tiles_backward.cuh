@@ -23,6 +23,8 @@
 #ifndef LNT_CUDA_TILES_BACKWARD_CUH
 #define LNT_CUDA_TILES_BACKWARD_CUH
 
+#include <assert.h>
+
 #include "cuda/tiles/tiles_backward_slopes.cuh"
 #include "cuda/tiles/tiles_backward_tokens.cuh"
 
@@ -448,16 +450,11 @@ static cudaError_t launch(const tiles_backward_args &a, const tiles_units &units
                           cudaStream_t stream)
 {
     const int shared = backward_memory<X>(a, side).bytes();
-    const cudaError_t limit =
-        cudaFuncSetAttribute((const void *)tiles_backward_kernel<X, side>,
-                             cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
-    if (limit != cudaSuccess) return limit;
+    assert(shared <= tiles_backward_bytes(X, a.dim8, a.prefixes, a.direct));
     const dim3 grid((unsigned)(a.own_blocks / (BACKWARD_TOKENS / 32)),
                     (unsigned)(side == BACKWARD_KEYS ? a.kv_heads : a.heads), (unsigned)a.batch);
-    if (grid.x > 0 && grid.z > 0)
-        tiles_backward_kernel<X, side>
-            <<<grid, side_shape<X, side>::WARPS * 32, shared, stream>>>(a, units);
-    return cudaGetLastError();
+    return launch_kernel(tiles_backward_kernel<X, side>, grid, side_shape<X, side>::WARPS * 32,
+                         shared, stream, a, units);
 }
 
 template <int X>

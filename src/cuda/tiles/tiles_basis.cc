@@ -99,7 +99,7 @@ static void add_quad(basis &b, int j, int h, int mask, int most)
 
 /* For each pair of blocks the third blocks it is multiplied with, so that every triple is there
  * once and few pairs serve many: the pair that covers most of what is left comes first. */
-static void cover_triples(int blocks, std::vector<unit> &pairs)
+static void cover_triples(int blocks, std::vector<unit> &crossed)
 {
     std::vector<char> done((size_t)blocks * blocks * blocks, 0);
     auto slot = [&](int x, int y, int z) -> char & {
@@ -120,7 +120,7 @@ static void cover_triples(int blocks, std::vector<unit> &pairs)
         if (!best.mask) return;
         for (int z = 0; z < blocks; z++)
             if (best.mask >> z & 1) slot(best.h, best.j, z) = 1;
-        pairs.push_back(best);
+        crossed.push_back(best);
     }
 }
 
@@ -199,13 +199,21 @@ static void arrange(basis &b)
     b.tasks = full;
 }
 
-basis tiles_basis_make(int dim, int terms, const double *coefficients, int blocks)
+static basis cover(int dim, int terms, int blocks)
 {
     basis b = {};
     b.dim = dim, b.dim8 = (dim + 7) / 8, b.terms = terms;
     add_ones(b, blocks);
     if (terms > 2) add_squares(b, blocks);
     if (terms > 3) add_cubes(b, blocks);
+    return b;
+}
+
+int tiles_basis_count(int dim, int terms) { return (int)cover(dim, terms, 1).tiles.size(); }
+
+basis tiles_basis_make(int dim, int terms, const double *coefficients, int blocks)
+{
+    basis b = cover(dim, terms, blocks);
     number(b, coefficients);
     arrange(b);
     return b;

@@ -72,6 +72,7 @@ struct basis {
 /* coefficients [terms]: a_p scale^p.  terms is at most 4, blocks the most a task may have.  The
  * number of tasks is a multiple of 8. */
 basis tiles_basis_make(int dim, int terms, const double *coefficients, int blocks);
+int tiles_basis_count(int dim, int terms); /* tiles of such a basis */
 
 /* The gradient of a polynomial sum of z_f phi_f(x) as a product: of x and of pairs of its elements
  * with a matrix made of z, times d columns.  Tiles of 16 rows: first blocks r, r + 1 of x, then for
@@ -80,8 +81,7 @@ basis tiles_basis_make(int dim, int terms, const double *coefficients, int block
  * `8 width` numbers that x does not multiply: where z_f stands, and from SLOPE_TIMES on how often
  * it counts.  at: of the monomials in the library's order, where z stands. */
 enum { SLOPE_TIMES = 28 };
-std::vector<uint32_t> tiles_basis_slopes(int dim, int terms, int width,
-                                         const std::vector<int64_t> &at);
+std::vector<uint32_t> tiles_basis_slopes(int dim, int terms, int width, const std::vector<int64_t> &at);
 /* In a state of this basis, in bf16; the second part 8 after the first. */
 std::vector<int64_t> tiles_basis_sums_at(const basis &b, int width);
 int tiles_slope_count(int dim8, int terms);

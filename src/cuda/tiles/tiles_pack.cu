@@ -154,13 +154,9 @@ __global__ void __launch_bounds__(PACK_THREADS)
 cudaError_t tiles_pack_run(const tiles_pack_args &a, cudaStream_t stream)
 {
     const int rows = 8 * (a.dim8 + a.value8 + 1);
-    const size_t shared = (size_t)rows * PACK_LD * sizeof(__nv_bfloat16);
-    const cudaError_t limit = cudaFuncSetAttribute(
-        (const void *)tiles_pack_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
-    if (limit != cudaSuccess) return limit;
     const dim3 grid((unsigned)((a.blocks + 3) / 4), (unsigned)(a.batch * a.heads));
-    tiles_pack_kernel<<<grid, PACK_THREADS, shared, stream>>>(a);
-    return cudaGetLastError();
+    return launch_kernel(tiles_pack_kernel, grid, PACK_THREADS,
+                         rows * PACK_LD * (int)sizeof(__nv_bfloat16), stream, a);
 }
 
 } // namespace lnt

@@ -153,27 +153,15 @@ __global__ void __launch_bounds__(TILES_SUM_WARPS * 32, X <= 4 ? 2 : 1)
 template <int X> static cudaError_t launch(const tiles_sum_args &a, cudaStream_t stream)
 {
     const int shared = sum_stream::shared_bytes(a.dim8, X + 1);
-    const cudaError_t limit = cudaFuncSetAttribute(
-        (const void *)tiles_sum_kernel<X>, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
-    if (limit != cudaSuccess) return limit;
+    assert(shared <= tiles_sum_bytes(a.dim8, X + 1));
     const dim3 grid((unsigned)(a.task_count / TILES_SUM_WARPS), (unsigned)a.segments,
                     (unsigned)a.heads);
-    tiles_sum_kernel<X><<<grid, TILES_SUM_WARPS * 32, shared, stream>>>(a);
-    return cudaGetLastError();
+    return launch_kernel(tiles_sum_kernel<X>, grid, TILES_SUM_WARPS * 32, shared, stream, a);
 }
 
 cudaError_t tiles_sum_run(const tiles_sum_args &a, cudaStream_t stream)
 {
-    switch (a.width) {
-    case 2:
-        return launch<2>(a, stream);
-    case 4:
-        return launch<4>(a, stream);
-    case 8:
-        return launch<8>(a, stream);
-    default:
-        return launch<16>(a, stream);
-    }
+    return by_width<2>(a.width, [&](auto x) { return launch<x.value>(a, stream); });
 }
 
 } // namespace lnt

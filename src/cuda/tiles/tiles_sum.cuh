@@ -3,6 +3,8 @@
 #ifndef LNT_CUDA_TILES_SUM_CUH
 #define LNT_CUDA_TILES_SUM_CUH
 
+#include <assert.h>
+
 #include "cuda/common/product.cuh"
 #include "cuda/tiles/tiles.h"
 
