@@ -1,4 +1,4 @@
-/* core/context.c - creates a context; its allocator and its error message. */
+/* core/context.c - makes a context; its allocator and its error message. */
 #include "core/context.h"
 
 #include <math.h>
@@ -73,11 +73,11 @@ static lnt_status resolve(const lnt_ctx_options *options, lnt_ctx *ctx)
     return lnt_isa_choose(ctx, isa && *isa ? isa : NULL, &ctx->isa);
 }
 
-lnt_status lnt_ctx_create(const lnt_ctx_options *options, lnt_ctx **out)
+lnt_status lnt_ctx_make(const lnt_ctx_options *options, const struct lnt_device *device, lnt_ctx **out)
 {
     if (!out) return LNT_ERR_ARGUMENT;
     *out = NULL;
-    lnt_ctx made = { .device = &lnt_device_cpu };
+    lnt_ctx made = { .device = device };
     const lnt_status status = resolve(options, &made);
     if (status) return status;
     lnt_ctx *ctx = lnt_allocate(&made, sizeof *ctx, "the context");

@@ -26,8 +26,8 @@ struct lnt_ctx {
     char error[LNT_ERROR_CAPACITY];
 };
 
-/* The device that a context begins with; src/plan has it. */
-extern const struct lnt_device lnt_device_cpu;
+/* lnt_ctx_create (plan/devices.c) with the device to begin with. */
+lnt_status lnt_ctx_make(const lnt_ctx_options *options, const struct lnt_device *device, lnt_ctx **out);
 
 /* Records one sentence and returns status, so that a failing call is one line. */
 #if defined(__GNUC__)

@@ -20,4 +20,7 @@ struct lnt_plan {
 LNT_PRIVATE_API LNT_MUST_CHECK lnt_status lnt_plan_set_temperature(lnt_plan *plan,
                                                                   const double *temperature);
 
+/* The CPU as a device (cpu_device.c). */
+extern const struct lnt_device lnt_device_cpu;
+
 #endif
