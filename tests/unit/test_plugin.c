@@ -196,6 +196,7 @@ static void backward_gets_what_forward_kept(void **state)
     attn_case c = case_make(LNT_TAYLOR, 2, 2, 10, 10, 4, 4);
     c.desc.causal = c.desc.backward = 1;
     trial t = trial_new(host, &c);
+    tensor_fill(&t.out.t, 0.5); /* dout */
     device_trial d = device_trial_new(ctx, &t), g = device_trial_new(ctx, &t);
     lnt_attn_grads grads = { .size = sizeof grads, .dout = g.out.t, .dq = g.q.t, .dk = g.k.t,
                              .dv = g.v.t };
@@ -208,10 +209,18 @@ static void backward_gets_what_forward_kept(void **state)
     lnt_attn_io io[2] = { d.io, d.io };
     for (int i = 0; i < 2; i++) io[i].kept = kept[i], io[i].kept_bytes = bytes;
     assert_ok(ctx, lnt_plan_backward(plan, &d.io, &grads)); /* nothing kept: found again */
+    mirror_read(ctx, &g.q);
+    block found = block_copy(&t.q.t);
     assert_refused(ctx, lnt_plan_backward(plan, &io[0], &grads), LNT_ERR_UNSUPPORTED, sentence);
     for (int i = 0; i < 2; i++) assert_ok(ctx, lnt_plan_forward(plan, &io[i]));
     assert_ok(ctx, lnt_plan_forward(plan, &d.io));
-    for (int i = 0; i < 2; i++) assert_ok(ctx, lnt_plan_backward(plan, &io[i], &grads));
+    for (int i = 0; i < 2; i++) {
+        assert_ok(ctx, lnt_plan_backward(plan, &io[i], &grads));
+        mirror_read(ctx, &g.q);
+        for (int64_t e = 0; e < tensor_elements(&found.t); e++)
+            assert_true(tensor_at(&found.t, e) == tensor_at(&t.q.t, e));
+    }
+    block_free(&found);
     io[0].kept_bytes--;
     assert_refused(ctx, lnt_plan_forward(plan, &io[0]), LNT_ERR_ARGUMENT, "kept_bytes");
     for (int i = 0; i < 2; i++) lnt_device_release(ctx, kept[i], bytes);
