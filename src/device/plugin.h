@@ -44,6 +44,7 @@ typedef struct lnt_cuda_plan_info {
     int64_t features;       /* D: rows of a state; 0: the mechanism keeps none of fixed size */
     size_t state_bytes;     /* of one sequence, all kv heads: 4 K D (m + 1) */
     size_t backward_bytes;  /* workspace for backward; 0: the plan has no backward pass */
+    int leaves;             /* 1: forward leaves in its workspace what backward may use: after_forward */
 } lnt_cuda_plan_info;
 
 /* States of fixed size on the device, f32, in the order of the library: s [slots][K][D][m],

@@ -77,7 +77,7 @@ static void describe(const lnt_plugin_plan *plan, lnt_plan_info *info)
     info->algorithm = plan->info.algorithm;
     info->chunk = plan->info.segment;
     info->workspace_bytes = plan->workspace_bytes;
-    info->kept_bytes = plan->info.backward_bytes ? plan->workspace_bytes : 0;
+    info->kept_bytes = plan->info.leaves ? plan->workspace_bytes : 0;
     info->state_bytes = (size_t)plan->batch * plan->info.state_bytes;
 }
 
@@ -120,6 +120,12 @@ static lnt_status report(lnt_device_plan *plan, lnt_report *out)
     return lnt_plugin_plan_report(own(plan), out);
 }
 
+/* Whether the run is in memory of the caller's, which forward leaves to backward. */
+static bool keeps(const lnt_plugin_plan *plan, const lnt_device_run *run)
+{
+    return plan->info.leaves && run->io->kept;
+}
+
 /* run's io for the plug-in; its states are in states[2], before and after. */
 static lnt_status translate(const lnt_plugin_plan *plan, const lnt_device_run *run,
                             lnt_cuda_states states[2], lnt_cuda_io *out)
@@ -130,7 +136,7 @@ static lnt_status translate(const lnt_plugin_plan *plan, const lnt_device_run *r
                         "packed sequences: on the cpu only, not on %s; pad them and give lengths",
                         plan->ctx->device->name);
     *out = lnt_plugin_plan_io(plan);
-    if (io->kept) out->workspace = io->kept;
+    if (keeps(plan, run)) out->workspace = io->kept;
     out->q = io->q;
     out->k = io->k;
     out->v = io->v;
@@ -185,7 +191,7 @@ static lnt_status backward(lnt_device_plan *plan, const lnt_device_run *run)
                              .dk = grads->dk,
                              .dv = grads->dv,
                              .dtemperature = grads->dtemperature ? o->dtemperature : NULL,
-                             .after_forward = run->io->kept != NULL };
+                             .after_forward = keeps(o, run) };
     if (run->dstate_out) gradients[0] = lnt_plugin_slots(run->dstate_out), given.dstate_out = &gradients[0];
     if (run->dstate_in) gradients[1] = lnt_plugin_slots(run->dstate_in), given.dstate_in = &gradients[1];
     status = lnt_plugin_told(o->ctx, api_of(o)->backward(o->plan, &io, &given));

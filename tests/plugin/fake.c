@@ -206,6 +206,7 @@ static lnt_status plan_describe(const lnt_cuda_plan *plan, lnt_cuda_plan_info *i
                                   .algorithm = plan->algorithm,
                                   .workspace_bytes = FORWARD_BYTES,
                                   .backward_bytes = plan->p.backward ? BACKWARD_BYTES : 0,
+                                  .leaves = plan->p.backward,
                                   .segment = 128,
                                   .features = features(plan),
                                   .state_bytes = numbers * sizeof(float) };

@@ -153,6 +153,7 @@ lnt_status plan_describe(const lnt_cuda_plan *plan, lnt_cuda_plan_info *info)
     info->state_bytes =
         (size_t)plan->p.kv_heads * (size_t)plan->count * (size_t)(plan->p.dim_value + 1) * sizeof(float);
     info->backward_bytes = plan->backward_bytes;
+    info->leaves = plan->p.backward && plan->chosen.backward == FORM_PAIRS;
     return LNT_OK;
 }
 
