@@ -312,7 +312,9 @@ typedef struct lnt_attn_desc {
                               the number of tokens; a state has twice the sums and, as that of taylor
                               always has, room for the keys and values of 16 tokens a kv head.  linear,
                               taylor */
-    const char *algorithm; /* NULL: the planner chooses; else "direct" or "linear/direct" */
+    /* NULL: the planner chooses; else "direct" or "linear/direct".  On a GPU an algorithm has forms, one of
+     * which may be asked for after a colon: "taylor/state:tiles". */
+    const char *algorithm;
     double scale;          /* all but linear: NaN: 1/sqrt(dim) */
     uint64_t seed;         /* of random maps and of random landmarks */
     const double *decay;   /* [kv_heads], each in (0, 1]; NULL: none.  Causal linear; hybrid: far keys fade,
@@ -481,6 +483,7 @@ typedef struct lnt_plan_info {
     size_t state_bytes;     /* of lnt_state_create(desc); 0 if no size_t holds it */
     double flops_per_token; /* of one step */
     double kv_cache_elements; /* numbers a softmax cache holds at length_k, one sequence */
+    const char *form; /* of the algorithm, on a GPU: "pairs"; else ""; lives as long as the library */
 } lnt_plan_info;
 
 LNT_API LNT_MUST_CHECK lnt_status lnt_plan_create(lnt_ctx *ctx, const lnt_attn_desc *desc,

@@ -75,6 +75,7 @@ lnt_status lnt_plugin_plan_report(lnt_plugin_plan *plan, lnt_report *out)
 static void describe(const lnt_plugin_plan *plan, lnt_plan_info *info)
 {
     info->algorithm = plan->info.algorithm;
+    info->form = plan->info.form;
     info->chunk = plan->info.segment;
     info->workspace_bytes = plan->workspace_bytes;
     info->kept_bytes = plan->info.leaves ? plan->workspace_bytes : 0;

@@ -38,29 +38,37 @@ static size_t scores_bytes(const lnt_algo *algo, const lnt_attn_desc *p)
 }
 
 /* The planner always chooses: the rates of this device are built in. */
-static const lnt_algo *describe_plan(const lnt_attn_desc *p, const char *algorithm, lnt_plan_info *info)
+static lnt_status describe_plan(lnt_ctx *ctx, const lnt_attn_desc *p, const char *algorithm,
+                                const lnt_algo **out, lnt_plan_info *info)
 {
-    const lnt_algo *algo = lnt_registry_get(lnt_registry_find(algorithm), p->dtype);
+    if (strchr(algorithm, ':'))
+        return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
+                        "algorithm '%s': an algorithm has forms on a GPU only; leave out the colon and what "
+                        "follows",
+                        algorithm);
+    const lnt_algo *algo = *out = lnt_registry_get(lnt_registry_find(algorithm), p->dtype);
     info->algorithm = algo->name;
+    info->form = "";
     info->chunk = tokens_at_a_time(algo, p);
     info->state_bytes = lnt_state_predict(p, p->length_k);
     if (__builtin_add_overflow(statistics_bytes(algo, p), scores_bytes(algo, p), &info->kept_bytes))
         info->kept_bytes = SIZE_MAX;
-    return algo;
+    return LNT_OK;
 }
 
 static lnt_status predict(lnt_ctx *ctx, const lnt_attn_desc *p, const char *algorithm, lnt_plan_info *info)
 {
-    return lnt_engine_count(ctx, p, describe_plan(p, algorithm, info), &info->workspace_bytes);
+    const lnt_algo *algo;
+    const lnt_status status = describe_plan(ctx, p, algorithm, &algo, info);
+    return status ? status : lnt_engine_count(ctx, p, algo, &info->workspace_bytes);
 }
 
 static lnt_status open_plan(lnt_ctx *ctx, const lnt_attn_desc *p, const char *algorithm, lnt_plan *plan,
                             lnt_device_plan **out, lnt_plan_info *info)
 {
-    (void)ctx;
-    plan->algo = describe_plan(p, algorithm, info);
     *out = (lnt_device_plan *)(void *)plan;
-    const lnt_status status = lnt_engine_make_room(&plan->engine, &plan->algo, 1);
+    lnt_status status = describe_plan(ctx, p, algorithm, &plan->algo, info);
+    if (!status) status = lnt_engine_make_room(&plan->engine, &plan->algo, 1);
     info->workspace_bytes = plan->engine.memory.capacity;
     return status;
 }

@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "attention/partial.h"
@@ -32,13 +33,19 @@ static lnt_status resolve(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_attn_desc
                     "decay: weights by age need an order; set causal, or leave decay out");
 }
 
-/* What the planner would take of p; NULL: it leaves the choice to the device. */
-static lnt_status choose(lnt_ctx *ctx, const lnt_attn_desc *p, const char **wanted)
+enum { NAME_CAPACITY = 80 };
+
+/* What the planner would take of p, and the form that p asks for; NULL: it leaves the choice to the
+ * device. */
+static lnt_status choose(lnt_ctx *ctx, const lnt_attn_desc *p, char name[NAME_CAPACITY], const char **wanted)
 {
     int index;
+    const char *form = p->algorithm ? strchr(p->algorithm, ':') : NULL;
     const lnt_status status = lnt_planner_choose(ctx, p, &index);
-    if (!status) *wanted = index < 0 ? NULL : lnt_algorithm_name(index);
-    return status;
+    if (status) return status;
+    *wanted = index < 0 ? NULL : name;
+    if (*wanted) snprintf(name, NAME_CAPACITY, "%s%s", lnt_algorithm_name(index), form ? form : "");
+    return LNT_OK;
 }
 
 /* The index of what the device took instead; what the caller named it must have. */
@@ -46,15 +53,16 @@ static lnt_status find_taken(lnt_ctx *ctx, const lnt_attn_desc *p, const char *w
                              int *index)
 {
     *index = lnt_registry_find(taken);
-    if (*index >= 0 && (!p->algorithm || !strcmp(taken, wanted))) return LNT_OK;
+    if (*index >= 0 && (!p->algorithm || !strncmp(taken, wanted, strlen(taken)))) return LNT_OK;
     return lnt_fail(ctx, LNT_ERR_UNSUPPORTED, "%s: %s has %s for this problem",
                     wanted ? wanted : lnt_mechanism_name(p->mechanism), ctx->device->name, taken);
 }
 
 static lnt_status open_plan(lnt_ctx *ctx, const lnt_attn_desc *p, lnt_plan *plan)
 {
+    char name[NAME_CAPACITY];
     const char *wanted;
-    lnt_status status = choose(ctx, p, &wanted);
+    lnt_status status = choose(ctx, p, name, &wanted);
     if (!status) status = lnt_engine_open(ctx, p, &plan->engine);
     if (status) return status;
     status = device_of(plan)->open(ctx, &plan->engine.p, wanted, plan, &plan->own, &plan->info);
@@ -377,12 +385,13 @@ lnt_status lnt_plan_predict(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_plan_in
 {
     if (!ctx) return LNT_ERR_ARGUMENT;
     lnt_attn_desc p;
+    char name[NAME_CAPACITY];
     const char *wanted;
     int index;
     lnt_plan_info info = { .size = sizeof info };
     lnt_status status = check_info(ctx, out);
     if (!status) status = resolve(ctx, desc, &p);
-    if (!status) status = choose(ctx, &p, &wanted);
+    if (!status) status = choose(ctx, &p, name, &wanted);
     if (!status) status = lnt_device_of(ctx)->plans->predict(ctx, &p, wanted, &info);
     if (!status) status = find_taken(ctx, &p, wanted, info.algorithm, &index);
     if (status) return status;

@@ -42,11 +42,14 @@ static const char *refusal_of(const lnt_algo *algo, const lnt_attn_desc *p)
     return algo->refuses ? algo->refuses(p) : NULL;
 }
 
-/* "direct" or "linear/direct". */
+/* "direct" or "linear/direct", and a form after a colon, which is the device's to know. */
 static bool is_named(const lnt_algo *algo, const char *name)
 {
-    const char *slash = strchr(algo->name, '/');
-    return strcmp(name, algo->name) == 0 || strcmp(name, slash + 1) == 0;
+    const char *const names[] = { algo->name, strchr(algo->name, '/') + 1 };
+    const size_t length = strcspn(name, ":");
+    for (int i = 0; i < 2; i++)
+        if (strlen(names[i]) == length && strncmp(name, names[i], length) == 0) return true;
+    return false;
 }
 
 static lnt_status choose_named(lnt_ctx *ctx, const lnt_attn_desc *p, int *index)

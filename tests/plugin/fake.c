@@ -173,6 +173,8 @@ static lnt_status plan_create(lnt_cuda_device *d, const lnt_attn_desc *desc, lnt
     if (desc->compensated) return refuse(d, "compensated sums are not offered");
     if (desc->backward && desc->mechanism == LNT_CUR) return refuse(d, "cur has no backward");
     if (desc->dtype == LNT_F64) return refuse(d, "f64 is not offered");
+    const char *form = desc->algorithm ? strchr(desc->algorithm, ':') : NULL;
+    if (form && strcmp(form, ":plain") != 0) return refuse(d, "no such form here; plain would do");
     if (desc->mechanism == LNT_LINEAR && desc->linear.feature_map > LNT_MAP_IDENTITY)
         return refuse(d, "random maps are not offered");
     lnt_cuda_plan *plan = calloc(1, sizeof *plan);
@@ -204,6 +206,8 @@ static lnt_status plan_describe(const lnt_cuda_plan *plan, lnt_cuda_plan_info *i
     const size_t numbers = (size_t)(plan->p.kv_heads * features(plan) * (plan->p.dim_value + 1));
     *info = (lnt_cuda_plan_info){ .size = sizeof *info,
                                   .algorithm = plan->algorithm,
+                                  .form = "plain",
+                                  .form_backward = plan->p.backward ? "plain" : "",
                                   .workspace_bytes = FORWARD_BYTES,
                                   .backward_bytes = plan->p.backward ? BACKWARD_BYTES : 0,
                                   .leaves = plan->p.backward,

@@ -110,6 +110,32 @@ static void a_device_that_is_refused_leaves_the_one_before(void **state)
     context_close_tracked(ctx, &track);
 }
 
+static void a_form_is_the_devices_to_know(void **state)
+{
+    (void)state;
+    assert_int_equal(setenv("LINNET_CUDA_PLUGIN", PLUGIN_FAKE, 1), 0);
+    lnt_ctx *ctx = context_new(1, NULL);
+    lnt_plan_info info = { .size = sizeof info };
+    lnt_attn_desc d;
+    lnt_plan *plan;
+    assert_ok(ctx, lnt_attn_desc_init(&d, sizeof d));
+    d.mechanism = LNT_LINEAR;
+    d.length_q = d.dim = 4;
+    d.algorithm = "chunked:plain";
+    assert_refused(ctx, lnt_plan_create(ctx, &d, &plan), LNT_ERR_UNSUPPORTED, "'linear/chunked:plain'");
+    assert_ok(ctx, lnt_ctx_set_device(ctx, "cuda"));
+    assert_ok(ctx, lnt_plan_create(ctx, &d, &plan));
+    assert_ok(ctx, lnt_plan_describe(plan, &info));
+    assert_string_equal(info.algorithm, "linear/chunked");
+    assert_string_equal(info.form, "plain");
+    lnt_plan_destroy(plan);
+    d.algorithm = "linear/chunked:fancy";
+    assert_refused(ctx, lnt_plan_create(ctx, &d, &plan), LNT_ERR_UNSUPPORTED, "plain would do");
+    d.algorithm = "chunk:plain";
+    assert_refused(ctx, lnt_plan_create(ctx, &d, &plan), LNT_ERR_ARGUMENT, "algorithm 'chunk:plain'");
+    lnt_ctx_destroy(ctx);
+}
+
 /* On the device, and on the CPU, where the calls are plain copies. */
 static void memory_goes_there_and_back(void **state)
 {
@@ -307,6 +333,7 @@ int main(void)
         cmocka_unit_test(a_plugin_that_fits_is_opened),
         cmocka_unit_test(a_device_that_is_left_is_released),
         cmocka_unit_test(a_device_that_is_refused_leaves_the_one_before),
+        cmocka_unit_test(a_form_is_the_devices_to_know),
         cmocka_unit_test(memory_goes_there_and_back),
         cmocka_unit_test(what_fails_on_a_stream_is_told),
         cmocka_unit_test(backward_gets_what_forward_kept),
