@@ -107,15 +107,15 @@ foreach(label unit property)
     endforeach()
 endforeach()
 
-# Plug-ins for a machine without a GPU: one that computes on the CPU, and three that must be refused.
+# Plug-ins for a machine without a GPU: one that computes on the CPU, and four that must be refused.
 add_library(linnet_plugin_fake MODULE tests/plugin/fake.c)
 target_link_libraries(linnet_plugin_fake PRIVATE linnet_static)
-foreach(fault REFUSES OTHER NONE)
+foreach(fault REFUSES OTHER GREW NONE)
     add_library(linnet_plugin_${fault} MODULE tests/plugin/wrong.c)
     target_compile_definitions(linnet_plugin_${fault} PRIVATE ${fault})
     target_include_directories(linnet_plugin_${fault} PRIVATE include)
 endforeach()
-foreach(kind fake REFUSES OTHER NONE)
+foreach(kind fake REFUSES OTHER GREW NONE)
     target_include_directories(linnet_plugin_${kind} PRIVATE src)
     target_compile_options(linnet_plugin_${kind} PRIVATE -fopenmp ${linnet_warnings})
     string(TOUPPER ${kind} upper)

@@ -19,7 +19,7 @@ bool open_device(const char *path)
     const auto ask = (lnt_cuda_plugin_function)dlsym(library, LNT_CUDA_SYMBOL);
     api = ask ? ask(LNT_CUDA_ABI) : nullptr;
     char sentence[256] = "not a plug-in of this version";
-    if (api && !api->open(0, &device, sentence, sizeof sentence)) return true;
+    if (api && !api->open(0, lnt_cuda_structs, &device, sentence, sizeof sentence)) return true;
     fprintf(stderr, "gpu: %s\n", sentence);
     return false;
 }

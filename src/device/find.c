@@ -77,5 +77,11 @@ lnt_status lnt_plugin_find(lnt_ctx *ctx, lnt_plugin *plugin)
                         "device cuda: '%.300s' is a plug-in of another version of Linnet; this one "
                         "needs version %d of its table",
                         path, LNT_CUDA_ABI);
-    return LNT_OK;
+    const lnt_cuda_struct *theirs = plugin->api->structs;
+    const int odd = lnt_cuda_misfit(theirs);
+    return odd < 0 ? LNT_OK
+                   : lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
+                              "device cuda: '%.300s' was built with a %s of %zu bytes, this library with one "
+                              "of %zu: build both from the same sources",
+                              path, lnt_cuda_structs[odd].name, theirs[odd].size, lnt_cuda_structs[odd].size);
 }

@@ -90,10 +90,21 @@ typedef struct lnt_cuda_grads {
 /* What a step does with its tokens. */
 enum { LNT_CUDA_APPEND = 1, LNT_CUDA_QUERY = 2 };
 
+/* A struct that passes between the two, and its size where this was compiled: a struct that grew without
+ * LNT_CUDA_ABI being raised is refused by either side, not misread. */
+typedef struct lnt_cuda_struct {
+    const char *name;
+    size_t size;
+} lnt_cuda_struct;
+
+enum { LNT_CUDA_STRUCTS = 8 };
+
 typedef struct lnt_cuda_api {
     int abi;
-    /* sentence [capacity]: why not. */
-    lnt_status (*open)(int ordinal, lnt_cuda_device **out, char *sentence, size_t capacity);
+    const lnt_cuda_struct *structs; /* [LNT_CUDA_STRUCTS] */
+    /* structs: the caller's; sentence [capacity]: why not. */
+    lnt_status (*open)(int ordinal, const lnt_cuda_struct *structs, lnt_cuda_device **out, char *sentence,
+                       size_t capacity);
     void (*close)(lnt_cuda_device *device);
     const char *(*error)(const lnt_cuda_device *device); /* about the last failure; "" */
     lnt_status (*describe)(lnt_cuda_device *device, lnt_cuda_info *info);
@@ -141,6 +152,25 @@ typedef struct lnt_cuda_api {
      * plan was made with one.  Does not wait. */
     lnt_status (*set_temperature)(lnt_cuda_plan *plan, const double *temperature, void *stream);
 } lnt_cuda_api;
+
+static const lnt_cuda_struct lnt_cuda_structs[LNT_CUDA_STRUCTS] = {
+    { "lnt_cuda_api", sizeof(lnt_cuda_api) },
+    { "lnt_attn_desc", sizeof(lnt_attn_desc) },
+    { "lnt_tensor", sizeof(lnt_tensor) },
+    { "lnt_cuda_info", sizeof(lnt_cuda_info) },
+    { "lnt_cuda_plan_info", sizeof(lnt_cuda_plan_info) },
+    { "lnt_cuda_states", sizeof(lnt_cuda_states) },
+    { "lnt_cuda_io", sizeof(lnt_cuda_io) },
+    { "lnt_cuda_grads", sizeof(lnt_cuda_grads) }
+};
+
+/* The first of this side's structs that the other side has in another size; -1: none. */
+static inline int lnt_cuda_misfit(const lnt_cuda_struct *theirs)
+{
+    for (int i = 0; i < LNT_CUDA_STRUCTS; i++)
+        if (theirs[i].size != lnt_cuda_structs[i].size) return i;
+    return -1;
+}
 
 /* The table, or NULL where this library speaks another version. */
 LNT_API const lnt_cuda_api *lnt_cuda_plugin(int abi);

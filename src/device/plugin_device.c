@@ -123,7 +123,7 @@ void lnt_plugin_close(lnt_ctx *ctx)
 static lnt_status open_handle(lnt_ctx *ctx, lnt_plugin *d, int ordinal)
 {
     char sentence[LNT_ERROR_CAPACITY - 32] = "";
-    const lnt_status status = d->api->open(ordinal, &d->handle, sentence, sizeof sentence);
+    const lnt_status status = d->api->open(ordinal, lnt_cuda_structs, &d->handle, sentence, sizeof sentence);
     return status ? lnt_fail(ctx, status, "device %s: %s", d->device.name, sentence) : LNT_OK;
 }
 

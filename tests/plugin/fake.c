@@ -102,9 +102,15 @@ static lnt_status synchronize(lnt_cuda_device *d, void *stream) { return use_str
 
 /* ---- device ---------------------------------------------------------------------------------- */
 
-static lnt_status open_fake(int ordinal, lnt_cuda_device **out, char *sentence, size_t capacity)
+static lnt_status open_fake(int ordinal, const lnt_cuda_struct *structs, lnt_cuda_device **out,
+                            char *sentence, size_t capacity)
 {
     *out = NULL;
+    if (lnt_cuda_misfit(structs) >= 0) {
+        snprintf(sentence, capacity, "the library has another %s",
+                 lnt_cuda_structs[lnt_cuda_misfit(structs)].name);
+        return LNT_ERR_UNSUPPORTED;
+    }
     if (ordinal != 0) {
         snprintf(sentence, capacity, "there is no device %d", ordinal);
         return LNT_ERR_UNSUPPORTED;
@@ -417,6 +423,7 @@ static lnt_status state_reset(lnt_cuda_plan *plan, const lnt_cuda_states *slots,
 
 static const lnt_cuda_api table = {
     .abi = LNT_CUDA_ABI,
+    .structs = lnt_cuda_structs,
     .open = open_fake,
     .close = close_fake,
     .error = error,

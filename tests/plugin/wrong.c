@@ -1,5 +1,6 @@
 /* wrong.c - what a plug-in must not be: with REFUSES, one that does not know the version asked for;
- * with OTHER, one that gives the table of another; without either, no plug-in at all. */
+ * with OTHER, one that gives the table of another; with GREW, one that was compiled with a larger struct;
+ * without any, no plug-in at all. */
 #include <stddef.h>
 
 #include "device/plugin.h"
@@ -15,6 +16,17 @@ const lnt_cuda_api *lnt_cuda_plugin(int abi)
 {
     static lnt_cuda_api table;
     table.abi = abi + 1;
+    return &table;
+}
+#elif defined(GREW)
+const lnt_cuda_api *lnt_cuda_plugin(int abi)
+{
+    static lnt_cuda_struct structs[LNT_CUDA_STRUCTS];
+    static lnt_cuda_api table;
+    for (int i = 0; i < LNT_CUDA_STRUCTS; i++) structs[i] = lnt_cuda_structs[i];
+    structs[LNT_CUDA_STRUCTS - 2].size += sizeof(void *);
+    table.abi = abi;
+    table.structs = structs;
     return &table;
 }
 #else

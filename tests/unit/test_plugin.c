@@ -1,10 +1,12 @@
 /* test_plugin.c - choosing a device: what is said where the plug-in is missing, is no plug-in, or is of
  * another version; and the table of one that fits.  The plug-ins are those of tests/plugin. */
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "../support/mirror.h"
 #include "core/context.h"
+#include "device/plugin.h"
 #include "plan/plan.h"
 
 static void a_device_that_is_none_is_refused(void **state)
@@ -53,6 +55,32 @@ static void a_plugin_of_another_version_is_refused(void **state)
     (void)state;
     refuses(PLUGIN_REFUSES, "another version");
     refuses(PLUGIN_OTHER, "another version");
+}
+
+/* A struct that grew on one side, the version of the table being the same. */
+static void a_plugin_with_other_structs_is_refused(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(1, NULL);
+    assert_int_equal(setenv("LINNET_CUDA_PLUGIN", PLUGIN_GREW, 1), 0);
+    assert_refused(ctx, lnt_ctx_set_device(ctx, "cuda"), LNT_ERR_UNSUPPORTED,
+                   "was built with a lnt_cuda_io of");
+    lnt_ctx_destroy(ctx);
+
+    void *library = dlopen(PLUGIN_FAKE, RTLD_NOW | RTLD_LOCAL), *symbol = dlsym(library, LNT_CUDA_SYMBOL);
+    lnt_cuda_plugin_function plugin;
+    memcpy(&plugin, &symbol, sizeof plugin);
+    lnt_cuda_struct older[LNT_CUDA_STRUCTS];
+    lnt_cuda_device *device;
+    char sentence[200] = "";
+    for (int i = 0; i < LNT_CUDA_STRUCTS; i++) {
+        memcpy(older, lnt_cuda_structs, sizeof older);
+        older[i].size -= 8;
+        assert_int_equal(plugin(LNT_CUDA_ABI)->open(0, older, &device, sentence, sizeof sentence),
+                         LNT_ERR_UNSUPPORTED);
+        assert_non_null(strstr(sentence, older[i].name));
+    }
+    dlclose(library);
 }
 
 static void a_plugin_that_fits_is_opened(void **state)
@@ -330,6 +358,7 @@ int main(void)
         cmocka_unit_test(a_missing_plugin_is_named),
         cmocka_unit_test(a_library_that_is_no_plugin_is_refused),
         cmocka_unit_test(a_plugin_of_another_version_is_refused),
+        cmocka_unit_test(a_plugin_with_other_structs_is_refused),
         cmocka_unit_test(a_plugin_that_fits_is_opened),
         cmocka_unit_test(a_device_that_is_left_is_released),
         cmocka_unit_test(a_device_that_is_refused_leaves_the_one_before),

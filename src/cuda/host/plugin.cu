@@ -83,9 +83,14 @@ static lnt_status cannot(char *sentence, size_t capacity, const char *format, in
     return LNT_ERR_UNSUPPORTED;
 }
 
-static lnt_status open_device(int ordinal, lnt_cuda_device **out, char *sentence, size_t capacity)
+static lnt_status open_device(int ordinal, const lnt_cuda_struct *structs, lnt_cuda_device **out,
+                              char *sentence, size_t capacity)
 {
     *out = NULL;
+    const int odd = lnt_cuda_misfit(structs);
+    if (odd >= 0)
+        return cannot(sentence, capacity, "the library that opens it has %d bytes for %s, and it has not",
+                      (int)structs[odd].size, lnt_cuda_structs[odd].name);
     int count = 0;
     const cudaError_t e = cudaGetDeviceCount(&count);
     if (e == cudaErrorInsufficientDriver)
@@ -187,6 +192,7 @@ static lnt_status synchronize(lnt_cuda_device *device, void *stream)
 
 static const lnt_cuda_api table = {
     LNT_CUDA_ABI,
+    lnt_cuda_structs,
     lnt::open_device,
     lnt::close_device,
     lnt::error,
