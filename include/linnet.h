@@ -10,6 +10,11 @@
  * other structs (lnt_tensor, lnt_array, lnt_allocator, the options inside lnt_attn_desc) never grow while
  * the soname stays.
  *
+ * A tensor that a call writes lies apart from all that the call reads and else writes, unless the call says
+ * what may be shared; a call whose tensors overlap is refused.  Views that lie between each other's rows, as
+ * q, k and v in one array, do not overlap.  A pointer to const means that the object is the same afterwards,
+ * as seen from outside.  A const lnt_tensor is a view: the numbers in it are written where the call says so.
+ *
  * Shapes are [batch, heads, length, dim].  A context, and the plans and states made from it, may be
  * used by one thread at a time; different contexts are independent. */
 #ifndef LINNET_H
@@ -115,7 +120,7 @@ LNT_API LNT_MUST_CHECK lnt_status lnt_ctx_synchronize(lnt_ctx *ctx);
 /* Memory of the context's device, for those who have no CUDA of their own; on "cpu", plain memory. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_device_allocate(lnt_ctx *ctx, size_t bytes, void **out);
 LNT_API void lnt_device_release(lnt_ctx *ctx, void *memory, size_t bytes);
-/* Copies to the device, and from it; both wait until it is done. */
+/* Copies to the device, and from it; both wait until it is done.  The two must not overlap. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_device_write(lnt_ctx *ctx, void *to, const void *from,
                                                    size_t bytes);
 LNT_API LNT_MUST_CHECK lnt_status lnt_device_read(lnt_ctx *ctx, void *to, const void *from,
@@ -362,10 +367,12 @@ LNT_API void lnt_state_destroy(lnt_state *state);
 
 /* k [B,KVH,n,d], v [B,KVH,n,m], q [B,H,n,d], out [B,H,n,m]; any n, 0 included. */
 
+/* None of these tensors may overlap another that is written, or the state's own. */
+
 /* Adds n tokens to every sequence. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_state_append(lnt_state *state, const lnt_tensor *k,
                                                    const lnt_tensor *v);
-/* Reads with each query, over all tokens so far, standing at the last; changes nothing. */
+/* Reads with each query, over all tokens so far, standing at the last; remembers nothing of it. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_state_query(lnt_state *state, const lnt_tensor *q,
                                                   const lnt_tensor *out);
 /* Adds n tokens and reads, token by token: query i sees the tokens up to its own. */
@@ -375,13 +382,15 @@ LNT_API LNT_MUST_CHECK lnt_status lnt_state_step(lnt_state *state, const lnt_ten
 /* Takes tokens that were appended out again; not from a cache, nor hybrid, nor where they decay. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_state_remove(lnt_state *state, const lnt_tensor *k,
                                                    const lnt_tensor *v);
-/* dst becomes the state of dst's tokens followed by src's; not of hybrid. */
-LNT_API LNT_MUST_CHECK lnt_status lnt_state_merge(lnt_state *dst, const lnt_state *src);
+/* dst becomes the state of dst's tokens followed by src's; not of hybrid.  They are two states.  What src had
+ * kept back goes into its sums, which may change the last digits of what it says next; the same goes for
+ * `from` in lnt_state_copy, for a state that is saved and for the states of a plan's run. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_state_merge(lnt_state *dst, lnt_state *src);
 LNT_API LNT_MUST_CHECK lnt_status lnt_state_fork(const lnt_state *state, lnt_state **out);
 /* One sequence of `to` becomes one of `from`: another state of the same kind on the same device, or
- * the same.  Not of a cache. */
+ * the same, and the same sequence of it.  Not of a cache. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_state_copy(lnt_state *to, int64_t to_sequence,
-                                                 const lnt_state *from, int64_t from_sequence);
+                                                 lnt_state *from, int64_t from_sequence);
 /* On a GPU a state can be a pool: from now on sequence b of the tensors given is its sequence
  * index[b].  index [count] is in the device's memory, stays the caller's and may be written between
  * runs; its entries must differ.  NULL: 0, 1, 2 ... again. */
@@ -393,7 +402,7 @@ LNT_API LNT_MUST_CHECK lnt_status lnt_state_reset(lnt_state *state, int64_t sequ
 LNT_API LNT_MUST_CHECK lnt_status lnt_state_reserve(lnt_state *state, int64_t tokens);
 
 /* .safetensors; written whole or not at all.  Loading checks that the file fits desc. */
-LNT_API LNT_MUST_CHECK lnt_status lnt_state_save(const lnt_state *state, const char *path);
+LNT_API LNT_MUST_CHECK lnt_status lnt_state_save(lnt_state *state, const char *path);
 LNT_API LNT_MUST_CHECK lnt_status lnt_state_load(lnt_ctx *ctx, const lnt_attn_desc *desc,
                                                  const char *path, lnt_state **out);
 
@@ -433,9 +442,8 @@ typedef struct lnt_attn_io {
     int64_t sequences;
     const int64_t *cu_seqlens_q, *cu_seqlens_k;
     /* Tokens before the first key (one state sequence per sequence), and those up to the last.
-     * Both may be the same state.  The plan's desc.state must be 1. */
-    const lnt_state *state_in;
-    lnt_state *state_out;
+     * Both may be the same state: the bits are those of two.  The plan's desc.state must be 1. */
+    lnt_state *state_in, *state_out;
     /* What a forward run of a plan with desc.backward found and backward would have to find again, in memory
      * of the device, aligned as by malloc: info.kept_bytes of the plan, or more.  Forward writes it; backward
      * of the same q, k, v and lengths, with out as forward left it, reads it.  NULL: nothing is kept, and
@@ -446,12 +454,11 @@ typedef struct lnt_attn_io {
 
 /* dout in; dq, dk, dv out, overwritten.  Backward uses io->out only where io->kept is given.  States: the
  * gradient of the loss with respect to state_out comes in, that with respect to state_in goes out; either
- * may be NULL. */
+ * may be NULL.  dstate_in is none of the other states of the run. */
 typedef struct lnt_attn_grads {
     size_t size; /* sizeof(lnt_attn_grads) */
     lnt_tensor dout, dq, dk, dv;
-    const lnt_state *dstate_out;
-    lnt_state *dstate_in;
+    lnt_state *dstate_out, *dstate_in;
     /* [heads], overwritten; taylorshift only; NULL: not wanted.  On a GPU backward waits for it. */
     double *dtemperature;
 } lnt_attn_grads;
@@ -502,10 +509,11 @@ LNT_API LNT_MUST_CHECK lnt_status lnt_plan_backward(lnt_plan *plan, const lnt_at
  * output_norm, center_mean, lengths_q or packed sequences. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_plan_partial(lnt_plan *plan, const lnt_attn_io *io,
                                                    const lnt_partial *partial);
-/* into = into + other, for partials of the same queries over disjoint keys. */
+/* into = into + other, for partials of the same queries over disjoint keys.  other may be into itself, all of
+ * it: then it is doubled. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_partial_merge(lnt_ctx *ctx, const lnt_partial *into,
                                                     const lnt_partial *other);
-/* out = num / (den + eps); 0 where that is 0/0. */
+/* out = num / (den + eps); 0 where that is 0/0.  out may be partial->num itself. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_partial_finish(lnt_ctx *ctx, const lnt_partial *partial,
                                                      double eps, const lnt_tensor *out);
 
@@ -514,7 +522,7 @@ LNT_API LNT_MUST_CHECK lnt_status lnt_plan_report(lnt_plan *plan, lnt_report *re
 /* The tokens that cur takes as landmarks for head h of sequence s of io, ascending: queries and
  * keys [landmarks], either may be NULL.  Of a mean it is the first token of its segment, or
  * where it started.  *count becomes how many there are; 0: that answer is exact. */
-LNT_API LNT_MUST_CHECK lnt_status lnt_plan_landmarks(lnt_plan *plan, const lnt_attn_io *io,
+LNT_API LNT_MUST_CHECK lnt_status lnt_plan_landmarks(const lnt_plan *plan, const lnt_attn_io *io,
                                                      int64_t s, int64_t h, int64_t *queries,
                                                      int64_t *keys, int64_t *count);
 

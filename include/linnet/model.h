@@ -74,7 +74,7 @@ LNT_API LNT_MUST_CHECK lnt_status lnt_model_decode(const lnt_model *model, int32
  * fixed size unless the mechanism is softmax. */
 typedef struct lnt_session lnt_session;
 
-LNT_API LNT_MUST_CHECK lnt_status lnt_session_create(lnt_model *model, int64_t batch,
+LNT_API LNT_MUST_CHECK lnt_status lnt_session_create(const lnt_model *model, int64_t batch,
                                                      lnt_session **out);
 LNT_API void lnt_session_destroy(lnt_session *session);
 
@@ -94,7 +94,7 @@ typedef struct lnt_sampling {
 } lnt_sampling;
 
 /* Draws the next token of each sequence, tokens [batch]; feed them to go on. */
-LNT_API LNT_MUST_CHECK lnt_status lnt_session_sample(lnt_session *session,
+LNT_API LNT_MUST_CHECK lnt_status lnt_session_sample(const lnt_session *session,
                                                      const lnt_sampling *sampling, int32_t *tokens);
 
 /* The same draw from logits [batch,outputs] of lnt_model_forward, as of sequences of `length` tokens. */
@@ -113,13 +113,13 @@ LNT_API double lnt_session_cache_bytes(const lnt_session *session);
 /* To go on another day; .safetensors, written whole or not at all.  What a state has kept back is
  * summed first: a session that goes on after it was saved says what the one that is loaded does, to the
  * bit, and up to the last digits what it had said without. */
-LNT_API LNT_MUST_CHECK lnt_status lnt_session_save(const lnt_session *session, const char *path);
-LNT_API LNT_MUST_CHECK lnt_status lnt_session_load(lnt_model *model, const char *path,
+LNT_API LNT_MUST_CHECK lnt_status lnt_session_save(lnt_session *session, const char *path);
+LNT_API LNT_MUST_CHECK lnt_status lnt_session_load(const lnt_model *model, const char *path,
                                                    lnt_session **out);
 
 /* What a decoder should have written: the targets of `count` test examples of its task from example
  * `first` on, over data; tokens [count,length], -1 where nothing is asked. */
-LNT_API LNT_MUST_CHECK lnt_status lnt_model_examples(lnt_model *model, const char *data,
+LNT_API LNT_MUST_CHECK lnt_status lnt_model_examples(const lnt_model *model, const char *data,
                                                      int64_t first, int64_t count, int32_t *tokens);
 
 /* ---- training ------------------------------------------------------------------------------ */
@@ -198,7 +198,7 @@ typedef struct lnt_step_report {
 
 LNT_API LNT_MUST_CHECK lnt_status lnt_trainer_step(lnt_trainer *trainer, lnt_step_report *report);
 /* On examples kept from training; batches 0: all there are. */
-LNT_API LNT_MUST_CHECK lnt_status lnt_trainer_evaluate(lnt_trainer *trainer, int64_t batches,
+LNT_API LNT_MUST_CHECK lnt_status lnt_trainer_evaluate(const lnt_trainer *trainer, int64_t batches,
                                                        lnt_score_report *report);
 
 typedef struct lnt_eval_request {
@@ -210,7 +210,7 @@ typedef struct lnt_eval_request {
     uint64_t seed;    /* of examples that are made */
 } lnt_eval_request;
 
-LNT_API LNT_MUST_CHECK lnt_status lnt_model_evaluate(lnt_model *model,
+LNT_API LNT_MUST_CHECK lnt_status lnt_model_evaluate(const lnt_model *model,
                                                      const lnt_eval_request *request,
                                                      lnt_score_report *report);
 

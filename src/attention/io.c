@@ -3,6 +3,7 @@
 #include "attention/io.h"
 
 #include "attention/state/state_view.h"
+#include "core/overlap.h"
 #include "core/struct.h"
 #include "core/tensor.h"
 
@@ -107,7 +108,9 @@ static lnt_status check_tensors(lnt_ctx *ctx, const lnt_attn_desc *p, const lnt_
         if (sizes[i].value > sizes[i].planned)
             return lnt_fail(ctx, LNT_ERR_SHAPE, "%s is %lld, planned for at most %lld",
                             sizes[i].name, (long long)sizes[i].value, (long long)sizes[i].planned);
-    return LNT_OK;
+    const lnt_named_tensor out = { "out", &io->out };
+    const lnt_named_tensor inputs[] = { { "q", &io->q }, { "k", &io->k }, { "v", &io->v } };
+    return with_out ? lnt_tensor_expect_apart(ctx, out, inputs, 3) : LNT_OK;
 }
 
 lnt_status lnt_io_take(lnt_ctx *ctx, const lnt_attn_io *given, lnt_attn_io *io)

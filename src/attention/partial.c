@@ -33,6 +33,26 @@ lnt_status lnt_partial_check(lnt_ctx *ctx, const char *name, const lnt_partial *
     return LNT_OK;
 }
 
+lnt_status lnt_partial_apart(lnt_ctx *ctx, const char *name, const lnt_partial *partial,
+                             const lnt_named_tensor *inputs, int count)
+{
+    const lnt_named_tensor own[] = { { name, &partial->num }, { name, &partial->den },
+                                     { name, &partial->max } };
+    lnt_status status = LNT_OK;
+    for (int i = 0; i < 3 && !status; i++) {
+        status = lnt_tensor_expect_apart(ctx, own[i], own + i + 1, 2 - i);
+        if (!status) status = lnt_tensor_expect_apart(ctx, own[i], inputs, count);
+    }
+    return status;
+}
+
+/* Whether all that is there are the same views. */
+static bool is_same(const lnt_partial *a, const lnt_partial *b)
+{
+    return lnt_tensor_same(&a->num, &b->num) && lnt_tensor_same(&a->den, &b->den) &&
+           (!has_max(a) || lnt_tensor_same(&a->max, &b->max));
+}
+
 static void merge_row(const lnt_partial *into, const lnt_partial *other, int64_t b, int64_t h,
                       int64_t n)
 {
@@ -70,6 +90,10 @@ lnt_status lnt_partial_merge(lnt_ctx *ctx, const lnt_partial *given_into, const 
     if (has_max(into) != has_max(other))
         return lnt_fail(ctx, LNT_ERR_ARGUMENT,
                         "into and other must both have a max (softmax) or both have none");
+    const lnt_named_tensor read[] = { { "other", &other->num }, { "other", &other->den },
+                                      { "other", &other->max } };
+    status = lnt_partial_apart(ctx, "into", into, read, is_same(into, other) ? 0 : 3);
+    if (status) return status;
     const int64_t rows = s[0] * s[1] * s[2];
 #pragma omp parallel for num_threads(ctx->threads)
     for (int64_t r = 0; r < rows; r++)
@@ -99,6 +123,10 @@ lnt_status lnt_partial_finish(lnt_ctx *ctx, const lnt_partial *given, double eps
     if (status) return status;
     if (!(eps >= 0) || isinf(eps))
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "eps is %g, must be finite and at least 0", eps);
+    const lnt_named_tensor written = { "out", out };
+    const lnt_named_tensor read[] = { { "den", &partial->den }, { "num", &partial->num } };
+    status = lnt_tensor_expect_apart(ctx, written, read, lnt_tensor_same(out, &partial->num) ? 1 : 2);
+    if (status) return status;
     const int64_t rows = s[0] * s[1] * s[2];
 #pragma omp parallel for num_threads(ctx->threads)
     for (int64_t r = 0; r < rows; r++)

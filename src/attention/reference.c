@@ -20,7 +20,7 @@
 #include "attention/problem.h"
 #include "attention/cur/reference_cur.h"
 #include "attention/io.h"
-#include "core/context.h"
+#include "core/overlap.h"
 #include "core/tensor.h"
 
 /* One row to compute, and the room for it. */
@@ -374,6 +374,10 @@ lnt_status lnt_reference_row(lnt_ctx *ctx, const lnt_attn_desc *desc, const lnt_
     if (!status) status = lnt_io_check(ctx, &p, io, false, &sequences);
     if (!status && io->state_in && !lnt_state_device(io->state_in)->host_memory)
         status = lnt_fail(ctx, LNT_ERR_ARGUMENT, "the reference: state_in is in the memory of a device");
+    const lnt_tensor row_out = lnt_tensor_bhnd(out, LNT_F64, 1, 1, 1, p.dim_value);
+    const lnt_named_tensor read[] = { { "q", &io->q }, { "k", &io->k }, { "v", &io->v } };
+    if (!status)
+        status = lnt_tensor_expect_apart(ctx, (lnt_named_tensor){ "out", &row_out }, read, 3);
     if (!status) status = check_index(ctx, "b", b, io->q.shape[0]);
     if (!status) status = check_index(ctx, "h", h, p.heads);
     if (!status) status = check_index(ctx, "i", i, io->q.shape[2]);

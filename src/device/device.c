@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "core/overlap.h"
 #include "core/struct.h"
 
 lnt_status lnt_device_lacks(lnt_ctx *ctx, const char *what)
@@ -60,6 +61,7 @@ static bool copies(lnt_ctx *ctx, const void *to, const void *from, size_t bytes,
     *status = ctx ? LNT_OK : LNT_ERR_ARGUMENT;
     if (ctx && bytes && (!to || !from))
         *status = lnt_fail(ctx, LNT_ERR_ARGUMENT, "to and from must not be NULL");
+    if (!*status) *status = lnt_expect_apart(ctx, "to", to, bytes, "from", from, bytes);
     return !*status && bytes;
 }
 

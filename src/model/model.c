@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/dtype.h"
+#include "core/overlap.h"
 #include "core/struct.h"
 #include "device/device.h"
 
@@ -216,6 +217,9 @@ lnt_status lnt_model_encode(const lnt_model *model, const char *text, size_t byt
     if (!text || !tokens || !count)
         return lnt_fail(model->ctx, LNT_ERR_ARGUMENT, "text, tokens and count must not be NULL");
     if (model->tokenizer.kind == LNT_TOKENS_NONE) return refuse_text(model);
+    const lnt_status status =
+        lnt_expect_apart(model->ctx, "tokens", tokens, bytes * sizeof *tokens, "text", text, bytes);
+    if (status) return status;
     *count = lnt_tokenizer_encode(&model->tokenizer, text, bytes, tokens);
     return LNT_OK;
 }

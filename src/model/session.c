@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "attention/state/state.h"
+#include "core/overlap.h"
 #include "core/rng.h"
 #include "nn/logistics.h"
 
@@ -65,7 +66,7 @@ static size_t length_of(int64_t batch)
     return (size_t)(each > LNT_SESSION_EACH ? each : LNT_SESSION_EACH);
 }
 
-lnt_status lnt_session_create(lnt_model *model, int64_t batch, lnt_session **out)
+lnt_status lnt_session_create(const lnt_model *model, int64_t batch, lnt_session **out)
 {
     if (!model) return LNT_ERR_ARGUMENT;
     lnt_ctx *ctx = model->ctx;
@@ -209,7 +210,7 @@ static bool are_finite(const float *x, size_t count)
     return true;
 }
 
-lnt_status lnt_session_sample(lnt_session *s, const lnt_sampling *sampling, int32_t *tokens)
+lnt_status lnt_session_sample(const lnt_session *s, const lnt_sampling *sampling, int32_t *tokens)
 {
     if (!s) return LNT_ERR_ARGUMENT;
     lnt_ctx *ctx = s->model->ctx;
@@ -240,6 +241,9 @@ lnt_status lnt_model_sample(const lnt_model *model, const float *logits, int64_t
     if (!logits || !tokens || batch < 1 || length < 1)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT,
                         "logits and tokens must be given, batch and length be at least 1");
+    const size_t bytes = (size_t)batch * (size_t)model->config.outputs * sizeof *logits;
+    status = lnt_expect_apart(ctx, "tokens", tokens, (size_t)batch * sizeof *tokens, "logits", logits, bytes);
+    if (status) return status;
     if (!are_finite(logits, (size_t)batch * (size_t)model->config.outputs))
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "logits: not all are finite");
     const size_t many = choices(model);

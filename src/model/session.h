@@ -9,7 +9,7 @@
 enum { LNT_SESSION_TOKENS = 512, LNT_SESSION_EACH = 128 };
 
 struct lnt_session {
-    lnt_model *model;
+    const lnt_model *model;
     size_t batch, length; /* sequences, and tokens of each that are taken at once */
     int64_t tokens;       /* of each sequence so far */
     lnt_state **states; /* [layers] */

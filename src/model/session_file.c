@@ -58,7 +58,7 @@ static lnt_status add_tensor(const lnt_session *s, file_tensors *p, size_t l, in
     return LNT_OK;
 }
 
-static lnt_status write_tensors(const lnt_session *s, const char *path, file_tensors *p)
+static lnt_status write_tensors(lnt_session *s, const char *path, file_tensors *p)
 {
     const lnt_model *m = s->model;
     char tokens[NUMBER], weights[NUMBER];
@@ -80,7 +80,7 @@ static lnt_status write_tensors(const lnt_session *s, const char *path, file_ten
     return lnt_safetensors_write(m->ctx, path, p->entries, p->count + 1, meta, 4);
 }
 
-lnt_status lnt_session_save(const lnt_session *s, const char *path)
+lnt_status lnt_session_save(lnt_session *s, const char *path)
 {
     if (!s) return LNT_ERR_ARGUMENT;
     lnt_ctx *ctx = s->model->ctx;
@@ -192,7 +192,7 @@ static lnt_status read_meta(const lnt_model *m, const char *path, const lnt_safe
 }
 
 /* A session of so many sequences that has room for what the file holds. */
-static lnt_status open_session(lnt_model *model, const char *path, const lnt_safetensors *st,
+static lnt_status open_session(const lnt_model *model, const char *path, const lnt_safetensors *st,
                                int64_t batch, int64_t tokens, lnt_session **out)
 {
     lnt_status status = lnt_session_create(model, 1, out);
@@ -206,7 +206,7 @@ static lnt_status open_session(lnt_model *model, const char *path, const lnt_saf
     return status;
 }
 
-lnt_status lnt_session_load(lnt_model *model, const char *path, lnt_session **out)
+lnt_status lnt_session_load(const lnt_model *model, const char *path, lnt_session **out)
 {
     if (!model) return LNT_ERR_ARGUMENT;
     lnt_ctx *ctx = model->ctx;

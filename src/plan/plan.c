@@ -10,6 +10,7 @@
 #include "attention/partial.h"
 #include "attention/registry.h"
 #include "attention/state/state.h"
+#include "core/overlap.h"
 #include "core/struct.h"
 #include "core/tensor.h"
 #include "plan/planner.h"
@@ -151,7 +152,7 @@ static lnt_status check_io(const lnt_plan *plan, const lnt_attn_io *given, lnt_a
 }
 
 /* What the device has of a state, whose tokens are all in its sums then. */
-static lnt_device_state *own_of(const lnt_state *state)
+static lnt_device_state *own_of(lnt_state *state)
 {
     lnt_state_settle(state);
     return state ? state->own : NULL;
@@ -213,7 +214,8 @@ static lnt_status check_partial(lnt_plan *plan, const lnt_attn_io *io, const lnt
     if (io->sequences || io->lengths_q)
         return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
                         "partial: lengths_q and packed sequences are not taken; run them one by one");
-    return LNT_OK;
+    const lnt_named_tensor read[] = { { "q", &io->q }, { "k", &io->k }, { "v", &io->v } };
+    return lnt_partial_apart(ctx, "partial", partial, read, 3);
 }
 
 lnt_status lnt_plan_partial(lnt_plan *plan, const lnt_attn_io *given, const lnt_partial *given_partial)
@@ -266,6 +268,17 @@ static lnt_status check_grads(lnt_plan *plan, const lnt_attn_io *io, const lnt_a
     if (!status && g->dstate_out) status = lnt_state_fits(ctx, "dstate_out", g->dstate_out, p, sequences);
     if (!status && g->dstate_in)
         status = lnt_state_fits(ctx, "dstate_in", g->dstate_in, p, sequences);
+    if (!status && g->dstate_in &&
+        (g->dstate_in == g->dstate_out || g->dstate_in == io->state_in || g->dstate_in == io->state_out))
+        status = lnt_fail(ctx, LNT_ERR_ARGUMENT,
+                          "dstate_in is written, must not be dstate_out, state_in or state_out");
+    const lnt_named_tensor read[] = { { "q", &io->q }, { "k", &io->k }, { "v", &io->v },
+                                      { "dout", &g->dout }, { "out", &io->out } };
+    const lnt_named_tensor written[] = { { "dq", &g->dq }, { "dk", &g->dk }, { "dv", &g->dv } };
+    for (int i = 0; i < 3 && !status; i++) {
+        status = lnt_tensor_expect_apart(ctx, written[i], read, io->kept ? 5 : 4);
+        if (!status) status = lnt_tensor_expect_apart(ctx, written[i], written + i + 1, 2 - i);
+    }
     return status;
 }
 
@@ -293,7 +306,7 @@ lnt_status lnt_plan_report(lnt_plan *plan, lnt_report *out)
     return status;
 }
 
-lnt_status lnt_plan_landmarks(lnt_plan *plan, const lnt_attn_io *given, int64_t s, int64_t h,
+lnt_status lnt_plan_landmarks(const lnt_plan *plan, const lnt_attn_io *given, int64_t s, int64_t h,
                               int64_t *queries, int64_t *keys, int64_t *count)
 {
     if (!plan) return LNT_ERR_ARGUMENT;

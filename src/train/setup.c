@@ -293,13 +293,14 @@ lnt_status lnt_trainer_save(const lnt_trainer *t, const char *path)
 }
 
 /* A trainer that only tests a model, which stays the caller's, upon batches of s->recipe. */
-static lnt_status open_tests(lnt_model *model, const char *data, lnt_use use, lnt_settings *s,
+static lnt_status open_tests(const lnt_model *model, const char *data, lnt_use use, lnt_settings *s,
                              lnt_trainer **out)
 {
     lnt_task task = { .ctx = model->ctx };
     lnt_status status = reopen_task(model->ctx, model->task, model, data, use, s, &task);
     if (status) return status;
-    status = lnt_trainer_open(model->ctx, model, &task, &s->recipe, false, out);
+    lnt_model *lent = (lnt_model *)(uintptr_t)model; /* nothing is trained: it stays as it is */
+    status = lnt_trainer_open(model->ctx, lent, &task, &s->recipe, false, out);
     if (status) lnt_task_close(&task);
     return status;
 }
@@ -310,7 +311,7 @@ static void close_tests(lnt_trainer *t)
     lnt_trainer_destroy(t);
 }
 
-lnt_status lnt_model_evaluate(lnt_model *model, const lnt_eval_request *given, lnt_score_report *report)
+lnt_status lnt_model_evaluate(const lnt_model *model, const lnt_eval_request *given, lnt_score_report *report)
 {
     if (!model) return LNT_ERR_ARGUMENT;
     lnt_ctx *ctx = model->ctx;
@@ -333,7 +334,7 @@ lnt_status lnt_model_evaluate(lnt_model *model, const lnt_eval_request *given, l
     return status;
 }
 
-lnt_status lnt_model_examples(lnt_model *model, const char *data, int64_t first, int64_t count,
+lnt_status lnt_model_examples(const lnt_model *model, const char *data, int64_t first, int64_t count,
                               int32_t *tokens)
 {
     if (!model) return LNT_ERR_ARGUMENT;

@@ -267,8 +267,9 @@ lnt_status lnt_trainer_step(lnt_trainer *t, lnt_step_report *report)
     return LNT_OK;
 }
 
-lnt_status lnt_trainer_evaluate(lnt_trainer *t, int64_t batches, lnt_score_report *report)
+lnt_status lnt_trainer_evaluate(const lnt_trainer *trainer, int64_t batches, lnt_score_report *report)
 {
+    lnt_trainer *t = (lnt_trainer *)(uintptr_t)trainer; /* its buffers; what a step reads stays */
     if (!t) return LNT_ERR_ARGUMENT;
     const lnt_struct kind = LNT_STRUCT(lnt_score_report, loss);
     if (lnt_struct_check(t->ctx, kind, "score report", report)) return LNT_ERR_ARGUMENT;

@@ -60,7 +60,7 @@ static void steps_match_the_oracle_in_any_portions(void **state)
 }
 
 /* All numbers of a state on the device and of one on the CPU, by way of a file. */
-static void expect_same_numbers(const attn_case *c, const char *what, const lnt_state *on_device,
+static void expect_same_numbers(const attn_case *c, const char *what, lnt_state *on_device,
                                 lnt_state *on_host, double bound)
 {
     lnt_state *back;

@@ -85,7 +85,7 @@ static void querying_a_state_without_tokens_gives_zeros(void **state)
 
 /* Tokens first .. first+count-1 of the trial, from state `in` to state `out`. */
 static void run_part(lnt_ctx *ctx, const attn_case *c, lnt_plan *plan, const trial *t,
-                     int64_t first, int64_t count, const lnt_state *in, lnt_state *out)
+                     int64_t first, int64_t count, lnt_state *in, lnt_state *out)
 {
     lnt_attn_io io = t->io;
     io.q = tensor_rows(&t->q.t, first, count);

@@ -76,7 +76,7 @@ void case_for_device(attn_case *c)
 }
 
 lnt_state *device_state_from(lnt_ctx *device, lnt_ctx *host, const attn_case *c,
-                             const lnt_state *state)
+                             lnt_state *state)
 {
     lnt_state *moved = NULL;
     assert_ok(host, lnt_state_save(state, "moved.safetensors"));

@@ -31,7 +31,7 @@ bool device_offers(lnt_mechanism mechanism);
 void case_for_device(attn_case *c);
 /* The same tokens remembered on the device, by way of a file; NULL where it has no such state. */
 lnt_state *device_state_from(lnt_ctx *device, lnt_ctx *host, const attn_case *c,
-                             const lnt_state *state);
+                             lnt_state *state);
 
 /* A context on the device that LINNET_TEST_DEVICE names ("cuda"); NULL where there is none, and
  * *sentence says why. */

@@ -203,9 +203,9 @@ static void what_fails_on_a_stream_is_told(void **state)
     c.desc.taylor.normalize = LNT_NORMALIZE_TAYLORSHIFT;
     c.desc.taylor.temperature = temperature;
     trial t = trial_new(host, &c);
-    device_trial d = device_trial_new(ctx, &t);
-    const lnt_attn_grads grads = { .size = sizeof grads, .dout = d.out.t, .dq = d.q.t, .dk = d.k.t,
-                                   .dv = d.v.t };
+    device_trial d = device_trial_new(ctx, &t), g = device_trial_new(ctx, &t);
+    const lnt_attn_grads grads = { .size = sizeof grads, .dout = d.out.t, .dq = g.q.t, .dk = g.k.t,
+                                   .dv = g.v.t };
     lnt_report report = { .size = sizeof report };
     lnt_plan *plan;
     lnt_state *s, *other;
@@ -233,6 +233,7 @@ static void what_fails_on_a_stream_is_told(void **state)
     lnt_state_destroy(s);
     lnt_plan_destroy(plan);
     device_trial_free(ctx, &d);
+    device_trial_free(ctx, &g);
     trial_free(&t);
     lnt_ctx_destroy(ctx);
     lnt_ctx_destroy(host);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/struct.h"
+#include "core/overlap.h"
 #include "core/tensor.h"
 
 const lnt_state_kind *lnt_state_kind_of(lnt_mechanism mechanism)
@@ -85,6 +86,12 @@ lnt_status lnt_state_fork(const lnt_state *state, lnt_state **out)
     return status;
 }
 
+/* Of the tensors that lnt_state_tensor shows. */
+static int shown_part(int index)
+{
+    return index < LNT_STATE_PUBLIC ? index : LNT_STATE_WINDOW_K + index - LNT_STATE_PUBLIC;
+}
+
 static lnt_status check_sequence(const lnt_state *state, const char *name, int64_t sequence)
 {
     if (sequence >= 0 && sequence < state->engine.p.batch) return LNT_OK;
@@ -100,8 +107,7 @@ static lnt_status check_device(lnt_ctx *ctx, const char *what, const lnt_state *
                     ctx->device->name, from->engine.ctx->device->name);
 }
 
-lnt_status lnt_state_copy(lnt_state *to, int64_t to_sequence, const lnt_state *from,
-                          int64_t from_sequence)
+lnt_status lnt_state_copy(lnt_state *to, int64_t to_sequence, lnt_state *from, int64_t from_sequence)
 {
     if (!to) return LNT_ERR_ARGUMENT;
     lnt_ctx *ctx = to->engine.ctx;
@@ -189,17 +195,41 @@ static lnt_status check_queries(const lnt_state *state, const lnt_tensor *q, con
     return status ? status : check_tensor(state, "out", out, p->heads, q->shape[2], p->dim_value);
 }
 
+/* out: what is written, NULL: nothing.  Neither it nor what is read may be the state's own. */
+static lnt_status check_apart(const lnt_state *state, const lnt_tensor *q, const lnt_tensor *k,
+                              const lnt_tensor *v, const lnt_tensor *out)
+{
+    lnt_ctx *ctx = state->engine.ctx;
+    const int shown = state->engine.p.mechanism == LNT_HYBRID ? 4 : LNT_STATE_PUBLIC;
+    lnt_named_tensor given[4];
+    int count = 0;
+    if (q) given[count++] = (lnt_named_tensor){ "q", q };
+    if (k) given[count++] = (lnt_named_tensor){ "k", k };
+    if (v) given[count++] = (lnt_named_tensor){ "v", v };
+    lnt_status status =
+        out ? lnt_tensor_expect_apart(ctx, (lnt_named_tensor){ "out", out }, given, count) : LNT_OK;
+    if (out) given[count++] = (lnt_named_tensor){ "out", out };
+    for (int i = 0; i < shown && !status; i++) {
+        const lnt_tensor view = lnt_state_view(state, shown_part(i));
+        const lnt_named_tensor own = { "the state", &view };
+        for (int j = 0; j < count && !status; j++) status = lnt_tensor_expect_apart(ctx, given[j], &own, 1);
+    }
+    return status;
+}
+
 lnt_status lnt_state_append(lnt_state *state, const lnt_tensor *k, const lnt_tensor *v)
 {
     if (!state) return LNT_ERR_ARGUMENT;
-    const lnt_status status = check_keys(state, k, v);
+    lnt_status status = check_keys(state, k, v);
+    if (!status) status = check_apart(state, NULL, k, v, NULL);
     return status ? status : lnt_state_device(state)->states->run(state->own, NULL, k, v, NULL);
 }
 
 lnt_status lnt_state_query(lnt_state *state, const lnt_tensor *q, const lnt_tensor *out)
 {
     if (!state) return LNT_ERR_ARGUMENT;
-    const lnt_status status = check_queries(state, q, out);
+    lnt_status status = check_queries(state, q, out);
+    if (!status) status = check_apart(state, q, NULL, NULL, out);
     return status ? status : lnt_state_device(state)->states->run(state->own, q, NULL, NULL, out);
 }
 
@@ -212,6 +242,7 @@ lnt_status lnt_state_step(lnt_state *state, const lnt_tensor *q, const lnt_tenso
     if (!status && q->shape[2] != k->shape[2])
         status = lnt_fail(state->engine.ctx, LNT_ERR_SHAPE, "q: length is %lld, that of k is %lld",
                           (long long)q->shape[2], (long long)k->shape[2]);
+    if (!status) status = check_apart(state, q, k, v, out);
     return status ? status : lnt_state_device(state)->states->run(state->own, q, k, v, out);
 }
 
@@ -235,11 +266,12 @@ lnt_status lnt_state_remove(lnt_state *state, const lnt_tensor *k, const lnt_ten
                             "remove: with a decay of %g a token's share depends on its age; "
                             "decay must be 1",
                             p->decay[h]);
-    const lnt_status status = check_keys(state, k, v);
+    lnt_status status = check_keys(state, k, v);
+    if (!status) status = check_apart(state, NULL, k, v, NULL);
     return status ? status : lnt_state_device(state)->states->remove(state->own, k, v);
 }
 
-lnt_status lnt_state_merge(lnt_state *dst, const lnt_state *src)
+lnt_status lnt_state_merge(lnt_state *dst, lnt_state *src)
 {
     if (!dst) return LNT_ERR_ARGUMENT;
     lnt_ctx *ctx = dst->engine.ctx;
@@ -293,7 +325,7 @@ lnt_status lnt_state_tensor(lnt_state *state, int index, const char **name, lnt_
     if (index < 0 || index >= shown)
         return lnt_fail(state->engine.ctx, LNT_ERR_ARGUMENT, "index is %d, must be 0 to %d", index,
                         shown - 1);
-    const int i = index < LNT_STATE_PUBLIC ? index : LNT_STATE_WINDOW_K + index - LNT_STATE_PUBLIC;
+    const int i = shown_part(index);
     lnt_state_settle(state);
     if (name) *name = state->kind->names[i];
     if (view) *view = lnt_state_view(state, i);

@@ -153,7 +153,7 @@ static lnt_status pack_tokens(const lnt_state *state, lnt_st_entry *entry, int64
     return status;
 }
 
-lnt_status lnt_state_save(const lnt_state *state, const char *path)
+lnt_status lnt_state_save(lnt_state *state, const char *path)
 {
     if (!state) return LNT_ERR_ARGUMENT;
     lnt_ctx *ctx = state->engine.ctx;

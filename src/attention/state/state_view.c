@@ -23,7 +23,7 @@ int64_t lnt_state_before(const lnt_state *state, int64_t sequence)
     return counted ? state->tokens[sequence] : 0;
 }
 
-void lnt_state_settle(const lnt_state *state)
+void lnt_state_settle(lnt_state *state)
 {
-    if (state && state->recent) state->kind->settle((lnt_state *)(uintptr_t)state);
+    if (state && state->recent) state->kind->settle(state);
 }

@@ -31,7 +31,7 @@ const lnt_tensor *lnt_state_parts(const lnt_state *state);
 int64_t lnt_state_recent(const lnt_state *state);
 
 /* Before anybody but a step looks at its first two tensors.  What it remembers does not change. */
-LNT_PRIVATE_API void lnt_state_settle(const lnt_state *state);
+LNT_PRIVATE_API void lnt_state_settle(lnt_state *state);
 
 /* The device it is on. */
 const lnt_device_ops *lnt_state_device(const lnt_state *state);
