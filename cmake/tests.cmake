@@ -228,3 +228,17 @@ set_tests_properties(lint/header lint/includes lint/tree lint/links lint/prose
                      lint/lints_catch_what_they_are_for PROPERTIES LABELS lint)
 add_test(NAME lint/cuda-names COMMAND ${PROJECT_SOURCE_DIR}/tools/check-cuda-names.sh ${PROJECT_SOURCE_DIR})
 set_tests_properties(lint/cuda-names PROPERTIES LABELS lint)
+
+# A program compiled with the headers of the first release of this soname, and the layouts of both.
+set(frozen ${PROJECT_SOURCE_DIR}/tests/abi/${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+if(EXISTS ${frozen}/linnet.h AND TARGET linnet_model)
+    add_executable(unit_abi tests/abi/caller.c)
+    target_include_directories(unit_abi BEFORE PRIVATE ${frozen})
+    target_compile_options(unit_abi PRIVATE ${linnet_warnings})
+    target_link_libraries(unit_abi PRIVATE linnet linnet_model)
+    add_test(NAME unit/abi COMMAND unit_abi)
+    set_tests_properties(unit/abi PROPERTIES LABELS unit)
+endif()
+add_test(NAME lint/abi COMMAND ${PROJECT_SOURCE_DIR}/tools/check-abi.py ${PROJECT_SOURCE_DIR}/include
+         ${frozen})
+set_tests_properties(lint/abi PROPERTIES LABELS lint SKIP_RETURN_CODE 77)

@@ -15,8 +15,13 @@
  * q, k and v in one array, do not overlap.  A pointer to const means that the object is the same afterwards,
  * as seen from outside.  A const lnt_tensor is a view: the numbers in it are written where the call says so.
  *
- * Shapes are [batch, heads, length, dim].  A context, and the plans and states made from it, may be
- * used by one thread at a time; different contexts are independent. */
+ * A context and all that is made from it (plans, states, models, sessions, trainers) may be used by one
+ * thread at a time, whichever it is, and through pointers to const as well.  Different contexts are
+ * independent: two threads may use two of them at once.  What takes no context, nor a thing made from one,
+ * may be called by any thread at any time; only lnt_ctx_create and lnt_ctx_set_device read the environment,
+ * which nobody may change meanwhile.
+ *
+ * Shapes are [batch, heads, length, dim]. */
 #ifndef LINNET_H
 #define LINNET_H
 
@@ -64,7 +69,9 @@ LNT_API const char *lnt_version(void);
 typedef struct lnt_ctx lnt_ctx;
 
 /* allocate returns memory aligned to `alignment` (a power of two) or NULL; release gets back the
- * pointer and the size it was allocated with. */
+ * pointer and the size it was allocated with.  They are called only by the thread that calls the library, and
+ * only before that call returns, though its work may go over several threads: where every context has hooks
+ * of its own they need no lock.  They must not call the library. */
 typedef struct lnt_allocator {
     void *(*allocate)(void *user, size_t bytes, size_t alignment);
     void (*release)(void *user, void *memory, size_t bytes);

@@ -150,4 +150,27 @@ expect "the kernel tiles_sum is not tiles" "a kernel says that it is one" "$tool
 mkdir src/cuda/squares && mv src/cuda/tiles/tiles.cuh src/cuda/squares/squares.h
 expect "squares is no family" "a room is a family's" "$tools/check-cuda-names.sh" .
 
+mkdir "$tmp/now" "$tmp/then"
+abi_header() { # fields of lnt_a, fields of lnt_b, arguments of lnt_f
+    printf '%s\n' '#include <stddef.h>' '#define LNT_API __attribute__((visibility("default")))' \
+        "typedef struct lnt_a { size_t size; $1 } lnt_a;" "typedef struct lnt_b { $2 } lnt_b;" \
+        'typedef enum lnt_c { LNT_ONE = 1 } lnt_c;' "LNT_API int lnt_f($3);"
+}
+abi() { "$tools/check-abi.py" "$tmp/now" "$tmp/then"; }
+abi_header 'double x;' 'int i;' 'int a' > "$tmp/then/linnet.h"
+abi_header 'double x;' 'int i;' 'int a' > "$tmp/now/linnet.h"
+expect pass "an interface is like itself" abi
+abi_header 'double x, y;' 'int i;' 'int a' > "$tmp/now/linnet.h"
+expect pass "a struct with its size may grow" abi
+abi_header 'double y, x;' 'int i;' 'int a' > "$tmp/now/linnet.h"
+expect "lnt_a.x was at 8, 8 bytes; is at 16" "a field stays where it was" abi
+abi_header 'double x; int y;' 'int i;' 'int a' > "$tmp/now/linnet.h"
+expect "lnt_a ends in padding" "a struct with its size has no room that its size hides" abi
+abi_header 'double x;' 'int i, j;' 'int a' > "$tmp/now/linnet.h"
+expect "lnt_b was at 0, 4 bytes" "a struct without its size stays" abi
+abi_header 'double x;' 'int i;' 'long a' > "$tmp/now/linnet.h"
+expect "lnt_f was 'int lnt_f(int a)'" "a function stays" abi
+abi_header 'double x;' 'int i;' 'int a' | sed 's/LNT_ONE = 1/LNT_ONE = 2/' > "$tmp/now/linnet.h"
+expect "LNT_ONE was at 1" "an enumerator stays" abi
+
 exit "$failed"
