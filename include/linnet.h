@@ -141,7 +141,7 @@ typedef struct lnt_device_info {
     int multiprocessors;
     size_t memory_bytes, cache_bytes;
     int driver, runtime;      /* CUDA versions, 1000 major + 10 minor */
-    int host_memory;          /* 1: tensors of the program are in its memory as they are */
+    int host_memory, reserved; /* 1: tensors of the program are in its memory as they are */
 } lnt_device_info;
 
 LNT_API LNT_MUST_CHECK lnt_status lnt_device_describe(lnt_ctx *ctx, lnt_device_info *info);

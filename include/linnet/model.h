@@ -170,7 +170,7 @@ typedef struct lnt_trainer_info {
     int64_t step, steps; /* done, and in all */
     int64_t eval_every, eval_batches, save_every; /* as the config says; 0: at the end only */
     int64_t parameters;
-    int tests; /* there is something to test on */
+    int tests, reserved; /* there is something to test on */
 } lnt_trainer_info;
 
 LNT_API LNT_MUST_CHECK lnt_status lnt_trainer_describe(const lnt_trainer *trainer,
