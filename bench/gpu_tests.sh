@@ -4,11 +4,10 @@
 #
 #     bench/gpu_tests.sh [BUILD_FOLDER]
 #
-# LNT_CUDA_ARCH=90a (or 80, 86, 89 ...) is the target; the default is that of the first GPU.  Where
-# cmocka is not installed, a header that does as much of it as these tests use stands in.  LNT_UNDER is a
-# command to run the tests under ("compute-sanitizer --error-exitcode 1"; with LINNET_TEST_BUDGET=small).
+# LNT_CUDA_ARCH=90a (or 80, 86, 89 ...) is the target; the default is that of the first GPU.
+# LNT_UNDER is a command to run the tests under ("compute-sanitizer --error-exitcode 1"; with LINNET_TEST_BUDGET=small).
 set -euo pipefail
-root=$(cd "$(dirname "$0")/.." && pwd)
+source "$(dirname "$0")/gpu_programs.sh"
 build=${1:-$root/build/gpu-tests}
 arch=${LNT_CUDA_ARCH:-$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -1 | tr -d .)}
 [ "$arch" = 90 ] && arch=90a
@@ -21,23 +20,11 @@ cmake -S "$root" -B "$build" "${generator[@]}" -DCMAKE_BUILD_TYPE=Release -DLINN
 cmake --build "$build" -j "$(nproc)" > "$build.log" 2>&1 || { tail -n 50 "$build.log"; exit 1; }
 echo "built for $arch in ${SECONDS} s"
 
-includes=(-I"$root/include" -I"$root/src" -I"$root/tests/support" -I"$root/tests")
-libraries=("$build/liblinnet.a" -lm -ldl)
-if echo '#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>' | cc -E -x c - > /dev/null 2>&1; then
-    libraries+=(-lcmocka)
-else
-    includes+=(-I"$root/tests/standin")
-fi
 status=0
 cd "$build"
 export LINNET_CUDA_PLUGIN=$build/liblinnet-cuda.so
 for name in test_device test_device_state test_device_gradient; do
-    cc -std=c11 -D_GNU_SOURCE -O2 -fopenmp "${includes[@]}" "$root/tests/property/$name.c" \
-        "$root"/tests/support/{support,case,stream,mirror,device,backward}.c "${libraries[@]}" -o "$name"
+    device_program "$root/tests/property/$name.c" "$name" "$build"
     ${LNT_UNDER-} "./$name" || status=$?
     [ "$status" != 77 ] || { echo "there is no GPU here"; exit 77; }
     echo "$name: exit $status, ${SECONDS} s"

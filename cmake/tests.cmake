@@ -55,7 +55,8 @@ endif()
 set(long_tests cli/test_study cli/test_bench cli/test_train cli/test_generate property/test_forward
                property/test_gradient property/test_training property/test_hybrid property/test_stream
                property/test_threads property/test_lanes property/test_device_on_the_fake_plugin
-               property/test_device_gradient_on_the_fake_plugin)
+               property/test_device_gradient_on_the_fake_plugin
+               property/test_device_gradient_shapes_on_the_fake_plugin)
 macro(set_cost test)
     if(${test} IN_LIST long_tests)
         set_tests_properties(${test} PROPERTIES COST 1)
@@ -125,7 +126,7 @@ foreach(kind fake REFUSES OTHER GREW NONE)
 endforeach()
 # The same tests twice: on a GPU, skipped where there is none, and on the fake one, whose
 # numbers are the CPU's and need few cases.
-foreach(name test_device test_device_state test_device_gradient)
+foreach(name test_device test_device_state test_device_gradient test_device_shapes test_device_gradient_shapes)
     set(scratch ${PROJECT_BINARY_DIR}/scratch/property_${name}_fake)
     file(MAKE_DIRECTORY ${scratch})
     add_test(NAME property/${name}_on_the_fake_plugin COMMAND property_${name}
@@ -141,6 +142,12 @@ if(LINNET_MODEL) # and the same test where there is no zlib
     add_test(NAME unit/test_gzip_without_zlib COMMAND unit_test_gzip_without_zlib
              WORKING_DIRECTORY ${PROJECT_BINARY_DIR}/scratch)
     set_tests_properties(unit/test_gzip_without_zlib PROPERTIES LABELS unit)
+endif()
+
+if(linnet_cuda_built)
+    find_package(CUDAToolkit REQUIRED)
+    add_test_program(property tests/cuda/test_device_streams.c)
+    target_link_libraries(property_test_device_streams PRIVATE CUDA::cudart_static)
 endif()
 
 add_executable(linnet_isas tools/isas.c)

@@ -5,7 +5,6 @@
 #include <cuda_fp16.h>
 
 #include "gpu/device.h"
-#include "gpu/dtype.h"
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
@@ -30,20 +29,6 @@ template <class T> __global__ static void nan_kernel(const T *x, size_t n, unsig
     const size_t step = (size_t)gridDim.x * blockDim.x;
     for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step)
         if (!isfinite((float)x[i])) *found = 1;
-}
-
-template <class T> __global__ static void positive_kernel(T *x, size_t n)
-{
-    const size_t step = (size_t)gridDim.x * blockDim.x;
-    for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step)
-        x[i] = (T)fabsf((float)x[i]);
-}
-
-template <class T> __global__ static void mean_kernel(T *x, size_t n, float mean)
-{
-    const size_t step = (size_t)gridDim.x * blockDim.x;
-    for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step)
-        x[i] = (T)((float)x[i] + (i % 2 ? -mean : mean));
 }
 
 template <class T>
@@ -71,26 +56,16 @@ template <class F> static void with_type(lnt_dtype dtype, void *data, const F &f
 
 buffer::buffer(lnt_dtype dtype_, size_t count_) : dtype(dtype_), count(count_)
 {
-    must(cudaMalloc(&data, (count ? count : 1) * bytes_of(dtype)), "allocating");
+    must(cudaMalloc(&data, (count ? count : 1) * lnt_dtype_size(dtype)), "allocating");
 }
 
 buffer::~buffer() { cudaFree(data); }
 
-size_t buffer::bytes() const { return count * bytes_of(dtype); }
+size_t buffer::bytes() const { return count * lnt_dtype_size(dtype); }
 
 void buffer::fill(uint64_t seed)
 {
     with_type(dtype, data, [&](auto *x) { normal_kernel<<<BLOCKS, THREADS>>>(x, count, seed); });
-}
-
-void buffer::make_positive()
-{
-    with_type(dtype, data, [&](auto *x) { positive_kernel<<<BLOCKS, THREADS>>>(x, count); });
-}
-
-void buffer::add_mean(float mean)
-{
-    with_type(dtype, data, [&](auto *x) { mean_kernel<<<BLOCKS, THREADS>>>(x, count, mean); });
 }
 
 void buffer::poison() { must(cudaMemset(data, 0xff, bytes()), "poisoning"); }
@@ -108,15 +83,15 @@ bool buffer::is_finite() const
 
 std::vector<char> buffer::bits(size_t n) const
 {
-    std::vector<char> host(n * bytes_of(dtype));
+    std::vector<char> host(n * lnt_dtype_size(dtype));
     must(cudaMemcpy(host.data(), data, host.size(), cudaMemcpyDeviceToHost), "copying");
     return host;
 }
 
 std::vector<float> buffer::numbers(size_t first, size_t n) const
 {
-    std::vector<char> raw(n * bytes_of(dtype));
-    const char *from = (const char *)data + first * bytes_of(dtype);
+    std::vector<char> raw(n * lnt_dtype_size(dtype));
+    const char *from = (const char *)data + first * lnt_dtype_size(dtype);
     must(cudaMemcpy(raw.data(), from, raw.size(), cudaMemcpyDeviceToHost), "copying");
     std::vector<float> host(n);
     with_type(dtype, raw.data(), [&](const auto *x) {
@@ -133,14 +108,3 @@ std::vector<float> buffer::gathered(size_t first, size_t n, size_t stride, size_
     });
     return rows.numbers(0, n * d);
 }
-
-/* ---- integers -------------------------------------------------------------------------------- */
-
-device_integers::device_integers(const std::vector<int64_t> &host)
-{
-    const size_t bytes = host.size() * sizeof host[0];
-    must(cudaMalloc((void **)&data, bytes), "allocating");
-    must(cudaMemcpy(data, host.data(), bytes, cudaMemcpyHostToDevice), "copying");
-}
-
-device_integers::~device_integers() { cudaFree(data); }

@@ -16,10 +16,8 @@ struct buffer {
     ~buffer();
     buffer(const buffer &) = delete;
 
-    void fill(uint64_t seed);  /* normal numbers */
-    void make_positive();      /* |x| */
-    void add_mean(float mean); /* x + mean, of every other element x - mean */
-    void poison();             /* NaN, so that what is not written shows */
+    void fill(uint64_t seed); /* normal numbers */
+    void poison();            /* NaN, so that what is not written shows */
 
     bool is_finite() const;
     size_t bytes() const;
@@ -27,14 +25,6 @@ struct buffer {
     std::vector<float> numbers(size_t first, size_t n) const;
     /* n rows of d, `stride` apart, side by side. */
     std::vector<float> gathered(size_t first, size_t n, size_t stride, size_t d) const;
-};
-
-/* Integers of the host, copied to the device. */
-struct device_integers {
-    int64_t *data = nullptr;
-    explicit device_integers(const std::vector<int64_t> &host);
-    ~device_integers();
-    device_integers(const device_integers &) = delete;
 };
 
 #endif

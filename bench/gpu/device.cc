@@ -8,6 +8,7 @@
 
 const lnt_cuda_api *api;
 lnt_cuda_device *device;
+lnt_ctx *host;
 
 bool open_device(const char *path)
 {
@@ -19,6 +20,7 @@ bool open_device(const char *path)
     const auto ask = (lnt_cuda_plugin_function)dlsym(library, LNT_CUDA_SYMBOL);
     api = ask ? ask(LNT_CUDA_ABI) : nullptr;
     char sentence[256] = "not a plug-in of this version";
+    must(lnt_ctx_create(NULL, &host), "making a context");
     if (api && !api->open(0, lnt_cuda_structs, &device, sentence, sizeof sentence)) return true;
     fprintf(stderr, "gpu: %s\n", sentence);
     return false;
@@ -27,8 +29,8 @@ bool open_device(const char *path)
 void must(bool ok, const char *what)
 {
     if (ok) return;
-    fprintf(stderr, "gpu: %s: %s, %s\n", what, device ? api->error(device) : "",
-            cudaGetErrorString(cudaGetLastError()));
+    fprintf(stderr, "gpu: %s: %s, %s, %s\n", what, device ? api->error(device) : "",
+            host ? lnt_ctx_error(host) : "", cudaGetErrorString(cudaGetLastError()));
     exit(1);
 }
 

@@ -9,6 +9,7 @@
 
 extern const lnt_cuda_api *api;
 extern lnt_cuda_device *device;
+extern lnt_ctx *host; /* a context on the CPU, which knows what is right */
 
 /* The first GPU, through this plug-in; false: it was said why not. */
 bool open_device(const char *library);

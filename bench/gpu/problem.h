@@ -30,10 +30,20 @@ struct problem {
     /* Tokens first ... first + n - 1 through one step; the rest as io has it. */
     lnt_status step(lnt_cuda_io given, const lnt_cuda_states &states, int64_t first, int64_t n);
 
-    /* Relative error of rows of head h of sequence b, which has nq queries and nk keys. */
-    double error(const std::vector<int64_t> &rows, int64_t b, int64_t h, int64_t nq,
-                 int64_t nk) const;
+    /* Of head h of the first sequence: its root mean square over rows of |y - ref| / |ref|, by
+     * lnt_reference_row. */
+    double error(const std::vector<int64_t> &rows, int64_t h) const;
 };
+
+/* The same, where q and y [nq,..] come after all but the last nq of nk keys. */
+double rows_error(const lnt_attn_desc &p, int64_t h, const std::vector<int64_t> &rows, std::vector<float> &q,
+                  std::vector<float> &k, std::vector<float> &v, const std::vector<float> &y);
+
+/* A problem of one head of p, of f32, on the host. */
+lnt_attn_desc head_of(const lnt_attn_desc &p, int64_t h, int64_t nq, int64_t nk);
+
+/* How far off a dtype may be. */
+double allowed_for(lnt_dtype dtype);
 
 /* Of q, k, v and out the tokens first ... first + n - 1. */
 void take_tokens(lnt_cuda_io &io, const lnt_cuda_io &all, int64_t first, int64_t n);

@@ -1,8 +1,6 @@
 /* bench/gpu/tensor.cc - where the heads of a tensor stand in its buffer. */
 #include "gpu/tensor.h"
 
-#include "gpu/dtype.h"
-
 tensor::tensor(const lnt_attn_desc &p, int64_t heads_, int64_t length_, int64_t width_,
                bool interleaved_)
     : buffer(p.dtype, (size_t)(p.batch * heads_ * length_ * width_)), batch(p.batch), heads(heads_),
@@ -29,7 +27,7 @@ std::vector<float> tensor::head(int64_t b, int64_t h) const
 
 lnt_tensor rows_of(lnt_tensor t, int64_t first, int64_t n)
 {
-    t.data = (char *)t.data + first * t.stride[2] * (int64_t)bytes_of(t.dtype);
+    t.data = (char *)t.data + first * t.stride[2] * (int64_t)lnt_dtype_size(t.dtype);
     t.shape[2] = n;
     return t;
 }

@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "gpu/device.h"
-#include "gpu/dtype.h"
 #include "gpu/problem.h"
 #include "gpu/rows.h"
 #include "gpu/table.h"
@@ -39,16 +38,14 @@ void work_forward(const char *name, const lnt_attn_desc &p, double target, bool 
     line.name = name;
     line.clean = x.run_twice();
     const std::vector<int64_t> rows = some_rows(p.length_q, 24);
-    const double first = x.error(rows, 0, 0, p.length_q, p.length_k),
-                 last = x.error(rows, 0, p.heads - 1, p.length_q, p.length_k);
-    line.error = std::max(first, last);
+    line.error = std::max(x.error(rows, 0), x.error(rows, p.heads - 1));
     line.allowed = allowed_for(p.dtype);
     line.seconds = median_seconds([&] { x.forward(); }, 11);
     line.unit = in_ms ? "ms" : "ns/token", line.target = target;
     line.value = in_ms ? line.seconds * 1e3 : line.seconds * 1e9 / n;
     line.flops = forward_flops(p);
     line.bytes = n * (double)p.heads * (double)(2 * p.dim + 2 * p.dim_value) *
-                 (double)bytes_of(p.dtype);
+                 (double)lnt_dtype_size(p.dtype);
     line.products = split ? SPLIT_PRODUCTS : 1;
     print_line(line);
 }

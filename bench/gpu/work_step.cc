@@ -4,7 +4,6 @@
 #include <cstdio>
 
 #include "gpu/device.h"
-#include "gpu/reference.h"
 #include "gpu/rows.h"
 #include "gpu/state_memory.h"
 #include "gpu/table.h"
@@ -50,7 +49,7 @@ void work_step(const char *name, lnt_attn_desc p, double target, bool once)
     const double D = (double)x.info.features, m = (double)p.dim_value, H = (double)p.heads;
     table_line line;
     line.name = name;
-    line.error = x.error(all_rows(STEPS), 0, p.heads - 1, STEPS, STEPS);
+    line.error = x.error(all_rows(STEPS), p.heads - 1);
     line.seconds = step_seconds(x, memory.states);
     line.value = line.seconds * 1e3, line.target = target;
     line.flops = 4 * D * m * H, line.bytes = 8 * D * (m + 1) * H;
@@ -86,9 +85,9 @@ static double step_after(lnt_attn_desc p, int64_t tokens, double *error)
     remember(k, x.k, STEPS), remember(v, x.v, STEPS);
     for (int64_t i = 0; i < STEPS; i++) step_token(x, memory.states, i, NULL);
     must(memory.tokens() == tokens + STEPS, "the state does not hold all tokens");
-    const std::vector<float> q = x.q.head(0, 0), y = x.out.head(0, 0);
-    const reference ref = { p, q.data(), k.data(), v.data(), STEPS, tokens + STEPS, 0 };
-    *error = ref.error(all_rows(STEPS), y.data());
+    std::vector<float> q = x.q.head(0, 0);
+    q.resize((size_t)(STEPS * p.dim));
+    *error = rows_error(p, 0, all_rows(STEPS), q, k, v, x.out.head(0, 0));
     return step_seconds(x, memory.states);
 }
 

@@ -5,8 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../support/backward.h"
-#include "../support/device.h"
+#include "../support/device_backward.h"
 #include "plan/plan.h"
 
 /* ---- bounds ---------------------------------------------------------------------------------- */
@@ -75,54 +74,6 @@ static void judge_all(void)
 
 /* ---- one case on the device ------------------------------------------------------------------ */
 
-typedef struct device_setup {
-    device_trial t;
-    mirror dout, grad[3];
-    lnt_state *state_out, *dstate_out, *dstate_in;
-    lnt_attn_grads grads;
-} device_setup;
-
-static device_setup device_setup_new(lnt_ctx *ctx, setup *s)
-{
-    device_setup d = { .t = device_trial_new(ctx, &s->t), .dout = mirror_new(ctx, &s->dout) };
-    for (int i = 0; i < 3; i++) d.grad[i] = mirror_new(ctx, &s->grad[i]);
-    d.grads = (lnt_attn_grads){ .size = sizeof d.grads,
-                                .dout = d.dout.t,
-                                .dq = d.grad[0].t,
-                                .dk = d.grad[1].t,
-                                .dv = d.grad[2].t };
-    if (!s->t.state) return d;
-    d.t.io.state_in = device_state_from(ctx, host, s->c, s->t.state);
-    d.t.io.state_out = d.state_out = device_state_from(ctx, host, s->c, s->state_out);
-    d.grads.dstate_out = d.dstate_out = device_state_from(ctx, host, s->c, s->dstate_out);
-    d.grads.dstate_in = d.dstate_in = device_state_from(ctx, host, s->c, s->dstate_in);
-    return d;
-}
-
-static void device_setup_free(lnt_ctx *ctx, device_setup *d)
-{
-    lnt_state_destroy((lnt_state *)(uintptr_t)d->t.io.state_in);
-    lnt_state_destroy(d->state_out);
-    lnt_state_destroy(d->dstate_out);
-    lnt_state_destroy(d->dstate_in);
-    mirror_free(ctx, &d->dout);
-    for (int i = 0; i < 3; i++) mirror_free(ctx, &d->grad[i]);
-    device_trial_free(ctx, &d->t);
-}
-
-/* The gradients of the state back into the views of s. */
-static void read_states(setup *s, const device_setup *d)
-{
-    lnt_state *back;
-    lnt_tensor view[2];
-    assert_ok(device, lnt_state_save(d->dstate_in, "gradient.safetensors"));
-    assert_ok(host, lnt_state_load(host, &s->c->desc, "gradient.safetensors", &back));
-    unlink("gradient.safetensors");
-    state_views(host, back, view);
-    for (int i = 0; i < 2; i++) tensor_copy(&s->dx[3 + i], &view[i]);
-    lnt_state_destroy(back);
-}
-
 /* Forward and backward on the device into s; false if it is not offered. */
 static bool run_on_device(setup *s, int algorithm)
 {
@@ -143,28 +94,11 @@ static bool run_on_device(setup *s, int algorithm)
     for (int i = 0; i < 3; i++)
         expect_true(s->c, lnt_algorithm_name(algorithm), device,
                     "something beside the gradients was written", block_guard_intact(&s->grad[i]));
-    if (d.dstate_in) read_states(s, &d);
+    if (d.dstate_in) device_setup_read_states(&d, s);
     lnt_device_release(device, d.t.io.kept, d.t.io.kept_bytes);
     device_setup_free(device, &d);
     lnt_plan_destroy(plan);
     return true;
-}
-
-/* What the CPU finds in double for the inputs of a case, as its dtype rounds them. */
-typedef struct exact_gradients {
-    attn_case c;
-    setup s;
-    double dtemperature[MAX_HEADS];
-} exact_gradients;
-
-static void exact_open(exact_gradients *e, const setup *given)
-{
-    e->c = *given->c;
-    e->c.desc.dtype = LNT_F64;
-    e->s = setup_new(host, &e->c);
-    setup_copy(&e->s, given);
-    if (given->grads.dtemperature) e->s.grads.dtemperature = e->dtemperature;
-    assert_true(run_backward(&e->s, -1));
 }
 
 static void compare_with(setup *s, const exact_gradients *exact, const char *algorithm)

@@ -15,7 +15,7 @@ bool device_open(void)
         printf("SKIPPED: no GPU: %s\n", why);
         return false;
     }
-    host = context_new(2, NULL);
+    host = context_new(0, NULL);
     return true;
 }
 
