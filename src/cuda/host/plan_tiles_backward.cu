@@ -1,5 +1,7 @@
 /* cuda/host/plan_tiles_backward.cu - gradients of taylor by tiles and by pairs, of its direct form, and of
  * softmax, in bf16: the workspace and the launches. */
+#include <cstring>
+
 #include "cuda/host/plan_tiles.h"
 
 namespace lnt
@@ -181,7 +183,12 @@ static tiles_backward_args side_of(const packed_run &run, int side, const tiles_
     char *k = run.work + own->at.keys, *v = run.work + own->at.values;
     char *q = run.work + own->back.q_keys, *d = run.work + own->back.douts;
     tiles_backward_args a = {};
-    (attention_args &)a = answer;
+    a.causal = answer.causal, a.batch = answer.batch, a.heads = answer.heads, a.kv_heads = answer.kv_heads;
+    a.length_q = answer.length_q, a.length_k = answer.length_k;
+    a.lengths_q = answer.lengths_q, a.lengths_k = answer.lengths_k;
+    a.dim = answer.dim, a.dim_value = answer.dim_value, a.width = answer.width;
+    a.output_norm = answer.output_norm, a.segment = answer.segment, a.terms = answer.terms;
+    memcpy(a.coefficient, answer.coefficient, sizeof a.coefficient);
     a.mode = answer.mode, a.dim8 = own->dim8, a.tile_count = own->tile_count;
     a.own_keys = keys ? k : q, a.own_values = keys ? v : d;
     a.other_keys = keys ? q : k, a.other_values = keys ? d : v;
@@ -190,7 +197,7 @@ static tiles_backward_args side_of(const packed_run &run, int side, const tiles_
     a.direct = a.causal || !own->states, a.edge = -1;
     a.rows = run.at<float2>(own->back.rows);
     a.dx = view_of(keys ? run.grads->dk : run.grads->dq), a.dv = view_of(run.grads->dv);
-    if (a.normalize) a.gradient = run.at<float>(plan->normal.gradient);
+    if (answer.normalize) a.gradient = run.at<float>(plan->normal.gradient);
     return a;
 }
 

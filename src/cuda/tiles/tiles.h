@@ -154,21 +154,29 @@ enum backward_side {
 __host__ __device__ constexpr bool backward_twice(int width) { return width > 4; }
 
 /* The side whose gradients are made, its tokens in packed order, against the other, which is read
- * as a state and token by token. */
-struct tiles_backward_args : attention_args {
-    int mode;                          /* tiles_mode */
+ * as a state and token by token.  Of attention_args what the kernels read, in this order: with another, the
+ * compiler gives pairs_backward_kernel other registers, and queries had other bits from run to run
+ * (docs/log/gpu-tuning.md). */
+struct tiles_backward_args {
+    int mode, causal;                  /* tiles_mode */
     const char *own_keys, *own_values; /* packed: q and dout, or k and v */
     const char *other_keys, *other_values;
     int64_t own_blocks, other_blocks; /* of 32 tokens in the arrays, a head */
-    int dim8;
-    int direct;         /* the other side is read token by token, causal up to the segment's end */
+    int64_t length_q, length_k;
+    const int64_t *lengths_q, *lengths_k; /* [B] on the device, or NULL */
+    int batch, heads, kv_heads;
+    int dim, dim_value, dim8, width;
+    int output_norm;
+    int direct; /* the other side is read token by token, causal up to the segment's end */
+    int64_t segment;
     int prefixes, edge; /* 0: no state; edge: the segment whose state is empty, or -1 */
     const char *state;
     const float *mean;
     const float *linear; /* pairs_backward.cu: degree 1 of pairs_args, whose states `state` then are */
     const char *slopes;  /* of tiles_slopes_args */
     int64_t slope_bytes;
-    int slope_tiles, tile_count;
+    int slope_tiles, tile_count, terms;
+    float coefficient[32];
     float2 *rows; /* with states, queries turn sums into what tiles_scaled_args says of rows */
     view dx, dv;
     float *gradient; /* [B heads][length][dim] in place of dx, or NULL */
