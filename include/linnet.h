@@ -536,6 +536,15 @@ LNT_API LNT_MUST_CHECK lnt_status lnt_plan_landmarks(const lnt_plan *plan, const
 /* Times every algorithm on this machine (a second or so), so that plans made from this context
  * choose by measurement.  Without it they choose by rates built in, the same on every machine. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_ctx_calibrate(lnt_ctx *ctx);
+/* Writes what lnt_ctx_calibrate measured, or lnt_calibration_load read, as JSON, whole or not at all.  The
+ * file also names the library's version, the instruction set, the threads and the device.  A context without
+ * a calibration is refused (LNT_ERR_ARGUMENT). */
+LNT_API LNT_MUST_CHECK lnt_status lnt_calibration_save(lnt_ctx *ctx, const char *path);
+/* Takes a saved calibration in place of the context's own: plans made after it are chosen as they were after
+ * the calibration that was saved.  Set the device first: lnt_ctx_set_device forgets a calibration.  A file of
+ * another version, instruction set, number of threads or device is refused (LNT_ERR_UNSUPPORTED), as is one
+ * that is no calibration (LNT_ERR_FORMAT); the context then stays as it was. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_calibration_load(lnt_ctx *ctx, const char *path);
 
 /* ---- checking and measuring ---------------------------------------------------------------- */
 

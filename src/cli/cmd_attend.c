@@ -382,6 +382,7 @@ static int run(const options *o)
     int status = request_mechanism(o, &j.desc);
     if (!status) status = check_usage(o, &j.desc);
     if (!status) status = request_context(o, 0, &j.ctx);
+    if (!status && opt_given(o, OPT_CALIBRATION)) status = request_calibration(o, j.ctx);
     if (!status) status = attend(&j);
     lnt_state_destroy(j.state);
     tensor_free(&j.result);

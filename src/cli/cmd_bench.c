@@ -132,6 +132,7 @@ static int bench_one(const options *o)
     measurement m;
     table t;
     int status = request_open(o, &r);
+    if (!status && opt_given(o, OPT_CALIBRATION)) status = request_calibration(o, r.ctx);
     if (!status)
         status = measure(r.ctx, &r.desc, (pass_kind)opt_whole(o, OPT_PASS, PASS_FORWARD), &m);
     if (!status && opt_given(o, OPT_JSON)) {

@@ -152,13 +152,8 @@ static void print_text(lnt_ctx *ctx, const planned *p)
 
 static int show(const options *o, lnt_ctx *ctx, planned *p)
 {
-    if (p->calibrated) {
-        progress("timing the algorithms on this machine", 0, 1);
-        const lnt_status calibrated = lnt_ctx_calibrate(ctx);
-        progress_end();
-        if (calibrated) return fail_ctx(ctx);
-    }
-    const int status = describe_plan(ctx, &p->desc, &p->info);
+    int status = p->calibrated ? request_calibration(o, ctx) : EXIT_OK;
+    if (!status) status = describe_plan(ctx, &p->desc, &p->info);
     if (status) return status;
     collect(p);
     if (opt_given(o, OPT_JSON)) print_json(ctx, p);
@@ -169,10 +164,13 @@ static int show(const options *o, lnt_ctx *ctx, planned *p)
 static int run(const options *o)
 {
     requested r;
+    if (opt_given(o, OPT_NO_CALIBRATE) && opt_given(o, OPT_CALIBRATION))
+        return fail_usage("--calibration and --no-calibrate cannot both be given");
     int status = request_open(o, &r);
     if (!status) {
         planned p = { .desc = r.desc, .pass = (pass_kind)opt_whole(o, OPT_PASS, PASS_FORWARD) };
-        p.calibrated = !opt_given(o, OPT_NO_CALIBRATE) && p.pass != PASS_STEP; /* which has no choice */
+        p.calibrated = opt_given(o, OPT_CALIBRATION) ||
+                       (!opt_given(o, OPT_NO_CALIBRATE) && p.pass != PASS_STEP); /* which has no choice */
         p.desc.backward = p.pass == PASS_BACKWARD;
         if (p.pass == PASS_STEP) p.desc.causal = 1;
         status = show(o, r.ctx, &p);

@@ -165,6 +165,8 @@ const option_row option_table[OPTION_COUNT] = {
         .help = "number of threads (OMP_NUM_THREADS, or all cores)" },
     [OPT_NO_CALIBRATE] = { "no-calibrate", 0, KIND_FLAG, NULL, CMD_PLAN,
         .help = "use built-in rates instead of timing this machine" },
+    [OPT_CALIBRATION] = { "calibration", 0, KIND_TEXT, "FILE", SHAPED, .problem = true,
+        .help = "choose by the measurement kept in FILE; made if there is none" },
     [OPT_STATE_IN] = { "state-in", 0, KIND_TEXT, "FILE", CMD_ATTEND,
         .help = "state that holds the tokens before the first key (.safetensors)" },
     [OPT_STATE_OUT] = { "state-out", 0, KIND_TEXT, "FILE", CMD_ATTEND,

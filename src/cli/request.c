@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/show/report.h"
 
@@ -29,6 +30,17 @@ int request_context(const options *o, int threads, lnt_ctx **out)
     lnt_ctx_destroy(*out);
     *out = NULL;
     return status;
+}
+
+int request_calibration(const options *o, lnt_ctx *ctx)
+{
+    const char *path = opt_text(o, OPT_CALIBRATION);
+    if (path && !access(path, F_OK)) return lnt_calibration_load(ctx, path) ? fail_ctx(ctx) : EXIT_OK;
+    progress("timing the algorithms on this machine", 0, 1);
+    lnt_status status = lnt_ctx_calibrate(ctx);
+    progress_end();
+    if (!status && path) status = lnt_calibration_save(ctx, path);
+    return status ? fail_ctx(ctx) : EXIT_OK;
 }
 
 /* "direct" or "linear/direct", of the mechanism asked for. */

@@ -12,6 +12,10 @@
 int request_host(const options *o, int threads, lnt_ctx **out);
 int request_context(const options *o, int threads, lnt_ctx **out);
 
+/* Times the algorithms, so that plans are chosen by it; with --calibration it loads the file instead, or
+ * saves it if there is none. */
+int request_calibration(const options *o, lnt_ctx *ctx);
+
 /* A descriptor as the library begins it. */
 int request_defaults(lnt_attn_desc *desc);
 

@@ -147,6 +147,25 @@ grep -q '^linear/' stdout.txt || wrong "no algorithm in the table"
 succeeds "$LINNET" plan --mechanism softmax --length 128 --pass backward --no-calibrate --json
 npy json stdout.txt flops_backward=number
 
+# A measurement is kept: the next command chooses by it, as the first did, and writes nothing.
+succeeds "$LINNET" plan --mechanism taylor --length 300 --threads 1 --calibration kept.json --json
+mv stdout.txt first.txt
+cp kept.json before.json
+succeeds "$LINNET" plan --mechanism taylor --length 300 --threads 1 --calibration kept.json --json
+cmp first.txt stdout.txt || wrong "another plan by the same calibration"
+succeeds "$LINNET" bench --mechanism linear --length 64 --threads 1 --calibration kept.json --json
+npy make q.npy 4x3
+succeeds "$LINNET" attend q.npy q.npy q.npy -o y.npy --mechanism linear --threads 1 --calibration kept.json
+cmp kept.json before.json || wrong "a calibration was written again"
+fails 1 "its threads is 1, here it is 2" \
+    "$LINNET" attend q.npy q.npy q.npy -o z.npy --mechanism linear --threads 2 --calibration kept.json
+absent z.npy
+fails 1 "cannot write 'none/kept.json'" "$LINNET" plan --mechanism linear --calibration none/kept.json
+fails 2 "--calibration and --no-calibrate cannot both be given" \
+    "$LINNET" plan --mechanism linear --calibration kept.json --no-calibrate
+fails 2 "--calibration needs --mechanism" "$LINNET" bench --calibration kept.json
+fails 2 "--calibration does not apply to --study costs" "$LINNET" bench --study costs --calibration kept.json
+
 # Of no tokens every figure is told all the same: 0 where it grows with them.
 for mechanism in softmax linear taylor; do
     succeeds "$LINNET" plan --mechanism $mechanism --length 0 --no-calibrate --json

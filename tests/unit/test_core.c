@@ -347,6 +347,7 @@ static void a_call_without_its_object_is_refused(void **state)
         lnt_state_copy(NULL, 0, NULL, 0), lnt_state_select(NULL, &index, 1), lnt_state_reset(NULL, -1),
         lnt_state_reserve(NULL, 1), lnt_state_save(NULL, "x"), lnt_state_tensor(NULL, 0, &text, &t),
         lnt_plan_predict(NULL, NULL, NULL), lnt_plan_report(NULL, NULL), lnt_state_report(NULL, NULL),
+        lnt_calibration_save(NULL, "x"), lnt_calibration_load(NULL, "x"),
     };
     for (int i = 0; i < COUNT_OF(answers); i++)
         if (answers[i] != LNT_ERR_ARGUMENT) fail_msg("call %d gives status %d", i, (int)answers[i]);
