@@ -175,6 +175,30 @@ static void a_save_that_fails_leaves_nothing(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+static void memory_that_runs_out_loses_nothing(void **state)
+{
+    (void)state;
+    tracker t;
+    lnt_ctx *ctx = context_tracked(&t, 1, NULL);
+    ctx->seconds_per_flop[LNT_F32][0] = 1e-11;
+    t.fail_at = t.calls;
+    assert_refused(ctx, lnt_calibration_save(ctx, "c.json"), LNT_ERR_MEMORY, "out of memory");
+    assert_int_equal(count_files(), 0);
+    t.fail_at = -1;
+    assert_ok(ctx, lnt_calibration_save(ctx, "c.json"));
+    ctx->seconds_per_flop[LNT_F32][0] = 2e-11;
+    for (int k = 0; k < 2; k++) { /* the text, and what is read from it */
+        t.fail_at = t.calls + k;
+        assert_refused(ctx, lnt_calibration_load(ctx, "c.json"), LNT_ERR_MEMORY, "out of memory");
+        assert_true(ctx->seconds_per_flop[LNT_F32][0] == 2e-11);
+    }
+    t.fail_at = -1;
+    assert_ok(ctx, lnt_calibration_load(ctx, "c.json"));
+    assert_true(ctx->seconds_per_flop[LNT_F32][0] == 1e-11);
+    unlink("c.json");
+    context_close_tracked(ctx, &t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -183,6 +207,7 @@ int main(void)
         cmocka_unit_test(another_machine_is_refused_by_what_differs),
         cmocka_unit_test(what_is_no_calibration_is_refused),
         cmocka_unit_test(a_save_that_fails_leaves_nothing),
+        cmocka_unit_test(memory_that_runs_out_loses_nothing),
     };
     return cmocka_run_group_tests(tests, enter_folder, leave_folder);
 }
