@@ -37,6 +37,7 @@ typedef struct lnt_run {
 
 typedef enum lnt_state_runs { LNT_STATE_RUNS_NONE, LNT_STATE_RUNS_FEW, LNT_STATE_RUNS_MANY } lnt_state_runs;
 
+/* Every function is there, but those that say what NULL means. */
 typedef struct lnt_algo {
     lnt_mechanism mechanism;
     const char *name;            /* "linear/chunked" */
@@ -45,13 +46,13 @@ typedef struct lnt_algo {
     double both; /* forward runs that one with a backward run takes as long as; 0: as the others' */
     const char *(*refuses)(const lnt_attn_desc *p);   /* why not p, or NULL; NULL: it does any */
     int64_t tile;                /* tokens at a time; 0: one, or what `chunk` says */
-    int64_t (*chunk)(const lnt_attn_desc *p);
+    int64_t (*chunk)(const lnt_attn_desc *p);         /* NULL: see `tile` */
     bool takes_state;            /* runs with io->state_in, io->state_out */
     lnt_state_runs state_runs;   /* what a state of its mechanism runs through it */
     bool keeps;                  /* backward is faster with the statistics of forward, */
     size_t (*kept)(const lnt_attn_desc *p); /* bytes: and with its scores, or cur's eigenvectors; NULL or 0:
                                              * it is not */
-    size_t (*shared)(const lnt_attn_desc *p);         /* bytes, once per run */
+    size_t (*shared)(const lnt_attn_desc *p);         /* bytes, once per run; may give 0 */
     size_t (*scratch)(const lnt_attn_desc *p);        /* bytes for each thread */
     void (*forward)(lnt_run *run);
     void (*backward)(lnt_run *run);

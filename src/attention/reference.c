@@ -144,7 +144,9 @@ static void feature(const lnt_attn_desc *p, const double *w, const double *x, do
         case LNT_MAP_ELU1: phi[c] = x[c] > 0 ? x[c] + 1 : exp(x[c]); break;
         case LNT_MAP_RELU: phi[c] = x[c] > 0 ? x[c] : 0; break;
         case LNT_MAP_EXP: phi[c] = exp(x[c]); break;
-        default: phi[c] = x[c]; break;
+        case LNT_MAP_IDENTITY: phi[c] = x[c]; break;
+        case LNT_MAP_FOURIER:
+        case LNT_MAP_POSITIVE: break; /* done above */
         }
     }
 }

@@ -357,7 +357,7 @@ static void sizes_that_cannot_exist_are_refused(void **state)
     (void)state;
     tracker mem;
     lnt_ctx *ctx = context_tracked(&mem, 2, NULL);
-    for (int map = LNT_MAP_ELU1; map <= LNT_MAP_POSITIVE; map++) {
+    for (int map = LNT_MAP_ELU1; map <= LAST_MAP; map++) {
         attn_case c = case_make(LNT_LINEAR, 1, 1, 8, 8, INT64_C(1) << 32, INT64_C(1) << 32);
         c.desc.linear.feature_map = (lnt_feature_map)map;
         c.desc.heads = 1 << 10;

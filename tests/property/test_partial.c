@@ -57,7 +57,7 @@ static void random_form(dice *d, attn_case *c, lnt_mechanism mechanism, int i)
     c->lay_out = (layout)(i % LAYOUT_OUTPUTS);
     c->seed = dice_next(d);
     if (mechanism == LNT_LINEAR)
-        c->desc.linear.feature_map = (lnt_feature_map)dice_range(d, 0, LNT_MAP_POSITIVE);
+        c->desc.linear.feature_map = (lnt_feature_map)dice_range(d, 0, LAST_MAP);
 }
 
 /* Merges the pieces two at a time in a random order, until one is left, and gives its index. */

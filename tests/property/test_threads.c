@@ -193,7 +193,7 @@ static void thread_count_does_not_change_a_bit_of_a_state(void **state)
     (void)state;
     lnt_ctx *ctx[COUNTS];
     contexts_open(ctx, NULL);
-    for (int f = 0; f < 2 * (LNT_MAP_POSITIVE + 2); f++) {
+    for (int f = 0; f < 2 * (LAST_MAP + 2); f++) {
         attn_case c = case_make(f < 2 ? LNT_SOFTMAX : LNT_LINEAR, 6, 3, 90, 90, 19, 10);
         c.desc.batch = 2;
         c.desc.causal = 1;

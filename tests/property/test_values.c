@@ -17,7 +17,7 @@ static void for_each_form(void (*check)(lnt_ctx *, attn_case *, int))
     lnt_ctx *ctx = context_new(2, NULL);
     for (int a = 0; lnt_algorithm_name(a); a++) {
         const bool linear = lnt_algorithm_mechanism(a) == LNT_LINEAR;
-        for (int map = 0; map <= (linear ? (int)LNT_MAP_POSITIVE : 0); map++)
+        for (int map = 0; map <= (linear ? (int)LAST_MAP : 0); map++)
             for (int causal = 0; causal < 2; causal++) {
                 attn_case c = case_make(lnt_algorithm_mechanism(a), 4, 2, 75, 75, 20, 7);
                 if (linear) c.desc.linear.feature_map = (lnt_feature_map)map;

@@ -34,7 +34,7 @@ bool run_backward_kept(setup *s, int algorithm);
 double gradient_error(const lnt_tensor *got, const lnt_tensor *want);
 
 /* Form f: mechanism and map, causal or not, decay, states, and how the sequences lie. */
-enum { FORM_TAYLOR = 1 + LNT_MAP_POSITIVE + 1, FORM_CUR = FORM_TAYLOR + 1, FORM_CURS = 7 };
+enum { FORM_TAYLOR = 1 + LAST_MAP + 1, FORM_CUR = FORM_TAYLOR + 1, FORM_CURS = 7 };
 enum { FORM_MAPS = FORM_CUR + FORM_CURS, FORM_SHAPES = 5 };
 enum { FORM_HYBRIDS = 7 }; /* kinds, in every shape but the last; strides of 4 and 11 meet them all */
 enum { FORM_HYBRID = FORM_MAPS * FORM_SHAPES * 3 };

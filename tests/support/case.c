@@ -169,7 +169,7 @@ static void random_hybrid(dice *d, attn_case *c)
     a->hybrid.sink = DICE_PICK(d, sinks);
     a->hybrid.far = dice_range(d, 0, 1) ? LNT_LINEAR : LNT_TAYLOR;
     a->taylor.terms = fewer_terms(a->dim, 2 * dice_range(d, 0, 2) + 1);
-    const int most = a->dim > 33 ? LNT_MAP_IDENTITY : LNT_MAP_POSITIVE;
+    const int most = a->dim > 33 ? LNT_MAP_IDENTITY : LAST_MAP;
     a->linear.feature_map = (lnt_feature_map)dice_range(d, 0, most);
     a->linear.features = 2 * dice_range(d, 8, 40);
     a->seed = dice_next(d);
@@ -211,7 +211,7 @@ void case_random(dice *d, lnt_mechanism mechanism, lnt_dtype dtype, attn_case *c
         /* The oracle draws a random map anew for each row: seldom a wide one. */
         const bool wide = dim > 33 && dice_range(d, 0, 3);
         c->desc.linear.feature_map =
-            (lnt_feature_map)dice_range(d, 0, wide ? LNT_MAP_IDENTITY : LNT_MAP_POSITIVE);
+            (lnt_feature_map)dice_range(d, 0, wide ? LNT_MAP_IDENTITY : LAST_MAP);
         /* Few Fourier features can cancel to a denominator near 0; positive ones cannot. */
         const int64_t fewest = c->desc.linear.feature_map == LNT_MAP_FOURIER ? 8 : 1;
         c->desc.linear.features = dim >= 8 && dice_range(d, 0, 1) ? 0 : 2 * dice_range(d, fewest, 40);

@@ -6,6 +6,7 @@
 #include "support.h"
 
 enum { MAX_SEQUENCES = 6, MAX_HEADS = 8 };
+enum { LAST_MAP = LNT_MAP_POSITIVE }; /* the tests try all feature maps up to it */
 
 typedef struct attn_case {
     lnt_attn_desc desc;

@@ -9,7 +9,7 @@ enum { STREAM_BATCH = 2, STREAM_HEADS = 4, STREAM_KV_HEADS = 2, STREAM_DIM = 11,
 
 /* Form 0 is softmax; then every feature map, without decay (odd) and with it (even), some of them with
  * compensated sums. */
-enum { STREAM_LINEAR = 1, STREAM_TAYLOR = 1 + 2 * (LNT_MAP_POSITIVE + 1) };
+enum { STREAM_LINEAR = 1, STREAM_TAYLOR = 1 + 2 * (LAST_MAP + 1) };
 enum { STREAM_HYBRID = STREAM_TAYLOR + 3 }; /* TaylorShift; four terms, plain and compensated */
 enum { STREAM_FORMS = STREAM_HYBRID + 5 };  /* windows of 13, 7, 1, 64 and 40 tokens */
 

@@ -199,8 +199,9 @@ static void every_unknown_choice_is_named(void **state)
     d.dtype = (lnt_dtype)9;
     expect_refused(ctx, &d, LNT_ERR_DTYPE, "dtype is 9");
     d = good(LNT_LINEAR);
-    d.linear.feature_map = (lnt_feature_map)6;
-    expect_refused(ctx, &d, LNT_ERR_ARGUMENT, "feature_map is 6");
+    d.linear.feature_map = (lnt_feature_map)77;
+    expect_refused(ctx, &d, LNT_ERR_ARGUMENT, "feature_map is 77");
+    assert_null(lnt_feature_map_name((lnt_feature_map)(LAST_MAP + 1))); /* else case.h misses one */
     d = good(LNT_LINEAR);
     d.size--;
     expect_refused(ctx, &d, LNT_ERR_ARGUMENT, "size");

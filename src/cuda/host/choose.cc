@@ -73,7 +73,7 @@ static bool is_offered(const lnt_attn_desc *p, std::string *no)
                    (long long)p->dim_value);
     if (p->dtype == LNT_F64) return say(no, "dtype f64 is not offered; f32, f16 and bf16 are");
     if (p->mechanism == LNT_LINEAR && p->linear.feature_map > LNT_MAP_IDENTITY)
-        return say(no, "random feature maps are not offered; elu1, relu, exp and identity are");
+        return say(no, "feature_map may be elu1, relu, exp or identity");
     if (p->state && p->length_k > 0 &&
         (p->mechanism == LNT_SOFTMAX || p->mechanism == LNT_CUR ||
          (p->mechanism == LNT_TAYLOR && !has_table(p))))

@@ -46,8 +46,11 @@ static void map_numbers(const kernels *ker, lnt_feature_map map, real *y, const 
     case LNT_MAP_RELU:
         for (size_t i = 0; i < padded; i++) y[i] = x[i] > 0 ? x[i] : 0;
         break;
-    default: /* identity; the random maps do not come here */
+    case LNT_MAP_IDENTITY:
         if (y != x) memcpy(y, x, padded * sizeof *y);
+        break;
+    case LNT_MAP_FOURIER:
+    case LNT_MAP_POSITIVE: break; /* random maps do not come here */
     }
 }
 
@@ -127,7 +130,9 @@ static void elementwise_grad(const kernels *ker, lnt_feature_map map, const real
     case LNT_MAP_EXP:
         for (size_t i = 0; i < padded; i++) dphi[i] *= phi[i];
         break;
-    default: break; /* identity */
+    case LNT_MAP_IDENTITY:
+    case LNT_MAP_FOURIER: /* random maps do not come here */
+    case LNT_MAP_POSITIVE: break;
     }
 }
 
