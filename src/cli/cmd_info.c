@@ -127,8 +127,8 @@ static void collect(facts *f)
         add(&f->built, lnt_isa_name(i));
         if (lnt_isa_available(i)) add(&f->available, lnt_isa_name(i));
     }
-    add(&f->devices, option_choice(OPT_DEVICE, DEVICE_CPU));
-    if (f->has_gpu) add(&f->devices, option_choice(OPT_DEVICE, DEVICE_CUDA));
+    for (int i = 0; option_choice(OPT_DEVICE, i); i++)
+        if (i != DEVICE_CUDA || f->has_gpu) add(&f->devices, option_choice(OPT_DEVICE, i));
     for (int i = 0; option_choice(OPT_MECHANISM, i); i++)
         add(&f->mechanisms, option_choice(OPT_MECHANISM, i));
     for (int i = 0; lnt_algorithm_name(i); i++) add(&f->algorithms, lnt_algorithm_name(i));

@@ -5,7 +5,8 @@
  * the table, and never which device it is of.  The CPU's is lnt_device_cpu (src/plan/cpu_device.c), whose
  * plans and states are those of src/attention; a plug-in's is in plugin_device.c.
  *
- * Arguments of all functions are checked.  One that is NULL is not offered: lnt_device_lacks says so. */
+ * Arguments of all functions are checked.  partial, landmarks, select and remove may be NULL: they are not
+ * offered, and the caller is told so.  So may those that say what NULL means.  All others must be there. */
 #ifndef LNT_DEVICE_DEVICE_H
 #define LNT_DEVICE_DEVICE_H
 
@@ -28,8 +29,9 @@ typedef struct lnt_calibration {
     int64_t heads, tokens, dim;
 } lnt_calibration;
 
-/* Plans.  p is resolved and outlives the plan; algorithm: what the planner wants, or NULL; info, which comes
- * zeroed: what it became, its chunk and its bytes.  The CPU keeps its part in `whole`. */
+/* Plans.  open puts what later calls need, the context too, into *out.  p is resolved and outlives the plan;
+ * algorithm: what the planner wants, or NULL; info, which comes zeroed: what it became, its chunk and its
+ * bytes.  The CPU keeps its part in `whole`. */
 typedef struct lnt_device_plans {
     lnt_status (*predict)(lnt_ctx *ctx, const lnt_attn_desc *p, const char *algorithm, lnt_plan_info *info);
     lnt_status (*open)(lnt_ctx *ctx, const lnt_attn_desc *p, const char *algorithm, lnt_plan *whole,

@@ -70,6 +70,8 @@ expect "skip tests unseen" "nor is a test in C" "$tools/check-tree.sh" .
 fresh
 echo 'int on_cpu(struct c *ctx) { return !ctx->device; }' > src/plan/d.c
 expect "ask which device it is" "no question for the device above src/device" "$tools/check-tree.sh" .
+mv src/plan/d.c src/plan/d_device.c
+expect pass "a device may look at itself" "$tools/check-tree.sh" .
 fresh
 echo 'const char *name(struct c *ctx) { return ctx->device->name; }' > src/plan/d.c
 expect pass "a sentence may have its name" "$tools/check-tree.sh" .

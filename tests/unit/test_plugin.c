@@ -12,12 +12,12 @@
 static void a_device_that_is_none_is_refused(void **state)
 {
     (void)state;
-    static const char *const wrong[] = { "", "gpu", "cuda:", "cuda:x", "cuda:1x", "cuda:-1",
+    static const char *const wrong[] = { "", "gpu", "cp", "cpu:0", "cuda:", "cuda:x", "cuda:1x", "cuda:-1",
                                          "cuda:99999", "CUDA", "cuda " };
     lnt_ctx *ctx = context_new(1, NULL);
     for (int i = 0; i < COUNT_OF(wrong); i++)
         assert_refused(ctx, lnt_ctx_set_device(ctx, wrong[i]), LNT_ERR_ARGUMENT,
-                       "must be cpu, cuda or cuda:N");
+                       "must be one of cpu, cuda, cuda:N");
     assert_refused(ctx, lnt_ctx_set_device(ctx, NULL), LNT_ERR_ARGUMENT, "NULL");
     assert_ok(ctx, lnt_ctx_set_device(ctx, "cpu"));
     assert_string_equal(lnt_ctx_device(ctx), "cpu");
