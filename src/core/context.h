@@ -19,7 +19,7 @@ struct lnt_ctx {
     /* Seconds per FLOP by dtype, on a CPU f32 for all, and by algorithm in the registry's order; 0:
      * use the rate built in. */
     double seconds_per_flop[LNT_F64 + 1][LNT_MAX_ALGORITHMS];
-    int64_t engines;           /* plans, states and models that are there */
+    int64_t users;             /* plans, states and models that are there */
     const struct lnt_device *device; /* device/device.h */
     void (*device_close)(lnt_ctx *ctx); /* NULL: nothing is to be closed */
     void *stream; /* of the device */

@@ -33,7 +33,7 @@ lnt_status lnt_model_open(lnt_ctx *ctx, const lnt_config *config, const char *ta
         lnt_tokenizer_close(ctx, tokenizer);
         return status ? status : LNT_ERR_MEMORY;
     }
-    ctx->engines++; /* it makes plans as it goes */
+    ctx->users++; /* it makes plans as it goes */
     *model = (lnt_model){ .ctx = ctx, .config = *config, .tokenizer = *tokenizer };
     *tokenizer = (lnt_tokenizer){ 0 };
     snprintf(model->task, sizeof model->task, "%s", task);
@@ -88,7 +88,7 @@ void lnt_model_destroy(lnt_model *model)
 {
     if (!model) return;
     lnt_ctx *ctx = model->ctx;
-    ctx->engines--;
+    ctx->users--;
     lnt_network_close(&model->network);
     lnt_release(ctx, model->weights, model->layout.size * sizeof *model->weights);
     lnt_release(ctx, model->bf16, model->layout.size * sizeof *model->bf16);

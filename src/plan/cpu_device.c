@@ -60,7 +60,7 @@ static lnt_status predict(lnt_ctx *ctx, const lnt_attn_desc *p, const char *algo
 {
     const lnt_algo *algo;
     const lnt_status status = describe_plan(ctx, p, algorithm, &algo, info);
-    return status ? status : lnt_engine_count(ctx, p, algo, &info->workspace_bytes);
+    return status ? status : lnt_workspace_count(ctx, p, algo, &info->workspace_bytes);
 }
 
 static lnt_status open_plan(lnt_ctx *ctx, const lnt_attn_desc *p, const char *algorithm, lnt_plan *plan,
@@ -68,8 +68,8 @@ static lnt_status open_plan(lnt_ctx *ctx, const lnt_attn_desc *p, const char *al
 {
     *out = (lnt_device_plan *)(void *)plan;
     lnt_status status = describe_plan(ctx, p, algorithm, &plan->algo, info);
-    if (!status) status = lnt_engine_make_room(&plan->engine, &plan->algo, 1);
-    info->workspace_bytes = plan->engine.memory.capacity;
+    if (!status) status = lnt_workspace_make_room(&plan->work, &plan->algo, 1);
+    info->workspace_bytes = plan->work.memory.capacity;
     return status;
 }
 
@@ -100,8 +100,8 @@ static bool is_idle(const lnt_attn_io *io)
 
 static lnt_run make_run(const lnt_plan *plan, const lnt_device_run *given)
 {
-    const lnt_attn_desc *p = &plan->engine.p;
-    lnt_run run = lnt_engine_run(&plan->engine, given->io, given->sequences);
+    const lnt_attn_desc *p = &plan->work.p;
+    lnt_run run = lnt_workspace_run(&plan->work, given->io, given->sequences);
     char *const kept = given->io->kept;
     const size_t scores = scores_bytes(plan->algo, p);
     if (kept && scores) run.kept = kept;
@@ -145,14 +145,14 @@ static lnt_status landmarks(lnt_device_plan *of, const lnt_device_run *run, int6
                             int64_t *queries, int64_t *keys, int64_t *count)
 {
     const lnt_plan *plan = own(of);
-    const lnt_attn_desc *p = &plan->engine.p;
+    const lnt_attn_desc *p = &plan->work.p;
     const lnt_sequence seq = lnt_io_sequence(run->io, s);
     *count = lnt_cur_mode_of(p, &seq) == LNT_CUR_LANDMARKS ? p->cur.landmarks : 0;
     if (!*count) return LNT_OK;
     /* The scratch of a thread has room for more than this. */
     const size_t M = (size_t)p->cur.landmarks;
-    int64_t *own = (int64_t *)(void *)plan->engine.scratch;
-    lnt_landmark_choose(plan->engine.ctx, p, run->io, &seq, h, own, own + M, (double *)(void *)(own + 2 * M));
+    int64_t *own = (int64_t *)(void *)plan->work.scratch;
+    lnt_landmark_choose(plan->work.ctx, p, run->io, &seq, h, own, own + M, (double *)(void *)(own + 2 * M));
     for (size_t i = 0; i < M && queries; i++) queries[i] = own[i];
     for (size_t i = 0; i < M && keys; i++) keys[i] = own[M + i];
     return LNT_OK;

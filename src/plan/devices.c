@@ -57,10 +57,10 @@ lnt_status lnt_ctx_set_device(lnt_ctx *ctx, const char *device)
     int row = 0, ordinal = -1;
     while (row < DEVICES && (ordinal = ordinal_of(&devices[row], device)) < 0) row++;
     if (row == DEVICES) return refuse(ctx, device);
-    if (ctx->engines)
+    if (ctx->users)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT,
                         "device: the context has %lld plans, states and models, which must go first",
-                        (long long)ctx->engines);
+                        (long long)ctx->users);
     const struct lnt_device *opened;
     const lnt_status status = devices[row].open(ctx, ordinal, &opened);
     if (status) return status;

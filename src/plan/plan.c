@@ -17,7 +17,7 @@
 
 static const lnt_device_plans *device_of(const lnt_plan *plan)
 {
-    return lnt_device_of(plan->engine.ctx)->plans;
+    return lnt_device_of(plan->work.ctx)->plans;
 }
 
 static void close_own(lnt_plan *plan)
@@ -64,14 +64,14 @@ static lnt_status open_plan(lnt_ctx *ctx, const lnt_attn_desc *p, lnt_plan *plan
     char name[NAME_CAPACITY];
     const char *wanted;
     lnt_status status = choose(ctx, p, name, &wanted);
-    if (!status) status = lnt_engine_open(ctx, p, &plan->engine);
+    if (!status) status = lnt_workspace_open(ctx, p, &plan->work);
     if (status) return status;
-    status = device_of(plan)->open(ctx, &plan->engine.p, wanted, plan, &plan->own, &plan->info);
+    status = device_of(plan)->open(ctx, &plan->work.p, wanted, plan, &plan->own, &plan->info);
     if (!status) {
         status = find_taken(ctx, p, wanted, plan->info.algorithm, &plan->index);
         if (status) close_own(plan);
     }
-    if (status) lnt_engine_close(&plan->engine);
+    if (status) lnt_workspace_close(&plan->work);
     return status;
 }
 
@@ -97,15 +97,15 @@ lnt_status lnt_plan_create(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_plan **o
 void lnt_plan_destroy(lnt_plan *plan)
 {
     if (!plan) return;
-    lnt_ctx *ctx = plan->engine.ctx;
+    lnt_ctx *ctx = plan->work.ctx;
     close_own(plan);
-    lnt_engine_close(&plan->engine);
+    lnt_workspace_close(&plan->work);
     lnt_release(ctx, plan, sizeof *plan);
 }
 
 lnt_status lnt_plan_set_temperature(lnt_plan *plan, const double *temperature)
 {
-    const lnt_attn_desc *p = &plan->engine.p;
+    const lnt_attn_desc *p = &plan->work.p;
     assert(p->taylor.temperature);
     memcpy((double *)(uintptr_t)p->taylor.temperature, temperature, (size_t)p->heads * sizeof *temperature);
     const bool told = p->heads && device_of(plan)->set_temperature;
@@ -116,13 +116,13 @@ lnt_status lnt_plan_set_temperature(lnt_plan *plan, const double *temperature)
 
 static lnt_status check_state(const lnt_plan *plan, const char *name, const lnt_state *state)
 {
-    lnt_ctx *ctx = plan->engine.ctx;
+    lnt_ctx *ctx = plan->work.ctx;
     if (!state) return LNT_OK;
-    if (!plan->engine.p.state)
+    if (!plan->work.p.state)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "%s: the plan was made with state 0", name);
-    if (!lnt_device_same(ctx, state->engine.ctx))
+    if (!lnt_device_same(ctx, state->work.ctx))
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "%s: is on %s, the plan is on %s", name,
-                        state->engine.ctx->device->name, ctx->device->name);
+                        state->work.ctx->device->name, ctx->device->name);
     if (state->index)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT,
                         "%s: an index is selected, and a plan takes sequences in their order", name);
@@ -132,7 +132,7 @@ static lnt_status check_state(const lnt_plan *plan, const char *name, const lnt_
 static lnt_status check_kept(const lnt_plan *plan, const lnt_attn_io *io)
 {
     if (!io->kept || io->kept_bytes >= plan->info.kept_bytes) return LNT_OK;
-    return lnt_fail(plan->engine.ctx, LNT_ERR_ARGUMENT, "kept_bytes is %zu, must be at least %zu",
+    return lnt_fail(plan->work.ctx, LNT_ERR_ARGUMENT, "kept_bytes is %zu, must be at least %zu",
                     io->kept_bytes, plan->info.kept_bytes);
 }
 
@@ -140,12 +140,12 @@ static lnt_status check_kept(const lnt_plan *plan, const lnt_attn_io *io)
 static lnt_status check_io(const lnt_plan *plan, const lnt_attn_io *given, lnt_attn_io *io, bool with_out,
                            int64_t *sequences)
 {
-    lnt_ctx *ctx = plan->engine.ctx;
+    lnt_ctx *ctx = plan->work.ctx;
     lnt_status status = lnt_io_take(ctx, given, io);
     lnt_attn_io known = *io;
     if (!lnt_device_of(ctx)->host_memory) known.lengths_q = known.lengths_k = NULL; /* nobody looks there */
     if (!status)
-        status = lnt_io_check(ctx, &plan->engine.p, &known, with_out || io->kept, sequences);
+        status = lnt_io_check(ctx, &plan->work.p, &known, with_out || io->kept, sequences);
     if (!status) status = check_kept(plan, io);
     if (!status) status = check_state(plan, "state_in", io->state_in);
     return status ? status : check_state(plan, "state_out", io->state_out);
@@ -183,8 +183,8 @@ lnt_status lnt_plan_forward(lnt_plan *plan, const lnt_attn_io *given)
 
 static lnt_status check_partial(lnt_plan *plan, const lnt_attn_io *io, const lnt_partial *partial)
 {
-    lnt_ctx *ctx = plan->engine.ctx;
-    const lnt_attn_desc *p = &plan->engine.p;
+    lnt_ctx *ctx = plan->work.ctx;
+    const lnt_attn_desc *p = &plan->work.p;
     if (p->mechanism == LNT_CUR)
         return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
                         "partial: answers of cur over some of the keys cannot be added");
@@ -224,9 +224,9 @@ lnt_status lnt_plan_partial(lnt_plan *plan, const lnt_attn_io *given, const lnt_
     int64_t sequences;
     lnt_attn_io io;
     lnt_partial partial;
-    if (!device_of(plan)->partial) return lnt_device_lacks(plan->engine.ctx, "partial");
+    if (!device_of(plan)->partial) return lnt_device_lacks(plan->work.ctx, "partial");
     lnt_status status = check_io(plan, given, &io, false, &sequences);
-    if (!status) status = lnt_partial_take(plan->engine.ctx, "partial", given_partial, &partial);
+    if (!status) status = lnt_partial_take(plan->work.ctx, "partial", given_partial, &partial);
     if (!status) status = check_partial(plan, &io, &partial);
     if (status) return status;
     const lnt_device_run run = make_run(&io, NULL, sequences);
@@ -237,8 +237,8 @@ lnt_status lnt_plan_partial(lnt_plan *plan, const lnt_attn_io *given, const lnt_
 static lnt_status check_grads(lnt_plan *plan, const lnt_attn_io *io, const lnt_attn_grads *given,
                               lnt_attn_grads *g, int64_t sequences)
 {
-    lnt_ctx *ctx = plan->engine.ctx;
-    const lnt_attn_desc *p = &plan->engine.p;
+    lnt_ctx *ctx = plan->work.ctx;
+    const lnt_attn_desc *p = &plan->work.p;
     if (!p->backward)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "backward: the plan was made with backward 0");
     *g = (lnt_attn_grads){ .size = sizeof *g };
@@ -300,7 +300,7 @@ lnt_status lnt_plan_report(lnt_plan *plan, lnt_report *out)
     if (!plan) return LNT_ERR_ARGUMENT;
     lnt_report own = { .size = sizeof own };
     lnt_status status =
-        lnt_struct_check(plan->engine.ctx, LNT_STRUCT(lnt_report, nonpositive), "report", out);
+        lnt_struct_check(plan->work.ctx, LNT_STRUCT(lnt_report, nonpositive), "report", out);
     if (!status) status = device_of(plan)->report(plan->own, &own);
     if (!status) lnt_struct_give(&own, out);
     return status;
@@ -310,8 +310,8 @@ lnt_status lnt_plan_landmarks(const lnt_plan *plan, const lnt_attn_io *given, in
                               int64_t *queries, int64_t *keys, int64_t *count)
 {
     if (!plan) return LNT_ERR_ARGUMENT;
-    lnt_ctx *ctx = plan->engine.ctx;
-    const lnt_attn_desc *p = &plan->engine.p;
+    lnt_ctx *ctx = plan->work.ctx;
+    const lnt_attn_desc *p = &plan->work.p;
     int64_t sequences;
     if (!count) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "count is NULL");
     if (p->mechanism != LNT_CUR)
@@ -387,9 +387,9 @@ static lnt_status check_info(lnt_ctx *ctx, const lnt_plan_info *out)
 lnt_status lnt_plan_describe(const lnt_plan *plan, lnt_plan_info *out)
 {
     if (!plan) return LNT_ERR_ARGUMENT;
-    const lnt_status status = check_info(plan->engine.ctx, out);
+    const lnt_status status = check_info(plan->work.ctx, out);
     if (status) return status;
-    const lnt_plan_info info = describe(plan->engine.ctx, &plan->engine.p, plan->index, plan->info);
+    const lnt_plan_info info = describe(plan->work.ctx, &plan->work.p, plan->index, plan->info);
     lnt_struct_give(&info, out);
     return LNT_OK;
 }

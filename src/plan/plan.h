@@ -2,15 +2,15 @@
 #ifndef LNT_PLAN_PLAN_H
 #define LNT_PLAN_PLAN_H
 
-#include "attention/engine.h"
+#include "attention/workspace.h"
 #include "device/device.h"
 
 struct lnt_plan {
-    lnt_engine engine;
+    lnt_workspace work;
     int index;            /* of its algorithm, in the registry */
     lnt_plan_info info;   /* the device's part of it */
     lnt_device_plan *own; /* what the device has of it; the CPU: the plan itself */
-    /* What follows is the CPU's, and so is the scratch of the engine. */
+    /* What follows is the CPU's, and so is the scratch of the workspace. */
     const lnt_algo *algo;
     lnt_report report; /* of runs since the last */
 };

@@ -204,7 +204,7 @@ static lnt_status plan_create(lnt_cuda_device *d, const lnt_attn_desc *desc, lnt
 
 static int64_t features(const lnt_cuda_plan *plan)
 {
-    return plan->own ? lnt_problem_width(&plan->own->engine.p) : 0;
+    return plan->own ? lnt_problem_width(&plan->own->work.p) : 0;
 }
 
 static lnt_status plan_describe(const lnt_cuda_plan *plan, lnt_cuda_plan_info *info)
@@ -246,7 +246,7 @@ static int64_t slot_of(const lnt_cuda_states *states, int64_t b)
 /* Of monomial f; 0 where features are none. */
 static double degree_of(const lnt_cuda_plan *plan, int64_t f)
 {
-    const lnt_attn_desc *p = &plan->own->engine.p;
+    const lnt_attn_desc *p = &plan->own->work.p;
     int64_t degree = 0;
     while (p->mechanism == LNT_TAYLOR && f >= lnt_basis_size(p->dim, degree + 1)) degree++;
     return (double)degree;
@@ -259,8 +259,8 @@ static void exchange(lnt_cuda_plan *plan, lnt_state *state, const lnt_cuda_state
     float *s = to_host(slots->s), *z = to_host(slots->z);
     int64_t *tokens = to_host(slots->tokens);
     if (!in) lnt_state_settle(state);
-    const double root = sqrt(lnt_taylor_score_factor(&state->engine.p));
-    for (int64_t b = 0; b < state->engine.p.batch; b++) {
+    const double root = sqrt(lnt_taylor_score_factor(&state->work.p));
+    for (int64_t b = 0; b < state->work.p.batch; b++) {
         const int64_t slot = slot_of(slots, b);
         if (in) state->tokens[b] = tokens[slot];
         else tokens[slot] = state->tokens[b];
@@ -285,7 +285,7 @@ static void exchange(lnt_cuda_plan *plan, lnt_state *state, const lnt_cuda_state
 
 static lnt_status make_state(lnt_cuda_plan *plan, int64_t batch, lnt_state **out)
 {
-    lnt_attn_desc p = plan->own->engine.p;
+    lnt_attn_desc p = plan->own->work.p;
     p.batch = batch;
     return told(plan->device, lnt_state_make(plan->device->ctx, &p, 0, out));
 }

@@ -65,9 +65,9 @@ static void release_tensors(lnt_ctx *ctx, lnt_tensor tensor[], const size_t byte
 static void close_state(lnt_device_state *of)
 {
     lnt_state *state = own(of);
-    lnt_ctx *ctx = state->engine.ctx;
+    lnt_ctx *ctx = state->work.ctx;
     release_tensors(ctx, state->tensor, state->bytes);
-    lnt_release(ctx, state->tokens, (size_t)state->engine.p.batch * sizeof *state->tokens);
+    lnt_release(ctx, state->tokens, (size_t)state->work.p.batch * sizeof *state->tokens);
 }
 
 static lnt_status open_state(lnt_ctx *ctx, const lnt_attn_desc *p, int64_t room, lnt_state *state,
@@ -77,7 +77,7 @@ static lnt_status open_state(lnt_ctx *ctx, const lnt_attn_desc *p, int64_t room,
     *out = (lnt_device_state *)(void *)state;
     state->room = room;
     lnt_registry_for_state(p, state->algos);
-    lnt_status status = lnt_engine_make_room(&state->engine, state->algos, 2);
+    lnt_status status = lnt_workspace_make_room(&state->work, state->algos, 2);
     if (!status) status = allocate_tensors(ctx, p, room, state->tensor, state->bytes);
     if (!status) state->tokens = lnt_allocate(ctx, tokens, "the state");
     if (!status && !state->tokens) status = LNT_ERR_MEMORY;
@@ -92,7 +92,7 @@ static lnt_status fork_state(lnt_device_state *to_state, const lnt_device_state 
     for (int i = 0; i < LNT_STATE_TENSORS; i++)
         if (from->bytes[i]) memcpy(to->tensor[i].data, from->tensor[i].data, from->bytes[i]);
     to->recent = from->recent;
-    memcpy(to->tokens, from->tokens, (size_t)from->engine.p.batch * sizeof *from->tokens);
+    memcpy(to->tokens, from->tokens, (size_t)from->work.p.batch * sizeof *from->tokens);
     return LNT_OK;
 }
 
@@ -102,7 +102,7 @@ static lnt_status copy(lnt_device_state *to_state, int64_t to_sequence, const ln
     lnt_state *to = own(to_state), *from = own(from_state);
     to->tokens[to_sequence] = from->tokens[from_sequence];
     for (int i = 0; i < LNT_STATE_TENSORS; i++) {
-        const size_t share = to->bytes[i] / (size_t)to->engine.p.batch;
+        const size_t share = to->bytes[i] / (size_t)to->work.p.batch;
         if (share) memmove((char *)to->tensor[i].data + (size_t)to_sequence * share,
                            (char *)from->tensor[i].data + (size_t)from_sequence * share, share);
     }
@@ -112,7 +112,7 @@ static lnt_status copy(lnt_device_state *to_state, int64_t to_sequence, const ln
 int64_t lnt_state_longest(const lnt_state *state)
 {
     int64_t most = 0;
-    for (int64_t b = 0; b < state->engine.p.batch; b++)
+    for (int64_t b = 0; b < state->work.p.batch; b++)
         if (state->tokens[b] > most) most = state->tokens[b];
     return most;
 }
@@ -120,11 +120,11 @@ int64_t lnt_state_longest(const lnt_state *state)
 static lnt_status reserve(lnt_device_state *of, int64_t tokens)
 {
     lnt_state *state = own(of);
-    lnt_ctx *ctx = state->engine.ctx;
+    lnt_ctx *ctx = state->work.ctx;
     if (!state->kind->grows || tokens <= state->room) return LNT_OK;
     lnt_tensor tensor[LNT_STATE_TENSORS] = { 0 };
     size_t bytes[LNT_STATE_TENSORS] = { 0 };
-    const lnt_status status = allocate_tensors(ctx, &state->engine.p, tokens, tensor, bytes);
+    const lnt_status status = allocate_tensors(ctx, &state->work.p, tokens, tensor, bytes);
     if (status) {
         release_tensors(ctx, tensor, bytes);
         return status;
@@ -148,7 +148,7 @@ lnt_status lnt_state_make_room(lnt_state *state, int64_t n)
 {
     const int64_t before = lnt_state_longest(state);
     if (n > LNT_MAX_EXTENT - before)
-        return lnt_fail(state->engine.ctx, LNT_ERR_SHAPE,
+        return lnt_fail(state->work.ctx, LNT_ERR_SHAPE,
                         "a sequence has seen %lld tokens, and %lld more make over 2^40", (long long)before,
                         (long long)n);
     const int64_t needed = before + n;
@@ -162,14 +162,14 @@ static void forget(lnt_state *state, int64_t b)
 {
     state->tokens[b] = 0;
     for (int i = 0; i < LNT_STATE_TENSORS; i++) {
-        const size_t share = state->bytes[i] / (size_t)state->engine.p.batch;
+        const size_t share = state->bytes[i] / (size_t)state->work.p.batch;
         if (share) memset((char *)state->tensor[i].data + (size_t)b * share, 0, share);
     }
 }
 
 static lnt_status reset(lnt_device_state *state, int64_t sequence)
 {
-    for (int64_t b = 0; b < own(state)->engine.p.batch; b++)
+    for (int64_t b = 0; b < own(state)->work.p.batch; b++)
         if (sequence == -1 || b == sequence) forget(own(state), b);
     return LNT_OK;
 }
@@ -178,7 +178,7 @@ static lnt_status reset(lnt_device_state *state, int64_t sequence)
 
 static void count_tokens(lnt_state *state, int64_t n)
 {
-    for (int64_t b = 0; b < state->engine.p.batch; b++) state->tokens[b] += n;
+    for (int64_t b = 0; b < state->work.p.batch; b++) state->tokens[b] += n;
 }
 
 static lnt_status run(lnt_device_state *of, const lnt_tensor *q, const lnt_tensor *k, const lnt_tensor *v,
@@ -197,8 +197,8 @@ static lnt_status run(lnt_device_state *of, const lnt_tensor *q, const lnt_tenso
 static lnt_status take_out(lnt_device_state *of, const lnt_tensor *k, const lnt_tensor *v)
 {
     lnt_state *state = own(of);
-    lnt_ctx *ctx = state->engine.ctx;
-    const lnt_attn_desc *p = &state->engine.p;
+    lnt_ctx *ctx = state->work.ctx;
+    const lnt_attn_desc *p = &state->work.p;
     for (int64_t b = 0; b < p->batch; b++)
         if (state->tokens[b] < k->shape[2])
             return lnt_fail(ctx, LNT_ERR_ARGUMENT,
@@ -219,7 +219,7 @@ static lnt_status merge(lnt_device_state *dst_state, const lnt_device_state *src
     lnt_state_settle(dst);
     lnt_state_settle(src);
     dst->kind->merge(dst, src);
-    for (int64_t b = 0; b < dst->engine.p.batch; b++) dst->tokens[b] += src->tokens[b];
+    for (int64_t b = 0; b < dst->work.p.batch; b++) dst->tokens[b] += src->tokens[b];
     return LNT_OK;
 }
 
@@ -261,7 +261,7 @@ static lnt_status tokens(const lnt_device_state *state, int64_t first, int64_t c
 
 static lnt_status set_tokens(lnt_device_state *state, const int64_t *counts)
 {
-    memcpy(own(state)->tokens, counts, (size_t)own(state)->engine.p.batch * sizeof *counts);
+    memcpy(own(state)->tokens, counts, (size_t)own(state)->work.p.batch * sizeof *counts);
     return LNT_OK;
 }
 

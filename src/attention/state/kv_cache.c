@@ -38,7 +38,7 @@ static void put_rows(const lnt_state *state, int i, const lnt_tensor *src, int64
 static void append(lnt_state *state, const lnt_tensor *k, const lnt_tensor *v, double sign)
 {
     (void)sign; /* lnt_state_remove refuses a cache */
-    for (int64_t b = 0; b < state->engine.p.batch; b++) {
+    for (int64_t b = 0; b < state->work.p.batch; b++) {
         put_rows(state, 0, k, b, k->shape[2]);
         put_rows(state, 1, v, b, k->shape[2]);
     }
@@ -52,7 +52,7 @@ static void attend(lnt_state *state, const lnt_tensor *q, const lnt_tensor *out,
                              .v = state->tensor[1],
                              .out = *out,
                              .lengths_k = state->tokens };
-    lnt_run r = lnt_engine_run(&state->engine, &io, state->engine.p.batch);
+    lnt_run r = lnt_workspace_run(&state->work, &io, state->work.p.batch);
     r.causal = causal;
     const lnt_algo *algo = state->algos[q->shape[2] > FEW_QUERIES];
     algo->forward(&r);
@@ -68,7 +68,7 @@ static void query(lnt_state *state, const lnt_tensor *q, const lnt_tensor *out)
 static void step(lnt_state *state, const lnt_tensor *q, const lnt_tensor *k, const lnt_tensor *v,
                  const lnt_tensor *out)
 {
-    const int64_t batch = state->engine.p.batch, n = k->shape[2];
+    const int64_t batch = state->work.p.batch, n = k->shape[2];
     append(state, k, v, 1);
     for (int64_t b = 0; b < batch; b++) state->tokens[b] += n;
     attend(state, q, out, true);
@@ -77,7 +77,7 @@ static void step(lnt_state *state, const lnt_tensor *q, const lnt_tensor *k, con
 
 static void merge(lnt_state *dst, const lnt_state *src)
 {
-    for (int64_t b = 0; b < dst->engine.p.batch; b++)
+    for (int64_t b = 0; b < dst->work.p.batch; b++)
         for (int i = 0; i < LNT_STATE_PUBLIC; i++)
             put_rows(dst, i, &src->tensor[i], b, src->tokens[b]);
 }

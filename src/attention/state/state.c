@@ -45,10 +45,10 @@ lnt_status lnt_state_make(lnt_ctx *ctx, const lnt_attn_desc *resolved, int64_t r
     p.causal = 1;
     p.backward = 0;
     p.state = LNT_STATE_ALWAYS;
-    lnt_status status = lnt_engine_open(ctx, &p, &state->engine);
+    lnt_status status = lnt_workspace_open(ctx, &p, &state->work);
     if (!status) {
-        status = lnt_device_of(ctx)->states->open(ctx, &state->engine.p, room, state, &state->own);
-        if (status) lnt_engine_close(&state->engine);
+        status = lnt_device_of(ctx)->states->open(ctx, &state->work.p, room, state, &state->own);
+        if (status) lnt_workspace_close(&state->work);
     }
     if (status) lnt_release(ctx, state, sizeof *state);
     else *out = state;
@@ -67,17 +67,17 @@ lnt_status lnt_state_create(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_state *
 void lnt_state_destroy(lnt_state *state)
 {
     if (!state) return;
-    lnt_ctx *ctx = state->engine.ctx;
+    lnt_ctx *ctx = state->work.ctx;
     lnt_state_device(state)->states->close(state->own);
-    lnt_engine_close(&state->engine);
+    lnt_workspace_close(&state->work);
     lnt_release(ctx, state, sizeof *state);
 }
 
 lnt_status lnt_state_fork(const lnt_state *state, lnt_state **out)
 {
     if (!state) return LNT_ERR_ARGUMENT;
-    if (!out) return lnt_fail(state->engine.ctx, LNT_ERR_ARGUMENT, "out is NULL");
-    lnt_status status = lnt_state_make(state->engine.ctx, &state->engine.p, state->room, out);
+    if (!out) return lnt_fail(state->work.ctx, LNT_ERR_ARGUMENT, "out is NULL");
+    lnt_status status = lnt_state_make(state->work.ctx, &state->work.p, state->room, out);
     if (status) return status;
     status = lnt_state_device(state)->states->fork((*out)->own, state->own);
     if (!status) return LNT_OK;
@@ -94,30 +94,30 @@ static int shown_part(int index)
 
 static lnt_status check_sequence(const lnt_state *state, const char *name, int64_t sequence)
 {
-    if (sequence >= 0 && sequence < state->engine.p.batch) return LNT_OK;
-    return lnt_fail(state->engine.ctx, LNT_ERR_ARGUMENT, "%s is %lld, must be 0 to %lld", name,
-                    (long long)sequence, (long long)(state->engine.p.batch - 1));
+    if (sequence >= 0 && sequence < state->work.p.batch) return LNT_OK;
+    return lnt_fail(state->work.ctx, LNT_ERR_ARGUMENT, "%s is %lld, must be 0 to %lld", name,
+                    (long long)sequence, (long long)(state->work.p.batch - 1));
 }
 
 /* Whether `from` is on the device of the context. */
 static lnt_status check_device(lnt_ctx *ctx, const char *what, const lnt_state *from)
 {
-    if (lnt_device_same(ctx, from->engine.ctx)) return LNT_OK;
+    if (lnt_device_same(ctx, from->work.ctx)) return LNT_OK;
     return lnt_fail(ctx, LNT_ERR_ARGUMENT, "%s: one state is on %s and the other on %s", what,
-                    ctx->device->name, from->engine.ctx->device->name);
+                    ctx->device->name, from->work.ctx->device->name);
 }
 
 lnt_status lnt_state_copy(lnt_state *to, int64_t to_sequence, lnt_state *from, int64_t from_sequence)
 {
     if (!to) return LNT_ERR_ARGUMENT;
-    lnt_ctx *ctx = to->engine.ctx;
+    lnt_ctx *ctx = to->work.ctx;
     if (!from) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "from is NULL");
     if (to->kind->grows)
         return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
                         "copy: the sequences of a softmax cache share their room; fork it");
     lnt_status status = check_sequence(to, "to_sequence", to_sequence);
     if (!status) status = check_sequence(from, "from_sequence", from_sequence);
-    if (!status) status = lnt_state_fits(ctx, "from", from, &to->engine.p, from->engine.p.batch);
+    if (!status) status = lnt_state_fits(ctx, "from", from, &to->work.p, from->work.p.batch);
     if (!status) status = check_device(ctx, "copy", from);
     if (status) return status;
     lnt_state_settle(to);
@@ -128,8 +128,8 @@ lnt_status lnt_state_copy(lnt_state *to, int64_t to_sequence, lnt_state *from, i
 lnt_status lnt_state_select(lnt_state *state, const int64_t *index, int64_t count)
 {
     if (!state) return LNT_ERR_ARGUMENT;
-    lnt_ctx *ctx = state->engine.ctx;
-    const int64_t batch = state->engine.p.batch;
+    lnt_ctx *ctx = state->work.ctx;
+    const int64_t batch = state->work.p.batch;
     if (!lnt_state_device(state)->states->select)
         return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
                         "select: on the %s a state runs all its sequences, in their order",
@@ -145,7 +145,7 @@ lnt_status lnt_state_select(lnt_state *state, const int64_t *index, int64_t coun
 lnt_status lnt_state_reserve(lnt_state *state, int64_t tokens)
 {
     if (!state) return LNT_ERR_ARGUMENT;
-    lnt_ctx *ctx = state->engine.ctx;
+    lnt_ctx *ctx = state->work.ctx;
     if (tokens < 0 || tokens > LNT_MAX_EXTENT)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "tokens is %lld, must be 0 to 2^40",
                         (long long)tokens);
@@ -156,9 +156,9 @@ lnt_status lnt_state_reserve(lnt_state *state, int64_t tokens)
 lnt_status lnt_state_reset(lnt_state *state, int64_t sequence)
 {
     if (!state) return LNT_ERR_ARGUMENT;
-    const int64_t batch = state->engine.p.batch;
+    const int64_t batch = state->work.p.batch;
     if (sequence < -1 || sequence >= batch)
-        return lnt_fail(state->engine.ctx, LNT_ERR_ARGUMENT,
+        return lnt_fail(state->work.ctx, LNT_ERR_ARGUMENT,
                         "sequence is %lld, must be 0 to %lld, or -1 for all", (long long)sequence,
                         (long long)(batch - 1));
     lnt_state_settle(state);
@@ -170,8 +170,8 @@ lnt_status lnt_state_reset(lnt_state *state, int64_t sequence)
 static lnt_status check_tensor(const lnt_state *state, const char *name, const lnt_tensor *t,
                                int64_t heads, int64_t length, int64_t dim)
 {
-    lnt_ctx *ctx = state->engine.ctx;
-    const lnt_attn_desc *p = &state->engine.p;
+    lnt_ctx *ctx = state->work.ctx;
+    const lnt_attn_desc *p = &state->work.p;
     const lnt_status status = lnt_tensor_expect(ctx, name, t, state->selected, heads, length, dim);
     if (status) return status;
     if (t->dtype != p->dtype)
@@ -182,7 +182,7 @@ static lnt_status check_tensor(const lnt_state *state, const char *name, const l
 
 static lnt_status check_keys(const lnt_state *state, const lnt_tensor *k, const lnt_tensor *v)
 {
-    const lnt_attn_desc *p = &state->engine.p;
+    const lnt_attn_desc *p = &state->work.p;
     const lnt_status status = check_tensor(state, "k", k, p->kv_heads, -1, p->dim);
     return status ? status
                   : check_tensor(state, "v", v, p->kv_heads, k->shape[2], p->dim_value);
@@ -190,7 +190,7 @@ static lnt_status check_keys(const lnt_state *state, const lnt_tensor *k, const 
 
 static lnt_status check_queries(const lnt_state *state, const lnt_tensor *q, const lnt_tensor *out)
 {
-    const lnt_attn_desc *p = &state->engine.p;
+    const lnt_attn_desc *p = &state->work.p;
     const lnt_status status = check_tensor(state, "q", q, p->heads, -1, p->dim);
     return status ? status : check_tensor(state, "out", out, p->heads, q->shape[2], p->dim_value);
 }
@@ -199,8 +199,8 @@ static lnt_status check_queries(const lnt_state *state, const lnt_tensor *q, con
 static lnt_status check_apart(const lnt_state *state, const lnt_tensor *q, const lnt_tensor *k,
                               const lnt_tensor *v, const lnt_tensor *out)
 {
-    lnt_ctx *ctx = state->engine.ctx;
-    const int shown = state->engine.p.mechanism == LNT_HYBRID ? 4 : LNT_STATE_PUBLIC;
+    lnt_ctx *ctx = state->work.ctx;
+    const int shown = state->work.p.mechanism == LNT_HYBRID ? 4 : LNT_STATE_PUBLIC;
     lnt_named_tensor given[4];
     int count = 0;
     if (q) given[count++] = (lnt_named_tensor){ "q", q };
@@ -240,7 +240,7 @@ lnt_status lnt_state_step(lnt_state *state, const lnt_tensor *q, const lnt_tenso
     lnt_status status = check_keys(state, k, v);
     if (!status) status = check_queries(state, q, out);
     if (!status && q->shape[2] != k->shape[2])
-        status = lnt_fail(state->engine.ctx, LNT_ERR_SHAPE, "q: length is %lld, that of k is %lld",
+        status = lnt_fail(state->work.ctx, LNT_ERR_SHAPE, "q: length is %lld, that of k is %lld",
                           (long long)q->shape[2], (long long)k->shape[2]);
     if (!status) status = check_apart(state, q, k, v, out);
     return status ? status : lnt_state_device(state)->states->run(state->own, q, k, v, out);
@@ -249,8 +249,8 @@ lnt_status lnt_state_step(lnt_state *state, const lnt_tensor *q, const lnt_tenso
 lnt_status lnt_state_remove(lnt_state *state, const lnt_tensor *k, const lnt_tensor *v)
 {
     if (!state) return LNT_ERR_ARGUMENT;
-    lnt_ctx *ctx = state->engine.ctx;
-    const lnt_attn_desc *p = &state->engine.p;
+    lnt_ctx *ctx = state->work.ctx;
+    const lnt_attn_desc *p = &state->work.p;
     if (state->kind->grows)
         return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
                         "remove: a softmax cache keeps tokens as they are; only a state that is a "
@@ -274,15 +274,15 @@ lnt_status lnt_state_remove(lnt_state *state, const lnt_tensor *k, const lnt_ten
 lnt_status lnt_state_merge(lnt_state *dst, lnt_state *src)
 {
     if (!dst) return LNT_ERR_ARGUMENT;
-    lnt_ctx *ctx = dst->engine.ctx;
+    lnt_ctx *ctx = dst->work.ctx;
     if (!src) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "src is NULL");
     if (dst == src) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "merge: dst and src are the same state");
-    if (dst->engine.p.mechanism == LNT_HYBRID)
+    if (dst->work.p.mechanism == LNT_HYBRID)
         return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
                         "merge: in a hybrid state every token is near or far by where it stands; "
                         "append the tokens instead");
     lnt_status status =
-        lnt_state_fits(ctx, "merge: src", src, &dst->engine.p, dst->engine.p.batch);
+        lnt_state_fits(ctx, "merge: src", src, &dst->work.p, dst->work.p.batch);
     if (!status) status = check_device(ctx, "merge", src);
     if (status) return status;
     return lnt_state_device(dst)->states->merge(dst->own, src->own);
@@ -292,7 +292,7 @@ lnt_status lnt_state_merge(lnt_state *dst, lnt_state *src)
 
 int64_t lnt_state_tokens(const lnt_state *state, int64_t sequence)
 {
-    if (!state || sequence < 0 || sequence >= state->engine.p.batch) return 0;
+    if (!state || sequence < 0 || sequence >= state->work.p.batch) return 0;
     int64_t tokens;
     return lnt_state_device(state)->states->tokens(state->own, sequence, 1, &tokens) ? -1 : tokens;
 }
@@ -307,7 +307,7 @@ lnt_status lnt_state_report(lnt_state *state, lnt_report *out)
     if (!state) return LNT_ERR_ARGUMENT;
     lnt_report own = { .size = sizeof own };
     lnt_status status =
-        lnt_struct_check(state->engine.ctx, LNT_STRUCT(lnt_report, nonpositive), "report", out);
+        lnt_struct_check(state->work.ctx, LNT_STRUCT(lnt_report, nonpositive), "report", out);
     if (!status) status = lnt_state_device(state)->states->report(state->own, &own);
     if (!status) lnt_struct_give(&own, out);
     return status;
@@ -321,9 +321,9 @@ const char *lnt_state_algorithm(const lnt_state *state)
 lnt_status lnt_state_tensor(lnt_state *state, int index, const char **name, lnt_tensor *view)
 {
     if (!state) return LNT_ERR_ARGUMENT;
-    const int shown = state->engine.p.mechanism == LNT_HYBRID ? 4 : LNT_STATE_PUBLIC;
+    const int shown = state->work.p.mechanism == LNT_HYBRID ? 4 : LNT_STATE_PUBLIC;
     if (index < 0 || index >= shown)
-        return lnt_fail(state->engine.ctx, LNT_ERR_ARGUMENT, "index is %d, must be 0 to %d", index,
+        return lnt_fail(state->work.ctx, LNT_ERR_ARGUMENT, "index is %d, must be 0 to %d", index,
                         shown - 1);
     const int i = shown_part(index);
     lnt_state_settle(state);

@@ -2,7 +2,7 @@
 #ifndef LNT_ATTENTION_STATE_STATE_H
 #define LNT_ATTENTION_STATE_STATE_H
 
-#include "attention/engine.h"
+#include "attention/workspace.h"
 #include "attention/state/state_view.h"
 
 /* What differs between sums of fixed size and a cache that grows. */
@@ -27,7 +27,7 @@ extern const lnt_state_kind lnt_state_kv_cache; /* kv_cache.c: softmax's k and v
 const lnt_state_kind *lnt_state_kind_of(lnt_mechanism mechanism);
 
 struct lnt_state {
-    lnt_engine engine;
+    lnt_workspace work;
     const lnt_state_kind *kind;
     lnt_device_state *own;        /* what the device has of it; the CPU: the state itself */
     const int64_t *index;         /* [selected], of the device: see lnt_state_select; NULL: none */

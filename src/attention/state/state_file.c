@@ -128,7 +128,7 @@ static lnt_status pack(const lnt_state *state, int i, int64_t most, lnt_st_entry
                              .rank = 4,
                              .shape = { t.shape[0], t.shape[1], rows, t.shape[3] },
                              .bytes = (size_t)(t.shape[0] * t.shape[1] * rows) * row };
-    void *data = lnt_allocate(state->engine.ctx, entry->bytes, "packing the state");
+    void *data = lnt_allocate(state->work.ctx, entry->bytes, "packing the state");
     if (!data) return LNT_ERR_MEMORY;
     entry->data = data;
     return lnt_state_device(state)->states->pack(state->own, i, rows, data);
@@ -137,13 +137,13 @@ static lnt_status pack(const lnt_state *state, int i, int64_t most, lnt_st_entry
 /* The token counts. */
 static lnt_status pack_tokens(const lnt_state *state, lnt_st_entry *entry, int64_t *most)
 {
-    const int64_t batch = state->engine.p.batch;
+    const int64_t batch = state->work.p.batch;
     *entry = (lnt_st_entry){ .name = "tokens",
                              .dtype = LNT_ST_I64,
                              .rank = 1,
                              .shape = { batch },
                              .bytes = (size_t)batch * sizeof(int64_t) };
-    int64_t *tokens = lnt_allocate(state->engine.ctx, entry->bytes, "packing the state");
+    int64_t *tokens = lnt_allocate(state->work.ctx, entry->bytes, "packing the state");
     if (!tokens) return LNT_ERR_MEMORY;
     entry->data = tokens;
     const lnt_status status = lnt_state_device(state)->states->tokens(state->own, 0, batch, tokens);
@@ -156,13 +156,13 @@ static lnt_status pack_tokens(const lnt_state *state, lnt_st_entry *entry, int64
 lnt_status lnt_state_save(lnt_state *state, const char *path)
 {
     if (!state) return LNT_ERR_ARGUMENT;
-    lnt_ctx *ctx = state->engine.ctx;
+    lnt_ctx *ctx = state->work.ctx;
     if (!path) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "path is NULL");
     metadata meta;
     lnt_st_entry entries[LNT_STATE_SAVED + 1] = { 0 }, counted = { 0 };
     int64_t most;
     lnt_state_settle(state);
-    lnt_status status = describe(ctx, &state->engine.p, &meta);
+    lnt_status status = describe(ctx, &state->work.p, &meta);
     if (!status) status = pack_tokens(state, &counted, &most);
     size_t count = 0;
     for (int i = 0; !status && i < LNT_STATE_SAVED; i++)
@@ -254,7 +254,7 @@ static lnt_status fill(lnt_ctx *ctx, const char *path, const lnt_safetensors *st
 {
     int64_t most;
     const lnt_st_entry *entries[LNT_STATE_SAVED], *counted;
-    lnt_status status = find_tokens(ctx, path, st, state->engine.p.batch, &counted, &most);
+    lnt_status status = find_tokens(ctx, path, st, state->work.p.batch, &counted, &most);
     for (int i = 0; !status && i < LNT_STATE_SAVED; i++)
         if (has(state, i)) status = find_tensor(ctx, path, st, state, i, most, &entries[i]);
     if (!status) status = lnt_state_reserve(state, most);

@@ -55,7 +55,7 @@ static lnt_status check_meaning(lnt_ctx *ctx, const char *name, const lnt_attn_d
 lnt_status lnt_state_fits(lnt_ctx *ctx, const char *name, const lnt_state *state,
                           const lnt_attn_desc *p, int64_t sequences)
 {
-    const lnt_attn_desc *own = &state->engine.p;
+    const lnt_attn_desc *own = &state->work.p;
     if (own->mechanism != p->mechanism)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "%s is a %s state, expected %s", name,
                         lnt_mechanism_name(own->mechanism), lnt_mechanism_name(p->mechanism));

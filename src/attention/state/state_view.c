@@ -15,11 +15,11 @@ const lnt_tensor *lnt_state_parts(const lnt_state *state) { return state->tensor
 
 int64_t lnt_state_recent(const lnt_state *state) { return state->recent; }
 
-const lnt_device_ops *lnt_state_device(const lnt_state *state) { return lnt_device_of(state->engine.ctx); }
+const lnt_device_ops *lnt_state_device(const lnt_state *state) { return lnt_device_of(state->work.ctx); }
 
 int64_t lnt_state_before(const lnt_state *state, int64_t sequence)
 {
-    const bool counted = state->tokens && sequence >= 0 && sequence < state->engine.p.batch;
+    const bool counted = state->tokens && sequence >= 0 && sequence < state->work.p.batch;
     return counted ? state->tokens[sequence] : 0;
 }
 

@@ -45,7 +45,7 @@ static lnt_tensor none(const lnt_attn_desc *p, int64_t heads, int64_t dim)
 static lnt_attn_io io_of(lnt_state *state, const lnt_tensor *q, const lnt_tensor *k, const lnt_tensor *v,
                          const lnt_tensor *out)
 {
-    const lnt_attn_desc *p = &state->engine.p;
+    const lnt_attn_desc *p = &state->work.p;
     return (lnt_attn_io){ .size = sizeof(lnt_attn_io),
                           .q = q ? *q : none(p, p->heads, p->dim),
                           .k = k ? *k : none(p, p->kv_heads, p->dim),
@@ -66,10 +66,10 @@ static void run(lnt_state *state, lnt_run *r, const lnt_algo *algo)
 static void run_tokens(lnt_state *state, const lnt_attn_io *io, bool causal, double sign,
                        int64_t tokens, bool adds)
 {
-    const int64_t room = lnt_recent_room(&state->engine.p);
+    const int64_t room = lnt_recent_room(&state->work.p);
     const bool few = tokens <= FEW_TOKENS && sign > 0;
     if (!few) lnt_state_settle(state);
-    lnt_run r = lnt_engine_run(&state->engine, io, state->engine.p.batch);
+    lnt_run r = lnt_workspace_run(&state->work, io, state->work.p.batch);
     r.causal = causal;
     r.sign = sign;
     r.recents = few ? state : NULL;
@@ -100,7 +100,7 @@ static void step(lnt_state *state, const lnt_tensor *q, const lnt_tensor *k, con
 static void settle(lnt_state *state)
 {
     const lnt_attn_io io = io_of(state, NULL, NULL, NULL, NULL);
-    lnt_run r = lnt_engine_run(&state->engine, &io, state->engine.p.batch);
+    lnt_run r = lnt_workspace_run(&state->work, &io, state->work.p.batch);
     r.recents = state;
     r.settle = true;
     run(state, &r, state->algos[0]);
@@ -111,8 +111,8 @@ static void settle(lnt_state *state)
 static void add_numbers(const lnt_state *state, void *to, void *lost, const void *from,
                         size_t count, double factor)
 {
-    const int isa = state->engine.ctx->isa;
-    if (dtype(&state->engine.p) == LNT_F64) {
+    const int isa = state->work.ctx->isa;
+    if (dtype(&state->work.p) == LNT_F64) {
         const lnt_kernels_f64 *ker = lnt_kernels_get_f64(isa);
         ker->scale(to, factor, count);
         if (lost) ker->scale(lost, factor, count);
@@ -142,7 +142,7 @@ static void add(const lnt_state *dst, const lnt_state *src, int i, int64_t b, in
 /* src's tokens come after dst's, which age by as many. */
 static void merge(lnt_state *dst, const lnt_state *src)
 {
-    const lnt_attn_desc *p = &dst->engine.p;
+    const lnt_attn_desc *p = &dst->work.p;
     for (int64_t b = 0; b < p->batch; b++)
         for (int64_t h = 0; h < p->kv_heads; h++) {
             const double aged = p->decay ? pow(p->decay[h], (double)src->tokens[b]) : 1;

@@ -1,5 +1,5 @@
-/* attention/engine.c - one arena holds the arrays of the problem, another random directions and scratch. */
-#include "attention/engine.h"
+/* attention/workspace.c - an arena for the arrays of a problem, and one for random directions and scratch. */
+#include "attention/workspace.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -25,9 +25,9 @@ static void lay_out_arrays(lnt_arena *arena, const lnt_attn_desc *p, lnt_attn_de
     out->cur.pin = p->cur.pin ? pin : NULL;
 }
 
-static void lay_out(lnt_arena *arena, const lnt_algo *const *algos, int count, lnt_engine *engine)
+static void lay_out(lnt_arena *arena, const lnt_algo *const *algos, int count, lnt_workspace *work)
 {
-    const lnt_attn_desc *p = &engine->p;
+    const lnt_attn_desc *p = &work->p;
     size_t shared = 0, scratch = 0;
     for (int i = 0; i < count; i++) {
         const size_t s = algos[i]->shared(p), t = algos[i]->scratch(p);
@@ -35,11 +35,11 @@ static void lay_out(lnt_arena *arena, const lnt_algo *const *algos, int count, l
         scratch = t > scratch ? t : scratch;
     }
     const size_t weights = lnt_feature_bytes(p);
-    engine->weights = lnt_arena_take(arena, weights, 1);
-    if (!weights) engine->weights = NULL;
-    engine->shared = lnt_arena_take(arena, shared, 1);
-    engine->scratch_stride = scratch;
-    engine->scratch = lnt_arena_take(arena, (size_t)engine->ctx->threads, scratch);
+    work->weights = lnt_arena_take(arena, weights, 1);
+    if (!weights) work->weights = NULL;
+    work->shared = lnt_arena_take(arena, shared, 1);
+    work->scratch_stride = scratch;
+    work->scratch = lnt_arena_take(arena, (size_t)work->ctx->threads, scratch);
 }
 
 /* Our own array, const in the descriptor; nothing to do where there is none. */
@@ -87,9 +87,9 @@ static lnt_status explain_taylor(lnt_ctx *ctx, const lnt_attn_desc *p)
                     fits.taylor.terms == 1 ? "" : "s", head_bytes(&fits) * 1e-6);
 }
 
-lnt_status lnt_engine_open(lnt_ctx *ctx, const lnt_attn_desc *resolved, lnt_engine *out)
+lnt_status lnt_workspace_open(lnt_ctx *ctx, const lnt_attn_desc *resolved, lnt_workspace *out)
 {
-    *out = (lnt_engine){ .ctx = ctx, .p = *resolved };
+    *out = (lnt_workspace){ .ctx = ctx, .p = *resolved };
     out->p.algorithm = NULL; /* the caller's string may go */
     lnt_arena counting = { 0 };
     lay_out_arrays(&counting, resolved, &out->p);
@@ -103,7 +103,7 @@ lnt_status lnt_engine_open(lnt_ctx *ctx, const lnt_attn_desc *resolved, lnt_engi
     if (resolved->cur.pin)
         memcpy((int64_t *)(uintptr_t)out->p.cur.pin, resolved->cur.pin,
                (size_t)resolved->cur.pins * sizeof *resolved->cur.pin);
-    ctx->engines++;
+    ctx->users++;
     return LNT_OK;
 }
 
@@ -113,54 +113,55 @@ static lnt_status explain(lnt_ctx *ctx, const lnt_attn_desc *p, lnt_status statu
     return status && lnt_problem_sums(p) == LNT_TAYLOR ? explain_taylor(ctx, p) : status;
 }
 
-lnt_status lnt_engine_count(lnt_ctx *ctx, const lnt_attn_desc *resolved, const lnt_algo *algo, size_t *bytes)
+lnt_status lnt_workspace_count(lnt_ctx *ctx, const lnt_attn_desc *resolved, const lnt_algo *algo,
+                               size_t *bytes)
 {
-    lnt_engine engine = { .ctx = ctx, .p = *resolved };
+    lnt_workspace work = { .ctx = ctx, .p = *resolved };
     lnt_arena counting = { 0 };
-    lay_out(&counting, &algo, 1, &engine);
+    lay_out(&counting, &algo, 1, &work);
     *bytes = lnt_arena_counted(&counting);
     if ((double)*bytes <= lnt_machine_bytes()) return LNT_OK;
     return explain(ctx, resolved, lnt_fail(ctx, LNT_ERR_MEMORY, "out of memory for the workspace"));
 }
 
-lnt_status lnt_engine_make_room(lnt_engine *engine, const lnt_algo *const *algos, int count)
+lnt_status lnt_workspace_make_room(lnt_workspace *work, const lnt_algo *const *algos, int count)
 {
-    const lnt_attn_desc *p = &engine->p;
+    const lnt_attn_desc *p = &work->p;
     lnt_arena counting = { 0 };
-    lay_out(&counting, algos, count, engine);
+    lay_out(&counting, algos, count, work);
     const lnt_status status = lnt_problem_sums(p) == LNT_TAYLOR && finds_no_room(p)
-                                  ? refuse_heads(engine->ctx, p)
-                                  : lnt_arena_open(engine->ctx, &counting, "workspace", &engine->memory);
-    if (status) return explain(engine->ctx, p, status);
-    lay_out(&engine->memory, algos, count, engine);
-    return engine->weights ? lnt_feature_draw(engine->ctx, p, engine->weights) : LNT_OK;
+                                  ? refuse_heads(work->ctx, p)
+                                  : lnt_arena_open(work->ctx, &counting, "workspace", &work->memory);
+    if (status) return explain(work->ctx, p, status);
+    lay_out(&work->memory, algos, count, work);
+    return work->weights ? lnt_feature_draw(work->ctx, p, work->weights) : LNT_OK;
 }
 
-void lnt_engine_close(lnt_engine *engine)
+void lnt_workspace_close(lnt_workspace *work)
 {
-    engine->ctx->engines--;
-    lnt_arena_close(engine->ctx, &engine->memory);
-    lnt_arena_close(engine->ctx, &engine->arrays);
+    work->ctx->users--;
+    lnt_arena_close(work->ctx, &work->memory);
+    lnt_arena_close(work->ctx, &work->arrays);
 }
 
-static const void *kernels_of(const lnt_engine *engine)
+static const void *kernels_of(const lnt_workspace *work)
 {
-    const int isa = engine->ctx->isa;
-    if (engine->p.dtype == LNT_F64) return lnt_kernels_get_f64(isa);
+    const int isa = work->ctx->isa;
+    if (work->p.dtype == LNT_F64) return lnt_kernels_get_f64(isa);
     return lnt_kernels_get_f32(isa);
 }
 
-lnt_run lnt_engine_run(const lnt_engine *engine, const lnt_attn_io *io, int64_t sequences)
+lnt_run lnt_workspace_run(const lnt_workspace *work, const lnt_attn_io *io, int64_t sequences)
 {
-    return (lnt_run){ .ctx = engine->ctx,
-                      .p = &engine->p,
-                      .kernels = kernels_of(engine),
-                      .weights = engine->weights,
-                      .shared = engine->shared,
-                      .scratch = engine->scratch,
-                      .scratch_stride = engine->scratch_stride,
+    return (lnt_run){ .ctx = work->ctx,
+                      .p = &work->p,
+                      .kernels = kernels_of(work),
+                      .weights = work->weights,
+                      .shared = work->shared,
+                      .scratch = work->scratch,
+                      .scratch_stride = work->scratch_stride,
                       .io = io,
                       .sequences = sequences,
-                      .causal = engine->p.causal != 0,
+                      .causal = work->p.causal != 0,
                       .sign = 1 };
 }
