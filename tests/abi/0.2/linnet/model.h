@@ -1,0 +1,220 @@
+/* linnet/model.h - transformers over any mechanism: files, generation at constant cost, training:
+ * the header of liblinnet-model.
+ *
+ * A model is a causal decoder or a bidirectional encoder, described by a JSON
+ * config and kept in one .safetensors file with its config and tokenizer.  Sessions are destroyed before
+ * their model, models and trainers before their context. */
+#ifndef LINNET_MODEL_H
+#define LINNET_MODEL_H
+
+#include "../linnet.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- models -------------------------------------------------------------------------------- */
+
+typedef struct lnt_model lnt_model;
+
+LNT_API LNT_MUST_CHECK lnt_status lnt_model_load(lnt_ctx *ctx, const char *path, lnt_model **out);
+/* dtype: of the weights in the file, LNT_F32 or LNT_BF16, which halves it and rounds them. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_model_save(const lnt_model *model, const char *path,
+                                                 lnt_dtype dtype);
+LNT_API void lnt_model_destroy(lnt_model *model);
+
+typedef struct lnt_model_info {
+    size_t size;         /* sizeof(lnt_model_info), set by the caller */
+    const char *task;    /* it was trained on; these texts live as long as the model */
+    const char *config;  /* JSON */
+    const char *mechanism;
+    const char *tokenizer; /* "none", "bytes", "bpe" */
+    int generates;         /* 1: a decoder, for the sessions below */
+    int64_t parameters, layers, inputs, outputs;
+    int64_t length; /* of the sequences it was trained on */
+} lnt_model_info;
+
+LNT_API LNT_MUST_CHECK lnt_status lnt_model_describe(const lnt_model *model, lnt_model_info *info);
+
+typedef struct lnt_model_request {
+    size_t size;        /* sizeof(lnt_model_request) */
+    const char *task;   /* what goes in and out */
+    const char *text;   /* {"model":{},"task":{}} in place of what the task's recipe says; NULL: that */
+    const char *config; /* path of a JSON file that goes over it, as for training; NULL: none */
+    uint64_t seed;
+} lnt_model_request;
+
+/* A model as training begins with it, its weights at random, without data: images are taken to have
+ * 28 x 28 pixels and text as many tokens as its tokenizer may have.  Byte pairs are learned from data:
+ * with "bpe" the model has no tokenizer, and neither encodes nor decodes. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_model_create(lnt_ctx *ctx, const lnt_model_request *request,
+                                                   lnt_model **out);
+/* The same weights under another mechanism, with those of the options that it takes; under its own a
+ * copy. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_model_convert(const lnt_model *model, const char *mechanism,
+                                                    lnt_model **out);
+
+/* tokens [batch,length], each below inputs; lengths [batch], NULL: full.  logits: [batch,length,
+ * outputs] where the model speaks at every token, [batch,outputs] where it classifies.  A call that is
+ * larger than those before makes room, and plans; a smaller one runs by that plan, and may differ in the
+ * last digits from what it gave before. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_model_forward(lnt_model *model, const int32_t *tokens,
+                                                    int64_t batch, int64_t length,
+                                                    const int64_t *lengths, float *logits);
+
+/* Text to tokens [bytes at most], and a token to its bytes, which live as long as the model. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_model_encode(const lnt_model *model, const char *text,
+                                                   size_t bytes, int32_t *tokens, size_t *count);
+LNT_API LNT_MUST_CHECK lnt_status lnt_model_decode(const lnt_model *model, int32_t token,
+                                                   const char **text, size_t *bytes);
+
+/* ---- generating ---------------------------------------------------------------------------- */
+
+/* What a decoder remembers of `batch` sequences that are being written: a state for each layer, of
+ * fixed size unless the mechanism is softmax. */
+typedef struct lnt_session lnt_session;
+
+LNT_API LNT_MUST_CHECK lnt_status lnt_session_create(const lnt_model *model, int64_t batch,
+                                                     lnt_session **out);
+LNT_API void lnt_session_destroy(lnt_session *session);
+
+/* tokens [batch,count] follow what came before; long inputs are taken by chunks.  A feed that fails
+ * leaves the session as it was. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_session_forward(lnt_session *session, const int32_t *tokens,
+                                                   int64_t count);
+/* Of the next token, [batch,outputs]; NULL before the first feed. */
+LNT_API const float *lnt_session_logits(const lnt_session *session);
+
+typedef struct lnt_sampling {
+    size_t size;        /* sizeof(lnt_sampling), set by the caller */
+    double temperature; /* 0: the likeliest */
+    int64_t top_k;      /* draw among the k likeliest; 0: all */
+    double top_p;       /* ... among the likeliest that together have p; 1: all */
+    uint64_t seed;      /* the draw depends on it, the sequence and its length alone */
+} lnt_sampling;
+
+/* Draws the next token of each sequence, tokens [batch]; feed them to go on. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_session_sample(const lnt_session *session,
+                                                     const lnt_sampling *sampling, int32_t *tokens);
+
+/* The same draw from logits [batch,outputs] of lnt_model_forward, as of sequences of `length` tokens. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_model_sample(const lnt_model *model, const float *logits,
+                                                   int64_t batch, int64_t length,
+                                                   const lnt_sampling *sampling, int32_t *tokens);
+
+LNT_API int64_t lnt_session_tokens(const lnt_session *session);
+/* How many more it can be fed: where positions are learned, those that are left of them. */
+LNT_API int64_t lnt_session_room(const lnt_session *session);
+LNT_API int64_t lnt_session_batch(const lnt_session *session); /* sequences, also of one that was loaded */
+LNT_API size_t lnt_session_bytes(const lnt_session *session); /* what is remembered */
+/* What a softmax cache of the same model would hold by now. */
+LNT_API double lnt_session_cache_bytes(const lnt_session *session);
+
+/* To go on another day; .safetensors, written whole or not at all.  What a state has kept back is
+ * summed first: a session that goes on after it was saved says what the one that is loaded does, to the
+ * bit, and up to the last digits what it had said without. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_session_save(lnt_session *session, const char *path);
+LNT_API LNT_MUST_CHECK lnt_status lnt_session_load(const lnt_model *model, const char *path,
+                                                   lnt_session **out);
+
+/* What a decoder should have written: the targets of `count` test examples of its task from example
+ * `first` on, over data; tokens [count,length], -1 where nothing is asked. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_model_examples(const lnt_model *model, const char *data,
+                                                     int64_t first, int64_t count, int32_t *tokens);
+
+/* ---- training ------------------------------------------------------------------------------ */
+
+/* The tasks: "copy", "text" ...; NULL past the last.  The summary is one line; data is what a task
+ * reads, NULL: nothing. */
+LNT_API const char *lnt_task_name(int index);
+LNT_API const char *lnt_task_summary(int index);
+LNT_API const char *lnt_task_data(int index);
+
+typedef struct lnt_trainer lnt_trainer;
+
+typedef struct lnt_train_request {
+    size_t size; /* sizeof(lnt_train_request) */
+    const char *task;
+    const char *config;    /* path of a JSON file {"model":{},"train":{},"task":{}}; NULL: the task's
+                              own recipe */
+    const char *data;      /* path, for tasks that read some; else NULL */
+    const char *mechanism; /* in place of the config's; NULL: that */
+    int64_t steps;         /* 0: the config's */
+    const uint64_t *seed;  /* NULL: the config's */
+} lnt_train_request;
+
+LNT_API LNT_MUST_CHECK lnt_status lnt_trainer_create(lnt_ctx *ctx, const lnt_train_request *request,
+                                                     lnt_trainer **out);
+/* Goes on from a checkpoint, to the same bits as if nothing had come between; other data, wherever it
+ * lies, is refused.  steps 0: as many as were planned. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_trainer_resume(lnt_ctx *ctx, const char *checkpoint,
+                                                     const char *data, int64_t steps,
+                                                     lnt_trainer **out);
+/* That a run is as the request has it, whose size, if not more, is set: what it names and the run has
+ * otherwise is refused with a sentence, a config by the first key that differs.  data is not looked at. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_trainer_expect(const lnt_trainer *trainer,
+                                                     const lnt_train_request *request);
+LNT_API void lnt_trainer_destroy(lnt_trainer *trainer);
+
+/* Everything lnt_trainer_resume needs; .safetensors, written whole or not at all. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_trainer_save(const lnt_trainer *trainer, const char *path);
+/* The model as it is now; it stays the trainer's. */
+LNT_API const lnt_model *lnt_trainer_model(const lnt_trainer *trainer);
+/* What lnt_model_save writes it as: LNT_F32 or LNT_BF16, as the config says; checkpoints remember it. */
+LNT_API lnt_dtype lnt_trainer_dtype(const lnt_trainer *trainer);
+LNT_API LNT_MUST_CHECK lnt_status lnt_trainer_set_dtype(lnt_trainer *trainer, lnt_dtype dtype);
+
+typedef struct lnt_trainer_info {
+    size_t size; /* sizeof(lnt_trainer_info), set by the caller */
+    const char *task;
+    int64_t step, steps; /* done, and in all */
+    int64_t eval_every, eval_batches, save_every; /* as the config says; 0: at the end only */
+    int64_t parameters;
+    int tests, reserved; /* there is something to test on */
+} lnt_trainer_info;
+
+LNT_API LNT_MUST_CHECK lnt_status lnt_trainer_describe(const lnt_trainer *trainer,
+                                                       lnt_trainer_info *info);
+
+/* NaN where it does not apply. */
+typedef struct lnt_score_report {
+    size_t size;       /* sizeof(lnt_score_report), set by the caller */
+    double loss;       /* nats, the mean over targets */
+    double accuracy;   /* how often the likeliest was right, 0 to 1 */
+    double bits;       /* for each unit */
+    double error_rate; /* edits to what was said, for each word of it */
+    int64_t targets;
+    const char *unit; /* "byte", "dim", "token"; lives as long as the library */
+} lnt_score_report;
+
+typedef struct lnt_step_report {
+    size_t size; /* sizeof(lnt_step_report), set by the caller */
+    int64_t step, tokens; /* tokens: of its sequences, without padding */
+    double rate;     /* of learning */
+    double gradient; /* its length, before it was cut */
+    double loss, accuracy, bits, error_rate; /* as in lnt_score_report, over the batch of this step */
+    int64_t targets;
+} lnt_step_report;
+
+LNT_API LNT_MUST_CHECK lnt_status lnt_trainer_step(lnt_trainer *trainer, lnt_step_report *report);
+/* On examples kept from training; batches 0: all there are. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_trainer_evaluate(const lnt_trainer *trainer, int64_t batches,
+                                                       lnt_score_report *report);
+
+typedef struct lnt_eval_request {
+    size_t size;      /* sizeof(lnt_eval_request) */
+    const char *data; /* as in training, or other data of the kind */
+    int64_t batch;    /* 0: 16 */
+    int64_t batches;  /* 0: all there are, or 20 where the task makes examples without end */
+    int held_out;     /* text: 1: only the part that training leaves out; 0: all */
+    uint64_t seed;    /* of examples that are made */
+} lnt_eval_request;
+
+LNT_API LNT_MUST_CHECK lnt_status lnt_model_evaluate(const lnt_model *model,
+                                                     const lnt_eval_request *request,
+                                                     lnt_score_report *report);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
