@@ -197,6 +197,7 @@ endforeach()
 target_sources(unit_test_cuda_forms PRIVATE src/cuda/host/choose.cc src/cuda/common/monomials.cc
                src/cuda/orbits/orbits_basis.cc src/cuda/pairs/pairs_basis.cc src/cuda/tiles/tiles_basis.cc)
 target_include_directories(unit_test_cuda_forms PRIVATE src)
+target_compile_options(unit_test_cuda_forms PRIVATE -Wno-sign-conversion) # the plug-in is built without it
 
 set(scripts) # of the tool
 if(LINNET_MODEL)
