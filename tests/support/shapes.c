@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device_backward.h"
+#include "shapes_inside.h"
 
 /* ---- what is wanted, and what was wrong ------------------------------------------------------ */
 
@@ -42,7 +42,7 @@ void shapes_end(void)
     if (!chosen.ran && !chosen.parts_count) fail_msg("no problem ran");
 }
 
-static bool wanted(const char *name, const attn_case *c)
+bool shapes_want(const char *name, const attn_case *c)
 {
     bool named = false;
     for (int i = 0; i < chosen.parts_count; i++) named = named || strstr(name, chosen.parts[i]);
@@ -54,7 +54,7 @@ static bool wanted(const char *name, const attn_case *c)
 }
 
 /* clean: everything was written, nothing beside it, and the same bits every time. */
-static void verdict(const char *name, const char *algorithm, const char *errors, bool good, bool clean)
+void shapes_verdict(const char *name, const char *algorithm, const char *errors, bool good, bool clean)
 {
     char whole[160];
     snprintf(whole, sizeof whole, algorithm ? "%s [%s]" : "%s", name, algorithm);
@@ -68,13 +68,13 @@ static void verdict_of(const char *name, const char *algorithm, double error, do
 {
     char text[40];
     snprintf(text, sizeof text, "error %.2e", error);
-    verdict(name, algorithm, text, error <= allowed, clean);
+    shapes_verdict(name, algorithm, text, error <= allowed, clean);
 }
 
 void shapes_claim(const char *name, const char *claim, bool good)
 {
     chosen.ran++;
-    verdict(name, NULL, claim, good, true);
+    shapes_verdict(name, NULL, claim, good, true);
 }
 
 /* ---- problems -------------------------------------------------------------------------------- */
@@ -129,7 +129,7 @@ void shape_lengths(attn_case *c, int64_t more)
 }
 
 /* Of its own for every name, so that problems do not depend on which others run. */
-static uint64_t seed_of(const char *name)
+uint64_t shape_seed(const char *name)
 {
     uint64_t seed = 0xcbf29ce484222325u;
     for (; *name; name++) seed = (seed ^ (unsigned char)*name) * 0x100000001b3u;
@@ -137,7 +137,7 @@ static uint64_t seed_of(const char *name)
 }
 
 /* With decay few keys count, and their roundings to bf16 do not average out. */
-static double allowed_for(const attn_case *c)
+double shape_allowed(const attn_case *c)
 {
     switch (c->desc.dtype) {
     case LNT_F32: return 2e-5;
@@ -146,14 +146,14 @@ static double allowed_for(const attn_case *c)
     }
 }
 
-static void lay(attn_case *c, bool interleaved)
+void shape_lay(attn_case *c, bool interleaved)
 {
     c->lay_q = c->lay_k = c->lay_v = c->lay_out = interleaved ? LAYOUT_BNHD : LAYOUT_BHND;
 }
 
-static void fill(const char *name, const trial *t)
+void shape_fill(const char *name, const trial *t)
 {
-    const uint64_t seed = seed_of(name);
+    const uint64_t seed = shape_seed(name);
     assert_ok(host, lnt_tensor_fill_normal(host, &t->q.t, seed, 1));
     assert_ok(host, lnt_tensor_fill_normal(host, &t->k.t, seed + 1, 1));
     assert_ok(host, lnt_tensor_fill_normal(host, &t->v.t, seed + 2, 1));
@@ -167,7 +167,7 @@ static bool is_fake(void)
 }
 
 /* The plan of the case with the algorithm it names.  The fake plug-in has one form of each. */
-static lnt_plan *plan_of(lnt_ctx *ctx, const attn_case *c, const char **algorithm)
+lnt_plan *shape_plan(lnt_ctx *ctx, const attn_case *c, const char **algorithm)
 {
     lnt_plan *plan;
     lnt_plan_info info = { .size = sizeof info };
@@ -198,9 +198,9 @@ typedef struct problem {
 static void problem_open(problem *p, const char *name, const attn_case *c, bool interleaved)
 {
     p->c = *c;
-    lay(&p->c, interleaved);
+    shape_lay(&p->c, interleaved);
     p->t = trial_new(host, &p->c);
-    fill(name, &p->t);
+    shape_fill(name, &p->t);
     tensor_fill(&p->t.out.t, NAN);
     p->d = device_trial_new(device, &p->t);
     p->plan = NULL;
@@ -287,7 +287,7 @@ static bool run_twice(problem *p)
 {
     block first = { 0 };
     bool clean = true;
-    p->plan = plan_of(device, &p->c, &p->algorithm);
+    p->plan = shape_plan(device, &p->c, &p->algorithm);
     for (int turn = 0; turn < 2; turn++) {
         tensor_fill(&p->t.out.t, NAN);
         assert_ok(device, lnt_device_write(device, p->d.out.memory, p->t.out.memory, p->t.out.bytes));
@@ -307,11 +307,11 @@ static bool run_twice(problem *p)
 void check_forward(const char *name, attn_case c, bool interleaved)
 {
     problem p;
-    if (!wanted(name, &c)) return;
+    if (!shapes_want(name, &c)) return;
     problem_open(&p, name, &c, interleaved);
     bool clean = run_twice(&p);
     const double error = whole_error(&p, &clean);
-    verdict_of(name, p.algorithm, error, allowed_for(&c), clean);
+    verdict_of(name, p.algorithm, error, shape_allowed(&c), clean);
     problem_close(&p);
 }
 
@@ -323,7 +323,7 @@ void check_lengths(const char *name, attn_case c, int64_t more)
 
 /* ---- states ---------------------------------------------------------------------------------- */
 
-static lnt_attn_io io_rows(const device_trial *d, int64_t first, int64_t count)
+lnt_attn_io shape_rows(const device_trial *d, int64_t first, int64_t count)
 {
     lnt_attn_io io = { .size = sizeof io };
     io.q = tensor_rows(&d->q.t, first, count);
@@ -335,7 +335,7 @@ static lnt_attn_io io_rows(const device_trial *d, int64_t first, int64_t count)
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-static lnt_state *state_of(attn_case c)
+lnt_state *shape_state(attn_case c)
 {
     lnt_state *s;
     c.desc.algorithm = NULL;
@@ -346,9 +346,9 @@ static lnt_state *state_of(attn_case c)
 /* Tokens first ... end - 1 through a plan, `part` at a time. */
 static void run_parts(problem *p, lnt_state *s, int64_t end, int64_t part)
 {
-    if (end > 0 && !p->plan) p->plan = plan_of(device, &p->c, &p->algorithm);
+    if (end > 0 && !p->plan) p->plan = shape_plan(device, &p->c, &p->algorithm);
     for (int64_t i = 0; i < end; i += part) {
-        lnt_attn_io io = io_rows(&p->d, i, least(part, end - i));
+        lnt_attn_io io = shape_rows(&p->d, i, least(part, end - i));
         io.state_in = i ? s : NULL;
         io.state_out = s;
         assert_ok(device, lnt_plan_forward(p->plan, &io));
@@ -357,22 +357,22 @@ static void run_parts(problem *p, lnt_state *s, int64_t end, int64_t part)
 
 static void step(lnt_state *s, const device_trial *d, int64_t first, int64_t count)
 {
-    const lnt_attn_io io = io_rows(d, first, count);
+    const lnt_attn_io io = shape_rows(d, first, count);
     assert_ok(device, lnt_state_step(s, &io.q, &io.k, &io.v, &io.out));
 }
 
 void check_parts(const char *name, attn_case c, int64_t part)
 {
     problem p;
-    if (!wanted(name, &c)) return;
+    if (!shapes_want(name, &c)) return;
     c.desc.state = 1;
     problem_open(&p, name, &c, false);
-    lnt_state *s = state_of(c);
+    lnt_state *s = shape_state(c);
     run_parts(&p, s, c.desc.length_q, part);
     mirror_read(device, &p.d.out);
     bool clean = lnt_state_tokens(s, 0) == c.desc.length_q && block_guard_intact(&p.t.out);
     const double error = whole_error(&p, &clean);
-    verdict_of(name, p.algorithm, error, allowed_for(&c), clean);
+    verdict_of(name, p.algorithm, error, shape_allowed(&c), clean);
     lnt_state_destroy(s);
     problem_close(&p);
 }
@@ -381,16 +381,16 @@ void check_steps(const char *name, attn_case c, int64_t before, int64_t at_once)
 {
     problem p;
     const int64_t n = c.desc.length_q;
-    if (!wanted(name, &c)) return;
+    if (!shapes_want(name, &c)) return;
     c.desc.state = 1;
     problem_open(&p, name, &c, false);
-    lnt_state *s = state_of(c);
+    lnt_state *s = shape_state(c);
     run_parts(&p, s, before, before);
     for (int64_t i = before; i < n; i += at_once) step(s, &p.d, i, least(at_once, n - i));
     mirror_read(device, &p.d.out);
     bool clean = lnt_state_tokens(s, 0) == n && block_guard_intact(&p.t.out);
     const double error = whole_error(&p, &clean);
-    verdict_of(name, NULL, error, before ? allowed_for(&c) : allowed_for(&c) / 1.2, clean);
+    verdict_of(name, NULL, error, before ? shape_allowed(&c) : shape_allowed(&c) / 1.2, clean);
     lnt_state_destroy(s);
     problem_close(&p);
 }
@@ -400,11 +400,11 @@ void check_slots(const char *name, attn_case c)
     static const int64_t index[] = { 3, 1 };
     problem p;
     void *selected;
-    if (!wanted(name, &c)) return;
+    if (!shapes_want(name, &c)) return;
     c.desc.batch = COUNT_OF(index);
     problem_open(&p, name, &c, false);
     c.desc.batch = 5;
-    lnt_state *pool = state_of(c);
+    lnt_state *pool = shape_state(c);
     assert_ok(device, lnt_device_allocate(device, sizeof index, &selected));
     assert_ok(device, lnt_device_write(device, selected, index, sizeof index));
     assert_ok(device, lnt_state_select(pool, selected, COUNT_OF(index)));
@@ -419,263 +419,10 @@ void check_slots(const char *name, attn_case c)
     mirror_read(device, &p.d.out);
     bool clean = true;
     const double error = whole_error(&p, &clean);
-    verdict_of(name, NULL, error, allowed_for(&c) / 1.2, clean);
+    verdict_of(name, NULL, error, shape_allowed(&c) / 1.2, clean);
     lnt_device_release(device, selected, sizeof index);
     lnt_state_destroy(pool);
     problem_close(&p);
-}
-
-/* ---- backward -------------------------------------------------------------------------------- */
-
-typedef struct back_problem {
-    attn_case c;
-    setup s;
-    device_setup d;
-    const char *algorithm;
-    lnt_plan *plan;
-    double dtemperature[MAX_HEADS];
-} back_problem;
-
-static void back_open(back_problem *p, const char *name, const attn_case *c, bool interleaved)
-{
-    p->c = *c;
-    p->c.desc.backward = 1;
-    lay(&p->c, interleaved);
-    p->s = setup_new(host, &p->c);
-    fill(name, &p->s.t);
-    assert_ok(host, lnt_tensor_fill_normal(host, &p->s.dout.t, seed_of(name) + 3, 1));
-    if (c->desc.taylor.normalize == LNT_NORMALIZE_TAYLORSHIFT) p->s.grads.dtemperature = p->dtemperature;
-    p->plan = NULL;
-}
-
-/* Once the numbers of p->s are what they should be. */
-static void back_begin(back_problem *p)
-{
-    p->d = device_setup_new(device, &p->s);
-    p->d.grads.dtemperature = p->s.grads.dtemperature;
-    p->plan = plan_of(device, &p->c, &p->algorithm);
-}
-
-static void back_close(back_problem *p)
-{
-    lnt_plan_destroy(p->plan);
-    device_setup_free(device, &p->d);
-    setup_free(&p->s);
-}
-
-/* run(p) into poisoned gradients; what it wrote is read. */
-static bool back_run(back_problem *p, void (*run)(back_problem *, int64_t), int64_t argument)
-{
-    bool clean = true;
-    for (int i = 0; i < 3; i++) {
-        tensor_fill(&p->s.dx[i], NAN);
-        assert_ok(device, lnt_device_write(device, p->d.grad[i].memory, p->s.grad[i].memory,
-                                           p->s.grad[i].bytes));
-    }
-    run(p, argument);
-    for (int i = 0; i < 3; i++) {
-        mirror_read(device, &p->d.grad[i]);
-        clean = clean && block_guard_intact(&p->s.grad[i]);
-    }
-    return clean;
-}
-
-typedef struct gradients {
-    block x[3];
-} gradients;
-
-static gradients gradients_copy(const back_problem *p)
-{
-    gradients g;
-    for (int i = 0; i < 3; i++) g.x[i] = block_copy(&p->s.dx[i]);
-    return g;
-}
-
-/* Whether p has the same now; frees g. */
-static bool gradients_same(gradients g, const back_problem *p)
-{
-    bool same = true;
-    for (int i = 0; i < 3; i++) {
-        for (int64_t e = 0; e < tensor_elements(&g.x[i].t); e++)
-            same = same && tensor_at(&g.x[i].t, e) == tensor_at(&p->s.dx[i], e);
-        block_free(&g.x[i]);
-    }
-    return same;
-}
-
-static bool back_twice(back_problem *p, void (*run)(back_problem *, int64_t), int64_t argument)
-{
-    const bool first = back_run(p, run, argument);
-    const gradients g = gradients_copy(p);
-    const bool second = back_run(p, run, argument);
-    return gradients_same(g, p) && first && second;
-}
-
-/* Past the lengths of its sequence every row is 0. */
-static bool rest_is_zero(const attn_case *c, const lnt_tensor *t, const int64_t *lengths)
-{
-    for (int64_t b = 0; b < t->shape[0] && c->with_lengths; b++)
-        for (int64_t h = 0; h < t->shape[1]; h++)
-            for (int64_t i = lengths[b]; i < t->shape[2]; i++)
-                for (int64_t j = 0; j < t->shape[3]; j++)
-                    if (lnt_tensor_get(t, b, h, i, j) != 0) return false;
-    return true;
-}
-
-/* Normalised rows are rounded to bf16 before they are attended with: that is in the gradients of all of
- * them too, where the rest of the backward pass is held to 3e-3. */
-static double back_allowed(const attn_case *c)
-{
-    const bool rounds_rows = c->desc.taylor.normalize && c->desc.dtype == LNT_BF16;
-    return rounds_rows ? 6e-3 : allowed_for(c);
-}
-
-/* A temperature's gradient is a sum of terms of both signs. */
-static double tau_allowed(const attn_case *c) { return c->desc.dtype == LNT_BF16 ? 0x1p-6 : allowed_for(c); }
-
-/* Against those of the CPU in double.  A temperature's is relative to 1 where it is less. */
-static void back_judge(const char *name, back_problem *p, bool clean)
-{
-    exact_gradients exact;
-    char text[160];
-    double worst = 0, tau = 0;
-    int length = 0;
-    static const char *const labels[PARTS] = { "dq", "dk", "dv", "ds", "dz" };
-    exact_open(&exact, &p->s);
-    for (int i = 0; i < p->s.parts; i++) {
-        const double e = tensor_error(&p->s.dx[i], &exact.s.dx[i]);
-        worst = fmax(worst, isfinite(e) ? e : INFINITY);
-        length += snprintf(text + length, sizeof text - (size_t)length, "%s%s %.2e", i ? " " : "",
-                           labels[i], e);
-    }
-    for (int64_t h = 0; h < p->c.desc.heads && p->d.grads.dtemperature; h++)
-        tau = fmax(tau, fabs(p->dtemperature[h] - exact.dtemperature[h]) / (fabs(exact.dtemperature[h]) + 1));
-    if (p->d.grads.dtemperature) snprintf(text + length, sizeof text - (size_t)length, " dtau %.2e", tau);
-    for (int i = 0; i < 3; i++)
-        clean = rest_is_zero(&p->c, &p->s.dx[i], i ? p->c.lengths_k : p->c.lengths_q) && clean;
-    verdict(name, p->algorithm, text, worst <= back_allowed(&p->c) && tau <= tau_allowed(&p->c), clean);
-    setup_free(&exact.s);
-}
-
-static void backward(back_problem *p, int64_t unused)
-{
-    (void)unused;
-    assert_ok(device, lnt_plan_backward(p->plan, &p->d.t.io, &p->d.grads));
-}
-
-static void add_mean(const lnt_tensor *v, double mean)
-{
-    for (int64_t i = 0; i < tensor_elements(v) && mean != 0; i++)
-        tensor_put(v, i, tensor_at(v, i) + (i % 2 ? -mean : mean));
-}
-
-static void make_positive(const lnt_tensor *t)
-{
-    for (int64_t i = 0; i < tensor_elements(t); i++) tensor_put(t, i, fabs(tensor_at(t, i)));
-}
-
-void check_gradients_of(const char *name, attn_case c, bool interleaved, bool positive, double mean)
-{
-    back_problem p;
-    if (!wanted(name, &c)) return;
-    back_open(&p, name, &c, interleaved);
-    if (positive) make_positive(&p.s.t.q.t);
-    if (positive) make_positive(&p.s.t.k.t);
-    add_mean(&p.s.t.v.t, mean);
-    back_begin(&p);
-    const bool clean = back_twice(&p, backward, 0);
-    back_judge(name, &p, clean);
-    back_close(&p);
-}
-
-void check_gradients(const char *name, attn_case c, bool interleaved)
-{
-    check_gradients_of(name, c, interleaved, false, 0);
-}
-
-void check_gradient_lengths(const char *name, attn_case c)
-{
-    shape_lengths(&c, 0);
-    check_gradients(name, c, true);
-}
-
-/* Tokens first ... first + count - 1 of a problem go back. */
-static void backward_rows(back_problem *p, int64_t first, int64_t count, lnt_state *in, lnt_state *din,
-                          lnt_state *dout)
-{
-    lnt_attn_io io = io_rows(&p->d.t, first, count);
-    lnt_attn_grads grads = { .size = sizeof grads, .dstate_in = din, .dstate_out = dout };
-    grads.dout = tensor_rows(&p->d.dout.t, first, count);
-    grads.dq = tensor_rows(&p->d.grad[0].t, first, count);
-    grads.dk = tensor_rows(&p->d.grad[1].t, first, count);
-    grads.dv = tensor_rows(&p->d.grad[2].t, first, count);
-    io.state_in = in;
-    assert_ok(device, lnt_plan_backward(p->plan, &io, &grads));
-}
-
-static void backward_in_parts(back_problem *p, int64_t half)
-{
-    lnt_state *between = state_of(p->c), *gradient = state_of(p->c);
-    lnt_attn_io prefix = io_rows(&p->d.t, 0, half);
-    prefix.state_out = between;
-    assert_ok(device, lnt_plan_forward(p->plan, &prefix));
-    backward_rows(p, half, p->c.desc.length_q - half, between, gradient, NULL);
-    backward_rows(p, 0, half, NULL, NULL, gradient);
-    lnt_state_destroy(between);
-    lnt_state_destroy(gradient);
-}
-
-void check_gradient_parts(const char *name, attn_case c, int64_t half)
-{
-    back_problem p;
-    if (!wanted(name, &c)) return;
-    c.desc.state = 1;
-    back_open(&p, name, &c, false);
-    p.s.grads.dtemperature = NULL; /* a run gives its own part's alone */
-    back_begin(&p);
-    const bool clean = back_twice(&p, backward_in_parts, half);
-    back_judge(name, &p, clean);
-    back_close(&p);
-}
-
-void check_state_gradients(const char *name, attn_case c)
-{
-    back_problem p;
-    if (!wanted(name, &c)) return;
-    c.desc.state = 1;
-    c.state_tokens = c.desc.length_q;
-    back_open(&p, name, &c, false);
-    back_begin(&p);
-    const bool clean = back_twice(&p, backward, 0);
-    device_setup_read_states(&p.d, &p.s);
-    back_judge(name, &p, clean);
-    back_close(&p);
-}
-
-static void forward_and_backward(back_problem *p, int64_t keeping)
-{
-    lnt_attn_io *io = &p->d.t.io;
-    io->kept_bytes = plan_kept_bytes(p->plan);
-    io->kept = NULL;
-    if (keeping) assert_ok(device, lnt_device_allocate(device, io->kept_bytes, &io->kept));
-    assert_ok(device, lnt_plan_forward(p->plan, io));
-    backward(p, 0);
-    lnt_device_release(device, io->kept, io->kept_bytes);
-}
-
-void check_kept(const char *name, attn_case c, double mean)
-{
-    back_problem p;
-    if (!wanted(name, &c)) return;
-    back_open(&p, name, &c, true);
-    add_mean(&p.s.t.v.t, mean);
-    back_begin(&p);
-    bool clean = back_run(&p, forward_and_backward, 1);
-    const gradients kept = gradients_copy(&p);
-    clean = back_run(&p, forward_and_backward, 0) && clean;
-    clean = gradients_same(kept, &p) && clean;
-    back_judge(name, &p, clean);
-    back_close(&p);
 }
 
 /* ---- widths ---------------------------------------------------------------------------------- */

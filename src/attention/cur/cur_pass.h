@@ -15,6 +15,8 @@
 #include "attention/tile.h"
 
 enum { LNT_CUR_TILE_QUERIES = 64, LNT_CUR_TILE_KEYS = 32 };
+_Static_assert(LNT_CUR_TILE_KEYS <= LNT_CUR_TILE_QUERIES,
+               "backward keeps a tile of keys where one of queries fits");
 
 /* The sequences in memory at once. */
 typedef struct cur_group {
