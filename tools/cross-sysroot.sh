@@ -15,7 +15,7 @@ aarch64) arch=arm64 ;;
 *) fail "'${1-}' is not an architecture; use x86_64 or aarch64" ;;
 esac
 [ -n "${2-}" ] || fail "no folder given; it is the second argument"
-[ -e "$2/complete" ] && [ -e "$2/usr/include/zlib.h" ] && exit 0
+[ -e "$2/complete" ] && [ -L "$2/lib" ] && exit 0
 
 rm -rf "$2"
 mkdir -p "$2/apt/lists/partial" "$2/apt/archives/partial"
@@ -37,6 +37,12 @@ packages=(libcmocka-dev "$library" zlib1g-dev zlib1g)
 for package in "$folder"/apt/archives/*.deb; do
     dpkg -x "$package" "$folder"
 done
+# Debian 12 has some libraries in /lib, 13 has all in /usr/lib: there the linker's links and the loader's are one folder.
+if [ -d "$folder/lib" ]; then
+    cp -a "$folder/lib/." "$folder/usr/lib/"
+    rm -rf "$folder/lib"
+fi
+ln -s usr/lib "$folder/lib"
 # A header's folder of the architecture is not searched here, nor is a link read as of this folder.
 find "$folder"/usr/include/*-linux-gnu -name '*.h' -exec mv -t "$folder/usr/include" {} + 2> /dev/null || true
 find "$folder" -type l -lname '/*' -exec sh -c 'ln -sf "$0$(readlink "$1")" "$1"' "$folder" {} \;
