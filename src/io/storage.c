@@ -1,8 +1,8 @@
 /* io/storage.c - the formats of io/storage.h: names, sizes, and their numbers in f32.
  *
- * A layout is written as its fields in order, f16 d being two bytes.  Below, x[i] is number i of a block, q a
- * small integer, d a scale, m a minimum.  Every product has at most 24 significant bits, so it is exact in f32:
- * only a sum with a minimum rounds, and once.  O(count). */
+ * A layout is written as its fields in order.  Below, x[i] is number i of a block, q a small integer, d a
+ * scale, m a minimum.  Every product has at most 24 significant bits, so it is exact in f32: only a sum
+ * with a minimum rounds, and once.  O(count). */
 #include "io/storage.h"
 
 #include <assert.h>
@@ -78,8 +78,8 @@ static void unpack_q5_1(const byte *b, float *x)
 
 /* ---- blocks of 256: scales of scales ------------------------------------------------------- */
 
-/* u8 s[16], u8 q[64], f16 d, f16 m.  Byte k (0..31) of half n of q has two bits each of x[128 n + 32 j + k],
- * j = 0..3 from the lowest.  Group g of 16 numbers:  x = d (s[g] & 15) q - m (s[g] >> 4) */
+/* u8 s[16], u8 q[64], f16 d, f16 m.  Byte k (0..31) of half n of q has two bits each of x[128 n + 32 j +
+ * k], j = 0..3 from the lowest.  Group g of 16 numbers:  x = d (s[g] & 15) q - m (s[g] >> 4) */
 static void unpack_q2_k(const byte *b, float *x)
 {
     const byte *s = b, *q = b + 16;
@@ -91,8 +91,8 @@ static void unpack_q2_k(const byte *b, float *x)
     }
 }
 
-/* u8 h[32], u8 q[64], u8 s[12], f16 d.  q as in q2_k; bit 4 n + j of h[k] is the third bit.  The scale of group g
- * has four bits in s[g % 8], low for g < 8, else high, and two in s[8 + g % 4] from bit 2 (g / 4):
+/* u8 h[32], u8 q[64], u8 s[12], f16 d.  q as in q2_k; bit 4 n + j of h[k] is the third bit.  The scale of
+ * group g has four bits in s[g % 8], low for g < 8, else high, and two in s[8 + g % 4] from bit 2 (g / 4):
  * x = d (scale - 32) (q - 4) */
 static void unpack_q3_k(const byte *b, float *x)
 {
@@ -106,8 +106,9 @@ static void unpack_q3_k(const byte *b, float *x)
     }
 }
 
-/* Eight scales and eight minima of six bits in s[12]: the first four of each in the low bits of s[0..3] and
- * s[4..7]; of the others four bits are the halves of s[8..11], the highest two those of s[0..3] and s[4..7]. */
+/* Eight scales and eight minima of six bits in s[12]: the first four of each in the low bits of s[0..3]
+ * and s[4..7]; of the others four bits are the halves of s[8..11], the highest two those of s[0..3] and
+ * s[4..7]. */
 static int scale_of(const byte *s, int g)
 {
     return g < 4 ? s[g] & 63 : (s[g + 4] & 15) + (s[g - 4] >> 6) * 16;
@@ -117,8 +118,8 @@ static int minimum_of(const byte *s, int g)
     return g < 4 ? s[g + 4] & 63 : (s[g + 4] >> 4) + (s[g] >> 6) * 16;
 }
 
-/* f16 d, f16 m, u8 s[12], u8 q[128].  Byte k (0..31) of quarter n of q has four bits of x[64 n + k], the lower,
- * and of x[64 n + 32 + k].  Group g of 32 numbers:  x = d scale[g] q - m minimum[g] */
+/* f16 d, f16 m, u8 s[12], u8 q[128].  Byte k (0..31) of quarter n of q has four bits of x[64 n + k], the
+ * lower, and of x[64 n + 32 + k].  Group g of 32 numbers:  x = d scale[g] q - m minimum[g] */
 static void unpack_q4_k(const byte *b, float *x)
 {
     const byte *s = b + 4, *q = b + 16;

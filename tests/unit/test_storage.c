@@ -1,4 +1,5 @@
-/* test_storage.c - io/storage: blocks packed here number by number, as the format says, give these numbers back. */
+/* test_storage.c - io/storage: blocks packed here number by number, as the format says, give these numbers
+ * back. */
 #include "io/storage.h"
 
 #include <string.h>
@@ -15,7 +16,12 @@ typedef struct parts {
     int scale[16], minimum[16];  /* as stored: from 0, but signed for q6_k */
 } parts;
 
-static void put_half(unsigned char *b, uint16_t h) { b[0] = (unsigned char)h, b[1] = (unsigned char)(h >> 8); }
+static void put_half(unsigned char *b, uint16_t h)
+{
+    b[0] = (unsigned char)h;
+    b[1] = (unsigned char)(h >> 8);
+}
+
 static void put_bits(unsigned char *b, int value, int shift) { *b = (unsigned char)(*b | value << shift); }
 
 /* Blocks of 32: d, perhaps m, perhaps the fifth bits, nibbles. */
@@ -126,8 +132,8 @@ static void pack(lnt_storage storage, const parts *p, unsigned char *b)
     }
 }
 
-/* bits of a number; where its zero is; numbers that share a scale, of how many bits and from where; the same of
- * minima.  A minimum of 32 numbers is added, one of 256 subtracted. */
+/* bits of a number; where its zero is; numbers that share a scale, of how many bits and from where; the
+ * same of minima.  A minimum of 32 numbers is added, one of 256 subtracted. */
 static const struct format {
     lnt_storage storage;
     int bits, zero, group, scale_bits, scale_zero, minimum_bits;
@@ -206,7 +212,8 @@ static void numbers_as_they_are_are_widened(void **state)
 static void block_written_by_hand_is_read(void **state)
 {
     (void)state;
-    unsigned char b[20] = { 0, 0x38, 0, 0xbc, 0x10, 0xf2 }; /* d 0.5, m -1, numbers 0 and 16: 0 and 1, 1 and 17: 2, 15 */
+    /* d 0.5, m -1; numbers 0 and 16 are 0 and 1, 1 and 17 are 2 and 15. */
+    const unsigned char b[20] = { 0, 0x38, 0, 0xbc, 0x10, 0xf2 };
     float x[32];
     lnt_storage_unpack(LNT_STORAGE_Q4_1, b, x, 32);
     assert_true(x[0] == -1 && x[16] == -0.5f && x[1] == 0 && x[17] == 6.5f && x[2] == -1);
