@@ -1,6 +1,6 @@
-/* io/safetensors.c - the .safetensors format: written with a checksum, read as hostile input. */
-#include "io/safetensors.h"
-
+/* io/safetensors.c - reads .safetensors files as hostile input: into memory, or in place through a map.
+ *
+ * O(header); the arrays cost their copy where there is one, and their checksum where they have one. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,17 +8,12 @@
 
 #include "io/crc64.h"
 #include "io/file.h"
+#include "io/safetensors_form.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "safetensors are little-endian and are not swapped here");
 
-#define METADATA "__metadata__"
-#define CHECKSUM "linnet.checksum"
-#define CHECKSUM_KIND "linnet.checksum.kind"
-#define CRC64_XZ "crc64-xz"
-#define DIGITS_ZERO "0000000000000000"
-
-enum { PREFIX_BYTES = 8, DIGITS = 16, DATA_ALIGN = 64, SHOWN_BYTES = 64 };
+enum { SHOWN_BYTES = 64, MAX_ALIGN = 8 };
 
 static const struct {
     const char *name;
@@ -30,7 +25,14 @@ static const struct {
     [LNT_ST_U32] = { "U32", 4 }, [LNT_ST_U16] = { "U16", 2 },   [LNT_ST_U8] = { "U8", 1 },
     [LNT_ST_BOOL] = { "BOOL", 1 },
 };
-enum { DTYPE_COUNT = sizeof dtypes / sizeof dtypes[0] };
+
+const char *lnt_st_dtype_name(lnt_st_dtype dtype) { return dtypes[dtype].name; }
+size_t lnt_st_dtype_size(lnt_st_dtype dtype) { return dtypes[dtype].size; }
+
+void lnt_st_put_digits(uint64_t checksum, char out[DIGITS + 1])
+{
+    snprintf(out, DIGITS + 1, "%016" PRIx64, checksum);
+}
 
 /* A name from a file as it may stand in a sentence: short, and nothing a terminal would obey. */
 static const char *shown(const char *name, char out[SHOWN_BYTES])
@@ -42,198 +44,13 @@ static const char *shown(const char *name, char out[SHOWN_BYTES])
     return out;
 }
 
-static bool shape_bytes(const lnt_st_entry *e, size_t *bytes)
-{
-    return lnt_shape_bytes(dtypes[e->dtype].size, e->shape, e->rank, bytes);
-}
-
-/* ---- writing ------------------------------------------------------------------------------- */
-
-static lnt_status check_entry(lnt_ctx *ctx, const lnt_st_entry *e, size_t index)
-{
-    if (!e->name || !lnt_json_is_utf8(e->name) || strcmp(e->name, METADATA) == 0)
-        return lnt_fail(ctx, LNT_ERR_ARGUMENT,
-                        "safetensors: the name of array %zu is not UTF-8, or is " METADATA, index);
-    if ((unsigned)e->dtype >= DTYPE_COUNT)
-        return lnt_fail(ctx, LNT_ERR_DTYPE, "safetensors: array '%.60s' has the unknown dtype %d",
-                        e->name, (int)e->dtype);
-    if (e->rank < 0 || e->rank > LNT_ST_MAX_RANK)
-        return lnt_fail(ctx, LNT_ERR_SHAPE,
-                        "safetensors: array '%.60s' has rank %d, must be 0 to %d", e->name, e->rank,
-                        LNT_ST_MAX_RANK);
-    for (int i = 0; i < e->rank; i++)
-        if (e->shape[i] < 0)
-            return lnt_fail(ctx, LNT_ERR_SHAPE,
-                            "safetensors: array '%.60s', extent %d is %" PRId64
-                            ", must not be negative",
-                            e->name, i, e->shape[i]);
-    size_t bytes;
-    if (!shape_bytes(e, &bytes) || bytes != e->bytes || (bytes && !e->data))
-        return lnt_fail(ctx, LNT_ERR_SHAPE,
-                        "safetensors: array '%.60s' has %zu bytes, which is not its shape in %s",
-                        e->name, e->data ? e->bytes : 0, dtypes[e->dtype].name);
-    return LNT_OK;
-}
-
-static lnt_status check_input(lnt_ctx *ctx, const lnt_st_entry *entries, size_t entry_count,
-                              const lnt_st_meta *meta, size_t meta_count)
-{
-    if (entry_count > LNT_ST_MAX_COUNT || meta_count > LNT_ST_MAX_COUNT)
-        return lnt_fail(ctx, LNT_ERR_ARGUMENT,
-                        "safetensors: %zu arrays and %zu metadata, at most %d of each", entry_count,
-                        meta_count, LNT_ST_MAX_COUNT);
-    for (size_t i = 0; i < entry_count; i++) {
-        const lnt_status status = check_entry(ctx, &entries[i], i);
-        if (status) return status;
-        for (size_t j = 0; j < i; j++)
-            if (strcmp(entries[i].name, entries[j].name) == 0)
-                return lnt_fail(ctx, LNT_ERR_ARGUMENT, "safetensors: two arrays are named '%.60s'",
-                                entries[i].name);
-    }
-    for (size_t i = 0; i < meta_count; i++) {
-        const char *key = meta[i].key, *value = meta[i].value;
-        if (!key || !value || !lnt_json_is_utf8(key) || !lnt_json_is_utf8(value))
-            return lnt_fail(ctx, LNT_ERR_ARGUMENT,
-                            "safetensors: key or value of metadata %zu is not UTF-8", i);
-        bool taken = strcmp(key, CHECKSUM) == 0 || strcmp(key, CHECKSUM_KIND) == 0;
-        for (size_t j = 0; j < i; j++) taken = taken || strcmp(key, meta[j].key) == 0;
-        if (taken)
-            return lnt_fail(ctx, LNT_ERR_ARGUMENT, "safetensors: metadata key '%.60s' is taken",
-                            key);
-    }
-    return LNT_OK;
-}
-
-/* Calls visit for every entry in the order of the data: wide elements first, so that each array is
- * aligned to its element although there may be no gaps. */
-static lnt_status each_in_order(const lnt_st_entry *entries, size_t count,
-                                lnt_status (*visit)(void *user, const lnt_st_entry *entry),
-                                void *user)
-{
-    for (size_t size = 8; size; size /= 2)
-        for (size_t i = 0; i < count; i++) {
-            if (dtypes[entries[i].dtype].size != size) continue;
-            const lnt_status status = visit(user, &entries[i]);
-            if (status) return status;
-        }
-    return LNT_OK;
-}
-
-typedef struct header_text {
-    lnt_json_text json;
-    uint64_t offset;    /* of the next array in the data */
-    size_t digits_from; /* where the checksum stands in json.text */
-} header_text;
-
-static void put_integer(lnt_json_text *out, const char *before, uint64_t value)
-{
-    char digits[24];
-    snprintf(digits, sizeof digits, "%" PRIu64, value);
-    lnt_json_put(out, before);
-    lnt_json_put(out, digits);
-}
-
-static lnt_status put_entry(void *user, const lnt_st_entry *e)
-{
-    header_text *h = user;
-    lnt_json_put(&h->json, ",");
-    lnt_json_put_string(&h->json, e->name);
-    lnt_json_put(&h->json, ":{\"dtype\":");
-    lnt_json_put_string(&h->json, dtypes[e->dtype].name);
-    lnt_json_put(&h->json, ",\"shape\":[");
-    for (int i = 0; i < e->rank; i++)
-        put_integer(&h->json, i ? "," : "", (uint64_t)e->shape[i]);
-    put_integer(&h->json, "],\"data_offsets\":[", h->offset);
-    h->offset += e->bytes;
-    put_integer(&h->json, ",", h->offset);
-    lnt_json_put(&h->json, "]}");
-    return LNT_OK;
-}
-
-static void put_header(header_text *h, const lnt_st_entry *entries, size_t entry_count,
-                       const lnt_st_meta *meta, size_t meta_count)
-{
-    lnt_json_put(&h->json, "{\"" METADATA "\":{\"" CHECKSUM "\":\"");
-    h->digits_from = h->json.used;
-    lnt_json_put(&h->json, DIGITS_ZERO "\",\"" CHECKSUM_KIND "\":\"" CRC64_XZ "\"");
-    for (size_t i = 0; i < meta_count; i++) {
-        lnt_json_put(&h->json, ",");
-        lnt_json_put_string(&h->json, meta[i].key);
-        lnt_json_put(&h->json, ":");
-        lnt_json_put_string(&h->json, meta[i].value);
-    }
-    lnt_json_put(&h->json, "}");
-    each_in_order(entries, entry_count, put_entry, h);
-    lnt_json_put(&h->json, "}");
-    while ((PREFIX_BYTES + h->json.used) % DATA_ALIGN) lnt_json_put(&h->json, " ");
-}
-
-static lnt_status sum_entry(void *user, const lnt_st_entry *e)
-{
-    lnt_crc64_add(user, e->data, e->bytes);
-    return LNT_OK;
-}
-
-static lnt_status write_entry(void *user, const lnt_st_entry *e)
-{
-    return lnt_file_write(user, e->data, e->bytes);
-}
-
-static void put_digits(uint64_t checksum, char out[DIGITS + 1])
-{
-    snprintf(out, DIGITS + 1, "%016" PRIx64, checksum);
-}
-
-static lnt_status write_file(lnt_ctx *ctx, const char *path, header_text *h,
-                             const lnt_st_entry *entries, size_t entry_count)
-{
-    const uint64_t length = h->json.used;
-    lnt_crc64 crc;
-    lnt_crc64_init(&crc);
-    lnt_crc64_add(&crc, &length, sizeof length);
-    lnt_crc64_add(&crc, h->json.text, h->json.used);
-    each_in_order(entries, entry_count, sum_entry, &crc);
-    char digits[DIGITS + 1];
-    put_digits(lnt_crc64_finish(&crc), digits);
-    memcpy(h->json.text + h->digits_from, digits, DIGITS);
-
-    lnt_file_writer file;
-    lnt_status status = lnt_file_create(ctx, path, &file);
-    if (!status) status = lnt_file_write(&file, &length, sizeof length);
-    if (!status) status = lnt_file_write(&file, h->json.text, h->json.used);
-    if (!status) status = each_in_order(entries, entry_count, write_entry, &file);
-    return status ? status : lnt_file_commit(&file);
-}
-
-lnt_status lnt_safetensors_write(lnt_ctx *ctx, const char *path, const lnt_st_entry *entries,
-                                 size_t entry_count, const lnt_st_meta *meta, size_t meta_count)
-{
-    lnt_status status = check_input(ctx, entries, entry_count, meta, meta_count);
-    if (status) return status;
-    header_text counted = { 0 };
-    put_header(&counted, entries, entry_count, meta, meta_count);
-    const size_t bytes = counted.json.used;
-    if (bytes > LNT_JSON_MAX_BYTES)
-        return lnt_fail(ctx, LNT_ERR_ARGUMENT,
-                        "safetensors: names and metadata take %zu bytes, at most %d", bytes,
-                        LNT_JSON_MAX_BYTES);
-    header_text h = { .json.capacity = bytes };
-    h.json.text = lnt_allocate(ctx, bytes, "a safetensors header");
-    if (!h.json.text) return LNT_ERR_MEMORY;
-    put_header(&h, entries, entry_count, meta, meta_count);
-    status = write_file(ctx, path, &h, entries, entry_count);
-    lnt_release(ctx, h.json.text, bytes);
-    return status;
-}
-
-/* ---- reading ------------------------------------------------------------------------------- */
-
 typedef struct source {
     lnt_ctx *ctx;
     const char *path;
-    lnt_file_reader file;
-    char *text; /* the header as it stands in the file */
+    const char *text; /* the header as it stands in the file */
     size_t text_bytes;
+    const char *data; /* the arrays */
+    size_t data_bytes;
 } source;
 
 static lnt_status bad_array(const source *s, const char *name, const char *reason)
@@ -243,27 +60,32 @@ static lnt_status bad_array(const source *s, const char *name, const char *reaso
                     shown(name, text), reason);
 }
 
-static lnt_status read_header(source *s, lnt_safetensors *out)
+/* Sets the lengths of header and arrays from the first bytes of a file of `size` bytes. */
+static lnt_status set_lengths(source *s, uint64_t length, uint64_t size)
 {
-    uint64_t length;
-    if (s->file.size < PREFIX_BYTES)
-        return lnt_fail(s->ctx, LNT_ERR_FORMAT,
-                        LNT_FILE_FMT ": %" PRIu64 " bytes are too few for a .safetensors file",
-                        s->path, s->file.size);
-    lnt_status status = lnt_file_read(&s->file, &length, sizeof length);
-    if (status) return status;
-    if (length > LNT_JSON_MAX_BYTES || length > s->file.size - PREFIX_BYTES)
+    if (length > LNT_JSON_MAX_BYTES || length > size - PREFIX_BYTES)
         return lnt_fail(s->ctx, LNT_ERR_FORMAT,
                         LNT_FILE_FMT ": no .safetensors file, or a damaged one: the header is said to have "
                                      "%" PRIu64 " bytes, the file has %" PRIu64 " and %d are allowed",
-                        s->path, length, s->file.size, LNT_JSON_MAX_BYTES);
-    s->text = lnt_allocate(s->ctx, (size_t)length, "a safetensors header");
-    if (!s->text) return LNT_ERR_MEMORY;
+                        s->path, length, size, LNT_JSON_MAX_BYTES);
     s->text_bytes = (size_t)length;
-    status = lnt_file_read(&s->file, s->text, s->text_bytes);
-    if (!status)
-        status = lnt_json_parse(s->ctx, s->path, "JSON header", s->text, s->text_bytes,
-                                &out->header);
+    if (size - PREFIX_BYTES - length > SIZE_MAX)
+        return lnt_fail(s->ctx, LNT_ERR_MEMORY,
+                        LNT_FILE_FMT ": %" PRIu64 " bytes are more than memory can address", s->path, size);
+    s->data_bytes = (size_t)(size - PREFIX_BYTES - length);
+    return LNT_OK;
+}
+
+static lnt_status too_short(const source *s, uint64_t size)
+{
+    return lnt_fail(s->ctx, LNT_ERR_FORMAT,
+                    LNT_FILE_FMT ": %" PRIu64 " bytes are too few for a .safetensors file", s->path, size);
+}
+
+static lnt_status read_header(const source *s, lnt_safetensors *out)
+{
+    const lnt_status status =
+        lnt_json_parse(s->ctx, s->path, "JSON header", s->text, s->text_bytes, &out->header);
     if (status) return status;
     if (s->text[0] != '{') /* the format allows no space before it */
         return lnt_fail(s->ctx, LNT_ERR_FORMAT,
@@ -271,15 +93,10 @@ static lnt_status read_header(source *s, lnt_safetensors *out)
     return LNT_OK;
 }
 
-/* Room for everything the header tells of, and for the data that follow it. */
+/* Room for everything the header tells of. */
 static lnt_status allocate_parts(const source *s, lnt_safetensors *out)
 {
     const lnt_json_node *root = out->header.root, *meta = lnt_json_member(root, METADATA);
-    const uint64_t left = s->file.size - s->file.offset;
-    if (left > SIZE_MAX)
-        return lnt_fail(s->ctx, LNT_ERR_MEMORY,
-                        LNT_FILE_FMT ": %" PRIu64 " bytes are more than memory can address",
-                        s->path, left);
     out->entries = lnt_allocate(s->ctx, root->count * sizeof *out->entries, "a list of arrays");
     if (!out->entries) return LNT_ERR_MEMORY;
     out->entry_room = root->count;
@@ -288,9 +105,16 @@ static lnt_status allocate_parts(const source *s, lnt_safetensors *out)
         if (!out->meta) return LNT_ERR_MEMORY;
         out->meta_room = meta->count;
     }
-    out->data = lnt_allocate(s->ctx, (size_t)left, "the arrays of a safetensors file");
-    if (!out->data) return LNT_ERR_MEMORY;
-    out->data_bytes = (size_t)left;
+    return LNT_OK;
+}
+
+/* Room of our own for the arrays. */
+static lnt_status allocate_copy(source *s, lnt_safetensors *out)
+{
+    out->copy = lnt_allocate(s->ctx, s->data_bytes, "the arrays of a safetensors file");
+    if (!out->copy) return LNT_ERR_MEMORY;
+    out->copy_bytes = s->data_bytes;
+    s->data = out->copy;
     return LNT_OK;
 }
 
@@ -315,7 +139,7 @@ static lnt_status read_meta(const source *s, lnt_safetensors *out)
 static lnt_status read_dtype(const source *s, const char *name, const char *dtype,
                              lnt_st_dtype *out)
 {
-    for (int i = 0; i < DTYPE_COUNT; i++)
+    for (int i = 0; i < LNT_ST_DTYPES; i++)
         if (strcmp(dtype, dtypes[i].name) == 0) {
             *out = (lnt_st_dtype)i;
             return LNT_OK;
@@ -339,8 +163,7 @@ static int read_integers(const lnt_json_node *node, int64_t *out, int room)
     return n;
 }
 
-static lnt_status read_entry(const source *s, const lnt_safetensors *st, const lnt_json_node *node,
-                             lnt_st_entry *e)
+static lnt_status read_entry(const source *s, const lnt_json_node *node, lnt_st_entry *e)
 {
     const lnt_json_node *dtype = lnt_json_member(node, "dtype"),
                         *shape = lnt_json_member(node, "shape"),
@@ -355,13 +178,14 @@ static lnt_status read_entry(const source *s, const lnt_safetensors *st, const l
     int64_t at[2];
     if (read_integers(offsets, at, 2) != 2 || at[0] > at[1])
         return bad_array(s, node->key, "data_offsets must be two integers from 0, in order");
-    if ((uint64_t)at[1] > st->data_bytes)
+    if ((uint64_t)at[1] > s->data_bytes)
         return bad_array(s, node->key, "data_offsets reach past the end of the file");
-    if (!shape_bytes(e, &e->bytes) || e->bytes != (size_t)(at[1] - at[0]))
+    if (!lnt_shape_bytes(dtypes[e->dtype].size, e->shape, e->rank, &e->bytes) ||
+        e->bytes != (size_t)(at[1] - at[0]))
         return bad_array(s, node->key, "data_offsets do not span what shape and dtype take");
     if ((size_t)at[0] % dtypes[e->dtype].size)
         return bad_array(s, node->key, "data_offsets must be a multiple of the element size");
-    e->data = st->data + at[0];
+    e->data = s->data + at[0];
     return LNT_OK;
 }
 
@@ -377,22 +201,22 @@ static lnt_status read_entries(const source *s, lnt_safetensors *out)
 {
     for (const lnt_json_node *c = out->header.root->child; c; c = c->next) {
         if (strcmp(c->key, METADATA) == 0) continue;
-        const lnt_status status = read_entry(s, out, c, &out->entries[out->entry_count]);
+        const lnt_status status = read_entry(s, c, &out->entries[out->entry_count]);
         if (status) return status;
         out->entry_count++;
     }
     qsort(out->entries, out->entry_count, sizeof *out->entries, by_data);
-    const char *end = out->data;
+    const char *end = s->data;
     for (size_t i = 0; i < out->entry_count; i++) {
         const lnt_st_entry *e = &out->entries[i];
         if ((const char *)e->data != end)
             return bad_array(s, e->name, "it overlaps the array before it, or leaves a gap");
         end += e->bytes;
     }
-    if (end != out->data + out->data_bytes)
+    if (end != s->data + s->data_bytes)
         return lnt_fail(s->ctx, LNT_ERR_FORMAT,
                         LNT_FILE_FMT ": %zu bytes of data, the arrays take %zu", s->path,
-                        out->data_bytes, (size_t)(end - out->data));
+                        s->data_bytes, (size_t)(end - s->data));
     return LNT_OK;
 }
 
@@ -407,15 +231,18 @@ static lnt_status check_checksum(const source *s, const lnt_safetensors *st)
                         LNT_FILE_FMT ": metadata " CHECKSUM " and " CHECKSUM_KIND
                                      " must be 16 digits and '" CRC64_XZ "'",
                         s->path);
-    char *raw = s->text + sum->offset + 1, digits[DIGITS + 1];
-    if (memcmp(raw, sum->text, DIGITS) == 0) memcpy(raw, DIGITS_ZERO, DIGITS);
     const uint64_t length = s->text_bytes;
+    const size_t begin = sum->offset + 1, end = begin + DIGITS; /* the digits, unless they are escapes */
+    const bool plain = memcmp(s->text + begin, sum->text, DIGITS) == 0;
+    char digits[DIGITS + 1];
     lnt_crc64 crc;
     lnt_crc64_init(&crc);
     lnt_crc64_add(&crc, &length, sizeof length);
-    lnt_crc64_add(&crc, s->text, s->text_bytes);
-    lnt_crc64_add(&crc, st->data, st->data_bytes);
-    put_digits(lnt_crc64_finish(&crc), digits);
+    lnt_crc64_add(&crc, s->text, begin);
+    lnt_crc64_add(&crc, plain ? DIGITS_ZERO : s->text + begin, DIGITS);
+    lnt_crc64_add(&crc, s->text + end, s->text_bytes - end);
+    lnt_crc64_add(&crc, s->data, s->data_bytes);
+    lnt_st_put_digits(lnt_crc64_finish(&crc), digits);
     if (strcmp(digits, sum->text) != 0)
         return lnt_fail(s->ctx, LNT_ERR_FORMAT,
                         LNT_FILE_FMT ": the file is damaged, its checksum does not match (another "
@@ -424,20 +251,83 @@ static lnt_status check_checksum(const source *s, const lnt_safetensors *st)
     return LNT_OK;
 }
 
+/* Once header and data have their places, and before the data are there. */
+static lnt_status read_parts(const source *s, lnt_safetensors *out)
+{
+    lnt_status status = allocate_parts(s, out);
+    if (!status) status = read_meta(s, out);
+    if (!status) status = read_entries(s, out);
+    return status;
+}
+
+static lnt_status read_file(lnt_file_reader *file, source *s, char **text, lnt_safetensors *out)
+{
+    uint64_t length;
+    if (file->size < PREFIX_BYTES) return too_short(s, file->size);
+    lnt_status status = lnt_file_read(file, &length, sizeof length);
+    if (!status) status = set_lengths(s, length, file->size);
+    if (status) return status;
+    s->text = *text = lnt_allocate(s->ctx, s->text_bytes, "a safetensors header");
+    if (!*text) return LNT_ERR_MEMORY;
+    status = lnt_file_read(file, *text, s->text_bytes);
+    if (!status) status = read_header(s, out);
+    if (!status) status = allocate_copy(s, out);
+    if (!status) status = read_parts(s, out);
+    if (!status) status = lnt_file_read(file, out->copy, out->copy_bytes);
+    return status ? status : check_checksum(s, out);
+}
+
 lnt_status lnt_safetensors_read(lnt_ctx *ctx, const char *path, lnt_safetensors *out)
 {
     *out = (lnt_safetensors){ 0 };
     source s = { .ctx = ctx, .path = path };
-    lnt_status status = lnt_file_open(ctx, path, &s.file);
-    if (!status) status = read_header(&s, out);
-    if (!status) status = allocate_parts(&s, out);
-    if (!status) status = read_meta(&s, out);
-    if (!status) status = read_entries(&s, out);
-    if (!status) status = lnt_file_read(&s.file, out->data, out->data_bytes);
-    if (!status) status = check_checksum(&s, out);
-    lnt_file_close(&s.file);
-    lnt_release(ctx, s.text, s.text_bytes);
+    lnt_file_reader file;
+    char *text = NULL;
+    lnt_status status = lnt_file_open(ctx, path, &file);
+    if (!status) status = read_file(&file, &s, &text, out);
+    lnt_file_close(&file);
+    lnt_release(ctx, text, s.text_bytes);
     if (status) lnt_safetensors_free(ctx, out);
+    return status;
+}
+
+static lnt_status parse(source *s, const char *file, size_t bytes, lnt_safetensors *out)
+{
+    uint64_t length;
+    if (bytes < PREFIX_BYTES) return too_short(s, bytes);
+    memcpy(&length, file, sizeof length);
+    lnt_status status = set_lengths(s, length, bytes);
+    if (status) return status;
+    s->text = file + PREFIX_BYTES;
+    s->data = s->text + s->text_bytes;
+    status = read_header(s, out);
+    if (!status && (uintptr_t)s->data % MAX_ALIGN) {
+        const char *from = s->data;
+        status = allocate_copy(s, out);
+        if (!status) memcpy(out->copy, from, s->data_bytes);
+    }
+    if (!status) status = read_parts(s, out);
+    return status ? status : check_checksum(s, out);
+}
+
+lnt_status lnt_safetensors_parse(lnt_ctx *ctx, const char *path, const void *file, size_t bytes,
+                                 lnt_safetensors *out)
+{
+    *out = (lnt_safetensors){ 0 };
+    source s = { .ctx = ctx, .path = path };
+    const lnt_status status = parse(&s, file, bytes, out);
+    if (status) lnt_safetensors_free(ctx, out);
+    return status;
+}
+
+lnt_status lnt_safetensors_map(lnt_ctx *ctx, const char *path, lnt_safetensors *out)
+{
+    lnt_map map;
+    *out = (lnt_safetensors){ 0 };
+    lnt_status status = lnt_map_open(ctx, path, &map);
+    if (!status) status = lnt_safetensors_parse(ctx, path, map.data, map.bytes, out);
+    if (status || out->copy) lnt_map_close(&map);
+    else out->map = map;
     return status;
 }
 
@@ -445,8 +335,9 @@ void lnt_safetensors_free(lnt_ctx *ctx, lnt_safetensors *st)
 {
     lnt_release(ctx, st->entries, st->entry_room * sizeof *st->entries);
     lnt_release(ctx, st->meta, st->meta_room * sizeof *st->meta);
-    lnt_release(ctx, st->data, st->data_bytes);
+    lnt_release(ctx, st->copy, st->copy_bytes);
     lnt_json_free(ctx, &st->header);
+    lnt_map_close(&st->map);
     *st = (lnt_safetensors){ 0 };
 }
 

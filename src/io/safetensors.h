@@ -6,12 +6,13 @@
  *
  * Files that we write carry a checksum in two metadata keys, both or neither.  "linnet.checksum.kind" is
  * always "crc64-xz".  "linnet.checksum" is sixteen lower-case hexadecimal digits: the CRC-64/XZ of the
- * whole file with these digits taken as '0'.  So every changed byte is detected.  Files of other tools have
- * neither key and are read without a check. */
+ * whole file with these digits taken as '0'.  So every changed byte is detected.  Files of other tools
+ * have neither key and are read without a check. */
 #ifndef LNT_IO_SAFETENSORS_H
 #define LNT_IO_SAFETENSORS_H
 
 #include "io/json.h"
+#include "io/map.h"
 
 enum {
     LNT_ST_MAX_RANK = 8,
@@ -22,8 +23,12 @@ typedef enum lnt_st_dtype {
     LNT_ST_F32, LNT_ST_F64, LNT_ST_F16, LNT_ST_BF16,
     LNT_ST_I64, LNT_ST_I32, LNT_ST_I16, LNT_ST_I8,
     LNT_ST_U64, LNT_ST_U32, LNT_ST_U16, LNT_ST_U8,
-    LNT_ST_BOOL
+    LNT_ST_BOOL,
+    LNT_ST_DTYPES
 } lnt_st_dtype;
+
+const char *lnt_st_dtype_name(lnt_st_dtype dtype); /* "F32" */
+size_t lnt_st_dtype_size(lnt_st_dtype dtype);      /* of an element, in bytes */
 
 typedef struct lnt_st_entry {
     const char *name;
@@ -43,7 +48,7 @@ LNT_PRIVATE_API lnt_status lnt_safetensors_write(lnt_ctx *ctx, const char *path,
                                                  size_t entry_count, const lnt_st_meta *meta,
                                                  size_t meta_count);
 
-/* A file in memory; everything in it lives until lnt_safetensors_free. */
+/* A file that was read; everything in it lives until lnt_safetensors_free. */
 typedef struct lnt_safetensors {
     lnt_st_entry *entries; /* in the order of their data */
     size_t entry_count;
@@ -51,13 +56,23 @@ typedef struct lnt_safetensors {
     size_t meta_count;
     /* private */
     lnt_json header; /* names, keys and values point into it */
-    char *data;
-    size_t data_bytes, entry_room, meta_room;
+    lnt_map map;     /* empty: the file is not mapped */
+    void *copy;      /* of the data; NULL: they are where the file is */
+    size_t copy_bytes, entry_room, meta_room;
 } lnt_safetensors;
 
 /* LNT_ERR_FORMAT for a file that is not what it should be in any way, LNT_ERR_FILE for one that
  * cannot be read.  On failure out is zeroed. */
 LNT_PRIVATE_API lnt_status lnt_safetensors_read(lnt_ctx *ctx, const char *path, lnt_safetensors *out);
+
+/* The same with the arrays left in the file, which is mapped (io/map.h).  Those of a file whose header has
+ * an odd length are copied, because they would not be aligned.  A file with a checksum is read once to
+ * check it, about half a second a gigabyte; a file without one costs its header alone. */
+lnt_status lnt_safetensors_map(lnt_ctx *ctx, const char *path, lnt_safetensors *out);
+/* The same of a file that is in memory, which must outlive out; `path` names it in sentences. */
+lnt_status lnt_safetensors_parse(lnt_ctx *ctx, const char *path, const void *file, size_t bytes,
+                                 lnt_safetensors *out);
+
 LNT_PRIVATE_API void lnt_safetensors_free(lnt_ctx *ctx, lnt_safetensors *st);
 
 /* NULL if absent. */
