@@ -4,12 +4,14 @@
 #     make run        set up, build the tool, let the model in models/ write a page and ten thousand tokens more,
 #                     and show what a token costs it, and attention alone, as a text grows
 #     make test       set up, build with gcc, run every test, install and lint (STAGES="gcc lint" for some of it)
-#     make check      set up, then what takes longer: clang, sanitizers, valgrind, the other architecture
+#     make check      set up, then what takes longer: clang, sanitizers, valgrind, fuzzing, the other architecture
+#     make fuzz       SECONDS=60: changed files for all that reads files, in place of the minute of make check
 #     make bench      verify and time the suite on this machine
 #     make install    PREFIX=/usr/local, DESTDIR= as usual
 #     make clean
 PREFIX ?= /usr/local
 STAGES ?=
+SECONDS ?= 60
 
 all: configure
 	@cmake --build --preset release
@@ -26,6 +28,10 @@ test check:
 	@tools/setup.sh test
 	@tools/test.sh $(or $(STAGES),$@)
 
+fuzz:
+	@tools/setup.sh test
+	@tools/fuzz.sh $(SECONDS)
+
 bench: all
 	@build/linnet bench
 
@@ -38,4 +44,4 @@ clean:
 help:
 	@sed -n '3,/^[^#]/s/^#   //p' Makefile
 
-.PHONY: all configure run test check bench install clean help
+.PHONY: all configure run test check fuzz bench install clean help

@@ -4,7 +4,7 @@
 #     tools/test.sh [stage ...]
 #
 # `test`, the default, stands for gcc install lint, which need one build; `check` for what comes after: clang
-# asan tsan valgrind cross; `all` for both.  The builds stay under build/, so a second run compiles only
+# asan tsan valgrind fuzz cross; `all` for both.  The builds stay under build/, so a second run compiles only
 # what changed.
 set -Eeuo pipefail
 cd "$(dirname "$0")/.."
@@ -134,6 +134,16 @@ stage_valgrind() {
     passed=$((passed + 3))
 }
 
+stage_fuzz() {
+    local status=0
+    tools/fuzz.sh 60 || status=$?
+    case $status in
+    0) passed=$((passed + $(find tests/fuzz -name 'fuzz_*.c' | wc -l))) ;;
+    77) skipped=$((skipped + 1)) ;;
+    *) fail "an input broke a target, or nothing could be built; see above" ;;
+    esac
+}
+
 stage_cross() {
     local other
     case $(uname -m) in
@@ -222,14 +232,15 @@ headline() {
     asan) echo "AddressSanitizer and UndefinedBehaviorSanitizer" ;;
     tsan) echo "ThreadSanitizer" ;;
     valgrind) echo "valgrind memcheck on a small run" ;;
+    fuzz) echo "libFuzzer: a minute of changed files" ;;
     cross) echo "the other architecture, under qemu" ;;
     install) echo "install, and build the examples against what was installed" ;;
     lint) echo "lints: exported symbols, header, includes, tree, links" ;;
-    *) fail "there is no stage '$1'; there are: gcc install lint clang asan tsan valgrind cross" ;;
+    *) fail "there is no stage '$1'; there are: gcc install lint clang asan tsan valgrind fuzz cross" ;;
     esac
 }
 
-test=(gcc install lint) check=(clang asan tsan valgrind cross)
+test=(gcc install lint) check=(clang asan tsan valgrind fuzz cross)
 [ $# -gt 0 ] || set -- test
 stages=()
 for stage; do

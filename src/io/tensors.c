@@ -86,12 +86,25 @@ static lnt_status begins_as_gguf(lnt_ctx *ctx, const char *path, bool *out)
     return status;
 }
 
+/* Large models come cut into several GGUF files, each of which says so. */
+static lnt_status open_gguf(lnt_ctx *ctx, own *o)
+{
+    int64_t parts = 1;
+    lnt_status status = lnt_gguf_open(ctx, o->path, &o->gguf);
+    if (!status && lnt_gguf_find(&o->gguf, "split.count"))
+        status = lnt_gguf_get_integer(ctx, &o->gguf, "split.count", &parts);
+    if (status || parts <= 1) return status;
+    return lnt_fail(ctx, LNT_ERR_FORMAT,
+                    LNT_FILE_FMT ": one of %lld parts of a model; merge them into one file first", o->path,
+                    (long long)parts);
+}
+
 static lnt_status open_file(lnt_ctx *ctx, own *o)
 {
     bool gguf;
     const lnt_status status = begins_as_gguf(ctx, o->path, &gguf);
     if (status) return status;
-    return gguf ? lnt_gguf_open(ctx, o->path, &o->gguf) : open_safetensors(ctx, o->path, o);
+    return gguf ? open_gguf(ctx, o) : open_safetensors(ctx, o->path, o);
 }
 
 /* ---- a directory --------------------------------------------------------------------------- */

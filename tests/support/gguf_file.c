@@ -4,14 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support.h"
-
 void buffer_put(buffer *b, const void *from, size_t count)
 {
     if (b->used + count > b->room) {
         b->room = 2 * (b->used + count);
         b->data = realloc(b->data, b->room);
-        assert_non_null(b->data);
+        if (!b->data) abort();
     }
     if (count) memcpy(b->data + b->used, from, count);
     b->used += count;
@@ -169,7 +167,7 @@ buffer gguf_file_sample(void)
 void *exact_copy(const void *from, size_t count)
 {
     void *memory = malloc(count ? count : 1);
-    assert_non_null(memory);
+    if (!memory) abort();
     if (count) memcpy(memory, from, count);
     return memory;
 }
@@ -190,7 +188,7 @@ uint64_t gguf_file_walk(const lnt_gguf *g)
         size_t strings = 0;
         if (value->element == LNT_GGUF_STRING)
             for (lnt_gguf_string s; lnt_gguf_next_string(&rest, &s); strings++) sum += s.bytes;
-        if (value->element == LNT_GGUF_STRING) assert_int_equal(strings, value->count);
+        if (value->element == LNT_GGUF_STRING && strings != value->count) abort();
         for (size_t e = 0; e < value->count && lnt_gguf_size(value->element); e++)
             sum += (uint64_t)lnt_gguf_integer_at(&rest, e);
     }

@@ -100,6 +100,14 @@ static void gguf_is_found(void **state)
     put_file("t.bin", file.data, file.used - 1);
     assert_refused(ctx, lnt_tensors_open(ctx, "t.bin", &t), LNT_ERR_FORMAT, "'t.bin': tensor");
     buffer_free(&file);
+    gguf_file f;
+    gguf_file_begin(&f);
+    gguf_file_u32(&f, "split.count", 3);
+    file = gguf_file_join(&f);
+    put_file("t.bin", file.data, file.used);
+    assert_refused(ctx, lnt_tensors_open(ctx, "t.bin", &t), LNT_ERR_FORMAT, "one of 3 parts of a model");
+    gguf_file_free(&f);
+    buffer_free(&file);
     unlink("t.bin");
     context_close_tracked(ctx, &track);
 }
