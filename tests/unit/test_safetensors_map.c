@@ -1,6 +1,7 @@
 /* test_safetensors_map.c - io/safetensors: a file read in place is the file that is read into memory, and
  * damage is found in it all the same. */
 #include "gguf_file.h"
+#include "io/crc64.h"
 #include "io/safetensors.h"
 #include "io_support.h"
 
@@ -124,6 +125,31 @@ static void file_cut_short_is_refused_at_every_length(void **state)
     context_close_tracked(ctx, &t);
 }
 
+/* Long data are summed another way than short ones, and byte by byte a third. */
+static void checksum_does_not_depend_on_the_pieces(void **state)
+{
+    (void)state;
+    enum { BYTES = 300001 }; /* two times four streams, and a rest */
+    unsigned char *bytes = malloc(BYTES);
+    dice d = { 11 };
+    lnt_crc64 whole, pieces, single;
+    assert_non_null(bytes);
+    for (int i = 0; i < BYTES; i++) bytes[i] = (unsigned char)dice_next(&d);
+    lnt_crc64_init(&whole);
+    lnt_crc64_init(&pieces);
+    lnt_crc64_init(&single);
+    lnt_crc64_add(&whole, bytes, BYTES);
+    for (size_t i = 0; i < BYTES; i++) lnt_crc64_add(&single, bytes + i, 1);
+    for (size_t at = 0, n; at < BYTES; at += n) {
+        n = (size_t)dice_range(&d, 1, 200000);
+        if (n > BYTES - at) n = BYTES - at;
+        lnt_crc64_add(&pieces, bytes + at, n);
+    }
+    assert_true(lnt_crc64_finish(&whole) == lnt_crc64_finish(&single));
+    assert_true(lnt_crc64_finish(&pieces) == lnt_crc64_finish(&single));
+    free(bytes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -131,6 +157,7 @@ int main(void)
         cmocka_unit_test(arrays_are_aligned_whatever_the_header),
         cmocka_unit_test(any_changed_byte_is_refused),
         cmocka_unit_test(file_cut_short_is_refused_at_every_length),
+        cmocka_unit_test(checksum_does_not_depend_on_the_pieces),
     };
     return cmocka_run_group_tests(tests, enter_folder, leave_folder);
 }
