@@ -1,0 +1,40 @@
+/* template.c - a fuzzer's entry: any bytes as a chat template.
+ *
+ *     clang -g -fsanitize=fuzzer,address,undefined -D_GNU_SOURCE -fopenmp -Iinclude -Isrc tests/fuzz/template.c \
+ *         build/asan/liblinnet-model.a build/asan/liblinnet.a -lm -lz && ./a.out
+ *
+ * The bytes are opened, and rendered with a small conversation: a text, or a sentence.  unit/test_template runs
+ * it over mutated templates. */
+#include <assert.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "model/template/template.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
+{
+    static const lnt_chat_message messages[] = { { "system", "Be brief.", 9, NULL },
+                                                 { "user", " \xc3\xa9 1\n", 6, NULL },
+                                                 { "assistant", "", 0, NULL },
+                                                 { "tool", NULL, 0, NULL } };
+    const struct tm now = { .tm_mday = 26, .tm_mon = 6, .tm_year = 124 };
+    const lnt_template_options options = { .bos_token = "<s>", .eos_token = "</s>", .add_generation_prompt = true,
+                                           .now = &now };
+    lnt_ctx *ctx;
+    lnt_template *t;
+    char *text;
+    size_t length;
+    if (lnt_ctx_create(NULL, &ctx)) return 0;
+    if (lnt_template_open(ctx, "fuzz", (const char *)bytes, count, &t)) {
+        assert(!t && strlen(lnt_ctx_error(ctx)) > 0);
+    } else {
+        const lnt_status status = lnt_template_render(t, messages, 4, &options, &text, &length);
+        assert(status ? !text && strlen(lnt_ctx_error(ctx)) > 0 : text[length] == 0);
+        lnt_release(ctx, text, length + 1);
+        lnt_template_close(t);
+    }
+    lnt_ctx_destroy(ctx);
+    return 0;
+}
