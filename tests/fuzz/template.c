@@ -1,10 +1,10 @@
 /* template.c - a fuzzer's entry: any bytes as a chat template.
  *
- *     clang -g -fsanitize=fuzzer,address,undefined -D_GNU_SOURCE -fopenmp -Iinclude -Isrc tests/fuzz/template.c \
- *         build/asan/liblinnet-model.a build/asan/liblinnet.a -lm -lz && ./a.out
+ *     clang -g -fsanitize=fuzzer,address,undefined -D_GNU_SOURCE -fopenmp -Iinclude -Isrc
+ * tests/fuzz/template.c \ build/asan/liblinnet-model.a build/asan/liblinnet.a -lm -lz && ./a.out
  *
- * The bytes are opened, and rendered with a small conversation: a text, or a sentence.  unit/test_template runs
- * it over mutated templates. */
+ * The bytes are opened, and rendered with a small conversation: a text, or a sentence.
+ * unit/test_template runs it over mutated templates. */
 #include <assert.h>
 #include <stdint.h>
 #include <string.h>
@@ -20,8 +20,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
                                                  { "assistant", "", 0, NULL },
                                                  { "tool", NULL, 0, NULL } };
     const struct tm now = { .tm_mday = 26, .tm_mon = 6, .tm_year = 124 };
-    const lnt_template_options options = { .bos_token = "<s>", .eos_token = "</s>", .add_generation_prompt = true,
-                                           .now = &now };
+    const lnt_template_options options = {
+        .bos_token = "<s>", .eos_token = "</s>", .add_generation_prompt = true, .now = &now
+    };
     lnt_ctx *ctx;
     lnt_template *t;
     char *text;

@@ -60,7 +60,8 @@ static bool real_power(lnt_render *r, double a, double b, double *out)
     if (a < 0 && isfinite(a) && isfinite(b) && b != floor(b))
         return lnt_render_fail(r, "a root of a negative number");
     *out = pow(a, b);
-    return (isfinite(*out) || !isfinite(a) || !isfinite(b)) || lnt_render_fail(r, "a power that is too large");
+    return (isfinite(*out) || !isfinite(a) || !isfinite(b)) ||
+           lnt_render_fail(r, "a power that is too large");
 }
 
 /* As Python's float_divmod: the remainder has the sign of b, and the quotient is a whole number. */
@@ -151,7 +152,8 @@ bool lnt_arithmetic(lnt_render *r, int sign, const lnt_value *a, const lnt_value
     int64_t i = 0, j = 0;
     double x, y;
     const bool whole_a = lnt_value_is_integer(a, &i), whole_b = lnt_value_is_integer(b, &j);
-    if (whole_a && whole_b && sign != '/' && (sign != LNT_SIGN_POWER || j >= 0)) return integers(r, sign, i, j, out);
+    if (whole_a && whole_b && sign != '/' && (sign != LNT_SIGN_POWER || j >= 0))
+        return integers(r, sign, i, j, out);
     if (lnt_value_is_number(a, &x) && lnt_value_is_number(b, &y)) return reals(r, sign, x, y, out);
     if (sign == '+' && a->kind == LNT_VALUE_STRING && b->kind == LNT_VALUE_STRING)
         return join_strings(r, a->is.string, b->is.string, out);
@@ -170,11 +172,13 @@ bool lnt_arithmetic(lnt_render *r, int sign, const lnt_value *a, const lnt_value
 /* ---- slices -------------------------------------------------------------------------------- */
 
 /* A bound within what `count` items allow, going by `step`. */
-static bool bound_of(lnt_render *r, const lnt_value *v, int64_t absent, int64_t count, int64_t step, int64_t *out)
+static bool bound_of(lnt_render *r, const lnt_value *v, int64_t absent, int64_t count, int64_t step,
+                     int64_t *out)
 {
     *out = absent;
     if (v->kind == LNT_VALUE_MISSING || v->kind == LNT_VALUE_NONE) return true;
-    if (!lnt_value_is_integer(v, out)) return lnt_render_fail(r, "a slice from %s; its bounds are integers", lnt_value_name(v));
+    if (!lnt_value_is_integer(v, out))
+        return lnt_render_fail(r, "a slice from %s; its bounds are integers", lnt_value_name(v));
     if (*out < 0) *out = *out < -count ? (step < 0 ? -1 : 0) : *out + count;
     else if (*out >= count) *out = step < 0 ? count - 1 : count;
     return true;
@@ -202,7 +206,8 @@ static bool slice_text(lnt_render *r, lnt_span text, int64_t from, int64_t step,
     return true;
 }
 
-static bool slice_list(lnt_render *r, const lnt_list *list, int64_t from, int64_t step, size_t count, lnt_value *out)
+static bool slice_list(lnt_render *r, const lnt_list *list, int64_t from, int64_t step,
+                       size_t count, lnt_value *out)
 {
     if (step == 1) return lnt_value_list(r, list->form, count ? list->item + from : NULL, count, out);
     lnt_value *item = lnt_pool_take(&r->pool, count, sizeof *item);

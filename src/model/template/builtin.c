@@ -37,24 +37,28 @@ static bool bind(lnt_render *r, const lnt_builtin *builtin, const lnt_arguments 
 {
     const size_t most = count_names(builtin->parameters);
     if (arguments->count > most)
-        return lnt_render_fail(r, "'%s' takes %zu arguments at most, not %zu", builtin->name, most, arguments->count);
+        return lnt_render_fail(r, "'%s' takes %zu arguments at most, not %zu", builtin->name, most,
+                               arguments->count);
     for (size_t i = 0; i < arguments->count; i++) call->arg[i] = arguments->value[i];
     for (size_t n = 0; n < arguments->named; n++) {
         const int place = place_of(builtin->parameters, arguments->name[n]);
         if (place < 0)
-            return lnt_render_fail(r, "'%s' has no argument '%.*s'", builtin->name, LNT_SHOWN(arguments->name[n]));
+            return lnt_render_fail(r, "'%s' has no argument '%.*s'", builtin->name,
+                                   LNT_SHOWN(arguments->name[n]));
         if (call->arg[place].kind != LNT_VALUE_MISSING)
-            return lnt_render_fail(r, "'%s' has two values for '%.*s'", builtin->name, LNT_SHOWN(arguments->name[n]));
+            return lnt_render_fail(r, "'%s' has two values for '%.*s'", builtin->name,
+                                   LNT_SHOWN(arguments->name[n]));
         call->arg[place] = arguments->value[arguments->count + n];
     }
     for (size_t i = 0; i < builtin->needed; i++)
         if (call->arg[i].kind == LNT_VALUE_MISSING)
-            return lnt_render_fail(r, "'%s' needs %zu arguments (%s)", builtin->name, builtin->needed, builtin->parameters);
+            return lnt_render_fail(r, "'%s' needs %zu arguments (%s)", builtin->name,
+                                   builtin->needed, builtin->parameters);
     return true;
 }
 
-bool lnt_builtin_call(lnt_render *r, const lnt_builtin *builtin, const lnt_value *self, const lnt_arguments *arguments,
-                      lnt_value *out)
+bool lnt_builtin_call(lnt_render *r, const lnt_builtin *builtin, const lnt_value *self,
+                      const lnt_arguments *arguments, lnt_value *out)
 {
     lnt_call call = { .self = self, .all = arguments };
     return (!builtin->parameters || bind(r, builtin, arguments, &call)) && builtin->run(r, &call, out);
@@ -67,7 +71,8 @@ bool lnt_call_text(lnt_render *r, const lnt_call *call, int i, lnt_span absent, 
     const lnt_value *v = &call->arg[i];
     *out = absent;
     if (v->kind == LNT_VALUE_MISSING) return true;
-    if (v->kind != LNT_VALUE_STRING) return lnt_render_fail(r, "%s where a string is needed", lnt_value_name(v));
+    if (v->kind != LNT_VALUE_STRING)
+        return lnt_render_fail(r, "%s where a string is needed", lnt_value_name(v));
     *out = v->is.string;
     return true;
 }
@@ -77,7 +82,8 @@ bool lnt_call_integer(lnt_render *r, const lnt_call *call, int i, int64_t absent
     const lnt_value *v = &call->arg[i];
     *out = absent;
     if (v->kind == LNT_VALUE_MISSING || v->kind == LNT_VALUE_NONE) return true;
-    return lnt_value_is_integer(v, out) || lnt_render_fail(r, "%s where an integer is needed", lnt_value_name(v));
+    return lnt_value_is_integer(v, out) ||
+           lnt_render_fail(r, "%s where an integer is needed", lnt_value_name(v));
 }
 
 bool lnt_call_truth(const lnt_call *call, int i, bool absent)
@@ -106,7 +112,8 @@ bool lnt_text_case(lnt_render *r, enum lnt_case to, lnt_span text, lnt_value *ou
     return true;
 }
 
-bool lnt_text_replace(lnt_render *r, lnt_span text, lnt_span old, lnt_span with, int64_t count, lnt_value *out)
+bool lnt_text_replace(lnt_render *r, lnt_span text, lnt_span old, lnt_span with, int64_t count,
+                      lnt_value *out)
 {
     lnt_buffer to = { 0 };
     size_t at = 0;
@@ -116,9 +123,12 @@ bool lnt_text_replace(lnt_render *r, lnt_span text, lnt_span old, lnt_span with,
         if (found == SIZE_MAX) break;
         /* Nothing is found before each character and at the end. */
         const size_t end = !old.bytes && found < text.bytes
-                               ? found + lnt_chars_bytes(text.text + found, text.bytes - found) : found + old.bytes;
-        if (!lnt_render_put(r, &to, text.text + at, found - at) || !lnt_render_put(r, &to, with.text, with.bytes) ||
-            (!old.bytes && !lnt_render_put(r, &to, text.text + found, end - found)) || !lnt_render_spend(r, 1))
+                               ? found + lnt_chars_bytes(text.text + found, text.bytes - found)
+                               : found + old.bytes;
+        if (!lnt_render_put(r, &to, text.text + at, found - at) ||
+            !lnt_render_put(r, &to, with.text, with.bytes) ||
+            (!old.bytes && !lnt_render_put(r, &to, text.text + found, end - found)) ||
+            !lnt_render_spend(r, 1))
             return false;
         const bool over = !old.bytes && found == text.bytes;
         at = end;
@@ -136,7 +146,8 @@ bool lnt_text_join(lnt_render *r, lnt_span between, const lnt_list *items, bool 
     for (size_t i = 0; i < items->count; i++) {
         if (only_text && items->item[i].kind != LNT_VALUE_STRING)
             return lnt_render_fail(r, "%s among strings to be joined", lnt_value_name(&items->item[i]));
-        if ((i && !lnt_render_put(r, &to, between.text, between.bytes)) || !lnt_print(r, &to, &items->item[i]))
+        if ((i && !lnt_render_put(r, &to, between.text, between.bytes)) ||
+            !lnt_print(r, &to, &items->item[i]))
             return false;
     }
     *out = lnt_value_text((lnt_span){ to.text ? to.text : "", to.bytes });
@@ -163,7 +174,8 @@ static bool range(lnt_render *r, const lnt_call *call, lnt_value *out)
     if (count > RANGE_MOST)
         return lnt_render_fail(r, "range of %llu numbers, at most %d", (unsigned long long)count, RANGE_MOST);
     lnt_value *item = lnt_pool_take(&r->pool, (size_t)count, sizeof *item);
-    if (!item || !lnt_render_spend(r, (size_t)count) || !lnt_value_list(r, LNT_RANGE, item, (size_t)count, out))
+    if (!item || !lnt_render_spend(r, (size_t)count) ||
+        !lnt_value_list(r, LNT_RANGE, item, (size_t)count, out))
         return false;
     for (uint64_t i = 0; i < count; i++)
         item[i] = lnt_value_integer((int64_t)((uint64_t)from + i * (uint64_t)step));
@@ -205,14 +217,15 @@ static bool raise_exception(lnt_render *r, const lnt_call *call, lnt_value *out)
     lnt_span message;
     (void)out;
     return lnt_print_span(r, &call->arg[0], &message) &&
-           lnt_render_fail(r, "the template refuses this: %.*s", (int)(message.bytes < 200 ? message.bytes : 200),
-                           message.text);
+           lnt_render_fail(r, "the template refuses this: %.*s",
+                           (int)(message.bytes < 200 ? message.bytes : 200), message.text);
 }
 
 static bool strftime_now(lnt_render *r, const lnt_call *call, lnt_value *out)
 {
     lnt_span format;
-    return lnt_call_text(r, call, 0, LNT_SPAN(""), &format) && lnt_date_write(r, format, r->options->now, out);
+    return lnt_call_text(r, call, 0, LNT_SPAN(""), &format) &&
+           lnt_date_write(r, format, r->options->now, out);
 }
 
 const lnt_builtin lnt_functions[] = {

@@ -1,4 +1,5 @@
-/* model/template/builtin.h - filters, tests, functions and methods: tables of names, parameters and functions. */
+/* model/template/builtin.h - filters, tests, functions and methods: tables of names, parameters and
+ * functions. */
 #ifndef LNT_MODEL_TEMPLATE_BUILTIN_H
 #define LNT_MODEL_TEMPLATE_BUILTIN_H
 
@@ -46,6 +47,7 @@ bool lnt_text_case(struct lnt_render *r, enum lnt_case to, lnt_span text, lnt_va
 /* count < 0: all of them. */
 bool lnt_text_replace(struct lnt_render *r, lnt_span text, lnt_span old, lnt_span with, int64_t count,
                       lnt_value *out);
-bool lnt_text_join(struct lnt_render *r, lnt_span between, const lnt_list *items, bool only_text, lnt_value *out);
+bool lnt_text_join(struct lnt_render *r, lnt_span between, const lnt_list *items, bool only_text,
+                   lnt_value *out);
 
 #endif

@@ -127,7 +127,8 @@ uint32_t lnt_chars_lower(uint32_t code)
 {
     uint32_t first;
     for (size_t i = 0; i < RUNS; i++)
-        if (code + runs[i].down >= runs[i].from && code + runs[i].down <= runs[i].to) return code + runs[i].down;
+        if (code + runs[i].down >= runs[i].from && code + runs[i].down <= runs[i].to)
+            return code + runs[i].down;
     if (in_pairs(code, &first)) return first + 1;
     return code == 0x178 ? 0xff : code == 0x4c0 ? 0x4cf : code;
 }
@@ -141,7 +142,8 @@ bool lnt_chars_is_cased(uint32_t code)
 bool lnt_chars_is_printable(uint32_t code)
 {
     if (code == ' ') return true;
-    if (code < 0x20 || (code >= 0x7f && code <= 0xa0) || code == 0xad || lnt_chars_is_space(code)) return false;
+    if (code < 0x20 || (code >= 0x7f && code <= 0xa0) || code == 0xad || lnt_chars_is_space(code))
+        return false;
     return !((code >= 0x200b && code <= 0x200f) || (code >= 0x202a && code <= 0x202e) ||
              (code >= 0x2060 && code <= 0x206f) || (code >= 0xd800 && code <= 0xf8ff) || code == 0xfeff ||
              (code >= 0xfff0 && code <= 0xfffb) || code >= 0xe0000);

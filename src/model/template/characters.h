@@ -37,7 +37,8 @@ uint32_t lnt_chars_lower(uint32_t code);
 bool lnt_chars_is_cased(uint32_t code);
 bool lnt_chars_is_printable(uint32_t code); /* else repr() writes it as an escape */
 
-/* Bytes of the first line, and in *end those of what ends it (0: nothing), as Python's str.splitlines has it. */
+/* Bytes of the first line, and in *end those of what ends it (0: nothing), as Python's
+ * str.splitlines has it. */
 size_t lnt_chars_line(lnt_span span, size_t *end);
 
 /* Without the characters of `set` at its ends; set.text NULL: without white space. */

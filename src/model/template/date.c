@@ -4,9 +4,11 @@
 
 #include "model/template/render.h"
 
-static const char *const months[] = { "January", "February", "March", "April", "May", "June", "July", "August",
-                                      "September", "October", "November", "December" };
-static const char *const days[] = { "Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday" };
+static const char *const months[] = { "January",   "February", "March",    "April",
+                                      "May",       "June",     "July",     "August",
+                                      "September", "October",  "November", "December" };
+static const char *const days[] = { "Sunday",   "Monday", "Tuesday", "Wednesday",
+                                    "Thursday", "Friday", "Saturday" };
 
 static int within(int value, int count) { return value >= 0 && value < count ? value : 0; }
 
@@ -17,13 +19,20 @@ static bool write_part(char c, bool plain, const struct tm *when, char *to)
     const struct {
         char name;
         int value, digits;
-    } numbers[] = { { 'd', when->tm_mday, 2 },     { 'm', when->tm_mon + 1, 2 }, { 'Y', when->tm_year + 1900, 4 },
-                    { 'y', (when->tm_year % 100 + 100) % 100, 2 }, { 'H', hour, 2 }, { 'I', (hour + 11) % 12 + 1, 2 },
-                    { 'M', when->tm_min, 2 },      { 'S', when->tm_sec, 2 },     { 'j', when->tm_yday + 1, 3 },
+    } numbers[] = { { 'd', when->tm_mday, 2 },
+                    { 'm', when->tm_mon + 1, 2 },
+                    { 'Y', when->tm_year + 1900, 4 },
+                    { 'y', (when->tm_year % 100 + 100) % 100, 2 },
+                    { 'H', hour, 2 },
+                    { 'I', (hour + 11) % 12 + 1, 2 },
+                    { 'M', when->tm_min, 2 },
+                    { 'S', when->tm_sec, 2 },
+                    { 'j', when->tm_yday + 1, 3 },
                     { 'w', when->tm_wday, 1 } };
     const char *const month = months[within(when->tm_mon, 12)], *const day = days[within(when->tm_wday, 7)];
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
-        if (c == numbers[i].name) return snprintf(to, 64, "%0*d", plain ? 1 : numbers[i].digits, numbers[i].value) > 0;
+        if (c == numbers[i].name)
+            return snprintf(to, 64, "%0*d", plain ? 1 : numbers[i].digits, numbers[i].value) > 0;
     switch (plain ? 0 : c) {
     case 'B': strcpy(to, month); break;
     case 'b': sprintf(to, "%.3s", month); break;
@@ -49,7 +58,8 @@ bool lnt_date_write(lnt_render *r, lnt_span format, const struct tm *when, lnt_v
             i += plain ? 2 : 1;
             const char c = i < format.bytes ? format.text[i] : ' ';
             if (!c || !write_part(c, plain, when, part))
-                return lnt_render_fail(r, "strftime_now of '%%%s%c', which is not known", plain ? "-" : "", c);
+                return lnt_render_fail(r, "strftime_now of '%%%s%c', which is not known",
+                                       plain ? "-" : "", c);
             bytes = strlen(part);
         }
         if (!lnt_render_put(r, &to, part, bytes)) return false;

@@ -62,7 +62,8 @@ static bool dict(lnt_render *r, const lnt_node *node, lnt_value *out)
     if (!lnt_value_dict(r, count_nodes(node->a), out)) return false;
     for (const lnt_node *pair = node->a; pair; pair = pair->next) {
         lnt_value key, value;
-        if (!lnt_expression_value(r, pair->a, &key) || !lnt_expression_value(r, pair->b, &value)) return false;
+        if (!lnt_expression_value(r, pair->a, &key) || !lnt_expression_value(r, pair->b, &value))
+            return false;
         r->at = pair->at;
         if (!lnt_value_put(r, out->is.dict, key, value)) return false;
     }
@@ -83,7 +84,8 @@ static bool slice(lnt_render *r, const lnt_node *node, lnt_value *out)
     lnt_value of, bound[3] = { 0 };
     if (!lnt_expression_value(r, node->a, &of)) return false;
     for (int i = 0; i < 3; i++)
-        if (bounds[i]->kind != LNT_NODE_ABSENT && !lnt_expression_value(r, bounds[i], &bound[i])) return false;
+        if (bounds[i]->kind != LNT_NODE_ABSENT && !lnt_expression_value(r, bounds[i], &bound[i]))
+            return false;
     r->at = node->at;
     return lnt_slice(r, &of, bound, out);
 }
@@ -109,7 +111,8 @@ static bool signed_value(lnt_render *r, const lnt_node *node, lnt_value *out)
     lnt_value v, zero = lnt_value_integer(0);
     if (!lnt_expression_value(r, node->a, &v)) return false;
     r->at = node->at;
-    if (v.kind == LNT_VALUE_REAL) *out = lnt_value_real(node->kind == LNT_NODE_NEGATIVE ? -v.is.real : v.is.real);
+    if (v.kind == LNT_VALUE_REAL)
+        *out = lnt_value_real(node->kind == LNT_NODE_NEGATIVE ? -v.is.real : v.is.real);
     else return lnt_arithmetic(r, node->kind == LNT_NODE_NEGATIVE ? '-' : '+', &zero, &v, out);
     return true;
 }
@@ -160,7 +163,8 @@ static bool holds(lnt_render *r, int sign, const lnt_value *a, const lnt_value *
     case '<': return lnt_value_less(r, a, b, out);
     case '>': return lnt_value_less(r, b, a, out);
     default: /* <= and >=; for what is not a number they are the opposite of > and < */
-        if (!lnt_value_less(r, sign == LNT_SIGN_LESS_EQUAL ? b : a, sign == LNT_SIGN_LESS_EQUAL ? a : b, &other))
+        if (!lnt_value_less(r, sign == LNT_SIGN_LESS_EQUAL ? b : a,
+                            sign == LNT_SIGN_LESS_EQUAL ? a : b, &other))
             return false;
         *out = !other;
         if (lnt_value_is_number(a, &x) && lnt_value_is_number(b, &y)) *out = *out && x == x && y == y;
@@ -195,13 +199,15 @@ static bool choice(lnt_render *r, const lnt_node *node, lnt_value *out)
 
 /* ---- calls --------------------------------------------------------------------------------- */
 
-bool lnt_expression_call(lnt_render *r, const lnt_value *callee, const lnt_arguments *arguments, lnt_value *out)
+bool lnt_expression_call(lnt_render *r, const lnt_value *callee, const lnt_arguments *arguments,
+                         lnt_value *out)
 {
     if (callee->kind == LNT_VALUE_MACRO) return lnt_statement_macro(r, callee->is.macro, arguments, out);
     if (callee->kind == LNT_VALUE_FUNCTION)
         return lnt_builtin_call(r, callee->is.function.builtin, callee->is.function.self, arguments, out);
     if (callee->kind == LNT_VALUE_UNDEFINED)
-        return lnt_render_fail(r, "'%.*s' is not known here, and cannot be called", LNT_SHOWN(callee->is.string));
+        return lnt_render_fail(r, "'%.*s' is not known here, and cannot be called",
+                               LNT_SHOWN(callee->is.string));
     return lnt_render_fail(r, "%s cannot be called", lnt_value_name(callee));
 }
 
@@ -209,7 +215,9 @@ static bool call(lnt_render *r, const lnt_node *node, lnt_value *out)
 {
     lnt_value callee;
     lnt_arguments arguments;
-    if (!lnt_expression_value(r, node->a, &callee) || !lnt_expression_arguments(r, node->b, &arguments)) return false;
+    if (!lnt_expression_value(r, node->a, &callee) ||
+        !lnt_expression_arguments(r, node->b, &arguments))
+        return false;
     r->at = node->at;
     return lnt_expression_call(r, &callee, &arguments, out);
 }
@@ -230,8 +238,9 @@ bool lnt_expression_filters(lnt_render *r, const lnt_node *filter, lnt_value of,
 {
     *out = of;
     if (!filter) return true;
+    lnt_value before;
     if (!lnt_render_enter(r)) return false;
-    const bool done = lnt_expression_filters(r, filter->a, of, out) && apply(r, filter, &(lnt_value){ out->kind, out->is }, out);
+    const bool done = lnt_expression_filters(r, filter->a, of, &before) && apply(r, filter, &before, out);
     r->depth--;
     return done;
 }

@@ -15,10 +15,22 @@ static bool in_case(lnt_render *r, const lnt_call *call, enum lnt_case to, lnt_v
     return lnt_print_span(r, call->self, &text) && lnt_text_case(r, to, text, out);
 }
 
-static bool upper(lnt_render *r, const lnt_call *c, lnt_value *out) { return in_case(r, c, LNT_CASE_UPPER, out); }
-static bool lower(lnt_render *r, const lnt_call *c, lnt_value *out) { return in_case(r, c, LNT_CASE_LOWER, out); }
-static bool capitalize(lnt_render *r, const lnt_call *c, lnt_value *out) { return in_case(r, c, LNT_CASE_CAPITAL, out); }
-static bool title(lnt_render *r, const lnt_call *c, lnt_value *out) { return in_case(r, c, LNT_CASE_TITLE_FILTER, out); }
+static bool upper(lnt_render *r, const lnt_call *c, lnt_value *out)
+{
+    return in_case(r, c, LNT_CASE_UPPER, out);
+}
+static bool lower(lnt_render *r, const lnt_call *c, lnt_value *out)
+{
+    return in_case(r, c, LNT_CASE_LOWER, out);
+}
+static bool capitalize(lnt_render *r, const lnt_call *c, lnt_value *out)
+{
+    return in_case(r, c, LNT_CASE_CAPITAL, out);
+}
+static bool title(lnt_render *r, const lnt_call *c, lnt_value *out)
+{
+    return in_case(r, c, LNT_CASE_TITLE_FILTER, out);
+}
 
 static bool string(lnt_render *r, const lnt_call *call, lnt_value *out)
 {
@@ -66,8 +78,10 @@ static bool replace(lnt_render *r, const lnt_call *call, lnt_value *out)
 
 static bool to_json(lnt_render *r, const lnt_call *call, lnt_value *out)
 {
-    lnt_json_style style = { .ascii = lnt_call_truth(call, 0, false), .sorted = lnt_call_truth(call, 3, false),
-                             .between = LNT_SPAN(", "), .after_key = LNT_SPAN(": ") };
+    lnt_json_style style = { .ascii = lnt_call_truth(call, 0, false),
+                             .sorted = lnt_call_truth(call, 3, false),
+                             .between = LNT_SPAN(", "),
+                             .after_key = LNT_SPAN(": ") };
     const lnt_value *indent = &call->arg[1], *separators = &call->arg[2];
     int64_t width;
     lnt_buffer to = { 0 };
@@ -98,7 +112,8 @@ static bool to_json(lnt_render *r, const lnt_call *call, lnt_value *out)
 
 /* ---- numbers ------------------------------------------------------------------------------- */
 
-/* The text without white space and the '_' between digits, where it is made of the bytes of numbers; false: not. */
+/* The text without white space and the '_' between digits, where it is made of the bytes of
+ * numbers; false: not. */
 static bool number_text(lnt_span text, char *to, size_t room)
 {
     size_t used = 0;
@@ -136,7 +151,9 @@ static bool real_of(const lnt_value *v, double *out)
 {
     char text[400];
     if (lnt_value_is_number(v, out)) return true;
-    if (v->kind != LNT_VALUE_STRING || !number_text(v->is.string, text, sizeof text) || !is_real(text)) return false;
+    if (v->kind != LNT_VALUE_STRING || !number_text(v->is.string, text, sizeof text) ||
+        !is_real(text))
+        return false;
     *out = lnt_number_read(text);
     return true;
 }
@@ -155,8 +172,10 @@ static bool to_integer(lnt_render *r, const lnt_call *call, lnt_value *out)
         *out = lnt_value_integer(whole);
         return true;
     }
-    if (call->self->kind == LNT_VALUE_STRING && number_text(call->self->is.string, text, sizeof text) &&
-        strspn(text + (*text == '-' || *text == '+'), "0123456789") == strlen(text) - (*text == '-' || *text == '+') &&
+    if (call->self->kind == LNT_VALUE_STRING &&
+        number_text(call->self->is.string, text, sizeof text) &&
+        strspn(text + (*text == '-' || *text == '+'), "0123456789") ==
+            strlen(text) - (*text == '-' || *text == '+') &&
         strlen(text) > (size_t)(*text == '-' || *text == '+')) {
         errno = 0;
         const long long i = strtoll(text, NULL, 10);
@@ -187,7 +206,8 @@ static bool absolute(lnt_render *r, const lnt_call *call, lnt_value *out)
         *out = lnt_value_real(fabs(call->self->is.real));
         return true;
     }
-    if (!lnt_value_is_integer(call->self, &whole)) return lnt_render_fail(r, "abs of %s", lnt_value_name(call->self));
+    if (!lnt_value_is_integer(call->self, &whole))
+        return lnt_render_fail(r, "abs of %s", lnt_value_name(call->self));
     return lnt_arithmetic(r, whole < 0 ? '-' : '+', &zero, call->self, out);
 }
 
@@ -217,7 +237,8 @@ static bool indent(lnt_render *r, const lnt_call *call, lnt_value *out)
     const lnt_span text = call->self->is.string;
     lnt_span blank = { NULL, 0 };
     lnt_buffer to = { 0 };
-    if (call->self->kind != LNT_VALUE_STRING) return lnt_render_fail(r, "indent of %s", lnt_value_name(call->self));
+    if (call->self->kind != LNT_VALUE_STRING)
+        return lnt_render_fail(r, "indent of %s", lnt_value_name(call->self));
     if (!indentation(r, call, &blank)) return false;
     const bool first = lnt_call_truth(call, 1, false), empty = lnt_call_truth(call, 2, false);
     for (size_t at = 0, line = 0, end = 1; end; line++) {

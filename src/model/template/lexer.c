@@ -122,7 +122,9 @@ static bool raw_text(lnt_lexer *x, size_t tag, lnt_token *out)
         const char sign = look(x, 0);
         x->at += sign == '-' || sign == '+';
         if (!step_over_word(x, "endraw", true)) continue;
-        *out = (lnt_token){ .kind = LNT_TOKEN_TEXT, .at = from, .text = text_before(x, from, end, sign, false) };
+        *out = (lnt_token){ .kind = LNT_TOKEN_TEXT,
+                            .at = from,
+                            .text = text_before(x, from, end, sign, false) };
         return true;
     }
     return wrong(x, tag, "{% raw %} without {% endraw %}");
@@ -173,11 +175,17 @@ static bool next_outside(lnt_lexer *x, lnt_token *out)
 /* ---- inside a tag -------------------------------------------------------------------------- */
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
-static bool is_name(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || is_digit(c); }
+static bool is_name(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || is_digit(c);
+}
 
 static int hex_digit(char c)
 {
-    return is_digit(c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    return is_digit(c)            ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
 }
 
 /* The character of \x, \u, \U and octal escapes; `at` stands after the backslash.  False: not well formed. */
@@ -192,7 +200,9 @@ static bool escape_code(const lnt_lexer *x, size_t *at, uint32_t *code)
     }
     const int digits = c == 'x' ? 2 : c == 'u' ? 4 : 8;
     for (int i = 0; i < digits; i++) {
-        const int digit = *at + 1 + (size_t)i < x->source.bytes ? hex_digit(x->source.text[*at + 1 + (size_t)i]) : -1;
+        const int digit = *at + 1 + (size_t)i < x->source.bytes
+                              ? hex_digit(x->source.text[*at + 1 + (size_t)i])
+                              : -1;
         if (digit < 0) return false;
         *code = *code << 4 | (uint32_t)digit;
     }
@@ -260,7 +270,8 @@ static bool lex_number(lnt_lexer *x, lnt_token *out)
     const size_t sign = s[end] && strchr("+-", s[end + 1]) && s[end + 1] ? 2 : 1;
     if (!after_point && (s[end] == 'e' || s[end] == 'E') && is_digit(s[end + sign]))
         real = true, end = digits_end(x, end + sign);
-    if (is_name(s[end]) || (!real && s[start] == '0' && end - start > 1 && strspn(s + start, "0_") < end - start))
+    if (is_name(s[end]) ||
+        (!real && s[start] == '0' && end - start > 1 && strspn(s + start, "0_") < end - start))
         return wrong(x, start, "a number that is not decimal");
     *out = (lnt_token){ .kind = real ? LNT_TOKEN_REAL : LNT_TOKEN_INTEGER, .at = start,
                         .text = { s + start, end - start } };
@@ -286,7 +297,9 @@ static bool lex_sign(lnt_lexer *x, lnt_token *out)
     } two[] = { { "==", LNT_SIGN_EQUAL }, { "!=", LNT_SIGN_UNEQUAL }, { "<=", LNT_SIGN_LESS_EQUAL },
                 { ">=", LNT_SIGN_MORE_EQUAL }, { "//", LNT_SIGN_FLOOR }, { "**", LNT_SIGN_POWER } };
     const char c = look(x, 0);
-    *out = (lnt_token){ .kind = LNT_TOKEN_SIGN, .sign = c, .at = x->at, .text = { x->source.text + x->at, 1 } };
+    *out = (lnt_token){
+        .kind = LNT_TOKEN_SIGN, .sign = c, .at = x->at, .text = { x->source.text + x->at, 1 }
+    };
     for (size_t i = 0; i < sizeof two / sizeof two[0]; i++)
         if (c == two[i].text[0] && look(x, 1) == two[i].text[1]) {
             *out = (lnt_token){ .kind = LNT_TOKEN_SIGN, .sign = two[i].sign, .at = x->at,
@@ -294,7 +307,8 @@ static bool lex_sign(lnt_lexer *x, lnt_token *out)
             x->at += 2;
             return true;
         }
-    if (!c || !strchr("+-/*%~[](){}<>=.:|,", c)) return wrong(x, x->at, "a character that means nothing here");
+    if (!c || !strchr("+-/*%~[](){}<>=.:|,", c))
+        return wrong(x, x->at, "a character that means nothing here");
     x->brackets += (c == '(' || c == '[' || c == '{') - (c == ')' || c == ']' || c == '}');
     if (x->brackets < 0) return wrong(x, x->at, "a bracket that closes none");
     x->at++;

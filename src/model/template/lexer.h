@@ -1,8 +1,8 @@
 /* model/template/lexer.h - the text of a template as tokens, one at a time.
  *
- * White space as Hugging Face's apply_chat_template sets it: the newline after a block or comment is dropped
- * (trim_blocks), and so is the blank that a line has before one (lstrip_blocks); '-' takes all of it, '+' none.
- * A last newline of the template is dropped, and every newline is \n. */
+ * White space as Hugging Face's apply_chat_template sets it: the newline after a block or comment
+ * is dropped (trim_blocks), and so is the blank that a line has before one (lstrip_blocks); '-'
+ * takes all of it, '+' none. A last newline of the template is dropped, and every newline is \n. */
 #ifndef LNT_MODEL_TEMPLATE_LEXER_H
 #define LNT_MODEL_TEMPLATE_LEXER_H
 

@@ -19,7 +19,8 @@ static bool part_of(lnt_render *r, lnt_value of, lnt_span path, lnt_value *out)
         int64_t index = 0;
         while (digits < name.bytes && digits < 18 && name.text[digits] >= '0' && name.text[digits] <= '9')
             index = index * 10 + (name.text[digits++] - '0');
-        const lnt_value key = name.bytes && digits == name.bytes ? lnt_value_integer(index) : lnt_value_text(name);
+        const lnt_value key =
+            name.bytes && digits == name.bytes ? lnt_value_integer(index) : lnt_value_text(name);
         of = *out;
         if (!lnt_value_item(r, &of, &key, out)) return false;
         at = end + 1;
@@ -33,14 +34,16 @@ static bool part_by(lnt_render *r, lnt_value of, const lnt_value *path, lnt_valu
     *out = of;
     if (path->kind == LNT_VALUE_MISSING || path->kind == LNT_VALUE_NONE) return true;
     if (path->kind == LNT_VALUE_INTEGER) return lnt_value_item(r, &of, path, out);
-    if (path->kind != LNT_VALUE_STRING) return lnt_render_fail(r, "an attribute that is %s", lnt_value_name(path));
+    if (path->kind != LNT_VALUE_STRING)
+        return lnt_render_fail(r, "an attribute that is %s", lnt_value_name(path));
     return part_of(r, of, path->is.string, out);
 }
 
 static bool list(lnt_render *r, const lnt_call *call, lnt_value *out)
 {
     lnt_list items;
-    return lnt_value_iterate(r, call->self, &items) && lnt_value_list(r, LNT_LIST, items.item, items.count, out);
+    return lnt_value_iterate(r, call->self, &items) &&
+           lnt_value_list(r, LNT_LIST, items.item, items.count, out);
 }
 
 static bool join(lnt_render *r, const lnt_call *call, lnt_value *out)
@@ -76,7 +79,8 @@ static bool last(lnt_render *r, const lnt_call *call, lnt_value *out)
     if (lnt_value_is_list(call->self, LNT_ITERATOR))
         return lnt_render_fail(r, "an iterator has no last item; `list` makes a list of it");
     if (!lnt_value_iterate(r, call->self, &items)) return false;
-    *out = items.count ? items.item[items.count - 1] : lnt_value_undefined(LNT_SPAN("the last item of nothing"));
+    *out = items.count ? items.item[items.count - 1]
+                       : lnt_value_undefined(LNT_SPAN("the last item of nothing"));
     return true;
 }
 
@@ -100,7 +104,8 @@ static bool reverse(lnt_render *r, const lnt_call *call, lnt_value *out)
 static bool items(lnt_render *r, const lnt_call *call, lnt_value *out)
 {
     if (call->self->kind == LNT_VALUE_UNDEFINED) return lnt_value_list(r, LNT_ITERATOR, NULL, 0, out);
-    if (call->self->kind != LNT_VALUE_DICT) return lnt_render_fail(r, "items of %s", lnt_value_name(call->self));
+    if (call->self->kind != LNT_VALUE_DICT)
+        return lnt_render_fail(r, "items of %s", lnt_value_name(call->self));
     const lnt_dict *dict = call->self->is.dict;
     lnt_value *item = lnt_pool_take(&r->pool, dict->count, sizeof *item);
     if (!item) return false;
@@ -141,7 +146,8 @@ static bool merge_sort(lnt_render *r, entry *from, entry *to, size_t count, bool
             for (size_t i = start, j = middle, at = start; at < end; at++) {
                 bool second = i == middle;
                 if (i < middle && j < end &&
-                    !comes_before(r, down ? &from[i].key : &from[j].key, down ? &from[j].key : &from[i].key, &second))
+                    !comes_before(r, down ? &from[i].key : &from[j].key,
+                                  down ? &from[j].key : &from[i].key, &second))
                     return false;
                 to[at] = second ? from[j++] : from[i++];
             }
@@ -152,9 +158,11 @@ static bool merge_sort(lnt_render *r, entry *from, entry *to, size_t count, bool
     return true;
 }
 
-static bool sorted(lnt_render *r, const lnt_list *items, const lnt_value *path, bool with_case, bool down, lnt_value *out)
+static bool sorted(lnt_render *r, const lnt_list *items, const lnt_value *path, bool with_case,
+                   bool down, lnt_value *out)
 {
-    entry *e = lnt_pool_take(&r->pool, items->count, sizeof *e), *other = lnt_pool_take(&r->pool, items->count, sizeof *e);
+    entry *e = lnt_pool_take(&r->pool, items->count, sizeof *e),
+          *other = lnt_pool_take(&r->pool, items->count, sizeof *e);
     lnt_value *item = lnt_pool_take(&r->pool, items->count, sizeof *item);
     if (!e || !other || !item) return false;
     for (size_t i = 0; i < items->count; i++) {
@@ -170,19 +178,22 @@ static bool sort(lnt_render *r, const lnt_call *call, lnt_value *out)
 {
     lnt_list items;
     return lnt_value_iterate(r, call->self, &items) &&
-           sorted(r, &items, &call->arg[2], lnt_call_truth(call, 1, false), lnt_call_truth(call, 0, false), out);
+           sorted(r, &items, &call->arg[2], lnt_call_truth(call, 1, false),
+                  lnt_call_truth(call, 0, false), out);
 }
 
 static bool dict_sort(lnt_render *r, const lnt_call *call, lnt_value *out)
 {
     lnt_span by;
     lnt_value pairs;
-    if (call->self->kind != LNT_VALUE_DICT) return lnt_render_fail(r, "dictsort of %s", lnt_value_name(call->self));
+    if (call->self->kind != LNT_VALUE_DICT)
+        return lnt_render_fail(r, "dictsort of %s", lnt_value_name(call->self));
     if (!lnt_call_text(r, call, 1, LNT_SPAN("key"), &by) || !items(r, call, &pairs)) return false;
     if (!lnt_span_is(by, "key") && !lnt_span_is(by, "value"))
         return lnt_render_fail(r, "dictsort by '%.*s'; 'key' and 'value' are known", LNT_SHOWN(by));
     const lnt_value place = lnt_value_integer(lnt_span_is(by, "value"));
-    return sorted(r, pairs.is.list, &place, lnt_call_truth(call, 0, false), lnt_call_truth(call, 2, false), out);
+    return sorted(r, pairs.is.list, &place, lnt_call_truth(call, 0, false),
+                  lnt_call_truth(call, 2, false), out);
 }
 
 static bool unique(lnt_render *r, const lnt_call *call, lnt_value *out)
@@ -222,7 +233,10 @@ static bool extreme(lnt_render *r, const lnt_call *call, bool most, lnt_value *o
     return true;
 }
 
-static bool least(lnt_render *r, const lnt_call *call, lnt_value *out) { return extreme(r, call, false, out); }
+static bool least(lnt_render *r, const lnt_call *call, lnt_value *out)
+{
+    return extreme(r, call, false, out);
+}
 static bool most(lnt_render *r, const lnt_call *call, lnt_value *out) { return extreme(r, call, true, out); }
 
 static bool sum(lnt_render *r, const lnt_call *call, lnt_value *out)
@@ -233,7 +247,9 @@ static bool sum(lnt_render *r, const lnt_call *call, lnt_value *out)
     for (size_t i = 0; i < items.count; i++) {
         lnt_value part;
         const lnt_value before = *out;
-        if (!part_by(r, items.item[i], &call->arg[0], &part) || !lnt_arithmetic(r, '+', &before, &part, out)) return false;
+        if (!part_by(r, items.item[i], &call->arg[0], &part) ||
+            !lnt_arithmetic(r, '+', &before, &part, out))
+            return false;
     }
     return true;
 }
@@ -247,8 +263,8 @@ static lnt_arguments after(const lnt_arguments *a, size_t skipped)
 }
 
 /* The name that argument i is, as an entry of `table`. */
-static bool named_builtin(lnt_render *r, const lnt_arguments *a, size_t i, const lnt_builtin *table, const char *what,
-                          const lnt_builtin **out)
+static bool named_builtin(lnt_render *r, const lnt_arguments *a, size_t i, const lnt_builtin *table,
+                          const char *what, const lnt_builtin **out)
 {
     if (a->value[i].kind != LNT_VALUE_STRING)
         return lnt_render_fail(r, "the name of a %s that is %s", what, lnt_value_name(&a->value[i]));
@@ -279,7 +295,9 @@ static bool choose(lnt_render *r, const lnt_call *call, bool attribute, bool wan
     if (!item) return false;
     for (size_t i = 0; i < items.count; i++) {
         lnt_value part = items.item[i], result;
-        if (!lnt_render_spend(r, 1) || (attribute && !part_by(r, items.item[i], &a->value[0], &part))) return false;
+        if (!lnt_render_spend(r, 1) ||
+            (attribute && !part_by(r, items.item[i], &a->value[0], &part)))
+            return false;
         result = part;
         if (test && !lnt_builtin_call(r, test, &part, &rest, &result)) return false;
         if (lnt_value_truth(&result) == wanted) item[kept++] = items.item[i];
@@ -287,10 +305,22 @@ static bool choose(lnt_render *r, const lnt_call *call, bool attribute, bool wan
     return lnt_value_list(r, LNT_ITERATOR, item, kept, out);
 }
 
-static bool select_items(lnt_render *r, const lnt_call *c, lnt_value *out) { return choose(r, c, false, true, out); }
-static bool reject_items(lnt_render *r, const lnt_call *c, lnt_value *out) { return choose(r, c, false, false, out); }
-static bool select_by(lnt_render *r, const lnt_call *c, lnt_value *out) { return choose(r, c, true, true, out); }
-static bool reject_by(lnt_render *r, const lnt_call *c, lnt_value *out) { return choose(r, c, true, false, out); }
+static bool select_items(lnt_render *r, const lnt_call *c, lnt_value *out)
+{
+    return choose(r, c, false, true, out);
+}
+static bool reject_items(lnt_render *r, const lnt_call *c, lnt_value *out)
+{
+    return choose(r, c, false, false, out);
+}
+static bool select_by(lnt_render *r, const lnt_call *c, lnt_value *out)
+{
+    return choose(r, c, true, true, out);
+}
+static bool reject_by(lnt_render *r, const lnt_call *c, lnt_value *out)
+{
+    return choose(r, c, true, false, out);
+}
 
 /* The named argument, or NULL. */
 static const lnt_value *named(const lnt_arguments *a, const char *name)

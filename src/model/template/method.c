@@ -1,4 +1,5 @@
-/* model/template/method.c - methods of strings, dicts, lists and loops.  None changes what it is called on. */
+/* model/template/method.c - methods of strings, dicts, lists and loops.  None changes what it is
+ * called on. */
 #include <stdint.h>
 #include <string.h>
 
@@ -18,13 +19,31 @@ static bool stripped(lnt_render *r, const lnt_call *call, bool left, bool right,
     return lnt_render_spend(r, (text.bytes - out->is.string.bytes) * (1 + set.bytes) / 8);
 }
 
-static bool strip(lnt_render *r, const lnt_call *c, lnt_value *out) { return stripped(r, c, true, true, out); }
-static bool lstrip(lnt_render *r, const lnt_call *c, lnt_value *out) { return stripped(r, c, true, false, out); }
-static bool rstrip(lnt_render *r, const lnt_call *c, lnt_value *out) { return stripped(r, c, false, true, out); }
+static bool strip(lnt_render *r, const lnt_call *c, lnt_value *out)
+{
+    return stripped(r, c, true, true, out);
+}
+static bool lstrip(lnt_render *r, const lnt_call *c, lnt_value *out)
+{
+    return stripped(r, c, true, false, out);
+}
+static bool rstrip(lnt_render *r, const lnt_call *c, lnt_value *out)
+{
+    return stripped(r, c, false, true, out);
+}
 
-static bool upper(lnt_render *r, const lnt_call *c, lnt_value *out) { return lnt_text_case(r, LNT_CASE_UPPER, self_text(c), out); }
-static bool lower(lnt_render *r, const lnt_call *c, lnt_value *out) { return lnt_text_case(r, LNT_CASE_LOWER, self_text(c), out); }
-static bool title(lnt_render *r, const lnt_call *c, lnt_value *out) { return lnt_text_case(r, LNT_CASE_TITLE, self_text(c), out); }
+static bool upper(lnt_render *r, const lnt_call *c, lnt_value *out)
+{
+    return lnt_text_case(r, LNT_CASE_UPPER, self_text(c), out);
+}
+static bool lower(lnt_render *r, const lnt_call *c, lnt_value *out)
+{
+    return lnt_text_case(r, LNT_CASE_LOWER, self_text(c), out);
+}
+static bool title(lnt_render *r, const lnt_call *c, lnt_value *out)
+{
+    return lnt_text_case(r, LNT_CASE_TITLE, self_text(c), out);
+}
 static bool capitalize(lnt_render *r, const lnt_call *c, lnt_value *out)
 {
     return lnt_text_case(r, LNT_CASE_CAPITAL, self_text(c), out);
@@ -69,7 +88,8 @@ static bool split_words(lnt_render *r, lnt_span text, int64_t most, parts *to)
         if (!text.bytes) return true;
         if (most == 0) return add_part(r, to, text.text, text.bytes);
         size_t bytes = 0;
-        while (bytes < text.bytes && !lnt_chars_is_space(lnt_chars_code(text.text + bytes, text.bytes - bytes)))
+        while (bytes < text.bytes &&
+               !lnt_chars_is_space(lnt_chars_code(text.text + bytes, text.bytes - bytes)))
             bytes += lnt_chars_bytes(text.text + bytes, text.bytes - bytes);
         if (!add_part(r, to, text.text, bytes)) return false;
         text.text += bytes;
@@ -85,7 +105,9 @@ static bool split(lnt_render *r, const lnt_call *call, lnt_value *out)
     const bool words = call->arg[0].kind == LNT_VALUE_MISSING || call->arg[0].kind == LNT_VALUE_NONE;
     lnt_span by = { 0 };
     if (!words && !lnt_call_text(r, call, 0, by, &by)) return false;
-    if (!(words ? split_words(r, self_text(call), most, &to) : split_by(r, self_text(call), by, most, &to))) return false;
+    if (!(words ? split_words(r, self_text(call), most, &to)
+                : split_by(r, self_text(call), by, most, &to)))
+        return false;
     return lnt_value_list(r, LNT_LIST, to.item, to.count, out);
 }
 
@@ -166,15 +188,23 @@ static bool removed(lnt_render *r, const lnt_call *call, bool at_end, lnt_value 
     return true;
 }
 
-static bool removeprefix(lnt_render *r, const lnt_call *c, lnt_value *out) { return removed(r, c, false, out); }
-static bool removesuffix(lnt_render *r, const lnt_call *c, lnt_value *out) { return removed(r, c, true, out); }
+static bool removeprefix(lnt_render *r, const lnt_call *c, lnt_value *out)
+{
+    return removed(r, c, false, out);
+}
+static bool removesuffix(lnt_render *r, const lnt_call *c, lnt_value *out)
+{
+    return removed(r, c, true, out);
+}
 
 static bool replace(lnt_render *r, const lnt_call *call, lnt_value *out)
 {
     lnt_span old, with;
     int64_t count;
-    return lnt_call_text(r, call, 0, LNT_SPAN(""), &old) && lnt_call_text(r, call, 1, LNT_SPAN(""), &with) &&
-           lnt_call_integer(r, call, 2, -1, &count) && lnt_text_replace(r, self_text(call), old, with, count, out);
+    return lnt_call_text(r, call, 0, LNT_SPAN(""), &old) &&
+           lnt_call_text(r, call, 1, LNT_SPAN(""), &with) &&
+           lnt_call_integer(r, call, 2, -1, &count) &&
+           lnt_text_replace(r, self_text(call), old, with, count, out);
 }
 
 /* The place in characters. */
@@ -209,7 +239,8 @@ static bool count_text(lnt_render *r, const lnt_call *call, lnt_value *out)
 static bool join(lnt_render *r, const lnt_call *call, lnt_value *out)
 {
     lnt_list items;
-    return lnt_value_iterate(r, &call->arg[0], &items) && lnt_text_join(r, self_text(call), &items, true, out);
+    return lnt_value_iterate(r, &call->arg[0], &items) &&
+           lnt_text_join(r, self_text(call), &items, true, out);
 }
 
 static bool isdigit_(lnt_render *r, const lnt_call *call, lnt_value *out)
@@ -254,7 +285,9 @@ static bool view(lnt_render *r, const lnt_call *call, lnt_list_form form, lnt_va
     if (!item || !lnt_render_spend(r, dict->count)) return false;
     for (size_t i = 0; i < dict->count; i++) {
         item[i] = form == LNT_KEYS ? dict->pair[i].key : dict->pair[i].value;
-        if (form == LNT_ITEMS && !lnt_value_pair(r, dict->pair[i].key, dict->pair[i].value, &item[i])) return false;
+        if (form == LNT_ITEMS &&
+            !lnt_value_pair(r, dict->pair[i].key, dict->pair[i].value, &item[i]))
+            return false;
     }
     return lnt_value_list(r, form, item, dict->count, out);
 }

@@ -55,7 +55,8 @@ static bool items(lnt_parser *p, lnt_node *node, int end)
             if (!pair || !lnt_parse_expect_sign(p, ':')) return false;
             pair->a = item;
             pair->b = lnt_parse_expression(p);
-            if (!pair->b || !lnt_parse_own(p, pair, pair->a) || !lnt_parse_own(p, pair, pair->b)) return false;
+            if (!pair->b || !lnt_parse_own(p, pair, pair->a) || !lnt_parse_own(p, pair, pair->b))
+                return false;
             item = pair;
         }
         if (!item || !lnt_parse_own(p, node, item)) return false;
@@ -173,7 +174,8 @@ static bool arguments(lnt_parser *p, lnt_node *call)
 /* One bound of a slice, or none. */
 static lnt_node *bound(lnt_parser *p)
 {
-    if (lnt_parse_is_sign(p, ':') || lnt_parse_is_sign(p, ']')) return lnt_parse_node(p, LNT_NODE_ABSENT, p->now.at);
+    if (lnt_parse_is_sign(p, ':') || lnt_parse_is_sign(p, ']'))
+        return lnt_parse_node(p, LNT_NODE_ABSENT, p->now.at);
     return lnt_parse_expression(p);
 }
 
@@ -260,15 +262,16 @@ static bool begins_argument(const lnt_parser *p)
 {
     if (p->now.kind == LNT_TOKEN_NAME)
         return !lnt_parse_is_name(p, "else") && !lnt_parse_is_name(p, "or") && !lnt_parse_is_name(p, "and");
-    return p->now.kind == LNT_TOKEN_STRING || p->now.kind == LNT_TOKEN_INTEGER || p->now.kind == LNT_TOKEN_REAL ||
-           lnt_parse_is_sign(p, '[') || lnt_parse_is_sign(p, '{');
+    return p->now.kind == LNT_TOKEN_STRING || p->now.kind == LNT_TOKEN_INTEGER ||
+           p->now.kind == LNT_TOKEN_REAL || lnt_parse_is_sign(p, '[') || lnt_parse_is_sign(p, '{');
 }
 
 static lnt_node *test(lnt_parser *p, lnt_node *of)
 {
     lnt_node *node = lnt_parse_node(p, LNT_NODE_TEST, p->now.at), *not = NULL;
     if (!node || !lnt_parse_step(p)) return NULL;
-    if (lnt_parse_is_name(p, "not") && (!(not = lnt_parse_node(p, LNT_NODE_NOT, p->now.at)) || !lnt_parse_step(p)))
+    if (lnt_parse_is_name(p, "not") &&
+        (!(not = lnt_parse_node(p, LNT_NODE_NOT, p->now.at)) || !lnt_parse_step(p)))
         return NULL;
     node->a = of;
     node->text = p->now.text;
@@ -308,7 +311,8 @@ static lnt_node *unary(lnt_parser *p, bool with_filter)
     lnt_node *node = NULL;
     if (!lnt_parse_enter(p)) return NULL;
     if (lnt_parse_is_sign(p, '-') || lnt_parse_is_sign(p, '+')) {
-        node = lnt_parse_node(p, lnt_parse_is_sign(p, '-') ? LNT_NODE_NEGATIVE : LNT_NODE_POSITIVE, p->now.at);
+        node = lnt_parse_node(p, lnt_parse_is_sign(p, '-') ? LNT_NODE_NEGATIVE : LNT_NODE_POSITIVE,
+                              p->now.at);
         if (!node || !lnt_parse_step(p)) return NULL;
         node->a = unary(p, false);
         if (!node->a || !lnt_parse_own(p, node, node->a)) return NULL;
@@ -322,7 +326,10 @@ static lnt_node *unary(lnt_parser *p, bool with_filter)
 
 static lnt_node *with_filters(lnt_parser *p) { return unary(p, true); }
 static lnt_node *power(lnt_parser *p) { return binary(p, with_filters, (const int[]){ LNT_SIGN_POWER, 0 }); }
-static lnt_node *product(lnt_parser *p) { return binary(p, power, (const int[]){ '*', '/', LNT_SIGN_FLOOR, '%', 0 }); }
+static lnt_node *product(lnt_parser *p)
+{
+    return binary(p, power, (const int[]){ '*', '/', LNT_SIGN_FLOOR, '%', 0 });
+}
 
 static lnt_node *concat(lnt_parser *p)
 {
@@ -343,7 +350,8 @@ static lnt_node *sum(lnt_parser *p) { return binary(p, concat, (const int[]){ '+
 /* The operator at hand, stepped over; 0: none. -1: failed. */
 static int comparison(lnt_parser *p)
 {
-    static const int signs[] = { LNT_SIGN_EQUAL, LNT_SIGN_UNEQUAL, '<', '>', LNT_SIGN_LESS_EQUAL, LNT_SIGN_MORE_EQUAL };
+    static const int signs[] = { LNT_SIGN_EQUAL,      LNT_SIGN_UNEQUAL,   '<', '>',
+                                 LNT_SIGN_LESS_EQUAL, LNT_SIGN_MORE_EQUAL };
     int sign = 0;
     for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++)
         if (lnt_parse_is_sign(p, signs[i])) sign = signs[i];
@@ -403,8 +411,11 @@ lnt_node *lnt_parse_expression(lnt_parser *p)
         if (!node || !lnt_parse_step(p)) return NULL;
         node->b = value;
         if (!(node->a = disjunction(p))) return NULL;
-        if (lnt_parse_is_name(p, "else") && (!lnt_parse_step(p) || !(node->c = lnt_parse_expression(p)))) return NULL;
-        if (!lnt_parse_own(p, node, node->a) || !lnt_parse_own(p, node, node->b) || !lnt_parse_own(p, node, node->c))
+        if (lnt_parse_is_name(p, "else") &&
+            (!lnt_parse_step(p) || !(node->c = lnt_parse_expression(p))))
+            return NULL;
+        if (!lnt_parse_own(p, node, node->a) || !lnt_parse_own(p, node, node->b) ||
+            !lnt_parse_own(p, node, node->c))
             return NULL;
         value = node;
     }
@@ -415,8 +426,9 @@ lnt_node *lnt_parse_expression(lnt_parser *p)
 /* Whether nothing more of a tuple can follow here. */
 static bool ends_tuple(const lnt_parser *p)
 {
-    return p->now.kind == LNT_TOKEN_PRINT_END || p->now.kind == LNT_TOKEN_BLOCK_END || lnt_parse_is_sign(p, ')') ||
-           lnt_parse_is_name(p, "in") || lnt_parse_is_name(p, "recursive");
+    return p->now.kind == LNT_TOKEN_PRINT_END || p->now.kind == LNT_TOKEN_BLOCK_END ||
+           lnt_parse_is_sign(p, ')') || lnt_parse_is_name(p, "in") ||
+           lnt_parse_is_name(p, "recursive");
 }
 
 lnt_node *lnt_parse_tuple(lnt_parser *p, bool with_choice)

@@ -34,16 +34,21 @@ bool lnt_parse_is_name(const lnt_parser *p, const char *name)
 
 bool lnt_parse_unexpected(lnt_parser *p, const char *what)
 {
-    static const char *const others[] = { [LNT_TOKEN_END] = "the end of the template", [LNT_TOKEN_TEXT] = "text",
-                                          [LNT_TOKEN_PRINT] = "'{{'", [LNT_TOKEN_PRINT_END] = "'}}'",
-                                          [LNT_TOKEN_BLOCK] = "'{%'", [LNT_TOKEN_BLOCK_END] = "'%}'",
+    static const char *const others[] = { [LNT_TOKEN_END] = "the end of the template",
+                                          [LNT_TOKEN_TEXT] = "text",
+                                          [LNT_TOKEN_PRINT] = "'{{'",
+                                          [LNT_TOKEN_PRINT_END] = "'}}'",
+                                          [LNT_TOKEN_BLOCK] = "'{%'",
+                                          [LNT_TOKEN_BLOCK_END] = "'%}'",
                                           [LNT_TOKEN_STRING] = "a string" };
     const lnt_token *t = &p->now;
-    const char *other = t->kind <= LNT_TOKEN_BLOCK_END || t->kind == LNT_TOKEN_STRING ? others[t->kind] : NULL;
+    const char *other =
+        t->kind <= LNT_TOKEN_BLOCK_END || t->kind == LNT_TOKEN_STRING ? others[t->kind] : NULL;
     const int bytes = t->text.bytes < 60 ? (int)t->text.bytes : 60;
-    return other ? lnt_template_fail(p->lexer.pool, p->lexer.source, t->at, "expected %s, found %s", what, other)
-                 : lnt_template_fail(p->lexer.pool, p->lexer.source, t->at, "expected %s, found '%.*s'", what, bytes,
-                                     t->text.text);
+    return other ? lnt_template_fail(p->lexer.pool, p->lexer.source, t->at, "expected %s, found %s",
+                                     what, other)
+                 : lnt_template_fail(p->lexer.pool, p->lexer.source, t->at,
+                                     "expected %s, found '%.*s'", what, bytes, t->text.text);
 }
 
 bool lnt_parse_expect_sign(lnt_parser *p, int sign)
@@ -209,14 +214,16 @@ static lnt_node *loop(lnt_parser *p)
     if (!node || !lnt_parse_step(p) || !(node->a = target(p, false)) || !lnt_parse_expect_name(p, "in") ||
         !(node->b = lnt_parse_tuple(p, false)))
         return NULL;
-    if (lnt_parse_is_name(p, "if") && (!lnt_parse_step(p) || !(node->e = lnt_parse_expression(p)))) return NULL;
+    if (lnt_parse_is_name(p, "if") && (!lnt_parse_step(p) || !(node->e = lnt_parse_expression(p))))
+        return NULL;
     if (lnt_parse_is_name(p, "recursive")) return lnt_parse_unexpected(p, "no loop that calls itself"), NULL;
     p->loops++;
     if (!body(p, until, &node->c)) return NULL;
     p->loops--;
     if (lnt_parse_is_name(p, "else") && (!lnt_parse_step(p) || !body(p, end, &node->d))) return NULL;
-    if (!lnt_parse_own(p, node, node->a) || !lnt_parse_own(p, node, node->b) || !lnt_parse_own(p, node, node->c) ||
-        !lnt_parse_own(p, node, node->d) || !lnt_parse_own(p, node, node->e) || !lnt_parse_step(p))
+    if (!lnt_parse_own(p, node, node->a) || !lnt_parse_own(p, node, node->b) ||
+        !lnt_parse_own(p, node, node->c) || !lnt_parse_own(p, node, node->d) ||
+        !lnt_parse_own(p, node, node->e) || !lnt_parse_step(p))
         return NULL;
     return node;
 }
@@ -249,7 +256,8 @@ static bool parameters(lnt_parser *p, lnt_node *macro)
         node->text = p->now.text;
         if (!lnt_parse_step(p)) return false;
         if (lnt_parse_is_sign(p, '=')) {
-            if (!lnt_parse_step(p) || !(node->a = lnt_parse_expression(p)) || !lnt_parse_own(p, node, node->a))
+            if (!lnt_parse_step(p) || !(node->a = lnt_parse_expression(p)) ||
+                !lnt_parse_own(p, node, node->a))
                 return false;
             defaults = true;
         } else if (defaults) {

@@ -7,7 +7,10 @@
 #include "io/number.h"
 #include "model/template/render.h"
 
-static bool put(lnt_render *r, lnt_buffer *to, const char *text) { return lnt_render_put(r, to, text, strlen(text)); }
+static bool put(lnt_render *r, lnt_buffer *to, const char *text)
+{
+    return lnt_render_put(r, to, text, strlen(text));
+}
 
 /* Digits that read back as the same number, as few as there can be, and the exponent of the first one. */
 static int shortest_digits(double value, char digits[LNT_NUMBER_TEXT], int *exponent)
@@ -75,7 +78,11 @@ static bool quote(lnt_render *r, lnt_buffer *to, lnt_span text)
             continue;
         }
         if (!known && c != mark)
-            snprintf(escape, sizeof escape, code < 0x100 ? "\\x%02x" : code < 0x10000 ? "\\u%04x" : "\\U%08x", (unsigned)code);
+            snprintf(escape, sizeof escape,
+                     code < 0x100     ? "\\x%02x"
+                     : code < 0x10000 ? "\\u%04x"
+                                      : "\\U%08x",
+                     (unsigned)code);
         if (!put(r, to, escape)) return false;
     }
     return lnt_render_put(r, to, &mark, 1);
@@ -96,9 +103,11 @@ static bool repr_items(lnt_render *r, lnt_buffer *to, const lnt_list *list, int 
 static bool repr_list(lnt_render *r, lnt_buffer *to, const lnt_list *list, int depth)
 {
     char text[96];
-    if (list->form == LNT_ITERATOR) return lnt_render_fail(r, "an iterator has no text; `list` makes a list of it");
+    if (list->form == LNT_ITERATOR)
+        return lnt_render_fail(r, "an iterator has no text; `list` makes a list of it");
     if (list->form != LNT_RANGE) return repr_items(r, to, list, depth);
-    const int used = snprintf(text, sizeof text, "range(%lld, %lld", (long long)list->start, (long long)list->stop);
+    const int used = snprintf(text, sizeof text, "range(%lld, %lld", (long long)list->start,
+                              (long long)list->stop);
     if (list->step != 1) snprintf(text + used, sizeof text - (size_t)used, ", %lld", (long long)list->step);
     return put(r, to, text) && put(r, to, ")");
 }
@@ -115,7 +124,8 @@ static bool repr_dict(lnt_render *r, lnt_buffer *to, const lnt_dict *dict, int d
 
 static bool repr(lnt_render *r, lnt_buffer *to, const lnt_value *v, int depth)
 {
-    if (depth > LNT_VALUE_MAX_DEPTH) return lnt_render_fail(r, "values nested deeper than %d", LNT_VALUE_MAX_DEPTH);
+    if (depth > LNT_VALUE_MAX_DEPTH)
+        return lnt_render_fail(r, "values nested deeper than %d", LNT_VALUE_MAX_DEPTH);
     switch (v->kind) {
     case LNT_VALUE_UNDEFINED: return put(r, to, "Undefined");
     case LNT_VALUE_NONE: return put(r, to, "None");
@@ -188,10 +198,11 @@ static bool new_line(lnt_render *r, lnt_buffer *to, const lnt_json_style *style,
     return true;
 }
 
-static bool json_list(lnt_render *r, lnt_buffer *to, const lnt_list *list, const lnt_json_style *style, int depth)
+static bool json_list(lnt_render *r, lnt_buffer *to, const lnt_list *list,
+                      const lnt_json_style *style, int depth)
 {
-    if (list->form > LNT_TUPLE) return lnt_render_fail(r, "%s is no JSON; `list` makes a list of it",
-                                                       lnt_value_name(&(lnt_value){ LNT_VALUE_LIST, { .list = (lnt_list *)(uintptr_t)list } }));
+    if (list->form > LNT_TUPLE)
+        return lnt_render_fail(r, "only a list or a tuple is JSON; `list` makes a list");
     if (!list->count) return put(r, to, "[]");
     if (!put(r, to, "[")) return false;
     for (size_t i = 0; i < list->count; i++)
@@ -227,7 +238,8 @@ static bool sorted_pairs(lnt_render *r, const lnt_dict *dict, lnt_pair **out)
     return true;
 }
 
-static bool json_dict(lnt_render *r, lnt_buffer *to, const lnt_dict *dict, const lnt_json_style *style, int depth)
+static bool json_dict(lnt_render *r, lnt_buffer *to, const lnt_dict *dict,
+                      const lnt_json_style *style, int depth)
 {
     lnt_pair *pair = dict->pair;
     if (!dict->count) return put(r, to, "{}");
@@ -243,7 +255,8 @@ static bool json_dict(lnt_render *r, lnt_buffer *to, const lnt_dict *dict, const
 
 static bool json(lnt_render *r, lnt_buffer *to, const lnt_value *v, const lnt_json_style *style, int depth)
 {
-    if (depth > LNT_VALUE_MAX_DEPTH) return lnt_render_fail(r, "values nested deeper than %d", LNT_VALUE_MAX_DEPTH);
+    if (depth > LNT_VALUE_MAX_DEPTH)
+        return lnt_render_fail(r, "values nested deeper than %d", LNT_VALUE_MAX_DEPTH);
     switch (v->kind) {
     case LNT_VALUE_NONE: return put(r, to, "null");
     case LNT_VALUE_BOOL: return put(r, to, v->is.truth ? "true" : "false");

@@ -1,4 +1,5 @@
-/* model/template/render.h - a template being rendered: its memory, what it may still spend, its names, its text. */
+/* model/template/render.h - a template being rendered: its memory, what it may still spend, its
+ * names, its text. */
 #ifndef LNT_MODEL_TEMPLATE_RENDER_H
 #define LNT_MODEL_TEMPLATE_RENDER_H
 
@@ -77,14 +78,16 @@ bool lnt_expression_value(lnt_render *r, const lnt_node *node, lnt_value *out);
 bool lnt_expression_filters(lnt_render *r, const lnt_node *filter, lnt_value of, lnt_value *out);
 /* A macro, function or method; `caller`: what {% call %} gives, or NULL. */
 struct lnt_arguments;
-bool lnt_expression_call(lnt_render *r, const lnt_value *callee, const struct lnt_arguments *arguments, lnt_value *out);
+bool lnt_expression_call(lnt_render *r, const lnt_value *callee,
+                         const struct lnt_arguments *arguments, lnt_value *out);
 bool lnt_expression_arguments(lnt_render *r, const lnt_node *first, struct lnt_arguments *out);
 
 /* statement.c */
 bool lnt_statement_run(lnt_render *r, const lnt_node *first);
 /* The text of statements that run in `scope`. */
 bool lnt_statement_capture(lnt_render *r, const lnt_node *first, lnt_scope *scope, lnt_value *out);
-bool lnt_statement_macro(lnt_render *r, const lnt_macro *macro, const struct lnt_arguments *arguments, lnt_value *out);
+bool lnt_statement_macro(lnt_render *r, const lnt_macro *macro,
+                         const struct lnt_arguments *arguments, lnt_value *out);
 bool lnt_statement_loop_attribute(lnt_render *r, lnt_loop *loop, lnt_span name, lnt_value *out);
 
 /* arithmetic.c: a sign b, and of[from:to:step]; bounds that are missing or none are not given. */

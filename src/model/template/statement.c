@@ -166,7 +166,9 @@ static bool run_loop(lnt_render *r, const lnt_node *node, lnt_loop *loop)
         done = advance(r, loop, &found);
         if (!done || !found) break;
         lnt_scope *inner = lnt_scope_new(r, outer);
-        done = inner && lnt_scope_set(r, inner, LNT_SPAN("loop"), (lnt_value){ LNT_VALUE_LOOP, { .loop = loop } }) &&
+        done = inner &&
+               lnt_scope_set(r, inner, LNT_SPAN("loop"),
+                             (lnt_value){ LNT_VALUE_LOOP, { .loop = loop } }) &&
                assign(r, inner, node->a, loop->current);
         if (!done) break;
         r->scope = inner;
@@ -227,8 +229,8 @@ static bool check_arguments(lnt_render *r, const lnt_macro *macro, const lnt_arg
             if (lnt_span_equal(arguments->name[n], p->text))
                 return lnt_render_fail(r, "two values for '%.*s'", LNT_SHOWN(p->text));
     if (arguments->count > parameters)
-        return lnt_render_fail(r, "the macro '%.*s' takes %zu arguments, not %zu", LNT_SHOWN(macro->node->text),
-                               parameters, arguments->count);
+        return lnt_render_fail(r, "the macro '%.*s' takes %zu arguments, not %zu",
+                               LNT_SHOWN(macro->node->text), parameters, arguments->count);
     for (size_t n = 0; n < arguments->named; n++) {
         const lnt_node *p = macro->node->a;
         while (p && !lnt_span_equal(arguments->name[n], p->text)) p = p->next;
@@ -239,7 +241,8 @@ static bool check_arguments(lnt_render *r, const lnt_macro *macro, const lnt_arg
     return true;
 }
 
-bool lnt_statement_macro(lnt_render *r, const lnt_macro *macro, const lnt_arguments *arguments, lnt_value *out)
+bool lnt_statement_macro(lnt_render *r, const lnt_macro *macro, const lnt_arguments *arguments,
+                         lnt_value *out)
 {
     lnt_scope *const outer = r->scope;
     lnt_scope *inner = lnt_scope_new(r, macro->scope);
@@ -252,7 +255,8 @@ bool lnt_statement_macro(lnt_render *r, const lnt_macro *macro, const lnt_argume
         const lnt_value *argument = given(arguments, i, p->text);
         lnt_value value = argument ? *argument : lnt_value_undefined(p->text);
         r->scope = inner;
-        done = (argument || !p->a || lnt_expression_value(r, p->a, &value)) && lnt_scope_set(r, inner, p->text, value);
+        done = (argument || !p->a || lnt_expression_value(r, p->a, &value)) &&
+               lnt_scope_set(r, inner, p->text, value);
         r->scope = outer;
     }
     done = done && lnt_statement_capture(r, macro->node->c, inner, out);
@@ -276,8 +280,8 @@ static bool call_block(lnt_render *r, const lnt_node *node)
 {
     lnt_value callee, caller, text;
     lnt_arguments arguments;
-    if (!lnt_expression_value(r, node->a->a, &callee) || !lnt_expression_arguments(r, node->a->b, &arguments) ||
-        !macro_value(r, node->b, &caller))
+    if (!lnt_expression_value(r, node->a->a, &callee) ||
+        !lnt_expression_arguments(r, node->a->b, &arguments) || !macro_value(r, node->b, &caller))
         return false;
     const size_t count = arguments.count + arguments.named;
     lnt_value *value = lnt_pool_take(&r->pool, count + 1, sizeof *value);
@@ -321,7 +325,8 @@ static bool statement(lnt_render *r, const lnt_node *node)
         r->at = node->at;
         return print(r, &v);
     case LNT_NODE_IF:
-        return lnt_expression_value(r, node->a, &v) && lnt_statement_run(r, lnt_value_truth(&v) ? node->b : node->c);
+        return lnt_expression_value(r, node->a, &v) &&
+               lnt_statement_run(r, lnt_value_truth(&v) ? node->b : node->c);
     case LNT_NODE_FOR: return for_loop(r, node);
     case LNT_NODE_SET: return lnt_expression_value(r, node->b, &v) && assign(r, r->scope, node->a, v);
     case LNT_NODE_SET_BLOCK:

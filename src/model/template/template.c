@@ -12,10 +12,12 @@
 #include "model/template/render.h"
 
 enum {
-    TEMPLATE_MOST = 4 << 20,   /* bytes of a template */
-    NODE_BYTES = 1024,         /* of tree for each byte of template, at most */
-    MEMORY_LEAST = 64 << 20, MEMORY_PER_BYTE = 256, /* of a rendering: this, and so much for each byte it is given */
-    STEPS_LEAST = 10000000, STEPS_PER_BYTE = 100
+    TEMPLATE_MOST = 4 << 20, /* bytes of a template */
+    NODE_BYTES = 1024,       /* of tree for each byte of template, at most */
+    MEMORY_LEAST = 64 << 20,
+    MEMORY_PER_BYTE = 256, /* of a rendering: this, and so much for each byte it is given */
+    STEPS_LEAST = 10000000,
+    STEPS_PER_BYTE = 100
 };
 
 struct lnt_template {
@@ -50,7 +52,8 @@ bool lnt_render_spend(lnt_render *r, size_t work)
 
 bool lnt_render_enter(lnt_render *r)
 {
-    return ++r->depth <= LNT_RENDER_MAX_DEPTH || lnt_render_fail(r, "runs deeper than %d levels", LNT_RENDER_MAX_DEPTH);
+    return ++r->depth <= LNT_RENDER_MAX_DEPTH ||
+           lnt_render_fail(r, "runs deeper than %d levels", LNT_RENDER_MAX_DEPTH);
 }
 
 bool lnt_render_put(lnt_render *r, lnt_buffer *to, const char *text, size_t bytes)
@@ -107,12 +110,14 @@ static bool put_text(lnt_render *r, lnt_dict *dict, const char *key, const char 
 static bool put_more(lnt_render *r, const lnt_json_node *object, lnt_scope *scope, lnt_dict *dict)
 {
     if (!object) return true;
-    if (object->type != LNT_JSON_OBJECT) return lnt_render_fail(r, "what is given beside the messages is no JSON object");
+    if (object->type != LNT_JSON_OBJECT)
+        return lnt_render_fail(r, "what is given beside the messages is no JSON object");
     for (const lnt_json_node *child = object->child; child; child = child->next) {
         lnt_value value;
         const lnt_span key = { child->key, strlen(child->key) };
         if (!from_json(r, child, &value)) return false;
-        if (!(scope ? lnt_scope_set(r, scope, key, value) : lnt_value_put(r, dict, lnt_value_text(key), value)))
+        if (!(scope ? lnt_scope_set(r, scope, key, value)
+                    : lnt_value_put(r, dict, lnt_value_text(key), value)))
             return false;
     }
     return true;
@@ -142,12 +147,14 @@ static bool put_names(lnt_render *r, const lnt_template_options *o)
     } tokens[] = { { LNT_SPAN("bos_token"), o->bos_token }, { LNT_SPAN("eos_token"), o->eos_token },
                    { LNT_SPAN("pad_token"), o->pad_token }, { LNT_SPAN("unk_token"), o->unk_token } };
     for (size_t i = 0; i < sizeof tokens / sizeof tokens[0]; i++)
-        if (tokens[i].text && !lnt_scope_set(r, r->scope, tokens[i].name,
-                                             lnt_value_text((lnt_span){ tokens[i].text, strlen(tokens[i].text) })))
+        if (tokens[i].text &&
+            !lnt_scope_set(r, r->scope, tokens[i].name,
+                           lnt_value_text((lnt_span){ tokens[i].text, strlen(tokens[i].text) })))
             return false;
     return lnt_scope_set(r, r->scope, LNT_SPAN("tools"), lnt_value_none()) &&
            lnt_scope_set(r, r->scope, LNT_SPAN("documents"), lnt_value_none()) &&
-           lnt_scope_set(r, r->scope, LNT_SPAN("add_generation_prompt"), lnt_value_bool(o->add_generation_prompt)) &&
+           lnt_scope_set(r, r->scope, LNT_SPAN("add_generation_prompt"),
+                         lnt_value_bool(o->add_generation_prompt)) &&
            put_more(r, o->variables, r->scope, NULL);
 }
 
@@ -157,17 +164,20 @@ static size_t json_bytes(const lnt_json_node *node)
     size_t bytes = node ? 8 : 0;
     if (node && node->key) bytes += strlen(node->key);
     if (node && node->type == LNT_JSON_STRING) bytes += strlen(node->text);
-    for (const lnt_json_node *child = node ? node->child : NULL; child; child = child->next) bytes += json_bytes(child);
+    for (const lnt_json_node *child = node ? node->child : NULL; child; child = child->next)
+        bytes += json_bytes(child);
     return bytes;
 }
 
 /* ---- the three calls ----------------------------------------------------------------------- */
 
-lnt_status lnt_template_open(lnt_ctx *ctx, const char *where, const char *text, size_t bytes, lnt_template **out)
+lnt_status lnt_template_open(lnt_ctx *ctx, const char *where, const char *text, size_t bytes,
+                             lnt_template **out)
 {
     *out = NULL;
     if (bytes > TEMPLATE_MOST)
-        return lnt_fail(ctx, LNT_ERR_FORMAT, LNT_TEMPLATE_FMT ": %zu bytes, at most %d", where, bytes, TEMPLATE_MOST);
+        return lnt_fail(ctx, LNT_ERR_FORMAT, LNT_TEMPLATE_FMT ": %zu bytes, at most %d", where,
+                        bytes, TEMPLATE_MOST);
     lnt_template *t = lnt_allocate(ctx, sizeof *t, "a chat template");
     if (!t) return LNT_ERR_MEMORY;
     *t = (lnt_template){ .ctx = ctx };
@@ -175,7 +185,9 @@ lnt_status lnt_template_open(lnt_ctx *ctx, const char *where, const char *text, 
     t->pool = (lnt_pool){ .ctx = ctx, .where = t->where, .most = (bytes + 64) * NODE_BYTES };
     lnt_parser parser = { 0 };
     lnt_status status = LNT_ERR_FORMAT;
-    if (lnt_lexer_open(&t->pool, text, bytes, &parser.lexer) && lnt_parse_template(&parser, &t->first)) status = LNT_OK;
+    if (lnt_lexer_open(&t->pool, text, bytes, &parser.lexer) &&
+        lnt_parse_template(&parser, &t->first))
+        status = LNT_OK;
     else if (t->pool.refused) status = LNT_ERR_MEMORY;
     t->source = parser.lexer.source;
     if (status) lnt_template_close(t);
@@ -207,11 +219,14 @@ lnt_status lnt_template_render(const lnt_template *t, const lnt_chat_message *me
     *bytes = 0;
     size_t given = t->source.bytes + json_bytes(options->variables);
     for (size_t i = 0; i < count; i++) given += 64 + messages[i].content_bytes + json_bytes(messages[i].more);
-    lnt_render r = { .source = t->source, .options = options, .most_steps = STEPS_LEAST + given * STEPS_PER_BYTE };
+    lnt_render r = { .source = t->source,
+                     .options = options,
+                     .most_steps = STEPS_LEAST + given * STEPS_PER_BYTE };
     r.pool = (lnt_pool){ .ctx = t->ctx, .where = t->where, .most = MEMORY_LEAST + given * MEMORY_PER_BYTE };
     r.scope = lnt_scope_new(&r, NULL);
     lnt_status status = LNT_ERR_FORMAT;
-    if (r.scope && put_names(&r, options) && put_messages(&r, messages, count) && lnt_statement_run(&r, t->first))
+    if (r.scope && put_names(&r, options) && put_messages(&r, messages, count) &&
+        lnt_statement_run(&r, t->first))
         status = copy_text(t->ctx, &r.out, text, bytes);
     else if (r.pool.refused)
         status = LNT_ERR_MEMORY;

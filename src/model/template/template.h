@@ -1,12 +1,13 @@
 /* model/template/template.h - chat templates: messages to the text that a model continues.
  *
- * The language is the part of Jinja that models' templates use, with Hugging Face's settings (trim_blocks,
- * lstrip_blocks, loop controls, the functions raise_exception, strftime_now, namespace and dict, its `tojson`).  It
- * has all statements but include, import, extends, block and recursive loops; `safe` changes nothing and
- * there is no escaping.  What is not known is refused, with its line and column.
+ * The language is the part of Jinja that models' templates use, with Hugging Face's settings
+ * (trim_blocks, lstrip_blocks, loop controls, the functions raise_exception, strftime_now,
+ * namespace and dict, its `tojson`).  It has all statements but include, import, extends, block and
+ * recursive loops; `safe` changes nothing and there is no escaping.  What is not known is refused,
+ * with its line and column.
  *
- * Rendering is bounded in steps, memory and depth, in proportion to the template and what is rendered.  The text
- * has its special tokens spelled out; the tokenizer finds them. */
+ * Rendering is bounded in steps, memory and depth, in proportion to the template and what is
+ * rendered.  The text has its special tokens spelled out; the tokenizer finds them. */
 #ifndef LNT_MODEL_TEMPLATE_TEMPLATE_H
 #define LNT_MODEL_TEMPLATE_TEMPLATE_H
 
@@ -27,11 +28,13 @@ typedef struct lnt_template_options {
     const char *bos_token, *eos_token, *pad_token, *unk_token; /* NULL: not defined */
     bool add_generation_prompt;
     const struct tm *now;           /* strftime_now's date; NULL: strftime_now is not defined */
-    const lnt_json_node *variables; /* NULL, or an object of more variables: tools, documents, enable_thinking */
+    const lnt_json_node
+        *variables; /* NULL, or an object of more variables: tools, documents, enable_thinking */
 } lnt_template_options;
 
 /* `where` names the file or model in sentences, and is copied.  The text need not end in NUL. */
-lnt_status lnt_template_open(lnt_ctx *ctx, const char *where, const char *text, size_t bytes, lnt_template **out);
+lnt_status lnt_template_open(lnt_ctx *ctx, const char *where, const char *text, size_t bytes,
+                             lnt_template **out);
 /* text [bytes], and a NUL after it; give it back with lnt_release(ctx, text, bytes + 1).  A template may be
  * rendered any number of times; each rendering is a function of its arguments alone. */
 lnt_status lnt_template_render(const lnt_template *t, const lnt_chat_message *messages, size_t count,
@@ -40,8 +43,8 @@ void lnt_template_close(lnt_template *t); /* NULL is fine */
 
 /* ---- for models without a template --------------------------------------------------------- */
 
-/* The Jinja text of a well-known form: chatml, llama2, llama3, mistral, gemma, zephyr, phi3, deepseek, command-r,
- * plain.  NULL: the name is not known. */
+/* The Jinja text of a well-known form: chatml, llama2, llama3, mistral, gemma, zephyr, phi3,
+ * deepseek, command-r, plain.  NULL: the name is not known. */
 const char *lnt_template_fallback(const char *name);
 /* The name of form i; NULL: there are no more. */
 const char *lnt_template_fallback_name(size_t i);

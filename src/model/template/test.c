@@ -29,10 +29,12 @@ KIND_TEST(callable, v->kind == LNT_VALUE_FUNCTION || v->kind == LNT_VALUE_MACRO 
                         v->kind == LNT_VALUE_UNDEFINED || v->kind == LNT_VALUE_LOOP)
 KIND_TEST(is_true, v->kind == LNT_VALUE_BOOL && v->is.truth)
 KIND_TEST(is_false, v->kind == LNT_VALUE_BOOL && !v->is.truth)
-KIND_TEST(iterable, v->kind == LNT_VALUE_UNDEFINED || v->kind == LNT_VALUE_STRING || v->kind == LNT_VALUE_LIST ||
-                        v->kind == LNT_VALUE_DICT || v->kind == LNT_VALUE_LOOP)
+KIND_TEST(iterable, v->kind == LNT_VALUE_UNDEFINED || v->kind == LNT_VALUE_STRING ||
+                        v->kind == LNT_VALUE_LIST || v->kind == LNT_VALUE_DICT ||
+                        v->kind == LNT_VALUE_LOOP)
 /* What has a length and items by key: a dict too, an iterator and the views of a dict not. */
-KIND_TEST(sequence, v->kind == LNT_VALUE_UNDEFINED || v->kind == LNT_VALUE_STRING || v->kind == LNT_VALUE_DICT ||
+KIND_TEST(sequence, v->kind == LNT_VALUE_UNDEFINED || v->kind == LNT_VALUE_STRING ||
+                        v->kind == LNT_VALUE_DICT ||
                         (v->kind == LNT_VALUE_LIST && v->is.list->form <= LNT_RANGE))
 
 static bool divisible(lnt_render *r, const lnt_value *v, const lnt_value *by, int64_t rest, lnt_value *out)
@@ -105,8 +107,14 @@ static bool in_case(lnt_render *r, const lnt_value *v, bool upper, lnt_value *ou
     return say(out, some);
 }
 
-static bool is_upper(lnt_render *r, const lnt_call *call, lnt_value *out) { return in_case(r, call->self, true, out); }
-static bool is_lower(lnt_render *r, const lnt_call *call, lnt_value *out) { return in_case(r, call->self, false, out); }
+static bool is_upper(lnt_render *r, const lnt_call *call, lnt_value *out)
+{
+    return in_case(r, call->self, true, out);
+}
+static bool is_lower(lnt_render *r, const lnt_call *call, lnt_value *out)
+{
+    return in_case(r, call->self, false, out);
+}
 
 const lnt_builtin lnt_tests[] = {
     { "defined", "", 0, defined },

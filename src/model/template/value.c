@@ -51,7 +51,8 @@ const char *lnt_value_name(const lnt_value *v)
     static const char *const names[] = { "nothing", "undefined", "none", "a bool", "an integer", "a float",
                                          "a string", "a list", "a dict", "a namespace", "a loop", "a macro",
                                          "a function" };
-    static const char *const forms[] = { "a list", "a tuple", "a range", "keys", "values", "items", "an iterator" };
+    static const char *const forms[] = { "a list", "a tuple", "a range",    "keys",
+                                         "values", "items",   "an iterator" };
     return v->kind == LNT_VALUE_LIST ? forms[v->is.list->form] : names[v->kind];
 }
 
@@ -88,7 +89,8 @@ bool lnt_value_dict(lnt_render *r, size_t room, lnt_value *out)
 static bool is_hashable(lnt_render *r, const lnt_value *key, int depth)
 {
     const bool list = key->kind == LNT_VALUE_LIST;
-    if (key->kind == LNT_VALUE_DICT || (list && key->is.list->form == LNT_LIST) || depth > LNT_VALUE_MAX_DEPTH)
+    if (key->kind == LNT_VALUE_DICT || (list && key->is.list->form == LNT_LIST) ||
+        depth > LNT_VALUE_MAX_DEPTH)
         return lnt_render_fail(r, "%s cannot be a key", lnt_value_name(key));
     if (list && key->is.list->form == LNT_TUPLE)
         for (size_t i = 0; i < key->is.list->count; i++)
@@ -142,7 +144,8 @@ static bool equal(lnt_render *r, const lnt_value *a, const lnt_value *b, int dep
 
 static bool equal_lists(lnt_render *r, const lnt_list *a, const lnt_list *b, int depth, bool *out)
 {
-    *out = a == b || (a->form == b->form && a->form != LNT_ITERATOR && a->form != LNT_VALUES && a->count == b->count);
+    *out = a == b || (a->form == b->form && a->form != LNT_ITERATOR && a->form != LNT_VALUES &&
+                      a->count == b->count);
     for (size_t i = 0; a != b && *out && i < a->count; i++)
         if (!equal(r, &a->item[i], &b->item[i], depth + 1, out)) return false;
     return true;
@@ -166,7 +169,8 @@ static bool equal(lnt_render *r, const lnt_value *a, const lnt_value *b, int dep
     int64_t i, j;
     *out = false;
     if (!lnt_render_spend(r, 1)) return false;
-    if (depth > LNT_VALUE_MAX_DEPTH) return lnt_render_fail(r, "values nested deeper than %d", LNT_VALUE_MAX_DEPTH);
+    if (depth > LNT_VALUE_MAX_DEPTH)
+        return lnt_render_fail(r, "values nested deeper than %d", LNT_VALUE_MAX_DEPTH);
     if (lnt_value_is_integer(a, &i) && lnt_value_is_integer(b, &j)) *out = i == j;
     else if (lnt_value_is_number(a, &x) && lnt_value_is_number(b, &y)) *out = x == y;
     if (a->kind != b->kind) return true;
@@ -197,7 +201,8 @@ static bool less(lnt_render *r, const lnt_value *a, const lnt_value *b, int dept
 {
     double x, y;
     int64_t i, j;
-    if (depth > LNT_VALUE_MAX_DEPTH) return lnt_render_fail(r, "values nested deeper than %d", LNT_VALUE_MAX_DEPTH);
+    if (depth > LNT_VALUE_MAX_DEPTH)
+        return lnt_render_fail(r, "values nested deeper than %d", LNT_VALUE_MAX_DEPTH);
     if (lnt_value_is_integer(a, &i) && lnt_value_is_integer(b, &j)) *out = i < j;
     else if (lnt_value_is_number(a, &x) && lnt_value_is_number(b, &y)) *out = x < y;
     else if (a->kind == LNT_VALUE_STRING && b->kind == LNT_VALUE_STRING)
@@ -272,7 +277,8 @@ bool lnt_value_iterate(lnt_render *r, const lnt_value *v, lnt_list *out)
         *out = (lnt_list){ .item = item, .count = dict->count };
         return true;
     }
-    if (v->kind != LNT_VALUE_LIST) return lnt_render_fail(r, "%s has no items to go through", lnt_value_name(v));
+    if (v->kind != LNT_VALUE_LIST)
+        return lnt_render_fail(r, "%s has no items to go through", lnt_value_name(v));
     lnt_list *list = v->is.list;
     *out = *list;
     if (list->form == LNT_ITERATOR) {

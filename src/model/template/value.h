@@ -1,6 +1,8 @@
-/* model/template/value.h - what the expressions of a template give: Python's values, as far as templates use them.
+/* model/template/value.h - what the expressions of a template give: Python's values, as far as
+ * templates use them.
  *
- * Integers have 64 bits.  Values live in the pool of the rendering; none but a namespace changes once made. */
+ * Integers have 64 bits.  Values live in the pool of the rendering; none but a namespace changes
+ * once made. */
 #ifndef LNT_MODEL_TEMPLATE_VALUE_H
 #define LNT_MODEL_TEMPLATE_VALUE_H
 
@@ -54,10 +56,22 @@ typedef struct lnt_dict {
 
 struct lnt_render;
 
-static inline lnt_value lnt_value_bool(bool truth) { return (lnt_value){ LNT_VALUE_BOOL, { .truth = truth } }; }
-static inline lnt_value lnt_value_integer(int64_t i) { return (lnt_value){ LNT_VALUE_INTEGER, { .integer = i } }; }
-static inline lnt_value lnt_value_real(double real) { return (lnt_value){ LNT_VALUE_REAL, { .real = real } }; }
-static inline lnt_value lnt_value_text(lnt_span text) { return (lnt_value){ LNT_VALUE_STRING, { .string = text } }; }
+static inline lnt_value lnt_value_bool(bool truth)
+{
+    return (lnt_value){ LNT_VALUE_BOOL, { .truth = truth } };
+}
+static inline lnt_value lnt_value_integer(int64_t i)
+{
+    return (lnt_value){ LNT_VALUE_INTEGER, { .integer = i } };
+}
+static inline lnt_value lnt_value_real(double real)
+{
+    return (lnt_value){ LNT_VALUE_REAL, { .real = real } };
+}
+static inline lnt_value lnt_value_text(lnt_span text)
+{
+    return (lnt_value){ LNT_VALUE_STRING, { .string = text } };
+}
 static inline lnt_value lnt_value_none(void) { return (lnt_value){ LNT_VALUE_NONE, { .integer = 0 } }; }
 static inline lnt_value lnt_value_undefined(lnt_span what)
 {
@@ -71,7 +85,8 @@ bool lnt_value_truth(const lnt_value *v);
 const char *lnt_value_name(const lnt_value *v); /* of its type, for sentences */
 
 /* What follows is false with the sentence where Python would raise. */
-bool lnt_value_list(struct lnt_render *r, lnt_list_form form, const lnt_value *item, size_t count, lnt_value *out);
+bool lnt_value_list(struct lnt_render *r, lnt_list_form form, const lnt_value *item, size_t count,
+                    lnt_value *out);
 bool lnt_value_pair(struct lnt_render *r, lnt_value a, lnt_value b, lnt_value *out); /* a tuple */
 bool lnt_value_dict(struct lnt_render *r, size_t room, lnt_value *out);              /* empty */
 bool lnt_value_put(struct lnt_render *r, lnt_dict *dict, lnt_value key, lnt_value value);
@@ -84,7 +99,9 @@ bool lnt_value_contains(struct lnt_render *r, const lnt_value *in, const lnt_val
 /* What a loop over v would see; an iterator has none left afterwards. */
 bool lnt_value_iterate(struct lnt_render *r, const lnt_value *v, lnt_list *out);
 bool lnt_value_length(struct lnt_render *r, const lnt_value *v, int64_t *out);
-bool lnt_value_item(struct lnt_render *r, const lnt_value *of, const lnt_value *key, lnt_value *out);   /* of[key] */
-bool lnt_value_attribute(struct lnt_render *r, const lnt_value *of, lnt_span name, lnt_value *out); /* of.name */
+bool lnt_value_item(struct lnt_render *r, const lnt_value *of, const lnt_value *key,
+                    lnt_value *out); /* of[key] */
+bool lnt_value_attribute(struct lnt_render *r, const lnt_value *of, lnt_span name,
+                         lnt_value *out); /* of.name */
 
 #endif
