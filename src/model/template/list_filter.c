@@ -346,7 +346,7 @@ static bool map_attribute(lnt_render *r, const lnt_call *call, const lnt_list *i
 static bool map(lnt_render *r, const lnt_call *call, lnt_value *out)
 {
     const lnt_arguments *a = call->all;
-    const lnt_builtin *filter;
+    const lnt_builtin *filter = NULL;
     lnt_list items;
     if (!gone_through(r, call->self, &items)) return false;
     lnt_value *item = lnt_pool_take(&r->pool, items.count, sizeof *item);
