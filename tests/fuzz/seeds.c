@@ -14,6 +14,7 @@
 #include "io/safetensors.h"
 #include "linnet.h"
 #include "linnet/model.h"
+#include "model/template/template.h"
 
 static void must(lnt_ctx *ctx, lnt_status status)
 {
@@ -97,6 +98,8 @@ static void put_texts(void)
 {
     put_text("index", "one", "{\"weight_map\":{\"a\":\"1.safetensors\",\"b\":\"1.safetensors\"}}");
     put_text("index", "leads_out", "{\"metadata\":{},\"weight_map\":{\"a\":\"../1.safetensors\"}}");
+    for (size_t i = 0; lnt_template_fallback_name(i); i++)
+        put_text("template", lnt_template_fallback_name(i), lnt_template_fallback(lnt_template_fallback_name(i)));
     put_text("json", "object", "{\"a\":[1,-2.5e3,true,null,\"\\u00e9\\ud83d\\ude00\\n\"],\"b\":{}}");
 }
 

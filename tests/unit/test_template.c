@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fuzz/template.c"
+#include "fuzz/fuzz_template.c"
 #include "model/template/template.h"
 #include "support.h"
 

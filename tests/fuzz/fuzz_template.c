@@ -1,9 +1,4 @@
-/* template.c - a fuzzer's entry: any bytes as a chat template.
- *
- *     clang -g -fsanitize=fuzzer,address,undefined -D_GNU_SOURCE -fopenmp -Iinclude -Isrc
- * tests/fuzz/template.c \ build/asan/liblinnet-model.a build/asan/liblinnet.a -lm -lz && ./a.out
- *
- * The bytes are opened, and rendered with a small conversation: a text, or a sentence.
+/* fuzz_template.c - the input is a chat template, rendered with a small conversation: a text, or a sentence.
  * unit/test_template runs it over mutated templates. */
 #include <assert.h>
 #include <stdint.h>
