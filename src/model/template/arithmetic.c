@@ -101,7 +101,7 @@ static bool reals(lnt_render *r, int sign, double a, double b, lnt_value *out)
 
 static bool join_strings(lnt_render *r, lnt_span a, lnt_span b, lnt_value *out)
 {
-    char *text = lnt_pool_take(&r->pool, a.bytes + b.bytes, 1);
+    char *text = lnt_template_pool_take(&r->pool, a.bytes + b.bytes, 1);
     if (!text || !lnt_render_spend(r, (a.bytes + b.bytes) / 64)) return false;
     memcpy(text, a.text, a.bytes);
     memcpy(text + a.bytes, b.text, b.bytes);
@@ -111,7 +111,7 @@ static bool join_strings(lnt_render *r, lnt_span a, lnt_span b, lnt_value *out)
 
 static bool join_lists(lnt_render *r, const lnt_list *a, const lnt_list *b, lnt_value *out)
 {
-    lnt_value *item = lnt_pool_take(&r->pool, a->count + b->count, sizeof *item);
+    lnt_value *item = lnt_template_pool_take(&r->pool, a->count + b->count, sizeof *item);
     if (!item || !lnt_render_spend(r, a->count + b->count)) return false;
     if (a->count) memcpy(item, a->item, a->count * sizeof *item);
     if (b->count) memcpy(item + a->count, b->item, b->count * sizeof *item);
@@ -122,7 +122,7 @@ static bool repeat_list(lnt_render *r, const lnt_list *list, size_t times, lnt_v
 {
     size_t count;
     if (!lnt_size_product(list->count, times, 1, &count)) count = SIZE_MAX;
-    lnt_value *item = lnt_pool_take(&r->pool, count, sizeof *item);
+    lnt_value *item = lnt_template_pool_take(&r->pool, count, sizeof *item);
     if (!item || !lnt_render_spend(r, count)) return false;
     for (size_t i = 0; i < count; i++) item[i] = list->item[i % list->count];
     return lnt_value_list(r, list->form, item, count, out);
@@ -135,7 +135,7 @@ static bool repeat(lnt_render *r, const lnt_value *of, int64_t times, lnt_value 
     const lnt_span text = of->is.string;
     if (!text.bytes) n = 0;
     if (!lnt_size_product(text.bytes, n, 1, &bytes)) bytes = SIZE_MAX;
-    char *copy = lnt_pool_take(&r->pool, bytes, 1);
+    char *copy = lnt_template_pool_take(&r->pool, bytes, 1);
     if (!copy || !lnt_render_spend(r, bytes / 16)) return false;
     for (size_t i = 0; i < n; i++) memcpy(copy + i * text.bytes, text.text, text.bytes);
     *out = lnt_value_text((lnt_span){ copy, bytes });
@@ -190,9 +190,9 @@ static bool slice_text(lnt_render *r, lnt_span text, int64_t from, int64_t step,
     lnt_value letters;
     lnt_list all;
     if (step == 1 || !count) {
-        const size_t at = lnt_chars_skip(text, (size_t)from);
+        const size_t at = lnt_characters_skip(text, (size_t)from);
         const lnt_span rest = { text.text + at, text.bytes - at };
-        *out = lnt_value_text((lnt_span){ rest.text, lnt_chars_skip(rest, count) });
+        *out = lnt_value_text((lnt_span){ rest.text, lnt_characters_skip(rest, count) });
         return true;
     }
     letters = lnt_value_text(text);
@@ -210,7 +210,7 @@ static bool slice_list(lnt_render *r, const lnt_list *list, int64_t from, int64_
                        size_t count, lnt_value *out)
 {
     if (step == 1) return lnt_value_list(r, list->form, count ? list->item + from : NULL, count, out);
-    lnt_value *item = lnt_pool_take(&r->pool, count, sizeof *item);
+    lnt_value *item = lnt_template_pool_take(&r->pool, count, sizeof *item);
     if (!item || !lnt_render_spend(r, count)) return false;
     for (size_t i = 0; i < count; i++) item[i] = list->item[from + (int64_t)i * step];
     return lnt_value_list(r, list->form, item, count, out);

@@ -95,18 +95,19 @@ bool lnt_call_truth(const lnt_call *call, int i, bool absent)
 
 bool lnt_text_case(lnt_render *r, enum lnt_case to, lnt_span text, lnt_value *out)
 {
-    char *copy = lnt_pool_take(&r->pool, text.bytes * 2 + 4, 1);
+    char *copy = lnt_template_pool_take(&r->pool, text.bytes * 2 + 4, 1);
     size_t used = 0;
     bool inside = false; /* of a word; the first letter outside begins one */
     if (!copy || !lnt_render_spend(r, text.bytes / 4)) return false;
-    for (size_t i = 0; i < text.bytes; i += lnt_chars_bytes(text.text + i, text.bytes - i)) {
-        const uint32_t code = lnt_chars_code(text.text + i, text.bytes - i);
+    for (size_t i = 0; i < text.bytes; i += lnt_characters_bytes(text.text + i, text.bytes - i)) {
+        const uint32_t code = lnt_characters_code(text.text + i, text.bytes - i);
         const bool upper = to == LNT_CASE_UPPER || (to != LNT_CASE_LOWER && !inside);
-        used += lnt_chars_put(upper ? lnt_chars_upper(code) : lnt_chars_lower(code), copy + used);
+        used += lnt_characters_put(upper ? lnt_characters_upper(code) : lnt_characters_lower(code),
+                                   copy + used);
         if (to == LNT_CASE_CAPITAL) inside = true;
-        if (to == LNT_CASE_TITLE) inside = lnt_chars_is_cased(code);
+        if (to == LNT_CASE_TITLE) inside = lnt_characters_is_cased(code);
         if (to == LNT_CASE_TITLE_FILTER)
-            inside = !lnt_chars_is_space(code) && !(code < 0x80 && code && strchr("-({[<", (int)code));
+            inside = !lnt_characters_is_space(code) && !(code < 0x80 && code && strchr("-({[<", (int)code));
     }
     *out = lnt_value_text((lnt_span){ copy, used });
     return true;
@@ -123,7 +124,7 @@ bool lnt_text_replace(lnt_render *r, lnt_span text, lnt_span old, lnt_span with,
         if (found == SIZE_MAX) break;
         /* Nothing is found before each character and at the end. */
         const size_t end = !old.bytes && found < text.bytes
-                               ? found + lnt_chars_bytes(text.text + found, text.bytes - found)
+                               ? found + lnt_characters_bytes(text.text + found, text.bytes - found)
                                : found + old.bytes;
         if (!lnt_render_put(r, &to, text.text + at, found - at) ||
             !lnt_render_put(r, &to, with.text, with.bytes) ||
@@ -173,7 +174,7 @@ static bool range(lnt_render *r, const lnt_call *call, lnt_value *out)
     const uint64_t count = some ? (span - 1) / size + 1 : 0;
     if (count > RANGE_MOST)
         return lnt_render_fail(r, "range of %llu numbers, at most %d", (unsigned long long)count, RANGE_MOST);
-    lnt_value *item = lnt_pool_take(&r->pool, (size_t)count, sizeof *item);
+    lnt_value *item = lnt_template_pool_take(&r->pool, (size_t)count, sizeof *item);
     if (!item || !lnt_render_spend(r, (size_t)count) ||
         !lnt_value_list(r, LNT_RANGE, item, (size_t)count, out))
         return false;

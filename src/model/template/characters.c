@@ -27,7 +27,7 @@ size_t lnt_span_find(lnt_span in, lnt_span part, size_t from)
     return found ? (size_t)(found - in.text) : SIZE_MAX;
 }
 
-size_t lnt_chars_bytes(const char *s, size_t left)
+size_t lnt_characters_bytes(const char *s, size_t left)
 {
     const unsigned char c = (unsigned char)s[0];
     const size_t n = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2;
@@ -40,17 +40,17 @@ size_t lnt_chars_bytes(const char *s, size_t left)
     return overlong || surrogate || beyond ? 1 : n;
 }
 
-uint32_t lnt_chars_code(const char *s, size_t left)
+uint32_t lnt_characters_code(const char *s, size_t left)
 {
     const unsigned char c = (unsigned char)s[0];
-    const size_t n = lnt_chars_bytes(s, left);
+    const size_t n = lnt_characters_bytes(s, left);
     if (n == 1) return c < 0x80 ? c : 0xdc00u + c;
     uint32_t code = c & (0x7fu >> n);
     for (size_t i = 1; i < n; i++) code = code << 6 | ((unsigned char)s[i] & 0x3fu);
     return code;
 }
 
-size_t lnt_chars_put(uint32_t code, char to[4])
+size_t lnt_characters_put(uint32_t code, char to[4])
 {
     static const unsigned char lead[] = { 0, 0, 0xc0, 0xe0, 0xf0 };
     if (code < 0x80 || (code >= 0xdc80 && code <= 0xdcff)) {
@@ -63,30 +63,30 @@ size_t lnt_chars_put(uint32_t code, char to[4])
     return n;
 }
 
-size_t lnt_chars_count(lnt_span span)
+size_t lnt_characters_count(lnt_span span)
 {
     size_t count = 0;
-    for (size_t i = 0; i < span.bytes; count++) i += lnt_chars_bytes(span.text + i, span.bytes - i);
+    for (size_t i = 0; i < span.bytes; count++) i += lnt_characters_bytes(span.text + i, span.bytes - i);
     return count;
 }
 
-size_t lnt_chars_skip(lnt_span span, size_t characters)
+size_t lnt_characters_skip(lnt_span span, size_t characters)
 {
     size_t i = 0;
-    while (characters-- && i < span.bytes) i += lnt_chars_bytes(span.text + i, span.bytes - i);
+    while (characters-- && i < span.bytes) i += lnt_characters_bytes(span.text + i, span.bytes - i);
     return i;
 }
 
-size_t lnt_chars_last(lnt_span span)
+size_t lnt_characters_last(lnt_span span)
 {
     for (size_t n = span.bytes < 4 ? span.bytes : 4; n > 1; n--)
-        if (lnt_chars_bytes(span.text + span.bytes - n, n) == n) return n;
+        if (lnt_characters_bytes(span.text + span.bytes - n, n) == n) return n;
     return 1;
 }
 
 /* ---- classes ------------------------------------------------------------------------------- */
 
-bool lnt_chars_is_space(uint32_t code)
+bool lnt_characters_is_space(uint32_t code)
 {
     return (code >= 9 && code <= 13) || (code >= 0x1c && code <= 0x20) || code == 0x85 || code == 0xa0 ||
            code == 0x1680 || (code >= 0x2000 && code <= 0x200a) || code == 0x2028 || code == 0x2029 ||
@@ -113,7 +113,7 @@ static const struct {
              { 0x3cd, 0x3ce, 63 },   { 0x430, 0x44f, 32 },   { 0x450, 0x45f, 80 } };
 enum { RUNS = sizeof runs / sizeof runs[0] };
 
-uint32_t lnt_chars_upper(uint32_t code)
+uint32_t lnt_characters_upper(uint32_t code)
 {
     uint32_t first;
     for (size_t i = 0; i < RUNS; i++)
@@ -123,7 +123,7 @@ uint32_t lnt_chars_upper(uint32_t code)
            : code == 0x131 ? 'I' : code == 0x17f ? 'S' : code == 0x4cf ? 0x4c0 : code;
 }
 
-uint32_t lnt_chars_lower(uint32_t code)
+uint32_t lnt_characters_lower(uint32_t code)
 {
     uint32_t first;
     for (size_t i = 0; i < RUNS; i++)
@@ -133,16 +133,16 @@ uint32_t lnt_chars_lower(uint32_t code)
     return code == 0x178 ? 0xff : code == 0x4c0 ? 0x4cf : code;
 }
 
-bool lnt_chars_is_cased(uint32_t code)
+bool lnt_characters_is_cased(uint32_t code)
 {
     return code == 0xdf || code == 0xaa || code == 0xba || code == 0x138 || code == 0x149 ||
-           lnt_chars_upper(code) != code || lnt_chars_lower(code) != code;
+           lnt_characters_upper(code) != code || lnt_characters_lower(code) != code;
 }
 
-bool lnt_chars_is_printable(uint32_t code)
+bool lnt_characters_is_printable(uint32_t code)
 {
     if (code == ' ') return true;
-    if (code < 0x20 || (code >= 0x7f && code <= 0xa0) || code == 0xad || lnt_chars_is_space(code))
+    if (code < 0x20 || (code >= 0x7f && code <= 0xa0) || code == 0xad || lnt_characters_is_space(code))
         return false;
     return !((code >= 0x200b && code <= 0x200f) || (code >= 0x202a && code <= 0x202e) ||
              (code >= 0x2060 && code <= 0x206f) || (code >= 0xd800 && code <= 0xf8ff) || code == 0xfeff ||
@@ -153,35 +153,35 @@ bool lnt_chars_is_printable(uint32_t code)
 
 static bool in_set(const char *s, size_t bytes, lnt_span set)
 {
-    if (!set.text) return lnt_chars_is_space(lnt_chars_code(s, bytes));
+    if (!set.text) return lnt_characters_is_space(lnt_characters_code(s, bytes));
     for (size_t i = 0, n; i < set.bytes; i += n) {
-        n = lnt_chars_bytes(set.text + i, set.bytes - i);
+        n = lnt_characters_bytes(set.text + i, set.bytes - i);
         if (n == bytes && memcmp(set.text + i, s, n) == 0) return true;
     }
     return false;
 }
 
-lnt_span lnt_chars_strip(lnt_span span, lnt_span set, bool left, bool right)
+lnt_span lnt_characters_strip(lnt_span span, lnt_span set, bool left, bool right)
 {
     while (left && span.bytes) {
-        const size_t n = lnt_chars_bytes(span.text, span.bytes);
+        const size_t n = lnt_characters_bytes(span.text, span.bytes);
         if (!in_set(span.text, n, set)) break;
         span.text += n;
         span.bytes -= n;
     }
     while (right && span.bytes) {
-        const size_t n = lnt_chars_last(span);
+        const size_t n = lnt_characters_last(span);
         if (!in_set(span.text + span.bytes - n, n, set)) break;
         span.bytes -= n;
     }
     return span;
 }
 
-size_t lnt_chars_line(lnt_span span, size_t *end)
+size_t lnt_characters_line(lnt_span span, size_t *end)
 {
     for (size_t i = 0, n; i < span.bytes; i += n) {
-        const uint32_t code = lnt_chars_code(span.text + i, span.bytes - i);
-        n = lnt_chars_bytes(span.text + i, span.bytes - i);
+        const uint32_t code = lnt_characters_code(span.text + i, span.bytes - i);
+        n = lnt_characters_bytes(span.text + i, span.bytes - i);
         if ((code >= 10 && code <= 13) || (code >= 0x1c && code <= 0x1e) || code == 0x85 || code == 0x2028 ||
             code == 0x2029) {
             *end = code == 13 && i + 1 < span.bytes && span.text[i + 1] == 10 ? 2 : n;

@@ -14,7 +14,7 @@ static size_t count_nodes(const lnt_node *first)
 /* The values of a list of nodes. */
 static bool values(lnt_render *r, const lnt_node *first, size_t count, lnt_value **out)
 {
-    lnt_value *item = *out = lnt_pool_take(&r->pool, count, sizeof *item);
+    lnt_value *item = *out = lnt_template_pool_take(&r->pool, count, sizeof *item);
     if (!item) return false;
     for (; first; first = first->next, item++)
         if (!lnt_expression_value(r, first, item)) return false;
@@ -24,8 +24,8 @@ static bool values(lnt_render *r, const lnt_node *first, size_t count, lnt_value
 bool lnt_expression_arguments(lnt_render *r, const lnt_node *first, lnt_arguments *out)
 {
     const size_t count = count_nodes(first);
-    lnt_value *value = lnt_pool_take(&r->pool, count, sizeof *value);
-    lnt_span *name = lnt_pool_take(&r->pool, count, sizeof *name);
+    lnt_value *value = lnt_template_pool_take(&r->pool, count, sizeof *value);
+    lnt_span *name = lnt_template_pool_take(&r->pool, count, sizeof *name);
     if (!value || !name) return false;
     *out = (lnt_arguments){ .value = value, .name = name };
     for (; first; first = first->next, value++) {

@@ -45,7 +45,7 @@ static bool trim(lnt_render *r, const lnt_call *call, lnt_value *out)
     lnt_span text, set = { 0 };
     if (!lnt_print_span(r, call->self, &text)) return false;
     if (call->arg[0].kind != LNT_VALUE_NONE && !lnt_call_text(r, call, 0, set, &set)) return false;
-    *out = lnt_value_text(lnt_chars_strip(text, set, true, true));
+    *out = lnt_value_text(lnt_characters_strip(text, set, true, true));
     return lnt_render_spend(r, (text.bytes - out->is.string.bytes) * (1 + set.bytes) / 8);
 }
 
@@ -89,7 +89,7 @@ static bool to_json(lnt_render *r, const lnt_call *call, lnt_value *out)
         style.indent = indent->is.string;
     } else if (lnt_value_is_integer(indent, &width)) {
         if (width > 100) return lnt_render_fail(r, "an indent of %lld, at most 100", (long long)width);
-        char *blank = lnt_pool_take(&r->pool, 100, 1);
+        char *blank = lnt_template_pool_take(&r->pool, 100, 1);
         if (!blank) return false;
         memset(blank, ' ', 100);
         style.indent = (lnt_span){ blank, width > 0 ? (size_t)width : 0 };
@@ -117,7 +117,7 @@ static bool to_json(lnt_render *r, const lnt_call *call, lnt_value *out)
 static bool number_text(lnt_span text, char *to, size_t room)
 {
     size_t used = 0;
-    text = lnt_chars_strip(text, (lnt_span){ 0 }, true, true);
+    text = lnt_characters_strip(text, (lnt_span){ 0 }, true, true);
     for (size_t i = 0; i < text.bytes; i++) {
         const char c = text.text[i];
         if (c == '_' && i && i + 1 < text.bytes && isdigit((unsigned char)text.text[i - 1]) &&
@@ -224,7 +224,7 @@ static bool indentation(lnt_render *r, const lnt_call *call, lnt_span *out)
     if (!lnt_call_integer(r, call, 0, 4, &width)) return false;
     if (width > 1000) return lnt_render_fail(r, "an indent of %lld, at most 1000", (long long)width);
     const size_t bytes = width > 0 ? (size_t)width : 0;
-    char *blanks = lnt_pool_take(&r->pool, bytes, 1);
+    char *blanks = lnt_template_pool_take(&r->pool, bytes, 1);
     if (!blanks) return false;
     memset(blanks, ' ', bytes);
     *out = (lnt_span){ blanks, bytes };
@@ -242,7 +242,7 @@ static bool indent(lnt_render *r, const lnt_call *call, lnt_value *out)
     if (!indentation(r, call, &blank)) return false;
     const bool first = lnt_call_truth(call, 1, false), empty = lnt_call_truth(call, 2, false);
     for (size_t at = 0, line = 0, end = 1; end; line++) {
-        const size_t bytes = lnt_chars_line((lnt_span){ text.text + at, text.bytes - at }, &end);
+        const size_t bytes = lnt_characters_line((lnt_span){ text.text + at, text.bytes - at }, &end);
         if ((line && !lnt_render_put(r, &to, "\n", 1)) ||
             ((line ? bytes || empty : first) && !lnt_render_put(r, &to, blank.text, blank.bytes)) ||
             !lnt_render_put(r, &to, text.text + at, bytes))

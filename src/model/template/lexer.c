@@ -8,7 +8,7 @@
 
 #include "io/number.h"
 
-bool lnt_template_fail(const lnt_pool *pool, lnt_span source, size_t at, const char *format, ...)
+bool lnt_template_fail(const lnt_template_pool *pool, lnt_span source, size_t at, const char *format, ...)
 {
     size_t line = 1, start = 0;
     char what[300];
@@ -21,13 +21,13 @@ bool lnt_template_fail(const lnt_pool *pool, lnt_span source, size_t at, const c
     for (size_t i = 0; i < at && i < source.bytes; i++)
         if (source.text[i] == '\n') line++, start = i + 1;
     lnt_fail(pool->ctx, LNT_ERR_FORMAT, LNT_TEMPLATE_FMT ", line %zu, column %zu: %s", pool->where, line,
-             lnt_chars_count((lnt_span){ source.text + start, at - start }) + 1, what);
+             lnt_characters_count((lnt_span){ source.text + start, at - start }) + 1, what);
     return false;
 }
 
-bool lnt_lexer_open(lnt_pool *pool, const char *text, size_t bytes, lnt_lexer *out)
+bool lnt_lexer_open(lnt_template_pool *pool, const char *text, size_t bytes, lnt_lexer *out)
 {
-    char *copy = lnt_pool_take(pool, bytes + 1, 1);
+    char *copy = lnt_template_pool_take(pool, bytes + 1, 1);
     if (!copy) return false;
     size_t n = 0;
     for (size_t i = 0; i < bytes; i++) {
@@ -58,7 +58,7 @@ static lnt_span rest(const lnt_lexer *x)
 
 static void skip_space(lnt_lexer *x)
 {
-    x->at = x->source.bytes - lnt_chars_strip(rest(x), (lnt_span){ 0 }, true, false).bytes;
+    x->at = x->source.bytes - lnt_characters_strip(rest(x), (lnt_span){ 0 }, true, false).bytes;
 }
 
 /* ---- text between tags --------------------------------------------------------------------- */
@@ -67,13 +67,13 @@ static void skip_space(lnt_lexer *x)
 static lnt_span text_before(const lnt_lexer *x, size_t from, size_t tag, char sign, bool print)
 {
     lnt_span text = { x->source.text + from, tag - from };
-    if (sign == '-') return lnt_chars_strip(text, (lnt_span){ 0 }, false, true);
+    if (sign == '-') return lnt_characters_strip(text, (lnt_span){ 0 }, false, true);
     if (sign == '+' || print) return text;
     size_t line = text.bytes;
     while (line && text.text[line - 1] != '\n') line--;
     const bool begins = line > 0 || from == 0 || x->source.text[from - 1] == '\n';
     const lnt_span blank = { text.text + line, text.bytes - line };
-    if (begins && lnt_chars_strip(blank, (lnt_span){ 0 }, true, false).bytes == 0) text.bytes = line;
+    if (begins && lnt_characters_strip(blank, (lnt_span){ 0 }, true, false).bytes == 0) text.bytes = line;
     return text;
 }
 
@@ -226,7 +226,7 @@ static bool unescape(const lnt_lexer *x, size_t *at, char *to, size_t *used)
     } else if (c && strchr("xuU01234567", c)) {
         const size_t start = *at - 1;
         if (!escape_code(x, at, &code)) return wrong(x, start, "an escape that is no character");
-        *used += lnt_chars_put(code, to + *used);
+        *used += lnt_characters_put(code, to + *used);
     } else {
         to[(*used)++] = '\\';
     }
@@ -240,7 +240,8 @@ static bool lex_string(lnt_lexer *x, lnt_token *out)
     size_t end = start + 1, used = 0;
     while (end < x->source.bytes && s[end] != quote) end += s[end] == '\\' ? 2 : 1;
     if (end >= x->source.bytes) return wrong(x, start, "a string without its end");
-    char *to = lnt_pool_take(x->pool, end - start + 4, 1); /* an escape is no shorter than its character */
+    /* An escape is no shorter than its character. */
+    char *to = lnt_template_pool_take(x->pool, end - start + 4, 1);
     if (!to) return false;
     for (size_t i = start + 1; i < end;) {
         if (s[i] != '\\') to[used++] = s[i++];

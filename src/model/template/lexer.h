@@ -29,7 +29,7 @@ typedef struct lnt_token {
 } lnt_token;
 
 typedef struct lnt_lexer {
-    lnt_pool *pool;
+    lnt_template_pool *pool;
     lnt_span source; /* with its newlines made \n */
     size_t at;
     lnt_token_kind inside; /* LNT_TOKEN_PRINT, LNT_TOKEN_BLOCK, or LNT_TOKEN_TEXT */
@@ -37,13 +37,13 @@ typedef struct lnt_lexer {
 } lnt_lexer;
 
 /* The text is copied into the pool. */
-bool lnt_lexer_open(lnt_pool *pool, const char *text, size_t bytes, lnt_lexer *out);
+bool lnt_lexer_open(lnt_template_pool *pool, const char *text, size_t bytes, lnt_lexer *out);
 bool lnt_lexer_next(lnt_lexer *lexer, lnt_token *out); /* false with the sentence */
 
 /* "WHERE, line 3, column 7: ..."; returns false. */
 #if defined(__GNUC__)
 __attribute__((format(printf, 4, 5)))
 #endif
-bool lnt_template_fail(const lnt_pool *pool, lnt_span source, size_t at, const char *format, ...);
+bool lnt_template_fail(const lnt_template_pool *pool, lnt_span source, size_t at, const char *format, ...);
 
 #endif

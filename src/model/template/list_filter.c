@@ -53,7 +53,7 @@ static bool join(lnt_render *r, const lnt_call *call, lnt_value *out)
     if (!lnt_value_iterate(r, call->self, &items)) return false;
     if (call->arg[0].kind != LNT_VALUE_MISSING && !lnt_print_span(r, &call->arg[0], &between)) return false;
     if (call->arg[1].kind != LNT_VALUE_MISSING) {
-        lnt_value *part = lnt_pool_take(&r->pool, items.count, sizeof *part);
+        lnt_value *part = lnt_template_pool_take(&r->pool, items.count, sizeof *part);
         if (!part) return false;
         for (size_t i = 0; i < items.count; i++)
             if (!part_by(r, items.item[i], &call->arg[1], &part[i])) return false;
@@ -95,7 +95,7 @@ static bool reverse(lnt_render *r, const lnt_call *call, lnt_value *out)
         *out = lnt_value_text((lnt_span){ to.text ? to.text : "", to.bytes });
         return true;
     }
-    lnt_value *item = lnt_pool_take(&r->pool, items.count, sizeof *item);
+    lnt_value *item = lnt_template_pool_take(&r->pool, items.count, sizeof *item);
     if (!item || !lnt_render_spend(r, items.count)) return false;
     for (size_t i = 0; i < items.count; i++) item[i] = items.item[items.count - 1 - i];
     return lnt_value_list(r, LNT_ITERATOR, item, items.count, out);
@@ -107,7 +107,7 @@ static bool items(lnt_render *r, const lnt_call *call, lnt_value *out)
     if (call->self->kind != LNT_VALUE_DICT)
         return lnt_render_fail(r, "items of %s", lnt_value_name(call->self));
     const lnt_dict *dict = call->self->is.dict;
-    lnt_value *item = lnt_pool_take(&r->pool, dict->count, sizeof *item);
+    lnt_value *item = lnt_template_pool_take(&r->pool, dict->count, sizeof *item);
     if (!item) return false;
     for (size_t i = 0; i < dict->count; i++)
         if (!lnt_value_pair(r, dict->pair[i].key, dict->pair[i].value, &item[i])) return false;
@@ -161,9 +161,9 @@ static bool merge_sort(lnt_render *r, entry *from, entry *to, size_t count, bool
 static bool sorted(lnt_render *r, const lnt_list *items, const lnt_value *path, bool with_case,
                    bool down, lnt_value *out)
 {
-    entry *e = lnt_pool_take(&r->pool, items->count, sizeof *e),
-          *other = lnt_pool_take(&r->pool, items->count, sizeof *e);
-    lnt_value *item = lnt_pool_take(&r->pool, items->count, sizeof *item);
+    entry *e = lnt_template_pool_take(&r->pool, items->count, sizeof *e),
+          *other = lnt_template_pool_take(&r->pool, items->count, sizeof *e);
+    lnt_value *item = lnt_template_pool_take(&r->pool, items->count, sizeof *item);
     if (!e || !other || !item) return false;
     for (size_t i = 0; i < items->count; i++) {
         e[i].value = items->item[i];
@@ -202,7 +202,7 @@ static bool unique(lnt_render *r, const lnt_call *call, lnt_value *out)
     lnt_value seen;
     size_t kept = 0;
     if (!lnt_value_iterate(r, call->self, &items) || !lnt_value_dict(r, items.count, &seen)) return false;
-    lnt_value *item = lnt_pool_take(&r->pool, items.count, sizeof *item);
+    lnt_value *item = lnt_template_pool_take(&r->pool, items.count, sizeof *item);
     if (!item) return false;
     for (size_t i = 0; i < items.count; i++) {
         lnt_value key;
@@ -291,7 +291,7 @@ static bool choose(lnt_render *r, const lnt_call *call, bool attribute, bool wan
     if (!test && a->named) return lnt_render_fail(r, "an argument of no test");
     if (!gone_through(r, call->self, &items)) return false;
     const lnt_arguments rest = after(a, test ? (size_t)attribute + 1 : a->count);
-    lnt_value *item = lnt_pool_take(&r->pool, items.count, sizeof *item);
+    lnt_value *item = lnt_template_pool_take(&r->pool, items.count, sizeof *item);
     if (!item) return false;
     for (size_t i = 0; i < items.count; i++) {
         lnt_value part = items.item[i], result;
@@ -349,7 +349,7 @@ static bool map(lnt_render *r, const lnt_call *call, lnt_value *out)
     const lnt_builtin *filter = NULL;
     lnt_list items;
     if (!gone_through(r, call->self, &items)) return false;
-    lnt_value *item = lnt_pool_take(&r->pool, items.count, sizeof *item);
+    lnt_value *item = lnt_template_pool_take(&r->pool, items.count, sizeof *item);
     if (!item || !lnt_render_spend(r, items.count)) return false;
     if (named(a, "attribute")) {
         if (!map_attribute(r, call, &items, item)) return false;

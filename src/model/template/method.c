@@ -15,7 +15,7 @@ static bool stripped(lnt_render *r, const lnt_call *call, bool left, bool right,
     lnt_span set = { 0 };
     const lnt_span text = self_text(call);
     if (call->arg[0].kind != LNT_VALUE_NONE && !lnt_call_text(r, call, 0, set, &set)) return false;
-    *out = lnt_value_text(lnt_chars_strip(text, set, left, right));
+    *out = lnt_value_text(lnt_characters_strip(text, set, left, right));
     return lnt_render_spend(r, (text.bytes - out->is.string.bytes) * (1 + set.bytes) / 8);
 }
 
@@ -59,7 +59,7 @@ static bool add_part(lnt_render *r, parts *to, const char *text, size_t bytes)
 {
     if (to->count == to->room) {
         const size_t room = to->room * 2 + 8;
-        lnt_value *item = lnt_pool_take(&r->pool, room, sizeof *item);
+        lnt_value *item = lnt_template_pool_take(&r->pool, room, sizeof *item);
         if (!item) return false;
         if (to->count) memcpy(item, to->item, to->count * sizeof *item);
         to->item = item;
@@ -84,13 +84,13 @@ static bool split_by(lnt_render *r, lnt_span text, lnt_span by, int64_t most, pa
 static bool split_words(lnt_render *r, lnt_span text, int64_t most, parts *to)
 {
     for (;; most--) {
-        text = lnt_chars_strip(text, (lnt_span){ 0 }, true, false);
+        text = lnt_characters_strip(text, (lnt_span){ 0 }, true, false);
         if (!text.bytes) return true;
         if (most == 0) return add_part(r, to, text.text, text.bytes);
         size_t bytes = 0;
         while (bytes < text.bytes &&
-               !lnt_chars_is_space(lnt_chars_code(text.text + bytes, text.bytes - bytes)))
-            bytes += lnt_chars_bytes(text.text + bytes, text.bytes - bytes);
+               !lnt_characters_is_space(lnt_characters_code(text.text + bytes, text.bytes - bytes)))
+            bytes += lnt_characters_bytes(text.text + bytes, text.bytes - bytes);
         if (!add_part(r, to, text.text, bytes)) return false;
         text.text += bytes;
         text.bytes -= bytes;
@@ -148,7 +148,7 @@ static bool splitlines(lnt_render *r, const lnt_call *call, lnt_value *out)
     const lnt_span text = self_text(call);
     const bool keep = lnt_call_truth(call, 0, false);
     for (size_t at = 0, end; at < text.bytes; at += end) {
-        const size_t line = lnt_chars_line((lnt_span){ text.text + at, text.bytes - at }, &end);
+        const size_t line = lnt_characters_line((lnt_span){ text.text + at, text.bytes - at }, &end);
         if (!add_part(r, &to, text.text + at, keep ? line + end : line)) return false;
         end += line;
     }
@@ -216,7 +216,8 @@ static bool found_at(lnt_render *r, const lnt_call *call, bool last, lnt_value *
         !lnt_render_spend(r, text.bytes * (last ? 1 + part.bytes / 8 : 1) / 8))
         return false;
     const size_t at = last ? find_last(text, part, text.bytes) : lnt_span_find(text, part, 0);
-    *out = lnt_value_integer(at == SIZE_MAX ? -1 : (int64_t)lnt_chars_count((lnt_span){ text.text, at }));
+    *out = lnt_value_integer(at == SIZE_MAX ? -1
+                                            : (int64_t)lnt_characters_count((lnt_span){ text.text, at }));
     return true;
 }
 
@@ -229,7 +230,7 @@ static bool count_text(lnt_render *r, const lnt_call *call, lnt_value *out)
     const lnt_span text = self_text(call);
     int64_t count = 0;
     if (!lnt_call_text(r, call, 0, LNT_SPAN(""), &part) || !lnt_render_spend(r, text.bytes / 8)) return false;
-    if (!part.bytes) count = (int64_t)lnt_chars_count(text) + 1;
+    if (!part.bytes) count = (int64_t)lnt_characters_count(text) + 1;
     else
         for (size_t at = 0; (at = lnt_span_find(text, part, at)) != SIZE_MAX; at += part.bytes) count++;
     *out = lnt_value_integer(count);
@@ -281,7 +282,7 @@ const lnt_builtin lnt_string_methods[] = {
 static bool view(lnt_render *r, const lnt_call *call, lnt_list_form form, lnt_value *out)
 {
     const lnt_dict *dict = call->self->is.dict;
-    lnt_value *item = lnt_pool_take(&r->pool, dict->count, sizeof *item);
+    lnt_value *item = lnt_template_pool_take(&r->pool, dict->count, sizeof *item);
     if (!item || !lnt_render_spend(r, dict->count)) return false;
     for (size_t i = 0; i < dict->count; i++) {
         item[i] = form == LNT_KEYS ? dict->pair[i].key : dict->pair[i].value;

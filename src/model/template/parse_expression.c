@@ -92,7 +92,7 @@ static lnt_node *string(lnt_parser *p)
     if (!lnt_parse_step(p)) return NULL;
     while (p->now.kind == LNT_TOKEN_STRING) {
         const lnt_span left = node->text, right = p->now.text;
-        char *both = lnt_pool_take(p->lexer.pool, left.bytes + right.bytes, 1);
+        char *both = lnt_template_pool_take(p->lexer.pool, left.bytes + right.bytes, 1);
         if (!both) return NULL;
         for (size_t i = 0; i < left.bytes; i++) both[i] = left.text[i];
         for (size_t i = 0; i < right.bytes; i++) both[left.bytes + i] = right.text[i];

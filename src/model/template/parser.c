@@ -66,7 +66,7 @@ bool lnt_parse_expect_name(lnt_parser *p, const char *name)
 
 lnt_node *lnt_parse_node(lnt_parser *p, lnt_node_kind kind, size_t at)
 {
-    lnt_node *node = lnt_pool_take(p->lexer.pool, 1, sizeof *node);
+    lnt_node *node = lnt_template_pool_take(p->lexer.pool, 1, sizeof *node);
     if (node) *node = (lnt_node){ .kind = kind, .at = at, .depth = 1 };
     return node;
 }

@@ -6,13 +6,13 @@
 
 enum { FIRST_BLOCK = 4096, LAST_BLOCK = 1 << 20 };
 
-typedef struct lnt_pool_block {
-    struct lnt_pool_block *before;
+typedef struct lnt_template_pool_block {
+    struct lnt_template_pool_block *before;
     size_t bytes;
     alignas(max_align_t) char memory[];
 } block;
 
-static bool grow(lnt_pool *pool, size_t need)
+static bool grow(lnt_template_pool *pool, size_t need)
 {
     size_t bytes = pool->taken < FIRST_BLOCK ? FIRST_BLOCK
                    : pool->taken > LAST_BLOCK ? LAST_BLOCK : pool->taken;
@@ -36,7 +36,7 @@ static bool grow(lnt_pool *pool, size_t need)
     return true;
 }
 
-void *lnt_pool_take(lnt_pool *pool, size_t count, size_t size)
+void *lnt_template_pool_take(lnt_template_pool *pool, size_t count, size_t size)
 {
     const size_t unit = alignof(max_align_t);
     size_t bytes;
@@ -49,7 +49,7 @@ void *lnt_pool_take(lnt_pool *pool, size_t count, size_t size)
     return memory;
 }
 
-void lnt_pool_close(lnt_pool *pool)
+void lnt_template_pool_close(lnt_template_pool *pool)
 {
     while (pool->block) {
         block *last = pool->block;

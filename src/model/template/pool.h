@@ -6,17 +6,17 @@
 
 #define LNT_TEMPLATE_FMT "chat template of '%.200s'" /* with `where` */
 
-typedef struct lnt_pool {
+typedef struct lnt_template_pool {
     lnt_ctx *ctx;
     const char *where;              /* what a sentence begins with */
-    struct lnt_pool_block *block;   /* the latest; it knows the one before */
+    struct lnt_template_pool_block *block;   /* the latest; it knows the one before */
     char *at;
     size_t left, taken, most;       /* bytes: of the block, of all blocks, and how many those may be */
     bool refused;                   /* the allocator gave none */
-} lnt_pool;
+} lnt_template_pool;
 
 /* Not cleared, aligned for anything.  NULL with the sentence: no memory, or more than `most`. */
-void *lnt_pool_take(lnt_pool *pool, size_t count, size_t size);
-void lnt_pool_close(lnt_pool *pool);
+void *lnt_template_pool_take(lnt_template_pool *pool, size_t count, size_t size);
+void lnt_template_pool_close(lnt_template_pool *pool);
 
 #endif

@@ -69,11 +69,11 @@ static bool quote(lnt_render *r, lnt_buffer *to, lnt_span text)
     if (!lnt_render_put(r, to, &mark, 1)) return false;
     for (size_t i = 0, n; i < text.bytes; i += n) {
         static const char from[] = "\\\n\r\t", into[] = "\\nrt";
-        n = lnt_chars_bytes(text.text + i, text.bytes - i);
+        n = lnt_characters_bytes(text.text + i, text.bytes - i);
         const char c = text.text[i], *known = c ? strchr(from, c) : NULL;
-        const uint32_t code = lnt_chars_code(text.text + i, text.bytes - i);
+        const uint32_t code = lnt_characters_code(text.text + i, text.bytes - i);
         char escape[12] = { '\\', known ? into[known - from] : c, 0 };
-        if (!known && c != mark && lnt_chars_is_printable(code)) {
+        if (!known && c != mark && lnt_characters_is_printable(code)) {
             if (!lnt_render_put(r, to, text.text + i, n)) return false;
             continue;
         }
@@ -175,9 +175,9 @@ static bool json_string(lnt_render *r, lnt_buffer *to, lnt_span text, bool ascii
     if (!put(r, to, "\"")) return false;
     for (size_t i = 0, n; i < text.bytes; i += n) {
         static const char from[] = "\"\\\n\r\t\f\b", into[] = "\"\\nrtfb";
-        n = lnt_chars_bytes(text.text + i, text.bytes - i);
+        n = lnt_characters_bytes(text.text + i, text.bytes - i);
         const char c = text.text[i], *known = c ? strchr(from, c) : NULL;
-        const uint32_t code = lnt_chars_code(text.text + i, text.bytes - i);
+        const uint32_t code = lnt_characters_code(text.text + i, text.bytes - i);
         bool done;
         if (known) done = lnt_render_put(r, to, (const char[]){ '\\', into[known - from] }, 2);
         else if (code < 0x20 || (ascii && code >= 0x7f && code != 0x7f)) done = json_unicode(r, to, code);
@@ -223,7 +223,7 @@ static bool json_key(lnt_render *r, lnt_buffer *to, const lnt_value *key, const 
 /* The pairs in the order of their keys, which must be comparable. */
 static bool sorted_pairs(lnt_render *r, const lnt_dict *dict, lnt_pair **out)
 {
-    lnt_pair *pair = lnt_pool_take(&r->pool, dict->count, sizeof *pair);
+    lnt_pair *pair = lnt_template_pool_take(&r->pool, dict->count, sizeof *pair);
     if (!pair) return false;
     for (size_t i = 0; i < dict->count; i++) {
         size_t at = i;

@@ -49,7 +49,7 @@ typedef struct lnt_buffer {
 typedef enum lnt_flow { LNT_FLOW_ON, LNT_FLOW_BREAK, LNT_FLOW_CONTINUE } lnt_flow;
 
 typedef struct lnt_render {
-    lnt_pool pool;
+    lnt_template_pool pool;
     lnt_span source;
     size_t at; /* in the source, for sentences */
     size_t steps, most_steps;

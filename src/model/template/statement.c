@@ -8,7 +8,7 @@
 
 lnt_scope *lnt_scope_new(lnt_render *r, lnt_scope *outer)
 {
-    lnt_scope *scope = lnt_pool_take(&r->pool, 1, sizeof *scope);
+    lnt_scope *scope = lnt_template_pool_take(&r->pool, 1, sizeof *scope);
     if (scope) *scope = (lnt_scope){ .outer = outer };
     return scope;
 }
@@ -21,7 +21,7 @@ bool lnt_scope_set(lnt_render *r, lnt_scope *scope, lnt_span name, lnt_value val
         v = v->next;
     }
     if (!v) {
-        if (!(v = lnt_pool_take(&r->pool, 1, sizeof *v))) return false;
+        if (!(v = lnt_template_pool_take(&r->pool, 1, sizeof *v))) return false;
         *v = (lnt_variable){ .name = name, .next = scope->variable };
         scope->variable = v;
     }
@@ -116,7 +116,7 @@ static bool count_items(lnt_render *r, lnt_loop *loop)
     if (!loop->filter) {
         loop->length = loop->index + 1 + loop->has_after + (int64_t)(loop->items.count - loop->next);
     } else {
-        lnt_value *rest = lnt_pool_take(&r->pool, loop->items.count - loop->next, sizeof *rest);
+        lnt_value *rest = lnt_template_pool_take(&r->pool, loop->items.count - loop->next, sizeof *rest);
         size_t count = 0;
         bool found = rest != NULL;
         while (found) {
@@ -184,7 +184,7 @@ static bool for_loop(lnt_render *r, const lnt_node *node)
 {
     lnt_value of;
     if (!lnt_expression_value(r, node->b, &of)) return false;
-    lnt_loop *loop = lnt_pool_take(&r->pool, 1, sizeof *loop);
+    lnt_loop *loop = lnt_template_pool_take(&r->pool, 1, sizeof *loop);
     if (!loop) return false;
     *loop = (lnt_loop){ .filter = node->e, .target = node->a, .scope = r->scope, .index = -1 };
     r->at = node->b->at;
@@ -266,7 +266,7 @@ bool lnt_statement_macro(lnt_render *r, const lnt_macro *macro, const lnt_argume
 
 static bool macro_value(lnt_render *r, const lnt_node *node, lnt_value *out)
 {
-    lnt_macro *macro = lnt_pool_take(&r->pool, 1, sizeof *macro);
+    lnt_macro *macro = lnt_template_pool_take(&r->pool, 1, sizeof *macro);
     if (!macro) return false;
     *macro = (lnt_macro){ node, r->scope };
     *out = (lnt_value){ LNT_VALUE_MACRO, { .macro = macro } };
@@ -284,8 +284,8 @@ static bool call_block(lnt_render *r, const lnt_node *node)
         !lnt_expression_arguments(r, node->a->b, &arguments) || !macro_value(r, node->b, &caller))
         return false;
     const size_t count = arguments.count + arguments.named;
-    lnt_value *value = lnt_pool_take(&r->pool, count + 1, sizeof *value);
-    lnt_span *name = lnt_pool_take(&r->pool, arguments.named + 1, sizeof *name);
+    lnt_value *value = lnt_template_pool_take(&r->pool, count + 1, sizeof *value);
+    lnt_span *name = lnt_template_pool_take(&r->pool, arguments.named + 1, sizeof *name);
     if (!value || !name) return false;
     memcpy(value, arguments.value, count * sizeof *value);
     memcpy(name, arguments.name, arguments.named * sizeof *name);

@@ -22,7 +22,7 @@ enum {
 
 struct lnt_template {
     lnt_ctx *ctx;
-    lnt_pool pool;
+    lnt_template_pool pool;
     lnt_span source;
     lnt_node *first;
     char where[200];
@@ -60,7 +60,7 @@ bool lnt_render_put(lnt_render *r, lnt_buffer *to, const char *text, size_t byte
 {
     if (bytes > to->room - to->bytes) {
         const size_t room = (to->bytes + bytes) * 2 + 64;
-        char *grown = lnt_pool_take(&r->pool, room, 1);
+        char *grown = lnt_template_pool_take(&r->pool, room, 1);
         if (!grown) return false;
         if (to->bytes) memcpy(grown, to->text, to->bytes);
         to->text = grown;
@@ -85,7 +85,7 @@ static bool from_json(lnt_render *r, const lnt_json_node *node, lnt_value *out)
     case LNT_JSON_REAL: *out = lnt_value_real(node->real); return true;
     case LNT_JSON_STRING: *out = lnt_value_text((lnt_span){ node->text, strlen(node->text) }); return true;
     case LNT_JSON_ARRAY:
-        if (!(item = lnt_pool_take(&r->pool, node->count, sizeof *item))) return false;
+        if (!(item = lnt_template_pool_take(&r->pool, node->count, sizeof *item))) return false;
         for (const lnt_json_node *child = node->child; child; child = child->next)
             if (!from_json(r, child, &item[i++])) return false;
         return lnt_value_list(r, LNT_LIST, item, node->count, out);
@@ -125,7 +125,7 @@ static bool put_more(lnt_render *r, const lnt_json_node *object, lnt_scope *scop
 
 static bool put_messages(lnt_render *r, const lnt_chat_message *message, size_t count)
 {
-    lnt_value *item = lnt_pool_take(&r->pool, count, sizeof *item), list;
+    lnt_value *item = lnt_template_pool_take(&r->pool, count, sizeof *item), list;
     if (!item) return false;
     for (size_t i = 0; i < count; i++) {
         if (!lnt_value_dict(r, 2, &item[i])) return false;
@@ -182,7 +182,7 @@ lnt_status lnt_template_open(lnt_ctx *ctx, const char *where, const char *text, 
     if (!t) return LNT_ERR_MEMORY;
     *t = (lnt_template){ .ctx = ctx };
     snprintf(t->where, sizeof t->where, "%s", where);
-    t->pool = (lnt_pool){ .ctx = ctx, .where = t->where, .most = (bytes + 64) * NODE_BYTES };
+    t->pool = (lnt_template_pool){ .ctx = ctx, .where = t->where, .most = (bytes + 64) * NODE_BYTES };
     lnt_parser parser = { 0 };
     lnt_status status = LNT_ERR_FORMAT;
     if (lnt_lexer_open(&t->pool, text, bytes, &parser.lexer) &&
@@ -198,7 +198,7 @@ lnt_status lnt_template_open(lnt_ctx *ctx, const char *where, const char *text, 
 void lnt_template_close(lnt_template *t)
 {
     if (!t) return;
-    lnt_pool_close(&t->pool);
+    lnt_template_pool_close(&t->pool);
     lnt_release(t->ctx, t, sizeof *t);
 }
 
@@ -222,7 +222,8 @@ lnt_status lnt_template_render(const lnt_template *t, const lnt_chat_message *me
     lnt_render r = { .source = t->source,
                      .options = options,
                      .most_steps = STEPS_LEAST + given * STEPS_PER_BYTE };
-    r.pool = (lnt_pool){ .ctx = t->ctx, .where = t->where, .most = MEMORY_LEAST + given * MEMORY_PER_BYTE };
+    r.pool = (lnt_template_pool){ .ctx = t->ctx, .where = t->where,
+                                  .most = MEMORY_LEAST + given * MEMORY_PER_BYTE };
     r.scope = lnt_scope_new(&r, NULL);
     lnt_status status = LNT_ERR_FORMAT;
     if (r.scope && put_names(&r, options) && put_messages(&r, messages, count) &&
@@ -230,6 +231,6 @@ lnt_status lnt_template_render(const lnt_template *t, const lnt_chat_message *me
         status = copy_text(t->ctx, &r.out, text, bytes);
     else if (r.pool.refused)
         status = LNT_ERR_MEMORY;
-    lnt_pool_close(&r.pool);
+    lnt_template_pool_close(&r.pool);
     return status;
 }

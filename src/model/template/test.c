@@ -99,10 +99,10 @@ static bool in_case(lnt_render *r, const lnt_value *v, bool upper, lnt_value *ou
     bool some = false;
     lnt_span text;
     if (!lnt_print_span(r, v, &text) || !lnt_render_spend(r, text.bytes / 4)) return false;
-    for (size_t i = 0; i < text.bytes; i += lnt_chars_bytes(text.text + i, text.bytes - i)) {
-        const uint32_t code = lnt_chars_code(text.text + i, text.bytes - i);
-        if ((upper ? lnt_chars_lower(code) : lnt_chars_upper(code)) != code) some = true;
-        else if (lnt_chars_is_cased(code)) return say(out, false);
+    for (size_t i = 0; i < text.bytes; i += lnt_characters_bytes(text.text + i, text.bytes - i)) {
+        const uint32_t code = lnt_characters_code(text.text + i, text.bytes - i);
+        if ((upper ? lnt_characters_lower(code) : lnt_characters_upper(code)) != code) some = true;
+        else if (lnt_characters_is_cased(code)) return say(out, false);
     }
     return say(out, some);
 }

@@ -60,7 +60,7 @@ const char *lnt_value_name(const lnt_value *v)
 
 bool lnt_value_list(lnt_render *r, lnt_list_form form, const lnt_value *item, size_t count, lnt_value *out)
 {
-    lnt_list *list = lnt_pool_take(&r->pool, 1, sizeof *list);
+    lnt_list *list = lnt_template_pool_take(&r->pool, 1, sizeof *list);
     if (!list || !lnt_render_spend(r, 1)) return false;
     *list = (lnt_list){ .form = form, .item = item, .count = count };
     *out = (lnt_value){ LNT_VALUE_LIST, { .list = list } };
@@ -69,7 +69,7 @@ bool lnt_value_list(lnt_render *r, lnt_list_form form, const lnt_value *item, si
 
 bool lnt_value_pair(lnt_render *r, lnt_value a, lnt_value b, lnt_value *out)
 {
-    lnt_value *item = lnt_pool_take(&r->pool, 2, sizeof *item);
+    lnt_value *item = lnt_template_pool_take(&r->pool, 2, sizeof *item);
     if (!item) return false;
     item[0] = a;
     item[1] = b;
@@ -78,10 +78,10 @@ bool lnt_value_pair(lnt_render *r, lnt_value a, lnt_value b, lnt_value *out)
 
 bool lnt_value_dict(lnt_render *r, size_t room, lnt_value *out)
 {
-    lnt_dict *dict = lnt_pool_take(&r->pool, 1, sizeof *dict);
+    lnt_dict *dict = lnt_template_pool_take(&r->pool, 1, sizeof *dict);
     if (!dict) return false;
     *dict = (lnt_dict){ .room = room };
-    dict->pair = lnt_pool_take(&r->pool, room, sizeof *dict->pair);
+    dict->pair = lnt_template_pool_take(&r->pool, room, sizeof *dict->pair);
     *out = (lnt_value){ LNT_VALUE_DICT, { .dict = dict } };
     return dict->pair != NULL;
 }
@@ -128,7 +128,7 @@ bool lnt_value_put(lnt_render *r, lnt_dict *dict, lnt_value key, lnt_value value
     }
     if (dict->count == dict->room) {
         const size_t room = dict->room * 2 + 4;
-        pair = lnt_pool_take(&r->pool, room, sizeof *pair);
+        pair = lnt_template_pool_take(&r->pool, room, sizeof *pair);
         if (!pair) return false;
         if (dict->count) memcpy(pair, dict->pair, dict->count * sizeof *pair);
         dict->pair = pair;
@@ -253,11 +253,11 @@ bool lnt_value_contains(lnt_render *r, const lnt_value *in, const lnt_value *wha
 
 static bool iterate_string(lnt_render *r, lnt_span text, lnt_list *out)
 {
-    const size_t count = lnt_chars_count(text);
-    lnt_value *item = lnt_pool_take(&r->pool, count, sizeof *item);
+    const size_t count = lnt_characters_count(text);
+    lnt_value *item = lnt_template_pool_take(&r->pool, count, sizeof *item);
     if (!item || !lnt_render_spend(r, count)) return false;
     for (size_t i = 0, at = 0, n; i < count; i++, at += n) {
-        n = lnt_chars_bytes(text.text + at, text.bytes - at);
+        n = lnt_characters_bytes(text.text + at, text.bytes - at);
         item[i] = lnt_value_text((lnt_span){ text.text + at, n });
     }
     *out = (lnt_list){ .item = item, .count = count };
@@ -271,7 +271,7 @@ bool lnt_value_iterate(lnt_render *r, const lnt_value *v, lnt_list *out)
     if (v->kind == LNT_VALUE_STRING) return iterate_string(r, v->is.string, out);
     if (v->kind == LNT_VALUE_DICT) {
         const lnt_dict *dict = v->is.dict;
-        lnt_value *item = lnt_pool_take(&r->pool, dict->count, sizeof *item);
+        lnt_value *item = lnt_template_pool_take(&r->pool, dict->count, sizeof *item);
         if (!item || !lnt_render_spend(r, dict->count)) return false;
         for (size_t i = 0; i < dict->count; i++) item[i] = dict->pair[i].key;
         *out = (lnt_list){ .item = item, .count = dict->count };
@@ -295,7 +295,7 @@ bool lnt_value_length(lnt_render *r, const lnt_value *v, int64_t *out)
     switch (v->kind) {
     case LNT_VALUE_UNDEFINED: *out = 0; return true;
     case LNT_VALUE_STRING:
-        *out = (int64_t)lnt_chars_count(v->is.string);
+        *out = (int64_t)lnt_characters_count(v->is.string);
         return lnt_render_spend(r, v->is.string.bytes / 8);
     case LNT_VALUE_DICT: *out = (int64_t)v->is.dict->count; return true;
     case LNT_VALUE_LOOP:
@@ -324,8 +324,9 @@ static bool item_at(lnt_render *r, const lnt_value *of, int64_t index, lnt_value
         return true;
     }
     const lnt_span text = of->is.string;
-    const size_t at = lnt_chars_skip(text, (size_t)index);
-    *out = lnt_value_text((lnt_span){ text.text + at, lnt_chars_bytes(text.text + at, text.bytes - at) });
+    const size_t at = lnt_characters_skip(text, (size_t)index);
+    *out = lnt_value_text(
+        (lnt_span){ text.text + at, lnt_characters_bytes(text.text + at, text.bytes - at) });
     return true;
 }
 
@@ -344,7 +345,7 @@ static bool own_attribute(lnt_render *r, const lnt_value *of, lnt_span name, lnt
     const lnt_builtin *method = table ? lnt_builtin_find(table, name) : NULL;
     *out = lnt_value_undefined(name);
     if (!method) return true;
-    lnt_value *self = lnt_pool_take(&r->pool, 1, sizeof *self);
+    lnt_value *self = lnt_template_pool_take(&r->pool, 1, sizeof *self);
     if (!self) return false;
     *self = *of;
     *out = (lnt_value){ LNT_VALUE_FUNCTION, { .function = { method, self } } };
