@@ -1,6 +1,7 @@
 /* model/config.c - see config.h. */
 #include "model/config.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,8 +14,9 @@
 #include "nn/logistics.h"
 
 LNT_WORDS(kind_word, "decoder", "encoder")
-LNT_WORDS(activation_word, "relu", "gelu", "silu", "swiglu")
+LNT_WORDS(activation_word, "relu", "gelu", "silu", "swiglu", "gelu_erf", "geglu", "geglu_erf")
 LNT_WORDS(norm_word, "layer", "rms")
+LNT_WORDS(bias_word, "norm", "qkv", "out", "feed", "head") /* in the order of LNT_BIAS_... */
 LNT_WORDS(place_word, "pre", "post")
 LNT_WORDS(position_word, "none", "learned", "sinusoidal", "rotary")
 LNT_WORDS(embedding_word, "table", "cnn")
@@ -32,6 +34,9 @@ static const char *weights_word(int i) { return lnt_activation_name((lnt_activat
 
 #define WHOLE(k, low, high) LNT_WHOLE_FIELD(lnt_config, k, low, high)
 #define REAL(k, low, high) LNT_REAL_FIELD(lnt_config, k, low, high)
+#define QUIET_REAL(k, low, high)                                                                      \
+    { .key = #k, .kind = LNT_FIELD_REAL, .offset = offsetof(lnt_config, k), .least = low,             \
+      .most = high, .quiet = true }
 #define CHOICE(k, member, words) \
     { .key = k, .kind = LNT_FIELD_CHOICE, .offset = offsetof(lnt_config, member), .choice = words }
 #define FLAG(k, member) { .key = k, .kind = LNT_FIELD_FLAG, .offset = offsetof(lnt_config, member) }
@@ -61,6 +66,9 @@ static const lnt_field model_fields[] = {
     CHOICE("output", output, output_word),
     WHOLE(inputs, 0, 1 << 24),
     WHOLE(outputs, 0, 1 << 24),
+    { .key = "bias", .kind = LNT_FIELD_WORDS, .offset = offsetof(lnt_config, bias), .choice = bias_word,
+      .quiet = true },
+    QUIET_REAL(epsilon, 1e-30, 1),
     { .key = "attention", .kind = LNT_FIELD_OBJECT },
     { .key = NULL },
 };
@@ -117,7 +125,8 @@ static const lnt_field attention_fields[] = {
 lnt_status lnt_config_default(lnt_ctx *ctx, lnt_config *out)
 {
     *out = (lnt_config){ .dim = 128, .layers = 4, .heads = 8, .length = 128,
-                         .activation = LNT_ACT_GELU, .position = LNT_POSITION_LEARNED };
+                         .activation = LNT_ACT_GELU, .position = LNT_POSITION_LEARNED,
+                         .bias = -1, .epsilon = 1e-5 };
     if (lnt_attn_desc_init(&out->attention, sizeof out->attention))
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "the attention of a model has no defaults");
     return LNT_OK;
@@ -157,6 +166,20 @@ static lnt_status check_heads(lnt_ctx *ctx, const char *path, lnt_config *c)
         return lnt_fail(ctx, LNT_ERR_FORMAT,
                         LNT_FILE_FMT ": model.head_dim is %lld, must be even for rotary positions, "
                                      "which turn pairs", path, (long long)c->head_dim);
+    return LNT_OK;
+}
+
+static unsigned usual_bias(const lnt_config *c)
+{
+    return c->norm == LNT_NORM_LAYER ? LNT_BIAS_ALL : LNT_BIAS_HEAD;
+}
+
+static lnt_status check_bias(lnt_ctx *ctx, const char *path, lnt_config *c)
+{
+    if (c->bias < 0) return LNT_OK;
+    if ((unsigned)c->bias == usual_bias(c)) c->bias = -1;
+    if (lnt_config_bias(c) & LNT_BIAS_NORM && c->norm != LNT_NORM_LAYER)
+        return refuse(ctx, path, "bias norm is for norm layer; rms has none");
     return LNT_OK;
 }
 
@@ -240,6 +263,7 @@ static const char *mega_lacks(const lnt_config *c)
            : c->position == LNT_POSITION_ROTARY      ? "positions that are not rotary"
            : c->kv_heads != c->heads                 ? "as many kv_heads as heads"
            : c->learned_temperature                  ? "no learned_temperature"
+           : c->bias >= 0                            ? "every bias"
                                                      : NULL;
 }
 
@@ -275,6 +299,7 @@ static lnt_status check_problem(lnt_ctx *ctx, const char *path, const lnt_config
 lnt_status lnt_config_resolve(lnt_ctx *ctx, const char *path, lnt_config *config)
 {
     lnt_status status = check_heads(ctx, path, config);
+    if (!status) status = check_bias(ctx, path, config);
     if (!status) status = check_mega(ctx, path, config);
     if (!status) status = check_scores(ctx, path, config);
     if (!status) status = check_ends(ctx, path, config);
@@ -387,9 +412,13 @@ lnt_status lnt_config_set_mechanism(lnt_ctx *ctx, const char *mechanism, lnt_con
 
 void lnt_config_write(lnt_json_text *out, const lnt_config *config)
 {
-    lnt_fields_write(out, model_fields, config, true);
+    lnt_config plain;
+    const lnt_status status = lnt_config_default(NULL, &plain);
+    assert(!status);
+    (void)status;
+    lnt_fields_write(out, model_fields, config, &plain, true);
     lnt_json_put(out, ",\"attention\":");
-    lnt_fields_write(out, attention_fields, config, false);
+    lnt_fields_write(out, attention_fields, config, &plain, false);
     lnt_json_put(out, "}");
 }
 
@@ -410,6 +439,8 @@ static lnt_full_shape full_shape(const lnt_config *c)
                              .scale = isnan(scale) ? 1 / sqrt((double)c->head_dim) : scale };
 }
 
+unsigned lnt_config_bias(const lnt_config *c) { return c->bias < 0 ? usual_bias(c) : (unsigned)c->bias; }
+
 bool lnt_config_normalises(const lnt_config *c)
 {
     return c->attention.mechanism == LNT_TAYLOR && c->attention.taylor.normalize == LNT_NORMALIZE_TAYLORSHIFT;
@@ -421,6 +452,7 @@ lnt_block_shape lnt_config_block(const lnt_config *c)
                               .kv_heads = (size_t)c->kv_heads, .head_dim = (size_t)c->head_dim,
                               .ff = (size_t)c->ff, .depth = (size_t)c->layers,
                               .activation = (lnt_act)c->activation, .norm = (lnt_norm_kind)c->norm,
+                              .epsilon = c->epsilon, .bias = lnt_config_bias(c),
                               .post = c->post != 0, .rotary = c->position == LNT_POSITION_ROTARY,
                               .temperature = c->learned_temperature != 0,
                               .averages = (size_t)c->averages, .values = (size_t)c->values,

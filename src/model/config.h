@@ -31,7 +31,7 @@ typedef enum lnt_model_output {
     LNT_OUTPUT_FRAMES = 3    /* one of `outputs` at every token, the first a blank */
 } lnt_model_output;
 
-enum { LNT_CONFIG_TERMS = 32, LNT_CONFIG_DECAYS = 64, LNT_CONFIG_TEXT = 4096 };
+enum { LNT_CONFIG_TERMS = 32, LNT_CONFIG_DECAYS = 64, LNT_CONFIG_TEXT = 16384 };
 
 typedef struct lnt_config {
     int kind;
@@ -41,6 +41,8 @@ typedef struct lnt_config {
     int64_t averages; /* MEGA: moving averages in a channel; 0: a plain transformer */
     int64_t values;   /* MEGA: width of the values of all heads; 0: twice dim */
     int distance_bias; /* MEGA: a learned bias of scores by distance, up to length */
+    int bias;       /* LNT_BIAS_...; negative: as models of its norm have it */
+    double epsilon; /* of the norms */
     double dropout, drop_path;
     int input, output;       /* these are the task's to set */
     int64_t inputs, outputs; /* words in and out, or features, or classes */
@@ -67,6 +69,7 @@ lnt_status lnt_config_check_same(lnt_ctx *ctx, const char *path, const lnt_confi
 lnt_status lnt_config_set_mechanism(lnt_ctx *ctx, const char *mechanism, lnt_config *config);
 void lnt_config_write(lnt_json_text *out, const lnt_config *config);
 
+unsigned lnt_config_bias(const lnt_config *config); /* LNT_BIAS_..., which the network has */
 lnt_block_shape lnt_config_block(const lnt_config *config);
 bool lnt_config_normalises(const lnt_config *config); /* queries and keys, by taylorshift */
 /* The attention of one layer; points into config. */

@@ -100,6 +100,25 @@ static lnt_status read_reals(const location *at, const lnt_field *f, const lnt_j
     return LNT_OK;
 }
 
+static lnt_status read_words(const location *at, const lnt_field *f, const lnt_json_node *node,
+                             char *into)
+{
+    char words[160], problem[200];
+    int bits = 0;
+    bool good = node->type == LNT_JSON_ARRAY;
+    for (const lnt_json_node *c = good ? node->child : NULL; c; c = c->next) {
+        int i = 0;
+        while (c->type == LNT_JSON_STRING && f->choice(i) && strcmp(f->choice(i), c->text) != 0) i++;
+        good = good && c->type == LNT_JSON_STRING && f->choice(i);
+        if (good) bits |= 1 << i;
+    }
+    join_choices(f, words, sizeof words);
+    snprintf(problem, sizeof problem, "must be a list of some of %s", words);
+    if (!good) return refuse(at, f->key, problem);
+    memcpy(into + f->offset, &bits, sizeof bits);
+    return LNT_OK;
+}
+
 static lnt_status read_field(const location *at, const lnt_field *f, const lnt_json_node *node,
                              char *into)
 {
@@ -109,6 +128,7 @@ static lnt_status read_field(const location *at, const lnt_field *f, const lnt_j
     case LNT_FIELD_REAL: return read_number(at, f, node, into);
     case LNT_FIELD_CHOICE: return read_choice(at, f, node, into);
     case LNT_FIELD_REALS: return read_reals(at, f, node, into);
+    case LNT_FIELD_WORDS: return read_words(at, f, node, into);
     case LNT_FIELD_OBJECT:
         return node->type == LNT_JSON_OBJECT ? LNT_OK : refuse(at, f->key, "must be an object");
     case LNT_FIELD_FLAG:
@@ -125,7 +145,7 @@ lnt_status lnt_fields_read(lnt_ctx *ctx, const char *path, const char *section,
 {
     const location at = { ctx, path, section };
     const char *name = section ? section : "the config";
-    char keys[300];
+    char keys[600];
     if (!object) return LNT_OK;
     if (object->type != LNT_JSON_OBJECT)
         return lnt_fail(ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": %s must be an object", path, name);
@@ -153,6 +173,7 @@ static size_t bytes_of(const lnt_field *f)
     case LNT_FIELD_REALS: return (size_t)f->most * sizeof(double);
     case LNT_FIELD_FLAG:
     case LNT_FIELD_INVERTED_FLAG:
+    case LNT_FIELD_WORDS:
     case LNT_FIELD_CHOICE: return sizeof(int);
     case LNT_FIELD_OBJECT: break;
     }
@@ -202,15 +223,30 @@ static void put_reals(lnt_json_text *out, const lnt_field *f, const char *from)
     lnt_json_put(out, "]");
 }
 
+static void put_words(lnt_json_text *out, const lnt_field *f, int bits)
+{
+    bool first = true;
+    lnt_json_put(out, "[");
+    for (int i = 0; f->choice(i); i++) {
+        if (!(bits >> i & 1)) continue;
+        if (!first) lnt_json_put(out, ",");
+        first = false;
+        lnt_json_put_string(out, f->choice(i));
+    }
+    lnt_json_put(out, "]");
+}
+
 /* Whether the field has a value that can be written. */
 static bool has_value(const lnt_field *f, const char *from)
 {
     double real;
     int64_t count;
+    int words;
+    memcpy(&words, from + f->offset, f->kind == LNT_FIELD_WORDS ? sizeof words : 0);
     memcpy(&real, from + f->offset, f->kind == LNT_FIELD_REAL ? sizeof real : 0);
     memcpy(&count, from + f->count, f->kind == LNT_FIELD_REALS ? sizeof count : 0);
     return !(f->kind == LNT_FIELD_OBJECT || (f->kind == LNT_FIELD_REAL && isnan(real)) ||
-             (f->kind == LNT_FIELD_REALS && count == 0));
+             (f->kind == LNT_FIELD_WORDS && words < 0) || (f->kind == LNT_FIELD_REALS && count == 0));
 }
 
 static void put_value(lnt_json_text *out, const lnt_field *f, const char *from)
@@ -238,17 +274,22 @@ static void put_value(lnt_json_text *out, const lnt_field *f, const char *from)
         memcpy(&index, from + f->offset, sizeof index);
         lnt_json_put_string(out, f->choice(index));
         break;
+    case LNT_FIELD_WORDS:
+        memcpy(&index, from + f->offset, sizeof index);
+        put_words(out, f, index);
+        break;
     case LNT_FIELD_REALS: put_reals(out, f, from); break;
     case LNT_FIELD_OBJECT: break;
     }
 }
 
-void lnt_fields_write(lnt_json_text *out, const lnt_field *table, const void *from, bool open)
+void lnt_fields_write(lnt_json_text *out, const lnt_field *table, const void *from, const void *plain,
+                      bool open)
 {
     bool first = true;
     lnt_json_put(out, "{");
     for (const lnt_field *f = table; f->key; f++) {
-        if (!has_value(f, from)) continue;
+        if (!has_value(f, from) || (plain && f->quiet && lnt_field_same(f, from, plain))) continue;
         if (!first) lnt_json_put(out, ",");
         first = false;
         lnt_json_put_string(out, f->key);
@@ -284,7 +325,7 @@ lnt_status lnt_fields_check_same(lnt_ctx *ctx, const char *path, const char *sec
 void lnt_fields_print(char *out, size_t capacity, const lnt_field *table, const void *from)
 {
     lnt_json_text text = { out, capacity - 1, 0 };
-    lnt_fields_write(&text, table, from, false);
+    lnt_fields_write(&text, table, from, NULL, false);
     assert(text.used < capacity);
     out[text.used] = '\0';
 }

@@ -13,6 +13,7 @@ typedef enum lnt_field_kind {
     LNT_FIELD_FLAG,   /* int, from true or false */
     LNT_FIELD_INVERTED_FLAG, /* int, 0 where the document says true */
     LNT_FIELD_CHOICE, /* int, the index of a word */
+    LNT_FIELD_WORDS,  /* int, a bit for the index of each word of a list; negative: not said */
     LNT_FIELD_REALS,  /* double[], as many as `most` at the most; how many in an int64_t at `count` */
     LNT_FIELD_OBJECT  /* another table, or somebody else's business: not read here */
 } lnt_field_kind;
@@ -26,6 +27,7 @@ typedef struct lnt_field {
     int first;                        /* of a choice, the index of the first word that may be chosen */
     size_t count;
     int only; /* for a table's owner: what its key is for, as bits; 0: everything */
+    bool quiet; /* not written where it is as in the defaults */
 } lnt_field;
 
 /* Of a struct's member of the same name. */
@@ -57,9 +59,10 @@ void lnt_field_copy(const lnt_field *field, void *to, const void *from);
 lnt_status lnt_fields_check_same(lnt_ctx *ctx, const char *path, const char *section, const lnt_field *table,
                              const void *said, const void *wanted);
 
-/* {"key":value,...} of all fields but objects, NaN left out.  `open` leaves the last brace to the
- * caller. */
-void lnt_fields_write(lnt_json_text *out, const lnt_field *table, const void *from, bool open);
+/* {"key":value,...} of all fields but objects and, unless plain is NULL, quiet ones that are as there; NaN
+ * left out.  `open` leaves the last brace to the caller. */
+void lnt_fields_write(lnt_json_text *out, const lnt_field *table, const void *from, const void *plain,
+                      bool open);
 /* The same, ended, into a text that is large enough. */
 void lnt_fields_print(char *out, size_t capacity, const lnt_field *table, const void *from);
 

@@ -24,7 +24,7 @@ static lnt_param conv_param(const lnt_config *c, int i)
 static lnt_param outer_param(const lnt_config *c, int i)
 {
     const size_t dim = (size_t)c->dim, inputs = (size_t)c->inputs, outputs = (size_t)c->outputs;
-    const bool features = c->input == LNT_INPUT_FEATURES, layer_norm = c->norm == LNT_NORM_LAYER;
+    const bool features = c->input == LNT_INPUT_FEATURES, norm_bias = lnt_config_bias(c) & LNT_BIAS_NORM;
     const double by_width = 1 / sqrt((double)dim);
     const lnt_param none = { 0 };
     if (i >= LNT_PARAM_CONV && i <= LNT_PARAM_CONV_LAST) return conv_param(c, i - LNT_PARAM_CONV);
@@ -39,9 +39,10 @@ static lnt_param outer_param(const lnt_config *c, int i)
                    : none;
     case LNT_PARAM_NORM_GAIN: return c->post ? none : lnt_param_vector("norm.gain", dim, 1);
     case LNT_PARAM_NORM_BIAS:
-        return c->post || !layer_norm ? none : lnt_param_vector("norm.bias", dim, 0);
+        return c->post || !norm_bias ? none : lnt_param_vector("norm.bias", dim, 0);
     case LNT_PARAM_HEAD: return c->tied ? none : lnt_param_matrix("head.weight", dim, outputs, by_width);
-    case LNT_PARAM_HEAD_BIAS: return lnt_param_vector("head.bias", outputs, 0);
+    case LNT_PARAM_HEAD_BIAS:
+        return lnt_config_bias(c) & LNT_BIAS_HEAD ? lnt_param_vector("head.bias", outputs, 0) : none;
     default: return none;
     }
 }

@@ -19,11 +19,20 @@ enum {
     LNT_BLOCK_PARAMS = LNT_BLOCK_MEGA + LNT_MEGA_PARAMS
 };
 
+/* What a network may add to: its norms, the products that give queries, keys and values, the one after
+ * attention, those of the feed-forward layer, and the head. */
+enum {
+    LNT_BIAS_NORM = 1, LNT_BIAS_QKV = 2, LNT_BIAS_OUT = 4, LNT_BIAS_FEED = 8, LNT_BIAS_HEAD = 16,
+    LNT_BIAS_ALL = 31
+};
+
 typedef struct lnt_block_shape {
     size_t dim, heads, kv_heads, head_dim, ff;
     size_t depth; /* blocks in the network: what begins smaller, the deeper it is */
     lnt_act activation;
     lnt_norm_kind norm;
+    double epsilon; /* of the norms */
+    unsigned bias;  /* LNT_BIAS_...: what has one */
     bool post;        /* norms after the sums, else before the branches */
     bool rotary;      /* positions turn queries and keys */
     bool temperature; /* learned, one per head */

@@ -33,21 +33,21 @@ lnt_param lnt_block_param(const lnt_block_shape *s, int i)
     const size_t up = s->ff * lnt_act_inputs(s->activation);
     const double branch = s->post ? 1 : 1 / sqrt(2 * (double)s->depth);
     const lnt_param none = { 0 };
-    const bool bias = s->norm == LNT_NORM_LAYER; /* RMSNorm models have no biases anywhere */
+    const unsigned bias = s->bias;
     switch (i) {
     case LNT_BLOCK_NORM1_GAIN: return lnt_param_vector("norm1.gain", s->dim, 1);
-    case LNT_BLOCK_NORM1_BIAS: return bias ? lnt_param_vector("norm1.bias", s->dim, 0) : none;
+    case LNT_BLOCK_NORM1_BIAS: return bias & LNT_BIAS_NORM ? lnt_param_vector("norm1.bias", s->dim, 0) : none;
     case LNT_BLOCK_QKV: return dense("qkv.weight", s->dim, width, 1);
-    case LNT_BLOCK_QKV_BIAS: return bias ? lnt_param_vector("qkv.bias", width, 0) : none;
+    case LNT_BLOCK_QKV_BIAS: return bias & LNT_BIAS_QKV ? lnt_param_vector("qkv.bias", width, 0) : none;
     case LNT_BLOCK_TEMPERATURE: return s->temperature ? lnt_param_vector("temperature", s->heads, 1) : none;
     case LNT_BLOCK_OUT: return dense("out.weight", mixed, s->dim, branch);
-    case LNT_BLOCK_OUT_BIAS: return bias ? lnt_param_vector("out.bias", s->dim, 0) : none;
+    case LNT_BLOCK_OUT_BIAS: return bias & LNT_BIAS_OUT ? lnt_param_vector("out.bias", s->dim, 0) : none;
     case LNT_BLOCK_NORM2_GAIN: return lnt_param_vector("norm2.gain", s->dim, 1);
-    case LNT_BLOCK_NORM2_BIAS: return bias ? lnt_param_vector("norm2.bias", s->dim, 0) : none;
+    case LNT_BLOCK_NORM2_BIAS: return bias & LNT_BIAS_NORM ? lnt_param_vector("norm2.bias", s->dim, 0) : none;
     case LNT_BLOCK_UP: return dense("up.weight", s->dim, up, 1);
-    case LNT_BLOCK_UP_BIAS: return bias ? lnt_param_vector("up.bias", up, 0) : none;
+    case LNT_BLOCK_UP_BIAS: return bias & LNT_BIAS_FEED ? lnt_param_vector("up.bias", up, 0) : none;
     case LNT_BLOCK_DOWN: return dense("down.weight", s->ff, s->dim, branch);
-    case LNT_BLOCK_DOWN_BIAS: return bias ? lnt_param_vector("down.bias", s->dim, 0) : none;
+    case LNT_BLOCK_DOWN_BIAS: return bias & LNT_BIAS_FEED ? lnt_param_vector("down.bias", s->dim, 0) : none;
     default: return none;
     }
 }

@@ -13,7 +13,8 @@ typedef enum lnt_norm_kind { LNT_NORM_LAYER = 0, LNT_NORM_RMS = 1 } lnt_norm_kin
 typedef struct lnt_norm {
     lnt_norm_kind kind;
     size_t width;
-    const real *gain, *bias; /* [width]; bias for LayerNorm only */
+    double epsilon;          /* added to the variance, or to the mean square */
+    const real *gain, *bias; /* [width]; bias for LayerNorm only, NULL: none */
     real *dgain, *dbias;     /* shaped as they are */
 } lnt_norm;
 

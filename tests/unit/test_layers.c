@@ -104,8 +104,8 @@ static void dense_is_a_product_and_its_gradients_are_right(void **state)
 
 static lnt_norm norm_of(const bench *t)
 {
-    return (lnt_norm){ .kind = (lnt_norm_kind)t->kind, .width = t->in, .gain = t->w, .bias = t->b,
-                       .dgain = t->dw, .dbias = t->db };
+    return (lnt_norm){ .kind = (lnt_norm_kind)t->kind, .width = t->in, .epsilon = 1e-5,
+                       .gain = t->w, .bias = t->b, .dgain = t->dw, .dbias = t->db };
 }
 
 static void run_norm(bench *t)
@@ -214,6 +214,12 @@ static void activations_are_their_formulas_and_survive_large_numbers(void **stat
     assert_true(y[0] == 0 && y[6] == 1e4);
     lnt_act_backward(ctx, LNT_ACT_GELU, x, y, one, dx, 1, 7);
     assert_true(dx[0] == 0 && dx[3] == 0.5 && dx[6] == 1);
+    lnt_act_forward(ctx, LNT_ACT_GELU_ERF, x, y, 1, 7);
+    for (int i = 1; i < 6; i++) /* in every digit */
+        assert_true(fabs(y[i] - x[i] * 0.5 * erfc(-x[i] / sqrt(2))) <= 1e-14 * fabs(y[i]));
+    assert_true(y[0] == 0 && y[6] == 1e4);
+    lnt_act_backward(ctx, LNT_ACT_GELU_ERF, x, y, one, dx, 1, 7);
+    assert_true(dx[0] == 0 && fabs(dx[3] - 0.5) < 1e-15 && dx[6] == 1);
     lnt_act_forward(ctx, LNT_ACT_SILU, x, y, 1, 7);
     for (int i = 1; i < 6; i++) assert_true(fabs(y[i] - x[i] / (1 + exp(-x[i]))) < 1e-14);
     lnt_ctx_destroy(ctx);

@@ -120,6 +120,8 @@ static void decoders_have_the_right_gradients(void **state)
         "\"attention\":{\"mechanism\":\"taylor\",\"terms\":3}}",
         "{\"dim\":8,\"layers\":2,\"heads\":2,\"position\":\"sinusoidal\",\"norm_place\":\"post\","
         "\"attention\":{\"mechanism\":\"linear\"}}",
+        "{\"dim\":8,\"layers\":2,\"heads\":2,\"bias\":[\"qkv\",\"feed\"],\"epsilon\":0.01,\"tied\":true,"
+        "\"activation\":\"geglu\"}",
         "{\"dim\":8,\"layers\":1,\"heads\":2,\"attention\":{\"mechanism\":\"taylor\",\"terms\":3,"
         "\"normalize\":\"taylorshift\",\"learned_temperature\":true,\"output_norm\":true}}",
     };
@@ -303,6 +305,46 @@ static void a_config_reads_back_as_it_was_written(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+/* The biases of a network, and what its file says of them: nothing where its norm says it. */
+static void biases_are_where_the_config_has_them(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *config, *names, *written;
+    } cases[] = {
+        { "{\"layers\":1}", "blocks.0.norm1.bias blocks.0.qkv.bias blocks.0.out.bias blocks.0.norm2.bias "
+                            "blocks.0.up.bias blocks.0.down.bias norm.bias head.bias ", NULL },
+        { "{\"layers\":1,\"norm\":\"rms\",\"bias\":[\"head\"]}", "head.bias ", NULL },
+        { "{\"layers\":1,\"norm\":\"rms\",\"bias\":[]}", "", "\"bias\":[]," },
+        { "{\"layers\":1,\"norm\":\"rms\",\"bias\":[\"qkv\"]}", "blocks.0.qkv.bias ", "\"bias\":[\"qkv\"]," },
+        { "{\"layers\":1,\"bias\":[\"feed\",\"out\"],\"epsilon\":1e-12}",
+          "blocks.0.out.bias blocks.0.up.bias blocks.0.down.bias ",
+          "\"bias\":[\"out\",\"feed\"],\"epsilon\":1e-12," },
+    };
+    lnt_ctx *ctx = context_new(1, NULL);
+    for (int i = 0; i < COUNT_OF(cases); i++) {
+        lnt_config config;
+        lnt_layout laid;
+        char text[LNT_CONFIG_TEXT] = { 0 };
+        size_t found = 0;
+        assert_ok(ctx, read_config(ctx, cases[i].config, &config));
+        assert_ok(ctx, lnt_layout_open(ctx, &config, &laid));
+        for (size_t e = 0; e < laid.entry_count; e++) {
+            if (!laid.entries[e].count || !strstr(laid.entries[e].name, "bias")) continue;
+            char name[LNT_PARAM_NAME + 1];
+            snprintf(name, sizeof name, "%s ", laid.entries[e].name);
+            assert_non_null(strstr(cases[i].names, name));
+            found += strlen(name);
+        }
+        assert_int_equal(found, strlen(cases[i].names));
+        lnt_config_write(&(lnt_json_text){ text, sizeof text - 1, 0 }, &config);
+        if (cases[i].written) assert_non_null(strstr(text, cases[i].written));
+        else assert_null(strstr(text, "bias\":["));
+        lnt_layout_close(ctx, &laid);
+    }
+    lnt_ctx_destroy(ctx);
+}
+
 static void sinusoidal_positions_are_a_table_that_is_not_learned(void **state)
 {
     (void)state;
@@ -364,6 +406,10 @@ static void what_cannot_be_is_refused_in_a_sentence(void **state)
         { "{\"dim\":10,\"heads\":3}", "must be a multiple of heads" },
         { "{\"heads\":8,\"kv_heads\":3}", "must divide heads" },
         { "{\"activation\":\"tanh\"}", "'tanh', must be one of relu, gelu, silu, swiglu" },
+        { "{\"bias\":true}", "model.bias must be a list of some of norm, qkv, out, feed, head" },
+        { "{\"bias\":[\"q\"]}", "model.bias must be a list of some of norm, qkv, out, feed, head" },
+        { "{\"norm\":\"rms\",\"bias\":[\"norm\"]}", "bias norm is for norm layer" },
+        { "{\"epsilon\":0}", "model.epsilon is 0, must be 1e-30 to 1" },
         { "{\"tied\":1}", "model.tied must be true or false" },
         { "{\"dropout\":1}", "model.dropout is 1, must be 0 to 0.95" },
         { "{\"kind\":\"encoder\"}", "kind must be decoder" },
@@ -471,6 +517,7 @@ int main(void)
         cmocka_unit_test(a_network_over_features_has_the_right_gradients),
         cmocka_unit_test(padding_does_not_reach_the_answer),
         cmocka_unit_test(a_config_reads_back_as_it_was_written),
+        cmocka_unit_test(biases_are_where_the_config_has_them),
         cmocka_unit_test(sinusoidal_positions_are_a_table_that_is_not_learned),
         cmocka_unit_test(embeddings_begin_as_wide_as_what_they_stand_for),
         cmocka_unit_test(what_cannot_be_is_refused_in_a_sentence),

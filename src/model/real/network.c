@@ -249,6 +249,7 @@ static void head(lnt_network *net, const real *w, const lnt_batch *in)
 static lnt_norm norm_layer(const lnt_network *net, const real *w, const real *g)
 {
     return (lnt_norm){ .kind = net->shape.norm, .width = (size_t)net->config->dim,
+                       .epsilon = net->config->epsilon,
                        .gain = at(net, w, LNT_PARAM_NORM_GAIN), .bias = at(net, w, LNT_PARAM_NORM_BIAS),
                        .dgain = at(net, g, LNT_PARAM_NORM_GAIN),
                        .dbias = at(net, g, LNT_PARAM_NORM_BIAS) };
@@ -330,7 +331,8 @@ static void head_back(lnt_network *net, const real *w, real *g, const lnt_batch 
     else
         lnt_product(net->ctx, at(net, g, LNT_PARAM_HEAD), outputs, nn_transposed(nn_rows(x, dim)),
                     nn_rows(net->logits, outputs), dim, outputs, rows, true);
-    lnt_columns_sum(net->ctx, at(net, g, LNT_PARAM_HEAD_BIAS), net->logits, rows, outputs);
+    real *bias = at(net, g, LNT_PARAM_HEAD_BIAS);
+    if (bias) lnt_columns_sum(net->ctx, bias, net->logits, rows, outputs);
     if (pooled) spread(net, in);
 }
 

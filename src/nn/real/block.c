@@ -127,7 +127,7 @@ static lnt_dense down_layer(const lnt_block *b)
 /* The norm whose gain is this parameter. */
 static lnt_norm norm_layer(const lnt_block *b, int gain)
 {
-    return (lnt_norm){ .kind = b->shape->norm, .width = b->shape->dim,
+    return (lnt_norm){ .kind = b->shape->norm, .width = b->shape->dim, .epsilon = b->shape->epsilon,
                        .gain = b->w[gain], .bias = b->w[gain + 1],
                        .dgain = b->g ? b->g[gain] : NULL, .dbias = b->g ? b->g[gain + 1] : NULL };
 }

@@ -10,7 +10,6 @@
 
 #include <string.h>
 
-static const real EPS = (real)1e-5;
 enum { TOKENS = 32 }; /* whose norms are one piece of work */
 
 static bool is_layer(const lnt_norm *l) { return l->kind == LNT_NORM_LAYER; }
@@ -29,8 +28,8 @@ void lnt_norm_forward(const lnt_ctx *ctx, const lnt_norm *l, const real *x, real
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t p = 0; p < nn_pieces(n, TOKENS); p++) {
         const size_t first = (size_t)p * TOKENS, at = first * l->width;
-        ker->norm(y + at, x + at, l->gain, bias, stat + 2 * first, is_layer(l), EPS,
-                  nn_least(n - first, TOKENS), l->width);
+        ker->norm(y + at, x + at, l->gain, bias, stat + 2 * first, is_layer(l),
+                  (real)l->epsilon, nn_least(n - first, TOKENS), l->width);
     }
 }
 
@@ -74,7 +73,8 @@ static void backward_part(const back *t, share *out, size_t first, size_t end, s
  * not depend on that of the threads, added in their order. */
 static void backward_columns(const back *t, size_t c, size_t count, int threads)
 {
-    real *dgain = t->norm->dgain + c, *dbias = is_layer(t->norm) ? t->norm->dbias + c : NULL;
+    const bool biased = is_layer(t->norm) && t->norm->dbias;
+    real *dgain = t->norm->dgain + c, *dbias = biased ? t->norm->dbias + c : NULL;
     share shares[PARTS];
     const size_t tokens = (t->n + PARTS - 1) / PARTS;
     const int64_t parts = t->n ? nn_pieces(t->n, tokens) : 0;
