@@ -17,6 +17,8 @@ LNT_WORDS(kind_word, "decoder", "encoder")
 LNT_WORDS(activation_word, "relu", "gelu", "silu", "swiglu", "gelu_erf", "geglu", "geglu_erf")
 LNT_WORDS(norm_word, "layer", "rms")
 LNT_WORDS(bias_word, "norm", "qkv", "out", "feed", "head") /* in the order of LNT_BIAS_... */
+LNT_WORDS(pairs_word, "adjacent", "halves")
+LNT_WORDS(scaling_word, "none", "linear", "llama3", "yarn")
 LNT_WORDS(place_word, "pre", "post")
 LNT_WORDS(position_word, "none", "learned", "sinusoidal", "rotary")
 LNT_WORDS(embedding_word, "table", "cnn")
@@ -70,6 +72,7 @@ static const lnt_field model_fields[] = {
       .quiet = true },
     QUIET_REAL(epsilon, 1e-30, 1),
     { .key = "attention", .kind = LNT_FIELD_OBJECT },
+    { .key = "rotary", .kind = LNT_FIELD_OBJECT },
     { .key = NULL },
 };
 
@@ -122,11 +125,35 @@ static const lnt_field attention_fields[] = {
     { .key = NULL },
 };
 
+#define TURNING(k) .key = #k, .offset = offsetof(lnt_config, rotary.k), .quiet = true
+#define TURNING_REAL(k, low, high) { TURNING(k), .kind = LNT_FIELD_REAL, .least = low, .most = high }
+#define TURNING_WHOLE(k, high) { TURNING(k), .kind = LNT_FIELD_WHOLE, .most = high }
+
+static const lnt_field rotary_fields[] = {
+    TURNING_REAL(base, 1.001, 1e12),
+    TURNING_WHOLE(dims, 4096),
+    { .key = "pairs", .kind = LNT_FIELD_CHOICE, .offset = offsetof(lnt_config, rotary.halves),
+      .choice = pairs_word, .quiet = true },
+    { TURNING(scaling), .kind = LNT_FIELD_CHOICE, .choice = scaling_word },
+    TURNING_REAL(factor, 1e-3, 1e6),
+    TURNING_REAL(low_freq_factor, 1e-3, 1e6),
+    TURNING_REAL(high_freq_factor, 1e-3, 1e6),
+    TURNING_REAL(beta_fast, 1e-3, 1e6),
+    TURNING_REAL(beta_slow, 1e-3, 1e6),
+    TURNING_WHOLE(original_length, 1 << 24),
+    TURNING_REAL(magnitude, 0, 1e3),
+    { TURNING(divisors), .kind = LNT_FIELD_REALS, .most = LNT_ROTARY_DIVISORS,
+      .count = offsetof(lnt_config, rotary.divisor_count) },
+    { .key = NULL },
+};
+
 lnt_status lnt_config_default(lnt_ctx *ctx, lnt_config *out)
 {
     *out = (lnt_config){ .dim = 128, .layers = 4, .heads = 8, .length = 128,
                          .activation = LNT_ACT_GELU, .position = LNT_POSITION_LEARNED,
-                         .bias = -1, .epsilon = 1e-5 };
+                         .bias = -1, .epsilon = 1e-5,
+                         .rotary = { .base = 10000, .factor = 1, .low_freq_factor = 1,
+                                     .high_freq_factor = 4, .beta_fast = 32, .beta_slow = 1 } };
     if (lnt_attn_desc_init(&out->attention, sizeof out->attention))
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "the attention of a model has no defaults");
     return LNT_OK;
@@ -139,6 +166,8 @@ lnt_status lnt_config_read(lnt_ctx *ctx, const char *path, const lnt_json_node *
     const lnt_json_node *inner = object ? lnt_json_member(object, "attention") : NULL;
     if (!status)
         status = lnt_fields_read(ctx, path, "model.attention", inner, attention_fields, config);
+    inner = object ? lnt_json_member(object, "rotary") : NULL;
+    if (!status) status = lnt_fields_read(ctx, path, "model.rotary", inner, rotary_fields, config);
     return status;
 }
 
@@ -166,6 +195,43 @@ static lnt_status check_heads(lnt_ctx *ctx, const char *path, lnt_config *c)
         return lnt_fail(ctx, LNT_ERR_FORMAT,
                         LNT_FILE_FMT ": model.head_dim is %lld, must be even for rotary positions, "
                                      "which turn pairs", path, (long long)c->head_dim);
+    return LNT_OK;
+}
+
+/* What the scaling of rotary positions cannot be without; NULL: nothing is missing. */
+static const char *scaling_lacks(const lnt_rotary *r)
+{
+    return r->scaling == LNT_ROTARY_NONE && r->factor != 1     ? "a scaling, beside factor"
+           : r->scaling >= LNT_ROTARY_LLAMA3 && !r->original_length ? "original_length"
+           : r->scaling == LNT_ROTARY_LLAMA3 && !(r->high_freq_factor > r->low_freq_factor)
+               ? "a high_freq_factor above low_freq_factor"
+           : r->scaling == LNT_ROTARY_YARN && !(r->beta_fast > r->beta_slow)
+               ? "a beta_fast above beta_slow"
+               : NULL;
+}
+
+static lnt_status check_rotary(lnt_ctx *ctx, const char *path, const lnt_config *c)
+{
+    const lnt_rotary *r = &c->rotary;
+    lnt_config plain;
+    const lnt_status status = lnt_config_default(ctx, &plain);
+    const int64_t width = (int64_t)lnt_rotary_width(r, (size_t)c->head_dim);
+    if (status || lnt_fields_same(rotary_fields, c, &plain)) return status;
+    if (c->position != LNT_POSITION_ROTARY)
+        return refuse(ctx, path, "rotary says how rotary positions turn; position must be rotary");
+    if (width % 2 || width > c->head_dim)
+        return lnt_fail(ctx, LNT_ERR_FORMAT,
+                        LNT_FILE_FMT ": model.rotary.dims is %lld, must be even, and at most head_dim, which "
+                                     "is %lld", path, (long long)width, (long long)c->head_dim);
+    if (scaling_lacks(r))
+        return lnt_fail(ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": model.rotary needs %s", path, scaling_lacks(r));
+    if (r->divisor_count && r->divisor_count != width / 2)
+        return lnt_fail(ctx, LNT_ERR_FORMAT,
+                        LNT_FILE_FMT ": model.rotary has %lld divisors for %lld pairs", path,
+                        (long long)r->divisor_count, (long long)(width / 2));
+    for (int64_t i = 0; i < r->divisor_count; i++)
+        if (!(r->divisors[i] > 0))
+            return refuse(ctx, path, "the divisors of rotary positions must be above 0");
     return LNT_OK;
 }
 
@@ -299,6 +365,7 @@ static lnt_status check_problem(lnt_ctx *ctx, const char *path, const lnt_config
 lnt_status lnt_config_resolve(lnt_ctx *ctx, const char *path, lnt_config *config)
 {
     lnt_status status = check_heads(ctx, path, config);
+    if (!status) status = check_rotary(ctx, path, config);
     if (!status) status = check_bias(ctx, path, config);
     if (!status) status = check_mega(ctx, path, config);
     if (!status) status = check_scores(ctx, path, config);
@@ -384,6 +451,7 @@ lnt_status lnt_config_check_same(lnt_ctx *ctx, const char *path, const lnt_confi
     lnt_status status = lnt_fields_check_same(ctx, path, "model", model_fields, said, wanted);
     if (!status)
         status = lnt_fields_check_same(ctx, path, "model.attention", attention_fields, said, wanted);
+    if (!status) status = lnt_fields_check_same(ctx, path, "model.rotary", rotary_fields, said, wanted);
     return status;
 }
 
@@ -419,6 +487,10 @@ void lnt_config_write(lnt_json_text *out, const lnt_config *config)
     lnt_fields_write(out, model_fields, config, &plain, true);
     lnt_json_put(out, ",\"attention\":");
     lnt_fields_write(out, attention_fields, config, &plain, false);
+    if (!lnt_fields_same(rotary_fields, config, &plain)) {
+        lnt_json_put(out, ",\"rotary\":");
+        lnt_fields_write(out, rotary_fields, config, &plain, false);
+    }
     lnt_json_put(out, "}");
 }
 
@@ -454,6 +526,8 @@ lnt_block_shape lnt_config_block(const lnt_config *c)
                               .activation = (lnt_act)c->activation, .norm = (lnt_norm_kind)c->norm,
                               .epsilon = c->epsilon, .bias = lnt_config_bias(c),
                               .post = c->post != 0, .rotary = c->position == LNT_POSITION_ROTARY,
+                              .half = c->rotary.halves ? lnt_rotary_width(&c->rotary, (size_t)c->head_dim) / 2
+                                                       : 0,
                               .temperature = c->learned_temperature != 0,
                               .averages = (size_t)c->averages, .values = (size_t)c->values,
                               .full = full_shape(c), .dropout = c->dropout, .drop_path = c->drop_path };

@@ -4,6 +4,7 @@
 
 #include "io/json.h"
 #include "nn/block.h"
+#include "nn/rotary.h"
 
 typedef enum lnt_model_kind {
     LNT_DECODER = 0, /* causal: every token is predicted from those before it */
@@ -43,6 +44,7 @@ typedef struct lnt_config {
     int distance_bias; /* MEGA: a learned bias of scores by distance, up to length */
     int bias;       /* LNT_BIAS_...; negative: as models of its norm have it */
     double epsilon; /* of the norms */
+    lnt_rotary rotary;
     double dropout, drop_path;
     int input, output;       /* these are the task's to set */
     int64_t inputs, outputs; /* words in and out, or features, or classes */

@@ -191,6 +191,12 @@ bool lnt_field_same(const lnt_field *f, const void *a, const void *b)
            !memcmp(x + f->offset, y + f->offset, (size_t)count[0] * sizeof(double));
 }
 
+bool lnt_fields_same(const lnt_field *table, const void *a, const void *b)
+{
+    while (table->key && lnt_field_same(table, a, b)) table++;
+    return !table->key;
+}
+
 void lnt_field_copy(const lnt_field *f, void *to, const void *from)
 {
     memcpy((char *)to + f->offset, (const char *)from + f->offset, bytes_of(f));

@@ -55,6 +55,8 @@ lnt_status lnt_fields_read(lnt_ctx *ctx, const char *path, const char *section,
 bool lnt_field_same(const lnt_field *field, const void *a, const void *b);
 void lnt_field_copy(const lnt_field *field, void *to, const void *from);
 
+bool lnt_fields_same(const lnt_field *table, const void *a, const void *b); /* in all of them */
+
 /* Refuses a struct that differs from `wanted` in any field; objects are not compared. */
 lnt_status lnt_fields_check_same(lnt_ctx *ctx, const char *path, const char *section, const lnt_field *table,
                              const void *said, const void *wanted);

@@ -44,6 +44,7 @@ typedef struct lnt_network {
     real *logits;         /* [rows,outputs]: what forward gives, and backward is given dlogits in */
     real *grad, *dpooled; /* [n,dim], [batch,dim] */
     real *positions;      /* [length,dim] or [length,head_dim]: of the positions of the last pass */
+    double *frequencies;  /* [pairs] of rotary ones */
     int64_t first_position;
     size_t position_count;
 } lnt_network;

@@ -34,7 +34,8 @@ typedef struct lnt_block_shape {
     double epsilon; /* of the norms */
     unsigned bias;  /* LNT_BIAS_...: what has one */
     bool post;        /* norms after the sums, else before the branches */
-    bool rotary;      /* positions turn queries and keys */
+    bool rotary;      /* positions turn queries and keys, */
+    size_t half;      /* as lnt_rotary_rotate has it */
     bool temperature; /* learned, one per head */
     double dropout, drop_path;
     size_t averages; /* in a channel: gated attention of MEGA is the first branch; 0: it is not */

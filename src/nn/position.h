@@ -3,6 +3,7 @@
 #define LNT_NN_POSITION_H
 
 #include "nn/pass.h"
+#include "nn/rotary.h"
 
 #define lnt_position_add LNT_REAL_NAME(lnt_position_add)
 #define lnt_position_backward LNT_REAL_NAME(lnt_position_backward)
@@ -20,11 +21,14 @@ void lnt_position_backward(const lnt_ctx *ctx, const real *dx, real *dtable, siz
 /* table [count,width]: position first + t as sin and cos of t / 10000^(2i/width), in pairs. */
 void lnt_sinusoidal_table(real *table, int64_t first, size_t count, size_t width);
 
-/* table [count,dim/2,2]: cos and sin of the angle by which position first + t turns pair i. */
-void lnt_rotary_table(real *table, int64_t first, size_t count, size_t dim);
-/* Turns the pairs (2i, 2i+1) of each of `heads` heads [dim], which stand side by side at the start of
- * every row of x, rows ld apart, by pass->rotary.  sign -1 turns back, which is also the way of
- * gradients. */
-void lnt_rotary_rotate(const lnt_pass *pass, real *x, size_t ld, int sign, size_t heads, size_t dim);
+/* table [count,dim]: cos and sin of the angles by which position first + t turns the pairs, as
+ * lnt_rotary_rotate takes them; frequency as lnt_rotary_frequencies gives it. */
+void lnt_rotary_table(real *table, int64_t first, size_t count, const lnt_rotary *rotary,
+                      const double *frequency, size_t dim);
+/* Turns the pairs (i, half + i), i < half, or, where half is 0, (2i, 2i + 1), of each of `heads` heads
+ * [dim], which stand side by side at the start of every row of x, rows ld apart, by pass->rotary.  sign -1
+ * turns back, which is also the way of gradients. */
+void lnt_rotary_rotate(const lnt_pass *pass, real *x, size_t ld, int sign, size_t heads, size_t dim,
+                       size_t half);
 
 #endif

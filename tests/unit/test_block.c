@@ -86,7 +86,10 @@ static void open_fixture(fixture *f, lnt_block_shape shape, const lnt_attn_desc 
     f->r = random_doubles(&d, TOKENS * shape.dim, 1);
     f->grad = zero_doubles(TOKENS * shape.dim);
     f->rotary = zero_doubles(N * shape.head_dim);
-    lnt_rotary_table(f->rotary, 3, N, shape.head_dim);
+    const lnt_rotary rotary = { .base = 10000, .halves = shape.half > 0 };
+    double frequency[32];
+    lnt_rotary_frequencies(&rotary, shape.head_dim, frequency);
+    lnt_rotary_table(f->rotary, 3, N, &rotary, frequency, shape.head_dim);
     f->pass = (lnt_pass){ .ctx = f->ctx, .batch = B, .length = N, .lengths = lengths,
                           .training = true, .rng = lnt_rng_make(1), .rotary = f->rotary };
     lnt_arena counting = { 0 };
@@ -176,6 +179,7 @@ static void every_mechanism_has_the_right_gradients_in_a_block(void **state)
             const lnt_attn_desc desc = describe((lnt_mechanism)m, !post);
             shape.post = post;
             shape.rotary = !post;
+            shape.half = m % 2 ? shape.head_dim / 2 : 0;
             open_fixture(&f, shape, &desc, NULL);
             check(&f, lnt_mechanism_name((lnt_mechanism)m));
             close_fixture(&f);

@@ -296,7 +296,10 @@ static void positions_are_waves_a_power_of_ten_apart(void **state)
     (void)state;
     enum { D = 8, FIRST = 5, N = 3 };
     double turn[N * D], wave[N * D];
-    lnt_rotary_table(turn, FIRST, N, D);
+    const lnt_rotary rotary = { .base = 10000 };
+    double frequency[D / 2];
+    lnt_rotary_frequencies(&rotary, D, frequency);
+    lnt_rotary_table(turn, FIRST, N, &rotary, frequency, D);
     lnt_sinusoidal_table(wave, FIRST, N, D);
     for (int i = 0; i < N * D; i++) {
         const double angle = (FIRST + i / D) * pow(0.1, i % D / 2);
@@ -314,19 +317,88 @@ static void a_rotation_depends_on_the_distance_and_turns_back(void **state)
     double *x = random_doubles(&d, D, 1), *k = random_doubles(&d, D, 1);
     double q[N * D], turned[N * D], table[N * D];
     for (int i = 0; i < N * D; i++) q[i] = x[i % D], turned[i] = k[i % D];
-    lnt_rotary_table(table, 1000000, N, D);
+    const lnt_rotary rotary = { .base = 10000 };
+    double frequency[D / 2];
+    lnt_rotary_frequencies(&rotary, D, frequency);
+    lnt_rotary_table(table, 1000000, N, &rotary, frequency, D);
     const lnt_pass pass = { .ctx = ctx, .batch = 1, .length = N, .rotary = table };
-    lnt_rotary_rotate(&pass, q, D, 1, 1, D);
-    lnt_rotary_rotate(&pass, turned, D, 1, 1, D);
+    lnt_rotary_rotate(&pass, q, D, 1, 1, D, 0);
+    lnt_rotary_rotate(&pass, turned, D, 1, 1, D, 0);
     for (int i = 0; i + 2 < N; i++)
         assert_true(fabs(inner_product(q + i * D, turned + (i + 2) * D, D) -
                          inner_product(q, turned + 2 * D, D)) < 1e-8);
     assert_true(fabs(inner_product(q, turned, D) - inner_product(q, turned + D, D)) > 1e-3);
-    lnt_rotary_rotate(&pass, q, D, -1, 1, D);
+    lnt_rotary_rotate(&pass, q, D, -1, 1, D, 0);
     for (int i = 0; i < N * D; i++) assert_true(fabs(q[i] - x[i % D]) < 1e-12);
     free(x);
     free(k);
     lnt_ctx_destroy(ctx);
+}
+
+/* Both pairings turn the same numbers, each where it has them; what is beyond `dims` stays. */
+static void halves_turn_as_neighbours_do_and_the_rest_of_a_head_stays(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(1, NULL);
+    enum { D = 10, W = 6, N = 5, H = 3 };
+    dice d = { 12 };
+    double *x = random_doubles(&d, N * H * D, 1), near[N * H * D], far[N * H * D], frequency[W / 2];
+    double tables[2][N * D];
+    for (int halves = 0; halves < 2; halves++) {
+        const lnt_rotary rotary = { .base = 500, .dims = W, .halves = halves, .magnitude = 1.5 };
+        lnt_rotary_frequencies(&rotary, D, frequency);
+        lnt_rotary_table(tables[halves], 7, N, &rotary, frequency, D);
+    }
+    for (int i = 0; i < N * H; i++)
+        for (int c = 0; c < D; c++) {
+            near[i * D + c] = x[i * D + c];
+            far[i * D + (c >= W ? c : c % 2 * (W / 2) + c / 2)] = x[i * D + c];
+        }
+    const lnt_pass pass[2] = { { .ctx = ctx, .batch = 1, .length = N, .rotary = tables[0] },
+                               { .ctx = ctx, .batch = 1, .length = N, .rotary = tables[1] } };
+    lnt_rotary_rotate(&pass[0], near, H * D, 1, H, D, 0);
+    lnt_rotary_rotate(&pass[1], far, H * D, 1, H, D, W / 2);
+    for (int i = 0; i < N * H; i++)
+        for (int c = 0; c < D; c++) {
+            const double angle = (7 + i / H) * pow(500, -(c / 2) * 2.0 / W), *at = x + i * D + c / 2 * 2;
+            const double want = c >= W  ? x[i * D + c]
+                                : c % 2 ? 1.5 * (at[0] * sin(angle) + at[1] * cos(angle))
+                                        : 1.5 * (at[0] * cos(angle) - at[1] * sin(angle));
+            assert_true(fabs(near[i * D + c] - want) < 1e-12);
+            assert_true(fabs(far[i * D + (c >= W ? c : c % 2 * (W / 2) + c / 2)] - near[i * D + c]) < 1e-14);
+        }
+    free(x);
+    lnt_ctx_destroy(ctx);
+}
+
+/* Pairs of 8 numbers, base 10000, turn by 1, 0.1, 0.01 and 0.001 a token: 159, 15.9, 1.59 and 0.159 times in
+ * 1000 tokens. */
+static void frequencies_are_scaled_as_models_were_stretched(void **state)
+{
+    (void)state;
+    static const struct {
+        lnt_rotary rotary;
+        double want[4], magnitude;
+    } cases[] = {
+        { { .base = 10000 }, { 1, 0.1, 0.01, 0.001 }, 1 },
+        { { .base = 10000, .dims = 4 }, { 1, 0.01 }, 1 },
+        { { .base = 10000, .scaling = LNT_ROTARY_LINEAR, .factor = 4 }, { 0.25, 0.025, 0.0025, 0.00025 }, 1 },
+        { { .base = 10000, .scaling = LNT_ROTARY_LLAMA3, .factor = 8, .low_freq_factor = 1,
+            .high_freq_factor = 4, .original_length = 1000 },
+          { 1, 0.1, (0.197183 + 0.802817 / 8) * 0.01, 0.001 / 8 }, 1 }, /* (1.591549 - 1) / 3 */
+        /* 32 turns: pair 0.697; one turn: pair 2.202: from 0 to 3 */
+        { { .base = 10000, .scaling = LNT_ROTARY_YARN, .factor = 4, .beta_fast = 32, .beta_slow = 1,
+            .original_length = 1000 },
+          { 1, 0.1 * (2.0 / 3 + 1.0 / 12), 0.01 * (1.0 / 3 + 2.0 / 12), 0.00025 }, 1.138629436 },
+        { { .base = 10000, .magnitude = 2, .divisors = { 1, 2, 4, 8 }, .divisor_count = 4 },
+          { 1, 0.05, 0.0025, 0.000125 }, 2 },
+    };
+    for (int i = 0; i < COUNT_OF(cases); i++) {
+        double got[4] = { 0 };
+        lnt_rotary_frequencies(&cases[i].rotary, 8, got);
+        for (int p = 0; p < 4; p++) assert_true(fabs(got[p] - cases[i].want[p]) <= 2e-6 * cases[i].want[p]);
+        assert_true(fabs(lnt_rotary_magnitude(&cases[i].rotary) - cases[i].magnitude) < 1e-8);
+    }
 }
 
 /* Word i % 4 of group i / 4 decides about number i. */
@@ -392,6 +464,8 @@ int main(void)
         cmocka_unit_test(embedding_and_positions_have_the_right_gradients),
         cmocka_unit_test(positions_are_waves_a_power_of_ten_apart),
         cmocka_unit_test(a_rotation_depends_on_the_distance_and_turns_back),
+        cmocka_unit_test(halves_turn_as_neighbours_do_and_the_rest_of_a_head_stays),
+        cmocka_unit_test(frequencies_are_scaled_as_models_were_stretched),
         cmocka_unit_test(dropout_goes_by_the_generator),
         cmocka_unit_test(dropout_keeps_the_mean_and_draws_the_same_again),
     };

@@ -120,6 +120,9 @@ static void decoders_have_the_right_gradients(void **state)
         "\"attention\":{\"mechanism\":\"taylor\",\"terms\":3}}",
         "{\"dim\":8,\"layers\":2,\"heads\":2,\"position\":\"sinusoidal\",\"norm_place\":\"post\","
         "\"attention\":{\"mechanism\":\"linear\"}}",
+        "{\"dim\":16,\"layers\":2,\"heads\":2,\"position\":\"rotary\",\"rotary\":{\"base\":100,"
+        "\"dims\":6,\"pairs\":\"halves\","
+        "\"scaling\":\"yarn\",\"factor\":3,\"original_length\":50,\"beta_fast\":4}}",
         "{\"dim\":8,\"layers\":2,\"heads\":2,\"bias\":[\"qkv\",\"feed\"],\"epsilon\":0.01,\"tied\":true,"
         "\"activation\":\"geglu\"}",
         "{\"dim\":8,\"layers\":1,\"heads\":2,\"attention\":{\"mechanism\":\"taylor\",\"terms\":3,"
@@ -286,7 +289,8 @@ static void a_config_reads_back_as_it_was_written(void **state)
     lnt_ctx *ctx = context_new(1, NULL);
     lnt_config config, again;
     char first[LNT_CONFIG_TEXT] = { 0 }, second[LNT_CONFIG_TEXT] = { 0 };
-    assert_ok(ctx, read_config(ctx, "{\"dim\":24,\"heads\":3,\"dropout\":0.12300001108087606,\"attention\":{"
+    assert_ok(ctx, read_config(ctx, "{\"dim\":24,\"heads\":3,\"dropout\":0.12300001108087606,"
+                                    "\"attention\":{"
                                     "\"mechanism\":\"taylor\",\"terms\":3,\"coefficients\":[1,1e-1,"
                                     "-0.25]}}", &config));
     assert_true(config.dropout == 0.12300001108087606 && config.coefficients[1] == 0.1 && config.ff == 96);
@@ -295,6 +299,19 @@ static void a_config_reads_back_as_it_was_written(void **state)
     assert_true(again.dropout == config.dropout && strstr(first, "[1,0.1,-0.25]"));
     lnt_config_write(&(lnt_json_text){ second, sizeof second - 1, 0 }, &again);
     assert_string_equal(first, second);
+    assert_null(strstr(first, "rotary\":{"));
+    assert_ok(ctx, read_config(ctx, "{\"position\":\"rotary\",\"rotary\":{\"base\":500000,"
+                                    "\"pairs\":\"halves\","
+                                    "\"divisors\":[1,1,2,2,4,4,8,8]}}", &config));
+    memset(first, 0, sizeof first);
+    lnt_config_write(&(lnt_json_text){ first, sizeof first - 1, 0 }, &config);
+    assert_non_null(strstr(first, ",\"rotary\":{\"base\":500000,\"pairs\":\"halves\",\"divisors\":"
+                                  "[1,1,2,2,4,4,8,8]}}"));
+    assert_ok(ctx, read_config(ctx, first, &again));
+    assert_ok(ctx, lnt_config_check_same(ctx, "test.json", &again, &config));
+    again.rotary.divisors[3] = 3;
+    assert_refused(ctx, lnt_config_check_same(ctx, "test.json", &again, &config), LNT_ERR_FORMAT,
+                   "model.rotary.divisors is [1,1,2,3");
     assert_ok(ctx, read_config(ctx, "{\"attention\":{\"mechanism\":\"hybrid\",\"coefficients\":"
                                     "[1,1,0.5]}}", &config));
     assert_int_equal(config.attention.taylor.terms, 3);
@@ -316,7 +333,8 @@ static void biases_are_where_the_config_has_them(void **state)
                             "blocks.0.up.bias blocks.0.down.bias norm.bias head.bias ", NULL },
         { "{\"layers\":1,\"norm\":\"rms\",\"bias\":[\"head\"]}", "head.bias ", NULL },
         { "{\"layers\":1,\"norm\":\"rms\",\"bias\":[]}", "", "\"bias\":[]," },
-        { "{\"layers\":1,\"norm\":\"rms\",\"bias\":[\"qkv\"]}", "blocks.0.qkv.bias ", "\"bias\":[\"qkv\"]," },
+        { "{\"layers\":1,\"norm\":\"rms\",\"bias\":[\"qkv\"]}", "blocks.0.qkv.bias ",
+          "\"bias\":[\"qkv\"]," },
         { "{\"layers\":1,\"bias\":[\"feed\",\"out\"],\"epsilon\":1e-12}",
           "blocks.0.out.bias blocks.0.up.bias blocks.0.down.bias ",
           "\"bias\":[\"out\",\"feed\"],\"epsilon\":1e-12," },
@@ -410,6 +428,18 @@ static void what_cannot_be_is_refused_in_a_sentence(void **state)
         { "{\"bias\":[\"q\"]}", "model.bias must be a list of some of norm, qkv, out, feed, head" },
         { "{\"norm\":\"rms\",\"bias\":[\"norm\"]}", "bias norm is for norm layer" },
         { "{\"epsilon\":0}", "model.epsilon is 0, must be 1e-30 to 1" },
+        { "{\"rotary\":{\"base\":100}}", "position must be rotary" },
+        { "{\"position\":\"rotary\",\"rotary\":{\"bas\":1}}", "model.rotary has an unknown key 'bas'" },
+        { "{\"position\":\"rotary\",\"rotary\":{\"dims\":5}}",
+          "model.rotary.dims is 5, must be even, and at most head_dim, which is 16" },
+        { "{\"position\":\"rotary\",\"rotary\":{\"dims\":18}}", "model.rotary.dims is 18, must be even" },
+        { "{\"position\":\"rotary\",\"rotary\":{\"factor\":2}}",
+          "model.rotary needs a scaling, beside factor" },
+        { "{\"position\":\"rotary\",\"rotary\":{\"scaling\":\"llama3\",\"factor\":2}}",
+          "needs original_length" },
+        { "{\"position\":\"rotary\",\"rotary\":{\"divisors\":[1,2]}}", "has 2 divisors for 8 pairs" },
+        { "{\"head_dim\":2,\"position\":\"rotary\",\"rotary\":{\"divisors\":[0]}}",
+          "divisors of rotary positions must be above 0" },
         { "{\"tied\":1}", "model.tied must be true or false" },
         { "{\"dropout\":1}", "model.dropout is 1, must be 0 to 0.95" },
         { "{\"kind\":\"encoder\"}", "kind must be decoder" },

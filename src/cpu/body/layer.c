@@ -277,6 +277,24 @@ void KERNEL(rotate_pairs)(real *x, const real *turn, real sign, size_t heads, si
 }
 #endif
 
+void KERNEL(rotate_halves)(real *x, const real *turn, real sign, size_t heads, size_t dim, size_t half)
+{
+    const size_t whole = half / LANES * LANES;
+    for (size_t h = 0; h < heads; h++, x += dim) {
+        for (size_t i = 0; i < whole; i += LANES) {
+            const vec a = vload(x + i), b = vload(x + half + i);
+            const vec c = vload(turn + i), s = sign * vload(turn + half + i);
+            vstore(x + i, a * c - b * s);
+            vstore(x + half + i, a * s + b * c);
+        }
+        for (size_t i = whole; i < half; i++) {
+            const real a = x[i], b = x[half + i], c = turn[i], s = sign * turn[half + i];
+            x[i] = a * c - b * s;
+            x[half + i] = a * s + b * c;
+        }
+    }
+}
+
 typedef struct factors {
     real rate, decay, beta1, beta2, factor, mean, root, eps;
 } factors;

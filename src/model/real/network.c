@@ -47,8 +47,11 @@ static void lay_out(lnt_network *net, lnt_arena *arena)
     net->logits = nn_take(arena, one ? net->batch : n, (size_t)c->outputs);
     if (net->backward) net->grad = nn_take(arena, n, dim);
     if (net->backward) net->dpooled = nn_take(arena, net->batch, dim);
-    if (c->position == LNT_POSITION_ROTARY)
+    if (c->position == LNT_POSITION_ROTARY) {
         net->positions = nn_take(arena, net->length, (size_t)c->head_dim);
+        net->frequencies = lnt_arena_take(arena, (size_t)c->head_dim / 2, sizeof *net->frequencies);
+        if (net->frequencies) lnt_rotary_frequencies(&c->rotary, (size_t)c->head_dim, net->frequencies);
+    }
     if (c->position == LNT_POSITION_SINUSOIDAL) net->positions = nn_take(arena, net->length, dim);
     net->attention.plan_temperature = lnt_arena_take(arena, heads, sizeof(double));
     net->attention.plan_dtemperature = lnt_arena_take(arena, heads, sizeof(double));
@@ -181,7 +184,8 @@ static void fill_positions(lnt_network *net, const lnt_batch *in)
     net->first_position = in->first;
     net->position_count = in->length;
     if (c->position == LNT_POSITION_ROTARY)
-        lnt_rotary_table(net->positions, in->first, in->length, (size_t)c->head_dim);
+        lnt_rotary_table(net->positions, in->first, in->length, &c->rotary, net->frequencies,
+                         (size_t)c->head_dim);
     else
         lnt_sinusoidal_table(net->positions, in->first, in->length, (size_t)c->dim);
 }

@@ -77,7 +77,7 @@ static void rotate(const lnt_pass *pass, const lnt_block *b, real *qkv, int sign
 {
     const lnt_block_shape *s = b->shape;
     if (s->rotary) /* the heads of q and k stand side by side */
-        lnt_rotary_rotate(pass, qkv, qkv_width(s), sign, s->heads + s->kv_heads, s->head_dim);
+        lnt_rotary_rotate(pass, qkv, qkv_width(s), sign, s->heads + s->kv_heads, s->head_dim, s->half);
 }
 
 static lnt_mega mega_layer(const lnt_block *b)

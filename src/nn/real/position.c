@@ -1,7 +1,8 @@
 /* nn/real/position.c - learned and sinusoidal positions are added; rotary ones rotate pairs of numbers:
  *
- *     (a, b) -> (a cos - b sin, a sin + b cos),   angle = position / 10000^(2i/dim)
+ *     (a, b) -> (a cos - b sin, a sin + b cos),   angle = position f_i,   f_i = 10000^(-2i/dim)
  *
+ * unless the model has other frequencies (nn/rotary.c).
  * A rotation keeps lengths, and its gradient is the inverse rotation.  Angles are computed in double because
  * positions may be in the millions. */
 #include "nn/position.h"
@@ -49,23 +50,32 @@ void lnt_sinusoidal_table(real *table, int64_t first, size_t count, size_t width
         }
 }
 
-void lnt_rotary_table(real *table, int64_t first, size_t count, size_t dim)
+void lnt_rotary_table(real *table, int64_t first, size_t count, const lnt_rotary *rotary,
+                      const double *frequency, size_t dim)
 {
-    for (size_t t = 0; t < count; t++)
-        for (size_t i = 0; i < dim / 2; i++, table += 2) {
-            const double a = angle(first + (int64_t)t, i, dim);
-            table[0] = (real)cos(a);
-            table[1] = (real)sin(a);
+    const size_t width = lnt_rotary_width(rotary, dim), half = width / 2;
+    const double magnitude = lnt_rotary_magnitude(rotary);
+    for (size_t t = 0; t < count; t++, table += dim) {
+        for (size_t i = 0; i < half; i++) {
+            const double a = (double)(first + (int64_t)t) * frequency[i];
+            table[rotary->halves ? i : 2 * i] = (real)(magnitude * cos(a));
+            table[rotary->halves ? half + i : 2 * i + 1] = (real)(magnitude * sin(a));
         }
+        for (size_t i = width; i < dim; i++) table[i] = (real)(i % 2 == 0); /* pairs that stay */
+    }
 }
 
-void lnt_rotary_rotate(const lnt_pass *pass, real *x, size_t ld, int sign, size_t heads, size_t dim)
+void lnt_rotary_rotate(const lnt_pass *pass, real *x, size_t ld, int sign, size_t heads, size_t dim,
+                       size_t half)
 {
     const kernels *ker = nn_kernels(pass->ctx);
     const size_t n = nn_tokens(pass);
     const int threads = lnt_threads_for(pass->ctx, 6 * (double)n * (double)(heads * dim));
 #pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t row = 0; row < (int64_t)n; row++)
-        ker->rotate_pairs(x + (size_t)row * ld, pass->rotary + (size_t)row % pass->length * dim, (real)sign,
-                        heads, dim);
+    for (int64_t row = 0; row < (int64_t)n; row++) {
+        const real *turn = pass->rotary + (size_t)row % pass->length * dim;
+        real *at = x + (size_t)row * ld;
+        if (half) ker->rotate_halves(at, turn, (real)sign, heads, dim, half);
+        else ker->rotate_pairs(at, turn, (real)sign, heads, dim);
+    }
 }

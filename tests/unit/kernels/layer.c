@@ -1,5 +1,5 @@
 /* layer.c - checks of logistic_unit, logistic_unit_back, norm, norm_share, norm_back, rotate_pairs,
- * adam. */
+ * rotate_halves, adam. */
 #include "checks.h"
 
 enum { COUNTS = 70 }; /* every count up to where four vectors of any ISA have gone round */
@@ -216,6 +216,31 @@ void CHECK(rotate_pairs)(trial *t)
                 expect_near(t, "b", h, j + 1, now(&x, h, j + 1), a * s + b * c,
                             REAL_EPSILON * (fabs(a * s) + fabs(b * c)));
             }
+        expect_untouched(t, "x", &x, heads, dim);
+        expect_untouched(t, "turn", &turn, 0, 0);
+        grid_free(&x), grid_free(&turn);
+    }
+}
+
+void CHECK(rotate_halves)(trial *t)
+{
+    for (size_t i = 0; i < 4 * 3 * 40; i++) {
+        const size_t heads = i % 4, still = i / 4 % 3, half = i / 12, dim = 2 * half + still;
+        const real sign = i % 2 ? 1 : -1;
+        grid x = grid_inout(t, heads, dim, dim ? dim : 1), turn = grid_input(t, 1, 2 * half, 2 * half + 1);
+        trial_sizes(t, "heads %zu dim %zu half %zu", heads, dim, half);
+        t->ker->rotate_halves(x.at, turn.at, sign, heads, dim, half);
+        for (size_t h = 0; h < heads; h++) {
+            for (size_t j = 0; j < half; j++) {
+                const double a = was(&x, h, j), b = was(&x, h, half + j), c = was(&turn, 0, j);
+                const double s = (double)sign * was(&turn, 0, half + j);
+                expect_near(t, "a", h, j, now(&x, h, j), a * c - b * s,
+                            REAL_EPSILON * (fabs(a * c) + fabs(b * s)));
+                expect_near(t, "b", h, half + j, now(&x, h, half + j), a * s + b * c,
+                            REAL_EPSILON * (fabs(a * s) + fabs(b * c)));
+            }
+            for (size_t j = 2 * half; j < dim; j++) assert_true(now(&x, h, j) == was(&x, h, j));
+        }
         expect_untouched(t, "x", &x, heads, dim);
         expect_untouched(t, "turn", &turn, 0, 0);
         grid_free(&x), grid_free(&turn);
