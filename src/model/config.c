@@ -19,7 +19,7 @@ LNT_WORDS(norm_word, "layer", "rms")
 LNT_WORDS(bias_word, "norm", "qkv", "out", "feed", "head") /* in the order of LNT_BIAS_... */
 LNT_WORDS(pairs_word, "adjacent", "halves")
 LNT_WORDS(scaling_word, "none", "linear", "llama3", "yarn")
-LNT_WORDS(place_word, "pre", "post")
+LNT_WORDS(place_word, "pre", "post", "both")
 LNT_WORDS(position_word, "none", "learned", "sinusoidal", "rotary")
 LNT_WORDS(embedding_word, "table", "cnn")
 LNT_WORDS(input_word, "tokens", "features")
@@ -39,6 +39,8 @@ static const char *weights_word(int i) { return lnt_activation_name((lnt_activat
 #define QUIET_REAL(k, low, high)                                                                      \
     { .key = #k, .kind = LNT_FIELD_REAL, .offset = offsetof(lnt_config, k), .least = low,             \
       .most = high, .quiet = true }
+#define QUIET_FLAG(k) \
+    { .key = #k, .kind = LNT_FIELD_FLAG, .offset = offsetof(lnt_config, k), .quiet = true }
 #define CHOICE(k, member, words) \
     { .key = k, .kind = LNT_FIELD_CHOICE, .offset = offsetof(lnt_config, member), .choice = words }
 #define FLAG(k, member) { .key = k, .kind = LNT_FIELD_FLAG, .offset = offsetof(lnt_config, member) }
@@ -71,6 +73,11 @@ static const lnt_field model_fields[] = {
     { .key = "bias", .kind = LNT_FIELD_WORDS, .offset = offsetof(lnt_config, bias), .choice = bias_word,
       .quiet = true },
     QUIET_REAL(epsilon, 1e-30, 1),
+    QUIET_FLAG(parallel),
+    QUIET_FLAG(qk_norm),
+    QUIET_FLAG(embedding_norm),
+    QUIET_REAL(embedding_scale, 1e-6, 1e6),
+    QUIET_REAL(logit_cap, 0, 1e6),
     { .key = "attention", .kind = LNT_FIELD_OBJECT },
     { .key = "rotary", .kind = LNT_FIELD_OBJECT },
     { .key = NULL },
@@ -151,7 +158,7 @@ lnt_status lnt_config_default(lnt_ctx *ctx, lnt_config *out)
 {
     *out = (lnt_config){ .dim = 128, .layers = 4, .heads = 8, .length = 128,
                          .activation = LNT_ACT_GELU, .position = LNT_POSITION_LEARNED,
-                         .bias = -1, .epsilon = 1e-5,
+                         .bias = -1, .epsilon = 1e-5, .embedding_scale = 1,
                          .rotary = { .base = 10000, .factor = 1, .low_freq_factor = 1,
                                      .high_freq_factor = 4, .beta_fast = 32, .beta_slow = 1 } };
     if (lnt_attn_desc_init(&out->attention, sizeof out->attention))
@@ -249,6 +256,15 @@ static lnt_status check_bias(lnt_ctx *ctx, const char *path, lnt_config *c)
     return LNT_OK;
 }
 
+static lnt_status check_branches(lnt_ctx *ctx, const char *path, const lnt_config *c)
+{
+    if (c->parallel && c->post == LNT_PLACE_POST)
+        return refuse(ctx, path, "parallel branches have norms before them; norm_place must be pre or both");
+    if (c->logit_cap > 0 && c->output != LNT_OUTPUT_TOKENS && c->output != LNT_OUTPUT_CLASS)
+        return refuse(ctx, path, "logit_cap is for logits of tokens or classes");
+    return LNT_OK;
+}
+
 static lnt_status check_ends(lnt_ctx *ctx, const char *path, const lnt_config *c)
 {
     const bool generates = c->output == LNT_OUTPUT_TOKENS || c->output == LNT_OUTPUT_LOGISTICS;
@@ -324,12 +340,14 @@ static lnt_status check_scores(lnt_ctx *ctx, const char *path, lnt_config *c)
 static const char *mega_lacks(const lnt_config *c)
 {
     return c->kind == LNT_DECODER                    ? "kind encoder"
-           : c->post                                 ? "norm_place pre"
+           : c->post != LNT_PLACE_PRE                ? "norm_place pre"
            : c->norm != LNT_NORM_LAYER               ? "norm layer"
            : c->position == LNT_POSITION_ROTARY      ? "positions that are not rotary"
            : c->kv_heads != c->heads                 ? "as many kv_heads as heads"
            : c->learned_temperature                  ? "no learned_temperature"
            : c->bias >= 0                            ? "every bias"
+           : c->qk_norm                              ? "no qk_norm"
+           : c->parallel                             ? "branches that are not parallel"
                                                      : NULL;
 }
 
@@ -367,6 +385,7 @@ lnt_status lnt_config_resolve(lnt_ctx *ctx, const char *path, lnt_config *config
     lnt_status status = check_heads(ctx, path, config);
     if (!status) status = check_rotary(ctx, path, config);
     if (!status) status = check_bias(ctx, path, config);
+    if (!status) status = check_branches(ctx, path, config);
     if (!status) status = check_mega(ctx, path, config);
     if (!status) status = check_scores(ctx, path, config);
     if (!status) status = check_ends(ctx, path, config);
@@ -525,7 +544,9 @@ lnt_block_shape lnt_config_block(const lnt_config *c)
                               .ff = (size_t)c->ff, .depth = (size_t)c->layers,
                               .activation = (lnt_act)c->activation, .norm = (lnt_norm_kind)c->norm,
                               .epsilon = c->epsilon, .bias = lnt_config_bias(c),
-                              .post = c->post != 0, .rotary = c->position == LNT_POSITION_ROTARY,
+                              .post = c->post == LNT_PLACE_POST, .after = c->post == LNT_PLACE_BOTH,
+                              .parallel = c->parallel != 0, .qk_norm = c->qk_norm != 0,
+                              .rotary = c->position == LNT_POSITION_ROTARY,
                               .half = c->rotary.halves ? lnt_rotary_width(&c->rotary, (size_t)c->head_dim) / 2
                                                        : 0,
                               .temperature = c->learned_temperature != 0,

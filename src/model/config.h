@@ -18,6 +18,12 @@ typedef enum lnt_position {
     LNT_POSITION_ROTARY = 3
 } lnt_position;
 
+typedef enum lnt_place {
+    LNT_PLACE_PRE = 0,  /* norms before the branches, */
+    LNT_PLACE_POST = 1, /* after the sums, */
+    LNT_PLACE_BOTH = 2  /* or before the branches and after them */
+} lnt_place;
+
 typedef enum lnt_embedding {
     LNT_EMBEDDING_TABLE = 0, /* a vector for each token, or a dense layer over features */
     LNT_EMBEDDING_CNN = 1    /* the same, then three convolutions over neighbours */
@@ -45,6 +51,8 @@ typedef struct lnt_config {
     int bias;       /* LNT_BIAS_...; negative: as models of its norm have it */
     double epsilon; /* of the norms */
     lnt_rotary rotary;
+    int parallel, qk_norm, embedding_norm;
+    double embedding_scale, logit_cap; /* 0: no cap */
     double dropout, drop_path;
     int input, output;       /* these are the task's to set */
     int64_t inputs, outputs; /* words in and out, or features, or classes */

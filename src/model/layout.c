@@ -37,21 +37,33 @@ static lnt_param outer_param(const lnt_config *c, int i)
         return c->position == LNT_POSITION_LEARNED
                    ? lnt_param_matrix("position.weight", (size_t)c->length, dim, c->tied ? by_width : 0.5)
                    : none;
-    case LNT_PARAM_NORM_GAIN: return c->post ? none : lnt_param_vector("norm.gain", dim, 1);
+    case LNT_PARAM_NORM_GAIN: return c->post == LNT_PLACE_POST ? none : lnt_param_vector("norm.gain", dim, 1);
     case LNT_PARAM_NORM_BIAS:
-        return c->post || !norm_bias ? none : lnt_param_vector("norm.bias", dim, 0);
+        return c->post == LNT_PLACE_POST || !norm_bias ? none : lnt_param_vector("norm.bias", dim, 0);
     case LNT_PARAM_HEAD: return c->tied ? none : lnt_param_matrix("head.weight", dim, outputs, by_width);
     case LNT_PARAM_HEAD_BIAS:
         return lnt_config_bias(c) & LNT_BIAS_HEAD ? lnt_param_vector("head.bias", outputs, 0) : none;
+    case LNT_PARAM_EMBED_NORM_GAIN:
+        return c->embedding_norm ? lnt_param_vector("embed_norm.gain", dim, 1) : none;
+    case LNT_PARAM_EMBED_NORM_BIAS:
+        return c->embedding_norm && norm_bias ? lnt_param_vector("embed_norm.bias", dim, 0) : none;
     default: return none;
     }
+}
+
+/* As if later parameters, which begin as constants, were not there: a seed draws what it always drew. */
+static uint64_t stream_of(size_t i)
+{
+    if (i < LNT_PARAM_OUTER) return i;
+    return LNT_PARAM_DRAWN + (i - LNT_PARAM_OUTER) / LNT_BLOCK_PARAMS * LNT_BLOCK_DRAWN +
+           (i - LNT_PARAM_OUTER) % LNT_BLOCK_PARAMS;
 }
 
 /* Places entry i after those before it. */
 static lnt_status add_entry(lnt_ctx *ctx, lnt_layout *layout, size_t i, lnt_param param, int block)
 {
     lnt_layout_entry *e = &layout->entries[i];
-    *e = (lnt_layout_entry){ .param = param, .offset = layout->size };
+    *e = (lnt_layout_entry){ .param = param, .offset = layout->size, .stream = stream_of(i) };
     if (!param.name) return LNT_OK;
     if (block < 0) snprintf(e->name, sizeof e->name, "%s", param.name);
     else snprintf(e->name, sizeof e->name, "blocks.%d.%s", block, param.name);
@@ -97,7 +109,7 @@ void lnt_layout_init(const lnt_layout *layout, uint64_t seed, float *weights)
     memset(weights, 0, layout->size * sizeof *weights);
     for (size_t i = 0; i < layout->entry_count; i++) {
         const lnt_layout_entry *e = &layout->entries[i];
-        const lnt_rng own = lnt_rng_split(rng, i);
+        const lnt_rng own = lnt_rng_split(rng, e->stream);
         for (size_t j = 0; j < e->count; j++)
             weights[e->offset + j] = (float)(e->param.constant +
                                              (e->param.deviation > 0

@@ -15,6 +15,9 @@ enum {
     LNT_PARAM_NORM_BIAS,
     LNT_PARAM_HEAD, /* [dim,outputs]; tied: none */
     LNT_PARAM_HEAD_BIAS,
+    LNT_PARAM_DRAWN, /* those from here on begin as constants */
+    LNT_PARAM_EMBED_NORM_GAIN = LNT_PARAM_DRAWN,
+    LNT_PARAM_EMBED_NORM_BIAS,
     LNT_PARAM_OUTER
 };
 
@@ -24,6 +27,7 @@ typedef struct lnt_layout_entry {
     char name[LNT_PARAM_NAME]; /* "blocks.3.qkv.weight" */
     lnt_param param;
     size_t offset, count; /* in the array; count 0: there is none */
+    uint64_t stream;      /* of random numbers, that it begins with */
 } lnt_layout_entry;
 
 typedef struct lnt_layout {

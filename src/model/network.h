@@ -36,12 +36,14 @@ typedef struct lnt_network {
     const uint16_t *bf16;    /* [layout->size]: the weights again; NULL: not there */
     lnt_arena memory;
     real *conv[LNT_CONV_KEPT];       /* [n,dim]: what goes in, then before and after activations */
+    real *unnormed, *stat_embedded;  /* [n,dim], [n,2]: the same before its norm; NULL: it has none */
     real *embedded;                  /* [n,dim]: what the first block sees */
     lnt_block_kept *kept;            /* [layers]; without backward they share memory */
     lnt_block_scratch scratch;
     real *top, *stat;     /* [n,dim], [n,2]: the last norm */
     real *pooled;         /* [batch,dim]: the mean of a sequence, or its last token */
     real *logits;         /* [rows,outputs]: what forward gives, and backward is given dlogits in */
+    real *slopes;         /* shaped as logits: of their cap, for backward */
     real *grad, *dpooled; /* [n,dim], [batch,dim] */
     real *positions;      /* [length,dim] or [length,head_dim]: of the positions of the last pass */
     double *frequencies;  /* [pairs] of rotary ones */

@@ -9,6 +9,7 @@
 #include "nn/norm.h"
 #include "nn/param.h"
 #include "nn/pass.h"
+#include "nn/qk_norm.h"
 
 enum {
     LNT_BLOCK_NORM1_GAIN, LNT_BLOCK_NORM1_BIAS,
@@ -16,7 +17,10 @@ enum {
     LNT_BLOCK_NORM2_GAIN, LNT_BLOCK_NORM2_BIAS,
     LNT_BLOCK_UP, LNT_BLOCK_UP_BIAS, LNT_BLOCK_DOWN, LNT_BLOCK_DOWN_BIAS,
     LNT_BLOCK_MEGA, /* the first of them */
-    LNT_BLOCK_PARAMS = LNT_BLOCK_MEGA + LNT_MEGA_PARAMS
+    LNT_BLOCK_DRAWN = LNT_BLOCK_MEGA + LNT_MEGA_PARAMS, /* those from here on begin as constants */
+    LNT_BLOCK_Q_NORM = LNT_BLOCK_DRAWN, LNT_BLOCK_K_NORM,
+    LNT_BLOCK_AFTER1_GAIN, LNT_BLOCK_AFTER1_BIAS, LNT_BLOCK_AFTER2_GAIN, LNT_BLOCK_AFTER2_BIAS,
+    LNT_BLOCK_PARAMS
 };
 
 /* What a network may add to: its norms, the products that give queries, keys and values, the one after
@@ -34,6 +38,9 @@ typedef struct lnt_block_shape {
     double epsilon; /* of the norms */
     unsigned bias;  /* LNT_BIAS_...: what has one */
     bool post;        /* norms after the sums, else before the branches */
+    bool after;       /* norms after the branches, too */
+    bool parallel;    /* both branches see what comes in */
+    bool qk_norm;     /* of every head of queries and keys */
     bool rotary;      /* positions turn queries and keys, */
     size_t half;      /* as lnt_rotary_rotate has it */
     bool temperature; /* learned, one per head */
@@ -60,6 +67,8 @@ lnt_param lnt_block_param(const lnt_block_shape *shape, int i);
 typedef struct lnt_block_kept {
     real *first;          /* [n,dim]: norm1(x), or x + the first branch before its norm */
     real *stat1, *stat2;  /* [n,2] */
+    real *bare, *stat_qk; /* qk_norm: [n,heads + kv_heads,head_dim] and [.., 2] */
+    real *branch1, *branch2, *stat3, *stat4; /* after: [n,dim] before the norms, and [n,2] */
     real *qkv, *mixed;    /* [n,width], [n,heads head_dim]: what attention reads and gives */
     void *attention;      /* [attention->kept bytes]: what attention leaves to its backward */
     real *middle;         /* [n,dim]: after the first branch */
@@ -71,6 +80,7 @@ typedef struct lnt_block_kept {
 
 typedef struct lnt_block_scratch {
     real *dim;         /* [n,dim] */
+    real *aside, *whole; /* [n,dim]: after, parallel */
     real *wide, *half; /* [n, the widest], [n, the widest that attention and activation give] */
     lnt_mega_scratch mega;
 } lnt_block_scratch;

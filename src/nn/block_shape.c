@@ -21,9 +21,25 @@ lnt_mega_shape lnt_block_mega(const lnt_block_shape *s)
 /* Parameters of attention, which MEGA has in its own way. */
 static bool of_attention(int i) { return i >= LNT_BLOCK_QKV && i <= LNT_BLOCK_OUT_BIAS; }
 
+/* Those that not every block has. */
+static lnt_param later_param(const lnt_block_shape *s, int i)
+{
+    const bool bias = s->after && s->bias & LNT_BIAS_NORM;
+    const lnt_param none = { 0 };
+    switch (i) {
+    case LNT_BLOCK_Q_NORM: return s->qk_norm ? lnt_param_vector("q_norm.gain", s->head_dim, 1) : none;
+    case LNT_BLOCK_K_NORM: return s->qk_norm ? lnt_param_vector("k_norm.gain", s->head_dim, 1) : none;
+    case LNT_BLOCK_AFTER1_GAIN: return s->after ? lnt_param_vector("after1.gain", s->dim, 1) : none;
+    case LNT_BLOCK_AFTER1_BIAS: return bias ? lnt_param_vector("after1.bias", s->dim, 0) : none;
+    case LNT_BLOCK_AFTER2_GAIN: return s->after ? lnt_param_vector("after2.gain", s->dim, 1) : none;
+    case LNT_BLOCK_AFTER2_BIAS: return bias ? lnt_param_vector("after2.bias", s->dim, 0) : none;
+    default: return none;
+    }
+}
+
 lnt_param lnt_block_param(const lnt_block_shape *s, int i)
 {
-    if (s->averages && i >= LNT_BLOCK_MEGA) {
+    if (s->averages && i >= LNT_BLOCK_MEGA && i < LNT_BLOCK_DRAWN) {
         const lnt_mega_shape mega = lnt_block_mega(s);
         return lnt_mega_param(&mega, i - LNT_BLOCK_MEGA);
     }
@@ -33,6 +49,7 @@ lnt_param lnt_block_param(const lnt_block_shape *s, int i)
     const size_t up = s->ff * lnt_act_inputs(s->activation);
     const double branch = s->post ? 1 : 1 / sqrt(2 * (double)s->depth);
     const lnt_param none = { 0 };
+    if (i >= LNT_BLOCK_DRAWN) return later_param(s, i);
     const unsigned bias = s->bias;
     switch (i) {
     case LNT_BLOCK_NORM1_GAIN: return lnt_param_vector("norm1.gain", s->dim, 1);

@@ -233,6 +233,35 @@ static void every_activation_and_norm_has_the_right_gradients(void **state)
         }
 }
 
+/* Norms after the branches, branches side by side, norms of queries and keys: alone and together. */
+static lnt_block_shape variant(int kind)
+{
+    lnt_block_shape shape = shape_of(2);
+    shape.after = kind & 1;
+    shape.parallel = kind & 2;
+    shape.qk_norm = kind & 4;
+    shape.norm = kind & 8 ? LNT_NORM_RMS : LNT_NORM_LAYER;
+    shape.rotary = true;
+    shape.bias = kind & 8 ? 0 : LNT_BIAS_ALL;
+    return shape;
+}
+
+static void blocks_of_other_architectures_have_the_right_gradients(void **state)
+{
+    (void)state;
+    const int64_t lengths[B] = { 3, N };
+    const lnt_attn_desc desc = describe(LNT_SOFTMAX, 1);
+    for (int kind = 1; kind < 16; kind++)
+        for (int dropped = 0; dropped < 2; dropped++) {
+            fixture f;
+            lnt_block_shape shape = variant(kind);
+            if (dropped) shape.dropout = 0.3, shape.drop_path = 0.2;
+            open_fixture(&f, shape, &desc, dropped ? lengths : NULL);
+            check(&f, "another architecture");
+            close_fixture(&f);
+        }
+}
+
 static void dropped_branches_and_padded_batches_have_the_right_gradients(void **state)
 {
     (void)state;
@@ -340,6 +369,17 @@ static double expect_activation(lnt_act kind, const double *x, size_t width)
     }
 }
 
+/* The heads of q and k by their mean squares. */
+static void expect_qk_norm(const fixture *f, double *qkv)
+{
+    const lnt_block_shape *s = &f->shape;
+    for (size_t h = 0; h < s->heads + s->kv_heads; h++, qkv += s->head_dim) {
+        const double *gain = f->w[h < s->heads ? LNT_BLOCK_Q_NORM : LNT_BLOCK_K_NORM];
+        const double square = inner_product(qkv, qkv, s->head_dim) / (double)s->head_dim;
+        for (size_t i = 0; i < s->head_dim; i++) qkv[i] *= gain[i] / sqrt(square + s->epsilon);
+    }
+}
+
 /* The heads of q and k turned by the position, which begins at 3. */
 static void expect_turn(const fixture *f, double *qkv, size_t t)
 {
@@ -381,19 +421,22 @@ static void expect_block(const fixture *f, const double *x, double *out)
         if (s->post) memcpy(in, x + t * dim, dim * sizeof *in);
         else expect_norm(f, LNT_BLOCK_NORM1_GAIN, x + t * dim, in);
         expect_dense(f, LNT_BLOCK_QKV, in, qkv + t * width, dim, width);
+        if (s->qk_norm) expect_qk_norm(f, qkv + t * width);
         if (s->rotary) expect_turn(f, qkv + t * width, t);
     }
     for (size_t t = 0; t < N; t++, out += dim) {
         expect_attention(f, qkv, width, t, mixed);
         expect_dense(f, LNT_BLOCK_OUT, mixed, sum, s->heads * s->head_dim, dim);
+        if (s->after) expect_norm(f, LNT_BLOCK_AFTER1_GAIN, memcpy(up, sum, dim * sizeof *up), sum);
         for (size_t i = 0; i < dim; i++) sum[i] += x[t * dim + i];
         if (s->post) expect_norm(f, LNT_BLOCK_NORM1_GAIN, sum, middle);
         else memcpy(middle, sum, dim * sizeof *middle);
         if (s->post) memcpy(in, middle, dim * sizeof *in);
-        else expect_norm(f, LNT_BLOCK_NORM2_GAIN, middle, in);
+        else expect_norm(f, LNT_BLOCK_NORM2_GAIN, s->parallel ? x + t * dim : middle, in);
         expect_dense(f, LNT_BLOCK_UP, in, up, dim, ff * lnt_act_inputs(s->activation));
         for (size_t i = 0; i < ff; i++) hidden[i] = expect_activation(s->activation, up + i, ff);
         expect_dense(f, LNT_BLOCK_DOWN, hidden, sum, ff, dim);
+        if (s->after) expect_norm(f, LNT_BLOCK_AFTER2_GAIN, memcpy(up, sum, dim * sizeof *up), sum);
         for (size_t i = 0; i < dim; i++) sum[i] += middle[i];
         if (s->post) expect_norm(f, LNT_BLOCK_NORM2_GAIN, sum, out);
         else memcpy(out, sum, dim * sizeof *out);
@@ -423,6 +466,21 @@ static void a_block_is_its_formula(void **state)
                 assert_true(fabs(f.kept.out[i] - expected[i]) < 1e-11);
             close_fixture(&f);
         }
+}
+
+static void a_block_of_another_architecture_is_its_formula(void **state)
+{
+    (void)state;
+    const lnt_attn_desc desc = describe(LNT_SOFTMAX, 1);
+    for (int kind = 1; kind < 16; kind++) {
+        fixture f;
+        double expected[TOKENS * 12];
+        open_fixture(&f, variant(kind), &desc, NULL);
+        loss(&f);
+        for (size_t b = 0; b < B; b++) expect_block(&f, f.x + b * N * 12, expected + b * N * 12);
+        for (size_t i = 0; i < TOKENS * 12; i++) assert_true(fabs(f.kept.out[i] - expected[i]) < 1e-11);
+        close_fixture(&f);
+    }
 }
 
 /* As wide a spread as keeps numbers as large as they came, the branches of a deep network less; gains and
@@ -468,7 +526,9 @@ int main(void)
         cmocka_unit_test(a_learned_temperature_has_the_right_gradient),
         cmocka_unit_test(every_activation_and_norm_has_the_right_gradients),
         cmocka_unit_test(dropped_branches_and_padded_batches_have_the_right_gradients),
+        cmocka_unit_test(blocks_of_other_architectures_have_the_right_gradients),
         cmocka_unit_test(a_block_is_its_formula),
+        cmocka_unit_test(a_block_of_another_architecture_is_its_formula),
         cmocka_unit_test(parameters_begin_as_their_layers_want),
         cmocka_unit_test(a_matrix_beyond_the_address_space_is_noticed),
     };

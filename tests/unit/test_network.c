@@ -123,6 +123,12 @@ static void decoders_have_the_right_gradients(void **state)
         "{\"dim\":16,\"layers\":2,\"heads\":2,\"position\":\"rotary\",\"rotary\":{\"base\":100,"
         "\"dims\":6,\"pairs\":\"halves\","
         "\"scaling\":\"yarn\",\"factor\":3,\"original_length\":50,\"beta_fast\":4}}",
+        "{\"dim\":8,\"layers\":2,\"heads\":2,\"position\":\"rotary\",\"qk_norm\":true,\"norm\":\"rms\","
+        "\"norm_place\":\"both\","
+        "\"embedding_scale\":2.5,\"logit_cap\":1.5,\"tied\":true}",
+        "{\"dim\":8,\"layers\":2,\"heads\":2,\"length\":6,\"embedding_norm\":true,\"parallel\":true,"
+        "\"embedding_scale\":0.5,"
+        "\"logit_cap\":0.7}",
         "{\"dim\":8,\"layers\":2,\"heads\":2,\"bias\":[\"qkv\",\"feed\"],\"epsilon\":0.01,\"tied\":true,"
         "\"activation\":\"geglu\"}",
         "{\"dim\":8,\"layers\":1,\"heads\":2,\"attention\":{\"mechanism\":\"taylor\",\"terms\":3,"
@@ -363,6 +369,37 @@ static void biases_are_where_the_config_has_them(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+static double logits_change(const char *from, const char *to, double (*expected)(double))
+{
+    fixture a, b;
+    double most = 0;
+    open_fixture(&a, from);
+    open_fixture(&b, to);
+    memcpy(b.weights, a.weights, a.layout.size * sizeof *a.weights);
+    run(&a, false);
+    run(&b, false);
+    for (int i = 0; i < B * N * V; i++)
+        most = fmax(most, fabs(b.net.logits[i] - expected(a.net.logits[i])));
+    close_fixture(&a);
+    close_fixture(&b);
+    return most;
+}
+
+static double capped(double x) { return 0.3 * tanh(x / 0.3); }
+static double unchanged(double x) { return x; }
+
+/* The first norm of a network takes out what its embedding is scaled by. */
+static void logits_are_capped_and_embeddings_scaled(void **state)
+{
+    (void)state;
+#define SMALL "{\"dim\":8,\"layers\":2,\"heads\":2,\"position\":\"none\",\"epsilon\":1e-30"
+    assert_true(logits_change(SMALL "}", SMALL ",\"logit_cap\":0.3}", capped) < 1e-14);
+    assert_true(logits_change(SMALL "}", SMALL ",\"embedding_scale\":3}", unchanged) > 1e-3);
+    assert_true(logits_change(SMALL ",\"embedding_norm\":true}",
+                              SMALL ",\"embedding_norm\":true,\"embedding_scale\":3}", unchanged) < 1e-13);
+#undef SMALL
+}
+
 static void sinusoidal_positions_are_a_table_that_is_not_learned(void **state)
 {
     (void)state;
@@ -440,6 +477,9 @@ static void what_cannot_be_is_refused_in_a_sentence(void **state)
         { "{\"position\":\"rotary\",\"rotary\":{\"divisors\":[1,2]}}", "has 2 divisors for 8 pairs" },
         { "{\"head_dim\":2,\"position\":\"rotary\",\"rotary\":{\"divisors\":[0]}}",
           "divisors of rotary positions must be above 0" },
+        { "{\"parallel\":true,\"norm_place\":\"post\"}", "norm_place must be pre or both" },
+        { MEGA "\"qk_norm\":true}", "averages need no qk_norm" },
+        { MEGA "\"parallel\":true}", "averages need branches that are not parallel" },
         { "{\"tied\":1}", "model.tied must be true or false" },
         { "{\"dropout\":1}", "model.dropout is 1, must be 0 to 0.95" },
         { "{\"kind\":\"encoder\"}", "kind must be decoder" },
@@ -548,6 +588,7 @@ int main(void)
         cmocka_unit_test(padding_does_not_reach_the_answer),
         cmocka_unit_test(a_config_reads_back_as_it_was_written),
         cmocka_unit_test(biases_are_where_the_config_has_them),
+        cmocka_unit_test(logits_are_capped_and_embeddings_scaled),
         cmocka_unit_test(sinusoidal_positions_are_a_table_that_is_not_learned),
         cmocka_unit_test(embeddings_begin_as_wide_as_what_they_stand_for),
         cmocka_unit_test(what_cannot_be_is_refused_in_a_sentence),

@@ -6,6 +6,7 @@
  * with the number of layers; with it, every layer keeps what its gradient needs. */
 #include "model/network.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "nn/conv.h"
@@ -40,11 +41,15 @@ static void lay_out(lnt_network *net, lnt_arena *arena)
     for (int i = 0; c->embedding == LNT_EMBEDDING_CNN && i < LNT_CONV_KEPT; i++)
         net->conv[i] = nn_take(arena, n, dim);
     net->embedded = nn_take(arena, n, dim);
+    if (c->embedding_norm) net->unnormed = nn_take(arena, n, dim);
+    if (c->embedding_norm) net->stat_embedded = nn_take(arena, n, 2);
     lay_out_blocks(net, arena, n);
     net->top = nn_take(arena, n, dim);
     net->stat = nn_take(arena, n, 2);
     net->pooled = nn_take(arena, net->batch, dim);
     net->logits = nn_take(arena, one ? net->batch : n, (size_t)c->outputs);
+    if (net->backward && c->logit_cap > 0)
+        net->slopes = nn_take(arena, one ? net->batch : n, (size_t)c->outputs);
     if (net->backward) net->grad = nn_take(arena, n, dim);
     if (net->backward) net->dpooled = nn_take(arena, net->batch, dim);
     if (c->position == LNT_POSITION_ROTARY) {
@@ -156,19 +161,23 @@ static lnt_conv conv_layer(const lnt_network *net, const real *w, const real *g,
                        .dw = at(net, g, param), .db = at(net, g, param + 1) };
 }
 
+/* Where the embedding goes: what the first block sees, or what the norm before it does. */
+static real *embedded_at(const lnt_network *net) { return net->unnormed ? net->unnormed : net->embedded; }
+
 static void embed(lnt_network *net, const real *w, const lnt_batch *in, const lnt_pass *pass)
 {
     const lnt_config *c = net->config;
     const lnt_dense features = features_layer(net, w, NULL);
     const size_t n = nn_tokens(pass), dim = (size_t)c->dim;
     const bool cnn = c->embedding == LNT_EMBEDDING_CNN;
-    real *x = cnn ? net->conv[0] : net->embedded;
+    real *x = cnn ? net->conv[0] : embedded_at(net);
     if (c->input == LNT_INPUT_TOKENS)
         lnt_embedding_forward(net->ctx, in->tokens, at(net, w, LNT_PARAM_EMBED), x, n, dim);
     else
         lnt_dense_forward(net->ctx, &features, in->features, x, n);
+    if (c->embedding_scale != 1) nn_kernels(net->ctx)->scale(x, (real)c->embedding_scale, n * dim);
     for (size_t i = 0; cnn && i < LNT_CONV_LAYERS; i++) { /* the last has no activation */
-        real *y = i + 1 < LNT_CONV_LAYERS ? net->conv[2 * i + 1] : net->embedded;
+        real *y = i + 1 < LNT_CONV_LAYERS ? net->conv[2 * i + 1] : embedded_at(net);
         const lnt_conv conv = conv_layer(net, w, NULL, i);
         lnt_conv_forward(pass, &conv, net->conv[2 * i], y);
         if (i + 1 < LNT_CONV_LAYERS)
@@ -197,7 +206,24 @@ static void add_positions(lnt_network *net, const real *w, const lnt_batch *in)
     fill_positions(net, in);
     if (table) table += (size_t)in->first * dim;
     if (net->config->position == LNT_POSITION_SINUSOIDAL) table = net->positions;
-    if (table) lnt_position_add(net->ctx, net->embedded, table, in->batch, in->length, dim);
+    if (table) lnt_position_add(net->ctx, embedded_at(net), table, in->batch, in->length, dim);
+}
+
+/* The norm whose gain is this parameter; w, g as in at. */
+static lnt_norm norm_layer(const lnt_network *net, const real *w, const real *g, size_t gain)
+{
+    return (lnt_norm){ .kind = net->shape.norm, .width = (size_t)net->config->dim,
+                       .epsilon = net->config->epsilon,
+                       .gain = at(net, w, gain), .bias = at(net, w, gain + 1),
+                       .dgain = at(net, g, gain), .dbias = at(net, g, gain + 1) };
+}
+
+static void norm_embedded(lnt_network *net, const real *w, const lnt_batch *in)
+{
+    const lnt_norm norm = norm_layer(net, w, NULL, LNT_PARAM_EMBED_NORM_GAIN);
+    if (net->unnormed)
+        lnt_norm_forward(net->ctx, &norm, net->unnormed, net->embedded, net->stat_embedded,
+                         in->batch * in->length);
 }
 
 static size_t length_of(const lnt_batch *in, size_t b)
@@ -240,6 +266,20 @@ static lnt_matrix head_matrix(const lnt_network *net, const real *w)
     return tied ? nn_transposed(m) : m;
 }
 
+/* cap tanh(x / cap) of each logit; backward needs 1 - tanh^2. */
+static void cap_logits(lnt_network *net, size_t count)
+{
+    const double cap = net->config->logit_cap;
+    const int threads = lnt_threads_for(net->ctx, 40 * (double)count);
+    if (!(cap > 0)) return;
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (int64_t i = 0; i < (int64_t)count; i++) {
+        const double bent = tanh((double)net->logits[i] / cap);
+        net->logits[i] = (real)(cap * bent);
+        if (net->slopes) net->slopes[i] = (real)(1 - bent * bent);
+    }
+}
+
 static void head(lnt_network *net, const real *w, const lnt_batch *in)
 {
     const size_t dim = (size_t)net->config->dim, outputs = (size_t)net->config->outputs;
@@ -247,24 +287,15 @@ static void head(lnt_network *net, const real *w, const lnt_batch *in)
     if (head_input(net) == net->pooled) pool(net, in);
     lnt_product_biased(net->ctx, net->logits, outputs, nn_rows(head_input(net), dim),
                        head_matrix(net, w), at(net, w, LNT_PARAM_HEAD_BIAS), rows, outputs, dim);
-}
-
-/* The one after the last block; w, g as in at. */
-static lnt_norm norm_layer(const lnt_network *net, const real *w, const real *g)
-{
-    return (lnt_norm){ .kind = net->shape.norm, .width = (size_t)net->config->dim,
-                       .epsilon = net->config->epsilon,
-                       .gain = at(net, w, LNT_PARAM_NORM_GAIN), .bias = at(net, w, LNT_PARAM_NORM_BIAS),
-                       .dgain = at(net, g, LNT_PARAM_NORM_GAIN),
-                       .dbias = at(net, g, LNT_PARAM_NORM_BIAS) };
+    cap_logits(net, rows * outputs);
 }
 
 static void last_norm(lnt_network *net, const real *w, const lnt_batch *in)
 {
-    const lnt_norm norm = norm_layer(net, w, NULL);
+    const lnt_norm norm = norm_layer(net, w, NULL, LNT_PARAM_NORM_GAIN);
     const size_t n = in->batch * in->length;
     const real *x = net->kept[net->config->layers - 1].out;
-    if (net->config->post)
+    if (net->shape.post)
         memcpy(net->top, x, n * norm.width * sizeof *x);
     else
         lnt_norm_forward(net->ctx, &norm, x, net->top, net->stat, n);
@@ -283,6 +314,7 @@ lnt_status lnt_network_forward(lnt_network *net, const real *w, const lnt_batch 
     lnt_pass pass = make_pass(net, in, training);
     embed(net, w, in, &pass);
     add_positions(net, w, in);
+    norm_embedded(net, w, in);
     if (training)
         lnt_dropout(net->ctx, lnt_rng_split(rng, layers), net->config->dropout, net->embedded,
                     in->batch * in->length * (size_t)net->config->dim);
@@ -325,6 +357,7 @@ static void head_back(lnt_network *net, const real *w, real *g, const lnt_batch 
     const size_t rows = lnt_network_rows(net, in);
     const bool pooled = net->config->output == LNT_OUTPUT_CLASS;
     const real *x = head_input(net);
+    for (size_t i = 0; net->slopes && i < rows * outputs; i++) net->logits[i] *= net->slopes[i];
     lnt_product(net->ctx, pooled ? net->dpooled : net->grad, dim,
                 nn_rows(net->logits, outputs), nn_transposed(head_matrix(net, w)), rows, dim,
                 outputs, false);
@@ -358,6 +391,7 @@ static void embed_back(lnt_network *net, const real *w, real *g, const lnt_batch
         grad = other;
         other = swap;
     }
+    if (c->embedding_scale != 1) nn_kernels(net->ctx)->scale(grad, (real)c->embedding_scale, n * dim);
     if (c->input == LNT_INPUT_TOKENS)
         lnt_embedding_backward(net->ctx, in->tokens, grad, at(net, g, LNT_PARAM_EMBED), n, dim);
     else
@@ -369,10 +403,11 @@ lnt_status lnt_network_backward(lnt_network *net, const real *w, real *g, const 
 {
     const size_t layers = (size_t)net->config->layers, dim = (size_t)net->config->dim;
     const size_t n = in->batch * in->length;
-    const lnt_norm norm = norm_layer(net, w, g);
+    const lnt_norm norm = norm_layer(net, w, g, LNT_PARAM_NORM_GAIN);
+    const lnt_norm first = norm_layer(net, w, g, LNT_PARAM_EMBED_NORM_GAIN);
     lnt_pass pass = make_pass(net, in, training);
     head_back(net, w, g, in);
-    if (!net->config->post)
+    if (!net->shape.post)
         lnt_norm_backward(net->ctx, &norm, block_input(net, layers), net->stat, net->grad, net->grad,
                           false, n);
     for (size_t l = layers; l-- > 0;) {
@@ -387,6 +422,9 @@ lnt_status lnt_network_backward(lnt_network *net, const real *w, real *g, const 
     }
     if (training)
         lnt_dropout(net->ctx, lnt_rng_split(rng, layers), net->config->dropout, net->grad, n * dim);
+    if (net->unnormed)
+        lnt_norm_backward(net->ctx, &first, net->unnormed, net->stat_embedded, net->grad, net->grad,
+                          false, n);
     real *table = at(net, g, LNT_PARAM_POSITION);
     if (table)
         lnt_position_backward(net->ctx, net->grad, table + (size_t)in->first * dim, in->batch,
