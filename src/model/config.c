@@ -23,7 +23,8 @@ LNT_WORDS(place_word, "pre", "post", "both")
 LNT_WORDS(position_word, "none", "learned", "sinusoidal", "rotary")
 LNT_WORDS(embedding_word, "table", "cnn")
 LNT_WORDS(input_word, "tokens", "features")
-LNT_WORDS(output_word, "tokens", "logistics", "class", "frames")
+LNT_WORDS(output_word, "tokens", "logistics", "class", "frames", "vector")
+LNT_WORDS(pooling_word, "mean", "first", "last", "none")
 
 static const char *mechanism_word(int i) { return lnt_mechanism_name((lnt_mechanism)i); }
 static const char *far_word(int i) { return i <= LNT_TAYLOR ? mechanism_word(i) : NULL; }
@@ -78,6 +79,9 @@ static const lnt_field model_fields[] = {
     QUIET_FLAG(embedding_norm),
     QUIET_REAL(embedding_scale, 1e-6, 1e6),
     QUIET_REAL(logit_cap, 0, 1e6),
+    { .key = "pooling", .kind = LNT_FIELD_CHOICE, .offset = offsetof(lnt_config, pooling),
+      .choice = pooling_word, .quiet = true },
+    QUIET_FLAG(normalise),
     { .key = "attention", .kind = LNT_FIELD_OBJECT },
     { .key = "rotary", .kind = LNT_FIELD_OBJECT },
     { .key = NULL },
@@ -265,10 +269,26 @@ static lnt_status check_branches(lnt_ctx *ctx, const char *path, const lnt_confi
     return LNT_OK;
 }
 
+static lnt_status check_pooling(lnt_ctx *ctx, const char *path, lnt_config *c)
+{
+    const bool vector = c->output == LNT_OUTPUT_VECTOR;
+    if (vector && c->outputs == 0) c->outputs = c->dim;
+    if (vector && c->outputs != c->dim)
+        return lnt_fail(ctx, LNT_ERR_FORMAT,
+                        LNT_FILE_FMT ": model.outputs is %lld, must be dim, which is %lld: a vector is "
+                                     "what the blocks made", path, (long long)c->outputs, (long long)c->dim);
+    if (c->pooling && !vector && c->output != LNT_OUTPUT_CLASS)
+        return refuse(ctx, path, "pooling is for outputs class and vector");
+    if (c->pooling == LNT_POOL_NONE && !vector)
+        return refuse(ctx, path, "pooling none is for output vector");
+    if (c->normalise && !vector) return refuse(ctx, path, "normalise is for output vector");
+    return LNT_OK;
+}
+
 static lnt_status check_ends(lnt_ctx *ctx, const char *path, const lnt_config *c)
 {
-    const bool generates = c->output == LNT_OUTPUT_TOKENS || c->output == LNT_OUTPUT_LOGISTICS;
-    if (generates != (c->kind == LNT_DECODER))
+    const bool generates = lnt_config_generates(c);
+    if (c->output != LNT_OUTPUT_VECTOR && generates != (c->kind == LNT_DECODER))
         return refuse(ctx, path, generates ? "this task predicts the next token; kind must be decoder"
                                            : "this task sees whole sequences; kind must be encoder");
     if (c->kind == LNT_DECODER && c->embedding == LNT_EMBEDDING_CNN)
@@ -388,6 +408,7 @@ lnt_status lnt_config_resolve(lnt_ctx *ctx, const char *path, lnt_config *config
     if (!status) status = check_branches(ctx, path, config);
     if (!status) status = check_mega(ctx, path, config);
     if (!status) status = check_scores(ctx, path, config);
+    if (!status) status = check_pooling(ctx, path, config);
     if (!status) status = check_ends(ctx, path, config);
     if (!status) status = check_attention(ctx, path, config);
     if (config->ff == 0) config->ff = 4 * config->dim;

@@ -35,8 +35,17 @@ typedef enum lnt_model_output {
     LNT_OUTPUT_TOKENS = 0,   /* the next token, at every token */
     LNT_OUTPUT_LOGISTICS = 1, /* the next pixel: 30 numbers of a mixture, at every token */
     LNT_OUTPUT_CLASS = 2,    /* one of `outputs` for the whole sequence */
-    LNT_OUTPUT_FRAMES = 3    /* one of `outputs` at every token, the first a blank */
+    LNT_OUTPUT_FRAMES = 3,   /* one of `outputs` at every token, the first a blank */
+    LNT_OUTPUT_VECTOR = 4    /* what the blocks made of the sequence, or of each token: `outputs` is dim */
 } lnt_model_output;
+
+/* What stands for a whole sequence. */
+typedef enum lnt_pooling {
+    LNT_POOL_MEAN = 0,
+    LNT_POOL_FIRST = 1, /* its first token, */
+    LNT_POOL_LAST = 2,  /* or its last */
+    LNT_POOL_NONE = 3   /* nothing: every token is given */
+} lnt_pooling;
 
 enum { LNT_CONFIG_TERMS = 32, LNT_CONFIG_DECAYS = 64, LNT_CONFIG_TEXT = 16384 };
 
@@ -52,6 +61,7 @@ typedef struct lnt_config {
     double epsilon; /* of the norms */
     lnt_rotary rotary;
     int parallel, qk_norm, embedding_norm;
+    int pooling, normalise; /* normalise: vectors have length 1 */
     double embedding_scale, logit_cap; /* 0: no cap */
     double dropout, drop_path;
     int input, output;       /* these are the task's to set */
@@ -78,6 +88,18 @@ lnt_status lnt_config_check_same(lnt_ctx *ctx, const char *path, const lnt_confi
 /* Replaces the mechanism; options that it does not take return to their defaults. */
 lnt_status lnt_config_set_mechanism(lnt_ctx *ctx, const char *mechanism, lnt_config *config);
 void lnt_config_write(lnt_json_text *out, const lnt_config *config);
+
+/* Next tokens come out, or pixels. */
+static inline bool lnt_config_generates(const lnt_config *c)
+{
+    return c->output == LNT_OUTPUT_TOKENS || c->output == LNT_OUTPUT_LOGISTICS;
+}
+
+/* One row comes out for a whole sequence. */
+static inline bool lnt_config_pools(const lnt_config *c)
+{
+    return c->output == LNT_OUTPUT_CLASS || (c->output == LNT_OUTPUT_VECTOR && c->pooling != LNT_POOL_NONE);
+}
 
 unsigned lnt_config_bias(const lnt_config *config); /* LNT_BIAS_..., which the network has */
 lnt_block_shape lnt_config_block(const lnt_config *config);

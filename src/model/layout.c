@@ -27,6 +27,7 @@ static lnt_param outer_param(const lnt_config *c, int i)
     const bool features = c->input == LNT_INPUT_FEATURES, norm_bias = lnt_config_bias(c) & LNT_BIAS_NORM;
     const double by_width = 1 / sqrt((double)dim);
     const lnt_param none = { 0 };
+    const bool headless = c->tied || c->output == LNT_OUTPUT_VECTOR;
     if (i >= LNT_PARAM_CONV && i <= LNT_PARAM_CONV_LAST) return conv_param(c, i - LNT_PARAM_CONV);
     switch (i) {
     case LNT_PARAM_EMBED: /* tied, it is the head as well */
@@ -40,9 +41,11 @@ static lnt_param outer_param(const lnt_config *c, int i)
     case LNT_PARAM_NORM_GAIN: return c->post == LNT_PLACE_POST ? none : lnt_param_vector("norm.gain", dim, 1);
     case LNT_PARAM_NORM_BIAS:
         return c->post == LNT_PLACE_POST || !norm_bias ? none : lnt_param_vector("norm.bias", dim, 0);
-    case LNT_PARAM_HEAD: return c->tied ? none : lnt_param_matrix("head.weight", dim, outputs, by_width);
+    case LNT_PARAM_HEAD: return headless ? none : lnt_param_matrix("head.weight", dim, outputs, by_width);
     case LNT_PARAM_HEAD_BIAS:
-        return lnt_config_bias(c) & LNT_BIAS_HEAD ? lnt_param_vector("head.bias", outputs, 0) : none;
+        return lnt_config_bias(c) & LNT_BIAS_HEAD && c->output != LNT_OUTPUT_VECTOR
+                   ? lnt_param_vector("head.bias", outputs, 0)
+                   : none;
     case LNT_PARAM_EMBED_NORM_GAIN:
         return c->embedding_norm ? lnt_param_vector("embed_norm.gain", dim, 1) : none;
     case LNT_PARAM_EMBED_NORM_BIAS:

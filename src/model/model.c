@@ -139,7 +139,7 @@ lnt_status lnt_model_describe(const lnt_model *model, lnt_model_info *out)
                               .config = model->text,
                               .mechanism = lnt_mechanism_name(c->attention.mechanism),
                               .tokenizer = lnt_tokenizer_word((int)model->tokenizer.kind),
-                              .generates = c->kind == LNT_DECODER,
+                              .generates = lnt_config_generates(c),
                               .parameters = (int64_t)model->layout.parameters,
                               .layers = c->layers,
                               .inputs = c->inputs,

@@ -11,6 +11,7 @@
 #define lnt_network_open LNT_REAL_NAME(lnt_network_open)
 #define lnt_network_close LNT_REAL_NAME(lnt_network_close)
 #define lnt_network_forward LNT_REAL_NAME(lnt_network_forward)
+#define lnt_network_logits LNT_REAL_NAME(lnt_network_logits)
 #define lnt_network_backward LNT_REAL_NAME(lnt_network_backward)
 
 /* What goes in: tokens or features. */
@@ -20,6 +21,7 @@ typedef struct lnt_batch {
     const real *features;   /* [batch,length,inputs] */
     const int64_t *lengths; /* [batch], NULL: full */
     int64_t first;          /* position of the first token */
+    bool headless;          /* logits are not wanted: lnt_network_logits gives them, of any rows of top */
 } lnt_batch;
 
 enum { LNT_CONV_LAYERS = 3, LNT_CONV_KEPT = 2 * LNT_CONV_LAYERS - 1 };
@@ -41,7 +43,7 @@ typedef struct lnt_network {
     lnt_block_kept *kept;            /* [layers]; without backward they share memory */
     lnt_block_scratch scratch;
     real *top, *stat;     /* [n,dim], [n,2]: the last norm */
-    real *pooled;         /* [batch,dim]: the mean of a sequence, or its last token */
+    real *pooled;         /* [batch,dim]: what stands for a sequence */
     real *logits;         /* [rows,outputs]: what forward gives, and backward is given dlogits in */
     real *slopes;         /* shaped as logits: of their cap, for backward */
     real *grad, *dpooled; /* [n,dim], [batch,dim] */
@@ -61,13 +63,16 @@ void lnt_network_close(lnt_network *net);
 /* Rows of logits that a pass gives. */
 static inline size_t lnt_network_rows(const lnt_network *net, const lnt_batch *in)
 {
-    const bool one = net->states || net->config->output == LNT_OUTPUT_CLASS;
+    const bool one = net->states || lnt_config_pools(net->config);
     return one ? in->batch : in->batch * in->length;
 }
 
 /* weights [layout->size]; training: dropout applies, drawn from rng.  Fills net->logits. */
 lnt_status lnt_network_forward(lnt_network *net, const real *weights, const lnt_batch *in,
                                bool training, lnt_rng rng);
+/* logits [rows,outputs] of x [rows,dim], rows of net->top; not of vectors. */
+void lnt_network_logits(const lnt_network *net, const real *weights, const real *x, size_t rows,
+                        real *logits);
 /* After forward with the same arguments; net->logits now holds the gradient of the loss by them.
  * grads, shaped as weights, is added to. */
 lnt_status lnt_network_backward(lnt_network *net, const real *weights, real *grads,

@@ -339,7 +339,7 @@ lnt_status lnt_model_examples(const lnt_model *model, const char *data, int64_t 
 {
     if (!model) return LNT_ERR_ARGUMENT;
     lnt_ctx *ctx = model->ctx;
-    if (model->config.kind != LNT_DECODER)
+    if (!lnt_config_generates(&model->config))
         return lnt_fail(ctx, LNT_ERR_UNSUPPORTED, "examples: the model must be a decoder");
     if (!tokens || first < 0 || count < 1)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT,

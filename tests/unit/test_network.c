@@ -264,6 +264,67 @@ static void a_network_over_features_has_the_right_gradients(void **state)
     close_fixture(&f);
 }
 
+#define VECTOR "{\"kind\":\"encoder\",\"output\":\"vector\",\"dim\":7,\"layers\":2,\"heads\":1,\"length\":6"
+
+static void vectors_have_the_right_gradients(void **state)
+{
+    (void)state;
+    const int64_t lengths[B] = { 4, N };
+    static const char *const configs[] = {
+        VECTOR "}",
+        VECTOR ",\"pooling\":\"first\",\"normalise\":true}",
+        VECTOR ",\"pooling\":\"last\",\"norm_place\":\"post\",\"embedding_norm\":true}",
+        VECTOR ",\"pooling\":\"none\",\"normalise\":true}",
+        "{\"output\":\"vector\",\"dim\":7,\"layers\":2,\"heads\":1,\"length\":6,\"pooling\":\"last\",\"normalise\":true}",
+        "{\"kind\":\"encoder\",\"output\":\"class\",\"dim\":8,\"layers\":1,\"heads\":2,"
+        "\"pooling\":\"first\"}",
+    };
+    for (int i = 0; i < COUNT_OF(configs); i++)
+        for (int padded = 0; padded < 2; padded++) {
+            fixture f;
+            open_fixture(&f, configs[i]);
+            f.in.lengths = padded ? lengths : NULL;
+            check(&f, configs[i]);
+            close_fixture(&f);
+        }
+}
+
+/* Pooled are the rows that are given without pooling. */
+static void vectors_are_the_mean_the_first_or_the_last_token(void **state)
+{
+    (void)state;
+    enum { D = 7 };
+    static const char *const poolings[] = { "mean", "first", "last" };
+    const int64_t lengths[B] = { 4, N };
+    fixture all;
+    open_fixture(&all, VECTOR ",\"pooling\":\"none\"}");
+    all.in.lengths = lengths;
+    assert_int_equal(lnt_network_rows(&all.net, &all.in), B * N);
+    run(&all, false);
+    for (int p = 0; p < 6; p++) {
+        char text[200];
+        fixture f;
+        snprintf(text, sizeof text, VECTOR ",\"pooling\":\"%s\",\"normalise\":%s}", poolings[p % 3],
+                 p < 3 ? "false" : "true");
+        open_fixture(&f, text);
+        f.in.lengths = lengths;
+        assert_int_equal(lnt_network_rows(&f.net, &f.in), B);
+        memcpy(f.weights, all.weights, all.layout.size * sizeof *all.weights);
+        run(&f, false);
+        for (int b = 0; b < B; b++) {
+            const int first = p % 3 == 2 ? (int)lengths[b] - 1 : 0, end = p % 3 == 1 ? 1 : (int)lengths[b];
+            double want[D] = { 0 }, square = 0;
+            for (int t = first; t < end; t++)
+                for (int c = 0; c < D; c++) want[c] += all.net.logits[(b * N + t) * D + c] / (end - first);
+            for (int c = 0; c < D; c++) square += want[c] * want[c];
+            for (int c = 0; c < D; c++)
+                assert_true(fabs(f.net.logits[b * D + c] - want[c] / (p < 3 ? 1 : sqrt(square))) < 1e-12);
+        }
+        close_fixture(&f);
+    }
+    close_fixture(&all);
+}
+
 static void padding_does_not_reach_the_answer(void **state)
 {
     (void)state;
@@ -480,6 +541,12 @@ static void what_cannot_be_is_refused_in_a_sentence(void **state)
         { "{\"parallel\":true,\"norm_place\":\"post\"}", "norm_place must be pre or both" },
         { MEGA "\"qk_norm\":true}", "averages need no qk_norm" },
         { MEGA "\"parallel\":true}", "averages need branches that are not parallel" },
+        { "{\"pooling\":\"first\"}", "pooling is for outputs class and vector" },
+        { "{\"normalise\":true}", "normalise is for output vector" },
+        { "{\"output\":\"vector\"}", "model.outputs is 7, must be dim, which is 128" },
+        { "{\"kind\":\"encoder\",\"output\":\"class\",\"pooling\":\"none\"}",
+          "pooling none is for output vector" },
+        { VECTOR ",\"tied\":true}", "tied needs a task whose outputs" },
         { "{\"tied\":1}", "model.tied must be true or false" },
         { "{\"dropout\":1}", "model.dropout is 1, must be 0 to 0.95" },
         { "{\"kind\":\"encoder\"}", "kind must be decoder" },
@@ -585,6 +652,8 @@ int main(void)
         cmocka_unit_test(both_branches_of_every_block_are_dropped),
         cmocka_unit_test(mega_over_all_landmarks_is_mega_with_laplace),
         cmocka_unit_test(a_network_over_features_has_the_right_gradients),
+        cmocka_unit_test(vectors_have_the_right_gradients),
+        cmocka_unit_test(vectors_are_the_mean_the_first_or_the_last_token),
         cmocka_unit_test(padding_does_not_reach_the_answer),
         cmocka_unit_test(a_config_reads_back_as_it_was_written),
         cmocka_unit_test(biases_are_where_the_config_has_them),

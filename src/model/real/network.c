@@ -2,8 +2,9 @@
  *
  *     x = embed(in) + position;   x = block_l(x) for each l;   logits = norm(x) w + b
  *
- * where a classifier's head reads the mean over the sequence.  Memory without backward does not grow
- * with the number of layers; with it, every layer keeps what its gradient needs. */
+ * where a classifier's head reads the mean over the sequence, and a model of vectors has no head.  Memory
+ * without backward does not grow with the number of layers; with it, every layer keeps what its gradient
+ * needs. */
 #include "model/network.h"
 
 #include <math.h>
@@ -37,7 +38,7 @@ static void lay_out(lnt_network *net, lnt_arena *arena)
 {
     const lnt_config *c = net->config;
     const size_t n = net->batch * net->length, dim = (size_t)c->dim, heads = (size_t)c->heads;
-    const bool one = net->states || c->output == LNT_OUTPUT_CLASS;
+    const bool one = net->states || lnt_config_pools(c);
     for (int i = 0; c->embedding == LNT_EMBEDDING_CNN && i < LNT_CONV_KEPT; i++)
         net->conv[i] = nn_take(arena, n, dim);
     net->embedded = nn_take(arena, n, dim);
@@ -231,29 +232,39 @@ static size_t length_of(const lnt_batch *in, size_t b)
     return in->lengths ? (size_t)in->lengths[b] : in->length;
 }
 
-/* What the head reads of each sequence, where that is one vector: its mean, or its last token. */
+/* The tokens first .. end-1 whose mean stands for sequence b. */
+static void pooled_tokens(const lnt_network *net, const lnt_batch *in, size_t b, size_t *first, size_t *end)
+{
+    const size_t length = length_of(in, b);
+    const int pooling = net->states ? LNT_POOL_LAST : net->config->pooling;
+    *first = pooling == LNT_POOL_LAST && length ? length - 1 : 0;
+    *end = pooling == LNT_POOL_FIRST && length ? 1 : length;
+}
+
+/* What the head reads of each sequence, where that is one vector. */
 static void pool(lnt_network *net, const lnt_batch *in)
 {
     const size_t dim = (size_t)net->config->dim;
     for (size_t b = 0; b < in->batch; b++) {
         const real *x = net->top + b * in->length * dim;
         real *y = net->pooled + b * dim;
-        const size_t length = length_of(in, b);
-        if (net->states) {
-            memcpy(y, x + (in->length - 1) * dim, dim * sizeof *y);
+        size_t first, end;
+        pooled_tokens(net, in, b, &first, &end);
+        if (end - first == 1) {
+            memcpy(y, x + first * dim, dim * sizeof *y);
             continue;
         }
         memset(y, 0, dim * sizeof *y);
-        for (size_t t = 0; t < length; t++)
+        for (size_t t = first; t < end; t++)
             for (size_t i = 0; i < dim; i++) y[i] += x[t * dim + i];
-        for (size_t i = 0; length && i < dim; i++) y[i] /= (real)length;
+        for (size_t i = 0; end && i < dim; i++) y[i] /= (real)(end - first);
     }
 }
 
 /* The head's input, and its matrix [dim,outputs]: tied, the embedding seen the other way. */
 static const real *head_input(const lnt_network *net)
 {
-    const bool one = net->states || net->config->output == LNT_OUTPUT_CLASS;
+    const bool one = net->states || lnt_config_pools(net->config);
     return one ? net->pooled : net->top;
 }
 
@@ -266,28 +277,58 @@ static lnt_matrix head_matrix(const lnt_network *net, const real *w)
     return tied ? nn_transposed(m) : m;
 }
 
-/* cap tanh(x / cap) of each logit; backward needs 1 - tanh^2. */
-static void cap_logits(lnt_network *net, size_t count)
+/* cap tanh(x / cap) of each logit; slopes (NULL: not wanted) get 1 - tanh^2. */
+static void cap_logits(const lnt_network *net, real *logits, real *slopes, size_t count)
 {
     const double cap = net->config->logit_cap;
     const int threads = lnt_threads_for(net->ctx, 40 * (double)count);
     if (!(cap > 0)) return;
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t i = 0; i < (int64_t)count; i++) {
-        const double bent = tanh((double)net->logits[i] / cap);
-        net->logits[i] = (real)(cap * bent);
-        if (net->slopes) net->slopes[i] = (real)(1 - bent * bent);
+        const double bent = tanh((double)logits[i] / cap);
+        logits[i] = (real)(cap * bent);
+        if (slopes) slopes[i] = (real)(1 - bent * bent);
+    }
+}
+
+static void fill_logits(const lnt_network *net, const real *w, const real *x, size_t rows, real *logits,
+                        real *slopes)
+{
+    const size_t dim = (size_t)net->config->dim, outputs = (size_t)net->config->outputs;
+    lnt_product_biased(net->ctx, logits, outputs, nn_rows(x, dim), head_matrix(net, w),
+                       at(net, w, LNT_PARAM_HEAD_BIAS), rows, outputs, dim);
+    cap_logits(net, logits, slopes, rows * outputs);
+}
+
+void lnt_network_logits(const lnt_network *net, const real *w, const real *x, size_t rows, real *logits)
+{
+    fill_logits(net, w, x, rows, logits, NULL);
+}
+
+static real length_of_vector(const lnt_network *net, const real *x)
+{
+    const size_t dim = (size_t)net->config->dim;
+    return (real)fmax(sqrt((double)nn_kernels(net->ctx)->dot(x, x, dim)), 1e-12);
+}
+
+/* Vectors take the place of logits. */
+static void fill_vectors(lnt_network *net, size_t rows)
+{
+    const size_t dim = (size_t)net->config->dim;
+    memcpy(net->logits, head_input(net), rows * dim * sizeof *net->logits);
+    for (size_t i = 0; net->config->normalise && i < rows; i++) {
+        real *y = net->logits + i * dim;
+        nn_kernels(net->ctx)->scale(y, 1 / length_of_vector(net, y), dim);
     }
 }
 
 static void head(lnt_network *net, const real *w, const lnt_batch *in)
 {
-    const size_t dim = (size_t)net->config->dim, outputs = (size_t)net->config->outputs;
     const size_t rows = lnt_network_rows(net, in);
+    if (in->headless) return;
     if (head_input(net) == net->pooled) pool(net, in);
-    lnt_product_biased(net->ctx, net->logits, outputs, nn_rows(head_input(net), dim),
-                       head_matrix(net, w), at(net, w, LNT_PARAM_HEAD_BIAS), rows, outputs, dim);
-    cap_logits(net, rows * outputs);
+    if (net->config->output == LNT_OUTPUT_VECTOR) fill_vectors(net, rows);
+    else fill_logits(net, w, head_input(net), rows, net->logits, net->slopes);
 }
 
 static void last_norm(lnt_network *net, const real *w, const lnt_batch *in)
@@ -338,29 +379,41 @@ lnt_status lnt_network_forward(lnt_network *net, const real *w, const lnt_batch 
 
 /* ---- backward ------------------------------------------------------------------------------ */
 
-/* The mean's gradient, to every token of the sequence. */
+/* The gradient of what stands for a sequence, to the tokens it is made of. */
 static void spread(const lnt_network *net, const lnt_batch *in)
 {
     const size_t dim = (size_t)net->config->dim;
     for (size_t b = 0; b < in->batch; b++) {
-        const size_t length = length_of(in, b);
+        size_t first, end;
+        pooled_tokens(net, in, b, &first, &end);
         for (size_t t = 0; t < in->length; t++)
             for (size_t i = 0; i < dim; i++)
                 net->grad[(b * in->length + t) * dim + i] =
-                    t < length ? net->dpooled[b * dim + i] / (real)length : 0;
+                    t >= first && t < end ? net->dpooled[b * dim + i] / (real)(end - first) : 0;
     }
 }
 
-static void head_back(lnt_network *net, const real *w, real *g, const lnt_batch *in)
+/* dx from dy in net->logits: of y = x / |x|, dx = (dy - y (y.dy)) / |x|. */
+static void vectors_back(const lnt_network *net, real *dx, size_t rows)
+{
+    const size_t dim = (size_t)net->config->dim;
+    memcpy(dx, net->logits, rows * dim * sizeof *dx);
+    for (size_t i = 0; net->config->normalise && i < rows; i++) {
+        const real *x = head_input(net) + i * dim;
+        const real r = 1 / length_of_vector(net, x);
+        const real along = r * r * nn_kernels(net->ctx)->dot(x, net->logits + i * dim, dim);
+        for (size_t c = 0; c < dim; c++) dx[i * dim + c] = r * (net->logits[i * dim + c] - along * x[c]);
+    }
+}
+
+/* dx from the gradient of logits, and what the head's parameters get of it. */
+static void logits_back(lnt_network *net, const real *w, real *g, real *dx, size_t rows)
 {
     const size_t dim = (size_t)net->config->dim, outputs = (size_t)net->config->outputs;
-    const size_t rows = lnt_network_rows(net, in);
-    const bool pooled = net->config->output == LNT_OUTPUT_CLASS;
     const real *x = head_input(net);
     for (size_t i = 0; net->slopes && i < rows * outputs; i++) net->logits[i] *= net->slopes[i];
-    lnt_product(net->ctx, pooled ? net->dpooled : net->grad, dim,
-                nn_rows(net->logits, outputs), nn_transposed(head_matrix(net, w)), rows, dim,
-                outputs, false);
+    lnt_product(net->ctx, dx, dim, nn_rows(net->logits, outputs), nn_transposed(head_matrix(net, w)), rows,
+                dim, outputs, false);
     if (net->config->tied)
         lnt_product(net->ctx, at(net, g, LNT_PARAM_EMBED), dim,
                     nn_transposed(nn_rows(net->logits, outputs)), nn_rows(x, dim), outputs, dim,
@@ -370,6 +423,15 @@ static void head_back(lnt_network *net, const real *w, real *g, const lnt_batch 
                     nn_rows(net->logits, outputs), dim, outputs, rows, true);
     real *bias = at(net, g, LNT_PARAM_HEAD_BIAS);
     if (bias) lnt_columns_sum(net->ctx, bias, net->logits, rows, outputs);
+}
+
+static void head_back(lnt_network *net, const real *w, real *g, const lnt_batch *in)
+{
+    const size_t rows = lnt_network_rows(net, in);
+    const bool pooled = head_input(net) == net->pooled;
+    real *dx = pooled ? net->dpooled : net->grad;
+    if (net->config->output == LNT_OUTPUT_VECTOR) vectors_back(net, dx, rows);
+    else logits_back(net, w, g, dx, rows);
     if (pooled) spread(net, in);
 }
 
