@@ -55,7 +55,8 @@ LNT_API LNT_MUST_CHECK lnt_status lnt_model_convert(const lnt_model *model, cons
                                                     lnt_model **out);
 
 /* tokens [batch,length], each below inputs; lengths [batch], NULL: full.  logits: [batch,length,
- * outputs] where the model speaks at every token, [batch,outputs] where it classifies.  A call that is
+ * outputs] where the model speaks at every token, [batch,outputs] where it classifies, or gives one vector
+ * for a sequence.  A call that is
  * larger than those before makes room, and plans; a smaller one runs by that plan, and may differ in the
  * last digits from what it gave before. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_model_forward(lnt_model *model, const int32_t *tokens,
@@ -82,6 +83,15 @@ LNT_API void lnt_session_destroy(lnt_session *session);
  * leaves the session as it was. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_session_forward(lnt_session *session, const int32_t *tokens,
                                                    int64_t count);
+/* The same, with what the model says of the token after each of the last `last` of them, 1 to count: logits
+ * [batch,last,outputs]. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_session_forward_all(lnt_session *session, const int32_t *tokens,
+                                                          int64_t count, int64_t last, float *logits);
+/* The same, with how little the model expected each: nats [batch,count], -log of the probability that a
+ * token has after all before it.  0 for the first of all; infinite for what the model cannot say.  Memory
+ * does not grow with count times outputs. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_session_score(lnt_session *session, const int32_t *tokens,
+                                                    int64_t count, double *nats);
 /* Of the next token, [batch,outputs]; NULL before the first feed. */
 LNT_API const float *lnt_session_logits(const lnt_session *session);
 

@@ -72,7 +72,7 @@ lnt_status lnt_session_create(const lnt_model *model, int64_t batch, lnt_session
     lnt_ctx *ctx = model->ctx;
     if (!out) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "out is NULL");
     *out = NULL;
-    if (model->config.kind != LNT_DECODER)
+    if (!lnt_config_generates(&model->config))
         return lnt_fail(ctx, LNT_ERR_UNSUPPORTED, "model: task %s has an encoder, which does not "
                                                   "generate", model->task);
     if (batch < 1 || batch > 1 << 20)
@@ -152,21 +152,35 @@ static lnt_status make_room(lnt_session *s, int64_t count)
     return status;
 }
 
+lnt_status lnt_session_begin(lnt_session *s, const int32_t *tokens, int64_t count)
+{
+    const lnt_status status = check_feed(s, tokens, count);
+    return status ? status : make_room(s, count);
+}
+
+lnt_status lnt_session_chunk(lnt_session *s, const int32_t *tokens, int64_t count, int64_t at,
+                             bool headless, size_t *taken)
+{
+    const int64_t left = count - at, most = (int64_t)s->length, n = left < most ? left : most;
+    for (size_t b = 0; b < s->batch; b++)
+        memcpy(s->chunk + b * (size_t)n, tokens + (int64_t)b * count + at, (size_t)n * sizeof *tokens);
+    const lnt_batch in = { .batch = s->batch, .length = (size_t)n, .tokens = s->chunk,
+                           .first = s->tokens, .headless = headless };
+    const lnt_status status =
+        lnt_network_forward(&s->network, s->model->weights, &in, false, lnt_rng_make(0));
+    if (!status) s->tokens += n;
+    *taken = (size_t)n;
+    return status;
+}
+
 lnt_status lnt_session_forward(lnt_session *s, const int32_t *tokens, int64_t count)
 {
     if (!s) return LNT_ERR_ARGUMENT;
-    lnt_status status = check_feed(s, tokens, count);
-    if (!status) status = make_room(s, count);
+    lnt_status status = lnt_session_begin(s, tokens, count);
     for (int64_t at = 0; !status && at < count;) {
-        const int64_t left = count - at, most = (int64_t)s->length, n = left < most ? left : most;
-        for (size_t b = 0; b < s->batch; b++)
-            memcpy(s->chunk + b * (size_t)n, tokens + (int64_t)b * count + at,
-                   (size_t)n * sizeof *tokens);
-        const lnt_batch in = { .batch = s->batch, .length = (size_t)n, .tokens = s->chunk,
-                               .first = s->tokens };
-        status = lnt_network_forward(&s->network, s->model->weights, &in, false, lnt_rng_make(0));
-        if (!status) s->tokens += n;
-        at += n;
+        size_t n;
+        status = lnt_session_chunk(s, tokens, count, at, at + (int64_t)s->length < count, &n);
+        at += (int64_t)n;
     }
     if (!status && count)
         memcpy(s->logits, s->network.logits,
@@ -235,7 +249,7 @@ lnt_status lnt_model_sample(const lnt_model *model, const float *logits, int64_t
     lnt_sampling how;
     lnt_status status = lnt_sampling_take(ctx, sampling, &how);
     if (status) return status;
-    if (model->config.kind != LNT_DECODER)
+    if (!lnt_config_generates(&model->config))
         return lnt_fail(ctx, LNT_ERR_UNSUPPORTED, "model: task %s has an encoder, which does not "
                                                   "generate", model->task);
     if (!logits || !tokens || batch < 1 || length < 1)

@@ -20,4 +20,11 @@ struct lnt_session {
     lnt_candidate *candidates;
 };
 
+/* Before tokens [batch,count] are fed: that they may be, and that every layer has room for them. */
+lnt_status lnt_session_begin(lnt_session *session, const int32_t *tokens, int64_t count);
+/* Feeds as many of them, from `at` on, as are taken at once: *taken.  Headless: without logits, which
+ * lnt_network_logits gives of any rows of network.top [batch,taken,dim]. */
+lnt_status lnt_session_chunk(lnt_session *session, const int32_t *tokens, int64_t count, int64_t at,
+                             bool headless, size_t *taken);
+
 #endif

@@ -1,5 +1,6 @@
 /* test_session.c - sessions over every causal mechanism: steps equal the whole, a saved one goes on where it
  * was, what is remembered does not grow, and what is refused leaves it as it was. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -39,6 +40,55 @@ static void a_prompt_and_steps_give_what_the_whole_sequence_gives(void **state)
 {
     (void)state;
     model_walk(check_steps);
+}
+
+/* Fed in two calls, the second longer than a chunk. */
+static void check_all_logits(lnt_ctx *ctx, lnt_model *model)
+{
+    enum { SEQUENCES = 4, BEFORE = 5, COUNT = LNT_SESSION_EACH + 9, LAST = COUNT - 3, ALL = BEFORE + COUNT };
+    static int32_t tokens[SEQUENCES * ALL], first[SEQUENCES * BEFORE], then[SEQUENCES * COUNT];
+    static float whole[SEQUENCES * ALL * VOCABULARY], all[SEQUENCES * LAST * VOCABULARY];
+    static double nats[SEQUENCES * COUNT], begin[SEQUENCES * BEFORE];
+    lnt_session *session, *scored;
+    model_fill_tokens(tokens, SEQUENCES * ALL, 4);
+    assert_ok(ctx, lnt_model_forward(model, tokens, SEQUENCES, ALL, NULL, whole));
+    for (int b = 0; b < SEQUENCES; b++) {
+        memcpy(first + b * BEFORE, tokens + b * ALL, BEFORE * sizeof *first);
+        memcpy(then + b * COUNT, tokens + b * ALL + BEFORE, COUNT * sizeof *then);
+    }
+    assert_ok(ctx, lnt_session_create(model, SEQUENCES, &session));
+    assert_ok(ctx, lnt_session_forward(session, first, BEFORE));
+    assert_ok(ctx, lnt_session_forward_all(session, then, COUNT, LAST, all));
+    assert_ok(ctx, lnt_session_create(model, SEQUENCES, &scored));
+    assert_ok(ctx, lnt_session_score(scored, first, BEFORE, begin));
+    assert_ok(ctx, lnt_session_score(scored, then, COUNT, nats));
+    assert_int_equal(lnt_session_tokens(scored), ALL);
+    for (int b = 0; b < SEQUENCES; b++) {
+        const float *end = whole + ((b + 1) * ALL - 1) * VOCABULARY;
+        assert_true(model_difference(all + b * LAST * VOCABULARY, end - (LAST - 1) * VOCABULARY,
+                                     LAST * VOCABULARY) < 1e-4);
+        assert_true(model_difference(lnt_session_logits(session) + b * VOCABULARY, end, VOCABULARY) < 1e-4);
+        assert_true(model_difference(lnt_session_logits(scored) + b * VOCABULARY, end, VOCABULARY) < 1e-4);
+        assert_true(begin[b * BEFORE] == 0);
+        for (int t = 1; t < ALL; t++) {
+            const float *x = whole + (b * ALL + t - 1) * VOCABULARY;
+            double sum = 0;
+            for (int c = 0; c < VOCABULARY; c++) sum += exp((double)x[c]);
+            const double want = log(sum) - (double)x[tokens[b * ALL + t]];
+            const double got = t < BEFORE ? begin[b * BEFORE + t] : nats[b * COUNT + t - BEFORE];
+            assert_true(fabs(got - want) < 1e-3);
+        }
+    }
+    assert_refused(ctx, lnt_session_forward_all(session, then, 3, 4, all), LNT_ERR_ARGUMENT, "last is 4");
+    assert_refused(ctx, lnt_session_score(session, then, 3, NULL), LNT_ERR_ARGUMENT, "nats is NULL");
+    lnt_session_destroy(session);
+    lnt_session_destroy(scored);
+}
+
+static void every_token_has_logits_and_a_score(void **state)
+{
+    (void)state;
+    model_walk(check_all_logits);
 }
 
 static void few_sequences_are_read_in_long_chunks_and_many_in_short_ones(void **state)
@@ -329,6 +379,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_prompt_and_steps_give_what_the_whole_sequence_gives),
+        cmocka_unit_test(every_token_has_logits_and_a_score),
         cmocka_unit_test(few_sequences_are_read_in_long_chunks_and_many_in_short_ones),
         cmocka_unit_test(weights_of_a_bf16_file_are_read_as_such_for_the_same_answer),
         cmocka_unit_test(a_saved_session_goes_on_where_it_was),
