@@ -50,7 +50,7 @@ static const char *weights_word(int i) { return lnt_activation_name((lnt_activat
 static const lnt_field model_fields[] = {
     CHOICE("kind", kind, kind_word),
     WHOLE(dim, 1, 1 << 16),
-    WHOLE(layers, 1, 1024),
+    WHOLE(layers, 1, LNT_CONFIG_LAYERS),
     WHOLE(heads, 1, 4096),
     WHOLE(kv_heads, 0, 4096),
     WHOLE(head_dim, 0, 4096),
@@ -84,6 +84,7 @@ static const lnt_field model_fields[] = {
     QUIET_FLAG(normalise),
     { .key = "attention", .kind = LNT_FIELD_OBJECT },
     { .key = "rotary", .kind = LNT_FIELD_OBJECT },
+    { .key = "kinds", .kind = LNT_FIELD_LIST },
     { .key = NULL },
 };
 
@@ -143,6 +144,7 @@ static const lnt_field attention_fields[] = {
 static const lnt_field rotary_fields[] = {
     TURNING_REAL(base, 1.001, 1e12),
     TURNING_WHOLE(dims, 4096),
+    { TURNING(off), .kind = LNT_FIELD_FLAG },
     { .key = "pairs", .kind = LNT_FIELD_CHOICE, .offset = offsetof(lnt_config, rotary.halves),
       .choice = pairs_word, .quiet = true },
     { TURNING(scaling), .kind = LNT_FIELD_CHOICE, .choice = scaling_word },
@@ -158,6 +160,15 @@ static const lnt_field rotary_fields[] = {
     { .key = NULL },
 };
 
+static const lnt_field kind_fields[] = {
+    { .key = "layers", .kind = LNT_FIELD_LIST },
+    LNT_WHOLE_FIELD(lnt_attention_kind, every, 1, LNT_CONFIG_LAYERS),
+    LNT_WHOLE_FIELD(lnt_attention_kind, offset, 0, LNT_CONFIG_LAYERS - 1),
+    { .key = "attention", .kind = LNT_FIELD_OBJECT },
+    { .key = "rotary", .kind = LNT_FIELD_OBJECT },
+    { .key = NULL },
+};
+
 lnt_status lnt_config_default(lnt_ctx *ctx, lnt_config *out)
 {
     *out = (lnt_config){ .dim = 128, .layers = 4, .heads = 8, .length = 128,
@@ -170,6 +181,113 @@ lnt_status lnt_config_default(lnt_ctx *ctx, lnt_config *out)
     return LNT_OK;
 }
 
+/* ---- kinds of attention ---------------------------------------------------------------------- */
+
+/* The config as if kind k were that of all layers, and back. */
+static lnt_config with_kind(const lnt_config *c, size_t k)
+{
+    lnt_config view = *c;
+    if (k == 0) return view;
+    const lnt_attention_kind *kind = &c->kinds[k - 1];
+    view.attention = kind->attention;
+    memcpy(view.coefficients, kind->coefficients, sizeof view.coefficients);
+    view.coefficient_count = kind->coefficient_count;
+    memcpy(view.decay, kind->decay, sizeof view.decay);
+    view.decay_count = kind->decay_count;
+    view.learned_temperature = kind->learned_temperature;
+    view.rotary = kind->rotary;
+    return view;
+}
+
+static void take_kind(const lnt_config *view, lnt_attention_kind *kind)
+{
+    kind->attention = view->attention;
+    memcpy(kind->coefficients, view->coefficients, sizeof kind->coefficients);
+    kind->coefficient_count = view->coefficient_count;
+    memcpy(kind->decay, view->decay, sizeof kind->decay);
+    kind->decay_count = view->decay_count;
+    kind->learned_temperature = view->learned_temperature;
+    kind->rotary = view->rotary;
+}
+
+static bool has_layer(const lnt_attention_kind *kind, size_t layer)
+{
+    return kind->layers[layer / 64] >> layer % 64 & 1;
+}
+
+size_t lnt_config_kind(const lnt_config *c, size_t layer)
+{
+    for (size_t k = (size_t)c->kind_count; k > 0; k--)
+        if (has_layer(&c->kinds[k - 1], layer)) return k;
+    return 0;
+}
+
+static void put_mechanism(lnt_config *config, lnt_mechanism mechanism, const lnt_config *plain);
+
+/* What a kind begins from: the attention of the model, under the mechanism that the kind names. */
+static lnt_config begin_kind(const lnt_config *config, const lnt_config *plain,
+                             const lnt_json_node *attention)
+{
+    lnt_config view = *config;
+    const lnt_json_node *named = attention ? lnt_json_member(attention, "mechanism") : NULL;
+    for (int i = 0; named && named->type == LNT_JSON_STRING && mechanism_word(i); i++)
+        if (!strcmp(mechanism_word(i), named->text)) put_mechanism(&view, (lnt_mechanism)i, plain);
+    return view;
+}
+
+static lnt_status read_layers(lnt_ctx *ctx, const char *path, const char *section,
+                              const lnt_json_node *list, lnt_attention_kind *kind)
+{
+    for (const lnt_json_node *c = list->child; c; c = c->next) {
+        if (c->type != LNT_JSON_INTEGER || c->integer < 0 || c->integer >= LNT_CONFIG_LAYERS)
+            return lnt_fail(ctx, LNT_ERR_FORMAT,
+                            LNT_FILE_FMT ": %s.layers must be a list of layers, the first being 0", path,
+                            section);
+        kind->layers[c->integer / 64] |= UINT64_C(1) << c->integer % 64;
+    }
+    return LNT_OK;
+}
+
+static lnt_status read_kind(lnt_ctx *ctx, const char *path, const lnt_json_node *node,
+                            const lnt_config *config, const lnt_config *plain, int64_t index,
+                            lnt_attention_kind *kind)
+{
+    char section[32], inner[48];
+    snprintf(section, sizeof section, "model.kinds[%d]", (int)index);
+    *kind = (lnt_attention_kind){ 0 };
+    lnt_status status = lnt_fields_read(ctx, path, section, node, kind_fields, kind);
+    if (status) return status;
+    const lnt_json_node *attention = lnt_json_member(node, "attention");
+    const lnt_json_node *rotary = lnt_json_member(node, "rotary"), *layers = lnt_json_member(node, "layers");
+    if (!layers == !kind->every)
+        return lnt_fail(ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": %s needs layers or every, and not both", path,
+                        section);
+    if (layers) status = read_layers(ctx, path, section, layers, kind);
+    lnt_config view = begin_kind(config, plain, attention);
+    snprintf(inner, sizeof inner, "%s.attention", section);
+    if (!status) status = lnt_fields_read(ctx, path, inner, attention, attention_fields, &view);
+    snprintf(inner, sizeof inner, "%s.rotary", section);
+    if (!status) status = lnt_fields_read(ctx, path, inner, rotary, rotary_fields, &view);
+    take_kind(&view, kind);
+    return status;
+}
+
+static lnt_status read_kinds(lnt_ctx *ctx, const char *path, const lnt_json_node *list, lnt_config *config)
+{
+    lnt_config plain;
+    lnt_status status = lnt_config_default(ctx, &plain);
+    if (!status && list->count >= LNT_CONFIG_KINDS)
+        return lnt_fail(ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": model.kinds has more than %d kinds of attention",
+                        path, LNT_CONFIG_KINDS - 1);
+    config->kind_count = 0;
+    for (const lnt_json_node *c = list->child; !status && c; c = c->next) {
+        const int64_t i = config->kind_count;
+        status = read_kind(ctx, path, c, config, &plain, i, &config->kinds[i]);
+        config->kind_count++;
+    }
+    return status;
+}
+
 lnt_status lnt_config_read(lnt_ctx *ctx, const char *path, const lnt_json_node *object,
                            lnt_config *config)
 {
@@ -179,7 +297,8 @@ lnt_status lnt_config_read(lnt_ctx *ctx, const char *path, const lnt_json_node *
         status = lnt_fields_read(ctx, path, "model.attention", inner, attention_fields, config);
     inner = object ? lnt_json_member(object, "rotary") : NULL;
     if (!status) status = lnt_fields_read(ctx, path, "model.rotary", inner, rotary_fields, config);
-    return status;
+    inner = object ? lnt_json_member(object, "kinds") : NULL;
+    return status || !inner ? status : read_kinds(ctx, path, inner, config);
 }
 
 /* ---- what cannot be -------------------------------------------------------------------------- */
@@ -368,6 +487,7 @@ static const char *mega_lacks(const lnt_config *c)
            : c->bias >= 0                            ? "every bias"
            : c->qk_norm                              ? "no qk_norm"
            : c->parallel                             ? "branches that are not parallel"
+           : c->kind_count                           ? "one kind of attention"
                                                      : NULL;
 }
 
@@ -392,12 +512,59 @@ static lnt_status check_mega(lnt_ctx *ctx, const char *path, lnt_config *c)
 /* What every plan would say of the attention, but with the file's name. */
 static lnt_status check_problem(lnt_ctx *ctx, const char *path, const lnt_config *c)
 {
-    const lnt_attn_desc desc = lnt_config_attention(c);
+    const lnt_attn_desc desc = lnt_config_attention(c, 0);
     lnt_attn_desc resolved;
     char reason[LNT_ERROR_CAPACITY];
     if (lnt_problem_resolve(ctx, &desc, &resolved) == LNT_OK) return LNT_OK;
     snprintf(reason, sizeof reason, "%s", lnt_ctx_error(ctx));
     return lnt_fail(ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": model.attention: %s", path, reason);
+}
+
+static void fill_shape(lnt_config *c)
+{
+    c->attention.causal = c->kind == LNT_DECODER;
+    c->attention.heads = c->heads;
+    c->attention.kv_heads = c->kv_heads;
+    c->attention.dim = c->head_dim;
+}
+
+/* The layers of a kind, which must be there, and of no other. */
+static lnt_status check_layers(lnt_ctx *ctx, const char *path, lnt_config *c, int64_t index)
+{
+    lnt_attention_kind *kind = &c->kinds[index];
+    int64_t count = 0, most = -1;
+    if (kind->every) memset(kind->layers, 0, sizeof kind->layers);
+    for (int64_t l = kind->offset; kind->every && l < c->layers; l += kind->every)
+        kind->layers[l / 64] |= UINT64_C(1) << l % 64;
+    for (int64_t l = 0; l < LNT_CONFIG_LAYERS; l++) {
+        if (!has_layer(kind, (size_t)l)) continue;
+        count++;
+        most = l;
+        for (int64_t i = 0; i < index; i++)
+            if (has_layer(&c->kinds[i], (size_t)l))
+                return lnt_fail(ctx, LNT_ERR_FORMAT,
+                                LNT_FILE_FMT ": model.kinds[%d] and [%d] both have layer %d", path, (int)i,
+                                (int)index, (int)l);
+    }
+    if (count && most < c->layers) return LNT_OK;
+    return lnt_fail(ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": model.kinds[%d] has %s %lld layers", path,
+                    (int)index, count ? "layers beyond the model's" : "none of the model's", (long long)c->layers);
+}
+
+static lnt_status resolve_kinds(lnt_ctx *ctx, const char *path, lnt_config *c)
+{
+    lnt_status status = LNT_OK;
+    for (int64_t i = 0; !status && i < c->kind_count; i++) {
+        lnt_config view = with_kind(c, (size_t)i + 1);
+        status = check_layers(ctx, path, c, i);
+        if (!status) status = check_rotary(ctx, path, &view);
+        if (!status) status = check_scores(ctx, path, &view);
+        if (!status) status = check_attention(ctx, path, &view);
+        fill_shape(&view);
+        if (!status) status = check_problem(ctx, path, &view);
+        take_kind(&view, &c->kinds[i]);
+    }
+    return status;
 }
 
 lnt_status lnt_config_resolve(lnt_ctx *ctx, const char *path, lnt_config *config)
@@ -412,11 +579,9 @@ lnt_status lnt_config_resolve(lnt_ctx *ctx, const char *path, lnt_config *config
     if (!status) status = check_ends(ctx, path, config);
     if (!status) status = check_attention(ctx, path, config);
     if (config->ff == 0) config->ff = 4 * config->dim;
-    config->attention.causal = config->kind == LNT_DECODER;
-    config->attention.heads = config->heads;
-    config->attention.kv_heads = config->kv_heads;
-    config->attention.dim = config->head_dim;
-    return status ? status : check_problem(ctx, path, config);
+    fill_shape(config);
+    if (!status) status = check_problem(ctx, path, config);
+    return status ? status : resolve_kinds(ctx, path, config);
 }
 
 static bool is_foreign(const lnt_field *f, const lnt_config *c)
@@ -466,11 +631,10 @@ static const char *lacks(const char *key, const lnt_config *c)
     return NULL;
 }
 
-lnt_status lnt_config_check_applies(lnt_ctx *ctx, const char *path, const lnt_config *config)
+static lnt_status check_applies(lnt_ctx *ctx, const char *path, const lnt_config *config,
+                                const lnt_config *plain_config)
 {
-    lnt_config plain;
-    const lnt_status status = lnt_config_default(ctx, &plain);
-    if (status) return status;
+    const lnt_config plain = *plain_config;
     for (const lnt_field *f = attention_fields; f->key; f++) {
         const char *needs = lacks(f->key, config);
         if (lnt_field_same(f, config, &plain)) continue;
@@ -485,6 +649,30 @@ lnt_status lnt_config_check_applies(lnt_ctx *ctx, const char *path, const lnt_co
     return LNT_OK;
 }
 
+lnt_status lnt_config_check_applies(lnt_ctx *ctx, const char *path, const lnt_config *config)
+{
+    lnt_config plain;
+    lnt_status status = lnt_config_default(ctx, &plain);
+    for (size_t k = 0; !status && k <= (size_t)config->kind_count; k++) {
+        const lnt_config view = with_kind(config, k);
+        status = check_applies(ctx, path, &view, &plain);
+    }
+    return status;
+}
+
+static lnt_status check_same_kinds(lnt_ctx *ctx, const char *path, const lnt_config *said,
+                                   const lnt_config *wanted)
+{
+    bool same = said->kind_count == wanted->kind_count;
+    for (size_t k = 1; same && k <= (size_t)said->kind_count; k++) {
+        const lnt_config a = with_kind(said, k), b = with_kind(wanted, k);
+        same = lnt_fields_same(attention_fields, &a, &b) && lnt_fields_same(rotary_fields, &a, &b) &&
+               !memcmp(said->kinds[k - 1].layers, wanted->kinds[k - 1].layers, sizeof said->kinds->layers);
+    }
+    if (same) return LNT_OK;
+    return lnt_fail(ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": model.kinds must be as they were", path);
+}
+
 lnt_status lnt_config_check_same(lnt_ctx *ctx, const char *path, const lnt_config *said,
                              const lnt_config *wanted)
 {
@@ -492,7 +680,7 @@ lnt_status lnt_config_check_same(lnt_ctx *ctx, const char *path, const lnt_confi
     if (!status)
         status = lnt_fields_check_same(ctx, path, "model.attention", attention_fields, said, wanted);
     if (!status) status = lnt_fields_check_same(ctx, path, "model.rotary", rotary_fields, said, wanted);
-    return status;
+    return status ? status : check_same_kinds(ctx, path, said, wanted);
 }
 
 static lnt_status find_mechanism(lnt_ctx *ctx, const char *name, lnt_mechanism *out)
@@ -505,17 +693,58 @@ static lnt_status find_mechanism(lnt_ctx *ctx, const char *name, lnt_mechanism *
     return lnt_fail(ctx, LNT_ERR_ARGUMENT, "mechanism '%.40s' is not known", name);
 }
 
+static void put_mechanism(lnt_config *config, lnt_mechanism mechanism, const lnt_config *plain)
+{
+    if (mechanism == config->attention.mechanism) return;
+    config->attention.mechanism = mechanism;
+    for (const lnt_field *f = attention_fields; f->key; f++)
+        if (is_foreign(f, config) || lacks(f->key, config)) lnt_field_copy(f, config, plain);
+}
+
 lnt_status lnt_config_set_mechanism(lnt_ctx *ctx, const char *mechanism, lnt_config *config)
 {
     lnt_config plain;
     lnt_mechanism named = config->attention.mechanism;
     lnt_status status = lnt_config_default(ctx, &plain);
     if (!status) status = find_mechanism(ctx, mechanism, &named);
-    if (status || named == config->attention.mechanism) return status;
-    config->attention.mechanism = named;
-    for (const lnt_field *f = attention_fields; f->key; f++)
-        if (is_foreign(f, config) || lacks(f->key, config)) lnt_field_copy(f, config, &plain);
+    if (status) return status;
+    put_mechanism(config, named, &plain);
+    for (size_t k = 1; k <= (size_t)config->kind_count; k++) {
+        lnt_config view = with_kind(config, k);
+        put_mechanism(&view, named, &plain);
+        take_kind(&view, &config->kinds[k - 1]);
+    }
     return LNT_OK;
+}
+
+static void write_layers(lnt_json_text *out, const lnt_attention_kind *kind)
+{
+    char text[64];
+    bool first = true;
+    snprintf(text, sizeof text, "{\"every\":%d,\"offset\":%d", (int)kind->every, (int)kind->offset);
+    lnt_json_put(out, kind->every ? text : "{\"layers\":[");
+    for (size_t l = 0; !kind->every && l < LNT_CONFIG_LAYERS; l++) {
+        if (!has_layer(kind, l)) continue;
+        snprintf(text, sizeof text, "%s%zu", first ? "" : ",", l);
+        lnt_json_put(out, text);
+        first = false;
+    }
+    if (!kind->every) lnt_json_put(out, "]");
+}
+
+/* What is other than in what the kind begins from when it is read. */
+static void write_kind(lnt_json_text *out, const lnt_config *config, const lnt_config *plain, size_t k)
+{
+    const lnt_config view = with_kind(config, k);
+    lnt_config begin = *config;
+    put_mechanism(&begin, view.attention.mechanism, plain);
+    begin.attention.mechanism = config->attention.mechanism; /* the word itself is written */
+    write_layers(out, &config->kinds[k - 1]);
+    lnt_json_put(out, ",\"attention\":");
+    lnt_fields_write_changes(out, attention_fields, &view, &begin);
+    lnt_json_put(out, ",\"rotary\":");
+    lnt_fields_write_changes(out, rotary_fields, &view, &begin);
+    lnt_json_put(out, "}");
 }
 
 void lnt_config_write(lnt_json_text *out, const lnt_config *config)
@@ -531,7 +760,11 @@ void lnt_config_write(lnt_json_text *out, const lnt_config *config)
         lnt_json_put(out, ",\"rotary\":");
         lnt_fields_write(out, rotary_fields, config, &plain, false);
     }
-    lnt_json_put(out, "}");
+    for (size_t k = 1; k <= (size_t)config->kind_count; k++) {
+        lnt_json_put(out, k == 1 ? ",\"kinds\":[" : ",");
+        write_kind(out, config, &plain, k);
+    }
+    lnt_json_put(out, config->kind_count ? "]}" : "}");
 }
 
 /* Of scores; NaN: what attention takes by itself. */
@@ -553,13 +786,20 @@ static lnt_full_shape full_shape(const lnt_config *c)
 
 unsigned lnt_config_bias(const lnt_config *c) { return c->bias < 0 ? usual_bias(c) : (unsigned)c->bias; }
 
-bool lnt_config_normalises(const lnt_config *c)
+const lnt_rotary *lnt_config_rotary(const lnt_config *c, size_t kind)
 {
-    return c->attention.mechanism == LNT_TAYLOR && c->attention.taylor.normalize == LNT_NORMALIZE_TAYLORSHIFT;
+    return kind ? &c->kinds[kind - 1].rotary : &c->rotary;
 }
 
-lnt_block_shape lnt_config_block(const lnt_config *c)
+bool lnt_config_normalises(const lnt_config *c, size_t kind)
 {
+    const lnt_attn_desc *a = kind ? &c->kinds[kind - 1].attention : &c->attention;
+    return a->mechanism == LNT_TAYLOR && a->taylor.normalize == LNT_NORMALIZE_TAYLORSHIFT;
+}
+
+lnt_block_shape lnt_config_block(const lnt_config *config, size_t kind)
+{
+    const lnt_config view = with_kind(config, kind), *c = &view;
     return (lnt_block_shape){ .dim = (size_t)c->dim, .heads = (size_t)c->heads,
                               .kv_heads = (size_t)c->kv_heads, .head_dim = (size_t)c->head_dim,
                               .ff = (size_t)c->ff, .depth = (size_t)c->layers,
@@ -567,7 +807,7 @@ lnt_block_shape lnt_config_block(const lnt_config *c)
                               .epsilon = c->epsilon, .bias = lnt_config_bias(c),
                               .post = c->post == LNT_PLACE_POST, .after = c->post == LNT_PLACE_BOTH,
                               .parallel = c->parallel != 0, .qk_norm = c->qk_norm != 0,
-                              .rotary = c->position == LNT_POSITION_ROTARY,
+                              .rotary = c->position == LNT_POSITION_ROTARY && !c->rotary.off,
                               .half = c->rotary.halves ? lnt_rotary_width(&c->rotary, (size_t)c->head_dim) / 2
                                                        : 0,
                               .temperature = c->learned_temperature != 0,
@@ -575,11 +815,13 @@ lnt_block_shape lnt_config_block(const lnt_config *c)
                               .full = full_shape(c), .dropout = c->dropout, .drop_path = c->drop_path };
 }
 
-lnt_attn_desc lnt_config_attention(const lnt_config *c)
+lnt_attn_desc lnt_config_attention(const lnt_config *c, size_t kind)
 {
-    lnt_attn_desc desc = c->attention;
-    desc.scale = scale_of(c);
-    if (c->coefficient_count) desc.taylor.coefficients = c->coefficients;
-    if (c->decay_count) desc.decay = c->decay;
+    const lnt_config view = with_kind(c, kind);
+    const lnt_attention_kind *own = kind ? &c->kinds[kind - 1] : NULL;
+    lnt_attn_desc desc = view.attention;
+    desc.scale = scale_of(&view);
+    if (view.coefficient_count) desc.taylor.coefficients = own ? own->coefficients : c->coefficients;
+    if (view.decay_count) desc.decay = own ? own->decay : c->decay;
     return desc;
 }

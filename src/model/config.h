@@ -48,6 +48,20 @@ typedef enum lnt_pooling {
 } lnt_pooling;
 
 enum { LNT_CONFIG_TERMS = 32, LNT_CONFIG_DECAYS = 64, LNT_CONFIG_TEXT = 16384 };
+enum { LNT_CONFIG_KINDS = 4, LNT_CONFIG_LAYERS = 1024 }; /* of attention in one network; layers at most */
+
+/* Another attention than that of the model, for some of its layers: what lnt_config has of it, again. */
+typedef struct lnt_attention_kind {
+    uint64_t layers[LNT_CONFIG_LAYERS / 64]; /* a bit each: */
+    int64_t every, offset;                   /* offset, offset + every, ...; every 0: as they were listed */
+    lnt_attn_desc attention;
+    double coefficients[LNT_CONFIG_TERMS];
+    int64_t coefficient_count;
+    double decay[LNT_CONFIG_DECAYS];
+    int64_t decay_count;
+    int learned_temperature;
+    lnt_rotary rotary;
+} lnt_attention_kind;
 
 typedef struct lnt_config {
     int kind;
@@ -72,6 +86,8 @@ typedef struct lnt_config {
     double decay[LNT_CONFIG_DECAYS]; /* [kv_heads], or none */
     int64_t decay_count;
     int learned_temperature;
+    lnt_attention_kind kinds[LNT_CONFIG_KINDS - 1]; /* 1, 2, ...; 0 is what is above */
+    int64_t kind_count;
 } lnt_config;
 
 lnt_status lnt_config_default(lnt_ctx *ctx, lnt_config *out);
@@ -85,7 +101,7 @@ lnt_status lnt_config_check_applies(lnt_ctx *ctx, const char *path, const lnt_co
 /* Refuses a config that differs from `wanted`; both are resolved. */
 lnt_status lnt_config_check_same(lnt_ctx *ctx, const char *path, const lnt_config *said,
                              const lnt_config *wanted);
-/* Replaces the mechanism; options that it does not take return to their defaults. */
+/* Replaces the mechanism of every layer; options that it does not take return to their defaults. */
 lnt_status lnt_config_set_mechanism(lnt_ctx *ctx, const char *mechanism, lnt_config *config);
 void lnt_config_write(lnt_json_text *out, const lnt_config *config);
 
@@ -102,9 +118,12 @@ static inline bool lnt_config_pools(const lnt_config *c)
 }
 
 unsigned lnt_config_bias(const lnt_config *config); /* LNT_BIAS_..., which the network has */
-lnt_block_shape lnt_config_block(const lnt_config *config);
-bool lnt_config_normalises(const lnt_config *config); /* queries and keys, by taylorshift */
-/* The attention of one layer; points into config. */
-lnt_attn_desc lnt_config_attention(const lnt_config *config);
+/* The kind of a layer's attention, 0 .. kind_count; the rest is by kinds. */
+size_t lnt_config_kind(const lnt_config *config, size_t layer);
+lnt_block_shape lnt_config_block(const lnt_config *config, size_t kind);
+bool lnt_config_normalises(const lnt_config *config, size_t kind); /* queries and keys, by taylorshift */
+const lnt_rotary *lnt_config_rotary(const lnt_config *config, size_t kind);
+/* Points into config. */
+lnt_attn_desc lnt_config_attention(const lnt_config *config, size_t kind);
 
 #endif

@@ -131,6 +131,8 @@ static lnt_status read_field(const location *at, const lnt_field *f, const lnt_j
     case LNT_FIELD_WORDS: return read_words(at, f, node, into);
     case LNT_FIELD_OBJECT:
         return node->type == LNT_JSON_OBJECT ? LNT_OK : refuse(at, f->key, "must be an object");
+    case LNT_FIELD_LIST:
+        return node->type == LNT_JSON_ARRAY ? LNT_OK : refuse(at, f->key, "must be a list");
     case LNT_FIELD_FLAG:
     case LNT_FIELD_INVERTED_FLAG: break;
     }
@@ -175,7 +177,8 @@ static size_t bytes_of(const lnt_field *f)
     case LNT_FIELD_INVERTED_FLAG:
     case LNT_FIELD_WORDS:
     case LNT_FIELD_CHOICE: return sizeof(int);
-    case LNT_FIELD_OBJECT: break;
+    case LNT_FIELD_OBJECT:
+    case LNT_FIELD_LIST: break;
     }
     return 0;
 }
@@ -251,7 +254,8 @@ static bool has_value(const lnt_field *f, const char *from)
     memcpy(&words, from + f->offset, f->kind == LNT_FIELD_WORDS ? sizeof words : 0);
     memcpy(&real, from + f->offset, f->kind == LNT_FIELD_REAL ? sizeof real : 0);
     memcpy(&count, from + f->count, f->kind == LNT_FIELD_REALS ? sizeof count : 0);
-    return !(f->kind == LNT_FIELD_OBJECT || (f->kind == LNT_FIELD_REAL && isnan(real)) ||
+    return !(f->kind == LNT_FIELD_OBJECT || f->kind == LNT_FIELD_LIST ||
+             (f->kind == LNT_FIELD_REAL && isnan(real)) ||
              (f->kind == LNT_FIELD_WORDS && words < 0) || (f->kind == LNT_FIELD_REALS && count == 0));
 }
 
@@ -285,24 +289,40 @@ static void put_value(lnt_json_text *out, const lnt_field *f, const char *from)
         put_words(out, f, index);
         break;
     case LNT_FIELD_REALS: put_reals(out, f, from); break;
-    case LNT_FIELD_OBJECT: break;
+    case LNT_FIELD_OBJECT:
+    case LNT_FIELD_LIST: break;
     }
 }
 
-void lnt_fields_write(lnt_json_text *out, const lnt_field *table, const void *from, const void *plain,
-                      bool open)
+/* Leaves out what is as in plain: quiet fields, or all. */
+static void write_fields(lnt_json_text *out, const lnt_field *table, const void *from, const void *plain,
+                         bool all)
 {
     bool first = true;
     lnt_json_put(out, "{");
     for (const lnt_field *f = table; f->key; f++) {
-        if (!has_value(f, from) || (plain && f->quiet && lnt_field_same(f, from, plain))) continue;
+        const bool spoken = !plain || !(all || f->quiet) || !lnt_field_same(f, from, plain);
+        if (!has_value(f, from) || !spoken) continue;
         if (!first) lnt_json_put(out, ",");
         first = false;
         lnt_json_put_string(out, f->key);
         lnt_json_put(out, ":");
         put_value(out, f, from);
     }
+}
+
+void lnt_fields_write(lnt_json_text *out, const lnt_field *table, const void *from, const void *plain,
+                      bool open)
+{
+    write_fields(out, table, from, plain, false);
     if (!open) lnt_json_put(out, "}");
+}
+
+void lnt_fields_write_changes(lnt_json_text *out, const lnt_field *table, const void *from,
+                              const void *plain)
+{
+    write_fields(out, table, from, plain, true);
+    lnt_json_put(out, "}");
 }
 
 /* The value alone, as far as there is room. */

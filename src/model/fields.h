@@ -15,7 +15,8 @@ typedef enum lnt_field_kind {
     LNT_FIELD_CHOICE, /* int, the index of a word */
     LNT_FIELD_WORDS,  /* int, a bit for the index of each word of a list; negative: not said */
     LNT_FIELD_REALS,  /* double[], as many as `most` at the most; how many in an int64_t at `count` */
-    LNT_FIELD_OBJECT  /* another table, or somebody else's business: not read here */
+    LNT_FIELD_OBJECT, /* another table, or somebody else's business: not read here */
+    LNT_FIELD_LIST    /* the same of a list */
 } lnt_field_kind;
 
 typedef struct lnt_field {
@@ -65,7 +66,10 @@ lnt_status lnt_fields_check_same(lnt_ctx *ctx, const char *path, const char *sec
  * left out.  `open` leaves the last brace to the caller. */
 void lnt_fields_write(lnt_json_text *out, const lnt_field *table, const void *from, const void *plain,
                       bool open);
-/* The same, ended, into a text that is large enough. */
+/* Of all that is not as in plain, ended. */
+void lnt_fields_write_changes(lnt_json_text *out, const lnt_field *table, const void *from,
+                              const void *plain);
+/* As lnt_fields_write, ended, into a text that is large enough. */
 void lnt_fields_print(char *out, size_t capacity, const lnt_field *table, const void *from);
 
 #endif

@@ -86,16 +86,17 @@ static lnt_status add_entry(lnt_ctx *ctx, lnt_layout *layout, size_t i, lnt_para
 
 lnt_status lnt_layout_open(lnt_ctx *ctx, const lnt_config *config, lnt_layout *out)
 {
-    const lnt_block_shape block = lnt_config_block(config);
     *out = (lnt_layout){ .entry_count = lnt_layout_block((size_t)config->layers, 0) };
     out->entries = lnt_allocate(ctx, out->entry_count * sizeof *out->entries, "the parameters' names");
     if (!out->entries) return LNT_ERR_MEMORY;
     lnt_status status = LNT_OK;
     for (int i = 0; !status && i < LNT_PARAM_OUTER; i++)
         status = add_entry(ctx, out, (size_t)i, outer_param(config, i), -1);
-    for (int l = 0; !status && l < (int)config->layers; l++)
+    for (int l = 0; !status && l < (int)config->layers; l++) {
+        const lnt_block_shape block = lnt_config_block(config, lnt_config_kind(config, (size_t)l));
         for (int i = 0; !status && i < LNT_BLOCK_PARAMS; i++)
             status = add_entry(ctx, out, lnt_layout_block((size_t)l, i), lnt_block_param(&block, i), l);
+    }
     if (status) lnt_layout_close(ctx, out);
     return status;
 }

@@ -26,14 +26,22 @@ typedef struct lnt_batch {
 
 enum { LNT_CONV_LAYERS = 3, LNT_CONV_KEPT = 2 * LNT_CONV_LAYERS - 1 };
 
+/* What layers of one kind of attention share. */
+#define lnt_layer_kind LNT_REAL_NAME(lnt_layer_kind)
+typedef struct lnt_layer_kind {
+    lnt_block_shape shape;
+    lnt_attention attention; /* one plan for all of them: each run is whole in itself */
+    double *frequencies;     /* [pairs] of rotary positions */
+    real *turns;             /* [length,head_dim]: by the positions of the last pass */
+} lnt_layer_kind;
+
 typedef struct lnt_network {
     lnt_ctx *ctx;
     const lnt_config *config;
     const lnt_layout *layout;
     size_t batch, length; /* at most */
     bool backward;
-    lnt_block_shape shape;
-    lnt_attention attention; /* one plan for all layers: each run is whole in itself */
+    lnt_layer_kind kinds[LNT_CONFIG_KINDS];
     lnt_state **states;      /* [layers]: tokens follow those remembered; NULL: whole sequences */
     const uint16_t *bf16;    /* [layout->size]: the weights again; NULL: not there */
     lnt_arena memory;
@@ -47,8 +55,7 @@ typedef struct lnt_network {
     real *logits;         /* [rows,outputs]: what forward gives, and backward is given dlogits in */
     real *slopes;         /* shaped as logits: of their cap, for backward */
     real *grad, *dpooled; /* [n,dim], [batch,dim] */
-    real *positions;      /* [length,dim] or [length,head_dim]: of the positions of the last pass */
-    double *frequencies;  /* [pairs] of rotary ones */
+    real *positions;      /* [length,dim]: of the positions of the last pass, where they are sinusoidal */
     int64_t first_position;
     size_t position_count;
 } lnt_network;
@@ -59,6 +66,12 @@ lnt_status lnt_network_open(lnt_ctx *ctx, const lnt_config *config, const lnt_la
                             size_t batch, size_t length, bool backward, lnt_state **states,
                             lnt_network *out);
 void lnt_network_close(lnt_network *net);
+
+/* The kind of layer l. */
+static inline const lnt_layer_kind *lnt_network_kind(const lnt_network *net, size_t l)
+{
+    return &net->kinds[lnt_config_kind(net->config, l)];
+}
 
 /* Rows of logits that a pass gives. */
 static inline size_t lnt_network_rows(const lnt_network *net, const lnt_batch *in)

@@ -20,12 +20,13 @@ static size_t choices(const lnt_model *model)
 static lnt_attn_desc layer_desc(const lnt_session *s, size_t l, double *temperature)
 {
     const lnt_model *m = s->model;
-    lnt_attn_desc desc = lnt_config_attention(&m->config);
+    const size_t kind = lnt_config_kind(&m->config, l);
+    lnt_attn_desc desc = lnt_config_attention(&m->config, kind);
     const lnt_layout_entry *e =
         &m->layout.entries[lnt_layout_block(l, LNT_BLOCK_TEMPERATURE)];
     desc.batch = (int64_t)s->batch;
     desc.length_q = (int64_t)s->length;
-    if (!e->count || !lnt_config_normalises(&m->config)) return desc;
+    if (!e->count || !lnt_config_normalises(&m->config, kind)) return desc;
     for (size_t h = 0; h < e->count; h++) temperature[h] = (double)m->weights[e->offset + h];
     desc.taylor.temperature = temperature;
     return desc;

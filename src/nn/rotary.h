@@ -20,6 +20,7 @@ enum { LNT_ROTARY_DIVISORS = 128 };
 typedef struct lnt_rotary {
     double base;
     int64_t dims; /* of each head turn, the first; 0: all */
+    int off;      /* nothing turns */
     int halves;   /* the pairs are (i, i + dims/2), else (2i, 2i + 1) */
     int scaling;
     double factor, low_freq_factor, high_freq_factor, beta_fast, beta_slow;

@@ -60,10 +60,15 @@ double lnt_trainer_product_flops(const lnt_trainer *t)
 double lnt_trainer_attention_flops(const lnt_trainer *t)
 {
     const lnt_network *net = &t->workers[0].network;
-    lnt_plan_info info = { .size = sizeof info };
-    if (!net->attention.plan || lnt_plan_describe(net->attention.plan, &info)) return (double)NAN;
     const double slices = (double)t->recipe.batch * (double)t->recipe.accumulate / (double)net->batch;
-    return slices * (double)t->model->config.layers * (info.flops + info.flops_backward);
+    double sum = 0;
+    for (size_t l = 0; l < (size_t)t->model->config.layers; l++) {
+        const lnt_plan *plan = lnt_network_kind(net, l)->attention.plan;
+        lnt_plan_info info = { .size = sizeof info };
+        if (!plan || lnt_plan_describe(plan, &info)) return (double)NAN;
+        sum += info.flops + info.flops_backward;
+    }
+    return slices * sum;
 }
 
 /* ---- how long they take -------------------------------------------------------------------- */

@@ -237,9 +237,9 @@ static void a_default_does_not_outlive_its_mechanism(void **state)
     assert_ok(ctx, create(ctx, "listops", "{\"model\":{\"dim\":16,\"layers\":1,\"heads\":2,\"averages\":2,"
                                           "\"attention\":{\"activation\":\"laplace\"}},\"task\":{"
                                           "\"shortest\":10,\"longest\":90}}", &model));
-    assert_true(lnt_config_attention(&model->config).scale == 1.0 / 90);
+    assert_true(lnt_config_attention(&model->config, 0).scale == 1.0 / 90);
     assert_ok(ctx, lnt_model_convert(model, "taylor", &other));
-    assert_true(isnan(lnt_config_attention(&other->config).scale));
+    assert_true(isnan(lnt_config_attention(&other->config, 0).scale));
     lnt_model_destroy(model);
     lnt_model_destroy(other);
     lnt_ctx_destroy(ctx);

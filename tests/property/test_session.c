@@ -180,6 +180,23 @@ static void check_session_file(lnt_ctx *ctx, lnt_model *model)
     lnt_session_destroy(again);
 }
 
+/* Softmax in one layer, with a cache; fixed states in others. */
+static void layers_may_remember_in_different_ways(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(2, NULL);
+    static const char config[] =
+        "{\"dim\":24,\"layers\":4,\"heads\":3,\"length\":150,\"position\":\"rotary\",\"kinds\":["
+        "{\"layers\":[1],\"attention\":{\"mechanism\":\"linear\"},\"rotary\":{\"off\":true}},"
+        "{\"every\":2,\"offset\":2,\"attention\":{\"mechanism\":\"hybrid\",\"window\":8,\"sink\":2}}]}";
+    lnt_model *model = model_make(ctx, config, LNT_SOFTMAX, 0);
+    check_steps(ctx, model);
+    check_all_logits(ctx, model);
+    check_session_file(ctx, model);
+    lnt_model_destroy(model);
+    lnt_ctx_destroy(ctx);
+}
+
 static void a_saved_session_goes_on_where_it_was(void **state)
 {
     (void)state;
@@ -380,6 +397,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_prompt_and_steps_give_what_the_whole_sequence_gives),
         cmocka_unit_test(every_token_has_logits_and_a_score),
+        cmocka_unit_test(layers_may_remember_in_different_ways),
         cmocka_unit_test(few_sequences_are_read_in_long_chunks_and_many_in_short_ones),
         cmocka_unit_test(weights_of_a_bf16_file_are_read_as_such_for_the_same_answer),
         cmocka_unit_test(a_saved_session_goes_on_where_it_was),

@@ -248,7 +248,7 @@ static void mega_over_all_landmarks_is_mega_with_laplace(void **state)
     open_fixture(&full, MEGA "\"attention\":{\"activation\":\"laplace\"}}");
     assert_int_equal(cur.layout.size, full.layout.size);
     memcpy(full.weights, cur.weights, cur.layout.size * sizeof *cur.weights);
-    assert_true(lnt_config_attention(&full.config).scale == 1.0 / 6);
+    assert_true(lnt_config_attention(&full.config, 0).scale == 1.0 / 6);
     assert_true(fabs(run(&cur, false) - run(&full, false)) < 1e-9);
     close_fixture(&cur);
     close_fixture(&full);
@@ -275,7 +275,8 @@ static void vectors_have_the_right_gradients(void **state)
         VECTOR ",\"pooling\":\"first\",\"normalise\":true}",
         VECTOR ",\"pooling\":\"last\",\"norm_place\":\"post\",\"embedding_norm\":true}",
         VECTOR ",\"pooling\":\"none\",\"normalise\":true}",
-        "{\"output\":\"vector\",\"dim\":7,\"layers\":2,\"heads\":1,\"length\":6,\"pooling\":\"last\",\"normalise\":true}",
+        "{\"output\":\"vector\",\"dim\":7,\"layers\":2,\"heads\":1,\"length\":6,\"pooling\":\"last\","
+        "\"normalise\":true}",
         "{\"kind\":\"encoder\",\"output\":\"class\",\"dim\":8,\"layers\":1,\"heads\":2,"
         "\"pooling\":\"first\"}",
     };
@@ -323,6 +324,61 @@ static void vectors_are_the_mean_the_first_or_the_last_token(void **state)
         close_fixture(&f);
     }
     close_fixture(&all);
+}
+
+/* Layer 0 has the model's attention, 1 and 3 a kind, 2 another. */
+static const char *const kinds =
+    "{\"dim\":8,\"layers\":4,\"heads\":2,\"length\":6,\"position\":\"rotary\",\"rotary\":{\"base\":50},"
+    "\"attention\":{\"scale\":0.4},\"kinds\":["
+    "{\"every\":2,\"offset\":1,\"attention\":{\"mechanism\":\"linear\",\"decay\":[0.9]},\"rotary\":{\"off\":true}},"
+    "{\"layers\":[2],\"attention\":{\"mechanism\":\"taylor\",\"terms\":3,\"learned_temperature\":true},"
+    "\"rotary\":{\"base\":9,\"pairs\":\"halves\"}}]}";
+
+static void layers_that_differ_in_attention_have_the_right_gradients(void **state)
+{
+    (void)state;
+    fixture f;
+    open_fixture(&f, kinds);
+    assert_int_equal(lnt_network_kind(&f.net, 0) - f.net.kinds, 0);
+    assert_int_equal(lnt_network_kind(&f.net, 1) - f.net.kinds, 1);
+    assert_int_equal(lnt_network_kind(&f.net, 2) - f.net.kinds, 2);
+    assert_int_equal(lnt_network_kind(&f.net, 3) - f.net.kinds, 1);
+    assert_int_equal(f.layout.entries[lnt_layout_block(2, LNT_BLOCK_TEMPERATURE)].count, 2);
+    assert_int_equal(f.layout.entries[lnt_layout_block(1, LNT_BLOCK_TEMPERATURE)].count, 0);
+    check(&f, "kinds");
+    close_fixture(&f);
+}
+
+/* What a kind does not say it has from the model, unless its mechanism does not take it. */
+static void kinds_of_attention_read_back_as_they_were_written(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(1, NULL);
+    lnt_config config, again;
+    char first[LNT_CONFIG_TEXT] = { 0 }, second[LNT_CONFIG_TEXT] = { 0 };
+    assert_ok(ctx, read_config(ctx, kinds, &config));
+    assert_int_equal(config.kinds[0].attention.mechanism, LNT_LINEAR);
+    assert_true(isnan(lnt_config_attention(&config, 1).scale));
+    assert_true(lnt_config_attention(&config, 2).scale == 0.4);
+    assert_true(lnt_config_attention(&config, 1).decay == config.kinds[0].decay);
+    assert_true(config.kinds[0].rotary.base == 50 && config.kinds[1].rotary.base == 9);
+    assert_false(lnt_config_block(&config, 1).rotary);
+    assert_ok(ctx, lnt_config_check_applies(ctx, "test.json", &config));
+    lnt_config_write(&(lnt_json_text){ first, sizeof first - 1, 0 }, &config);
+    assert_non_null(strstr(first, ",\"kinds\":[{\"every\":2,\"offset\":1,"
+                                  "\"attention\":{\"mechanism\":\"linear\","
+                                  "\"decay\":[0.9,0.9]},\"rotary\":{\"off\":true}},{\"layers\":[2],"));
+    assert_ok(ctx, read_config(ctx, first, &again));
+    assert_ok(ctx, lnt_config_check_same(ctx, "test.json", &again, &config));
+    lnt_config_write(&(lnt_json_text){ second, sizeof second - 1, 0 }, &again);
+    assert_string_equal(first, second);
+    again.kinds[1].rotary.base = 8;
+    assert_refused(ctx, lnt_config_check_same(ctx, "test.json", &again, &config), LNT_ERR_FORMAT, "kinds");
+    assert_ok(ctx, lnt_config_set_mechanism(ctx, "softmax", &config));
+    for (size_t k = 0; k < 3; k++)
+        assert_int_equal(lnt_config_attention(&config, k).mechanism, LNT_SOFTMAX);
+    assert_ok(ctx, lnt_config_check_applies(ctx, "test.json", &config));
+    lnt_ctx_destroy(ctx);
 }
 
 static void padding_does_not_reach_the_answer(void **state)
@@ -461,6 +517,24 @@ static void logits_are_capped_and_embeddings_scaled(void **state)
 #undef SMALL
 }
 
+static void a_kind_of_all_layers_is_a_model_that_says_the_same(void **state)
+{
+    (void)state;
+#define TURNED "{\"dim\":8,\"layers\":2,\"heads\":2,\"position\":\"rotary\""
+    static const char *const same[][2] = {
+        { TURNED ",\"rotary\":{\"base\":9}}", TURNED ",\"kinds\":[{\"every\":1,\"rotary\":{\"base\":9}}]}" },
+        { TURNED ",\"rotary\":{\"off\":true}}",
+          TURNED ",\"kinds\":[{\"layers\":[0,1],\"rotary\":{\"off\":true}}]}" },
+        { TURNED ",\"attention\":{\"mechanism\":\"linear\"}}",
+          TURNED ",\"kinds\":[{\"every\":1,\"attention\":{\"mechanism\":\"linear\"}}]}" },
+    };
+    for (int i = 0; i < COUNT_OF(same); i++) {
+        assert_true(logits_change(same[i][0], same[i][1], unchanged) == 0);
+        assert_true(logits_change(TURNED "}", same[i][1], unchanged) > 1e-3);
+    }
+#undef TURNED
+}
+
 static void sinusoidal_positions_are_a_table_that_is_not_learned(void **state)
 {
     (void)state;
@@ -547,6 +621,21 @@ static void what_cannot_be_is_refused_in_a_sentence(void **state)
         { "{\"kind\":\"encoder\",\"output\":\"class\",\"pooling\":\"none\"}",
           "pooling none is for output vector" },
         { VECTOR ",\"tied\":true}", "tied needs a task whose outputs" },
+        { "{\"kinds\":{}}", "model.kinds must be a list" },
+        { "{\"kinds\":[1]}", "model.kinds[0] must be an object" },
+        { "{\"kinds\":[{}]}", "model.kinds[0] needs layers or every, and not both" },
+        { "{\"kinds\":[{\"every\":2,\"layers\":[1]}]}", "model.kinds[0] needs layers or every" },
+        { "{\"kinds\":[{\"layers\":[-1]}]}", "model.kinds[0].layers must be a list of layers" },
+        { "{\"kinds\":[{\"layers\":[1024]}]}", "model.kinds[0].layers must be a list of layers" },
+        { "{\"kinds\":[{\"layers\":[4]}]}", "model.kinds[0] has layers beyond the model's 4 layers" },
+        { "{\"kinds\":[{\"layers\":[]}]}", "model.kinds[0] has none of the model's 4 layers" },
+        { "{\"kinds\":[{\"layers\":[1]},{\"every\":1}]}", "model.kinds[0] and [1] both have layer 1" },
+        { "{\"kinds\":[{\"layers\":[1],\"attention\":{\"mechanism\":\"cur\"}}]}",
+          "mechanism cur sees whole" },
+        { "{\"kinds\":[{\"layers\":[1],\"attention\":{\"decays\":1}}]}",
+          "model.kinds[0].attention has an unknown" },
+        { "{\"kinds\":[{\"every\":1},{\"every\":2},{\"every\":3},{\"every\":4}]}", "more than 3 kinds" },
+        { MEGA "\"kinds\":[{\"every\":2}]}", "averages need one kind of attention" },
         { "{\"tied\":1}", "model.tied must be true or false" },
         { "{\"dropout\":1}", "model.dropout is 1, must be 0 to 0.95" },
         { "{\"kind\":\"encoder\"}", "kind must be decoder" },
@@ -654,10 +743,13 @@ int main(void)
         cmocka_unit_test(a_network_over_features_has_the_right_gradients),
         cmocka_unit_test(vectors_have_the_right_gradients),
         cmocka_unit_test(vectors_are_the_mean_the_first_or_the_last_token),
+        cmocka_unit_test(layers_that_differ_in_attention_have_the_right_gradients),
+        cmocka_unit_test(kinds_of_attention_read_back_as_they_were_written),
         cmocka_unit_test(padding_does_not_reach_the_answer),
         cmocka_unit_test(a_config_reads_back_as_it_was_written),
         cmocka_unit_test(biases_are_where_the_config_has_them),
         cmocka_unit_test(logits_are_capped_and_embeddings_scaled),
+        cmocka_unit_test(a_kind_of_all_layers_is_a_model_that_says_the_same),
         cmocka_unit_test(sinusoidal_positions_are_a_table_that_is_not_learned),
         cmocka_unit_test(embeddings_begin_as_wide_as_what_they_stand_for),
         cmocka_unit_test(what_cannot_be_is_refused_in_a_sentence),

@@ -19,25 +19,73 @@
 
 /* ---- opening ------------------------------------------------------------------------------- */
 
+static size_t kind_count(const lnt_network *net) { return (size_t)net->config->kind_count + 1; }
+
+/* Kinds are alike but for their attention: what one layer after another uses is that of the largest. */
+static lnt_attention largest_attention(const lnt_network *net)
+{
+    lnt_attention largest = net->kinds[0].attention;
+    for (size_t k = 1; k < kind_count(net); k++)
+        if (net->kinds[k].attention.kept > largest.kept) largest = net->kinds[k].attention;
+    return largest;
+}
+
 static void lay_out_blocks(lnt_network *net, lnt_arena *arena, size_t n)
 {
     const size_t layers = (size_t)net->config->layers;
+    const lnt_attention largest = largest_attention(net);
     lnt_block_kept kept;
     net->kept = lnt_arena_take(arena, layers, sizeof *net->kept);
     for (size_t l = 0; l < layers; l++) {
+        const lnt_layer_kind *kind = lnt_network_kind(net, l);
         if (l == 0 || net->backward)
-            lnt_block_take_kept(arena, &net->shape, &net->attention, n, &kept);
+            lnt_block_take_kept(arena, &kind->shape, net->backward ? &kind->attention : &largest, n, &kept);
         if (net->kept) net->kept[l] = kept;
     }
     if (net->backward)
-        lnt_block_take_scratch(arena, &net->shape, net->batch, net->length, (size_t)net->ctx->threads,
-                       &net->scratch);
+        lnt_block_take_scratch(arena, &net->kinds[0].shape, net->batch, net->length,
+                               (size_t)net->ctx->threads, &net->scratch);
+}
+
+static void lay_out_turns(lnt_network *net, lnt_arena *arena)
+{
+    const size_t dim = (size_t)net->config->head_dim;
+    for (size_t k = 0; k < kind_count(net); k++) {
+        lnt_layer_kind *kind = &net->kinds[k];
+        if (!kind->shape.rotary) continue;
+        kind->turns = nn_take(arena, net->length, dim);
+        kind->frequencies = lnt_arena_take(arena, dim / 2, sizeof *kind->frequencies);
+        if (kind->frequencies)
+            lnt_rotary_frequencies(lnt_config_rotary(net->config, k), dim, kind->frequencies);
+    }
+}
+
+/* Scratch that the attention of one layer after another uses. */
+static void lay_out_attention(lnt_network *net, lnt_arena *arena)
+{
+    const size_t heads = (size_t)net->config->heads, dim = (size_t)net->config->head_dim;
+    double *temperature = lnt_arena_take(arena, heads, sizeof *temperature);
+    double *dtemperature = lnt_arena_take(arena, heads, sizeof *dtemperature);
+    real *tuned = NULL, *scores = NULL;
+    bool tunes = false;
+    for (size_t k = 0; k < kind_count(net); k++)
+        tunes |= lnt_attention_tunes_queries(&net->kinds[k].attention);
+    if (tunes) tuned = nn_take(arena, net->batch * net->length, heads * dim);
+    if (net->kinds[0].shape.full.used)
+        scores = nn_take(arena, net->backward ? 2 * net->length : net->length, lnt_full_row(net->length));
+    for (size_t k = 0; k < kind_count(net); k++) {
+        lnt_attention *attention = &net->kinds[k].attention;
+        attention->plan_temperature = temperature;
+        attention->plan_dtemperature = dtemperature;
+        attention->tuned = tuned;
+        attention->scores = scores;
+    }
 }
 
 static void lay_out(lnt_network *net, lnt_arena *arena)
 {
     const lnt_config *c = net->config;
-    const size_t n = net->batch * net->length, dim = (size_t)c->dim, heads = (size_t)c->heads;
+    const size_t n = net->batch * net->length, dim = (size_t)c->dim;
     const bool one = net->states || lnt_config_pools(c);
     for (int i = 0; c->embedding == LNT_EMBEDDING_CNN && i < LNT_CONV_KEPT; i++)
         net->conv[i] = nn_take(arena, n, dim);
@@ -53,38 +101,36 @@ static void lay_out(lnt_network *net, lnt_arena *arena)
         net->slopes = nn_take(arena, one ? net->batch : n, (size_t)c->outputs);
     if (net->backward) net->grad = nn_take(arena, n, dim);
     if (net->backward) net->dpooled = nn_take(arena, net->batch, dim);
-    if (c->position == LNT_POSITION_ROTARY) {
-        net->positions = nn_take(arena, net->length, (size_t)c->head_dim);
-        net->frequencies = lnt_arena_take(arena, (size_t)c->head_dim / 2, sizeof *net->frequencies);
-        if (net->frequencies) lnt_rotary_frequencies(&c->rotary, (size_t)c->head_dim, net->frequencies);
-    }
     if (c->position == LNT_POSITION_SINUSOIDAL) net->positions = nn_take(arena, net->length, dim);
-    net->attention.plan_temperature = lnt_arena_take(arena, heads, sizeof(double));
-    net->attention.plan_dtemperature = lnt_arena_take(arena, heads, sizeof(double));
-    if (lnt_attention_tunes_queries(&net->attention))
-        net->attention.tuned = nn_take(arena, n, heads * (size_t)c->head_dim);
-    if (net->shape.full.used)
-        net->attention.scores = nn_take(arena, net->backward ? 2 * net->length : net->length,
-                                        lnt_full_row(net->length));
+    lay_out_turns(net, arena);
+    lay_out_attention(net, arena);
 }
 
-static lnt_status open_plan(lnt_network *net)
+static bool is_used(const lnt_network *net, size_t kind)
 {
-    lnt_attn_desc desc = lnt_config_attention(net->config);
+    for (size_t l = 0; l < (size_t)net->config->layers; l++)
+        if (lnt_config_kind(net->config, l) == kind) return true;
+    return false;
+}
+
+static lnt_status open_plan(lnt_network *net, size_t kind)
+{
+    lnt_attention *attention = &net->kinds[kind].attention;
+    lnt_attn_desc desc = lnt_config_attention(net->config, kind);
     desc.dtype = LNT_REAL_DTYPE;
     desc.batch = (int64_t)net->batch;
     desc.length_q = (int64_t)net->length;
     desc.backward = net->backward;
-    const size_t heads = net->attention.heads;
+    const size_t heads = attention->heads;
     double *ones = lnt_allocate(net->ctx, heads * sizeof *ones, "the temperatures");
     if (!ones) return LNT_ERR_MEMORY;
     for (size_t h = 0; h < heads; h++) ones[h] = 1;
-    if (lnt_attention_tunes_plan(&net->attention)) desc.taylor.temperature = ones;
+    if (lnt_attention_tunes_plan(attention)) desc.taylor.temperature = ones;
     lnt_plan_info info = { .size = sizeof info };
-    lnt_status status = lnt_plan_create(net->ctx, &desc, &net->attention.plan);
+    lnt_status status = lnt_plan_create(net->ctx, &desc, &attention->plan);
     lnt_release(net->ctx, ones, heads * sizeof *ones);
-    if (!status) status = lnt_plan_describe(net->attention.plan, &info);
-    net->attention.kept = info.kept_bytes;
+    if (!status) status = lnt_plan_describe(attention->plan, &info);
+    attention->kept = info.kept_bytes;
     return status;
 }
 
@@ -93,14 +139,19 @@ lnt_status lnt_network_open(lnt_ctx *ctx, const lnt_config *config, const lnt_la
                             lnt_network *out)
 {
     *out = (lnt_network){ .ctx = ctx, .config = config, .layout = layout, .batch = batch,
-                          .length = length, .backward = backward, .states = states,
-                          .shape = lnt_config_block(config),
-                          .attention = { .heads = (size_t)config->heads,
-                                         .kv_heads = (size_t)config->kv_heads,
-                                         .dim = (size_t)config->head_dim,
-                                         .learned = config->learned_temperature != 0,
-                                         .normalised = lnt_config_normalises(config) } };
-    lnt_status status = !states && !out->shape.full.used ? open_plan(out) : LNT_OK;
+                          .length = length, .backward = backward, .states = states };
+    lnt_status status = LNT_OK;
+    for (size_t k = 0; k < kind_count(out); k++)
+        out->kinds[k] = (lnt_layer_kind){
+            .shape = lnt_config_block(config, k),
+            .attention = { .heads = (size_t)config->heads, .kv_heads = (size_t)config->kv_heads,
+                           .dim = (size_t)config->head_dim,
+                           .normalised = lnt_config_normalises(config, k) }
+        };
+    for (size_t k = 0; !status && k < kind_count(out); k++) {
+        out->kinds[k].attention.learned = out->kinds[k].shape.temperature;
+        if (!states && !out->kinds[k].shape.full.used && is_used(out, k)) status = open_plan(out, k);
+    }
     lnt_arena counting = { 0 };
     lay_out(out, &counting);
     if (!status) status = lnt_arena_open(ctx, &counting, "a model's activations", &out->memory);
@@ -112,7 +163,7 @@ lnt_status lnt_network_open(lnt_ctx *ctx, const lnt_config *config, const lnt_la
 void lnt_network_close(lnt_network *net)
 {
     if (!net->ctx) return;
-    lnt_plan_destroy(net->attention.plan);
+    for (size_t k = 0; k < kind_count(net); k++) lnt_plan_destroy(net->kinds[k].attention.plan);
     lnt_arena_close(net->ctx, &net->memory);
     *net = (lnt_network){ 0 };
 }
@@ -143,7 +194,7 @@ static const uint16_t *at_bf16(const lnt_network *net, size_t i)
 static lnt_pass make_pass(const lnt_network *net, const lnt_batch *in, bool training)
 {
     return (lnt_pass){ .ctx = net->ctx, .batch = in->batch, .length = in->length,
-                       .lengths = in->lengths, .training = training, .rotary = net->positions };
+                       .lengths = in->lengths, .training = training };
 }
 
 /* What embeds features; w, g as in at. */
@@ -186,18 +237,18 @@ static void embed(lnt_network *net, const real *w, const lnt_batch *in, const ln
     }
 }
 
-/* The table of these positions, unless it is there. */
+/* The tables of these positions, unless they are there. */
 static void fill_positions(lnt_network *net, const lnt_batch *in)
 {
     const lnt_config *c = net->config;
-    if (!net->positions || (net->position_count >= in->length && net->first_position == in->first)) return;
+    if (net->position_count >= in->length && net->first_position == in->first) return;
     net->first_position = in->first;
     net->position_count = in->length;
-    if (c->position == LNT_POSITION_ROTARY)
-        lnt_rotary_table(net->positions, in->first, in->length, &c->rotary, net->frequencies,
-                         (size_t)c->head_dim);
-    else
-        lnt_sinusoidal_table(net->positions, in->first, in->length, (size_t)c->dim);
+    for (size_t k = 0; k < kind_count(net); k++)
+        if (net->kinds[k].turns)
+            lnt_rotary_table(net->kinds[k].turns, in->first, in->length, lnt_config_rotary(c, k),
+                             net->kinds[k].frequencies, (size_t)c->head_dim);
+    if (net->positions) lnt_sinusoidal_table(net->positions, in->first, in->length, (size_t)c->dim);
 }
 
 static void add_positions(lnt_network *net, const real *w, const lnt_batch *in)
@@ -213,7 +264,7 @@ static void add_positions(lnt_network *net, const real *w, const lnt_batch *in)
 /* The norm whose gain is this parameter; w, g as in at. */
 static lnt_norm norm_layer(const lnt_network *net, const real *w, const real *g, size_t gain)
 {
-    return (lnt_norm){ .kind = net->shape.norm, .width = (size_t)net->config->dim,
+    return (lnt_norm){ .kind = (lnt_norm_kind)net->config->norm, .width = (size_t)net->config->dim,
                        .epsilon = net->config->epsilon,
                        .gain = at(net, w, gain), .bias = at(net, w, gain + 1),
                        .dgain = at(net, g, gain), .dbias = at(net, g, gain + 1) };
@@ -336,7 +387,7 @@ static void last_norm(lnt_network *net, const real *w, const lnt_batch *in)
     const lnt_norm norm = norm_layer(net, w, NULL, LNT_PARAM_NORM_GAIN);
     const size_t n = in->batch * in->length;
     const real *x = net->kept[net->config->layers - 1].out;
-    if (net->shape.post)
+    if (net->config->post == LNT_PLACE_POST)
         memcpy(net->top, x, n * norm.width * sizeof *x);
     else
         lnt_norm_forward(net->ctx, &norm, x, net->top, net->stat, n);
@@ -363,11 +414,13 @@ lnt_status lnt_network_forward(lnt_network *net, const real *w, const lnt_batch 
         real *params[LNT_BLOCK_PARAMS];
         const uint16_t *bf16[LNT_BLOCK_PARAMS];
         pass.rng = lnt_rng_split(rng, l);
-        lnt_attention attention = net->attention;
+        const lnt_layer_kind *kind = lnt_network_kind(net, l);
+        lnt_attention attention = kind->attention;
+        pass.rotary = kind->turns;
         attention.state = net->states ? net->states[l] : NULL;
         block_params(net, w, l, params);
         for (int i = 0; i < LNT_BLOCK_PARAMS; i++) bf16[i] = at_bf16(net, lnt_layout_block(l, i));
-        const lnt_block block = { .shape = &net->shape, .attention = &attention, .w = params,
+        const lnt_block block = { .shape = &kind->shape, .attention = &attention, .w = params,
                                   .bf16 = bf16, .kept = &net->kept[l] };
         const lnt_status status = lnt_block_forward(&pass, &block, block_input(net, l));
         if (status) return status;
@@ -469,15 +522,17 @@ lnt_status lnt_network_backward(lnt_network *net, const real *w, real *g, const 
     const lnt_norm first = norm_layer(net, w, g, LNT_PARAM_EMBED_NORM_GAIN);
     lnt_pass pass = make_pass(net, in, training);
     head_back(net, w, g, in);
-    if (!net->shape.post)
+    if (net->config->post != LNT_PLACE_POST)
         lnt_norm_backward(net->ctx, &norm, block_input(net, layers), net->stat, net->grad, net->grad,
                           false, n);
     for (size_t l = layers; l-- > 0;) {
         real *params[LNT_BLOCK_PARAMS], *grads[LNT_BLOCK_PARAMS];
+        const lnt_layer_kind *kind = lnt_network_kind(net, l);
         pass.rng = lnt_rng_split(rng, l);
+        pass.rotary = kind->turns;
         block_params(net, w, l, params);
         block_params(net, g, l, grads);
-        const lnt_block block = { .shape = &net->shape, .attention = &net->attention, .w = params,
+        const lnt_block block = { .shape = &kind->shape, .attention = &kind->attention, .w = params,
                                   .kept = &net->kept[l], .g = grads, .scratch = &net->scratch };
         const lnt_status status = lnt_block_backward(&pass, &block, block_input(net, l), net->grad);
         if (status) return status;
