@@ -330,7 +330,8 @@ static void vectors_are_the_mean_the_first_or_the_last_token(void **state)
 static const char *const kinds =
     "{\"dim\":8,\"layers\":4,\"heads\":2,\"length\":6,\"position\":\"rotary\",\"rotary\":{\"base\":50},"
     "\"attention\":{\"scale\":0.4},\"kinds\":["
-    "{\"every\":2,\"offset\":1,\"attention\":{\"mechanism\":\"linear\",\"decay\":[0.9]},\"rotary\":{\"off\":true}},"
+    "{\"every\":2,\"offset\":1,\"attention\":{\"mechanism\":\"linear\",\"decay\":[0.9]},"
+    "\"rotary\":{\"off\":true}},"
     "{\"layers\":[2],\"attention\":{\"mechanism\":\"taylor\",\"terms\":3,\"learned_temperature\":true},"
     "\"rotary\":{\"base\":9,\"pairs\":\"halves\"}}]}";
 
