@@ -487,6 +487,71 @@ static void biases_are_where_the_config_has_them(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+/* Numbers that are public; nothing is allocated but names. */
+static void architectures_have_as_many_parameters_as_is_said_of_them(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *config;
+        size_t parameters;
+    } cases[] = {
+        { "Llama 3 8B",
+          "{\"dim\":4096,\"layers\":32,\"heads\":32,\"kv_heads\":8,\"ff\":14336,\"inputs\":128256,"
+          "\"outputs\":128256,"
+          "\"norm\":\"rms\",\"bias\":[],\"activation\":\"swiglu\",\"position\":\"rotary\"}",
+          8030261248 },
+        { "Qwen2.5 0.5B",
+          "{\"dim\":896,\"layers\":24,\"heads\":14,\"kv_heads\":2,\"ff\":4864,\"inputs\":151936,"
+          "\"outputs\":151936,"
+          "\"norm\":\"rms\",\"bias\":[\"qkv\"],\"activation\":\"swiglu\",\"position\":\"rotary\","
+          "\"tied\":true}",
+          494032768 },
+        { "Qwen3 0.6B",
+          "{\"dim\":1024,\"layers\":28,\"heads\":16,\"kv_heads\":8,\"head_dim\":128,\"ff\":3072,"
+          "\"inputs\":151936,\"outputs\":151936,"
+          "\"norm\":\"rms\",\"bias\":[],\"qk_norm\":true,\"activation\":\"swiglu\","
+          "\"position\":\"rotary\",\"tied\":true}",
+          596049920 },
+        { "Gemma 2 2B",
+          "{\"dim\":2304,\"layers\":26,\"heads\":8,\"kv_heads\":4,\"head_dim\":256,\"ff\":9216,"
+          "\"inputs\":256000,\"outputs\":256000,"
+          "\"norm\":\"rms\",\"bias\":[],\"norm_place\":\"both\",\"activation\":\"geglu\","
+          "\"position\":\"rotary\",\"tied\":true}",
+          2614341888 },
+        { "Llama 3 405B",
+          "{\"dim\":16384,\"layers\":126,\"heads\":128,\"kv_heads\":8,\"ff\":53248,\"length\":131072,"
+          "\"inputs\":128256,\"outputs\":128256,"
+          "\"norm\":\"rms\",\"bias\":[],\"activation\":\"swiglu\",\"position\":\"rotary\"}",
+          405853388800 },
+        { "GPT-2",
+          "{\"dim\":768,\"layers\":12,\"heads\":12,\"length\":1024,\"inputs\":50257,\"outputs\":50257,"
+          "\"bias\":[\"norm\",\"qkv\",\"out\",\"feed\"],\"tied\":true}",
+          124439808 },
+        { "Pythia 160M",
+          "{\"dim\":768,\"layers\":12,\"heads\":12,\"inputs\":50304,\"outputs\":50304,"
+          "\"bias\":[\"norm\",\"qkv\",\"out\",\"feed\"],"
+          "\"parallel\":true,\"position\":\"rotary\",\"rotary\":{\"dims\":16}}",
+          162322944 },
+        { "BERT, without a pooler and types",
+          "{\"kind\":\"encoder\",\"output\":\"vector\",\"dim\":768,\"layers\":12,\"heads\":12,"
+          "\"length\":512,\"inputs\":30522,"
+          "\"outputs\":768,\"norm_place\":\"post\",\"embedding_norm\":true}",
+          108890112 },
+    };
+    lnt_ctx *ctx = context_new(1, NULL);
+    for (int i = 0; i < COUNT_OF(cases); i++) {
+        lnt_config config;
+        lnt_layout laid;
+        assert_ok(ctx, read_config(ctx, cases[i].config, &config));
+        assert_ok(ctx, lnt_layout_open(ctx, &config, &laid));
+        if (laid.parameters != cases[i].parameters)
+            fail_msg("%s has %zu parameters, must have %zu", cases[i].name, laid.parameters,
+                     cases[i].parameters);
+        lnt_layout_close(ctx, &laid);
+    }
+    lnt_ctx_destroy(ctx);
+}
+
 static double logits_change(const char *from, const char *to, double (*expected)(double))
 {
     fixture a, b;
@@ -749,6 +814,7 @@ int main(void)
         cmocka_unit_test(padding_does_not_reach_the_answer),
         cmocka_unit_test(a_config_reads_back_as_it_was_written),
         cmocka_unit_test(biases_are_where_the_config_has_them),
+        cmocka_unit_test(architectures_have_as_many_parameters_as_is_said_of_them),
         cmocka_unit_test(logits_are_capped_and_embeddings_scaled),
         cmocka_unit_test(a_kind_of_all_layers_is_a_model_that_says_the_same),
         cmocka_unit_test(sinusoidal_positions_are_a_table_that_is_not_learned),
