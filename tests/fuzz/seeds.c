@@ -98,8 +98,9 @@ static void put_texts(void)
 {
     put_text("index", "one", "{\"weight_map\":{\"a\":\"1.safetensors\",\"b\":\"1.safetensors\"}}");
     put_text("index", "leads_out", "{\"metadata\":{},\"weight_map\":{\"a\":\"../1.safetensors\"}}");
-    for (size_t i = 0; lnt_template_fallback_name(i); i++)
-        put_text("template", lnt_template_fallback_name(i), lnt_template_fallback(lnt_template_fallback_name(i)));
+    const char *form;
+    for (size_t i = 0; (form = lnt_template_fallback_name(i)); i++)
+        put_text("template", form, lnt_template_fallback(form));
     put_text("json", "object", "{\"a\":[1,-2.5e3,true,null,\"\\u00e9\\ud83d\\ude00\\n\"],\"b\":{}}");
 }
 
