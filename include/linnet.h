@@ -303,6 +303,19 @@ typedef struct lnt_hybrid_options {
     int64_t reserved[4]; /* room for options to come; 0 */
 } lnt_hybrid_options;
 
+/* Which keys a query sees, and what is done to its scores.  Query i stands at key t = i + n_k - n_q, or with
+ * align_begin at t = i.  Its score x with key j is cap tanh(s q.k_j / cap) - slope |t - j|, each where it is
+ * given, and then lnt_attn_io.mask is added.  A query that sees no key gives zeros. */
+typedef struct lnt_softmax_options {
+    int64_t window;  /* keys j > t - window are seen and, if not causal, only those j < t + window; 0: all.  A
+                      * state then remembers so many tokens only: it stops growing */
+    double cap;      /* soft cap: scores stay between -cap and cap; 0: none */
+    const double *slopes; /* [heads] of ALiBi; NULL: none */
+    int align_begin; /* 1: the first query stands at the first key, and there may be more queries than keys;
+                      * no state */
+    int64_t reserved[4]; /* room for options to come; 0 */
+} lnt_softmax_options;
+
 /* Mechanism and shape.  lnt_attn_desc_init sets every field to its default; then set what differs.
  * The plan keeps what it needs: desc and the arrays in it may go after lnt_plan_create. */
 typedef struct lnt_attn_desc {
@@ -316,7 +329,7 @@ typedef struct lnt_attn_desc {
     int64_t length_k;      /* -1: as length_q */
     int64_t dim;           /* key width, at least 1 */
     int64_t dim_value;     /* 0: as dim */
-    int causal;            /* query i sees keys j <= i + n_k - n_q */
+    int causal;            /* query i sees keys j <= i + n_k - n_q; see softmax.align_begin too */
     int backward;          /* 1: plan the backward pass too */
     int state;             /* 1: runs will be given a state before or after; linear, taylor,
                               hybrid, which then has no backward */
@@ -335,6 +348,7 @@ typedef struct lnt_attn_desc {
     lnt_taylor_options taylor;
     lnt_cur_options cur;
     lnt_hybrid_options hybrid;
+    lnt_softmax_options softmax; /* the other mechanisms refuse these */
 } lnt_attn_desc;
 
 /* size: sizeof(lnt_attn_desc) as the caller has it. */
@@ -363,7 +377,7 @@ typedef struct lnt_report {
 
 /* Everything a causal mechanism remembers of the tokens so far, for `batch` sequences at once.
  * linear and taylor: S [D,m] and z [D] per kv head, of fixed size.  hybrid: those of its far keys, and
- * the tokens that are near, of fixed size too.  softmax: the keys and values, growing. */
+ * the tokens that are near, of fixed size too.  softmax: the keys and values, growing up to its window. */
 typedef struct lnt_state lnt_state;
 
 /* From desc: mechanism, dtype, batch, heads, kv_heads, dim, dim_value and the mechanism's options.
@@ -425,8 +439,9 @@ LNT_API LNT_MUST_CHECK lnt_status lnt_state_report(lnt_state *state, lnt_report 
 LNT_API const char *lnt_state_algorithm(const lnt_state *state);
 
 /* The tensors a state is made of.  linear, taylor: "s" [B,KVH,D,m], "z" [B,KVH,1,D]; softmax: "k",
- * "v" [B,KVH,room,d or m]; hybrid: "s", "z", and "k", "v" [B,KVH,rows,d or m], where token t is in row
- * t if t < sink, else sink + (t - sink) mod (rows - sink).  LNT_ERR_ARGUMENT past the last.  The view is
+ * "v" [B,KVH,room,d or m], with a window of the last tokens, the oldest first; hybrid: "s", "z", and "k", "v"
+ * [B,KVH,rows,d or m], where token t is in row t if t < sink, else sink + (t - sink) mod (rows - sink).
+ * LNT_ERR_ARGUMENT past the last.  The view is
  * into the state itself; on a GPU, into its memory, where the sums of taylorshift are over keys of
  * length 1, elsewhere over keys times dim^(1/4).  It holds until the next call that changes the state;
  * after that ask for it again: a cache that has grown is elsewhere, and sums that keep the last tokens
@@ -437,6 +452,26 @@ LNT_API LNT_MUST_CHECK lnt_status lnt_state_tensor(lnt_state *state, int index, 
 /* ---- plans --------------------------------------------------------------------------------- */
 
 typedef struct lnt_plan lnt_plan;
+
+typedef enum lnt_mask_kind {
+    LNT_MASK_ADD = 0, /* numbers, added to the scores; -inf: the key is not seen */
+    LNT_MASK_KEEP = 1 /* bytes: 0: the key is not seen; else it is */
+} lnt_mask_kind;
+
+/* A view of a mask for softmax, [batch, heads, length of q, length of k]; an extent may also be 1: the mask is
+ * the same along it.  Row i and column j are those of the tensors q and k, whatever lengths or packed
+ * sequences lie in them.  Strides as in lnt_tensor. */
+typedef struct lnt_mask {
+    const void *data; /* NULL: no mask */
+    lnt_mask_kind kind;
+    lnt_dtype dtype;  /* of numbers; any, whatever that of q */
+    int64_t shape[4];
+    int64_t stride[4]; /* in elements; of bytes, in bytes */
+} lnt_mask;
+
+/* Contiguous, [batch, heads, length_q, length_k]. */
+LNT_API lnt_mask lnt_mask_contiguous(const void *data, lnt_mask_kind kind, lnt_dtype dtype, int64_t batch,
+                                     int64_t heads, int64_t length_q, int64_t length_k);
 
 /* What a run reads and writes.  Zero it, set size, then what is needed.  Inputs stay as they are. */
 typedef struct lnt_attn_io {
@@ -457,6 +492,7 @@ typedef struct lnt_attn_io {
      * backward finds it again. */
     void *kept;
     size_t kept_bytes;
+    lnt_mask mask; /* softmax; it has no gradient */
 } lnt_attn_io;
 
 /* dout in; dq, dk, dv out, overwritten.  Backward uses io->out only where io->kept is given.  States: the

@@ -1,11 +1,33 @@
 /* attention/cost.c - useful operations, by the formulas and not by what an algorithm does. */
+#include <math.h>
+
 #include "attention/algorithm.h"
+#include "attention/band.h"
 #include "attention/cur/pinv.h"
+
+/* The sum over x from 0 to `to` - 1 of the lesser of x and nk. */
+static double clipped_sum(double to, double nk)
+{
+    if (to <= 0) return 0;
+    return to <= nk + 1 ? to * (to - 1) / 2 : nk * (nk + 1) / 2 + (to - nk - 1) * nk;
+}
+
+/* Pairs of a head where query i sees the keys up to position i + past. */
+static double pairs_up_to(const lnt_attn_desc *p, int64_t past)
+{
+    const double first = (double)(past + 1), nk = (double)p->length_k;
+    return clipped_sum(first + (double)p->length_q, nk) - clipped_sum(first, nk);
+}
 
 double lnt_pairs(const lnt_attn_desc *p)
 {
     const double nq = (double)p->length_q, nk = (double)p->length_k;
     const double heads = (double)p->batch * (double)p->heads;
+    const lnt_band band = lnt_band_of(p, p->causal != 0, p->length_q, p->length_k);
+    if (p->mechanism == LNT_SOFTMAX && p->softmax.window)
+        return heads * (pairs_up_to(p, band.offset + band.ahead) - pairs_up_to(p, band.offset - band.behind - 1));
+    if (p->mechanism == LNT_SOFTMAX && p->softmax.align_begin && p->causal)
+        return heads * pairs_up_to(p, 0);
     return heads * (p->causal ? nq * (nk - nq) + nq * (nq + 1) / 2 : nq * nk);
 }
 
@@ -123,7 +145,8 @@ double lnt_run_pairs(const lnt_run *run)
     double pairs = 0;
     for (int64_t s = 0; s < run->sequences; s++) {
         const lnt_sequence seq = lnt_io_sequence(run->io, s);
-        pairs += (double)seq.nq * (double)seq.nk;
+        const lnt_band band = lnt_band_of(run->p, run->causal, seq.nq, seq.nk);
+        pairs += (double)seq.nq * fmin((double)seq.nk, (double)(band.behind + 1 + band.ahead));
     }
     return pairs;
 }

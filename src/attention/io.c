@@ -2,6 +2,7 @@
  * the sequences it consists of. */
 #include "attention/io.h"
 
+#include "attention/mask.h"
 #include "attention/state/state_view.h"
 #include "core/overlap.h"
 #include "core/struct.h"
@@ -108,15 +109,21 @@ static lnt_status check_tensors(lnt_ctx *ctx, const lnt_attn_desc *p, const lnt_
         if (sizes[i].value > sizes[i].planned)
             return lnt_fail(ctx, LNT_ERR_SHAPE, "%s is %lld, planned for at most %lld",
                             sizes[i].name, (long long)sizes[i].value, (long long)sizes[i].planned);
+    status = lnt_mask_check(ctx, p, io);
+    if (status) return status;
+    const lnt_tensor mask = lnt_mask_memory(&io->mask);
     const lnt_named_tensor out = { "out", &io->out };
-    const lnt_named_tensor inputs[] = { { "q", &io->q }, { "k", &io->k }, { "v", &io->v } };
-    return with_out ? lnt_tensor_expect_apart(ctx, out, inputs, 3) : LNT_OK;
+    const lnt_named_tensor inputs[] = { { "q", &io->q }, { "k", &io->k }, { "v", &io->v },
+                                        { "mask", &mask } };
+    return with_out ? lnt_tensor_expect_apart(ctx, out, inputs, 4) : LNT_OK;
 }
 
 lnt_status lnt_io_take(lnt_ctx *ctx, const lnt_attn_io *given, lnt_attn_io *io)
 {
     *io = (lnt_attn_io){ .size = sizeof *io };
-    return lnt_struct_take(ctx, LNT_STRUCT(lnt_attn_io, out), "io", given, io);
+    const lnt_status status = lnt_struct_take(ctx, LNT_STRUCT(lnt_attn_io, out), "io", given, io);
+    lnt_mask_spread(&io->mask);
+    return status;
 }
 
 lnt_status lnt_io_check(lnt_ctx *ctx, const lnt_attn_desc *p, const lnt_attn_io *io, bool with_out,
@@ -128,7 +135,7 @@ lnt_status lnt_io_check(lnt_ctx *ctx, const lnt_attn_desc *p, const lnt_attn_io 
         status = lnt_state_fits(ctx, "state_in", io->state_in, p, *sequences);
     if (!status && io->state_out)
         status = lnt_state_fits(ctx, "state_out", io->state_out, p, *sequences);
-    if (status || !p->causal) return status;
+    if (status || !p->causal || p->softmax.align_begin) return status;
     const bool alike = !io->sequences && !io->lengths_q && !io->lengths_k;
     for (int64_t s = 0; s < (alike && *sequences ? 1 : *sequences); s++) {
         const lnt_sequence seq = lnt_io_sequence(io, s);

@@ -14,7 +14,11 @@ typedef struct lnt_option_rules {
     unsigned takes; /* mechanisms whose options it takes too: bits 1 << lnt_mechanism */
 } lnt_option_rules;
 
-extern const lnt_option_rules lnt_linear_rules, lnt_taylor_rules, lnt_cur_rules, lnt_hybrid_rules;
+extern const lnt_option_rules lnt_softmax_rules, lnt_linear_rules, lnt_taylor_rules, lnt_cur_rules,
+    lnt_hybrid_rules;
+
+/* Why p, of another mechanism, cannot have the options of softmax that it has. */
+lnt_status lnt_softmax_refuse(lnt_ctx *ctx, const lnt_attn_desc *p);
 
 /* Those that hybrid takes too. */
 lnt_status lnt_linear_resolve(lnt_ctx *ctx, lnt_attn_desc *p);

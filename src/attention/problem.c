@@ -11,9 +11,7 @@
 
 #define DESC LNT_STRUCT(lnt_attn_desc, dim_value)
 
-static const lnt_option_rules softmax = { .resolve = NULL };
-
-static const lnt_option_rules *const rules[] = { [LNT_SOFTMAX] = &softmax,
+static const lnt_option_rules *const rules[] = { [LNT_SOFTMAX] = &lnt_softmax_rules,
                                                  [LNT_LINEAR] = &lnt_linear_rules,
                                                  [LNT_TAYLOR] = &lnt_taylor_rules,
                                                  [LNT_CUR] = &lnt_cur_rules,
@@ -55,7 +53,8 @@ static lnt_status check_shape(lnt_ctx *ctx, const lnt_attn_desc *p)
     if (p->heads ? p->kv_heads == 0 || p->heads % p->kv_heads != 0 : p->kv_heads != 0)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "kv_heads is %lld, must divide heads, which is %lld",
                         (long long)p->kv_heads, (long long)p->heads);
-    if (p->causal && p->length_q > p->length_k)
+    const bool begin = p->mechanism == LNT_SOFTMAX && p->softmax.align_begin;
+    if (p->causal && p->length_q > p->length_k && !begin)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT,
                         "causal: length_q is %lld, must be at most length_k, which is %lld",
                         (long long)p->length_q, (long long)p->length_k);
@@ -74,6 +73,8 @@ static lnt_status check_compensated(lnt_ctx *ctx, const lnt_attn_desc *p)
 static lnt_status resolve_options(lnt_ctx *ctx, lnt_attn_desc *p)
 {
     const lnt_option_rules *own = rules[p->mechanism];
+    const lnt_status status = p->mechanism == LNT_SOFTMAX ? LNT_OK : lnt_softmax_refuse(ctx, p);
+    if (status) return status;
     for (unsigned i = 0; i < MECHANISMS; i++)
         if (rules[i] != own && rules[i]->drop && !(own->takes >> i & 1)) rules[i]->drop(p);
     return own->resolve ? own->resolve(ctx, p) : LNT_OK;
@@ -86,7 +87,8 @@ static lnt_status check_reserved(lnt_ctx *ctx, const lnt_attn_desc *p)
         const char *name;
         const int64_t *words;
     } rooms[] = { { "linear", p->linear.reserved }, { "taylor", p->taylor.reserved },
-                  { "cur", p->cur.reserved }, { "hybrid", p->hybrid.reserved } };
+                  { "cur", p->cur.reserved }, { "hybrid", p->hybrid.reserved },
+                  { "softmax", p->softmax.reserved } };
     for (size_t i = 0; i < sizeof rooms / sizeof rooms[0]; i++)
         for (int word = 0; word < 4; word++)
             if (rooms[i].words[word])

@@ -1,13 +1,15 @@
 /* attention/reference.c - the oracle: one output row in double, straight from the definition.
  *
- *     softmax:  y = sum_j e^{s q.k_j} v_j / sum_j e^{s q.k_j}
+ *     softmax:  y = sum_j e^{x_j} v_j / sum_j e^{x_j},  x_j = c tanh(s q.k_j / c) - slope |t - j| + mask_j,
+ *               over keys with |t - j| < window
  *     linear:   y = sum_j w_j v_j / (sum_j w_j + eps),  w_j = g^{t-j} phi(q).phi(k_j)
  *     taylor:   y = sum_j w_j v_j / sum_j w_j,  w_j = sum_p a_p (s q.(k_j - mu))^p
  *     cur:      see attention/reference_cur.c
  *     hybrid:   y = sum_j w_j v_j / sum_j w_j,  w_j = e^{s q.(k_j - mu)} where t - j < W or j < S, else
  *               as linear or taylor (mu is 0 for linear)
  *
- * over the keys j that the query, itself at key position t = i + n_k - n_q, may see.  O(n (d + m))
+ * over the keys j that the query, itself at key position t = i + n_k - n_q, or t = i where softmax is
+ * aligned at the begin, may see.  O(n (d + m))
  * a row for softmax; linear maps every key again for every row.  Slow on purpose: nothing here is
  * shared with the algorithms that are held against it but the random weights and the coefficients.
  * See docs/math. */
@@ -20,6 +22,7 @@
 #include "attention/problem.h"
 #include "attention/cur/reference_cur.h"
 #include "attention/io.h"
+#include "attention/mask.h"
 #include "core/overlap.h"
 #include "core/tensor.h"
 
@@ -29,7 +32,8 @@ typedef struct row {
     const lnt_attn_io *io;
     lnt_sequence seq;
     int64_t s, h, kv, i;   /* sequence, head, its kv head, row of q */
-    int64_t position, end; /* of the query among the keys; keys seen are 0 .. end-1 */
+    int64_t position;      /* of the query among the keys; */
+    int64_t begin, end;    /* keys seen are begin .. end-1; begin is 0 but for softmax */
     double *w;             /* [rows, d], random maps only */
     double *q, *k, *v;     /* [d], [d], [m]: the query, and the token last looked at */
     double factor;         /* of the query: the scale, and with taylorshift tau / |q| */
@@ -110,12 +114,33 @@ static void divide(double *num, int64_t m, double den)
     for (int64_t c = 0; c < m; c++) num[c] = den == 0 ? 0 : num[c] / den;
 }
 
+/* What the mask adds to the score of key j. */
+static double mask_of(const row *r, int64_t j)
+{
+    const lnt_mask *m = &r->io->mask;
+    if (!m->data) return 0;
+    const char *at = lnt_mask_at(m, r->seq.b, r->h, r->i, r->seq.k0 + j);
+    if (m->kind == LNT_MASK_KEEP) return *at ? 0 : -INFINITY;
+    const lnt_tensor one = { .data = (void *)(uintptr_t)at, .dtype = m->dtype };
+    return lnt_tensor_get(&one, 0, 0, 0, 0);
+}
+
+static double softmax_score(const row *r, int64_t j)
+{
+    const lnt_softmax_options *o = &r->p->softmax;
+    double x = logit(r, j);
+    if (o->cap > 0) x = o->cap * tanh(x / o->cap);
+    if (o->slopes) x -= o->slopes[r->h] * fabs((double)(r->position - j));
+    return x + mask_of(r, j);
+}
+
 static void softmax_row(const row *r, double *out)
 {
     double max = -INFINITY, den = 0;
-    for (int64_t j = 0; j < r->end; j++) max = fmax(max, logit(r, j));
-    for (int64_t j = 0; j < r->end; j++) {
-        const double weight = exp(logit(r, j) - max);
+    for (int64_t j = r->begin; j < r->end; j++) max = fmax(max, softmax_score(r, j));
+    if (max == -INFINITY) return; /* no key is seen */
+    for (int64_t j = r->begin; j < r->end; j++) {
+        const double weight = exp(softmax_score(r, j) - max);
         den += weight;
         add_value(r, j, weight, out);
     }
@@ -314,6 +339,17 @@ static void hybrid_row(const row *r, double *out)
     divide(out, p->dim_value, den);
 }
 
+/* Where query `local` of the sequence stands, and which keys it sees by that. */
+static void find_keys(row *r, int64_t local)
+{
+    const lnt_softmax_options none = { 0 }, *o = r->p->mechanism == LNT_SOFTMAX ? &r->p->softmax : &none;
+    r->position = o->align_begin ? local : local + r->seq.nk - r->seq.nq;
+    r->end = r->p->causal ? r->position + 1 : r->seq.nk;
+    if (o->window && r->position - o->window + 1 > 0) r->begin = r->position - o->window + 1;
+    if (o->window && r->end > r->position + o->window) r->end = r->position + o->window;
+    if (r->end > r->seq.nk) r->end = r->seq.nk;
+}
+
 /* The sequence that row i at batch index b belongs to; false: none, so the row is zeros. */
 static bool find_sequence(row *r, int64_t sequences, int64_t b)
 {
@@ -321,8 +357,7 @@ static bool find_sequence(row *r, int64_t sequences, int64_t b)
         r->seq = lnt_io_sequence(r->io, r->s);
         const int64_t local = r->i - r->seq.q0;
         if (r->seq.b != b || local < 0 || local >= r->seq.nq) continue;
-        r->position = local + r->seq.nk - r->seq.nq;
-        r->end = r->p->causal ? r->position + 1 : r->seq.nk;
+        find_keys(r, local);
         return true;
     }
     return false;
@@ -377,9 +412,10 @@ lnt_status lnt_reference_row(lnt_ctx *ctx, const lnt_attn_desc *desc, const lnt_
     if (!status && io->state_in && !lnt_state_device(io->state_in)->host_memory)
         status = lnt_fail(ctx, LNT_ERR_ARGUMENT, "the reference: state_in is in the memory of a device");
     const lnt_tensor row_out = lnt_tensor_bhnd(out, LNT_F64, 1, 1, 1, p.dim_value);
-    const lnt_named_tensor read[] = { { "q", &io->q }, { "k", &io->k }, { "v", &io->v } };
+    const lnt_tensor mask = status ? (lnt_tensor){ .data = NULL } : lnt_mask_memory(&io->mask);
+    const lnt_named_tensor read[] = { { "q", &io->q }, { "k", &io->k }, { "v", &io->v }, { "mask", &mask } };
     if (!status)
-        status = lnt_tensor_expect_apart(ctx, (lnt_named_tensor){ "out", &row_out }, read, 3);
+        status = lnt_tensor_expect_apart(ctx, (lnt_named_tensor){ "out", &row_out }, read, 4);
     if (!status) status = check_index(ctx, "b", b, io->q.shape[0]);
     if (!status) status = check_index(ctx, "h", h, p.heads);
     if (!status) status = check_index(ctx, "i", i, io->q.shape[2]);

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "attention/algorithm.h"
+#include "attention/band.h"
 #include "core/tensor.h"
 #include "cpu/kernels.h"
 

@@ -21,6 +21,8 @@ static void lay_out_arrays(lnt_arena *arena, const lnt_attn_desc *p, lnt_attn_de
     double *center =
         lnt_arena_take(arena, p->taylor.center ? (size_t)(p->kv_heads * p->dim) : 0, sizeof *center);
     out->taylor.center = p->taylor.center ? center : NULL;
+    double *slopes = lnt_arena_take(arena, p->softmax.slopes ? (size_t)p->heads : 0, sizeof *slopes);
+    out->softmax.slopes = p->softmax.slopes ? slopes : NULL;
     int64_t *pin = lnt_arena_take(arena, p->cur.pin ? (size_t)p->cur.pins : 0, sizeof *pin);
     out->cur.pin = p->cur.pin ? pin : NULL;
 }
@@ -100,6 +102,7 @@ lnt_status lnt_workspace_open(lnt_ctx *ctx, const lnt_attn_desc *resolved, lnt_w
     copy_doubles(out->p.taylor.coefficients, resolved->taylor.coefficients, resolved->taylor.terms);
     copy_doubles(out->p.taylor.temperature, resolved->taylor.temperature, resolved->heads);
     copy_doubles(out->p.taylor.center, resolved->taylor.center, resolved->kv_heads * resolved->dim);
+    copy_doubles(out->p.softmax.slopes, resolved->softmax.slopes, resolved->heads);
     if (resolved->cur.pin)
         memcpy((int64_t *)(uintptr_t)out->p.cur.pin, resolved->cur.pin,
                (size_t)resolved->cur.pins * sizeof *resolved->cur.pin);

@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define LNT_CUDA_ABI 7
+#define LNT_CUDA_ABI 8
 #define LNT_CUDA_LIBRARY "liblinnet-cuda.so"
 #define LNT_CUDA_SYMBOL "lnt_cuda_plugin"
 

@@ -136,6 +136,9 @@ static lnt_status translate(const lnt_plugin_plan *plan, const lnt_device_run *r
         return lnt_fail(plan->ctx, LNT_ERR_UNSUPPORTED,
                         "packed sequences: on the cpu only, not on %s; pad them and give lengths",
                         plan->ctx->device->name);
+    if (io->mask.data)
+        return lnt_fail(plan->ctx, LNT_ERR_UNSUPPORTED, "mask: on the cpu only, not on %s",
+                        plan->ctx->device->name);
     *out = lnt_plugin_plan_io(plan);
     if (keeps(plan, run)) out->workspace = io->kept;
     out->q = io->q;

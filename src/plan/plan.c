@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "attention/mask.h"
 #include "attention/partial.h"
 #include "attention/registry.h"
 #include "attention/state/state.h"
@@ -211,11 +212,16 @@ static lnt_status check_partial(lnt_plan *plan, const lnt_attn_io *io, const lnt
     if (p->taylor.center_mean)
         return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
                         "partial: center_mean needs the keys of all parts; give center instead");
+    if (p->mechanism == LNT_SOFTMAX && (p->softmax.window || p->softmax.slopes))
+        return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
+                        "partial: %s needs to know where keys stand, and a part of them does not tell",
+                        p->softmax.window ? "window" : "slopes");
     if (io->sequences || io->lengths_q)
         return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
                         "partial: lengths_q and packed sequences are not taken; run them one by one");
-    const lnt_named_tensor read[] = { { "q", &io->q }, { "k", &io->k }, { "v", &io->v } };
-    return lnt_partial_apart(ctx, "partial", partial, read, 3);
+    const lnt_tensor mask = lnt_mask_memory(&io->mask);
+    const lnt_named_tensor read[] = { { "q", &io->q }, { "k", &io->k }, { "v", &io->v }, { "mask", &mask } };
+    return lnt_partial_apart(ctx, "partial", partial, read, 4);
 }
 
 lnt_status lnt_plan_partial(lnt_plan *plan, const lnt_attn_io *given, const lnt_partial *given_partial)
@@ -272,11 +278,12 @@ static lnt_status check_grads(lnt_plan *plan, const lnt_attn_io *io, const lnt_a
         (g->dstate_in == g->dstate_out || g->dstate_in == io->state_in || g->dstate_in == io->state_out))
         status = lnt_fail(ctx, LNT_ERR_ARGUMENT,
                           "dstate_in is written, must not be dstate_out, state_in or state_out");
+    const lnt_tensor mask = lnt_mask_memory(&io->mask);
     const lnt_named_tensor read[] = { { "q", &io->q }, { "k", &io->k }, { "v", &io->v },
-                                      { "dout", &g->dout }, { "out", &io->out } };
+                                      { "dout", &g->dout }, { "mask", &mask }, { "out", &io->out } };
     const lnt_named_tensor written[] = { { "dq", &g->dq }, { "dk", &g->dk }, { "dv", &g->dv } };
     for (int i = 0; i < 3 && !status; i++) {
-        status = lnt_tensor_expect_apart(ctx, written[i], read, io->kept ? 5 : 4);
+        status = lnt_tensor_expect_apart(ctx, written[i], read, io->kept ? 6 : 5);
         if (!status) status = lnt_tensor_expect_apart(ctx, written[i], written + i + 1, 2 - i);
     }
     return status;

@@ -182,7 +182,7 @@ static void gradients_match_the_cpu_in_every_form(void **state)
     int supported[64] = { 0 }, states[LNT_HYBRID + 1] = { 0 };
     for (int f = 0; f < FORMS; f++) {
         attn_case c;
-        if (!gradient_form(&c, f, 131, 20, 9) || !device_offers(c.desc.mechanism)) continue;
+        if (f >= FORM_SCORES || !gradient_form(&c, f, 131, 20, 9) || !device_offers(c.desc.mechanism)) continue;
         if (c.desc.mechanism == LNT_CUR) continue; /* forward alone */
         if (c.desc.mechanism == LNT_LINEAR && c.desc.linear.feature_map > LNT_MAP_IDENTITY) continue;
         case_for_device(&c);

@@ -182,7 +182,7 @@ static void long_streams_in_any_pieces_equal_the_oracle(void **state)
     lnt_ctx *ctx = context_new(2, NULL);
     static const char path[] = "hybrid.safetensors";
     dice d = { 77 };
-    for (int f = STREAM_HYBRID; f < STREAM_FORMS; f++)
+    for (int f = STREAM_HYBRID; f < STREAM_WINDOW; f++)
         for (int i = 0; i < budget(2, 6); i++) {
             attn_case c;
             stream_form(&c, f, 700, LNT_F32);
@@ -224,7 +224,7 @@ static void a_state_does_not_grow_and_a_plan_predicts_its_size(void **state)
 {
     (void)state;
     lnt_ctx *ctx = context_new(2, NULL);
-    for (int f = STREAM_HYBRID; f < STREAM_FORMS; f++) {
+    for (int f = STREAM_HYBRID; f < STREAM_WINDOW; f++) {
         attn_case c;
         stream_form(&c, f, 300, LNT_F32);
         trial t = trial_new(ctx, &c);

@@ -39,6 +39,7 @@ static void run_piece(lnt_ctx *ctx, lnt_plan *plan, const trial *t, int64_t firs
     lnt_attn_io io = t->io;
     io.k = tensor_rows(&t->k.t, first, count);
     io.v = tensor_rows(&t->v.t, first, count);
+    io.mask = mask_columns(&t->io.mask, first, count);
     io.out = (lnt_tensor){ 0 };
     assert_ok(ctx, lnt_plan_partial(plan, &io, &x->p));
 }
@@ -56,6 +57,10 @@ static void random_form(dice *d, attn_case *c, lnt_mechanism mechanism, int i)
     c->desc.dtype = dtypes[i % 4];
     c->lay_out = (layout)(i % LAYOUT_OUTPUTS);
     c->seed = dice_next(d);
+    if (mechanism == LNT_SOFTMAX && i % 3) {
+        c->desc.softmax.cap = i % 3 - 1;
+        c->mask = mask_form_random(d);
+    }
     if (mechanism == LNT_LINEAR)
         c->desc.linear.feature_map = (lnt_feature_map)dice_range(d, 0, LAST_MAP);
 }

@@ -60,6 +60,7 @@ static void together_equals_separately(bool packed)
             c.seed = dice_next(&d);
             c.desc.batch = 3;
             c.desc.causal = i % 2;
+            if (c.desc.mechanism == LNT_SOFTMAX && i % 3 == 0) case_random_scores(&d, &c);
             c.lay_q = c.lay_k = c.lay_v = c.lay_out = (layout)(i % LAYOUT_OUTPUTS);
             if (packed) case_random_packing(&d, &c);
             else case_random_lengths(&d, &c);

@@ -142,7 +142,7 @@ static void a_run_continues_from_the_state_of_another(void **state)
     lnt_ctx *ctx = context_new(2, NULL);
     int ran = 0;
     for (int a = -1; a < 0 || lnt_algorithm_name(a); a++)
-        for (int f = 1; f < STREAM_FORMS; f++)
+        for (int f = STREAM_LINEAR; f < STREAM_WINDOW; f++)
             for (int64_t cut = 0; cut <= 90; cut += budget(45, 30)) {
                 attn_case c;
                 stream_form(&c, f, 90, LNT_F32);
@@ -187,7 +187,7 @@ static void each_packed_sequence_has_its_own_state(void **state)
     dice d = { 44 };
     int ran = 0;
     for (int a = -1; a < 0 || lnt_algorithm_name(a); a++)
-        for (int f = 1; f < STREAM_FORMS; f++) {
+        for (int f = STREAM_LINEAR; f < STREAM_WINDOW; f++) {
             attn_case c, batch;
             stream_form(&c, f, 100, LNT_F32);
             case_random_packing(&d, &c);
@@ -207,7 +207,7 @@ static void each_packed_sequence_has_its_own_state(void **state)
             trial_free(&t);
             lnt_plan_destroy(plan);
         }
-    assert_true(ran > STREAM_FORMS);
+    assert_true(ran > STREAM_WINDOW);
     lnt_ctx_destroy(ctx);
 }
 

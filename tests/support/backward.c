@@ -162,6 +162,20 @@ static void form_hybrid(attn_case *c, int k, int64_t n)
     c->desc.taylor.center = c->center;
 }
 
+/* Kind k of softmax: each option, then all of them; more queries than keys, where these begin together. */
+static void form_scores(attn_case *c, int k, int64_t n)
+{
+    const bool all = k >= 5;
+    if (k == 0 || all) c->desc.softmax.window = n < 10 ? 2 : 29;
+    if (k == 1 || all) c->desc.softmax.cap = 0.8;
+    for (int h = 0; h < MAX_HEADS; h++) c->slopes[h] = 0.2 - 0.3 * h;
+    if (k == 2 || all) c->desc.softmax.slopes = c->slopes;
+    c->desc.softmax.align_begin = k == 3 || k == 6;
+    if (k == 3) c->desc.length_k = n - 1;
+    if (k >= 4)
+        c->mask = (mask_form){ .given = true, .kind = (lnt_mask_kind)(k % 2), .dtype = LNT_F64, .alike = k - 4 };
+}
+
 static lnt_mechanism form_mechanism(int map)
 {
     if (map == FORM_MAPS) return LNT_HYBRID;
@@ -170,10 +184,12 @@ static lnt_mechanism form_mechanism(int map)
 
 bool gradient_form(attn_case *c, int f, int64_t n, int64_t d, int64_t m)
 {
-    const bool hybrid = f >= FORM_HYBRID;
-    const int map = hybrid ? FORM_MAPS : f % FORM_MAPS;
-    const int shape = hybrid ? (f - FORM_HYBRID) / FORM_HYBRIDS : f / FORM_MAPS % FORM_SHAPES;
-    const int kind = hybrid ? 1 : f / FORM_MAPS / FORM_SHAPES;
+    const bool scores = f >= FORM_SCORES, hybrid = f >= FORM_HYBRID && !scores;
+    const int map = hybrid ? FORM_MAPS : scores ? 0 : f % FORM_MAPS;
+    const int shape = hybrid   ? (f - FORM_HYBRID) / FORM_HYBRIDS
+                      : scores ? (f - FORM_SCORES) / FORM_SCORE_KINDS
+                               : f / FORM_MAPS % FORM_SHAPES;
+    const int kind = hybrid ? 1 : scores ? shape % 2 : f / FORM_MAPS / FORM_SHAPES;
     const bool causal = kind > 0, decay = kind == 2;
     const bool linear = form_mechanism(map) == LNT_LINEAR;
     if (!linear && decay) return false;
@@ -193,6 +209,7 @@ bool gradient_form(attn_case *c, int f, int64_t n, int64_t d, int64_t m)
     } else if (shape == 1) {
         c->desc.scale = 0.7;
     }
+    if (scores) form_scores(c, (f - FORM_SCORES) % FORM_SCORE_KINDS, n);
     if (hybrid) form_hybrid(c, (f - FORM_HYBRID) % FORM_HYBRIDS, n);
     else if (map >= FORM_CUR) form_cur(c, map - FORM_CUR, n);
     if (map == FORM_TAYLOR && f / FORM_MAPS % 2) {

@@ -38,7 +38,9 @@ enum { FORM_TAYLOR = 1 + LAST_MAP + 1, FORM_CUR = FORM_TAYLOR + 1, FORM_CURS = 7
 enum { FORM_MAPS = FORM_CUR + FORM_CURS, FORM_SHAPES = 5 };
 enum { FORM_HYBRIDS = 7 }; /* kinds, in every shape but the last; strides of 4 and 11 meet them all */
 enum { FORM_HYBRID = FORM_MAPS * FORM_SHAPES * 3 };
-enum { FORMS = FORM_HYBRID + FORM_HYBRIDS * (FORM_SHAPES - 1) };
+enum { FORM_SCORES = FORM_HYBRID + FORM_HYBRIDS * (FORM_SHAPES - 1) };
+enum { FORM_SCORE_KINDS = 7 }; /* options of softmax, likewise; of each kind the odd shapes are causal */
+enum { FORMS = FORM_SCORES + FORM_SCORE_KINDS * (FORM_SHAPES - 1) };
 
 /* Of n tokens of widths d and m, in f64; false: there is no such form. */
 bool gradient_form(attn_case *c, int f, int64_t n, int64_t d, int64_t m);

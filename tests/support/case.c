@@ -74,12 +74,15 @@ void case_set_parts(attn_case *c)
     c->desc.taylor.terms = 4; /* 286 monomials */
 }
 
+/* Whether no sequence may have more queries than keys. */
+static bool needs_keys(const attn_case *c) { return c->desc.causal && !c->desc.softmax.align_begin; }
+
 void case_random_lengths(dice *d, attn_case *c)
 {
     c->with_lengths = true;
     for (int b = 0; b < MAX_SEQUENCES; b++) {
         c->lengths_k[b] = dice_range(d, 0, case_length_k(c));
-        const int64_t most = c->desc.causal && c->lengths_k[b] < c->desc.length_q
+        const int64_t most = needs_keys(c) && c->lengths_k[b] < c->desc.length_q
                                  ? c->lengths_k[b]
                                  : c->desc.length_q;
         c->lengths_q[b] = dice_range(d, 0, most);
@@ -104,8 +107,31 @@ void case_random_packing(dice *d, attn_case *c)
     if (dice_range(d, 0, 1)) c->cu_q[0] = c->cu_k[0] = 0; /* else rows in front of the first */
     qsort(c->cu_q, n, sizeof c->cu_q[0], by_value);
     qsort(c->cu_k, n, sizeof c->cu_k[0], by_value);
-    for (size_t s = 0; s < n && c->desc.causal; s++) /* no more queries than keys: the same rows */
+    for (size_t s = 0; s < n && needs_keys(c); s++) /* no more queries than keys: the same rows */
         c->cu_q[s] = c->cu_k[s] = c->cu_q[s] < c->cu_k[s] ? c->cu_q[s] : c->cu_k[s];
+}
+
+void case_random_scores(dice *d, attn_case *c)
+{
+    static const int64_t windows[] = { 1, 2, 7, 16, 40, 64, 65, 100, 300 };
+    if (dice_range(d, 0, 1)) c->desc.softmax.window = DICE_PICK(d, windows);
+    if (dice_range(d, 0, 1)) c->desc.softmax.cap = 0.3 + 3 * dice_uniform(d);
+    if (dice_range(d, 0, 1)) return;
+    for (int h = 0; h < MAX_HEADS; h++) c->slopes[h] = 0.3 / (1 + h);
+    c->desc.softmax.slopes = c->slopes;
+}
+
+static void random_softmax(dice *d, attn_case *c)
+{
+    if (dice_range(d, 0, 2) == 0) c->desc.scale = (dice_uniform(d) - 0.3) / (double)c->desc.dim;
+    if (dice_range(d, 0, 1)) return;
+    case_random_scores(d, c);
+    if (dice_range(d, 0, 1)) c->mask = mask_form_random(d);
+    c->desc.softmax.align_begin = dice_range(d, 0, 2) == 0;
+    if (c->desc.softmax.align_begin && dice_range(d, 0, 1)) { /* more queries than keys are seen by */
+        c->desc.length_k = c->desc.length_q;
+        c->desc.length_q = DICE_PICK(d, lengths);
+    }
 }
 
 static void random_taylor(dice *d, attn_case *c)
@@ -205,8 +231,7 @@ void case_random(dice *d, lnt_mechanism mechanism, lnt_dtype dtype, attn_case *c
     c->lay_k = (layout)dice_range(d, 0, LAYOUT_COUNT - 1);
     c->lay_v = (layout)dice_range(d, 0, LAYOUT_COUNT - 1);
     c->lay_out = (layout)dice_range(d, 0, LAYOUT_OUTPUTS - 1);
-    if (mechanism == LNT_SOFTMAX && dice_range(d, 0, 2) == 0)
-        c->desc.scale = (dice_uniform(d) - 0.3) / (double)dim;
+    if (mechanism == LNT_SOFTMAX) random_softmax(d, c);
     if (mechanism == LNT_LINEAR) {
         /* The oracle draws a random map anew for each row: seldom a wide one. */
         const bool wide = dim > 33 && dice_range(d, 0, 3);
@@ -240,6 +265,12 @@ void case_print(const attn_case *c, const char *algorithm, lnt_ctx *ctx)
                 (long long)a->heads, (long long)kv_heads_of(c), (long long)a->length_q,
                 (long long)case_length_k(c), (long long)a->dim, (long long)case_dim_value(c),
                 a->causal, a->scale, a->compensated);
+    if (a->mechanism == LNT_SOFTMAX)
+        print_error("      window=%lld cap=%g slope=%g align_begin=%d mask=%s %s alike=%d\n",
+                    (long long)a->softmax.window, a->softmax.cap, a->softmax.slopes ? a->softmax.slopes[0] : 0.0,
+                    a->softmax.align_begin,
+                    !c->mask.given ? "none" : c->mask.kind == LNT_MASK_KEEP ? "keep" : "add",
+                    lnt_dtype_name(c->mask.dtype), c->mask.alike);
     if (a->mechanism == LNT_LINEAR)
         print_error("      map=%s features=%lld map seed=%llu eps=%g decay=%g state=%lld\n",
                     lnt_feature_map_name(a->linear.feature_map), (long long)a->linear.features,
@@ -335,6 +366,8 @@ trial trial_new(lnt_ctx *ctx, const attn_case *c)
     draw_vectors(&d, a, &t.k.t);
     draw_values(&d, &t.v.t);
     t.io = (lnt_attn_io){ .size = sizeof t.io, .q = t.q.t, .k = t.k.t, .v = t.v.t, .out = t.out.t };
+    t.mask = mask_new(&d, &c->mask, a->batch, a->heads, a->length_q, nk);
+    t.io.mask = t.mask.mask;
     if (c->with_lengths) {
         t.io.lengths_q = c->lengths_q;
         t.io.lengths_k = c->lengths_k;
@@ -354,6 +387,7 @@ void trial_free(trial *t)
     block_free(&t->k);
     block_free(&t->v);
     block_free(&t->out);
+    mask_free(&t->mask);
     lnt_state_destroy(t->state);
     *t = (trial){ 0 };
 }

@@ -3,6 +3,7 @@
 #ifndef LNT_TESTS_CASE_H
 #define LNT_TESTS_CASE_H
 
+#include "mask.h"
 #include "support.h"
 
 enum { MAX_SEQUENCES = 6, MAX_HEADS = 8 };
@@ -18,6 +19,8 @@ typedef struct attn_case {
     int64_t state_tokens; /* > 0: a state of so many tokens comes before the keys */
     double decay[MAX_HEADS];
     double coefficients[8], temperature[MAX_HEADS], center[MAX_HEADS * 128];
+    double slopes[MAX_HEADS];
+    mask_form mask;
     int64_t pin[2];
     uint64_t seed; /* of the data */
 } attn_case;
@@ -31,6 +34,8 @@ void case_random(dice *d, lnt_mechanism mechanism, lnt_dtype dtype, attn_case *c
 void case_set_decay(attn_case *c, double first);
 /* Taylor with so many monomials that few states are cut into parts, whatever the budget. */
 void case_set_parts(attn_case *c);
+/* Options of softmax, some or none of them, but for the mask and for the alignment. */
+void case_random_scores(dice *d, attn_case *c);
 void case_random_lengths(dice *d, attn_case *c);
 void case_random_packing(dice *d, attn_case *c);
 /* Fields with their defaults filled in. */
@@ -42,6 +47,7 @@ void case_print(const attn_case *c, const char *algorithm, lnt_ctx *ctx);
 /* The data of a case. */
 typedef struct trial {
     block q, k, v, out;
+    mask_data mask;
     lnt_attn_io io;
     lnt_state *state;
 } trial;

@@ -63,6 +63,9 @@ bool device_offers(lnt_mechanism mechanism)
 void case_for_device(attn_case *c)
 {
     c->sequences = 0;
+    c->mask.given = false;
+    c->desc.softmax = (lnt_softmax_options){ .window = 0 };
+    if (c->desc.causal && c->desc.length_q > case_length_k(c)) c->desc.length_k = c->desc.length_q;
     c->desc.compensated = 0;
     c->desc.taylor.center = NULL;
     c->desc.taylor.center_mean = 0;

@@ -18,9 +18,20 @@ static void stream_hybrid(attn_case *c, int form)
     c->desc.taylor.center = c->center;
 }
 
+/* All else that a cache takes too. */
+static void stream_softmax(attn_case *c, int form)
+{
+    if (form < STREAM_WINDOW) return;
+    c->desc.softmax.window = form == STREAM_WINDOW ? 13 : 70;
+    c->desc.softmax.cap = form == STREAM_WINDOW ? 0 : 1.5;
+    for (int h = 0; h < MAX_HEADS; h++) c->slopes[h] = 0.2 / (1 + h);
+    c->desc.softmax.slopes = c->slopes;
+}
+
 void stream_form(attn_case *c, int form, int64_t tokens, lnt_dtype dtype)
 {
-    const lnt_mechanism mechanism = form < STREAM_LINEAR   ? LNT_SOFTMAX
+    const bool softmax = form < STREAM_LINEAR || form >= STREAM_WINDOW;
+    const lnt_mechanism mechanism = softmax                ? LNT_SOFTMAX
                                     : form < STREAM_TAYLOR ? LNT_LINEAR
                                     : form < STREAM_HYBRID ? LNT_TAYLOR
                                                            : LNT_HYBRID;
@@ -40,10 +51,11 @@ void stream_form(attn_case *c, int form, int64_t tokens, lnt_dtype dtype)
         for (int i = 0; i < STREAM_KV_HEADS * STREAM_DIM; i++) c->center[i] = 0.02 * i - 0.2;
         c->desc.taylor.center = c->center;
     }
+    if (mechanism == LNT_SOFTMAX) stream_softmax(c, form);
     if (mechanism == LNT_HYBRID) stream_hybrid(c, form);
     if (mechanism != LNT_LINEAR) return;
     c->desc.compensated = form % 3 == 0;
-    c->desc.linear.feature_map = (lnt_feature_map)((form - 1) / 2);
+    c->desc.linear.feature_map = (lnt_feature_map)((form - STREAM_LINEAR) / 2);
     c->desc.linear.features = 24;
     c->desc.seed = 9;
     if (form % 2 == 0) case_set_decay(c, 0.93);
@@ -73,8 +85,9 @@ void expect_same_state(const attn_case *c, lnt_ctx *ctx, const char *what, lnt_s
         assert_ok(ctx, lnt_state_tensor(a, i, &name, &x));
         assert_ok(ctx, lnt_state_tensor(b, i, &name, &y));
         if (c->desc.mechanism == LNT_SOFTMAX) { /* beyond the tokens there is only room */
-            x = tensor_rows(&x, 0, lnt_state_tokens(a, 0));
-            y = tensor_rows(&y, 0, lnt_state_tokens(a, 0));
+            const int64_t tokens = lnt_state_tokens(a, 0), window = c->desc.softmax.window;
+            x = tensor_rows(&x, 0, window && window < tokens ? window : tokens);
+            y = tensor_rows(&y, 0, window && window < tokens ? window : tokens);
         }
         expect_below(c, NULL, ctx, what, tensor_error(&x, &y), bound);
     }

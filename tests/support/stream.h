@@ -9,9 +9,10 @@ enum { STREAM_BATCH = 2, STREAM_HEADS = 4, STREAM_KV_HEADS = 2, STREAM_DIM = 11,
 
 /* Form 0 is softmax; then every feature map, without decay (odd) and with it (even), some of them with
  * compensated sums. */
-enum { STREAM_LINEAR = 1, STREAM_TAYLOR = 1 + 2 * (LAST_MAP + 1) };
+enum { STREAM_LINEAR = 1, STREAM_TAYLOR = STREAM_LINEAR + 2 * (LAST_MAP + 1) };
 enum { STREAM_HYBRID = STREAM_TAYLOR + 3 }; /* TaylorShift; four terms, plain and compensated */
-enum { STREAM_FORMS = STREAM_HYBRID + 5 };  /* windows of 13, 7, 1, 64 and 40 tokens */
+enum { STREAM_WINDOW = STREAM_HYBRID + 5 }; /* windows of 13, 7, 1, 64 and 40 tokens */
+enum { STREAM_FORMS = STREAM_WINDOW + 2 };  /* softmax with windows of 13 and 70 tokens, slopes and a cap */
 
 void stream_form(attn_case *c, int form, int64_t tokens, lnt_dtype dtype);
 lnt_state *stream_state(lnt_ctx *ctx, const attn_case *c);

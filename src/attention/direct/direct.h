@@ -21,6 +21,11 @@ typedef struct lnt_direct {
     void (*back)(const lnt_run *run, const kernels *ker, const struct scratch *s,
                  const struct query_tile *q, const struct tile *t);
     bool (*near)(const lnt_run *run, const struct tile *t); /* the strip, throughout */
+    /* Softmax: what becomes of the scores of a strip before any is hidden; and, given the gradient dx of what
+     * they became, that of the scores.  NULL: nothing. */
+    void (*adjust)(const lnt_run *run, const kernels *ker, const struct scratch *s, const struct tile *t);
+    void (*adjust_back)(const lnt_run *run, const kernels *ker, const struct scratch *s,
+                        const struct tile *t);
     /* Before the first tile of a sequence and kv head; NULL: nothing to prepare. */
     void (*begin)(const lnt_run *run, lnt_feature_tile *feature, const lnt_sequence *seq,
                   int64_t kvh);

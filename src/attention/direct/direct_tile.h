@@ -34,6 +34,9 @@ typedef struct scratch {
     real *fade;          /* hybrid: powers of the decay, from 0 on [TQ + TK] */
     real *o;             /* [TQ, mp] */
     real *max, *sum, *rescale; /* [TQ] */
+    real *bias;          /* softmax: a part of its mask [TK, TQ] */
+    real *distance;      /* softmax with slopes: |t - j| along a tile [TQ + TK] */
+    real *capped;        /* softmax with a cap, backward: the scores once capped [TK, TQ] */
     real *power;         /* [TQ + TK] decay by distance */
     real *ones;          /* [TK] */
     real *k, *vt;        /* backward: [TK, Dp], [m, TK] */
@@ -51,7 +54,8 @@ typedef struct tile {
     int64_t h, kvh;
     int64_t q0, k0; /* first query and key, within the sequence */
     size_t nq, nk;
-    int64_t offset; /* causal: query i stands at key position i + offset */
+    int64_t offset; /* query i stands at key position i + offset, */
+    int64_t behind, ahead; /* and sees so many keys about it: see attention/band.h */
     bool causal;
     double decay;
     size_t row, rows; /* the strip: keys row .. row+rows-1 of the tile, */
@@ -75,6 +79,8 @@ typedef struct kept_strip {
 #define lnt_direct_values LNT_REAL_NAME(lnt_direct_values)
 #define lnt_direct_next_strip LNT_REAL_NAME(lnt_direct_next_strip)
 #define lnt_direct_mask LNT_REAL_NAME(lnt_direct_mask)
+#define lnt_direct_first_key LNT_REAL_NAME(lnt_direct_first_key)
+#define lnt_direct_end_key LNT_REAL_NAME(lnt_direct_end_key)
 #define lnt_direct_decay LNT_REAL_NAME(lnt_direct_decay)
 #define lnt_direct_scores LNT_REAL_NAME(lnt_direct_scores)
 #define lnt_direct_keeps_all LNT_REAL_NAME(lnt_direct_keeps_all)
@@ -109,8 +115,11 @@ bool lnt_direct_next_strip(tile *t);
 /* x [rows, TQ] of the strip: `value` where the key is not seen; times decay^distance; the scores. */
 void lnt_direct_mask(const tile *t, real *x, real value);
 void lnt_direct_decay(const tile *t, real *power, real *x);
-void lnt_direct_scores(const lnt_direct *kind, const kernels *ker, const scratch *s, const tile *t,
-                       const real *qt);
+void lnt_direct_scores(const lnt_direct *kind, const lnt_run *run, const kernels *ker, const scratch *s,
+                       const tile *t, const real *qt);
+/* The keys that some query of the tile sees lie in tiles from that of the first on, and before the end. */
+int64_t lnt_direct_first_key(const tile *t);
+int64_t lnt_direct_end_key(const tile *t);
 /* Whether forward keeps every strip of the sequence for backward; where it keeps this one; and a copy
  * of it there or back. */
 bool lnt_direct_keeps_all(const lnt_direct *kind, const lnt_run *run, const lnt_sequence *seq);

@@ -37,7 +37,13 @@ static real inverse_of(real total)
 
 static int64_t keys_seen(const lnt_run *run, const lnt_sequence *seq, int64_t t)
 {
-    return seq->before + (run->causal ? t + seq->nk - seq->nq + 1 : seq->nk);
+    return seq->before + lnt_band_keys(lnt_band_of(run->p, run->causal, seq->nq, seq->nk), t, seq->nk);
+}
+
+/* Whether a sum over no key may belong to a query that has some. */
+static bool may_see_none(const lnt_run *run, const lnt_sequence *seq, int64_t t)
+{
+    return run->io->mask.data || keys_seen(run, seq, t) == 0;
 }
 
 real lnt_output_factor(const lnt_run *run, const lnt_sequence *seq, int64_t t)
@@ -156,7 +162,8 @@ int64_t lnt_tile_finish(const lnt_run *run, query_rows rows, const real *num, co
     int64_t nonpositive = 0;
     for (size_t i = 0; i < rows.n; i++) {
         const real total = den[i] + eps;
-        if (!(total > 0 && isfinite(total)) && keys_seen(run, rows.seq, rows.t + (int64_t)i) > 0)
+        if (!(total > 0 && isfinite(total)) &&
+            !(total == 0 && may_see_none(run, rows.seq, rows.t + (int64_t)i)))
             nonpositive++;
         inverse[i] = total == 0 ? 0 : factor_of(run, rows, i) / total;
     }

@@ -62,28 +62,36 @@ static void release_tensors(lnt_ctx *ctx, lnt_tensor tensor[], const size_t byte
     for (int i = 0; i < LNT_STATE_TENSORS; i++) lnt_release(ctx, tensor[i].data, bytes[i]);
 }
 
+/* Of tokens and of held, which lies behind them. */
+static size_t count_bytes(const lnt_attn_desc *p) { return 2 * (size_t)p->batch * sizeof(int64_t); }
+
 static void close_state(lnt_device_state *of)
 {
     lnt_state *state = own(of);
     lnt_ctx *ctx = state->work.ctx;
     release_tensors(ctx, state->tensor, state->bytes);
-    lnt_release(ctx, state->tokens, (size_t)state->work.p.batch * sizeof *state->tokens);
+    lnt_release(ctx, state->tokens, count_bytes(&state->work.p));
 }
 
 static lnt_status open_state(lnt_ctx *ctx, const lnt_attn_desc *p, int64_t room, lnt_state *state,
                              lnt_device_state **out)
 {
-    const size_t tokens = (size_t)p->batch * sizeof *state->tokens;
+    const size_t tokens = count_bytes(p);
     *out = (lnt_device_state *)(void *)state;
+    if (state->kind->most && room > state->kind->most(p)) room = state->kind->most(p);
     state->room = room;
     lnt_registry_for_state(p, state->algos);
     lnt_status status = lnt_workspace_make_room(&state->work, state->algos, 2);
     if (!status) status = allocate_tensors(ctx, p, room, state->tensor, state->bytes);
     if (!status) state->tokens = lnt_allocate(ctx, tokens, "the state");
     if (!status && !state->tokens) status = LNT_ERR_MEMORY;
-    if (status) close_state(*out);
-    else memset(state->tokens, 0, tokens);
-    return status;
+    if (status) {
+        close_state(*out);
+        return status;
+    }
+    memset(state->tokens, 0, tokens);
+    state->held = state->tokens + p->batch;
+    return LNT_OK;
 }
 
 static lnt_status fork_state(lnt_device_state *to_state, const lnt_device_state *from_state)
@@ -92,7 +100,7 @@ static lnt_status fork_state(lnt_device_state *to_state, const lnt_device_state 
     for (int i = 0; i < LNT_STATE_TENSORS; i++)
         if (from->bytes[i]) memcpy(to->tensor[i].data, from->tensor[i].data, from->bytes[i]);
     to->recent = from->recent;
-    memcpy(to->tokens, from->tokens, (size_t)from->work.p.batch * sizeof *from->tokens);
+    memcpy(to->tokens, from->tokens, count_bytes(&from->work.p));
     return LNT_OK;
 }
 
@@ -121,6 +129,8 @@ static lnt_status reserve(lnt_device_state *of, int64_t tokens)
 {
     lnt_state *state = own(of);
     lnt_ctx *ctx = state->work.ctx;
+    if (state->kind->most && tokens > state->kind->most(&state->work.p))
+        tokens = state->kind->most(&state->work.p);
     if (!state->kind->grows || tokens <= state->room) return LNT_OK;
     lnt_tensor tensor[LNT_STATE_TENSORS] = { 0 };
     size_t bytes[LNT_STATE_TENSORS] = { 0 };
@@ -135,7 +145,7 @@ static lnt_status reserve(lnt_device_state *of, int64_t tokens)
         for (int64_t b = 0; b < old->shape[0]; b++)
             for (int64_t h = 0; h < old->shape[1]; h++)
                 memcpy(lnt_tensor_row(&tensor[i], b, h, 0), lnt_tensor_row(old, b, h, 0),
-                       (size_t)state->tokens[b] * row);
+                       (size_t)state->held[b] * row);
     }
     release_tensors(ctx, state->tensor, state->bytes);
     memcpy(state->tensor, tensor, sizeof tensor);
@@ -160,7 +170,7 @@ lnt_status lnt_state_make_room(lnt_state *state, int64_t n)
 /* What was kept back must be settled. */
 static void forget(lnt_state *state, int64_t b)
 {
-    state->tokens[b] = 0;
+    state->tokens[b] = state->held[b] = 0;
     for (int i = 0; i < LNT_STATE_TENSORS; i++) {
         const size_t share = state->bytes[i] / (size_t)state->work.p.batch;
         if (share) memset((char *)state->tensor[i].data + (size_t)b * share, 0, share);
@@ -261,7 +271,9 @@ static lnt_status tokens(const lnt_device_state *state, int64_t first, int64_t c
 
 static lnt_status set_tokens(lnt_device_state *state, const int64_t *counts)
 {
-    memcpy(own(state)->tokens, counts, (size_t)own(state)->work.p.batch * sizeof *counts);
+    lnt_state *s = own(state);
+    memcpy(s->tokens, counts, (size_t)s->work.p.batch * sizeof *counts);
+    for (int64_t b = 0; b < s->work.p.batch; b++) s->held[b] = lnt_state_rows(&s->work.p, s->tokens[b]);
     return LNT_OK;
 }
 

@@ -1,47 +1,127 @@
 /* attention/state/kv_cache.c - the state of softmax attention: the keys and values themselves.
  *
  * It grows by (d + m) numbers per kv head and token, and every query reads all of it: what the
- * other mechanisms' states are compared with. */
+ * other mechanisms' states are compared with.
+ *
+ * With a window W it stops growing at W - 1 rows that the next token sees, and room for some more.  Where that
+ * is full the W - 1 last rows move to the front: 4 rows or fewer for each token, which reads W of them. */
 #include <string.h>
 
 #include "attention/state/state.h"
 #include "core/tensor.h"
 
 enum { FEW_QUERIES = 2 }; /* up to here row by row is faster than a tile */
+enum { LEAST_SPARE = 64 }; /* rows: a tile of queries */
+
+/* Rows that are kept where there is no room for more. */
+static int64_t kept_rows(const lnt_attn_desc *p) { return p->softmax.window - 1; }
+
+static int64_t most(const lnt_attn_desc *p)
+{
+    const int64_t window = p->softmax.window, quarter = window / 4;
+    if (!window) return LNT_MAX_EXTENT;
+    return kept_rows(p) + (quarter > LEAST_SPARE ? quarter : LEAST_SPARE);
+}
 
 static void shape(const lnt_attn_desc *p, int64_t room, int i, int64_t out[3], int64_t *ld)
 {
+    const int64_t rows = room < most(p) ? room : most(p);
     out[0] = p->kv_heads;
-    out[1] = i < LNT_STATE_PUBLIC ? room : 0;
+    out[1] = i < LNT_STATE_PUBLIC ? rows : 0;
     out[2] = i == 0 ? p->dim : p->dim_value;
     *ld = out[2];
 }
 
 static lnt_dtype dtype(const lnt_attn_desc *p) { return p->dtype; }
 
-/* Rows 0 .. n-1 of src behind the tokens that sequence b of the cache holds. */
-static void put_rows(const lnt_state *state, int i, const lnt_tensor *src, int64_t b, int64_t n)
+/* The last `rows` rows of sequence b to the front, the others out. */
+static void slide(lnt_state *state, int64_t b, int64_t rows)
+{
+    const int64_t from = state->held[b] - rows;
+    if (from <= 0) return;
+    for (int i = 0; i < LNT_STATE_PUBLIC; i++) {
+        const lnt_tensor *t = &state->tensor[i];
+        const size_t bytes = (size_t)rows * (size_t)t->shape[3] * lnt_dtype_size(t->dtype);
+        for (int64_t h = 0; h < t->shape[1]; h++)
+            memmove(lnt_tensor_row(t, b, h, 0), lnt_tensor_row(t, b, h, from), bytes);
+    }
+    state->held[b] = rows;
+}
+
+/* Rows t .. t+n-1 of src behind those that sequence b of the cache holds. */
+static void put_rows(const lnt_state *state, int i, const lnt_tensor *src, int64_t b, int64_t t, int64_t n)
 {
     const lnt_tensor *dst = &state->tensor[i];
     const size_t row = (size_t)dst->shape[3] * lnt_dtype_size(dst->dtype);
     for (int64_t h = 0; h < dst->shape[1]; h++)
-        for (int64_t t = 0; t < n; t++) {
-            const int64_t at = state->tokens[b] + t;
+        for (int64_t r = 0; r < n; r++) {
+            const int64_t at = state->held[b] + r;
             if (src->stride[3] == 1)
-                memcpy(lnt_tensor_row(dst, b, h, at), lnt_tensor_row(src, b, h, t), row);
+                memcpy(lnt_tensor_row(dst, b, h, at), lnt_tensor_row(src, b, h, t + r), row);
             else
                 for (int64_t d = 0; d < dst->shape[3]; d++)
-                    lnt_tensor_set(dst, b, h, at, d, lnt_tensor_get(src, b, h, t, d));
+                    lnt_tensor_set(dst, b, h, at, d, lnt_tensor_get(src, b, h, t + r, d));
         }
+}
+
+static void put(lnt_state *state, const lnt_tensor *k, const lnt_tensor *v, int64_t b, int64_t t, int64_t n)
+{
+    if (state->held[b] + n > state->room) slide(state, b, kept_rows(&state->work.p));
+    put_rows(state, 0, k, b, t, n);
+    put_rows(state, 1, v, b, t, n);
+    state->held[b] += n;
+}
+
+/* The most of `left` rows that can be put at once behind the `held` that there are. */
+static int64_t piece(const lnt_state *state, int64_t held, int64_t left)
+{
+    if (held + left <= state->room) return left;
+    const int64_t spare = state->room - kept_rows(&state->work.p);
+    return left < spare ? left : spare;
+}
+
+/* What has left the window, of the sequence that has most of it. */
+static void note_recent(lnt_state *state)
+{
+    state->recent = 0;
+    for (int64_t b = 0; b < state->work.p.batch; b++) {
+        const int64_t more = state->held[b] - lnt_state_rows(&state->work.p, state->held[b]);
+        if (more > state->recent) state->recent = more;
+    }
+}
+
+static void settle(lnt_state *state)
+{
+    for (int64_t b = 0; b < state->work.p.batch; b++)
+        slide(state, b, lnt_state_rows(&state->work.p, state->held[b]));
+    state->recent = 0;
+}
+
+static int64_t most_held(const lnt_state *state)
+{
+    int64_t held = 0;
+    for (int64_t b = 0; b < state->work.p.batch; b++)
+        if (state->held[b] > held) held = state->held[b];
+    return held;
 }
 
 static void append(lnt_state *state, const lnt_tensor *k, const lnt_tensor *v, double sign)
 {
     (void)sign; /* lnt_state_remove refuses a cache */
-    for (int64_t b = 0; b < state->work.p.batch; b++) {
-        put_rows(state, 0, k, b, k->shape[2]);
-        put_rows(state, 1, v, b, k->shape[2]);
+    for (int64_t t = 0, n; t < k->shape[2]; t += n) {
+        n = piece(state, most_held(state), k->shape[2] - t);
+        for (int64_t b = 0; b < state->work.p.batch; b++) put(state, k, v, b, t, n);
     }
+    note_recent(state);
+}
+
+/* Rows t .. t+n-1 of a tensor. */
+static lnt_tensor rows_of(const lnt_tensor *tensor, int64_t t, int64_t n)
+{
+    lnt_tensor rows = *tensor;
+    if (t) rows.data = lnt_tensor_row(tensor, 0, 0, t);
+    rows.shape[2] = n;
+    return rows;
 }
 
 static void attend(lnt_state *state, const lnt_tensor *q, const lnt_tensor *out, bool causal)
@@ -51,7 +131,7 @@ static void attend(lnt_state *state, const lnt_tensor *q, const lnt_tensor *out,
                              .k = state->tensor[0],
                              .v = state->tensor[1],
                              .out = *out,
-                             .lengths_k = state->tokens };
+                             .lengths_k = state->held };
     lnt_run r = lnt_workspace_run(&state->work, &io, state->work.p.batch);
     r.causal = causal;
     const lnt_algo *algo = state->algos[q->shape[2] > FEW_QUERIES];
@@ -60,33 +140,49 @@ static void attend(lnt_state *state, const lnt_tensor *q, const lnt_tensor *out,
     state->algorithm = algo->name;
 }
 
+/* Every query stands at the last token: where that counts, one by one. */
 static void query(lnt_state *state, const lnt_tensor *q, const lnt_tensor *out)
 {
-    attend(state, q, out, false);
+    const lnt_softmax_options *o = &state->work.p.softmax;
+    const int64_t n = o->window || o->slopes ? 1 : q->shape[2];
+    int64_t t = 0;
+    do { /* once even where there is nothing to read */
+        const int64_t count = n < q->shape[2] ? n : q->shape[2];
+        const lnt_tensor some = rows_of(q, t, count), to = rows_of(out, t, count);
+        attend(state, &some, &to, false);
+    } while ((t += n) < q->shape[2]);
 }
 
 static void step(lnt_state *state, const lnt_tensor *q, const lnt_tensor *k, const lnt_tensor *v,
                  const lnt_tensor *out)
 {
-    const int64_t batch = state->work.p.batch, n = k->shape[2];
-    append(state, k, v, 1);
-    for (int64_t b = 0; b < batch; b++) state->tokens[b] += n;
-    attend(state, q, out, true);
-    for (int64_t b = 0; b < batch; b++) state->tokens[b] -= n; /* the caller counts */
+    int64_t t = 0, n;
+    do {
+        n = piece(state, most_held(state), k->shape[2] - t);
+        for (int64_t b = 0; b < state->work.p.batch; b++) put(state, k, v, b, t, n);
+        const lnt_tensor some = rows_of(q, t, n), to = rows_of(out, t, n);
+        attend(state, &some, &to, true);
+    } while ((t += n) < k->shape[2]);
+    note_recent(state);
 }
 
 static void merge(lnt_state *dst, const lnt_state *src)
 {
     for (int64_t b = 0; b < dst->work.p.batch; b++)
-        for (int i = 0; i < LNT_STATE_PUBLIC; i++)
-            put_rows(dst, i, &src->tensor[i], b, src->tokens[b]);
+        for (int64_t t = 0, n; t < src->held[b]; t += n) {
+            n = piece(dst, dst->held[b], src->held[b] - t);
+            put(dst, &src->tensor[0], &src->tensor[1], b, t, n);
+        }
+    note_recent(dst);
 }
 
 const lnt_state_kind lnt_state_kv_cache = { .names = { "k", "v" },
                                             .grows = true,
+                                            .most = most,
                                             .shape = shape,
                                             .dtype = dtype,
                                             .append = append,
                                             .query = query,
                                             .step = step,
-                                            .merge = merge };
+                                            .merge = merge,
+                                            .settle = settle };

@@ -38,6 +38,9 @@ lnt_status lnt_state_make(lnt_ctx *ctx, const lnt_attn_desc *resolved, int64_t r
     if (resolved->taylor.center_mean)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT,
                         "center_mean: a state never knows all keys; give center instead");
+    if (resolved->softmax.align_begin)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT,
+                        "align_begin: the queries of a state stand at its last tokens; leave it out");
     lnt_state *state = lnt_allocate(ctx, sizeof *state, "the state");
     if (!state) return LNT_ERR_MEMORY;
     *state = (lnt_state){ .kind = lnt_state_kind_of(resolved->mechanism), .selected = resolved->batch };

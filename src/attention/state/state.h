@@ -8,18 +8,20 @@
 /* What differs between sums of fixed size and a cache that grows. */
 typedef struct lnt_state_kind {
     const char *names[LNT_STATE_SAVED];
-    bool grows; /* its size depends on room, the tokens it can hold */
+    bool grows; /* its size depends on room, the tokens it can hold, */
+    int64_t (*most)(const lnt_attn_desc *p); /* of which it holds no more than so many rows; NULL: all */
     /* Heads, rows, columns of tensor i of one sequence, and elements from row to row in memory; rows
      * are 0 where it has no such tensor. */
     void (*shape)(const lnt_attn_desc *p, int64_t room, int i, int64_t shape[3], int64_t *ld);
     lnt_dtype (*dtype)(const lnt_attn_desc *p);
-    /* Arguments are checked, and there is room. */
+    /* Arguments are checked, and there is room, up to `most` rows. */
     void (*append)(lnt_state *state, const lnt_tensor *k, const lnt_tensor *v, double sign);
     void (*query)(lnt_state *state, const lnt_tensor *q, const lnt_tensor *out);
     void (*step)(lnt_state *state, const lnt_tensor *q, const lnt_tensor *k, const lnt_tensor *v,
                  const lnt_tensor *out);
     void (*merge)(lnt_state *dst, const lnt_state *src); /* both settled */
-    void (*settle)(lnt_state *state); /* every token into the first two tensors; NULL: they are */
+    void (*settle)(lnt_state *state); /* every token into the first two tensors, or out of a window; NULL:
+                                       * they are */
 } lnt_state_kind;
 
 extern const lnt_state_kind lnt_state_sums;     /* sums.c: s and z, hybrid's window too */
@@ -38,8 +40,9 @@ struct lnt_state {
     size_t bytes[LNT_STATE_TENSORS];
     int64_t room;    /* tokens, where the state grows */
     int64_t *tokens; /* [batch] */
+    int64_t *held;   /* [batch], of a cache: rows that are in use; the last tokens */
     /* Tokens of every sequence that are not yet in the sums: in RECENT_K and RECENT_V, or among those
-     * that have left hybrid's window. */
+     * that have left hybrid's window; of a cache, rows of some sequence that have left softmax's. */
     int64_t recent;
     int64_t nonpositive; /* rows since the last report */
     const char *algorithm; /* that ran last; NULL: none */
@@ -58,6 +61,13 @@ size_t lnt_state_predict(const lnt_attn_desc *p, int64_t room);
 
 /* Numbers in the state of one sequence. */
 double lnt_state_elements(const lnt_attn_desc *p, int64_t room);
+
+/* Rows of a cache that a settled state of so many tokens has in use. */
+static inline int64_t lnt_state_rows(const lnt_attn_desc *p, int64_t tokens)
+{
+    const int64_t window = p->softmax.window;
+    return window && tokens > window ? window : tokens;
+}
 
 /* Tokens of its longest sequence; on the CPU. */
 int64_t lnt_state_longest(const lnt_state *state);

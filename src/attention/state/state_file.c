@@ -83,6 +83,7 @@ static lnt_status describe(lnt_ctx *ctx, const lnt_attn_desc *p, metadata *meta)
     add_number(meta, "dim", p->dim);
     add_number(meta, "dim_value", p->dim_value);
     if (p->compensated) add(meta, "compensated", "1");
+    if (p->mechanism == LNT_SOFTMAX && p->softmax.window) add_number(meta, "window", p->softmax.window);
     if (p->mechanism == LNT_HYBRID) {
         add(meta, "far", lnt_mechanism_name(p->hybrid.far));
         add_number(meta, "window", p->hybrid.window);
@@ -117,7 +118,7 @@ static lnt_st_dtype file_dtype(lnt_dtype dtype)
 
 /* ---- save ------------------------------------------------------------------------------------ */
 
-/* Tensor i without padding and without room that is not used; `most` tokens are in a cache. */
+/* Tensor i without padding and without room that is not used; `most` rows are in a cache. */
 static lnt_status pack(const lnt_state *state, int i, int64_t most, lnt_st_entry *entry)
 {
     const lnt_tensor t = lnt_state_view(state, i);
@@ -164,6 +165,7 @@ lnt_status lnt_state_save(lnt_state *state, const char *path)
     lnt_state_settle(state);
     lnt_status status = describe(ctx, &state->work.p, &meta);
     if (!status) status = pack_tokens(state, &counted, &most);
+    if (!status) most = lnt_state_rows(&state->work.p, most);
     size_t count = 0;
     for (int i = 0; !status && i < LNT_STATE_SAVED; i++)
         if (has(state, i)) status = pack(state, i, most, &entries[count++]);
@@ -189,8 +191,8 @@ static lnt_status check_metadata(lnt_ctx *ctx, const char *path, const lnt_safet
                             LNT_FILE_FMT ": %s is %s%.40s%s, expected '%.40s'", path, key,
                             found ? "'" : "", found ? found : "not given", found ? "'" : "", expected);
     }
-    static const char *const optional[] = { "decay", "center", "compensated" };
-    for (int i = 0; i < 3; i++) {
+    static const char *const optional[] = { "decay", "center", "compensated", "window" };
+    for (int i = 0; i < 4; i++) {
         bool wanted = false;
         for (size_t j = 0; j < want->count; j++) wanted |= !strcmp(want->entry[j].key, optional[i]);
         if (!wanted && lnt_safetensors_meta(st, optional[i]))
@@ -255,6 +257,7 @@ static lnt_status fill(lnt_ctx *ctx, const char *path, const lnt_safetensors *st
     int64_t most;
     const lnt_st_entry *entries[LNT_STATE_SAVED], *counted;
     lnt_status status = find_tokens(ctx, path, st, state->work.p.batch, &counted, &most);
+    most = lnt_state_rows(&state->work.p, most);
     for (int i = 0; !status && i < LNT_STATE_SAVED; i++)
         if (has(state, i)) status = find_tensor(ctx, path, st, state, i, most, &entries[i]);
     if (!status) status = lnt_state_reserve(state, most);

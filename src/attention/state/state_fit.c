@@ -63,8 +63,8 @@ lnt_status lnt_state_fits(lnt_ctx *ctx, const char *name, const lnt_state *state
         const char *what;
         int64_t found, expected;
     } fields[] = { { "batch", own->batch, sequences },
-                   { "window", own->mechanism == LNT_HYBRID ? own->hybrid.window : 0,
-                     p->mechanism == LNT_HYBRID ? p->hybrid.window : 0 },
+                   { "window", own->mechanism == LNT_HYBRID ? own->hybrid.window : own->softmax.window,
+                     p->mechanism == LNT_HYBRID ? p->hybrid.window : p->softmax.window },
                    { "sink", own->mechanism == LNT_HYBRID ? own->hybrid.sink : 0,
                      p->mechanism == LNT_HYBRID ? p->hybrid.sink : 0 },
                    { "kv_heads", own->kv_heads, p->kv_heads },

@@ -27,7 +27,7 @@ enum {
 const lnt_tensor *lnt_state_parts(const lnt_state *state);
 
 /* Tokens of every sequence that are not yet in the sums: in RECENT_K and RECENT_V, or among those that have
- * left hybrid's window. */
+ * left hybrid's window; or rows that have left softmax's. */
 int64_t lnt_state_recent(const lnt_state *state);
 
 /* Before anybody but a step looks at its first two tensors.  What it remembers does not change. */

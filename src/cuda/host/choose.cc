@@ -61,8 +61,18 @@ static bool cur_is_offered(const lnt_attn_desc *p, std::string *no)
     return true;
 }
 
+static bool softmax_is_offered(const lnt_attn_desc *p, std::string *no)
+{
+    if (p->softmax.window) return say(no, "softmax with a window is not offered");
+    if (p->softmax.cap > 0) return say(no, "softmax with a cap is not offered");
+    if (p->softmax.slopes) return say(no, "softmax with slopes is not offered");
+    if (p->softmax.align_begin) return say(no, "softmax with align_begin is not offered");
+    return true;
+}
+
 static bool is_offered(const lnt_attn_desc *p, std::string *no)
 {
+    if (p->mechanism == LNT_SOFTMAX && !softmax_is_offered(p, no)) return false;
     if (p->mechanism == LNT_CUR && !cur_is_offered(p, no)) return false;
     if (p->mechanism == LNT_HYBRID) return say(no, "hybrid is not offered");
     if (p->compensated) return say(no, "compensated sums are not offered");

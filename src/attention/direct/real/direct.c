@@ -6,7 +6,7 @@
  *     X [keys, queries] = K Q^T     w = weight(X)     O [queries, m] += w^T V
  *
  * A tile that the diagonal crosses is cut into strips of keys, each with the queries that see one of
- * them.  Forward O(n^2 (d + m)); scratch O(d + m) per thread.  There is an n x n array only where a
+ * them; tiles that no query sees, outside a sliding window, are left out.  Forward O(n^2 (d + m)); scratch O(d + m) per thread.  There is an n x n array only where a
  * network asks for what its backward can do with, and n is small: lnt_direct_kept. */
 #include "attention/direct/direct_tile.h"
 
@@ -50,7 +50,7 @@ bool lnt_direct_keeps_queries(const lnt_attn_desc *p)
 static scratch take_scratch(lnt_arena *arena, const lnt_attn_desc *p)
 {
     const size_t D = (size_t)lnt_score_width(p), m = (size_t)p->dim_value, back = p->backward != 0;
-    const size_t mixed = p->mechanism == LNT_HYBRID;
+    const size_t mixed = p->mechanism == LNT_HYBRID, plain = p->mechanism == LNT_SOFTMAX;
     scratch s = { .D = D, .m = m, .Dp = pad(D), .mp = pad(m) };
     s.qt = take(arena, D, TQ);
     s.kt_own = take(arena, D, TK);
@@ -59,6 +59,9 @@ static scratch take_scratch(lnt_arena *arena, const lnt_attn_desc *p)
     s.y = take(arena, mixed * TK, TQ);
     s.dy = take(arena, mixed * back * TK, TQ);
     s.fade = take(arena, mixed, TQ + TK);
+    s.bias = take(arena, plain * TK, TQ);
+    s.distance = take(arena, plain, TQ + TK);
+    s.capped = take(arena, p->softmax.cap > 0 ? back * TK : 0, TQ);
     s.o = take(arena, TQ, s.mp);
     s.max = take(arena, 3, TQ);
     s.power = take(arena, 1, TQ + TK);
@@ -116,6 +119,8 @@ size_t lnt_direct_kept(const lnt_attn_desc *p)
     size_t heads, bytes;
     if (!p->backward || p->length_q != p->length_k || (p->length_k - 1) / most >= p->dim) return 0;
     if (!exponential && !keeps_scores(p)) return 0;
+    /* A cap has to be undone; of a window there is little to keep. */
+    if (p->softmax.cap > 0 || p->softmax.window) return 0;
     if (!lnt_size_product((size_t)p->batch, (size_t)p->heads, KEPT_TILE * sizeof(real), &heads) ||
         !lnt_size_product(heads, kept_tiles(p->causal != 0, p->length_q), 1, &bytes))
         return SIZE_MAX;
@@ -168,18 +173,39 @@ void lnt_direct_begin(const lnt_direct *kind, const lnt_run *run, scratch *s,
 tile lnt_direct_tile(const lnt_run *run, const lnt_sequence *seq, int64_t h)
 {
     const int64_t kvh = h * run->p->kv_heads / run->p->heads;
+    const lnt_band band = lnt_band_of(run->p, run->causal, seq->nq, seq->nk);
     return (tile){ .seq = *seq,
                    .h = h,
                    .kvh = kvh,
-                   .offset = seq->nk - seq->nq,
+                   .offset = band.offset,
+                   .behind = band.behind,
+                   .ahead = band.ahead,
                    .causal = run->causal,
                    .decay = run->p->decay ? run->p->decay[kvh] : 1 };
 }
 
-/* How many keys from the tile's first on query i of the tile sees; may be negative. */
-static int64_t seen_by(const tile *t, int64_t i) { return t->offset + t->q0 + i + 1 - t->k0; }
+/* The end of the keys that query i of the tile sees, and their first, from the tile's first on; may be
+ * negative, or beyond the tile. */
+static int64_t seen_by(const tile *t, int64_t i) { return t->offset + t->q0 + i + t->ahead + 1 - t->k0; }
 
-static bool is_whole(const tile *t) { return !t->causal || seen_by(t, 0) >= (int64_t)t->nk; }
+static int64_t seen_from(const tile *t, int64_t i) { return t->offset + t->q0 + i - t->behind - t->k0; }
+
+static bool is_whole(const tile *t)
+{
+    return seen_by(t, 0) >= (int64_t)t->nk && seen_from(t, (int64_t)t->nq - 1) <= 0;
+}
+
+int64_t lnt_direct_first_key(const tile *t)
+{
+    const int64_t first = t->offset + t->q0 - t->behind;
+    return first > 0 ? first / TK * TK : 0;
+}
+
+int64_t lnt_direct_end_key(const tile *t)
+{
+    const int64_t end = t->offset + t->q0 + (int64_t)t->nq + t->ahead;
+    return end < t->seq.nk ? end : t->seq.nk;
+}
 
 bool lnt_direct_next_strip(tile *t)
 {
@@ -189,10 +215,12 @@ bool lnt_direct_next_strip(tile *t)
         t->rows = t->nk - t->row;
         return t->rows > 0;
     }
-    const int64_t last = seen_by(t, (int64_t)t->nq - 1), row = (int64_t)t->row;
+    const int64_t last = seen_by(t, (int64_t)t->nq - 1), begin = seen_from(t, 0) / STRIP * STRIP;
     const int64_t end = last < (int64_t)t->nk ? last : (int64_t)t->nk;
+    const int64_t row = begin > (int64_t)t->row ? begin : (int64_t)t->row;
     if (row >= end) return false;
     const int64_t first = row + 1 - seen_by(t, 0); /* query that sees the strip's first key */
+    t->row = (size_t)row;
     t->rows = smaller(end - row, STRIP);
     t->from = first > 0 ? (size_t)first / EDGE * EDGE : 0;
     return true;
@@ -202,9 +230,12 @@ void lnt_direct_mask(const tile *t, real *x, real value)
 {
     if (is_whole(t)) return;
     for (size_t j = 0; j < t->rows; j++) {
-        const int64_t first = (int64_t)(t->row + j) + 1 - seen_by(t, 0); /* query that sees j */
-        const size_t end = first > 0 ? smaller(first, t->nq) : 0;
-        for (size_t i = t->from; i < end; i++) x[j * TQ + i] = value;
+        const int64_t key = (int64_t)(t->row + j);
+        const int64_t first = key + 1 - seen_by(t, 0), last = key - seen_from(t, 0); /* that see it */
+        const size_t begin = first > 0 ? smaller(first, t->nq) : 0;
+        const size_t end = last + 1 > 0 ? smaller(last + 1, t->nq) : 0;
+        for (size_t i = t->from; i < begin; i++) x[j * TQ + i] = value;
+        for (size_t i = end > t->from ? end : t->from; i < t->nq; i++) x[j * TQ + i] = value;
     }
 }
 
@@ -219,12 +250,13 @@ void lnt_direct_decay(const tile *t, real *power, real *x)
         for (size_t i = t->from; i < t->nq; i++) x[j * TQ + i] *= power[i + TK - 1 - j];
 }
 
-void lnt_direct_scores(const lnt_direct *kind, const kernels *ker, const scratch *s, const tile *t,
-                       const real *qt)
+void lnt_direct_scores(const lnt_direct *kind, const lnt_run *run, const kernels *ker, const scratch *s,
+                       const tile *t, const real *qt)
 {
     const size_t wide = lnt_round_up(t->nq, ker->lanes) - t->from;
     ker->gemm_tn(s->x + t->from, TQ, s->kt + t->row, TK, qt + t->from, TQ, t->rows, wide, s->D, 0);
     if (!kind->fold) lnt_direct_decay(t, s->power, s->x);
+    if (kind->adjust) kind->adjust(run, ker, s, t);
     if (kind->has_max) lnt_direct_mask(t, s->x, -(real)INFINITY); /* e^x is 0 there */
 }
 
@@ -301,12 +333,6 @@ static void recall_keys(const lnt_direct *kind, lnt_run *run, const kernels *ker
     s->packed = i + 1;
 }
 
-static int64_t visible_keys(const tile *t) /* by any query of the tile */
-{
-    const int64_t end = t->offset + t->q0 + (int64_t)t->nq;
-    return t->causal && end < t->seq.nk ? end : t->seq.nk;
-}
-
 void lnt_direct_attend(const lnt_direct *kind, lnt_run *run, const kernels *ker, scratch *s,
                        tile *t)
 {
@@ -317,14 +343,14 @@ void lnt_direct_attend(const lnt_direct *kind, lnt_run *run, const kernels *ker,
         s->max[i] = kind->least ? kind->least(run, t->offset + t->q0 + (int64_t)i) : -(real)INFINITY;
         s->sum[i] = 0;
     }
-    const int64_t end = visible_keys(t);
-    for (t->k0 = 0; t->k0 < end; t->k0 += TK) {
+    const int64_t end = lnt_direct_end_key(t);
+    for (t->k0 = lnt_direct_first_key(t); t->k0 < end; t->k0 += TK) {
         t->nk = smaller(end - t->k0, TK);
         (s->packs ? recall_keys : load_keys)(kind, run, ker, s, t);
         for (t->row = t->rows = 0; lnt_direct_next_strip(t);) {
             const kept_strip kept = lnt_direct_kept_strip(kind, run, t);
             s->w = kept.max ? kept.x : s->x;
-            lnt_direct_scores(kind, ker, s, t, s->qt);
+            lnt_direct_scores(kind, run, ker, s, t, s->qt);
             if (kept.x && !kept.max) lnt_direct_copy_strip(ker, kept.x, s->x, t);
             fold(kind, run, ker, s, t);
             if (kept.max) memcpy(kept.max, s->max, TQ * sizeof(real));
@@ -365,8 +391,8 @@ void lnt_direct_forward(const lnt_direct *kind, lnt_run *run)
             t.nq = smaller(seq.nq - t.q0, TQ);
             if (begun != unit / tiles / H * run->p->kv_heads + t.kvh) {
                 lnt_direct_begin(kind, run, &s, &seq, t.kvh);
-                if ((size_t)tiles_of(seq.nk, TK) <= s.queries_size / pack_size(&s))
-                    s.packs = s.queries;
+                if ((size_t)tiles_of(seq.nk, TK) <= s.queries_size / pack_size(&s) && t.behind == LNT_BAND_ALL)
+                    s.packs = s.queries; /* packed from the first key on */
                 begun = unit / tiles / H * run->p->kv_heads + t.kvh;
             }
             lnt_direct_attend(kind, run, ker, &s, &t);

@@ -178,7 +178,7 @@ static void weigh(const lnt_direct *kind, const lnt_run *run, const kernels *ker
 {
     const size_t from = t->from, wide = lnt_round_up(t->nq, ker->lanes) - from;
     const kept_strip kept = lnt_direct_kept_strip(kind, run, t);
-    if (!kept.x) lnt_direct_scores(kind, ker, s, t, q->qt);
+    if (!kept.x) lnt_direct_scores(kind, run, ker, s, t, q->qt);
     else if (!kept.max) lnt_direct_copy_strip(ker, s->x, kept.x, t);
     ker->gemm_tn(s->dx + from, TQ, s->vt + t->row, TK, q->dyt + from, TQ, t->rows, wide, s->m, 0);
     if (kept.max)
@@ -191,6 +191,7 @@ static void weigh(const lnt_direct *kind, const lnt_run *run, const kernels *ker
     if (!kind->has_max) lnt_direct_mask(t, s->x, 0); /* e^-inf is 0 already */
     lnt_direct_mask(t, s->dx, 0);
     if (!kind->back) lnt_direct_decay(t, s->power, s->dx);
+    if (kind->adjust_back) kind->adjust_back(run, ker, s, t);
 }
 
 /* Which gradients a pass adds to. */
@@ -255,8 +256,8 @@ static void grad_queries(const lnt_direct *kind, lnt_run *run, const kernels *ke
 {
     const query_tile q = lnt_direct_query_tile(s, s->queries);
     load_queries(kind, run, ker, s, &q, t, false);
-    for (t->k0 = 0; t->k0 < t->seq.nk; t->k0 += TK) {
-        if (t->causal && t->k0 >= t->offset + t->q0 + (int64_t)t->nq) break;
+    const int64_t end = lnt_direct_end_key(t);
+    for (t->k0 = lnt_direct_first_key(t); t->k0 < end; t->k0 += TK) {
         t->nk = smaller(t->seq.nk - t->k0, TK);
         load_keys(kind, run, ker, s, t);
         add_tile(kind, run, ker, s, &q, t, OF_QUERIES);
@@ -277,10 +278,11 @@ static void grad_keys(const lnt_direct *kind, lnt_run *run, const kernels *ker, 
     load_keys(kind, run, ker, s, &t);
     memset(s->dk, 0, t.nk * s->Dp * sizeof(real));
     memset(s->dv, 0, t.nk * s->mp * sizeof(real));
+    const int64_t first = k0 - t.offset - t.ahead > 0 ? k0 - t.offset - t.ahead : 0; /* that sees k0 */
+    const int64_t last = k0 + (int64_t)t.nk - 1 - t.offset + t.behind; /* that sees any of them */
     for (int64_t g = 0; g < group; g++) {
-        const int64_t first = t.causal && k0 > t.offset ? k0 - t.offset : 0; /* that sees k0 */
         t.h = kvh * group + g;
-        for (int64_t i = first / TQ; i < tiles; i++) {
+        for (int64_t i = first / TQ; i < tiles && i * TQ <= last; i++) {
             real *at = s->queries + (kept ? (size_t)(g * tiles + i) * size : 0);
             const query_tile q = lnt_direct_query_tile(s, at);
             t.q0 = i * TQ;

@@ -19,6 +19,7 @@ typedef struct scratch {
     real *q;        /* [dp] */
     real *k, *v;    /* [KEYS, dp], [KEYS, mp]: where the tensors cannot be read as they are */
     real *x;        /* [KEYS] scores, then weights */
+    real *bias;     /* [KEYS] of a mask */
     real *o;        /* [mp] */
     real *max, *sum, *rescale; /* one number each */
 } scratch;
@@ -31,6 +32,7 @@ static scratch take_scratch(lnt_arena *arena, const lnt_attn_desc *p)
     s.k = take(arena, KEYS, s.dp);
     s.v = take(arena, KEYS, s.mp);
     s.x = take(arena, 1, KEYS);
+    s.bias = take(arena, 1, KEYS);
     s.o = take(arena, 1, s.mp);
     s.max = take(arena, 1, LNT_PAD);
     s.sum = take(arena, 1, LNT_PAD);
@@ -43,19 +45,22 @@ static void attend(const lnt_run *run, const kernels *ker, scratch *s, const lnt
                    int64_t h, int64_t i)
 {
     const int64_t kvh = h * run->p->kv_heads / run->p->heads;
-    const int64_t end = run->causal ? i + seq->nk - seq->nq + 1 : seq->nk;
+    const lnt_band band = lnt_band_of(run->p, run->causal, seq->nq, seq->nk);
+    const int64_t end = lnt_band_end(band, i, seq->nk);
+    const bool adjusts = lnt_softmax_adjusts(run);
     const size_t wide = lnt_round_up(s->m, ker->lanes);
     load_rows(ker, s->q, s->dp, &run->io->q, seq->b, h, seq->q0 + i, 1, run->p->scale);
     memset(s->o, 0, s->mp * sizeof(real));
     *s->max = -(real)INFINITY;
     *s->sum = 0;
-    for (int64_t j = 0; j < end; j += KEYS) {
+    for (int64_t j = lnt_band_first(band, i); j < end; j += KEYS) {
         const size_t n = end - j < KEYS ? (size_t)(end - j) : KEYS;
         size_t ldk = s->dp, ldv = s->mp;
         const real *k = read_rows(ker, s->k, &ldk, &run->io->k, seq->b, kvh, seq->k0 + j, n);
         const real *v = read_rows(ker, s->v, &ldv, &run->io->v, seq->b, kvh, seq->k0 + j, n);
         const size_t padded = lnt_round_up(n, ker->lanes);
         ker->gemv(s->x, k, ldk, s->q, n, s->d);
+        if (adjusts) lnt_softmax_adjust_row(run, ker, seq, h, i, j, n, s->x, s->bias);
         for (size_t c = n; c < padded; c++) s->x[c] = -(real)INFINITY;
         ker->softmax_row(s->x, padded, s->max, s->sum, s->rescale);
         if (*s->rescale != 1) ker->scale(s->o, *s->rescale, s->m);

@@ -34,21 +34,39 @@ static bool plain(const lnt_run *run, bool query, int64_t h, double *factor)
     return true;
 }
 
-static const lnt_direct kind = { .has_max = true,
-                                 .plain = plain,
-                                 .queries = load_queries,
-                                 .keys = load_keys,
-                                 .weigh = weigh };
+static const lnt_direct products = { .has_max = true,
+                                     .plain = plain,
+                                     .queries = load_queries,
+                                     .keys = load_keys,
+                                     .weigh = weigh };
+static const lnt_direct capped = { .has_max = true,
+                                   .plain = plain,
+                                   .queries = load_queries,
+                                   .keys = load_keys,
+                                   .weigh = weigh,
+                                   .adjust = lnt_softmax_adjust,
+                                   .adjust_back = lnt_softmax_adjust_back };
+static const lnt_direct biased = { .has_max = true,
+                                   .plain = plain,
+                                   .queries = load_queries,
+                                   .keys = load_keys,
+                                   .weigh = weigh,
+                                   .adjust = lnt_softmax_adjust };
 
-static void forward(lnt_run *run) { lnt_direct_forward(&kind, run); }
-void lnt_softmax_backward(lnt_run *run) { lnt_direct_backward(&kind, run); }
+static const lnt_direct *kind_of(const lnt_run *run)
+{
+    return !lnt_softmax_adjusts(run) ? &products : run->p->softmax.cap > 0 ? &capped : &biased;
+}
+
+static void forward(lnt_run *run) { lnt_direct_forward(kind_of(run), run); }
+void lnt_softmax_backward(lnt_run *run) { lnt_direct_backward(kind_of(run), run); }
 
 /* A tile with fewer queries than lanes costs as much as a full vector of them. */
 static double cost(const lnt_attn_desc *p)
 {
     lnt_attn_desc filled = *p;
     if (filled.length_q > 0 && filled.length_q < 8) filled.length_q = 8;
-    if (filled.length_k < filled.length_q) filled.length_k = filled.length_q;
+    if (filled.length_k < filled.length_q && !filled.softmax.align_begin) filled.length_k = filled.length_q;
     return lnt_direct_flops(&filled);
 }
 

@@ -1,0 +1,51 @@
+/* attention/softmax/softmax_options.c - the options of softmax: their checks, and their refusal elsewhere. */
+#include <float.h>
+#include <math.h>
+
+#include "attention/options.h"
+
+static lnt_status check_cap(lnt_ctx *ctx, const lnt_attn_desc *p)
+{
+    const double least = p->dtype == LNT_F64 ? DBL_MIN : FLT_MIN, cap = p->softmax.cap;
+    if (cap == 0 || (cap >= least && lnt_options_is_number(p, cap))) return LNT_OK;
+    return lnt_fail(ctx, LNT_ERR_ARGUMENT, "cap is %g, must be 0 (none) or %g to %g", cap, least,
+                    lnt_options_largest(p));
+}
+
+static lnt_status check_slopes(lnt_ctx *ctx, const lnt_attn_desc *p)
+{
+    for (int64_t h = 0; p->softmax.slopes && h < p->heads; h++)
+        if (!lnt_options_is_number(p, p->softmax.slopes[h]))
+            return lnt_fail(ctx, LNT_ERR_ARGUMENT, "slope of head %lld is %g, must be %g to %g", (long long)h,
+                            p->softmax.slopes[h], -lnt_options_largest(p), lnt_options_largest(p));
+    return LNT_OK;
+}
+
+static lnt_status resolve(lnt_ctx *ctx, lnt_attn_desc *p)
+{
+    p->softmax.align_begin = p->softmax.align_begin != 0;
+    lnt_status status = lnt_options_check_extent(ctx, "window", p->softmax.window, 0);
+    if (!status) status = check_cap(ctx, p);
+    return status ? status : check_slopes(ctx, p);
+}
+
+lnt_status lnt_softmax_refuse(lnt_ctx *ctx, const lnt_attn_desc *p)
+{
+    const struct {
+        bool given;
+        const char *name, *why;
+    } options[] = {
+        { p->softmax.window != 0, "window",
+          p->mechanism == LNT_HYBRID ? "its own is hybrid.window" : "every key counts in its sums" },
+        { p->softmax.cap != 0, "cap", "only scores of softmax are capped" },
+        { p->softmax.slopes != NULL, "slopes", "only scores of softmax lose by distance" },
+        { p->softmax.align_begin != 0, "align_begin", "its last query stands at the last key" }
+    };
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
+        if (options[i].given)
+            return lnt_fail(ctx, LNT_ERR_UNSUPPORTED, "%s has no softmax.%s: %s",
+                            lnt_mechanism_name(p->mechanism), options[i].name, options[i].why);
+    return LNT_OK;
+}
+
+const lnt_option_rules lnt_softmax_rules = { .resolve = resolve };
