@@ -611,6 +611,9 @@ typedef struct lnt_array {
 /* f2, f4, f8 of either byte order, C or Fortran order: what is in the file, converted to row-major
  * native.  Anything else is refused with a sentence that names the file. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_npy_read(lnt_ctx *ctx, const char *path, lnt_array *out);
+/* A mask for lnt_attn_io: also b1, the booleans, which become 0 where they are true and -inf where they are
+ * not, in f16. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_npy_read_mask(lnt_ctx *ctx, const char *path, lnt_array *out);
 /* Written whole or not at all.  bf16, which .npy does not know, is written as f4. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_npy_write(lnt_ctx *ctx, const char *path,
                                                 const lnt_array *array);

@@ -11,6 +11,7 @@
 #include "cli/arrays/compare.h"
 #include "cli/arrays/device.h"
 #include "cli/arrays/indices.h"
+#include "cli/arrays/mask.h"
 #include "cli/arrays/operands.h"
 #include "cli/arrays/tensors.h"
 #include "cli/clock.h"
@@ -36,6 +37,8 @@ typedef struct job {
     double seconds;
     int64_t nonpositive, divergent, unfinite; /* rows, pseudo-inverses, rows */
     double rank;
+    lnt_array mask_array;
+    lnt_mask mask;      /* data NULL: none */
     lnt_array indices;  /* cur: [B,H,2,M], of queries and of keys; data NULL: not wanted */
     comparison against; /* with --compare */
 } job;
@@ -63,6 +66,11 @@ static int check_usage(const options *o, const lnt_attn_desc *desc)
             if (same_file(o->operand[j], path))
                 return fail_usage("%s: '%s' is one of Q, K and V", option_name(beside[i]), path);
     }
+    static const option_id whole[] = { OPT_MASK, OPT_ALIGN, OPTION_COUNT }; /* sequences, not streams */
+    const option_id of_whole = options_first_of(o, whole);
+    if (of_whole != OPTION_COUNT && (opt_given(o, OPT_CHUNK) || has_state(o) || opt_given(o, OPT_COMPARE)))
+        return fail_usage("%s cannot be used with --chunk, --state-in, --state-out or --compare",
+                          option_name(of_whole));
     if (opt_given(o, OPT_CHUNK) && !desc->causal)
         return fail_usage("--chunk needs --causal: a stream is read in the order of its tokens");
     if (desc->mechanism == LNT_SOFTMAX && desc->algorithm &&
@@ -110,7 +118,8 @@ static lnt_status forward_pieces(job *j, lnt_plan *plan, int64_t piece)
     int64_t at = 0;
     do {
         const int64_t left = j->desc.length_q - at, n = left < piece ? left : piece;
-        lnt_attn_io io = { .size = sizeof io, .state_in = j->state, .state_out = j->state };
+        lnt_attn_io io = { .size = sizeof io, .state_in = j->state, .state_out = j->state,
+                           .mask = j->mask };
         io.q = tensor_rows(&j->q, at, n);
         io.k = whole ? j->k : tensor_rows(&j->k, at, n);
         io.v = whole ? j->v : tensor_rows(&j->v, at, n);
@@ -358,6 +367,8 @@ static int attend(job *j)
     if (!status) status = request_pins(&j->desc);
     if (!status) status = request_per_head(j->o, &j->desc, &j->per_head);
     if (!status) status = request_center(j->o, j->ctx, &j->desc, &j->center);
+    const char *mask = opt_text(j->o, OPT_MASK);
+    if (!status && mask) status = mask_read(j->ctx, mask, &j->desc, &j->mask_array, &j->mask);
     if (status) return status;
     const lnt_attn_desc *d = &j->desc;
     if (!opt_given(j->o, OPT_DTYPE)) j->desc.dtype = j->in.q.array.dtype;
@@ -389,6 +400,7 @@ static int run(const options *o)
     tensor_free(&j.out);
     free(j.indices.data);
     if (j.ctx) operands_free(j.ctx, &j.in);
+    lnt_array_free(j.ctx, &j.mask_array);
     free(j.per_head);
     free(j.center);
     lnt_ctx_destroy(j.ctx);
@@ -409,11 +421,15 @@ const command cmd_attend = {
                "--state-in.  Without it every query sees those tokens and all of K.  -o may be left out\n"
                "with --state-out or --compare.\n"
                "\n"
+               "--mask is an array that broadcasts over [B,H,N_q,N_k], as in NumPy: booleans, false hides a\n"
+               "key, or numbers, which are added to the scores, and -inf hides a key.\n"
+               "\n"
                "--compare softmax computes exact softmax of the same Q, K, V in double and prints the\n"
                "error, over all and by position, and the range of the scores.  The scale is 1/sqrt(dim),\n"
-               "or --scale for both.  A result can be trusted below 1 % of relative error and is rough\n"
-               "below 5 %.  It cannot be trusted above that, or where a denominator was not above zero or\n"
-               "overflowed.  The time grows with the square of N.\n",
+               "or --scale for both; --cap and --alibi are kept, --window is not.  A result can be trusted\n"
+               "below 1 % of relative error and is rough below 5 %.  It cannot be trusted above that, or\n"
+               "where a denominator was not above zero or overflowed.  The time grows with the square of\n"
+               "N.\n",
     .operands = 3,
     .run = run,
 };

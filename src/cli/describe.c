@@ -30,6 +30,9 @@ static void json_mechanism(json *line, const lnt_attn_desc *d)
         json_text(line, "select", lnt_select_name(d->cur.select));
         json_text(line, "pinv", lnt_pinv_name(d->cur.pinv));
     }
+    if (d->mechanism == LNT_SOFTMAX && d->softmax.window) json_whole(line, "window", d->softmax.window);
+    if (d->mechanism == LNT_SOFTMAX && d->softmax.cap > 0) json_real(line, "cap", d->softmax.cap);
+    if (d->mechanism == LNT_SOFTMAX && d->softmax.slopes) json_flag(line, "alibi", true);
     if (d->mechanism != LNT_HYBRID) return;
     json_text(line, "far", lnt_mechanism_name(d->hybrid.far));
     json_whole(line, "window", d->hybrid.window);
@@ -69,6 +72,8 @@ void text_mechanism(const lnt_attn_desc *d, const char *before, char *text, size
     text[0] = '\0';
     if (has_terms(d))
         snprintf(terms, sizeof terms, "%lld term%s", (long long)d->taylor.terms, plural(d->taylor.terms));
+    if (d->mechanism == LNT_SOFTMAX && d->softmax.window)
+        snprintf(text, capacity, "%swindow of %lld", before, (long long)d->softmax.window);
     if (d->mechanism == LNT_LINEAR && map)
         snprintf(text, capacity, "%smap %s", before, lnt_feature_map_name(d->linear.feature_map));
     if (d->mechanism == LNT_TAYLOR)

@@ -61,6 +61,12 @@ static const char *device_choice(int index)
     return names[index];
 }
 
+static const char *align_choice(int index) /* as align_kind has them */
+{
+    static const char *const names[] = { "end", "begin", NULL };
+    return names[index];
+}
+
 static const char *far_choice(int index) /* linear is the first */
 {
     return index < 2 ? lnt_mechanism_name((lnt_mechanism)(LNT_LINEAR + index)) : NULL;
@@ -139,8 +145,16 @@ const option_row option_table[OPTION_COUNT] = {
         .choice = activation_choice, .help = "function from scores to weights (softmax)" },
     [OPT_INDICES_OUT] = { "indices-out", 0, KIND_TEXT, "FILE", CMD_ATTEND, CUR,
         .help = "save the landmark tokens (.npy, [B,H,2,M])" },
-    [OPT_WINDOW] = { "window", 0, KIND_WHOLE, "W", SHAPED, HYBRID, .problem = true, .min = 1,
-        .max = MAX_EXTENT, .help = "softmax attends to this many last keys, its own included (128)" },
+    [OPT_WINDOW] = { "window", 0, KIND_WHOLE, "W", SHAPED, SOFTMAX | HYBRID, .problem = true, .min = 1,
+        .max = MAX_EXTENT, .help = "attend to this many last keys alone (all; hybrid: 128)" },
+    [OPT_CAP] = { "cap", 0, KIND_REAL, "X", SHAPED, SOFTMAX, .problem = true, .least = 0,
+        .help = "soft cap: a score x becomes X tanh(x/X) (none)" },
+    [OPT_ALIBI] = { "alibi", 0, KIND_FLAG, NULL, SHAPED, SOFTMAX, .problem = true,
+        .help = "take ALiBi's slope times the distance from each score" },
+    [OPT_ALIGN] = { "align", 0, KIND_CHOICE, NULL, CMD_ATTEND, SOFTMAX, .choice = align_choice,
+        .help = "whether the last query and key stand together, or the first (end)" },
+    [OPT_MASK] = { "mask", 0, KIND_TEXT, "FILE.npy", CMD_ATTEND, SOFTMAX,
+        .help = "mask of the scores; see above" },
     [OPT_SINK] = { "sink", 0, KIND_WHOLE, "S", SHAPED, HYBRID, .problem = true, .max = MAX_EXTENT,
         .help = "softmax also attends to this many first keys (0)" },
     [OPT_FAR] = { "far", 0, KIND_CHOICE, NULL, SHAPED, HYBRID, .problem = true, .choice = far_choice,

@@ -26,7 +26,7 @@ typedef enum option_id {
         OPT_OUTPUT_NORM,
     /* cur */ OPT_LANDMARKS, OPT_SELECT, OPT_EMBED_COLUMN, OPT_SEPARATE_INDICES, OPT_PIN, OPT_NO_ROW_COPY,
         OPT_PINV, OPT_PINV_ITERATIONS, OPT_PINV_INIT, OPT_RIDGE, OPT_ACTIVATION, OPT_INDICES_OUT,
-    /* hybrid */ OPT_WINDOW, OPT_SINK, OPT_FAR,
+    /* softmax, hybrid */ OPT_WINDOW, OPT_CAP, OPT_ALIBI, OPT_ALIGN, OPT_MASK, OPT_SINK, OPT_FAR,
     /* how and where it is computed */ OPT_SEED, OPT_DTYPE, OPT_MODEL_DTYPE, OPT_PASS, OPT_STUDY,
         OPT_ALGORITHM, OPT_CHUNK, OPT_DEVICE, OPT_THREADS, OPT_NO_CALIBRATE, OPT_CALIBRATION, OPT_STATE_IN,
         OPT_STATE_OUT, OPT_COMPARE, OPT_OUTPUT, OPT_SVG,
@@ -38,6 +38,7 @@ typedef enum option_id {
 } option_id;
 
 typedef enum pass_kind { PASS_FORWARD = 0, PASS_BACKWARD = 1, PASS_STEP = 2 } pass_kind;
+typedef enum align_kind { ALIGN_END = 0, ALIGN_BEGIN = 1 } align_kind;
 typedef enum device_kind { DEVICE_CPU = 0, DEVICE_CUDA = 1 } device_kind;
 
 enum { MAX_OPERANDS = 3, MAX_PER_HEAD = 4096, MAX_TERMS = 32, DEFAULT_TERMS = 4, MAX_PINS = 256 };

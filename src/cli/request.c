@@ -2,6 +2,7 @@
  * shows to be wrong. */
 #include "cli/request.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -92,6 +93,21 @@ static int check_combinations(const options *o)
     return EXIT_OK;
 }
 
+/* The options that softmax alone takes, beside another mechanism with --compare. */
+static int check_softmax(const options *o)
+{
+    static const option_id own[] = { OPT_CAP, OPT_ALIBI, OPT_ALIGN, OPT_MASK, OPTION_COUNT };
+    const int64_t mechanism = o->value[OPT_MECHANISM].whole;
+    const option_id given = options_first_of(o, own);
+    if (given != OPTION_COUNT && mechanism != LNT_SOFTMAX)
+        return fail_usage("%s does not apply to %s", option_name(given),
+                          lnt_mechanism_name((lnt_mechanism)mechanism));
+    if (opt_given(o, OPT_WINDOW) && mechanism != LNT_SOFTMAX && mechanism != LNT_HYBRID)
+        return fail_usage("%s does not apply to %s", option_name(OPT_WINDOW),
+                          lnt_mechanism_name((lnt_mechanism)mechanism));
+    return EXIT_OK;
+}
+
 /* ... of cur. */
 static int check_cur(const options *o)
 {
@@ -167,6 +183,7 @@ static int check_mechanism(const options *o)
     const int64_t mechanism = o->value[OPT_MECHANISM].whole;
     int status = options_check_mechanism(o);
     if (!status) status = check_combinations(o);
+    if (!status) status = check_softmax(o);
     if (!status && mechanism == LNT_CUR) status = check_cur(o);
     if (!status && mechanism == LNT_HYBRID) status = check_hybrid(o);
     return status;
@@ -199,6 +216,11 @@ int request_mechanism(const options *o, lnt_attn_desc *desc)
     request_terms(o, desc);
     desc->compensated = opt_given(o, OPT_COMPENSATED);
     request_cur(o, desc);
+    if (desc->mechanism == LNT_SOFTMAX) {
+        desc->softmax.window = opt_whole(o, OPT_WINDOW, 0);
+        desc->softmax.cap = opt_real(o, OPT_CAP, 0);
+        desc->softmax.align_begin = opt_whole(o, OPT_ALIGN, ALIGN_END) == ALIGN_BEGIN;
+    }
     desc->hybrid.window = opt_whole(o, OPT_WINDOW, DEFAULT_WINDOW);
     desc->hybrid.sink = opt_whole(o, OPT_SINK, 0);
     desc->hybrid.far = far_of(o);
@@ -246,10 +268,29 @@ static int spread(option_id id, const double *list, int count, int64_t heads, co
     return EXIT_OK;
 }
 
+/* ALiBi's slopes: powers of 2^(-8/H), where H is a power of two; else those of the next lower one, and then
+ * every other one of the next higher. */
+static int make_slopes(int64_t heads, double **out)
+{
+    int64_t lower = 1;
+    *out = calloc((size_t)heads, sizeof **out);
+    if (!*out) return fail_memory((size_t)heads * sizeof **out);
+    while (2 * lower <= heads) lower *= 2;
+    for (int64_t h = 0; h < heads; h++) {
+        const double power = h < lower ? (double)(h + 1) : (double)(h - lower) + 0.5;
+        (*out)[h] = exp2(-8 * power / (double)lower);
+    }
+    return EXIT_OK;
+}
+
 int request_per_head(const options *o, lnt_attn_desc *desc, double **owned)
 {
     int status = EXIT_OK;
-    *owned = NULL; /* no mechanism takes both */
+    *owned = NULL; /* no mechanism takes two of these */
+    if (opt_given(o, OPT_ALIBI)) {
+        status = make_slopes(desc->heads, owned);
+        desc->softmax.slopes = *owned;
+    }
     if (opt_given(o, OPT_DECAY)) {
         status = spread(OPT_DECAY, o->decay, o->decay_count, desc->kv_heads, "kv heads", owned);
         desc->decay = *owned;

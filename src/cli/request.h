@@ -26,7 +26,7 @@ int request_mechanism(const options *o, lnt_attn_desc *desc);
 /* That the pinned tokens are some of the sequence, whose length must be known by now. */
 int request_pins(const lnt_attn_desc *desc);
 
-/* desc->decay or desc->temperature, one number per head, whose number must be known by now; the caller
+/* desc->decay, temperature or slopes, one number per head, whose number must be known by now; the caller
  * frees *owned. */
 int request_per_head(const options *o, lnt_attn_desc *desc, double **owned);
 

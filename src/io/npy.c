@@ -3,7 +3,8 @@
  *     "\x93NUMPY", major, minor, length of the header (2 bytes in version 1, 4 in 2 and 3),
  *     {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }, spaces, newline, the elements
  *
- * Read: versions 1.0, 2.0, 3.0, floating point of 2, 4 or 8 bytes, either byte order, C or Fortran order.
+ * Read: versions 1.0, 2.0, 3.0, floating point of 2, 4 or 8 bytes, either byte order, C or Fortran order;
+ * masks may be booleans.
  * Written: 1.0, little-endian, C order, with the elements at a multiple of 64 bytes. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -34,12 +35,14 @@ static bool array_bytes(const lnt_array *a, size_t *bytes)
 typedef struct header {
     lnt_array array; /* dtype, rank and shape of the file; no data yet */
     bool swapped, fortran;
+    bool boolean; /* a byte each in the file; the array is of f16 */
 } header;
 
 typedef struct cursor {
     lnt_ctx *ctx;
     const char *path;
     const char *text, *at; /* text ends in NUL, which nothing we accept contains */
+    bool mask;             /* booleans are taken too */
 } cursor;
 
 static lnt_status broken(const cursor *c, const char *reason)
@@ -99,10 +102,13 @@ static lnt_status parse_descr(cursor *c, header *h)
             h->swapped = text[0] == '>';
             return LNT_OK;
         }
+        h->boolean = c->mask && !strcmp(text, "|b1");
+        h->array.dtype = LNT_F16;
+        if (h->boolean) return LNT_OK;
     }
     return lnt_fail(c->ctx, LNT_ERR_DTYPE,
-                    LNT_FILE_FMT ": dtype is %s, must be f2, f4 or f8 in byte order <, > or =",
-                    c->path, text);
+                    LNT_FILE_FMT ": dtype is %s, must be %sf2, f4 or f8 in byte order <, > or =",
+                    c->path, text, c->mask ? "b1, " : "");
 }
 
 static lnt_status parse_fortran(cursor *c, header *h)
@@ -202,7 +208,7 @@ static lnt_status read_prefix(lnt_file_reader *file, size_t *length)
     return LNT_OK;
 }
 
-static lnt_status read_header(lnt_file_reader *file, header *h)
+static lnt_status read_header(lnt_file_reader *file, bool mask, header *h)
 {
     size_t length = 0;
     lnt_status status = read_prefix(file, &length);
@@ -211,17 +217,16 @@ static lnt_status read_header(lnt_file_reader *file, header *h)
     if (!text) return LNT_ERR_MEMORY;
     status = lnt_file_read(file, text, length);
     text[length] = 0;
-    cursor c = { .ctx = file->ctx, .path = file->path, .text = text, .at = text };
+    cursor c = { .ctx = file->ctx, .path = file->path, .text = text, .at = text, .mask = mask };
     if (!status) status = parse_header(&c, h);
     if (!status && c.at != text + length) status = broken(&c, "more text after the dict");
     lnt_release(file->ctx, text, length + 1);
     return status;
 }
 
-/* The file has the first index fastest; `into` gets the last one fastest. */
-static lnt_status read_fortran(lnt_file_reader *file, const lnt_array *a, size_t bytes, char *into)
+/* The file has the first index fastest; `into` gets the last one fastest.  Elements of `size` bytes. */
+static lnt_status read_fortran(lnt_file_reader *file, const lnt_array *a, size_t size, size_t bytes, char *into)
 {
-    const size_t size = lnt_dtype_size(a->dtype);
     char block[BLOCK_BYTES];
     size_t stride[MAX_RANK], offset = 0; /* in bytes */
     int64_t index[MAX_RANK] = { 0 };
@@ -255,36 +260,47 @@ static void swap_bytes(char *data, size_t bytes, size_t size)
         }
 }
 
-static lnt_status read_array(lnt_file_reader *file, lnt_array *out)
+/* count booleans in the second half of data become numbers of f16 in all of it. */
+static void spread_booleans(char *data, size_t count)
+{
+    static const uint16_t seen = 0, hidden = 0xfc00; /* 0 and -inf */
+    for (size_t i = 0; i < count; i++) memcpy(data + 2 * i, data[count + i] ? &seen : &hidden, 2);
+}
+
+static lnt_status read_array(lnt_file_reader *file, bool mask, lnt_array *out)
 {
     header h = { 0 };
-    size_t bytes;
-    lnt_status status = read_header(file, &h);
+    size_t room, bytes;
+    lnt_status status = read_header(file, mask, &h);
     if (status) return status;
     const uint64_t left = file->size - file->offset;
-    if (!array_bytes(&h.array, &bytes))
+    if (!array_bytes(&h.array, &room))
         return lnt_fail(file->ctx, LNT_ERR_FORMAT,
                         LNT_FILE_FMT ": the shape is of more bytes than memory can address",
                         file->path);
+    bytes = h.boolean ? room / 2 : room;
     if (bytes != left)
         return lnt_fail(file->ctx, LNT_ERR_FORMAT,
                         LNT_FILE_FMT ": %" PRIu64 " bytes of elements, the shape needs %zu",
                         file->path, left, bytes);
-    char *data = lnt_allocate(file->ctx, bytes, "the elements of a .npy file");
+    char *data = lnt_allocate(file->ctx, room, "the elements of a .npy file");
     if (!data) return LNT_ERR_MEMORY;
-    status = h.fortran && h.array.rank > 1 ? read_fortran(file, &h.array, bytes, data)
-                                           : lnt_file_read(file, data, bytes);
+    char *const into = data + (room - bytes);
+    status = h.fortran && h.array.rank > 1
+                 ? read_fortran(file, &h.array, h.boolean ? 1 : lnt_dtype_size(h.array.dtype), bytes, into)
+                 : lnt_file_read(file, into, bytes);
     if (status) {
-        lnt_release(file->ctx, data, bytes);
+        lnt_release(file->ctx, data, room);
         return status;
     }
+    if (h.boolean) spread_booleans(data, bytes);
     if (h.swapped) swap_bytes(data, bytes, lnt_dtype_size(h.array.dtype));
     *out = h.array;
     out->data = data;
     return LNT_OK;
 }
 
-lnt_status lnt_npy_read(lnt_ctx *ctx, const char *path, lnt_array *out)
+static lnt_status read_file(lnt_ctx *ctx, const char *path, bool mask, lnt_array *out)
 {
     if (out) *out = (lnt_array){ 0 };
     if (!ctx || !path || !out)
@@ -292,9 +308,19 @@ lnt_status lnt_npy_read(lnt_ctx *ctx, const char *path, lnt_array *out)
                         !ctx ? "ctx" : !path ? "path" : "out");
     lnt_file_reader file;
     lnt_status status = lnt_file_open(ctx, path, &file);
-    if (!status) status = read_array(&file, out);
+    if (!status) status = read_array(&file, mask, out);
     lnt_file_close(&file);
     return status;
+}
+
+lnt_status lnt_npy_read(lnt_ctx *ctx, const char *path, lnt_array *out)
+{
+    return read_file(ctx, path, false, out);
+}
+
+lnt_status lnt_npy_read_mask(lnt_ctx *ctx, const char *path, lnt_array *out)
+{
+    return read_file(ctx, path, true, out);
 }
 
 void lnt_array_free(lnt_ctx *ctx, lnt_array *array)

@@ -1,6 +1,7 @@
 """Makes and checks .npy files with the standard library alone, for the tests of the tool.
 
     npy.py make  FILE SHAPE [DESCR] [SEED] [fortran]   random normal numbers; SHAPE is 2x3x4
+    npy.py mask  FILE SHAPE DESCR SEED [fortran]       the same, a third of them -inf; |b1: a third of them false
     npy.py check Y Q K V TOLERANCE MECHANISM [name=value ...]   against the formula, in double
     npy.py same  A B TOLERANCE                         equal shapes, and elements within TOLERANCE
     npy.py shape FILE DESCR SHAPE                      what the header says
@@ -17,7 +18,7 @@ import struct
 import sys
 import traceback
 
-FORMAT = {"f2": "e", "f4": "f", "f8": "d"}
+FORMAT = {"f2": "e", "f4": "f", "f8": "d", "b1": "?"}
 
 
 def product(numbers):
@@ -56,7 +57,7 @@ def write(path, shape, flat, descr="<f4", fortran=False):
         flat = reorder(flat, shape, strides(shape, False), strides(shape, True))
     header = repr({"descr": descr, "fortran_order": fortran, "shape": tuple(shape)})
     header += " " * (-(10 + len(header) + 1) % 64) + "\n"
-    body = struct.pack("%s%d%s" % (descr[0], len(flat), FORMAT[descr[1:]]), *flat)
+    body = struct.pack("%s%d%s" % (descr[0].replace("|", "="), len(flat), FORMAT[descr[1:]]), *flat)
     with open(path, "wb") as file:
         file.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + body)
 
@@ -83,7 +84,7 @@ def read_any(path):
     start = 10 + struct.unpack("<H", data[8:10])[0]
     header = ast.literal_eval(data[10:start].decode())
     shape, descr = header["shape"], header["descr"]
-    flat = list(struct.unpack("%s%d%s" % (descr[0], product(shape), FORMAT[descr[1:]]),
+    flat = list(struct.unpack("%s%d%s" % (descr[0].replace("|", "="), product(shape), FORMAT[descr[1:]]),
                               data[start:]))
     if header["fortran_order"]:
         flat = reorder(flat, shape, strides(shape, True), strides(shape, False))
@@ -121,15 +122,45 @@ def weights(mechanism, q, keys, position, option):
         if "center" in option:
             keys = [[a - c for a, c in zip(k, option["center_of_head"])] for k in keys]
         logits = [scale * sum(a * b for a, b in zip(q, k)) for k in keys]
+        if mechanism == "softmax":
+            logits = [score(x, position, j, option) for j, x in enumerate(logits)]
         if mechanism == "taylor":
             return [sum(a * x ** p for p, a in enumerate(coefficients(option))) for x in logits]
         top = max(logits, default=0)
-        return [math.exp(x - top) for x in logits]
+        return [math.exp(x - top) if x > -math.inf else 0.0 for x in logits]
     phi = FEATURE[option.get("map", "elu1")]
     fq = [phi(x) for x in q]
     decay = option["decay_of_head"]
     return [decay ** (position - j) * sum(a * phi(b) for a, b in zip(fq, k))
             for j, k in enumerate(keys)]
+
+
+def score(x, position, j, option):
+    """The score of key j, x before anything is done to it; -inf: it is not seen."""
+    away = position - j
+    if "window" in option and abs(away) >= int(option["window"]):
+        return -math.inf
+    if "cap" in option:
+        x = float(option["cap"]) * math.tanh(x / float(option["cap"]))
+    x -= option["slope_of_head"] * abs(away)
+    add = option["mask_of_query"](j) if "mask_of_query" in option else 0
+    return (x if add else -math.inf) if isinstance(add, bool) else x + add
+
+
+def slopes(heads):
+    """Of ALiBi."""
+    if heads & (heads - 1) == 0:
+        return [2 ** (-8 * (h + 1) / heads) for h in range(heads)]
+    lower = 2 ** (heads.bit_length() - 1)
+    return slopes(lower) + slopes(2 * lower)[0::2][:heads - lower]
+
+
+def mask_of(path, lead):
+    """Element (j) of the mask for some batch, head and query, given as a function of these."""
+    _, shape, flat = read_any(path)
+    shape = [1] * (4 - len(shape)) + list(shape)
+    step = [0 if n == 1 else s for n, s in zip(shape, strides(shape, False))]
+    return lambda j: flat[sum(i * s for i, s in zip(lead + (j,), step))]
 
 
 def hybrid_weights(q, keys, position, option):
@@ -264,13 +295,16 @@ def attention(mechanism, q, k, v, option):
             d = q[1][-1]
             option = dict(option, center_of_head=read(option["center"])[2][kv * d:(kv + 1) * d])
         option = dict(option, decay_of_head=decays[kv % len(decays)],
+                      slope_of_head=slopes(heads)[h] if "alibi" in option else 0.0,
                       temperature_of_head=temperatures[h % len(temperatures)])
         if mechanism == "cur" and queries and keys:
             out += [y for row in cur(queries, keys, values, option) for y in row]
             continue
         for i, query in enumerate(queries):
-            position = i + len(keys) - len(queries)
+            position = i if option.get("align") == "begin" else i + len(keys) - len(queries)
             seen = position + 1 if "causal" in option else len(keys)
+            if "mask" in option:
+                option = dict(option, mask_of_query=mask_of(option["mask"], (b, h, i)))
             w = weights(mechanism, query, keys[:seen], position, option)
             total = sum(w) + eps
             for c in range(v[1][-1]):
@@ -299,6 +333,15 @@ def make(path, shape, descr="<f4", seed="0", order="c"):
     rng = random.Random(int(seed))
     write(path, extents, [rng.gauss(0, 1) for _ in range(product(extents))], descr,
           order == "fortran")
+
+
+def mask(path, shape, descr, seed, order="c"):
+    extents = [int(n) for n in shape.split("x")]
+    rng = random.Random(int(seed))
+    numbers = [rng.gauss(0, 1) if rng.random() > 1 / 3 else -math.inf for _ in range(product(extents))]
+    if descr == "|b1":
+        numbers = [x > -math.inf for x in numbers]
+    write(path, extents, numbers, descr, order == "fortran")
 
 
 def check(y, q, k, v, tolerance, mechanism, *settings):
@@ -364,7 +407,7 @@ def expect(path, expression):
         fail("not so: %s; %s has %s" % (expression, path, lines))
 
 
-COMMANDS = {"make": make, "check": check, "same": same, "shape": shape, "rows": rows,
+COMMANDS = {"make": make, "mask": mask, "check": check, "same": same, "shape": shape, "rows": rows,
             "json": fields, "expect": expect}
 
 

@@ -202,8 +202,10 @@ static void a_query_that_is_masked_from_every_key_gives_zeros_and_no_gradient(vo
             for (int i = 0; i < 70; i++) keep[i] = i % 3 != 0, add[i] = keep[i] ? 0 : -INFINITY;
             t.io.mask = lnt_mask_contiguous(kind ? (void *)add : (void *)keep, kind ? LNT_MASK_ADD : LNT_MASK_KEEP,
                                             LNT_F32, 1, 1, 70, 1);
-            block dout = block_new(LNT_F32, LAYOUT_BHND, 1, 2, 70, 4), dq = block_new(LNT_F32, 0, 1, 2, 70, 9),
-                  dk = block_new(LNT_F32, LAYOUT_BHND, 1, 1, 90, 9), dv = block_new(LNT_F32, 0, 1, 1, 90, 4);
+            block dout = block_new(LNT_F32, LAYOUT_BHND, 1, 2, 70, 4);
+            block dq = block_new(LNT_F32, LAYOUT_BHND, 1, 2, 70, 9);
+            block dk = block_new(LNT_F32, LAYOUT_BHND, 1, 1, 90, 9);
+            block dv = block_new(LNT_F32, LAYOUT_BHND, 1, 1, 90, 4);
             tensor_fill(&dout.t, 1);
             const lnt_attn_grads grads = { .size = sizeof grads, .dout = dout.t, .dq = dq.t, .dk = dk.t,
                                            .dv = dv.t };

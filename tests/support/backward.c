@@ -173,7 +173,8 @@ static void form_scores(attn_case *c, int k, int64_t n)
     c->desc.softmax.align_begin = k == 3 || k == 6;
     if (k == 3) c->desc.length_k = n - 1;
     if (k >= 4)
-        c->mask = (mask_form){ .given = true, .kind = (lnt_mask_kind)(k % 2), .dtype = LNT_F64, .alike = k - 4 };
+        c->mask = (mask_form){ .given = true, .kind = (lnt_mask_kind)(k % 2), .dtype = LNT_F64,
+                               .alike = k - 4 };
 }
 
 static lnt_mechanism form_mechanism(int map)

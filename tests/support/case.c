@@ -267,8 +267,8 @@ void case_print(const attn_case *c, const char *algorithm, lnt_ctx *ctx)
                 a->causal, a->scale, a->compensated);
     if (a->mechanism == LNT_SOFTMAX)
         print_error("      window=%lld cap=%g slope=%g align_begin=%d mask=%s %s alike=%d\n",
-                    (long long)a->softmax.window, a->softmax.cap, a->softmax.slopes ? a->softmax.slopes[0] : 0.0,
-                    a->softmax.align_begin,
+                    (long long)a->softmax.window, a->softmax.cap,
+                    a->softmax.slopes ? a->softmax.slopes[0] : 0.0, a->softmax.align_begin,
                     !c->mask.given ? "none" : c->mask.kind == LNT_MASK_KEEP ? "keep" : "add",
                     lnt_dtype_name(c->mask.dtype), c->mask.alike);
     if (a->mechanism == LNT_LINEAR)

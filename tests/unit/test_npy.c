@@ -1,4 +1,5 @@
 /* test_npy.c - .npy: every array comes back as it was, every file that is not one is refused. */
+#include <math.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -245,6 +246,41 @@ static void fortran_order_of_four_axes_becomes_row_major(void **state)
     free(file);
     unlink(PATH);
     lnt_ctx_destroy(ctx);
+}
+
+/* Of masks alone; true is any byte but 0. */
+static void booleans_of_a_mask_become_0_and_minus_infinity(void **state)
+{
+    (void)state;
+    tracker t;
+    lnt_ctx *ctx = context_tracked(&t, 1, NULL);
+    static const unsigned char given[7] = { 1, 0, 0, 255, 1, 0, 1 };
+    static const int rows[6] = { 0, 1, 2, 3, 4, 5 }, columns[6] = { 0, 2, 4, 1, 3, 5 };
+    lnt_array a;
+    for (int fortran = 0; fortran < 2; fortran++) {
+        put_npy(1, fortran ? HEADER("'|b1'", "True", "(2, 3)") : HEADER("'|b1'", "False", "(2, 3)"), given, 6);
+        assert_ok(ctx, lnt_npy_read_mask(ctx, PATH, &a));
+        assert_int_equal(a.dtype, LNT_F16);
+        const lnt_tensor got = as_tensor(&a);
+        for (int i = 0; i < 6; i++)
+            assert_true(tensor_at(&got, i) == (given[(fortran ? columns : rows)[i]] ? 0 : -(double)INFINITY));
+        lnt_array_free(ctx, &a);
+        assert_refused(ctx, lnt_npy_read(ctx, PATH, &a), LNT_ERR_DTYPE, "|b1, must be f2");
+    }
+    put_npy(1, HEADER("'|b1'", "False", "(2, 3)"), given, 7);
+    assert_refused(ctx, lnt_npy_read_mask(ctx, PATH, &a), LNT_ERR_FORMAT, "7 bytes of elements, the shape needs 6");
+    put_npy(1, HEADER("'|b1'", "False", "(0, 3)"), given, 0);
+    assert_ok(ctx, lnt_npy_read_mask(ctx, PATH, &a));
+    lnt_array_free(ctx, &a);
+    put_npy(1, HEADER("'<f4'", "False", "(2, 3)"), six, sizeof six);
+    assert_ok(ctx, lnt_npy_read_mask(ctx, PATH, &a));
+    assert_int_equal(a.dtype, LNT_F32);
+    assert_memory_equal(a.data, six, sizeof six);
+    lnt_array_free(ctx, &a);
+    put_npy(1, HEADER("'<i4'", "False", "(2, 3)"), six, sizeof six);
+    assert_refused(ctx, lnt_npy_read_mask(ctx, PATH, &a), LNT_ERR_DTYPE, "<i4, must be b1, f2");
+    unlink(PATH);
+    context_close_tracked(ctx, &t);
 }
 
 static void dtype_we_do_not_take_is_named(void **state)
@@ -570,6 +606,7 @@ int main(void)
         cmocka_unit_test(every_version_spelling_and_byte_order_is_read),
         cmocka_unit_test(fortran_order_becomes_row_major),
         cmocka_unit_test(fortran_order_of_four_axes_becomes_row_major),
+        cmocka_unit_test(booleans_of_a_mask_become_0_and_minus_infinity),
         cmocka_unit_test(dtype_we_do_not_take_is_named),
         cmocka_unit_test(header_that_is_not_the_dict_is_refused),
         cmocka_unit_test(prefix_that_is_not_npy_is_refused),

@@ -37,6 +37,8 @@ static int exact_softmax(lnt_ctx *ctx, const lnt_attn_desc *desc, const operands
     lnt_attn_desc softmax;
     lnt_plan *plan;
     if (scores_softmax(desc, &softmax)) return EXIT_FAILED;
+    softmax.softmax.cap = desc->softmax.cap; /* all but a window, which is what is compared */
+    softmax.softmax.slopes = desc->softmax.slopes;
     const lnt_attn_io io = { .size = sizeof io,
                              .q = wide->q.view,
                              .k = wide->k.view,

@@ -54,7 +54,8 @@ static int mismatch(const operand *a, const operand *b, const char *rule)
                 shape_text(&b->array, right, sizeof right), rule);
 }
 
-static int check_fit(const operands *in, bool causal)
+/* ordered: every query has a key of its own. */
+static int check_fit(const operands *in, bool ordered)
 {
     const operand *q = &in->q, *k = &in->k, *v = &in->v;
     const int64_t *sq = q->view.shape, *sk = k->view.shape, *sv = v->view.shape;
@@ -68,7 +69,7 @@ static int check_fit(const operands *in, bool causal)
         return mismatch(q, k, "the heads of K must divide those of Q");
     if (sq[WIDTH] != sk[WIDTH]) return mismatch(q, k, "the last dimensions must be equal");
     if (sk[LENGTH] != sv[LENGTH]) return mismatch(k, v, "their lengths must be equal");
-    if (causal && sq[LENGTH] > sk[LENGTH])
+    if (ordered && sq[LENGTH] > sk[LENGTH])
         return mismatch(q, k, "causal needs no more queries than keys");
     return EXIT_OK;
 }
@@ -83,7 +84,7 @@ static int check_said(const options *o, option_id id, int64_t found, const char 
 int operands_shape(const operands *in, const options *o, lnt_attn_desc *desc)
 {
     const int64_t *sq = in->q.view.shape, *sk = in->k.view.shape, *sv = in->v.view.shape;
-    int status = check_fit(in, desc->causal);
+    int status = check_fit(in, desc->causal && !desc->softmax.align_begin);
     if (!status) status = check_said(o, OPT_HEADS, sq[HEADS], in->q.path);
     if (!status) status = check_said(o, OPT_KV_HEADS, sk[HEADS], in->k.path);
     if (!status) status = check_said(o, OPT_DIM, sq[WIDTH], in->q.path);
