@@ -225,7 +225,8 @@ static lnt_status read_header(lnt_file_reader *file, bool mask, header *h)
 }
 
 /* The file has the first index fastest; `into` gets the last one fastest.  Elements of `size` bytes. */
-static lnt_status read_fortran(lnt_file_reader *file, const lnt_array *a, size_t size, size_t bytes, char *into)
+static lnt_status read_fortran(lnt_file_reader *file, const lnt_array *a, size_t size, size_t bytes,
+                               char *into)
 {
     char block[BLOCK_BYTES];
     size_t stride[MAX_RANK], offset = 0; /* in bytes */

@@ -1,5 +1,5 @@
-/* test_softmax.c - softmax as others' models use it: the cases of ONNX's operator Attention made anew, and what
- * its options promise beyond the numbers. */
+/* test_softmax.c - softmax as others' models use it: the cases of ONNX's operator Attention made anew, and
+ * what its options promise beyond the numbers. */
 #include <math.h>
 #include <string.h>
 
@@ -200,8 +200,8 @@ static void a_query_that_is_masked_from_every_key_gives_zeros_and_no_gradient(vo
             unsigned char keep[70] = { 0 };
             float add[70];
             for (int i = 0; i < 70; i++) keep[i] = i % 3 != 0, add[i] = keep[i] ? 0 : -INFINITY;
-            t.io.mask = lnt_mask_contiguous(kind ? (void *)add : (void *)keep, kind ? LNT_MASK_ADD : LNT_MASK_KEEP,
-                                            LNT_F32, 1, 1, 70, 1);
+            t.io.mask = kind ? lnt_mask_contiguous(add, LNT_MASK_ADD, LNT_F32, 1, 1, 70, 1)
+                             : lnt_mask_contiguous(keep, LNT_MASK_KEEP, LNT_F32, 1, 1, 70, 1);
             block dout = block_new(LNT_F32, LAYOUT_BHND, 1, 2, 70, 4);
             block dq = block_new(LNT_F32, LAYOUT_BHND, 1, 2, 70, 9);
             block dk = block_new(LNT_F32, LAYOUT_BHND, 1, 1, 90, 9);
