@@ -178,7 +178,8 @@ static const real TANH[] = {
 };
 enum { TANH_DEGREE = 11 };
 #else
-static const real TANH[] = { -0x1.555554p-2f, 0x1.111080p-3f, -0x1.b9d2aep-5f, 0x1.5fc692p-6f, -0x1.c7033cp-8f };
+static const real TANH[] = { -0x1.555554p-2f, 0x1.111080p-3f, -0x1.b9d2aep-5f, 0x1.5fc692p-6f,
+                             -0x1.c7033cp-8f };
 enum { TANH_DEGREE = 4 };
 #endif
 
