@@ -1,4 +1,5 @@
-/* cli/arrays/mask.c - the mask of `attend`: an array that is broadcast, from its last extent on, as NumPy does. */
+/* cli/arrays/mask.c - the mask of `attend`: an array that is broadcast from its last extent on, as NumPy
+ * does. */
 #include "cli/arrays/mask.h"
 
 #include "cli/show/report.h"
