@@ -3,8 +3,8 @@
  * It grows by (d + m) numbers per kv head and token, and every query reads all of it: what the
  * other mechanisms' states are compared with.
  *
- * With a window W it stops growing at W - 1 rows that the next token sees, and room for some more.  Where that
- * is full the W - 1 last rows move to the front: 4 rows or fewer for each token, which reads W of them. */
+ * With a window W it stops growing at W - 1 rows that the next token sees, and room for some more.  Where
+ * that is full the W - 1 last rows move to the front: 4 rows or fewer for each token, which reads W of them. */
 #include <string.h>
 
 #include "attention/state/state.h"
