@@ -25,7 +25,8 @@ double lnt_pairs(const lnt_attn_desc *p)
     const double heads = (double)p->batch * (double)p->heads;
     const lnt_band band = lnt_band_of(p, p->causal != 0, p->length_q, p->length_k);
     if (p->mechanism == LNT_SOFTMAX && p->softmax.window)
-        return heads * (pairs_up_to(p, band.offset + band.ahead) - pairs_up_to(p, band.offset - band.behind - 1));
+        return heads * (pairs_up_to(p, band.offset + band.ahead) -
+                        pairs_up_to(p, band.offset - band.behind - 1));
     if (p->mechanism == LNT_SOFTMAX && p->softmax.align_begin && p->causal)
         return heads * pairs_up_to(p, 0);
     return heads * (p->causal ? nq * (nk - nq) + nq * (nq + 1) / 2 : nq * nk);

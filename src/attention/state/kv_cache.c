@@ -4,7 +4,7 @@
  * other mechanisms' states are compared with.
  *
  * With a window W it stops growing at W - 1 rows that the next token sees, and room for some more.  Where
- * that is full the W - 1 last rows move to the front: 4 rows or fewer for each token, which reads W of them. */
+ * that is full the W - 1 last rows move to the front: 4 rows or fewer for each token, which reads W. */
 #include <string.h>
 
 #include "attention/state/state.h"
