@@ -391,7 +391,8 @@ void lnt_direct_forward(const lnt_direct *kind, lnt_run *run)
             t.nq = smaller(seq.nq - t.q0, TQ);
             if (begun != unit / tiles / H * run->p->kv_heads + t.kvh) {
                 lnt_direct_begin(kind, run, &s, &seq, t.kvh);
-                if ((size_t)tiles_of(seq.nk, TK) <= s.queries_size / pack_size(&s) && t.behind == LNT_BAND_ALL)
+                if ((size_t)tiles_of(seq.nk, TK) <= s.queries_size / pack_size(&s) &&
+                    t.behind == LNT_BAND_ALL)
                     s.packs = s.queries; /* packed from the first key on */
                 begun = unit / tiles / H * run->p->kv_heads + t.kvh;
             }

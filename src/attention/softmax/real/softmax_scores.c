@@ -13,7 +13,10 @@
 #include "attention/softmax/softmax.h"
 
 /* Numbers of a strip from its first query on. */
-static size_t width_of(const kernels *ker, const tile *t) { return lnt_round_up(t->nq, ker->lanes) - t->from; }
+static size_t width_of(const kernels *ker, const tile *t)
+{
+    return lnt_round_up(t->nq, ker->lanes) - t->from;
+}
 
 static void cap(const lnt_run *run, const kernels *ker, const scratch *s, const tile *t)
 {
