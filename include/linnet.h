@@ -458,8 +458,8 @@ typedef enum lnt_mask_kind {
     LNT_MASK_KEEP = 1 /* bytes: 0: the key is not seen; else it is */
 } lnt_mask_kind;
 
-/* A view of a mask for softmax, [batch, heads, length of q, length of k]; an extent may also be 1: the mask is
- * the same along it.  Row i and column j are those of the tensors q and k, whatever lengths or packed
+/* A view of a mask for softmax, [batch, heads, length of q, length of k]; an extent may also be 1: the mask
+ * is the same along it.  Row i and column j are those of the tensors q and k, whatever lengths or packed
  * sequences lie in them.  Strides as in lnt_tensor. */
 typedef struct lnt_mask {
     const void *data; /* NULL: no mask */

@@ -6,8 +6,9 @@
  *     X [keys, queries] = K Q^T     w = weight(X)     O [queries, m] += w^T V
  *
  * A tile that the diagonal crosses is cut into strips of keys, each with the queries that see one of
- * them; tiles that no query sees, outside a sliding window, are left out.  Forward O(n^2 (d + m)); scratch O(d + m) per thread.  There is an n x n array only where a
- * network asks for what its backward can do with, and n is small: lnt_direct_kept. */
+ * them; tiles that no query sees, outside a sliding window, are left out.  Forward O(n^2 (d + m)), with a
+ * window O(n window (d + m)); scratch O(d + m) per thread.  There is an n x n array only where a network
+ * asks for what its backward can do with, and n is small: lnt_direct_kept. */
 #include "attention/direct/direct_tile.h"
 
 #include <math.h>
