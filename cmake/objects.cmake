@@ -59,7 +59,7 @@ file(GLOB sources_layer CONFIGURE_DEPENDS src/nn/real/*.c src/model/real/*.c)
 add_objects(linnet_objects linnet_once ${sources_attention})
 if(LINNET_MODEL)
     add_objects(linnet_model_objects linnet_model_once ${sources_model})
-    target_compile_definitions(linnet_model_once PRIVATE ${linnet_zlib_definition})
+    target_compile_definitions(linnet_model_once PRIVATE ${linnet_zlib_definition} ${linnet_text_definitions})
     add_objects(linnet_model_objects linnet_layers ${sources_layer})
 endif()
 

@@ -69,7 +69,7 @@ typedef enum lnt_codec_role {
     LNT_ROLE_MASK, LNT_ROLES
 } lnt_codec_role;
 
-const char *lnt_codec_kind(const lnt_codec *codec); /* "bpe", "sentencepiece", "unigram", "wordpiece", "bytes" */
+const char *lnt_codec_kind_name(const lnt_codec *codec); /* "bpe", "sentencepiece", "unigram", "wordpiece", "bytes" */
 /* One more than the highest token; a number below it may have no token. */
 size_t lnt_codec_count(const lnt_codec *codec);
 int32_t lnt_codec_role_token(const lnt_codec *codec, lnt_codec_role role); /* or LNT_NO_TOKEN */
