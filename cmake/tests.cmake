@@ -48,7 +48,7 @@ if(LINNET_MODEL)
         target_link_libraries(${library} PUBLIC linnet_model_static)
     endforeach()
     target_link_libraries(linnet_support_model PUBLIC linnet_layers_f64 linnet_support)
-    target_compile_definitions(linnet_support_model PUBLIC ${linnet_zlib_definition})
+    target_compile_definitions(linnet_support_model PUBLIC ${linnet_zlib_definition} ${linnet_text_definitions})
 endif()
 
 # Long ones start first, so that none is left to run alone on one core at the end.
@@ -142,6 +142,13 @@ if(LINNET_MODEL) # and the same test where there is no zlib
     add_test(NAME unit/test_gzip_without_zlib COMMAND unit_test_gzip_without_zlib
              WORKING_DIRECTORY ${PROJECT_BINARY_DIR}/scratch)
     set_tests_properties(unit/test_gzip_without_zlib PROPERTIES LABELS unit)
+    # as for PCRE2 and utf8proc
+    set(room src/model/tokenizer)
+    add_executable(unit_test_words_without_tables tests/unit/test_words.c ${room}/buffer.c ${room}/regex.c ${room}/unicode.c)
+    target_link_libraries(unit_test_words_without_tables PRIVATE linnet_support ${CMOCKA_LIBRARY})
+    add_test(NAME unit/test_words_without_tables COMMAND unit_test_words_without_tables
+             WORKING_DIRECTORY ${PROJECT_BINARY_DIR}/scratch)
+    set_tests_properties(unit/test_words_without_tables PROPERTIES LABELS unit)
 endif()
 
 if(linnet_cuda_built)

@@ -36,5 +36,5 @@ lnt_status lnt_byte_level_set(lnt_vocab *v, int64_t token, lnt_text spelling, bo
     if (!bytes) return LNT_ERR_MEMORY;
     const bool all = lnt_byte_level_bytes(spelling, bytes, &count);
     const lnt_status status = lnt_vocab_set(v, token, bytes, count);
-    return !status && all && found ? lnt_vocab_index(v, (int32_t)token) : status;
+    return !status && all && found ? lnt_vocab_index(v, (int32_t)token, false) : status;
 }

@@ -37,11 +37,11 @@ void lnt_codec_close(lnt_codec *c)
     lnt_release(c->ctx, c, sizeof *c);
 }
 
-lnt_status lnt_codec_index_all(lnt_codec *codec)
+lnt_status lnt_codec_index_all(lnt_codec *codec, bool twice)
 {
     lnt_status status = LNT_OK;
     for (size_t i = 0; !status && i < codec->vocab.count; i++)
-        if (codec->vocab.token[i].bytes) status = lnt_vocab_index(&codec->vocab, (int32_t)i);
+        if (codec->vocab.token[i].bytes) status = lnt_vocab_index(&codec->vocab, (int32_t)i, twice);
     if (!status) lnt_vocab_find_bytes(&codec->vocab);
     return status;
 }

@@ -44,7 +44,7 @@ lnt_status lnt_bpe_open(lnt_codec *codec, size_t count);
 lnt_status lnt_bpe_merge(lnt_codec *codec, size_t rank, lnt_text left, lnt_text right);
 /* "left right", as a file has it. */
 lnt_status lnt_bpe_merge_line(lnt_codec *codec, size_t rank, lnt_text line);
-/* After the last: fills letter[], and refuses a vocabulary that lacks a byte of UTF-8. */
+/* After the last: fills letter[], and refuses a vocabulary that lacks a byte of ASCII that can be seen. */
 lnt_status lnt_bpe_close_letters(lnt_codec *codec);
 
 typedef struct lnt_unigram {
@@ -87,8 +87,9 @@ struct lnt_codec {
 
 /* A codec to fill, which has nothing but its path. */
 lnt_status lnt_codec_begin(lnt_ctx *ctx, const char *path, lnt_codec **out);
-/* Lets all tokens be found by their spellings: of any kind but byte-level BPE. */
-lnt_status lnt_codec_index_all(lnt_codec *codec);
+/* Lets all tokens be found by their spellings: of any kind but byte-level BPE.  twice: of two that are spelled alike
+ * the later is found; else they are refused. */
+lnt_status lnt_codec_index_all(lnt_codec *codec, bool twice);
 
 /* `token` as the codec's role, unless it is no token. */
 void lnt_codec_set_role(lnt_codec *codec, lnt_codec_role role, int64_t token);

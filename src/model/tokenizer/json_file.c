@@ -45,7 +45,7 @@ static lnt_status read_numbers(lnt_codec *codec, const lnt_json_node *vocab)
         if (codec->bpe.byte_level) status = lnt_byte_level_set(&codec->vocab, n->integer, key, true);
         else status = lnt_vocab_set(&codec->vocab, n->integer, key.text, key.bytes);
     }
-    return !status && !codec->bpe.byte_level ? lnt_codec_index_all(codec) : status;
+    return !status && !codec->bpe.byte_level ? lnt_codec_index_all(codec, false) : status;
 }
 
 /* [["token",score], ...] */
@@ -61,7 +61,7 @@ static lnt_status read_scores(lnt_codec *codec, const lnt_json_node *vocab)
         status = lnt_vocab_set(&codec->vocab, token, text.text, text.bytes);
         if (!status) codec->vocab.score[token] = score->real;
     }
-    return status ? status : lnt_codec_index_all(codec);
+    return status ? status : lnt_codec_index_all(codec, true); /* as trainers write them */
 }
 
 /* ---- models -------------------------------------------------------------------------------------- */

@@ -37,7 +37,7 @@ static lnt_status read_tokens(lnt_file_reader *file, lnt_codec *codec, size_t co
     if (!status) status = lnt_vocab_open(&codec->pool, codec->path, count, &codec->vocab);
     for (size_t i = 0; !status && i < count; i++) status = read_token(file, codec, i, &text);
     lnt_chars_free(codec->ctx, &text);
-    return status ? status : lnt_codec_index_all(codec);
+    return status ? status : lnt_codec_index_all(codec, false);
 }
 
 /* A space before every text, and none of the first in what is read back. */

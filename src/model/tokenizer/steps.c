@@ -256,6 +256,7 @@ static lnt_status read_byte_level(lnt_codec *codec, const lnt_json_node *node)
 static lnt_status read_cut(lnt_codec *codec, const lnt_json_node *node, lnt_text type)
 {
     static const char punctuation[] = "[\\p{P}!-/:-@\\[-`{-~]", white[] = "\\s";
+    static const char words[] = "[\\w\\p{Join_Control}]+|[^\\w\\p{Join_Control}\\s]+";
     lnt_behaviour behaviour = LNT_CUT_ISOLATED;
     if (codec->bpe.byte_level)
         return lnt_fail(codec->ctx, LNT_ERR_UNSUPPORTED, LNT_FILE_FMT ": tokenizer: a pre_tokenizer behind ByteLevel",
@@ -264,7 +265,7 @@ static lnt_status read_cut(lnt_codec *codec, const lnt_json_node *node, lnt_text
     if (lnt_text_is(type, "Split")) return read_split(codec, node);
     if (lnt_text_is(type, "Metaspace")) return read_metaspace(codec, node);
     if (lnt_text_is(type, "CharDelimiterSplit")) return read_delimiter(codec, node);
-    if (lnt_text_is(type, "Whitespace")) return lnt_add_split(codec, "\\w+|[^\\w\\s]+", LNT_CUT_REMOVED, true);
+    if (lnt_text_is(type, "Whitespace")) return lnt_add_split(codec, words, LNT_CUT_REMOVED, true);
     if (lnt_text_is(type, "WhitespaceSplit")) return lnt_add_split(codec, white, LNT_CUT_REMOVED, false);
     if (lnt_text_is(type, "Digits")) {
         const bool alone = lnt_json_flag_in(node, "individual_digits", false);

@@ -82,7 +82,7 @@ static void extend(const lnt_codec *codec, const char *word, size_t bytes, size_
         narrow(codec, &low, &high, depth, (unsigned char)word[at + depth]);
     }
     if (!single)
-        reach(&path[at + character], here + u->lowest - unknown_penalty, at, codec->unknown);
+        reach(&path[at + character], here + (u->lowest - unknown_penalty), at, codec->unknown);
 }
 
 /* One stretch of the best path: a token, or what is unknown. */

@@ -51,12 +51,14 @@ static bool same(lnt_text a, const char *text, size_t bytes)
     return a.bytes == bytes && memcmp(a.text, text, bytes) == 0;
 }
 
-lnt_status lnt_vocab_index(lnt_vocab *v, int32_t token)
+lnt_status lnt_vocab_index(lnt_vocab *v, int32_t token, bool takes)
 {
     const lnt_text t = v->token[token];
     size_t s = hash(v, t.text, t.bytes);
     for (int probes = 0; v->slot[s]; s = (s + 1) & (v->slots - 1), probes++) {
-        if (same(v->token[v->slot[s] - 1], t.text, t.bytes))
+        const bool known = same(v->token[v->slot[s] - 1], t.text, t.bytes);
+        if (known && takes) break;
+        if (known)
             return lnt_fail(v->pool->ctx, LNT_ERR_FORMAT,
                             LNT_FILE_FMT ": tokenizer: tokens %u and %d have the same spelling", v->path,
                             v->slot[s] - 1, token);

@@ -21,8 +21,8 @@ typedef struct lnt_vocab {
 lnt_status lnt_vocab_open(lnt_pool *pool, const char *path, size_t count, lnt_vocab *out);
 /* The token's spelling, copied; refused where it has one. */
 lnt_status lnt_vocab_set(lnt_vocab *v, int64_t token, const char *text, size_t bytes);
-/* Lets the token be found by its spelling; refused where another has the same. */
-lnt_status lnt_vocab_index(lnt_vocab *v, int32_t token);
+/* Lets the token be found by its spelling; where another has the same it takes its place, or is refused. */
+lnt_status lnt_vocab_index(lnt_vocab *v, int32_t token, bool takes);
 int32_t lnt_vocab_find(const lnt_vocab *v, const char *text, size_t bytes); /* or LNT_NO_TOKEN */
 /* After the last was indexed: fills byte[]. */
 void lnt_vocab_find_bytes(lnt_vocab *v);

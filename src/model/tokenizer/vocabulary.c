@@ -140,15 +140,14 @@ static void usual_role(lnt_codec *codec, lnt_codec_role role, int64_t token)
     if (codec->role[role] == LNT_NO_TOKEN) lnt_codec_set_role(codec, role, token);
 }
 
-static lnt_status take_spellings(lnt_codec *codec, const lnt_vocabulary *v)
+static lnt_status take_spellings(lnt_codec *codec, const lnt_vocabulary *v, bool twice)
 {
     lnt_status status = LNT_OK;
     for (size_t i = 0; !status && i < v->count; i++) {
         status = lnt_vocab_set(&codec->vocab, (int64_t)i, text_of(v->token[i]), v->token[i].bytes);
         if (!status && v->score) codec->vocab.score[i] = (double)v->score[i];
     }
-    if (!status) status = lnt_codec_index_all(codec);
-    return status;
+    return status ? status : lnt_codec_index_all(codec, twice);
 }
 
 static lnt_spell *add_spell(lnt_codec *codec, lnt_spell_kind kind)
@@ -185,7 +184,7 @@ static lnt_status open_llama(lnt_codec *codec, const lnt_vocabulary *v)
     codec->kind = &lnt_codec_sentencepiece;
     if (!v->score)
         return lnt_fail(codec->ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": tokenizer: a model 'llama' without scores", codec->path);
-    lnt_status status = take_spellings(codec, v);
+    lnt_status status = take_spellings(codec, v, false);
     codec->normal = lnt_pool_take(&codec->pool, 2 * sizeof *codec->normal);
     codec->spell = lnt_pool_take(&codec->pool, 3 * sizeof *codec->spell);
     if (!status && (!codec->normal || !codec->spell)) status = LNT_ERR_MEMORY;
@@ -225,7 +224,7 @@ static lnt_status open_t5(lnt_codec *codec, const lnt_vocabulary *v)
         *runs = (lnt_normal){ .kind = LNT_NORMAL_REPLACE, .from = two, .to = { " ", 1 } };
         status = lnt_regex_open(codec->ctx, codec->path, (lnt_text){ " {2,}", 5 }, &runs->regex);
     }
-    if (!status) status = take_spellings(codec, v);
+    if (!status) status = take_spellings(codec, v, true);
     if (status) return status;
     codec->cut[codec->cuts++] = (lnt_cut){ .kind = LNT_CUT_METASPACE, .literal = mark, .apart = false,
                                            .scheme = prefix ? LNT_PREPEND_ALWAYS : LNT_PREPEND_NEVER };
@@ -279,7 +278,7 @@ static lnt_status open_bert(lnt_codec *codec, const lnt_vocabulary *v)
     codec->kind = &lnt_codec_wordpiece;
     codec->wordpiece = (lnt_wordpiece){ .prefix = { "##", 2 }, .most = 100 };
     for (size_t i = 0; !status && i < v->count; i++) status = set_piece(codec, v, i);
-    if (!status) status = lnt_codec_index_all(codec);
+    if (!status) status = lnt_codec_index_all(codec, false);
     if (!status) status = cut_as_bert(codec);
     if (status) return status;
     take_roles(codec, v);
