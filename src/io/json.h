@@ -9,7 +9,7 @@
 
 enum {
     LNT_JSON_MAX_BYTES = 100000000,
-    LNT_JSON_MAX_NODES = 1 << 20,
+    LNT_JSON_MAX_NODES = 1 << 22, /* the largest tokenizers have 2 million */
     LNT_JSON_MAX_DEPTH = 32
 };
 

@@ -43,9 +43,10 @@ static inline void page_letter(page *p, int byte)
     page_put(p, text);
 }
 
-/* A byte-level tokenizer: token b is the byte b, 256 + i what merge i makes; `rest` are further members of the root,
- * each after a comma; merges "a b" with letters as they are, ended by NULL. */
-static inline page byte_level_json(const char *const *merge, const char *model, const char *pre, const char *rest)
+/* A byte-level tokenizer: token b is the byte b, 256 + i what merge i makes; `rest` are further members of
+ * the root, each after a comma; merges "a b" with letters as they are, ended by NULL. */
+static inline page byte_level_json(const char *const *merge, const char *model, const char *pre,
+                                   const char *rest)
 {
     page p = { 0 };
     char number[32];
@@ -97,8 +98,8 @@ static inline lnt_codec *open_page(lnt_ctx *ctx, page p)
 /* text encodes to the numbers written in `want`, "1 2 3". */
 #define assert_tokens(ctx, codec, text, flags, want) \
     assert_tokens_of((ctx), (codec), (text), strlen(text), (flags), (want), __FILE__, __LINE__)
-static inline void assert_tokens_of(lnt_ctx *ctx, const lnt_codec *codec, const char *text, size_t bytes, unsigned flags,
-                                    const char *want, const char *file, int line)
+static inline void assert_tokens_of(lnt_ctx *ctx, const lnt_codec *codec, const char *text, size_t bytes,
+                                    unsigned flags, const char *want, const char *file, int line)
 {
     lnt_tokens tokens = { 0 };
     page got = { 0 };
@@ -115,8 +116,8 @@ static inline void assert_tokens_of(lnt_ctx *ctx, const lnt_codec *codec, const 
 }
 
 /* tokens decode to `want`. */
-static inline void assert_text(lnt_ctx *ctx, const lnt_codec *codec, const int32_t *tokens, size_t count, bool skip,
-                               const char *want)
+static inline void assert_text(lnt_ctx *ctx, const lnt_codec *codec, const int32_t *tokens, size_t count,
+                               bool skip, const char *want)
 {
     char *text;
     size_t bytes;
@@ -126,13 +127,36 @@ static inline void assert_text(lnt_ctx *ctx, const lnt_codec *codec, const int32
     lnt_release(ctx, text, bytes + 1);
 }
 
-/* A text of dice: of letters, spaces, digits, signs and characters of two to four bytes, some of them broken. */
+/* A text of dice: of letters, spaces, digits, signs and characters of two to four bytes, some of them broken.
+ */
 static inline page dice_text(dice *d, int characters, bool broken)
 {
-    static const char *const parts[] = { "a", "b", "e", "t", "h", " ", " ", "  ", "\n", "1", "23", ".", "'s", "\xc3\xa9",
-                                         "e\xcc\x81", "\xe4\xb8\xad", "\xd8\xb9", "\xf0\x9f\x98\x80", "\xe2\x80\x8d",
-                                         "\t", "<", "|", "\xc2\xa0", "\x01" };
-    static const char *const shards[] = { "\xff", "\xe4\xb8", "\xf0\x9f\x98", "\x80", "\xc0\xaf", "\xed\xa0\x80" };
+    static const char *const parts[] = { "a",
+                                         "b",
+                                         "e",
+                                         "t",
+                                         "h",
+                                         " ",
+                                         " ",
+                                         "  ",
+                                         "\n",
+                                         "1",
+                                         "23",
+                                         ".",
+                                         "'s",
+                                         "\xc3\xa9",
+                                         "e\xcc\x81",
+                                         "\xe4\xb8\xad",
+                                         "\xd8\xb9",
+                                         "\xf0\x9f\x98\x80",
+                                         "\xe2\x80\x8d",
+                                         "\t",
+                                         "<",
+                                         "|",
+                                         "\xc2\xa0",
+                                         "\x01" };
+    static const char *const shards[] = { "\xff", "\xe4\xb8", "\xf0\x9f\x98",
+                                          "\x80", "\xc0\xaf", "\xed\xa0\x80" };
     page p = { 0 };
     page_put(&p, "");
     for (int i = 0; i < characters; i++)

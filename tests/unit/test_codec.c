@@ -10,11 +10,14 @@ static const char specials[] =
     ",\"added_tokens\":[{\"id\":300,\"content\":\"<s>\",\"special\":true,\"normalized\":false},"
     "{\"id\":301,\"content\":\"</s>\",\"special\":true,\"normalized\":false},"
     "{\"id\":302,\"content\":\"<s>x\",\"special\":false,\"normalized\":false},"
-    "{\"id\":303,\"content\":\"<mask>\",\"special\":true,\"lstrip\":true,\"rstrip\":true,\"normalized\":false},"
+    "{\"id\":303,\"content\":\"<mask>\",\"special\":true,\"lstrip\":true,\"rstrip\":true,\"normalized\":"
+    "false},"
     "{\"id\":304,\"content\":\"be\",\"single_word\":true,\"normalized\":false}],"
     "\"post_processor\":{\"type\":\"Sequence\",\"processors\":[{\"type\":\"ByteLevel\"},{\"type\":"
-    "\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"<s>\",\"type_id\":0}},{\"Sequence\":{\"id\":\"A\","
-    "\"type_id\":0}},{\"SpecialToken\":{\"id\":\"</s>\",\"type_id\":0}}],\"special_tokens\":{\"<s>\":{\"id\":\"<s>\","
+    "\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"<s>\",\"type_id\":0}},{\"Sequence\":{"
+    "\"id\":\"A\","
+    "\"type_id\":0}},{\"SpecialToken\":{\"id\":\"</"
+    "s>\",\"type_id\":0}}],\"special_tokens\":{\"<s>\":{\"id\":\"<s>\","
     "\"ids\":[300],\"tokens\":[\"<s>\"]},\"</s>\":{\"id\":\"</s>\",\"ids\":[301],\"tokens\":[\"</s>\"]}}}]}";
 
 static void merges_apply_by_rank_within_words(void **state)
@@ -66,7 +69,8 @@ static void added_tokens_are_found_longest_first_and_frames_are_put_around(void 
     assert_int_equal(lnt_codec_find(c, "</s>", 4), 301);
     assert_int_equal(lnt_codec_find(c, "th", 2), 256);
     assert_int_equal(lnt_codec_find(c, "nothing", 7), LNT_NO_TOKEN);
-    assert_true(lnt_codec_is_special(c, 300) && !lnt_codec_is_special(c, 302) && !lnt_codec_is_special(c, 9999));
+    assert_true(lnt_codec_is_special(c, 300) && !lnt_codec_is_special(c, 302) &&
+                !lnt_codec_is_special(c, 9999));
     const int32_t framed[] = { 300, 257, 301 };
     assert_text(ctx, c, framed, 3, false, "<s>the</s>");
     assert_text(ctx, c, framed, 3, true, "the");
@@ -193,7 +197,8 @@ static lnt_text said(const char *text) { return (lnt_text){ text, strlen(text) }
 static lnt_codec *open_sentencepiece(lnt_ctx *ctx, const char *model)
 {
     enum { WORDS = 11, COUNT = WORDS + 256 };
-    static const char *const word[WORDS] = { "<unk>", "<s>", "</s>", LOW, "a", "b", "ab", LOW "a", "ba", "<|x|>", LOW LOW };
+    static const char *const word[WORDS] = { "<unk>", "<s>",   "</s>", LOW,     "a",    "b",
+                                             "ab",    LOW "a", "ba",   "<|x|>", LOW LOW };
     static const float score[WORDS] = { 0, 0, 0, -1, -2, -2.5f, -3, -4, -2.9f, 0, -5 };
     static const int32_t type[WORDS] = { 2, 3, 3, 1, 1, 1, 1, 1, 1, 4, 1 };
     static char bytes[256][8];
@@ -206,9 +211,19 @@ static lnt_codec *open_sentencepiece(lnt_ctx *ctx, const char *model)
         scores[i] = i < WORDS ? score[i] : -100;
         types[i] = i < WORDS ? type[i] : 6;
     }
-    const lnt_vocabulary v = { .path = "t.gguf", .model = said(model), .count = COUNT, .token = token, .score = scores,
-                               .type = types, .bos = 1, .eos = 2, .unknown = 0, .separator = LNT_NO_TOKEN,
-                               .padding = LNT_NO_TOKEN, .classify = LNT_NO_TOKEN, .mask = LNT_NO_TOKEN };
+    const lnt_vocabulary v = { .path = "t.gguf",
+                               .model = said(model),
+                               .count = COUNT,
+                               .token = token,
+                               .score = scores,
+                               .type = types,
+                               .bos = 1,
+                               .eos = 2,
+                               .unknown = 0,
+                               .separator = LNT_NO_TOKEN,
+                               .padding = LNT_NO_TOKEN,
+                               .classify = LNT_NO_TOKEN,
+                               .mask = LNT_NO_TOKEN };
     lnt_codec *c = NULL;
     assert_ok(ctx, lnt_codec_open_vocabulary(ctx, &v, &c));
     return c;
@@ -264,7 +279,8 @@ static void unigram_finds_the_most_likely_spelling(void **state)
         page p = { 0 };
         char entry[64], known[40][8];
         int count = 0;
-        page_put(&p, "{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"<unk>\",0],[\"a\",-3],[\"b\",-3.5],[\"c\",-4]");
+        page_put(&p, "{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"<unk>\",0],[\"a\",-3],["
+                     "\"b\",-3.5],[\"c\",-4]");
         while (count < 30) {
             char word[8] = { 0 };
             const int length = (int)dice_range(&d, 2, 5);
@@ -306,11 +322,13 @@ static void unigram_joins_what_is_unknown_or_spells_its_bytes(void **state)
 {
     (void)state;
     lnt_ctx *ctx = context_new(1, NULL);
-    lnt_codec *c = open_text(ctx, "{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"<unk>\",0],[\"a\",-1]]}}");
+    lnt_codec *c = open_text(
+        ctx, "{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"<unk>\",0],[\"a\",-1]]}}");
     assert_tokens(ctx, c, "a\xc3\xa9z\xe4\xb8\xad" "a", 0, "1 0 1");
     lnt_codec_close(c);
-    c = open_text(ctx, "{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"byte_fallback\":true,\"vocab\":[[\"<unk>\",0],"
-                       "[\"a\",-1],[\"<0xC3>\",-9],[\"<0xA9>\",-9]]}}");
+    c = open_text(
+        ctx, "{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"byte_fallback\":true,\"vocab\":[[\"<unk>\",0],"
+             "[\"a\",-1],[\"<0xC3>\",-9],[\"<0xA9>\",-9]]}}");
     assert_tokens(ctx, c, "a\xc3\xa9" "az", 0, "1 2 3 1 0");
     lnt_codec_close(c);
     lnt_ctx_destroy(ctx);
@@ -319,10 +337,14 @@ static void unigram_joins_what_is_unknown_or_spells_its_bytes(void **state)
 /* ---- WordPiece ----------------------------------------------------------------------------------- */
 
 static const char pieces[] =
-    "{\"model\":{\"type\":\"WordPiece\",\"unk_token\":\"[UNK]\",\"max_input_chars_per_word\":6,\"vocab\":{\"[UNK]\":0,"
-    "\"un\":1,\"##able\":2,\"##a\":3,\"unab\":4,\"##le\":5,\"a\":6,\".\":7,\"[CLS]\":8,\"[SEP]\":9,\"'\":10,\"s\":11}},"
-    "\"added_tokens\":[{\"id\":8,\"content\":\"[CLS]\",\"special\":true},{\"id\":9,\"content\":\"[SEP]\",\"special\":true}],"
-    "\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"String\":\" \"},\"behavior\":\"Removed\",\"invert\":false},"
+    "{\"model\":{\"type\":\"WordPiece\",\"unk_token\":\"[UNK]\",\"max_input_chars_per_word\":6,\"vocab\":{\"["
+    "UNK]\":0,"
+    "\"un\":1,\"##able\":2,\"##a\":3,\"unab\":4,\"##le\":5,\"a\":6,\".\":7,\"[CLS]\":8,\"[SEP]\":9,\"'\":10,"
+    "\"s\":11}},"
+    "\"added_tokens\":[{\"id\":8,\"content\":\"[CLS]\",\"special\":true},{\"id\":9,\"content\":\"[SEP]\","
+    "\"special\":true}],"
+    "\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"String\":\" "
+    "\"},\"behavior\":\"Removed\",\"invert\":false},"
     "\"post_processor\":{\"type\":\"BertProcessing\",\"sep\":[\"[SEP]\",9],\"cls\":[\"[CLS]\",8]},"
     "\"decoder\":{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true}}";
 
@@ -331,8 +353,9 @@ static void wordpiece_takes_the_longest_piece_each_time(void **state)
     (void)state;
     lnt_ctx *ctx = context_new(1, NULL);
     lnt_codec *c = open_text(ctx, pieces);
-    assert_tokens(ctx, c, "una unable a unx", LNT_ENCODE_FRAMED, "8 1 3 4 5 6 0 9"); /* unab + le, not un + able */
-    assert_tokens(ctx, c, "aaaaaaa aaa", 0, "0 6 3 3");                                 /* seven characters are too many */
+    assert_tokens(ctx, c, "una unable a unx", LNT_ENCODE_FRAMED,
+                  "8 1 3 4 5 6 0 9");                   /* unab + le, not un + able */
+    assert_tokens(ctx, c, "aaaaaaa aaa", 0, "0 6 3 3"); /* seven characters are too many */
     const int32_t tokens[] = { 8, 1, 2, 6, 7, 6, 10, 11, 9 };
     assert_text(ctx, c, tokens, 9, true, "unable a. a ' s");
     assert_text(ctx, c, tokens, 9, false, "[CLS] unable a. a ' s [SEP]");
@@ -368,7 +391,8 @@ static void check_pieces(lnt_ctx *ctx, const lnt_codec *c, dice *d, bool skip)
         joined.bytes = 0;
         joined.text[0] = '\0';
         for (size_t i = 0; i <= count; i++) {
-            assert_ok(ctx, i < count ? lnt_detokenizer_put(stream, tokens[i], &piece) : lnt_detokenizer_end(stream, &piece));
+            assert_ok(ctx, i < count ? lnt_detokenizer_put(stream, tokens[i], &piece)
+                                     : lnt_detokenizer_end(stream, &piece));
             assert_true(is_whole_utf8(piece));
             assert_int_equal(piece.text[piece.bytes], 0);
             page_bytes(&joined, piece.text, piece.bytes);
@@ -389,7 +413,8 @@ static void pieces_are_whole_characters_and_make_the_whole_text(void **state)
     (void)state;
     lnt_ctx *ctx = context_new(1, NULL);
     lnt_codec *codecs[] = { open_page(ctx, byte_level_json(few_merges, "", byte_level, specials)),
-                            open_sentencepiece(ctx, "llama"), open_sentencepiece(ctx, "t5"), open_text(ctx, pieces) };
+                            open_sentencepiece(ctx, "llama"), open_sentencepiece(ctx, "t5"),
+                            open_text(ctx, pieces) };
     dice d = { 3 };
     for (int round = 0; round < budget(40, 400); round++)
         for (int i = 0; i < COUNT_OF(codecs); i++) check_pieces(ctx, codecs[i], &d, round % 2);
@@ -425,7 +450,8 @@ static void put_token(page *p, float score, const char *text)
 static void the_file_of_llama2c_is_read(void **state)
 {
     (void)state;
-    static const char *const words[] = { "<unk>", "\n<s>\n", "\n</s>\n", " ", "a", "b", "ab", " a", "<0xC3>", "<0xA9>" };
+    static const char *const words[] = { "<unk>", "\n<s>\n", "\n</s>\n", " ",      "a",
+                                         "b",     "ab",      " a",       "<0xC3>", "<0xA9>" };
     static const float scores[] = { 0, 0, 0, -1, -2, -3, -1, -4, 0, 0 };
     lnt_ctx *ctx = context_new(1, NULL);
     page p = { 0 };
@@ -452,7 +478,8 @@ static void the_file_of_llama2c_is_read(void **state)
 static void a_directory_says_which_tokens_are_which(void **state)
 {
     (void)state;
-    static const char config[] = "{\"eos_token\":{\"content\":\"</s>\"},\"bos_token\":\"<s>\",\"pad_token\":\"none such\"}";
+    static const char config[] =
+        "{\"eos_token\":{\"content\":\"</s>\"},\"bos_token\":\"<s>\",\"pad_token\":\"none such\"}";
     static const char map[] = "{\"mask_token\":\"<mask>\",\"eos_token\":\"<s>\"}";
     lnt_ctx *ctx = context_new(1, NULL);
     page p = byte_level_json(few_merges, "", byte_level, specials);

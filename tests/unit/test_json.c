@@ -342,7 +342,7 @@ static void size_is_limited_before_memory_is_asked_for(void **state)
     text[0] = '[';
     for (size_t i = 1; i < sizeof text; i += 2) memcpy(text + i, "0,", 2);
     assert_refused(ctx, lnt_json_parse(ctx, "f", NULL, text, sizeof text, &json), LNT_ERR_FORMAT,
-                   "values, at most 1048576");
+                   "values, at most 4194304");
     assert_int_equal(t.calls, calls);
     context_close_tracked(ctx, &t);
 }

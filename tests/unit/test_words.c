@@ -1,4 +1,5 @@
-/* test_words.c - how texts are normalised and cut into words, beside what Hugging Face's tokenizers make of them. */
+/* test_words.c - how texts are normalised and cut into words, beside what Hugging Face's tokenizers make of
+ * them. */
 #include "model/tokenizer/inside.h"
 
 #include "codec_support.h"
@@ -25,7 +26,8 @@ static void assert_words(lnt_ctx *ctx, const lnt_codec *c, const char *text, con
 static lnt_codec *open_with(lnt_ctx *ctx, const char *pre)
 {
     page p = { 0 };
-    page_put(&p, "{\"model\":{\"type\":\"BPE\",\"unk_token\":\"u\",\"vocab\":{\"u\":0},\"merges\":[]},\"pre_tokenizer\":");
+    page_put(&p, "{\"model\":{\"type\":\"BPE\",\"unk_token\":\"u\",\"vocab\":{\"u\":0},\"merges\":[]},\"pre_"
+                 "tokenizer\":");
     page_put(&p, pre);
     page_put(&p, "}");
     return open_page(ctx, p);
@@ -38,11 +40,16 @@ static void the_ways_that_gguf_names_cut_words_as_their_models_do(void **state)
     static const struct {
         const char *pre, *words;
     } ways[] = {
-        { "gpt-2", "I|'ve| 1234| cats|,| | DON|'|T|\n\n | go|!| \xc3\xa9\xe4\xb8\xad|\xc2\xbd|\xe3\x80\x80|x|\n" },
-        { "llama-bpe", "I|'ve| |123|4| cats|,| | DON|'T|\n\n| | go|!| \xc3\xa9\xe4\xb8\xad|\xc2\xbd|\xe3\x80\x80x|\n" },
-        { "qwen2", "I|'ve| |1|2|3|4| cats|,| | DON|'T|\n\n| | go|!| \xc3\xa9\xe4\xb8\xad|\xc2\xbd|\xe3\x80\x80x|\n" },
-        { "smollm", "I|'ve| |1|2|3|4| cats|,| | DON|'|T|\n\n | go|!| \xc3\xa9\xe4\xb8\xad|\xc2\xbd|\xe3\x80\x80|x|\n" },
-        { "", "I|'|ve| |123|4| cats|,| | DON|'|T|\n\n | go|!| \xc3\xa9\xe4\xb8\xad|\xc2\xbd|\xe3\x80\x80|x|\n" },
+        { "gpt-2",
+          "I|'ve| 1234| cats|,| | DON|'|T|\n\n | go|!| \xc3\xa9\xe4\xb8\xad|\xc2\xbd|\xe3\x80\x80|x|\n" },
+        { "llama-bpe",
+          "I|'ve| |123|4| cats|,| | DON|'T|\n\n| | go|!| \xc3\xa9\xe4\xb8\xad|\xc2\xbd|\xe3\x80\x80x|\n" },
+        { "qwen2",
+          "I|'ve| |1|2|3|4| cats|,| | DON|'T|\n\n| | go|!| \xc3\xa9\xe4\xb8\xad|\xc2\xbd|\xe3\x80\x80x|\n" },
+        { "smollm",
+          "I|'ve| |1|2|3|4| cats|,| | DON|'|T|\n\n | go|!| \xc3\xa9\xe4\xb8\xad|\xc2\xbd|\xe3\x80\x80|x|\n" },
+        { "",
+          "I|'|ve| |123|4| cats|,| | DON|'|T|\n\n | go|!| \xc3\xa9\xe4\xb8\xad|\xc2\xbd|\xe3\x80\x80|x|\n" },
     };
     lnt_ctx *ctx = context_new(1, NULL);
     page spelled[256] = { { 0 } };
@@ -55,9 +62,18 @@ static void the_ways_that_gguf_names_cut_words_as_their_models_do(void **state)
         token[b] = (lnt_text){ spelling[b].text, spelling[b].count };
     }
     for (int i = 0; i < COUNT_OF(ways); i++) {
-        const lnt_vocabulary v = { .path = "t.gguf", .model = { "gpt2", 4 }, .pre = { ways[i].pre, strlen(ways[i].pre) },
-                                   .count = 256, .token = token, .bos = 0, .eos = -1, .unknown = -1, .separator = -1,
-                                   .padding = -1, .classify = -1, .mask = -1 };
+        const lnt_vocabulary v = { .path = "t.gguf",
+                                   .model = { "gpt2", 4 },
+                                   .pre = { ways[i].pre, strlen(ways[i].pre) },
+                                   .count = 256,
+                                   .token = token,
+                                   .bos = 0,
+                                   .eos = -1,
+                                   .unknown = -1,
+                                   .separator = -1,
+                                   .padding = -1,
+                                   .classify = -1,
+                                   .mask = -1 };
         lnt_codec *c;
         assert_ok(ctx, lnt_codec_open_vocabulary(ctx, &v, &c));
         assert_words(ctx, c, text, ways[i].words);
@@ -84,7 +100,8 @@ static void each_behaviour_cuts_as_its_name_says(void **state)
     for (int i = 0; i < 4 * COUNT_OF(cases); i++) {
         char pre[200];
         const bool invert = i % 2, regex = i / 2 % 2;
-        snprintf(pre, sizeof pre, "{\"type\":\"Split\",\"pattern\":{\"%s\":\"-\"},\"behavior\":\"%s\",\"invert\":%s}",
+        snprintf(pre, sizeof pre,
+                 "{\"type\":\"Split\",\"pattern\":{\"%s\":\"-\"},\"behavior\":\"%s\",\"invert\":%s}",
                  regex ? "Regex" : "String", cases[i / 4].behaviour, invert ? "true" : "false");
         lnt_codec *c = open_with(ctx, pre);
         assert_words(ctx, c, "a-b--c.-d", invert ? cases[i / 4].inverted : cases[i / 4].words);
@@ -102,14 +119,17 @@ static void pre_tokenizers_cut_as_hugging_face_does(void **state)
     } cases[] = {
         { "{\"type\":\"Whitespace\"}", "The|caf\xc3\xa9|,|can|'|t|stop_2|\xd9\xa1" },
         { "{\"type\":\"WhitespaceSplit\"}", "The|caf\xc3\xa9,|can't|stop_2|\xd9\xa1" },
-        { "{\"type\":\"Digits\",\"individual_digits\":false}", " The caf\xc3\xa9,  can't\xc2\xa0stop_|2| |\xd9\xa1" },
+        { "{\"type\":\"Digits\",\"individual_digits\":false}",
+          " The caf\xc3\xa9,  can't\xc2\xa0stop_|2| |\xd9\xa1" },
         { "{\"type\":\"Punctuation\"}", " The caf\xc3\xa9|,|  can|'|t\xc2\xa0stop|_|2 \xd9\xa1" },
         { "{\"type\":\"BertPreTokenizer\"}", "The|caf\xc3\xa9|,|can|'|t|stop|_|2|\xd9\xa1" },
-        { "{\"type\":\"CharDelimiterSplit\",\"delimiter\":\",\"}", " The caf\xc3\xa9|  can't\xc2\xa0stop_2 \xd9\xa1" },
+        { "{\"type\":\"CharDelimiterSplit\",\"delimiter\":\",\"}",
+          " The caf\xc3\xa9|  can't\xc2\xa0stop_2 \xd9\xa1" },
         { "{\"type\":\"Metaspace\",\"replacement\":\"_\",\"prepend_scheme\":\"never\",\"split\":false}",
           "_The_caf\xc3\xa9,__can't\xc2\xa0stop_2_\xd9\xa1" },
         { "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"WhitespaceSplit\"},{\"type\":\"Metaspace\","
-          "\"replacement\":\"#\",\"prepend_scheme\":\"always\"}]}", "#The|#caf\xc3\xa9,|#can't|#stop_2|#\xd9\xa1" },
+          "\"replacement\":\"#\",\"prepend_scheme\":\"always\"}]}",
+          "#The|#caf\xc3\xa9,|#can't|#stop_2|#\xd9\xa1" },
     };
     lnt_ctx *ctx = context_new(1, NULL);
     for (int i = 0; i < COUNT_OF(cases); i++) {
@@ -140,12 +160,14 @@ static void a_pattern_that_goes_on_for_ever_is_an_error_of_the_text(void **state
 {
     (void)state;
     lnt_ctx *ctx = context_new(1, NULL);
-    lnt_codec *c = open_with(ctx, "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(a|aa)+$\"},\"behavior\":\"Isolated\"}");
+    lnt_codec *c =
+        open_with(ctx, "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(a|aa)+$\"},\"behavior\":\"Isolated\"}");
     lnt_tokens tokens = { 0 };
     char text[200];
     memset(text, 'a', sizeof text);
     text[sizeof text - 1] = 'b';
-    assert_refused(ctx, lnt_codec_encode(ctx, c, text, sizeof text, 0, &tokens), LNT_ERR_FORMAT, "gave up at byte 0");
+    assert_refused(ctx, lnt_codec_encode(ctx, c, text, sizeof text, 0, &tokens), LNT_ERR_FORMAT,
+                   "gave up at byte 0");
     assert_int_equal(tokens.count, 0);
     lnt_tokens_free(ctx, &tokens);
     lnt_codec_close(c);
@@ -178,7 +200,8 @@ static void regular_expressions_are_refused_with_the_package(void **state)
 
 #ifdef LNT_UTF8PROC
 
-static void assert_normal(lnt_ctx *ctx, const lnt_normal *step, size_t steps, const char *text, const char *want)
+static void assert_normal(lnt_ctx *ctx, const lnt_normal *step, size_t steps, const char *text,
+                          const char *want)
 {
     lnt_chars got = { 0 }, spare = { 0 };
     assert_ok(ctx, lnt_chars_put(ctx, &got, text, strlen(text)));
@@ -196,13 +219,23 @@ static void normalizers_write_what_they_should(void **state)
         lnt_normal step;
         const char *text, *want;
     } cases[] = {
-        { { .kind = LNT_NORMAL_FORM, .form = LNT_NFC }, "e\xcc\x81" "a\xcc\xa3\xcc\x82\xe1\x84\x80\xe1\x85\xa1",
+        { { .kind = LNT_NORMAL_FORM, .form = LNT_NFC },
+          "e\xcc\x81"
+          "a\xcc\xa3\xcc\x82\xe1\x84\x80\xe1\x85\xa1",
           "\xc3\xa9\xe1\xba\xad\xea\xb0\x80" },
-        { { .kind = LNT_NORMAL_FORM, .form = LNT_NFD }, "\xe1\xbb\x99\xea\xb0\x80", "o\xcc\xa3\xcc\x82\xe1\x84\x80\xe1\x85\xa1" },
+        { { .kind = LNT_NORMAL_FORM, .form = LNT_NFD },
+          "\xe1\xbb\x99\xea\xb0\x80",
+          "o\xcc\xa3\xcc\x82\xe1\x84\x80\xe1\x85\xa1" },
         { { .kind = LNT_NORMAL_FORM, .form = LNT_NFD }, "a\xcc\x82\xcc\xa3", "a\xcc\xa3\xcc\x82" },
-        { { .kind = LNT_NORMAL_FORM, .form = LNT_NFKC }, "\xef\xac\x81\xe2\x91\xa0\xe2\x84\xab", "fi1\xc3\x85" },
+        { { .kind = LNT_NORMAL_FORM, .form = LNT_NFKC },
+          "\xef\xac\x81\xe2\x91\xa0\xe2\x84\xab",
+          "fi1\xc3\x85" },
         { { .kind = LNT_NORMAL_FORM, .form = LNT_NFKD }, "\xef\xac\x81\xc3\x85", "fiA\xcc\x8a" },
-        { { .kind = LNT_NORMAL_LOWER }, "\xc4\xb0" "AB\xc3\x89\xce\xa3", "i\xcc\x87" "ab\xc3\xa9\xcf\x83" },
+        { { .kind = LNT_NORMAL_LOWER },
+          "\xc4\xb0"
+          "AB\xc3\x89\xce\xa3",
+          "i\xcc\x87"
+          "ab\xc3\xa9\xcf\x83" },
         { { .kind = LNT_NORMAL_MARKS }, "e\xcc\x81\xe0\xa4\x83", "e" },
         { { .kind = LNT_NORMAL_STRIP, .left = true, .right = true }, " \xe3\x80\x80 a b\xc2\xa0\n", "a b" },
         { { .kind = LNT_NORMAL_STRIP, .right = true }, " \n", "" },
@@ -211,10 +244,12 @@ static void normalizers_write_what_they_should(void **state)
         { { .kind = LNT_NORMAL_PREPEND, .to = { "_", 1 } }, "", "" },
     };
     lnt_ctx *ctx = context_new(1, NULL);
-    for (int i = 0; i < COUNT_OF(cases); i++) assert_normal(ctx, &cases[i].step, 1, cases[i].text, cases[i].want);
+    for (int i = 0; i < COUNT_OF(cases); i++)
+        assert_normal(ctx, &cases[i].step, 1, cases[i].text, cases[i].want);
     const lnt_normal bert[] = { { .kind = LNT_NORMAL_CLEAN }, { .kind = LNT_NORMAL_CHINESE },
                                 { .kind = LNT_NORMAL_ACCENTS }, { .kind = LNT_NORMAL_LOWER } };
-    assert_normal(ctx, bert, 4, "\xe4\xb8\xad\x01\tCaf\xc3\x89\xe2\x80\x8b\xc2\x85x\xe3\x80\x80", " \xe4\xb8\xad  cafex ");
+    assert_normal(ctx, bert, 4, "\xe4\xb8\xad\x01\tCaf\xc3\x89\xe2\x80\x8b\xc2\x85x\xe3\x80\x80",
+                  " \xe4\xb8\xad  cafex ");
     lnt_ctx_destroy(ctx);
 }
 
@@ -226,7 +261,8 @@ static void marks_without_end_are_sorted_in_time(void **state)
     lnt_ctx *ctx = context_new(1, NULL);
     lnt_chars text = { 0 }, out = { 0 };
     assert_ok(ctx, lnt_chars_put(ctx, &text, "a", 1));
-    for (int i = 0; i < MARKS; i++) assert_ok(ctx, lnt_chars_put(ctx, &text, i < MARKS / 2 ? "\xcc\x82" : "\xcc\xa3", 2));
+    for (int i = 0; i < MARKS; i++)
+        assert_ok(ctx, lnt_chars_put(ctx, &text, i < MARKS / 2 ? "\xcc\x82" : "\xcc\xa3", 2));
     assert_ok(ctx, lnt_unicode_normalise(ctx, LNT_NFD, text.text, text.count, &out));
     assert_int_equal(out.count, text.count);
     assert_memory_equal(out.text, "a\xcc\xa3", 3);
@@ -236,7 +272,9 @@ static void marks_without_end_are_sorted_in_time(void **state)
     lnt_ctx_destroy(ctx);
 }
 
-#define FORMS cmocka_unit_test(normalizers_write_what_they_should), cmocka_unit_test(marks_without_end_are_sorted_in_time),
+#define FORMS                                                                                                \
+    cmocka_unit_test(normalizers_write_what_they_should),                                                    \
+        cmocka_unit_test(marks_without_end_are_sorted_in_time),
 
 #else
 
@@ -277,6 +315,7 @@ static void what_is_not_utf8_is_replaced_as_others_do(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { WORDS FORMS cmocka_unit_test(what_is_not_utf8_is_replaced_as_others_do) };
+    const struct CMUnitTest tests[] = { WORDS FORMS cmocka_unit_test(
+        what_is_not_utf8_is_replaced_as_others_do) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

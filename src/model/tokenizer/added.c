@@ -9,7 +9,8 @@ lnt_status lnt_added_open(lnt_pool *pool, lnt_added *a)
 {
     size_t bytes = 1;
     for (size_t i = 0; i < a->count; i++) bytes += a->token[i].text.bytes;
-    if (bytes > UINT32_MAX / 2) return lnt_fail(pool->ctx, LNT_ERR_FORMAT, "tokenizer: %zu bytes of added tokens", bytes);
+    if (bytes > UINT32_MAX / 2)
+        return lnt_fail(pool->ctx, LNT_ERR_FORMAT, "tokenizer: %zu bytes of added tokens", bytes);
     a->node = lnt_pool_take(pool, bytes * sizeof *a->node);
     if (!a->node) return LNT_ERR_MEMORY;
     a->nodes = 1;
@@ -21,7 +22,8 @@ lnt_status lnt_added_open(lnt_pool *pool, lnt_added *a)
             while (child && a->node[child].byte != (unsigned char)t.text[k]) child = a->node[child].next;
             if (!child) {
                 child = (uint32_t)a->nodes++;
-                a->node[child] = (lnt_added_node){ .next = a->node[at].child, .byte = (unsigned char)t.text[k] };
+                a->node[child] =
+                    (lnt_added_node){ .next = a->node[at].child, .byte = (unsigned char)t.text[k] };
                 a->node[at].child = child;
             }
             at = child;

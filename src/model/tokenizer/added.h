@@ -1,5 +1,5 @@
-/* model/tokenizer/added.h - added tokens, which are found in a text before all else: of those that begin at a place
- * the longest, from left to right. */
+/* model/tokenizer/added.h - added tokens, which are found in a text before all else: of those that begin at a
+ * place the longest, from left to right. */
 #ifndef LNT_MODEL_TOKENIZER_ADDED_H
 #define LNT_MODEL_TOKENIZER_ADDED_H
 

@@ -1,8 +1,8 @@
-/* model/tokenizer/bpe.c - byte-pair encoding: by ranked merges, of bytes or of characters, and SentencePiece's, by
- * the scores of what two tokens spell together.
+/* model/tokenizer/bpe.c - byte-pair encoding: by ranked merges, of bytes or of characters, and
+ * SentencePiece's, by the scores of what two tokens spell together.
  *
- * A word begins as its bytes or characters, in a chain.  A heap holds every pair of neighbours that may merge; the
- * best is merged, and its new neighbours join the heap: O(n log n) in the bytes of the word. */
+ * A word begins as its bytes or characters, in a chain.  A heap holds every pair of neighbours that may
+ * merge; the best is merged, and its new neighbours join the heap: O(n log n) in the bytes of the word. */
 #include <stdio.h>
 #include <string.h>
 
@@ -17,8 +17,8 @@ lnt_status lnt_bpe_open(lnt_codec *codec, size_t count)
 {
     lnt_bpe *b = &codec->bpe;
     if (count > UINT32_MAX / 4)
-        return lnt_fail(codec->ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": tokenizer: %zu merges, at most %u", codec->path,
-                        count, UINT32_MAX / 4);
+        return lnt_fail(codec->ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": tokenizer: %zu merges, at most %u",
+                        codec->path, count, UINT32_MAX / 4);
     b->pairs = 64;
     while (b->pairs < 2 * count) b->pairs *= 2;
     b->pair = lnt_pool_take(&codec->pool, b->pairs * sizeof *b->pair);
@@ -41,8 +41,9 @@ static lnt_pair *find_pair(const lnt_bpe *b, int32_t left, int32_t right)
 
 static lnt_status refuse_merge(const lnt_codec *codec, size_t rank, lnt_text part)
 {
-    return lnt_fail(codec->ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": tokenizer: merge %zu needs '%.*s', which is no token",
-                    codec->path, rank, (int)(part.bytes < 60 ? part.bytes : 60), part.text);
+    return lnt_fail(codec->ctx, LNT_ERR_FORMAT,
+                    LNT_FILE_FMT ": tokenizer: merge %zu needs '%.*s', which is no token", codec->path, rank,
+                    (int)(part.bytes < 60 ? part.bytes : 60), part.text);
 }
 
 /* left and right as the vocabulary has them. */
@@ -51,7 +52,8 @@ static lnt_status add_merge(lnt_codec *codec, size_t rank, lnt_text left, lnt_te
     const lnt_vocab *v = &codec->vocab;
     const size_t skip = codec->bpe.prefix.bytes <= right.bytes ? codec->bpe.prefix.bytes : 0;
     const lnt_text both = { joined, left.bytes + right.bytes - skip };
-    const int32_t l = lnt_vocab_find(v, left.text, left.bytes), r = lnt_vocab_find(v, right.text, right.bytes);
+    const int32_t l = lnt_vocab_find(v, left.text, left.bytes);
+    const int32_t r = lnt_vocab_find(v, right.text, right.bytes);
     if (l == LNT_NO_TOKEN) return refuse_merge(codec, rank, left);
     if (r == LNT_NO_TOKEN) return refuse_merge(codec, rank, right);
     if (left.bytes) memcpy(joined, left.text, left.bytes);
@@ -83,10 +85,12 @@ lnt_status lnt_bpe_merge_line(lnt_codec *codec, size_t rank, lnt_text line)
 {
     const char *space = line.bytes > 2 ? memchr(line.text + 1, ' ', line.bytes - 1) : NULL;
     if (!space || space + 1 == line.text + line.bytes)
-        return lnt_fail(codec->ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": tokenizer: merge %zu is '%.*s', must be two tokens",
-                        codec->path, rank, (int)(line.bytes < 60 ? line.bytes : 60), line.bytes ? line.text : "");
+        return lnt_fail(codec->ctx, LNT_ERR_FORMAT,
+                        LNT_FILE_FMT ": tokenizer: merge %zu is '%.*s', must be two tokens", codec->path,
+                        rank, (int)(line.bytes < 60 ? line.bytes : 60), line.bytes ? line.text : "");
     const size_t left = (size_t)(space - line.text);
-    return lnt_bpe_merge(codec, rank, (lnt_text){ line.text, left }, (lnt_text){ space + 1, line.bytes - left - 1 });
+    return lnt_bpe_merge(codec, rank, (lnt_text){ line.text, left },
+                         (lnt_text){ space + 1, line.bytes - left - 1 });
 }
 
 lnt_status lnt_bpe_close_letters(lnt_codec *codec)
@@ -96,7 +100,8 @@ lnt_status lnt_bpe_close_letters(lnt_codec *codec)
         codec->bpe.letter[i] = lnt_vocab_find(&codec->vocab, &byte, 1);
         if (i >= ' ' && i <= '~' && codec->bpe.letter[i] == LNT_NO_TOKEN && codec->unknown == LNT_NO_TOKEN)
             return lnt_fail(codec->ctx, LNT_ERR_FORMAT,
-                            LNT_FILE_FMT ": tokenizer: no token for the byte 0x%02X ('%c'), and none for what is unknown",
+                            LNT_FILE_FMT
+                            ": tokenizer: no token for the byte 0x%02X ('%c'), and none for what is unknown",
                             codec->path, (unsigned)i, i);
     }
     return LNT_OK;
@@ -114,8 +119,9 @@ static lnt_status put_symbol(lnt_ctx *ctx, lnt_scratch *s, int32_t token, size_t
     return LNT_OK;
 }
 
-/* A byte without a token is left out: trained vocabularies lack rare ones, and whoever trained left them out. */
-static lnt_status put_bytes(lnt_ctx *ctx, const lnt_codec *codec, const char *word, size_t bytes, lnt_scratch *s)
+/* A byte without a token is left out: trained vocabularies lack rare ones, and who trained left them out. */
+static lnt_status put_bytes(lnt_ctx *ctx, const lnt_codec *codec, const char *word, size_t bytes,
+                            lnt_scratch *s)
 {
     lnt_status status = LNT_OK;
     for (size_t i = 0; !status && i < bytes; i++) {
@@ -151,7 +157,8 @@ static bool has_bytes(const lnt_codec *codec, const char *text, size_t bytes)
 }
 
 /* A character that is no token becomes its bytes, or unknown, alone or with its neighbours, or nothing. */
-static lnt_status put_letters(lnt_ctx *ctx, const lnt_codec *codec, const char *word, size_t bytes, lnt_scratch *s)
+static lnt_status put_letters(lnt_ctx *ctx, const lnt_codec *codec, const char *word, size_t bytes,
+                              lnt_scratch *s)
 {
     const int32_t unknown = codec->unknown;
     size_t lost = 0; /* bytes of an unknown that is not put yet, which end where the last character began */
@@ -217,7 +224,8 @@ static uint32_t descending(double score)
 }
 
 /* What the symbol and the one after it would become; token LNT_NO_TOKEN: nothing. */
-static lnt_candidate_merge merge_of(const lnt_codec *codec, const char *word, const lnt_scratch *s, uint32_t i)
+static lnt_candidate_merge merge_of(const lnt_codec *codec, const char *word, const lnt_scratch *s,
+                                    uint32_t i)
 {
     const lnt_symbol *left = &s->symbol[i], *right = &s->symbol[left->after];
     if (codec->kind == &lnt_codec_sentencepiece) {
@@ -263,13 +271,15 @@ static lnt_status merge_all(lnt_ctx *ctx, const lnt_codec *codec, const char *wo
 static lnt_status check_length(lnt_ctx *ctx, size_t bytes)
 {
     if (bytes < INT32_MAX) return LNT_OK;
-    return lnt_fail(ctx, LNT_ERR_ARGUMENT, "tokenizer: a word of %zu bytes, at most %d", bytes, INT32_MAX - 1);
+    return lnt_fail(ctx, LNT_ERR_ARGUMENT, "tokenizer: a word of %zu bytes, at most %d", bytes,
+                    INT32_MAX - 1);
 }
 
 static lnt_status encode(lnt_ctx *ctx, const lnt_codec *codec, const char *word, size_t bytes, lnt_scratch *s,
                          lnt_tokens *out)
 {
-    const int32_t whole = codec->bpe.ignore_merges ? lnt_vocab_find(&codec->vocab, word, bytes) : LNT_NO_TOKEN;
+    const int32_t whole =
+        codec->bpe.ignore_merges ? lnt_vocab_find(&codec->vocab, word, bytes) : LNT_NO_TOKEN;
     if (whole != LNT_NO_TOKEN) return lnt_tokens_put(ctx, out, whole);
     s->symbols = 0;
     lnt_status status = check_length(ctx, bytes);

@@ -1,11 +1,12 @@
-/* model/tokenizer/byte_level.c - GPT-2's alphabet, which spells each byte as a character that can be seen: those that
- * can stand for themselves, the others for U+0100 and on, in order. */
+/* model/tokenizer/byte_level.c - GPT-2's alphabet, which spells each byte as a character that can be seen:
+ * those that can stand for themselves, the others for U+0100 and on, in order. */
 #include "model/tokenizer/inside.h"
 
 /* The byte that a character stands for, or -1. */
 static int byte_of(uint32_t code)
 {
-    if ((code >= 33 && code <= 126) || (code >= 161 && code <= 172) || (code >= 174 && code <= 255)) return (int)code;
+    if ((code >= 33 && code <= 126) || (code >= 161 && code <= 172) || (code >= 174 && code <= 255))
+        return (int)code;
     if (code < 256 || code > 256 + 67) return -1;
     const int n = (int)code - 256; /* of those that cannot be seen: 0 to 32, 127 to 160, 173 */
     return n < 33 ? n : n < 67 ? 127 + n - 33 : 173;

@@ -1,7 +1,7 @@
 /* model/tokenizer/charsmap.c - see charsmap.h.
  *
- * A cluster of fewer than 6 bytes is replaced whole where the trie knows how it begins, else each of its characters
- * is: so does Hugging Face, whose tokens these have to be. */
+ * A cluster of fewer than 6 bytes is replaced whole where the trie knows how it begins, else each of its
+ * characters is: so does Hugging Face, whose tokens these have to be. */
 #include "model/tokenizer/charsmap.h"
 
 #include <string.h>
@@ -44,8 +44,8 @@ lnt_status lnt_charsmap_open(lnt_pool *pool, const char *path, lnt_text blob, ln
     const size_t trie = blob.bytes >= 4 ? little32(blob.text) : 0;
     if (!trie || trie % 4 || trie > blob.bytes - 4)
         return lnt_fail(pool->ctx, LNT_ERR_FORMAT,
-                        LNT_FILE_FMT ": tokenizer: a precompiled_charsmap of %zu bytes with a trie of %zu", path,
-                        blob.bytes, trie);
+                        LNT_FILE_FMT ": tokenizer: a precompiled_charsmap of %zu bytes with a trie of %zu",
+                        path, blob.bytes, trie);
     *out = (lnt_charsmap){ .units = trie / 4 };
     out->unit = lnt_pool_take(pool, trie);
     if (!out->unit) return LNT_ERR_MEMORY;
@@ -75,7 +75,8 @@ static bool look_up(const lnt_charsmap *map, const char *text, size_t bytes, lnt
     return false;
 }
 
-lnt_status lnt_charsmap_apply(lnt_ctx *ctx, const lnt_charsmap *map, const char *text, size_t bytes, lnt_chars *to)
+lnt_status lnt_charsmap_apply(lnt_ctx *ctx, const lnt_charsmap *map, const char *text, size_t bytes,
+                              lnt_chars *to)
 {
     lnt_status status = LNT_OK;
     for (size_t i = 0, cluster; !status && i < bytes; i += cluster) {

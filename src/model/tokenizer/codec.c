@@ -1,4 +1,5 @@
-/* model/tokenizer/codec.c - see codec.h: the way of a text through a codec, and what a codec knows of its tokens.
+/* model/tokenizer/codec.c - see codec.h: the way of a text through a codec, and what a codec knows of its
+ * tokens.
  *
  * Time is linear in the text, but for the heap of byte-pair encoding. */
 #include "model/tokenizer/codec.h"
@@ -71,8 +72,8 @@ lnt_status lnt_codec_open_own(lnt_ctx *ctx, const lnt_tokenizer *own, lnt_codec 
     return LNT_OK;
 }
 
-static lnt_status encode_own(lnt_ctx *ctx, const lnt_codec *codec, const char *word, size_t bytes, lnt_scratch *scratch,
-                             lnt_tokens *out)
+static lnt_status encode_own(lnt_ctx *ctx, const lnt_codec *codec, const char *word, size_t bytes,
+                             lnt_scratch *scratch, lnt_tokens *out)
 {
     (void)scratch;
     const lnt_status status = lnt_grow(ctx, &out->token, &out->room, out->count + bytes, sizeof *out->token);
@@ -144,7 +145,8 @@ static lnt_status encode_words(const journey *j, const char *text, size_t bytes,
     lnt_status status = lnt_chars_put(j->ctx, &w->text, text, bytes);
     if (!status) status = lnt_words_cut(j->ctx, j->codec->cut, j->codec->cuts, first, w);
     for (size_t i = 0; !status && i < w->count; i++)
-        status = j->codec->kind->encode(j->ctx, j->codec, w->text.text + w->word[i].start, w->word[i].bytes, j->s, j->out);
+        status = j->codec->kind->encode(j->ctx, j->codec, w->text.text + w->word[i].start, w->word[i].bytes,
+                                        j->s, j->out);
     return status;
 }
 
@@ -157,8 +159,8 @@ static lnt_status encode_between(const journey *j, const char *text, size_t byte
     lnt_status status = lnt_chars_put(j->ctx, &s->text, text, bytes);
     if (!status) status = lnt_normalise(j->ctx, j->codec->normal, j->codec->normals, &s->text, &s->spare);
     if (status) return status;
-    status = lnt_added_find(j->ctx, &j->codec->added[1], s->text.text, s->text.count, j->verbatim, &s->match[1],
-                            &s->match_room[1], &count);
+    status = lnt_added_find(j->ctx, &j->codec->added[1], s->text.text, s->text.count, j->verbatim,
+                            &s->match[1], &s->match_room[1], &count);
     for (size_t i = 0; !status && i < count; i++) {
         const lnt_added_match m = s->match[1][i];
         if (m.token != LNT_NO_TOKEN) status = lnt_tokens_put(j->ctx, j->out, m.token);
@@ -199,8 +201,8 @@ static void close_scratch(lnt_ctx *ctx, lnt_scratch *s)
     lnt_release(ctx, s->path, s->path_room * sizeof *s->path);
 }
 
-lnt_status lnt_codec_encode(lnt_ctx *ctx, const lnt_codec *codec, const char *text, size_t bytes, unsigned flags,
-                            lnt_tokens *out)
+lnt_status lnt_codec_encode(lnt_ctx *ctx, const lnt_codec *codec, const char *text, size_t bytes,
+                            unsigned flags, lnt_tokens *out)
 {
     const size_t before = out->count;
     if (codec->kind == &lnt_codec_own) return encode_own(ctx, codec, text, bytes, NULL, out);

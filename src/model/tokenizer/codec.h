@@ -1,12 +1,12 @@
 /* model/tokenizer/codec.h - text to tokens and back, by whichever tokenizer a model was trained with.
  *
  * A codec is byte-pair encoding (of bytes, or SentencePiece's), unigram, WordPiece, or one of Linnet's own
- * (model/tokenizer.h).  Text goes through it as in Hugging Face's `tokenizers`: added tokens are found, what is
- * between them is normalised, cut into words, and encoded; then come the tokens that begin and end a text.
+ * (model/tokenizer.h).  Text goes through it as in Hugging Face's `tokenizers`: added tokens are found, what
+ * is between them is normalised, cut into words, and encoded; then come the tokens that begin and end a text.
  *
- * Text that is not UTF-8 is read as if each broken sequence were U+FFFD, as Rust and Python do when they decode
- * with replacement.  A codec is unchanged by its use: any number of threads may encode and decode with one, each
- * under a context of its own. */
+ * Text that is not UTF-8 is read as if each broken sequence were U+FFFD, as Rust and Python do when they
+ * decode with replacement.  A codec is unchanged by its use: any number of threads may encode and decode with
+ * one, each under a context of its own. */
 #ifndef LNT_MODEL_TOKENIZER_CODEC_H
 #define LNT_MODEL_TOKENIZER_CODEC_H
 
@@ -31,8 +31,8 @@ typedef enum lnt_said {
 
 enum { LNT_NO_TOKEN = -1 };
 
-/* A tokenizer as the metadata of a GGUF file has it (tokenizer.ggml.*).  Nothing in it is needed once the codec
- * is open. */
+/* A tokenizer as the metadata of a GGUF file has it (tokenizer.ggml.*).  Nothing in it is needed once the
+ * codec is open. */
 typedef struct lnt_vocabulary {
     const char *path;      /* of the file, for sentences */
     lnt_text model;        /* "gpt2", "llama", "bert", "t5" */
@@ -48,13 +48,15 @@ typedef struct lnt_vocabulary {
     lnt_said add_bos, add_eos, add_space_prefix, remove_extra_whitespaces;
 } lnt_vocabulary;
 
-/* One sentence for what is broken or not known (LNT_ERR_FORMAT, LNT_ERR_UNSUPPORTED).  On failure *out is NULL. */
+/* One sentence for what is broken or not known (LNT_ERR_FORMAT, LNT_ERR_UNSUPPORTED).  On failure *out is
+ * NULL. */
 lnt_status lnt_codec_open_vocabulary(lnt_ctx *ctx, const lnt_vocabulary *from, lnt_codec **out);
 /* tokenizer.json in a directory; tokenizer_config.json and special_tokens_map.json, where they are, say which
  * tokens are bos, eos and the like. */
 lnt_status lnt_codec_open_directory(lnt_ctx *ctx, const char *directory, lnt_codec **out);
 /* The bytes of a tokenizer.json; path is for sentences. */
-lnt_status lnt_codec_open_json(lnt_ctx *ctx, const char *path, const char *json, size_t bytes, lnt_codec **out);
+lnt_status lnt_codec_open_json(lnt_ctx *ctx, const char *path, const char *json, size_t bytes,
+                               lnt_codec **out);
 /* The file of llama2.c: an int of no use here, then a float score, an int of bytes, and these, for each of
  * `count` tokens. */
 lnt_status lnt_codec_open_llama2c(lnt_ctx *ctx, const char *path, size_t count, lnt_codec **out);
@@ -69,7 +71,8 @@ typedef enum lnt_codec_role {
     LNT_ROLE_MASK, LNT_ROLES
 } lnt_codec_role;
 
-const char *lnt_codec_kind_name(const lnt_codec *codec); /* "bpe", "sentencepiece", "unigram", "wordpiece", "bytes" */
+/* "bpe", "sentencepiece", "unigram", "wordpiece", "bytes" */
+const char *lnt_codec_kind_name(const lnt_codec *codec);
 /* One more than the highest token; a number below it may have no token. */
 size_t lnt_codec_count(const lnt_codec *codec);
 int32_t lnt_codec_role_token(const lnt_codec *codec, lnt_codec_role role); /* or LNT_NO_TOKEN */
@@ -94,8 +97,8 @@ typedef enum lnt_encoding {
 } lnt_encoding;
 
 /* Appends to out.  flags: of lnt_encoding.  On failure out holds what it did before. */
-lnt_status lnt_codec_encode(lnt_ctx *ctx, const lnt_codec *codec, const char *text, size_t bytes, unsigned flags,
-                            lnt_tokens *out);
+lnt_status lnt_codec_encode(lnt_ctx *ctx, const lnt_codec *codec, const char *text, size_t bytes,
+                            unsigned flags, lnt_tokens *out);
 void lnt_tokens_free(lnt_ctx *ctx, lnt_tokens *tokens);
 
 /* How many tokens FRAMED puts before a text, and after: for who cuts it to a length. */
@@ -107,7 +110,8 @@ void lnt_codec_frame(const lnt_codec *codec, size_t *before, size_t *after);
  * and what cannot is U+FFFD. */
 typedef struct lnt_detokenizer lnt_detokenizer;
 
-lnt_status lnt_detokenizer_open(lnt_ctx *ctx, const lnt_codec *codec, bool skip_special, lnt_detokenizer **out);
+lnt_status lnt_detokenizer_open(lnt_ctx *ctx, const lnt_codec *codec, bool skip_special,
+                                lnt_detokenizer **out);
 /* *text points into the detokenizer until its next call, and ends in NUL; it may be empty. */
 lnt_status lnt_detokenizer_put(lnt_detokenizer *d, int32_t token, lnt_text *text);
 /* What was held back; then it begins anew. */

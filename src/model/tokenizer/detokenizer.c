@@ -27,11 +27,13 @@ static void begin(lnt_detokenizer *d)
     const lnt_codec *c = d->codec;
     d->first = true;
     d->holds = d->trail = 0;
-    d->strip = c->spells && c->spell[c->spells - 1].kind == LNT_SPELL_WHOLE_STRIP ? &c->spell[c->spells - 1] : NULL;
+    d->strip =
+        c->spells && c->spell[c->spells - 1].kind == LNT_SPELL_WHOLE_STRIP ? &c->spell[c->spells - 1] : NULL;
     d->lead = d->strip ? d->strip->start : 0;
 }
 
-lnt_status lnt_detokenizer_open(lnt_ctx *ctx, const lnt_codec *codec, bool skip_special, lnt_detokenizer **out)
+lnt_status lnt_detokenizer_open(lnt_ctx *ctx, const lnt_codec *codec, bool skip_special,
+                                lnt_detokenizer **out)
 {
     *out = lnt_allocate(ctx, sizeof **out, "a detokenizer");
     if (!*out) return LNT_ERR_MEMORY;
@@ -108,11 +110,13 @@ static lnt_status replace_all(lnt_detokenizer *d, lnt_regex *regex, lnt_text fro
 /* What English writes without the space that stands between its tokens. */
 static lnt_status clean_up(lnt_detokenizer *d)
 {
-    static const char *const from[] = { " .", " ?", " !", " ,", " ' ", " n't", " 'm", " do not", " 's", " 've", " 're" };
+    static const char *const from[] = { " .",  " ?",      " !",  " ,",   " ' ", " n't",
+                                        " 'm", " do not", " 's", " 've", " 're" };
     static const char *const to[] = { ".", "?", "!", ",", "'", "n't", "'m", " don't", "'s", "'ve", "'re" };
     lnt_status status = LNT_OK;
     for (size_t i = 0; !status && i < sizeof from / sizeof from[0]; i++)
-        status = replace_all(d, NULL, (lnt_text){ from[i], strlen(from[i]) }, (lnt_text){ to[i], strlen(to[i]) });
+        status =
+            replace_all(d, NULL, (lnt_text){ from[i], strlen(from[i]) }, (lnt_text){ to[i], strlen(to[i]) });
     return status;
 }
 
@@ -142,8 +146,10 @@ static void strip_piece(lnt_detokenizer *d, const lnt_spell *s)
     const size_t n = s->from.bytes;
     char *text = d->piece.text;
     size_t start = 0, end = d->piece.count;
-    for (size_t i = 0; i < s->start && end - start >= n && memcmp(text + start, s->from.text, n) == 0; i++) start += n;
-    for (size_t i = 0; i < s->stop && end - start >= n && memcmp(text + end - n, s->from.text, n) == 0; i++) end -= n;
+    for (size_t i = 0; i < s->start && end - start >= n && memcmp(text + start, s->from.text, n) == 0; i++)
+        start += n;
+    for (size_t i = 0; i < s->stop && end - start >= n && memcmp(text + end - n, s->from.text, n) == 0; i++)
+        end -= n;
     d->piece.count = end - start;
     if (d->piece.count) memmove(text, text + start, d->piece.count);
 }
@@ -153,7 +159,8 @@ static lnt_status apply(lnt_detokenizer *d, const lnt_spell *s)
     const lnt_text nothing = { "", 0 }, space = { " ", 1 };
     switch (s->kind) {
     case LNT_SPELL_REPLACE: return replace_all(d, s->regex, s->from, s->to);
-    case LNT_SPELL_METASPACE: return replace_all(d, NULL, s->from, d->first && s->drop_first ? nothing : space);
+    case LNT_SPELL_METASPACE:
+        return replace_all(d, NULL, s->from, d->first && s->drop_first ? nothing : space);
     case LNT_SPELL_WORDPIECE: return join_pieces(d, s);
     case LNT_SPELL_APART: return d->first ? LNT_OK : put_space_before(d);
     case LNT_SPELL_STRIP: return strip_piece(d, s), LNT_OK;
@@ -170,7 +177,8 @@ static lnt_status spell(lnt_detokenizer *d, lnt_text token)
     d->piece.count = 0;
     lnt_status status = lnt_chars_put(d->ctx, &d->piece, token.text, token.bytes);
     for (size_t i = 0; !status && i < c->spells; i++) {
-        if (c->spell[i].kind == LNT_SPELL_BYTES) byte = lnt_byte_token((lnt_text){ d->piece.text, d->piece.count });
+        if (c->spell[i].kind == LNT_SPELL_BYTES)
+            byte = lnt_byte_token((lnt_text){ d->piece.text, d->piece.count });
         else status = apply(d, &c->spell[i]);
     }
     d->first = false;
@@ -195,7 +203,8 @@ lnt_status lnt_detokenizer_put(lnt_detokenizer *d, int32_t token, lnt_text *text
     d->out.count = 0;
     lnt_status status = LNT_OK;
     const lnt_text spelling = lnt_codec_spelling(d->codec, token);
-    if (spelling.text && !(d->skip_special && lnt_codec_is_special(d->codec, token))) status = spell(d, spelling);
+    if (spelling.text && !(d->skip_special && lnt_codec_is_special(d->codec, token)))
+        status = spell(d, spelling);
     return status ? status : give(d, text);
 }
 

@@ -6,12 +6,13 @@
 #include "model/tokenizer/regex.h"
 
 typedef enum lnt_spell_kind {
-    LNT_SPELL_REPLACE,   /* from, or regex, by to */
-    LNT_SPELL_METASPACE, /* from is a space; in the first token nothing, where `drop_first` */
-    LNT_SPELL_WORDPIECE, /* a space before a token, unless it begins with from, which is left out; cleaned up */
-    LNT_SPELL_APART,     /* a space before every token but the first */
-    LNT_SPELL_STRIP,     /* up to `start` and `stop` of the character `from` at the ends of a token */
-    LNT_SPELL_BYTES,     /* <0x0A> is a byte */
+    LNT_SPELL_REPLACE,    /* from, or regex, by to */
+    LNT_SPELL_METASPACE,  /* from is a space; in the first token nothing, where `drop_first` */
+    LNT_SPELL_WORDPIECE,  /* a space before a token, unless it begins with from, which is left out; cleaned up
+                           */
+    LNT_SPELL_APART,      /* a space before every token but the first */
+    LNT_SPELL_STRIP,      /* up to `start` and `stop` of the character `from` at the ends of a token */
+    LNT_SPELL_BYTES,      /* <0x0A> is a byte */
     LNT_SPELL_WHOLE_STRIP /* strip, of the text as a whole */
 } lnt_spell_kind;
 

@@ -16,8 +16,8 @@ typedef struct lnt_scratch lnt_scratch; /* of one encoding */
 typedef struct lnt_codec_kind {
     const char *name;
     /* Appends to out.  word: UTF-8, not empty. */
-    lnt_status (*encode)(lnt_ctx *ctx, const lnt_codec *codec, const char *word, size_t bytes, lnt_scratch *scratch,
-                         lnt_tokens *out);
+    lnt_status (*encode)(lnt_ctx *ctx, const lnt_codec *codec, const char *word, size_t bytes,
+                         lnt_scratch *scratch, lnt_tokens *out);
 } lnt_codec_kind;
 
 extern const lnt_codec_kind lnt_codec_bpe, lnt_codec_sentencepiece, lnt_codec_unigram, lnt_codec_wordpiece,
@@ -87,15 +87,15 @@ struct lnt_codec {
 
 /* A codec to fill, which has nothing but its path. */
 lnt_status lnt_codec_begin(lnt_ctx *ctx, const char *path, lnt_codec **out);
-/* Lets all tokens be found by their spellings: of any kind but byte-level BPE.  twice: of two that are spelled alike
- * the later is found; else they are refused. */
+/* Lets all tokens be found by their spellings: of any kind but byte-level BPE.  twice: of two that are
+ * spelled alike the later is found; else they are refused. */
 lnt_status lnt_codec_index_all(lnt_codec *codec, bool twice);
 
 /* `token` as the codec's role, unless it is no token. */
 void lnt_codec_set_role(lnt_codec *codec, lnt_codec_role role, int64_t token);
 
-/* Byte level: the bytes that a token is spelled for in GPT-2's alphabet of 256 characters; false, and the text as
- * it is, where one of its characters is not of these.  to [text.bytes] */
+/* Byte level: the bytes that a token is spelled for in GPT-2's alphabet of 256 characters; false, and the
+ * text as it is, where one of its characters is not of these.  to [text.bytes] */
 bool lnt_byte_level_bytes(lnt_text text, char *to, size_t *bytes);
 /* The token's spelling, in bytes, found by it where all is of the alphabet. */
 lnt_status lnt_byte_level_set(lnt_vocab *v, int64_t token, lnt_text spelling, bool found);

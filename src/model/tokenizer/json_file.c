@@ -1,5 +1,5 @@
-/* model/tokenizer/json_file.c - a codec from Hugging Face's tokenizer.json, and from the files beside it that say which
- * tokens are bos, eos and the like. */
+/* model/tokenizer/json_file.c - a codec from Hugging Face's tokenizer.json, and from the files beside it that
+ * say which tokens are bos, eos and the like. */
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -31,8 +31,9 @@ static lnt_status count_tokens(const lnt_codec *codec, const lnt_json_node *voca
     *count = (size_t)(highest + 1);
     if (highest < 0) return broken(codec, "it has no tokens");
     if ((uint64_t)highest / 8 <= entries + 1024) return LNT_OK;
-    return lnt_fail(codec->ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": tokenizer: a token has the number %lld, and there are %zu",
-                    codec->path, (long long)highest, entries);
+    return lnt_fail(codec->ctx, LNT_ERR_FORMAT,
+                    LNT_FILE_FMT ": tokenizer: a token has the number %lld, and there are %zu", codec->path,
+                    (long long)highest, entries);
 }
 
 /* {"token":number, ...} */
@@ -104,7 +105,8 @@ static lnt_status read_unigram(lnt_codec *codec, const lnt_json_node *model)
     codec->kind = &lnt_codec_unigram;
     codec->unigram.byte_fallback = lnt_json_flag_in(model, "byte_fallback", false);
     if (lnt_json_is_there(unknown)) {
-        if (unknown->type != LNT_JSON_INTEGER || unknown->integer < 0 || (size_t)unknown->integer >= codec->vocab.count)
+        if (unknown->type != LNT_JSON_INTEGER || unknown->integer < 0 ||
+            (size_t)unknown->integer >= codec->vocab.count)
             return broken(codec, "unk_id must be the number of a token");
         codec->unknown = (int32_t)unknown->integer;
     }
@@ -146,9 +148,11 @@ static lnt_status read_model(lnt_codec *codec, const lnt_json_node *model, const
     const bool bpe = lnt_text_is(kind, "BPE"), unigram = lnt_text_is(kind, "Unigram");
     if (!bpe && !unigram && !lnt_text_is(kind, "WordPiece"))
         return lnt_fail(codec->ctx, LNT_ERR_UNSUPPORTED,
-                        LNT_FILE_FMT ": tokenizer: the model '%.60s' is not known; there are BPE, Unigram and WordPiece",
+                        LNT_FILE_FMT
+                        ": tokenizer: the model '%.60s' is not known; there are BPE, Unigram and WordPiece",
                         codec->path, kind.text);
-    if (unigram != (vocab->type == LNT_JSON_ARRAY)) return broken(codec, "the vocab is not that of its model");
+    if (unigram != (vocab->type == LNT_JSON_ARRAY))
+        return broken(codec, "the vocab is not that of its model");
     if (codec->bpe.byte_level && !bpe) return broken(codec, "ByteLevel words, and the model is not BPE");
     size_t count = 0;
     lnt_status status = count_tokens(codec, vocab, added, &count);
@@ -201,8 +205,8 @@ static lnt_status read_added_token(lnt_codec *codec, const lnt_json_node *n)
         else status = lnt_vocab_set(v, id->integer, text.text, text.bytes);
     } else if (!spelled_so(codec, id->integer, text)) {
         return lnt_fail(codec->ctx, LNT_ERR_FORMAT,
-                        LNT_FILE_FMT ": tokenizer: the added token '%.60s' has the number %lld of another", codec->path,
-                        text.text, (long long)id->integer);
+                        LNT_FILE_FMT ": tokenizer: the added token '%.60s' has the number %lld of another",
+                        codec->path, text.text, (long long)id->integer);
     }
     t->token = (int32_t)id->integer;
     t->special = lnt_json_flag_in(n, "special", false);
@@ -241,10 +245,12 @@ static lnt_status put_framing(lnt_codec *codec, const lnt_json_node *id, bool be
     return LNT_OK;
 }
 
-/* {"single":[{"SpecialToken":{"id":"[CLS]"}},{"Sequence":{"id":"A"}}, ...],"special_tokens":{"[CLS]":{"ids":[101]}}} */
+/* {"single":[{"SpecialToken":{"id":"[CLS]"}},{"Sequence":{"id":"A"}},
+ * ...],"special_tokens":{"[CLS]":{"ids":[101]}}} */
 static lnt_status read_template(lnt_codec *codec, const lnt_json_node *node)
 {
-    const lnt_json_node *single = lnt_json_member(node, "single"), *known = lnt_json_member(node, "special_tokens");
+    const lnt_json_node *single = lnt_json_member(node, "single"),
+                        *known = lnt_json_member(node, "special_tokens");
     size_t room = 1;
     bool before = true;
     for (const lnt_json_node *n = known ? known->child : NULL; n; n = n->next) {
@@ -264,7 +270,8 @@ static lnt_status read_template(lnt_codec *codec, const lnt_json_node *node)
         const lnt_text name = lnt_json_text_in(special, "id");
         const lnt_json_node *entry = name.text && known ? lnt_json_member(known, name.text) : NULL;
         const lnt_json_node *ids = entry ? lnt_json_member(entry, "ids") : NULL;
-        if (!ids || !ids->child) return broken(codec, "TemplateProcessing names a token that it does not know");
+        if (!ids || !ids->child)
+            return broken(codec, "TemplateProcessing names a token that it does not know");
         for (const lnt_json_node *id = ids->child; !status && id; id = id->next)
             status = put_framing(codec, id, before, room * single->count);
     }
@@ -292,16 +299,19 @@ static lnt_status read_frame(lnt_codec *codec, const lnt_json_node *node)
     if (lnt_text_is(type, "ByteLevel")) return LNT_OK; /* it moves offsets, which nobody asks for */
     if (codec->before || codec->after) return broken(codec, "two post_processors that add tokens");
     if (lnt_text_is(type, "TemplateProcessing")) return read_template(codec, node);
-    if (lnt_text_is(type, "BertProcessing") || lnt_text_is(type, "RobertaProcessing")) return read_cls_sep(codec, node);
-    return lnt_fail(codec->ctx, LNT_ERR_UNSUPPORTED, LNT_FILE_FMT ": tokenizer: the post_processor '%.60s' is not known",
-                    codec->path, type.text ? type.text : "");
+    if (lnt_text_is(type, "BertProcessing") || lnt_text_is(type, "RobertaProcessing"))
+        return read_cls_sep(codec, node);
+    return lnt_fail(codec->ctx, LNT_ERR_UNSUPPORTED,
+                    LNT_FILE_FMT ": tokenizer: the post_processor '%.60s' is not known", codec->path,
+                    type.text ? type.text : "");
 }
 
 /* ---- opening ------------------------------------------------------------------------------------- */
 
 static lnt_status read_file(lnt_codec *codec, const lnt_json_node *root)
 {
-    const lnt_json_node *added = lnt_json_member(root, "added_tokens"), *model = lnt_json_member(root, "model");
+    const lnt_json_node *added = lnt_json_member(root, "added_tokens"),
+                        *model = lnt_json_member(root, "model");
     if (added && added->type != LNT_JSON_ARRAY) added = NULL;
     lnt_status status = lnt_read_normalizer(codec, lnt_json_member(root, "normalizer"));
     if (!status) status = lnt_read_pre_tokenizer(codec, lnt_json_member(root, "pre_tokenizer"));
@@ -313,7 +323,8 @@ static lnt_status read_file(lnt_codec *codec, const lnt_json_node *root)
     return status;
 }
 
-lnt_status lnt_codec_open_json(lnt_ctx *ctx, const char *path, const char *json, size_t bytes, lnt_codec **out)
+lnt_status lnt_codec_open_json(lnt_ctx *ctx, const char *path, const char *json, size_t bytes,
+                               lnt_codec **out)
 {
     lnt_json document;
     lnt_codec *codec = NULL;
@@ -380,7 +391,8 @@ static lnt_status read_roles(lnt_codec *codec, const char *path)
 
 lnt_status lnt_codec_open_directory(lnt_ctx *ctx, const char *directory, lnt_codec **out)
 {
-    static const char *const names[] = { "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json" };
+    static const char *const names[] = { "tokenizer.json", "tokenizer_config.json",
+                                         "special_tokens_map.json" };
     char path[PATH_MAX], *text;
     size_t size;
     *out = NULL;
@@ -388,7 +400,8 @@ lnt_status lnt_codec_open_directory(lnt_ctx *ctx, const char *directory, lnt_cod
     for (int i = 0; !status && i < 3; i++) {
         const int length = snprintf(path, sizeof path, "%s/%s", directory, names[i]);
         if (length < 0 || (size_t)length >= sizeof path)
-            return lnt_fail(ctx, LNT_ERR_FILE, LNT_FILE_FMT ": a path of over %zu bytes", directory, sizeof path - 1);
+            return lnt_fail(ctx, LNT_ERR_FILE, LNT_FILE_FMT ": a path of over %zu bytes", directory,
+                            sizeof path - 1);
         if (i) {
             status = read_roles(*out, path);
             continue;

@@ -1,6 +1,6 @@
-/* model/tokenizer/llama2c.c - a codec from the tokenizer of llama2.c: SentencePiece's merging by scores, with spaces as
- * they are.  A file is an int of no use, then a float, an int and as many bytes for each token; 1 and 2 begin and end
- * a text, and the 256 tokens of bytes, where they are, are spelled <0x00> and on. */
+/* model/tokenizer/llama2c.c - a codec from the tokenizer of llama2.c: SentencePiece's merging by scores, with
+ * spaces as they are.  A file is an int of no use, then a float, an int and as many bytes for each token; 1
+ * and 2 begin and end a text, and the 256 tokens of bytes, where they are, are spelled <0x00> and on. */
 #include <string.h>
 
 #include "io/file.h"
@@ -17,8 +17,9 @@ static lnt_status read_token(lnt_file_reader *file, lnt_codec *codec, size_t tok
     lnt_status status = lnt_file_read(file, &head, sizeof head);
     if (status) return status;
     if (head.bytes < 0 || head.bytes > LENGTH_MOST || (uint64_t)head.bytes > file->size - file->offset)
-        return lnt_fail(codec->ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": tokenizer: token %zu has %d bytes, must be 0 to %d",
-                        codec->path, token, head.bytes, LENGTH_MOST);
+        return lnt_fail(codec->ctx, LNT_ERR_FORMAT,
+                        LNT_FILE_FMT ": tokenizer: token %zu has %d bytes, must be 0 to %d", codec->path,
+                        token, head.bytes, LENGTH_MOST);
     status = lnt_grow(codec->ctx, &text->text, &text->room, (size_t)head.bytes + 1, 1);
     if (!status) status = lnt_file_read(file, text->text, (size_t)head.bytes);
     if (!status) status = lnt_vocab_set(&codec->vocab, (int64_t)token, text->text, (size_t)head.bytes);
@@ -32,8 +33,9 @@ static lnt_status read_tokens(lnt_file_reader *file, lnt_codec *codec, size_t co
     lnt_chars text = { 0 };
     lnt_status status = lnt_file_read(file, &longest, sizeof longest);
     if (!status && count > (file->size - file->offset) / 8)
-        status = lnt_fail(codec->ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": tokenizer: %llu bytes are too few for %zu tokens",
-                          codec->path, (unsigned long long)file->size, count);
+        status = lnt_fail(codec->ctx, LNT_ERR_FORMAT,
+                          LNT_FILE_FMT ": tokenizer: %llu bytes are too few for %zu tokens", codec->path,
+                          (unsigned long long)file->size, count);
     if (!status) status = lnt_vocab_open(&codec->pool, codec->path, count, &codec->vocab);
     for (size_t i = 0; !status && i < count; i++) status = read_token(file, codec, i, &text);
     lnt_chars_free(codec->ctx, &text);
@@ -57,7 +59,8 @@ static lnt_status set_up(lnt_codec *codec)
     lnt_codec_set_role(codec, LNT_ROLE_EOS, 2);
     codec->unknown = codec->role[LNT_ROLE_UNKNOWN];
     for (size_t i = 0; i < 3 && i < codec->vocab.count; i++) codec->vocab.special[i] = true;
-    if (codec->role[LNT_ROLE_BOS] != LNT_NO_TOKEN) codec->before[codec->befores++] = codec->role[LNT_ROLE_BOS];
+    if (codec->role[LNT_ROLE_BOS] != LNT_NO_TOKEN)
+        codec->before[codec->befores++] = codec->role[LNT_ROLE_BOS];
     return LNT_OK;
 }
 

@@ -29,7 +29,8 @@ static lnt_status replace_text(lnt_ctx *ctx, const lnt_normal *step, const lnt_c
 {
     lnt_status status = LNT_OK;
     for (size_t at = 0; !status && at < text->count;) {
-        const char *rest = text->text + at, *hit = memmem(rest, text->count - at, step->from.text, step->from.bytes);
+        const char *rest = text->text + at,
+                   *hit = memmem(rest, text->count - at, step->from.text, step->from.bytes);
         const size_t plain = hit ? (size_t)(hit - rest) : text->count - at;
         status = lnt_chars_put(ctx, to, rest, plain);
         if (!status && hit) status = lnt_chars_put(ctx, to, step->to.text, step->to.bytes);
@@ -66,7 +67,8 @@ static lnt_status clean(lnt_ctx *ctx, const lnt_chars *text, lnt_chars *to)
         n = lnt_utf8_bytes(text->text + i);
         const uint32_t code = lnt_utf8_at(text->text + i);
         if (lnt_unicode_is_white(code) && (code > 13 || code == 9 || code == 10 || code == 13))
-            status = code == 0x85 ? LNT_OK : lnt_chars_put(ctx, to, " ", 1); /* U+0085 is a control character first */
+            status = code == 0x85 ? LNT_OK
+                                  : lnt_chars_put(ctx, to, " ", 1); /* U+0085 is a control character first */
         else if (code && code != 0xfffd && !lnt_unicode_is_other(code))
             status = lnt_chars_put(ctx, to, text->text + i, n);
     }
@@ -76,8 +78,8 @@ static lnt_status clean(lnt_ctx *ctx, const lnt_chars *text, lnt_chars *to)
 static bool is_chinese(uint32_t c)
 {
     return (c >= 0x4e00 && c <= 0x9fff) || (c >= 0x3400 && c <= 0x4dbf) || (c >= 0x20000 && c <= 0x2a6df) ||
-           (c >= 0x2a700 && c <= 0x2b73f) || (c >= 0x2b740 && c <= 0x2b81f) || (c >= 0x2b920 && c <= 0x2ceaf) ||
-           (c >= 0xf900 && c <= 0xfaff) || (c >= 0x2f800 && c <= 0x2fa1f);
+           (c >= 0x2a700 && c <= 0x2b73f) || (c >= 0x2b740 && c <= 0x2b81f) ||
+           (c >= 0x2b920 && c <= 0x2ceaf) || (c >= 0xf900 && c <= 0xfaff) || (c >= 0x2f800 && c <= 0x2fa1f);
 }
 
 static lnt_status space_chinese(lnt_ctx *ctx, const lnt_chars *text, lnt_chars *to)
@@ -124,7 +126,8 @@ static lnt_status apply(lnt_ctx *ctx, const lnt_normal *step, const lnt_chars *t
     return status;
 }
 
-lnt_status lnt_normalise(lnt_ctx *ctx, const lnt_normal *step, size_t steps, lnt_chars *text, lnt_chars *spare)
+lnt_status lnt_normalise(lnt_ctx *ctx, const lnt_normal *step, size_t steps, lnt_chars *text,
+                         lnt_chars *spare)
 {
     lnt_status status = LNT_OK;
     for (size_t i = 0; !status && i < steps && text->count; i++) {

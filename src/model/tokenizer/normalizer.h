@@ -1,4 +1,5 @@
-/* model/tokenizer/normalizer.h - what is done to a text before it is cut into words: steps, one after the other. */
+/* model/tokenizer/normalizer.h - what is done to a text before it is cut into words: steps, one after the
+ * other. */
 #ifndef LNT_MODEL_TOKENIZER_NORMALIZER_H
 #define LNT_MODEL_TOKENIZER_NORMALIZER_H
 
@@ -29,6 +30,7 @@ typedef struct lnt_normal {
 } lnt_normal;
 
 /* *text becomes what the steps make of it; spare is scratch. */
-lnt_status lnt_normalise(lnt_ctx *ctx, const lnt_normal *step, size_t steps, lnt_chars *text, lnt_chars *spare);
+lnt_status lnt_normalise(lnt_ctx *ctx, const lnt_normal *step, size_t steps, lnt_chars *text,
+                         lnt_chars *spare);
 
 #endif

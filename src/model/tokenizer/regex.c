@@ -1,7 +1,7 @@
 /* model/tokenizer/regex.c - see regex.h.
  *
- * Tokenizers are written for Oniguruma.  What differs in PCRE2 is rewritten: \s is Unicode's white space, \w is
- * letters, marks, decimal digits and connectors; ^ and $ are of lines. */
+ * Tokenizers are written for Oniguruma.  What differs in PCRE2 is rewritten: \s is Unicode's white space, \w
+ * is letters, marks, decimal digits, connectors and the small figures of Latin-1; ^ and $ are of lines. */
 #include "model/tokenizer/regex.h"
 
 #include "io/file.h"
@@ -48,13 +48,15 @@ static void give(void *memory, void *ctx)
 
 /* ---- compiling ----------------------------------------------------------------------------------- */
 
+#define WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}"
+
 static const char *rewritten(char letter, bool in_class)
 {
     switch (letter) {
     case 's': return "\\p{White_Space}";
     case 'S': return "\\P{White_Space}";
-    case 'w': return in_class ? "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}" : "[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}]";
-    case 'W': return in_class ? NULL : "[^\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}]";
+    case 'w': return in_class ? WORD : "[" WORD "]";
+    case 'W': return in_class ? NULL : "[^" WORD "]";
     default: return NULL;
     }
 }
@@ -83,8 +85,9 @@ static lnt_status refuse(lnt_ctx *ctx, const char *path, lnt_text pattern, int e
     if (error == PCRE2_ERROR_HEAP_FAILED) return LNT_ERR_MEMORY;
     PCRE2_UCHAR reason[120] = "";
     pcre2_get_error_message(error, reason, sizeof reason);
-    return lnt_fail(ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": tokenizer: the regular expression '%.*s' at %zu: %s", path,
-                    (int)(pattern.bytes < 60 ? pattern.bytes : 60), pattern.text, where, (const char *)reason);
+    return lnt_fail(ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": tokenizer: the regular expression '%.*s' at %zu: %s",
+                    path, (int)(pattern.bytes < 60 ? pattern.bytes : 60), pattern.text, where,
+                    (const char *)reason);
 }
 
 static lnt_status compile(lnt_ctx *ctx, const char *path, lnt_text pattern, lnt_regex *out)
@@ -97,8 +100,8 @@ static lnt_status compile(lnt_ctx *ctx, const char *path, lnt_text pattern, lnt_
     if (!status && !options) status = LNT_ERR_MEMORY;
     if (!status) {
         out->code = pcre2_compile((PCRE2_SPTR)(text.text ? text.text : ""), text.count,
-                                  PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error, &where,
-                                  options);
+                                  PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error,
+                                  &where, options);
         if (!out->code) status = refuse(ctx, path, pattern, error, where);
     }
     pcre2_compile_context_free(options);
@@ -115,8 +118,9 @@ lnt_status lnt_regex_open(lnt_ctx *ctx, const char *path, lnt_text pattern, lnt_
 {
     *out = NULL;
     if (pattern.bytes > PATTERN_MOST)
-        return lnt_fail(ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": tokenizer: a regular expression of %zu bytes, at most %d",
-                        path, pattern.bytes, PATTERN_MOST);
+        return lnt_fail(ctx, LNT_ERR_FORMAT,
+                        LNT_FILE_FMT ": tokenizer: a regular expression of %zu bytes, at most %d", path,
+                        pattern.bytes, PATTERN_MOST);
     lnt_regex *regex = lnt_allocate(ctx, sizeof *regex, "a regular expression");
     if (!regex) return LNT_ERR_MEMORY;
     *regex = (lnt_regex){ .memory = pcre2_general_context_create(take, give, ctx) };
@@ -140,7 +144,8 @@ void lnt_regex_close(lnt_ctx *ctx, lnt_regex *regex)
 lnt_status lnt_search_open(lnt_ctx *ctx, const lnt_regex *regex, lnt_search *out)
 {
     *out = (lnt_search){ .ctx = ctx, .regex = regex, .text = "" };
-    pcre2_general_context *memory = pcre2_general_context_create(take, give, ctx); /* of this thread's context */
+    pcre2_general_context *memory =
+        pcre2_general_context_create(take, give, ctx); /* of this thread's context */
     if (memory) out->match = pcre2_match_data_create(1, memory);
     pcre2_general_context_free(memory);
     return out->match ? LNT_OK : LNT_ERR_MEMORY;
@@ -157,8 +162,8 @@ lnt_status lnt_search_next(lnt_search *s, size_t *start, size_t *end, bool *foun
 {
     *found = false;
     if (s->at > s->bytes) return LNT_OK;
-    const int result = pcre2_match(s->regex->code, (PCRE2_SPTR)s->text, s->bytes, s->at, PCRE2_NO_UTF_CHECK, s->match,
-                                   s->regex->limits);
+    const int result = pcre2_match(s->regex->code, (PCRE2_SPTR)s->text, s->bytes, s->at, PCRE2_NO_UTF_CHECK,
+                                   s->match, s->regex->limits);
     if (result == PCRE2_ERROR_NOMATCH) {
         s->at = s->bytes + 1;
         return LNT_OK;
@@ -167,11 +172,13 @@ lnt_status lnt_search_next(lnt_search *s, size_t *start, size_t *end, bool *foun
     if (result < 0) {
         PCRE2_UCHAR reason[120] = "";
         pcre2_get_error_message(result, reason, sizeof reason);
-        return lnt_fail(s->ctx, LNT_ERR_FORMAT, "tokenizer: its regular expression gave up at byte %zu of the text: %s",
-                        s->at, (const char *)reason);
+        return lnt_fail(s->ctx, LNT_ERR_FORMAT,
+                        "tokenizer: its regular expression gave up at byte %zu of the text: %s", s->at,
+                        (const char *)reason);
     }
     const PCRE2_SIZE *at = pcre2_get_ovector_pointer(s->match);
-    *start = at[0] < s->at ? s->at : at[0]; /* \K may set the start before the last match, or behind the end */
+    *start =
+        at[0] < s->at ? s->at : at[0]; /* \K may set the start before the last match, or behind the end */
     *end = at[1] < *start ? *start : at[1];
     *found = true;
     if (*end > *start) s->at = *end;
@@ -192,8 +199,9 @@ lnt_status lnt_regex_open(lnt_ctx *ctx, const char *path, lnt_text pattern, lnt_
     (void)pattern;
     *out = NULL;
     return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
-                    LNT_FILE_FMT ": its tokenizer needs regular expressions, and this build has no PCRE2; install "
-                                 "libpcre2-dev and build again",
+                    LNT_FILE_FMT
+                    ": its tokenizer needs regular expressions, and this build has no PCRE2; install "
+                    "libpcre2-dev and build again",
                     path);
 }
 

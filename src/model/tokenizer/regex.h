@@ -1,7 +1,7 @@
 /* model/tokenizer/regex.h - regular expressions as tokenizers write them, by PCRE2 with Unicode.
  *
- * Built without PCRE2, compiling one is refused.  Matching backtracks within limits: a pattern that would go on
- * for ever is an error of the text it met. */
+ * Built without PCRE2, compiling one is refused.  Matching backtracks within limits: a pattern that would go
+ * on for ever is an error of the text it met. */
 #ifndef LNT_MODEL_TOKENIZER_REGEX_H
 #define LNT_MODEL_TOKENIZER_REGEX_H
 

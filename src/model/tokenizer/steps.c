@@ -5,10 +5,22 @@
 
 #include "io/file.h"
 
+#define WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\p{Join_Control}"
+
 enum { STEPS_OF_ONE = 4 }; /* what one of a file becomes, at most */
 
 const char lnt_pattern_gpt2[] =
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
+
+/* Hugging Face goes by Unicode 8: what is punctuation since then is none to it. */
+const char lnt_pattern_punctuation[] =
+    "(?![\\x{61d}\\x{9fd}\\x{a76}\\x{c77}\\x{c84}\\x{166d}\\x{1b7d}-\\x{1b7e}\\x{2e43}-\\x{2e4f}"
+    "\\x{2e52}-\\x{2e5d}\\x{10ead}\\x{10f55}-\\x{10f59}\\x{10f86}-\\x{10f89}\\x{111c9}"
+    "\\x{1144b}-\\x{1144f}\\x{1145a}-\\x{1145b}\\x{1145d}\\x{11660}-\\x{1166c}\\x{116b9}\\x{1183b}"
+    "\\x{11944}-\\x{11946}\\x{119e2}\\x{11a3f}-\\x{11a46}\\x{11a9a}-\\x{11a9c}\\x{11a9e}-\\x{11aa2}"
+    "\\x{11c41}-\\x{11c45}\\x{11c70}-\\x{11c71}\\x{11ef7}-\\x{11ef8}\\x{11fff}\\x{12ff1}-\\x{12ff2}"
+    "\\x{16e97}-\\x{16e9a}\\x{16fe2}\\x{1e95e}-\\x{1e95f}])"
+    "[\\p{P}!-/:-@\\[-`{-~]";
 
 /* ---- JSON ---------------------------------------------------------------------------------------- */
 
@@ -33,8 +45,8 @@ bool lnt_json_is_there(const lnt_json_node *node) { return node && node->type !=
 
 static lnt_status refuse(const lnt_codec *codec, const char *what, lnt_text type)
 {
-    return lnt_fail(codec->ctx, LNT_ERR_UNSUPPORTED, LNT_FILE_FMT ": tokenizer: the %s '%.*s' is not known", codec->path,
-                    what, (int)(type.bytes < 60 ? type.bytes : 60), type.text ? type.text : "");
+    return lnt_fail(codec->ctx, LNT_ERR_UNSUPPORTED, LNT_FILE_FMT ": tokenizer: the %s '%.*s' is not known",
+                    codec->path, what, (int)(type.bytes < 60 ? type.bytes : 60), type.text ? type.text : "");
 }
 
 static lnt_status broken(const lnt_codec *codec, const char *what, const char *wants)
@@ -55,7 +67,8 @@ static size_t count_steps(const lnt_json_node *node, const char *list)
 typedef lnt_status reader(lnt_codec *codec, const lnt_json_node *node, lnt_text type);
 
 /* Each step in turn, sequences in sequence; nesting ends where that of JSON does. */
-static lnt_status walk(lnt_codec *codec, const lnt_json_node *node, const char *list, const char *what, reader *read)
+static lnt_status walk(lnt_codec *codec, const lnt_json_node *node, const char *list, const char *what,
+                       reader *read)
 {
     const lnt_text type = lnt_json_text_in(node, "type");
     lnt_status status = LNT_OK;
@@ -63,12 +76,14 @@ static lnt_status walk(lnt_codec *codec, const lnt_json_node *node, const char *
     if (!lnt_text_is(type, "Sequence")) return read(codec, node, type);
     const lnt_json_node *of = lnt_json_member(node, list);
     if (!of || of->type != LNT_JSON_ARRAY) return broken(codec, what, "of type Sequence must have a list");
-    for (const lnt_json_node *n = of->child; !status && n; n = n->next) status = walk(codec, n, list, what, read);
+    for (const lnt_json_node *n = of->child; !status && n; n = n->next)
+        status = walk(codec, n, list, what, read);
     return status;
 }
 
 /* {"String":s} or {"Regex":r} */
-static lnt_status read_pattern(lnt_codec *codec, const lnt_json_node *node, lnt_regex **regex, lnt_text *literal)
+static lnt_status read_pattern(lnt_codec *codec, const lnt_json_node *node, lnt_regex **regex,
+                               lnt_text *literal)
 {
     const lnt_json_node *pattern = lnt_json_member(node, "pattern");
     const lnt_text plain = pattern ? lnt_json_text_in(pattern, "String") : (lnt_text){ NULL, 0 };
@@ -193,7 +208,8 @@ lnt_status lnt_add_split(lnt_codec *codec, const char *pattern, lnt_behaviour be
 
 static lnt_status read_behaviour(lnt_codec *codec, const lnt_json_node *node, lnt_behaviour *out)
 {
-    static const char *const names[] = { "Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous" };
+    static const char *const names[] = { "Removed", "Isolated", "MergedWithPrevious", "MergedWithNext",
+                                         "Contiguous" };
     const lnt_text name = lnt_json_text_in(node, "behavior");
     if (!name.text) return LNT_OK;
     for (int i = 0; i < 5; i++)
@@ -234,7 +250,8 @@ static lnt_status read_mark(lnt_codec *codec, const lnt_json_node *node, lnt_tex
 {
     const lnt_text mark = lnt_json_text_in(node, "replacement");
     if (mark.text && !mark.bytes) return broken(codec, "the replacement of Metaspace", "must be a character");
-    return lnt_pool_text(&codec->pool, mark.text ? mark.text : LNT_LOW_BLOCK, mark.text ? mark.bytes : 3, out);
+    return lnt_pool_text(&codec->pool, mark.text ? mark.text : LNT_LOW_BLOCK, mark.text ? mark.bytes : 3,
+                         out);
 }
 
 static lnt_status read_metaspace(lnt_codec *codec, const lnt_json_node *node)
@@ -255,12 +272,11 @@ static lnt_status read_byte_level(lnt_codec *codec, const lnt_json_node *node)
 
 static lnt_status read_cut(lnt_codec *codec, const lnt_json_node *node, lnt_text type)
 {
-    static const char punctuation[] = "[\\p{P}!-/:-@\\[-`{-~]", white[] = "\\s";
-    static const char words[] = "[\\w\\p{Join_Control}]+|[^\\w\\p{Join_Control}\\s]+";
+    static const char white[] = "\\s", words[] = "[" WORD "]+|[^" WORD "\\s]+";
     lnt_behaviour behaviour = LNT_CUT_ISOLATED;
     if (codec->bpe.byte_level)
-        return lnt_fail(codec->ctx, LNT_ERR_UNSUPPORTED, LNT_FILE_FMT ": tokenizer: a pre_tokenizer behind ByteLevel",
-                        codec->path);
+        return lnt_fail(codec->ctx, LNT_ERR_UNSUPPORTED,
+                        LNT_FILE_FMT ": tokenizer: a pre_tokenizer behind ByteLevel", codec->path);
     if (lnt_text_is(type, "ByteLevel")) return read_byte_level(codec, node);
     if (lnt_text_is(type, "Split")) return read_split(codec, node);
     if (lnt_text_is(type, "Metaspace")) return read_metaspace(codec, node);
@@ -273,11 +289,11 @@ static lnt_status read_cut(lnt_codec *codec, const lnt_json_node *node, lnt_text
     }
     if (lnt_text_is(type, "Punctuation")) {
         const lnt_status status = read_behaviour(codec, node, &behaviour);
-        return status ? status : lnt_add_split(codec, punctuation, behaviour, false);
+        return status ? status : lnt_add_split(codec, lnt_pattern_punctuation, behaviour, false);
     }
     if (lnt_text_is(type, "BertPreTokenizer")) {
         const lnt_status status = lnt_add_split(codec, white, LNT_CUT_REMOVED, false);
-        return status ? status : lnt_add_split(codec, punctuation, LNT_CUT_ISOLATED, false);
+        return status ? status : lnt_add_split(codec, lnt_pattern_punctuation, LNT_CUT_ISOLATED, false);
     }
     return refuse(codec, "pre_tokenizer", type);
 }
@@ -317,7 +333,8 @@ static size_t number_in(const lnt_json_node *node, const char *key)
     return n && n->type == LNT_JSON_INTEGER && n->integer > 0 ? (size_t)n->integer : 0;
 }
 
-/* Behind Fuse it is of the text as a whole; `fused` is in the codec as a step of the last kind that strips nothing. */
+/* Behind Fuse it is of the text as a whole; `fused` is in the codec as a step of the last kind that strips
+ * nothing. */
 static lnt_status read_strip(lnt_codec *codec, const lnt_json_node *node)
 {
     const lnt_text content = lnt_json_text_in(node, "content");
@@ -349,7 +366,9 @@ static lnt_status read_pieces(lnt_codec *codec, const lnt_json_node *node)
     lnt_spell *s = NULL;
     const lnt_text prefix = lnt_json_text_in(node, "prefix");
     lnt_status status = add_spell(codec, LNT_SPELL_WORDPIECE, &s);
-    if (!status) status = lnt_pool_text(&codec->pool, prefix.text ? prefix.text : "##", prefix.text ? prefix.bytes : 2, &s->from);
+    if (!status)
+        status = lnt_pool_text(&codec->pool, prefix.text ? prefix.text : "##", prefix.text ? prefix.bytes : 2,
+                               &s->from);
     if (!status) s->clean_up = lnt_json_flag_in(node, "cleanup", true);
     return status;
 }

@@ -1,7 +1,8 @@
 /* model/tokenizer/unicode.c - see unicode.h.
  *
- * A normal form is found in three walks: characters decomposed, marks of a run sorted by their class (stable, by
- * qsort: a text of nothing but marks must not cost its square), and composed again where the form wants it. */
+ * A normal form is found in three walks: characters decomposed, marks of a run sorted by their class (stable,
+ * by qsort: a text of nothing but marks must not cost its square), and composed again where the form wants
+ * it. */
 #include "model/tokenizer/unicode.h"
 
 #include <stdlib.h>
@@ -11,8 +12,9 @@
 
 bool lnt_unicode_is_white(uint32_t c)
 {
-    return (c >= 9 && c <= 13) || c == ' ' || c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) ||
-           c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
+    return (c >= 9 && c <= 13) || c == ' ' || c == 0x85 || c == 0xa0 || c == 0x1680 ||
+           (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f ||
+           c == 0x3000;
 }
 
 static bool is_ascii_word(uint32_t c)
@@ -50,8 +52,14 @@ bool lnt_unicode_is_word(uint32_t code)
 {
     if (code < 0x80) return is_ascii_word(code);
     switch (category(code)) {
-    case UTF8PROC_CATEGORY_LU: case UTF8PROC_CATEGORY_LL: case UTF8PROC_CATEGORY_LT: case UTF8PROC_CATEGORY_LM:
-    case UTF8PROC_CATEGORY_LO: case UTF8PROC_CATEGORY_MN: case UTF8PROC_CATEGORY_MC: case UTF8PROC_CATEGORY_ME:
+    case UTF8PROC_CATEGORY_LU:
+    case UTF8PROC_CATEGORY_LL:
+    case UTF8PROC_CATEGORY_LT:
+    case UTF8PROC_CATEGORY_LM:
+    case UTF8PROC_CATEGORY_LO:
+    case UTF8PROC_CATEGORY_MN:
+    case UTF8PROC_CATEGORY_MC:
+    case UTF8PROC_CATEGORY_ME:
     case UTF8PROC_CATEGORY_ND: case UTF8PROC_CATEGORY_NL: case UTF8PROC_CATEGORY_PC:
         return true;
     default: /* joiners, and letters in circles and squares */
@@ -74,11 +82,12 @@ enum { DECOMPOSED_MOST = 32 }; /* of one character; Unicode has 18 */
 static lnt_status decompose(codes *c, utf8proc_option_t options, const char *text, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i += lnt_utf8_bytes(text + i)) {
-        const lnt_status status = lnt_grow(c->ctx, &c->code, &c->room, c->count + DECOMPOSED_MOST, sizeof *c->code);
+        const lnt_status status =
+            lnt_grow(c->ctx, &c->code, &c->room, c->count + DECOMPOSED_MOST, sizeof *c->code);
         if (status) return status;
         int boundary = 0;
-        const utf8proc_ssize_t n = utf8proc_decompose_char((utf8proc_int32_t)lnt_utf8_at(text + i), c->code + c->count,
-                                                           DECOMPOSED_MOST, options, &boundary);
+        const utf8proc_ssize_t n = utf8proc_decompose_char(
+            (utf8proc_int32_t)lnt_utf8_at(text + i), c->code + c->count, DECOMPOSED_MOST, options, &boundary);
         if (n > 0 && n <= DECOMPOSED_MOST) c->count += (size_t)n;
     }
     return LNT_OK;
@@ -126,10 +135,12 @@ static bool is_ascii(const char *text, size_t bytes)
     return true;
 }
 
-lnt_status lnt_unicode_normalise(lnt_ctx *ctx, lnt_unicode_form form, const char *text, size_t bytes, lnt_chars *to)
+lnt_status lnt_unicode_normalise(lnt_ctx *ctx, lnt_unicode_form form, const char *text, size_t bytes,
+                                 lnt_chars *to)
 {
     if (is_ascii(text, bytes)) return lnt_chars_put(ctx, to, text, bytes);
-    const bool compatible = form == LNT_NFKC || form == LNT_NFKD, composed = form == LNT_NFC || form == LNT_NFKC;
+    const bool compatible = form == LNT_NFKC || form == LNT_NFKD,
+               composed = form == LNT_NFC || form == LNT_NFKC;
     const int options = UTF8PROC_DECOMPOSE | (compatible ? UTF8PROC_COMPAT : 0);
     codes c = { .ctx = ctx };
     lnt_status status = decompose(&c, (utf8proc_option_t)options, text, bytes);
@@ -160,18 +171,26 @@ lnt_status lnt_unicode_lower(lnt_ctx *ctx, const char *text, size_t bytes, lnt_c
 lnt_status lnt_unicode_check(lnt_ctx *ctx, const char *path)
 {
     return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
-                    LNT_FILE_FMT ": its tokenizer needs Unicode's tables, and this build has no utf8proc; install "
-                                 "libutf8proc-dev and build again",
+                    LNT_FILE_FMT
+                    ": its tokenizer needs Unicode's tables, and this build has no utf8proc; install "
+                    "libutf8proc-dev and build again",
                     path);
 }
 
-bool lnt_unicode_is_word(uint32_t code) { return code < 0x80 ? is_ascii_word(code) : !lnt_unicode_is_white(code); }
+bool lnt_unicode_is_word(uint32_t code)
+{
+    return code < 0x80 ? is_ascii_word(code) : !lnt_unicode_is_white(code);
+}
 
 /* No codec that would ask these is opened. */
-bool lnt_unicode_is_mark(uint32_t code, bool nonspacing_only) { return (void)code, (void)nonspacing_only, false; }
+bool lnt_unicode_is_mark(uint32_t code, bool nonspacing_only)
+{
+    return (void)code, (void)nonspacing_only, false;
+}
 bool lnt_unicode_is_other(uint32_t code) { return (void)code, false; }
 
-lnt_status lnt_unicode_normalise(lnt_ctx *ctx, lnt_unicode_form form, const char *text, size_t bytes, lnt_chars *to)
+lnt_status lnt_unicode_normalise(lnt_ctx *ctx, lnt_unicode_form form, const char *text, size_t bytes,
+                                 lnt_chars *to)
 {
     (void)form;
     return lnt_chars_put(ctx, to, text, bytes);

@@ -1,4 +1,5 @@
-/* model/tokenizer/unicode.h - what tokenizers ask about characters.  Categories and normal forms are utf8proc's. */
+/* model/tokenizer/unicode.h - what tokenizers ask about characters.  Categories and normal forms are
+ * utf8proc's. */
 #ifndef LNT_MODEL_TOKENIZER_UNICODE_H
 #define LNT_MODEL_TOKENIZER_UNICODE_H
 
@@ -17,7 +18,8 @@ bool lnt_unicode_is_word(uint32_t code);
 bool lnt_unicode_is_other(uint32_t code); /* category C, but what is not assigned */
 bool lnt_unicode_is_mark(uint32_t code, bool nonspacing_only);
 /* Appends text (UTF-8): in a normal form; in lower case, character by character. */
-lnt_status lnt_unicode_normalise(lnt_ctx *ctx, lnt_unicode_form form, const char *text, size_t bytes, lnt_chars *to);
+lnt_status lnt_unicode_normalise(lnt_ctx *ctx, lnt_unicode_form form, const char *text, size_t bytes,
+                                 lnt_chars *to);
 lnt_status lnt_unicode_lower(lnt_ctx *ctx, const char *text, size_t bytes, lnt_chars *to);
 
 /* Of text that is UTF-8: the character at s, and the one that ends before text[at]. */

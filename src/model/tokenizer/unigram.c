@@ -1,8 +1,8 @@
-/* model/tokenizer/unigram.c - the most likely way to spell a word with tokens: of all ways, the one whose scores
- * (logarithms of probabilities) have the largest sum, by Viterbi.
+/* model/tokenizer/unigram.c - the most likely way to spell a word with tokens: of all ways, the one whose
+ * scores (logarithms of probabilities) have the largest sum, by Viterbi.
  *
- * From each character on, the tokens that begin there are found by narrowing a range of the sorted vocabulary byte
- * by byte: O(n L log V) for n bytes and tokens of at most L. */
+ * From each character on, the tokens that begin there are found by narrowing a range of the sorted vocabulary
+ * byte by byte: O(n L log V) for n bytes and tokens of at most L. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,7 +26,8 @@ lnt_status lnt_unigram_open(lnt_codec *codec)
     u->order = lnt_pool_take(&codec->pool, v->count * sizeof *u->order);
     if (!u->order) return LNT_ERR_MEMORY;
     for (size_t i = 0; i < v->count; i++) {
-        if (!v->token[i].bytes || lnt_vocab_find(v, v->token[i].text, v->token[i].bytes) != (int32_t)i) continue;
+        if (!v->token[i].bytes || lnt_vocab_find(v, v->token[i].text, v->token[i].bytes) != (int32_t)i)
+            continue;
         if (!u->known || v->score[i] < u->lowest) u->lowest = v->score[i];
         u->order[u->known++] = (int32_t)i;
     }
@@ -38,8 +39,8 @@ lnt_status lnt_unigram_open(lnt_codec *codec)
     return LNT_OK;
 }
 
-/* Within [low, high), whose tokens agree in their first `depth` bytes: those that go on with byte c; the token
- * that ends at depth, if there is one, is the first and goes on with none. */
+/* Within [low, high), whose tokens agree in their first `depth` bytes: those that go on with byte c; the
+ * token that ends at depth, if there is one, is the first and goes on with none. */
 static void narrow(const lnt_codec *codec, size_t *low, size_t *high, size_t depth, unsigned char c)
 {
     const lnt_unigram *u = &codec->unigram;
@@ -86,7 +87,8 @@ static void extend(const lnt_codec *codec, const char *word, size_t bytes, size_
 }
 
 /* One stretch of the best path: a token, or what is unknown. */
-static lnt_status put_stretch(lnt_ctx *ctx, const lnt_codec *codec, const char *text, size_t bytes, lnt_tokens *out)
+static lnt_status put_stretch(lnt_ctx *ctx, const lnt_codec *codec, const char *text, size_t bytes,
+                              lnt_tokens *out)
 {
     const int32_t token = lnt_vocab_find(&codec->vocab, text, bytes);
     if (token != LNT_NO_TOKEN) return lnt_tokens_put(ctx, out, token);
@@ -108,7 +110,8 @@ static lnt_status encode(lnt_ctx *ctx, const lnt_codec *codec, const char *word,
                          lnt_tokens *out)
 {
     if (bytes >= NOWHERE - 1)
-        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "tokenizer: a word of %zu bytes, at most %u", bytes, NOWHERE - 2);
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "tokenizer: a word of %zu bytes, at most %u", bytes,
+                        NOWHERE - 2);
     lnt_status status = lnt_grow(ctx, &s->path, &s->path_room, bytes + 1, sizeof *s->path);
     if (status) return status;
     lnt_best_path *path = s->path;
@@ -121,7 +124,8 @@ static lnt_status encode(lnt_ctx *ctx, const lnt_codec *codec, const char *word,
     uint32_t next = NOWHERE;
     for (size_t end = bytes; end > 0;) {
         size_t start = path[end].start;
-        while (unknown != LNT_NO_TOKEN && path[end].token == unknown && start > 0 && path[start].token == unknown)
+        while (unknown != LNT_NO_TOKEN && path[end].token == unknown && start > 0 &&
+               path[start].token == unknown)
             start = path[start].start;
         path[end].token = (int32_t)next; /* where the stretch after this one ends */
         next = (uint32_t)end;

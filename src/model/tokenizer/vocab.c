@@ -12,8 +12,8 @@ lnt_status lnt_vocab_open(lnt_pool *pool, const char *path, size_t count, lnt_vo
 {
     *out = (lnt_vocab){ .pool = pool, .path = path, .count = count, .slots = 64 };
     if (count > INT32_MAX / 4)
-        return lnt_fail(pool->ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": tokenizer: %zu tokens, at most %d", path, count,
-                        INT32_MAX / 4);
+        return lnt_fail(pool->ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": tokenizer: %zu tokens, at most %d", path,
+                        count, INT32_MAX / 4);
     while (out->slots < 2 * count) out->slots *= 2;
     out->token = lnt_pool_take(pool, count * sizeof *out->token);
     out->score = lnt_pool_take(pool, count * sizeof *out->score);
@@ -26,11 +26,13 @@ lnt_status lnt_vocab_open(lnt_pool *pool, const char *path, size_t count, lnt_vo
 lnt_status lnt_vocab_set(lnt_vocab *v, int64_t token, const char *text, size_t bytes)
 {
     if (token < 0 || (uint64_t)token >= v->count)
-        return lnt_fail(v->pool->ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": tokenizer: token number %lld, must be 0 to %zu",
-                        v->path, (long long)token, v->count - 1);
+        return lnt_fail(v->pool->ctx, LNT_ERR_FORMAT,
+                        LNT_FILE_FMT ": tokenizer: token number %lld, must be 0 to %zu", v->path,
+                        (long long)token, v->count - 1);
     if (v->token[token].text)
-        return lnt_fail(v->pool->ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": tokenizer: two tokens have the number %lld",
-                        v->path, (long long)token);
+        return lnt_fail(v->pool->ctx, LNT_ERR_FORMAT,
+                        LNT_FILE_FMT ": tokenizer: two tokens have the number %lld", v->path,
+                        (long long)token);
     return lnt_pool_text(v->pool, text, bytes, &v->token[token]);
 }
 
@@ -64,7 +66,8 @@ lnt_status lnt_vocab_index(lnt_vocab *v, int32_t token, bool takes)
                             v->slot[s] - 1, token);
         if (probes == PROBES) /* made so that finding one would take for ever */
             return lnt_fail(v->pool->ctx, LNT_ERR_FORMAT,
-                            LNT_FILE_FMT ": tokenizer: over %d tokens share a place in a table", v->path, PROBES);
+                            LNT_FILE_FMT ": tokenizer: over %d tokens share a place in a table", v->path,
+                            PROBES);
     }
     v->slot[s] = (uint32_t)token + 1;
     if (t.bytes > v->longest) v->longest = t.bytes;
@@ -90,7 +93,10 @@ void lnt_vocab_find_bytes(lnt_vocab *v)
 
 static int hex(char c)
 {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                                  : -1;
 }
 
 int lnt_byte_token(lnt_text t)

@@ -1,7 +1,8 @@
 /* model/tokenizer/vocabulary.c - a codec from the metadata of a GGUF file.
  *
- * GGUF names the way words are cut (tokenizer.ggml.pre) where tokenizer.json has the expressions; which these are is
- * llama.cpp's convention, as is how it writes the pieces of BERT and what is usual where a flag is not said. */
+ * GGUF names the way words are cut (tokenizer.ggml.pre) where tokenizer.json has the expressions; which these
+ * are is llama.cpp's convention, as is how it writes the pieces of BERT and what is usual where a flag is not
+ * said. */
 #include <string.h>
 
 #include "io/file.h"
@@ -72,8 +73,9 @@ static lnt_status choose_way(lnt_codec *codec, const lnt_vocabulary *v, bool *ad
     while (v->pre.bytes && i < count && !lnt_text_is(v->pre, ways[i].name)) i++;
     if (i == count)
         return lnt_fail(codec->ctx, LNT_ERR_UNSUPPORTED,
-                        LNT_FILE_FMT ": tokenizer: the pre-tokenizer '%.*s' is not known; there are gpt-2, llama-bpe, "
-                                     "qwen2, smollm, tekken, gpt-4o and those like them",
+                        LNT_FILE_FMT
+                        ": tokenizer: the pre-tokenizer '%.*s' is not known; there are gpt-2, llama-bpe, "
+                        "qwen2, smollm, tekken, gpt-4o and those like them",
                         codec->path, (int)(v->pre.bytes < 60 ? v->pre.bytes : 60), v->pre.text);
     codec->cut = lnt_pool_take(&codec->pool, (PATTERNS_MOST + 1) * sizeof *codec->cut);
     if (!codec->cut) return LNT_ERR_MEMORY;
@@ -130,7 +132,8 @@ static lnt_status frame(lnt_codec *codec, const lnt_vocabulary *v, bool bos, boo
 
 static void take_roles(lnt_codec *codec, const lnt_vocabulary *v)
 {
-    const int64_t said[LNT_ROLES] = { v->bos, v->eos, v->unknown, v->separator, v->padding, v->classify, v->mask };
+    const int64_t said[LNT_ROLES] = { v->bos,     v->eos,      v->unknown, v->separator,
+                                      v->padding, v->classify, v->mask };
     for (int i = 0; i < LNT_ROLES; i++) lnt_codec_set_role(codec, (lnt_codec_role)i, said[i]);
 }
 
@@ -140,14 +143,19 @@ static void usual_role(lnt_codec *codec, lnt_codec_role role, int64_t token)
     if (codec->role[role] == LNT_NO_TOKEN) lnt_codec_set_role(codec, role, token);
 }
 
+/* SentencePiece finds neither its bytes nor what frames a text by their spelling in it. */
 static lnt_status take_spellings(lnt_codec *codec, const lnt_vocabulary *v, bool twice)
 {
     lnt_status status = LNT_OK;
     for (size_t i = 0; !status && i < v->count; i++) {
+        const int type = type_of(v, i), byte = lnt_byte_token(v->token[i]);
         status = lnt_vocab_set(&codec->vocab, (int64_t)i, text_of(v->token[i]), v->token[i].bytes);
         if (!status && v->score) codec->vocab.score[i] = (double)v->score[i];
+        if (byte >= 0 && (type == BYTE || !v->type)) codec->vocab.byte[byte] = (int32_t)i;
+        else if (v->token[i].bytes && type != CONTROL && type != UNKNOWN && !status)
+            status = lnt_vocab_index(&codec->vocab, (int32_t)i, twice);
     }
-    return status ? status : lnt_codec_index_all(codec, twice);
+    return status;
 }
 
 static lnt_spell *add_spell(lnt_codec *codec, lnt_spell_kind kind)
@@ -183,7 +191,8 @@ static lnt_status open_llama(lnt_codec *codec, const lnt_vocabulary *v)
     const bool prefix = v->add_space_prefix != LNT_SAID_NO;
     codec->kind = &lnt_codec_sentencepiece;
     if (!v->score)
-        return lnt_fail(codec->ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": tokenizer: a model 'llama' without scores", codec->path);
+        return lnt_fail(codec->ctx, LNT_ERR_FORMAT,
+                        LNT_FILE_FMT ": tokenizer: a model 'llama' without scores", codec->path);
     lnt_status status = take_spellings(codec, v, false);
     codec->normal = lnt_pool_take(&codec->pool, 2 * sizeof *codec->normal);
     codec->spell = lnt_pool_take(&codec->pool, 3 * sizeof *codec->spell);
@@ -191,7 +200,8 @@ static lnt_status open_llama(lnt_codec *codec, const lnt_vocabulary *v)
     if (status) return status;
     if (prefix) codec->normal[codec->normals++] = (lnt_normal){ .kind = LNT_NORMAL_PREPEND, .to = mark };
     codec->normal[codec->normals++] = (lnt_normal){ .kind = LNT_NORMAL_REPLACE, .from = space, .to = mark };
-    *add_spell(codec, LNT_SPELL_REPLACE) = (lnt_spell){ .kind = LNT_SPELL_REPLACE, .from = mark, .to = space };
+    *add_spell(codec, LNT_SPELL_REPLACE) =
+        (lnt_spell){ .kind = LNT_SPELL_REPLACE, .from = mark, .to = space };
     add_spell(codec, LNT_SPELL_BYTES);
     if (prefix) *add_spell(codec, LNT_SPELL_WHOLE_STRIP) =
         (lnt_spell){ .kind = LNT_SPELL_WHOLE_STRIP, .from = space, .start = 1 };
@@ -219,7 +229,8 @@ static lnt_status open_t5(lnt_codec *codec, const lnt_vocabulary *v)
         codec->normal[codec->normals++] = (lnt_normal){ .kind = LNT_NORMAL_CHARSMAP, .map = map };
     }
     if (!status && v->remove_extra_whitespaces == LNT_SAID_YES) {
-        codec->normal[codec->normals++] = (lnt_normal){ .kind = LNT_NORMAL_STRIP, .left = true, .right = true };
+        codec->normal[codec->normals++] =
+            (lnt_normal){ .kind = LNT_NORMAL_STRIP, .left = true, .right = true };
         lnt_normal *runs = &codec->normal[codec->normals++];
         *runs = (lnt_normal){ .kind = LNT_NORMAL_REPLACE, .from = two, .to = { " ", 1 } };
         status = lnt_regex_open(codec->ctx, codec->path, (lnt_text){ " {2,}", 5 }, &runs->regex);
@@ -248,7 +259,8 @@ static lnt_status set_piece(lnt_codec *codec, const lnt_vocabulary *v, size_t to
     const bool begins = t.bytes >= 3 && memcmp(t.text, LNT_LOW_BLOCK, 3) == 0;
     const bool framed = t.bytes && t.text[0] == '[' && t.text[t.bytes - 1] == ']';
     if (begins) return lnt_vocab_set(&codec->vocab, (int64_t)token, t.text + 3, t.bytes - 3);
-    if (v->type ? v->type[token] != NORMAL : framed) return lnt_vocab_set(&codec->vocab, (int64_t)token, t.text, t.bytes);
+    if (v->type ? v->type[token] != NORMAL : framed)
+        return lnt_vocab_set(&codec->vocab, (int64_t)token, t.text, t.bytes);
     lnt_chars piece = { 0 };
     lnt_status status = lnt_chars_put(codec->ctx, &piece, "##", 2);
     if (!status) status = lnt_chars_put(codec->ctx, &piece, t.text, t.bytes);
@@ -259,7 +271,8 @@ static lnt_status set_piece(lnt_codec *codec, const lnt_vocabulary *v, size_t to
 
 static lnt_status cut_as_bert(lnt_codec *codec)
 {
-    static const lnt_normal_kind kinds[] = { LNT_NORMAL_CLEAN, LNT_NORMAL_CHINESE, LNT_NORMAL_ACCENTS, LNT_NORMAL_LOWER };
+    static const lnt_normal_kind kinds[] = { LNT_NORMAL_CLEAN, LNT_NORMAL_CHINESE, LNT_NORMAL_ACCENTS,
+                                             LNT_NORMAL_LOWER };
     codec->normal = lnt_pool_take(&codec->pool, 4 * sizeof *codec->normal);
     codec->cut = lnt_pool_take(&codec->pool, 2 * sizeof *codec->cut);
     codec->spell = lnt_pool_take(&codec->pool, sizeof *codec->spell);
@@ -269,7 +282,7 @@ static lnt_status cut_as_bert(lnt_codec *codec)
         (lnt_spell){ .kind = LNT_SPELL_WORDPIECE, .from = codec->wordpiece.prefix, .clean_up = true };
     lnt_status status = lnt_unicode_check(codec->ctx, codec->path);
     if (!status) status = lnt_add_split(codec, "\\s", LNT_CUT_REMOVED, false);
-    return status ? status : lnt_add_split(codec, "[\\p{P}!-/:-@\\[-`{-~]", LNT_CUT_ISOLATED, false);
+    return status ? status : lnt_add_split(codec, lnt_pattern_punctuation, LNT_CUT_ISOLATED, false);
 }
 
 static lnt_status open_bert(lnt_codec *codec, const lnt_vocabulary *v)
@@ -289,8 +302,8 @@ static lnt_status open_bert(lnt_codec *codec, const lnt_vocabulary *v)
     usual_role(codec, LNT_ROLE_EOS, codec->role[LNT_ROLE_SEPARATOR]);
     codec->unknown = codec->role[LNT_ROLE_UNKNOWN];
     if (codec->unknown == LNT_NO_TOKEN)
-        return lnt_fail(codec->ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": tokenizer: a model 'bert' without a token [UNK]",
-                        codec->path);
+        return lnt_fail(codec->ctx, LNT_ERR_FORMAT,
+                        LNT_FILE_FMT ": tokenizer: a model 'bert' without a token [UNK]", codec->path);
     status = put_framing(codec, codec->role[LNT_ROLE_CLASSIFY], true);
     return status ? status : put_framing(codec, codec->role[LNT_ROLE_SEPARATOR], false);
 }
@@ -305,10 +318,12 @@ lnt_status lnt_codec_open_vocabulary(lnt_ctx *ctx, const lnt_vocabulary *from, l
     *out = NULL;
     while (i < 4 && !lnt_text_is(from->model, models[i].name)) i++;
     if (i == 4)
-        return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
-                        LNT_FILE_FMT ": tokenizer: the model '%.*s' is not known; there are gpt2, llama, t5 and bert",
-                        from->path, (int)(from->model.bytes < 60 ? from->model.bytes : 60), text_of(from->model));
-    if (!from->count) return lnt_fail(ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": tokenizer: it has no tokens", from->path);
+        return lnt_fail(
+            ctx, LNT_ERR_UNSUPPORTED,
+            LNT_FILE_FMT ": tokenizer: the model '%.*s' is not known; there are gpt2, llama, t5 and bert",
+            from->path, (int)(from->model.bytes < 60 ? from->model.bytes : 60), text_of(from->model));
+    if (!from->count)
+        return lnt_fail(ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": tokenizer: it has no tokens", from->path);
     lnt_codec *codec;
     lnt_status status = lnt_codec_begin(ctx, from->path, &codec);
     if (status) return status;

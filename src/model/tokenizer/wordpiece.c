@@ -1,5 +1,5 @@
-/* model/tokenizer/wordpiece.c - WordPiece: the longest token that begins a word, then the longest piece that goes on,
- * marked by a prefix ("##"); a word that does not come out is unknown.
+/* model/tokenizer/wordpiece.c - WordPiece: the longest token that begins a word, then the longest piece that
+ * goes on, marked by a prefix ("##"); a word that does not come out is unknown.
  *
  * O(c L) look-ups for a word of c characters, at most a hundred or so, and tokens of at most L. */
 #include <string.h>
@@ -25,7 +25,8 @@ static lnt_status longest(lnt_ctx *ctx, const lnt_codec *codec, const char *word
     for (size_t n = bytes - at; !status && n;) {
         *token = lnt_vocab_find(&codec->vocab, s->piece.text, prefix.bytes + n);
         if (*token != LNT_NO_TOKEN) return *found = n, LNT_OK;
-        while (--n && ((unsigned char)word[at + n] & 0xc0) == 0x80) continue; /* to where a character begins */
+        while (--n && ((unsigned char)word[at + n] & 0xc0) == 0x80)
+            continue; /* to where a character begins */
     }
     return status;
 }
@@ -34,7 +35,8 @@ static lnt_status encode(lnt_ctx *ctx, const lnt_codec *codec, const char *word,
                          lnt_tokens *out)
 {
     const size_t before = out->count;
-    const bool long_word = bytes > 4 * codec->wordpiece.most || characters(word, bytes) > codec->wordpiece.most;
+    const bool long_word =
+        bytes > 4 * codec->wordpiece.most || characters(word, bytes) > codec->wordpiece.most;
     lnt_status status = LNT_OK;
     bool known = !long_word;
     for (size_t at = 0; !status && known && at < bytes;) {

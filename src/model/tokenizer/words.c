@@ -64,9 +64,10 @@ static lnt_status put_part(splitting *s, size_t start, size_t end, bool found)
     const bool before = s->last_found;
     s->last_found = found;
     if (s->cut->behaviour == LNT_CUT_REMOVED && found) return LNT_OK;
-    const bool joins = s->is_open && ((s->cut->behaviour == LNT_CUT_CONTIGUOUS && found == before) ||
-                                      (s->cut->behaviour == LNT_CUT_MERGED_WITH_PREVIOUS && found && !before) ||
-                                      (s->cut->behaviour == LNT_CUT_MERGED_WITH_NEXT && before && !found));
+    const bool joins =
+        s->is_open && ((s->cut->behaviour == LNT_CUT_CONTIGUOUS && found == before) ||
+                       (s->cut->behaviour == LNT_CUT_MERGED_WITH_PREVIOUS && found && !before) ||
+                       (s->cut->behaviour == LNT_CUT_MERGED_WITH_NEXT && before && !found));
     if (joins) {
         s->open.bytes += end - start;
         return LNT_OK;
@@ -137,7 +138,8 @@ static lnt_status prefix_spaces(lnt_ctx *ctx, lnt_words *w)
         const size_t start = w->next_text.count;
         if (*text != ' ') status = lnt_chars_put(ctx, &w->next_text, " ", 1);
         if (!status) status = lnt_chars_put(ctx, &w->next_text, text, w->word[i].bytes);
-        if (!status) status = put_word(ctx, w, (lnt_word){ start, w->next_text.count - start, w->word[i].first });
+        if (!status)
+            status = put_word(ctx, w, (lnt_word){ start, w->next_text.count - start, w->word[i].first });
     }
     if (status) return status;
     swap_text(w);
@@ -157,7 +159,8 @@ static lnt_status put_marked(lnt_ctx *ctx, const lnt_cut *cut, lnt_word word, ln
         const char *space = memchr(text + i, ' ', word.bytes - i);
         const size_t plain = space ? (size_t)(space - text) - i : word.bytes - i;
         status = lnt_chars_put(ctx, &w->next_text, text + i, plain);
-        if (!status && space) status = lnt_chars_put(ctx, &w->next_text, cut->literal.text, cut->literal.bytes);
+        if (!status && space)
+            status = lnt_chars_put(ctx, &w->next_text, cut->literal.text, cut->literal.bytes);
         i += plain + (space != NULL);
     }
     return status;
@@ -169,7 +172,8 @@ static lnt_status mark_spaces(lnt_ctx *ctx, const lnt_cut *cut, lnt_words *w)
     for (size_t i = 0; !status && i < w->count; i++) {
         const size_t start = w->next_text.count;
         status = put_marked(ctx, cut, w->word[i], w);
-        if (!status) status = put_word(ctx, w, (lnt_word){ start, w->next_text.count - start, w->word[i].first });
+        if (!status)
+            status = put_word(ctx, w, (lnt_word){ start, w->next_text.count - start, w->word[i].first });
     }
     if (status) return status;
     swap_text(w);

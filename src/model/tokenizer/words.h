@@ -1,4 +1,5 @@
-/* model/tokenizer/words.h - pre-tokenizers: what cuts a normalised text into words, which are encoded alone. */
+/* model/tokenizer/words.h - pre-tokenizers: what cuts a normalised text into words, which are encoded alone.
+ */
 #ifndef LNT_MODEL_TOKENIZER_WORDS_H
 #define LNT_MODEL_TOKENIZER_WORDS_H
 
