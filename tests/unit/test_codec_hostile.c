@@ -147,6 +147,41 @@ static void broken_metadata_is_refused_by_one_sentence(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+/* Forty steps, each of which doubles its text. */
+static void a_text_does_not_grow_without_end(void **state)
+{
+    (void)state;
+    static const char step[] = "{\"type\":\"Replace\",\"pattern\":{\"String\":\"a\"},\"content\":\"aa\"}";
+    for (int decoder = 0; decoder < 2; decoder++) {
+        tracker t;
+        lnt_ctx *ctx = context_tracked(&t, 1, NULL);
+        lnt_tokens tokens = { 0 };
+        char *text;
+        size_t bytes;
+        page p = { 0 };
+        page_put(&p, MODEL(",\"a\":1", ""));
+        page_put(&p, decoder ? ",\"decoder\":{\"type\":\"Sequence\",\"decoders\":["
+                             : ",\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[");
+        for (int i = 0; i < 40; i++) {
+            if (i) page_put(&p, ",");
+            page_put(&p, step);
+        }
+        page_put(&p, "]}}");
+        lnt_codec *c = open_page(ctx, p);
+        if (decoder) {
+            const int32_t token = 1;
+            assert_refused(ctx, lnt_codec_decode(ctx, c, &token, 1, false, &text, &bytes), LNT_ERR_FORMAT,
+                           "of a token");
+        } else {
+            assert_refused(ctx, lnt_codec_encode(ctx, c, "a", 1, 0, &tokens), LNT_ERR_FORMAT, "of a text");
+        }
+        assert_true(t.peak_bytes < 2000000);
+        lnt_tokens_free(ctx, &tokens);
+        lnt_codec_close(c);
+        context_close_tracked(ctx, &t);
+    }
+}
+
 /* ---- files bent at random ------------------------------------------------------------------------ */
 
 static const char pre_tokenizer[] =
@@ -237,6 +272,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_broken_file_is_refused_by_one_sentence),
         cmocka_unit_test(broken_metadata_is_refused_by_one_sentence),
+        cmocka_unit_test(a_text_does_not_grow_without_end),
         cmocka_unit_test(a_file_that_is_bent_or_cut_crashes_nothing),
         cmocka_unit_test(memory_that_runs_out_is_told_and_none_is_lost),
     };

@@ -25,6 +25,8 @@ lnt_status lnt_grow(lnt_ctx *ctx, void *data, size_t *room, size_t need, size_t 
 lnt_status lnt_chars_put(lnt_ctx *ctx, lnt_chars *to, const char *text, size_t bytes)
 {
     if (!bytes) return LNT_OK;
+    if (to->most && (to->count > to->most || bytes > to->most - to->count))
+        return lnt_fail(ctx, LNT_ERR_FORMAT, "tokenizer: its steps make over %zu bytes of a text", to->most);
     const lnt_status status = lnt_grow(ctx, &to->text, &to->room, to->count + bytes, 1);
     if (status) return status;
     memcpy(to->text + to->count, text, bytes);

@@ -11,7 +11,14 @@ lnt_status lnt_grow(lnt_ctx *ctx, void *data, size_t *room, size_t need, size_t 
 typedef struct lnt_chars {
     char *text;
     size_t count, room;
+    size_t most; /* more bytes are refused; 0: there is no limit but the memory */
 } lnt_chars;
+
+/* What the steps of a tokenizer may make of a text of so many bytes: a file could have each double it. */
+static inline size_t lnt_chars_most(size_t bytes)
+{
+    return bytes < SIZE_MAX / 128 ? 64 * bytes + 65536 : SIZE_MAX;
+}
 
 lnt_status lnt_chars_put(lnt_ctx *ctx, lnt_chars *to, const char *text, size_t bytes);
 lnt_status lnt_chars_put_code(lnt_ctx *ctx, lnt_chars *to, uint32_t code);

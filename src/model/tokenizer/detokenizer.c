@@ -170,6 +170,12 @@ static lnt_status apply(lnt_detokenizer *d, const lnt_spell *s)
     return LNT_OK;
 }
 
+static lnt_status refuse_growth(const lnt_detokenizer *d, lnt_text token)
+{
+    return lnt_fail(d->ctx, LNT_ERR_FORMAT, "tokenizer: its decoder makes over %zu bytes of a token",
+                    lnt_chars_most(token.bytes));
+}
+
 static lnt_status spell(lnt_detokenizer *d, lnt_text token)
 {
     const lnt_codec *c = d->codec;
@@ -177,6 +183,7 @@ static lnt_status spell(lnt_detokenizer *d, lnt_text token)
     d->piece.count = 0;
     lnt_status status = lnt_chars_put(d->ctx, &d->piece, token.text, token.bytes);
     for (size_t i = 0; !status && i < c->spells; i++) {
+        if (d->piece.count > lnt_chars_most(token.bytes)) return refuse_growth(d, token);
         if (c->spell[i].kind == LNT_SPELL_BYTES)
             byte = lnt_byte_token((lnt_text){ d->piece.text, d->piece.count });
         else status = apply(d, &c->spell[i]);

@@ -234,32 +234,28 @@ static lnt_status read_added(lnt_codec *codec, const lnt_json_node *added)
 
 /* ---- the frame ----------------------------------------------------------------------------------- */
 
-static lnt_status put_framing(lnt_codec *codec, const lnt_json_node *id, bool before, size_t room)
+enum { FRAME_MOST = 64 }; /* tokens before a text, or after it */
+
+static lnt_status put_framing(lnt_codec *codec, const lnt_json_node *id, bool before)
 {
     int32_t **list = before ? &codec->before : &codec->after;
     size_t *count = before ? &codec->befores : &codec->afters;
-    if (!*list && !(*list = lnt_pool_take(&codec->pool, room * sizeof **list))) return LNT_ERR_MEMORY;
+    if (!*list && !(*list = lnt_pool_take(&codec->pool, FRAME_MOST * sizeof **list))) return LNT_ERR_MEMORY;
+    if (*count == FRAME_MOST) return broken(codec, "the post_processor puts over 64 tokens on one side");
     if (!id || id->type != LNT_JSON_INTEGER || id->integer < 0 || (uint64_t)id->integer >= codec->vocab.count)
         return broken(codec, "the post_processor has a token that is none");
     (*list)[(*count)++] = (int32_t)id->integer;
     return LNT_OK;
 }
 
-/* {"single":[{"SpecialToken":{"id":"[CLS]"}},{"Sequence":{"id":"A"}},
- * ...],"special_tokens":{"[CLS]":{"ids":[101]}}} */
+/* {"single":[{"SpecialToken":{"id":"<s>"}},{"Sequence":{"id":"A"}}],"special_tokens":{"<s>":{"ids":[1]}}} */
 static lnt_status read_template(lnt_codec *codec, const lnt_json_node *node)
 {
-    const lnt_json_node *single = lnt_json_member(node, "single"),
-                        *known = lnt_json_member(node, "special_tokens");
-    size_t room = 1;
+    const lnt_json_node *single = lnt_json_member(node, "single");
+    const lnt_json_node *known = lnt_json_member(node, "special_tokens");
     bool before = true;
-    for (const lnt_json_node *n = known ? known->child : NULL; n; n = n->next) {
-        const lnt_json_node *ids = lnt_json_member(n, "ids");
-        room += ids ? ids->count : 0;
-    }
     lnt_status status = LNT_OK;
     if (!single || single->type != LNT_JSON_ARRAY) return broken(codec, "TemplateProcessing without single");
-    if (single->count > 1000) return broken(codec, "TemplateProcessing of over 1000 parts");
     for (const lnt_json_node *n = single->child; !status && n; n = n->next) {
         const lnt_json_node *special = lnt_json_member(n, "SpecialToken");
         if (!special && !before) return broken(codec, "TemplateProcessing with two texts in single");
@@ -273,7 +269,7 @@ static lnt_status read_template(lnt_codec *codec, const lnt_json_node *node)
         if (!ids || !ids->child)
             return broken(codec, "TemplateProcessing names a token that it does not know");
         for (const lnt_json_node *id = ids->child; !status && id; id = id->next)
-            status = put_framing(codec, id, before, room * single->count);
+            status = put_framing(codec, id, before);
     }
     return !status && before ? broken(codec, "TemplateProcessing without a text in single") : status;
 }
@@ -282,8 +278,8 @@ static lnt_status read_template(lnt_codec *codec, const lnt_json_node *node)
 static lnt_status read_cls_sep(lnt_codec *codec, const lnt_json_node *node)
 {
     const lnt_json_node *cls = lnt_json_member(node, "cls"), *sep = lnt_json_member(node, "sep");
-    const lnt_status status = put_framing(codec, cls && cls->child ? cls->child->next : NULL, true, 1);
-    return status ? status : put_framing(codec, sep && sep->child ? sep->child->next : NULL, false, 1);
+    const lnt_status status = put_framing(codec, cls && cls->child ? cls->child->next : NULL, true);
+    return status ? status : put_framing(codec, sep && sep->child ? sep->child->next : NULL, false);
 }
 
 static lnt_status read_frame(lnt_codec *codec, const lnt_json_node *node)
@@ -310,8 +306,8 @@ static lnt_status read_frame(lnt_codec *codec, const lnt_json_node *node)
 
 static lnt_status read_file(lnt_codec *codec, const lnt_json_node *root)
 {
-    const lnt_json_node *added = lnt_json_member(root, "added_tokens"),
-                        *model = lnt_json_member(root, "model");
+    const lnt_json_node *added = lnt_json_member(root, "added_tokens");
+    const lnt_json_node *model = lnt_json_member(root, "model");
     if (added && added->type != LNT_JSON_ARRAY) added = NULL;
     lnt_status status = lnt_read_normalizer(codec, lnt_json_member(root, "normalizer"));
     if (!status) status = lnt_read_pre_tokenizer(codec, lnt_json_member(root, "pre_tokenizer"));

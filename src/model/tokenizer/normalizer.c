@@ -130,12 +130,15 @@ lnt_status lnt_normalise(lnt_ctx *ctx, const lnt_normal *step, size_t steps, lnt
                          lnt_chars *spare)
 {
     lnt_status status = LNT_OK;
+    const size_t most = lnt_chars_most(text->count);
     for (size_t i = 0; !status && i < steps && text->count; i++) {
         spare->count = 0;
+        spare->most = most;
         status = apply(ctx, &step[i], text, spare);
         const lnt_chars made = *spare;
         *spare = *text;
         *text = made;
     }
+    text->most = spare->most = 0;
     return status;
 }

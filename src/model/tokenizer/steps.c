@@ -249,7 +249,8 @@ static lnt_status read_scheme(lnt_codec *codec, const lnt_json_node *node, lnt_s
 static lnt_status read_mark(lnt_codec *codec, const lnt_json_node *node, lnt_text *out)
 {
     const lnt_text mark = lnt_json_text_in(node, "replacement");
-    if (mark.text && !mark.bytes) return broken(codec, "the replacement of Metaspace", "must be a character");
+    if (mark.text && (!mark.bytes || mark.bytes != lnt_utf8_bytes(mark.text)))
+        return broken(codec, "the replacement of Metaspace", "must be a character");
     return lnt_pool_text(&codec->pool, mark.text ? mark.text : LNT_LOW_BLOCK, mark.text ? mark.bytes : 3,
                          out);
 }

@@ -186,6 +186,7 @@ lnt_status lnt_words_cut(lnt_ctx *ctx, const lnt_cut *cut, size_t cuts, bool fir
 {
     w->next_count = 0;
     w->next_text.count = 0;
+    w->text.most = w->next_text.most = lnt_chars_most(w->text.count);
     lnt_status status = put_word(ctx, w, (lnt_word){ 0, w->text.count, first });
     if (!status) swap_words(w);
     for (size_t i = 0; !status && i < cuts && w->count; i++) {
@@ -193,5 +194,6 @@ lnt_status lnt_words_cut(lnt_ctx *ctx, const lnt_cut *cut, size_t cuts, bool fir
         else if (cut[i].kind == LNT_CUT_PREFIX) status = prefix_spaces(ctx, w);
         else status = mark_spaces(ctx, &cut[i], w);
     }
+    w->text.most = w->next_text.most = 0;
     return status;
 }
