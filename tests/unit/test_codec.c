@@ -254,6 +254,66 @@ static void sentencepiece_merges_the_best_score_and_falls_back_to_bytes(void **s
     lnt_ctx_destroy(ctx);
 }
 
+/* The rule, written as shortly as it can be: parts are token numbers. */
+static int merge_by_score(const lnt_codec *c, int32_t *part, int count)
+{
+    for (;;) {
+        int where = -1;
+        int32_t best = -1;
+        for (int i = 0; i + 1 < count; i++) {
+            const lnt_text a = c->vocab.token[part[i]], b = c->vocab.token[part[i + 1]];
+            char both[64];
+            memcpy(both, a.text, a.bytes);
+            memcpy(both + a.bytes, b.text, b.bytes);
+            const int32_t token = lnt_codec_find(c, both, a.bytes + b.bytes);
+            if (token < 0 || (where >= 0 && c->vocab.score[token] <= c->vocab.score[best])) continue;
+            best = token;
+            where = i;
+        }
+        if (where < 0) return count;
+        part[where] = best;
+        memmove(part + where + 1, part + where + 2, (size_t)(count - where - 2) * sizeof *part);
+        count--;
+    }
+}
+
+/* With a token that goes on behind a space, and without: there words are encoded alone. */
+static void sentencepiece_merges_across_spaces_where_its_tokens_do(void **state)
+{
+    (void)state;
+    enum { LENGTH = 50, COUNT = 10 };
+    static const char *const word[COUNT] = { LOW,  "a",     "b",  "ab",    LOW "a",
+                                             "ba", LOW LOW, "bb", "b" LOW, "b" LOW "a" };
+    static const float score[COUNT] = { -9, -9, -9, -3, -4, -2.9f, -5, -6, -2, -1 };
+    lnt_ctx *ctx = context_new(1, NULL);
+    dice d = { 19 };
+    lnt_text token[COUNT];
+    for (int i = 0; i < COUNT; i++) token[i] = said(word[i]);
+    for (int crosses = 0; crosses < 2; crosses++) {
+        const size_t tokens = crosses ? COUNT : COUNT - 2;
+        const lnt_vocabulary v = { .path = "t.gguf", .model = said("llama"), .count = tokens, .token = token,
+                                   .score = score, .bos = -1, .eos = -1, .unknown = -1,
+                                   .separator = -1, .padding = -1, .classify = -1, .mask = -1,
+                                   .add_space_prefix = LNT_SAID_NO };
+        lnt_codec *c;
+        assert_ok(ctx, lnt_codec_open_vocabulary(ctx, &v, &c));
+        assert_int_equal(c->bpe.mark.bytes, crosses ? 0 : 3);
+        for (int round = 0; round < budget(50, 500); round++) {
+            char text[LENGTH];
+            int32_t want[LENGTH];
+            lnt_tokens got = { 0 };
+            for (int i = 0; i < LENGTH; i++) text[i] = " ab"[want[i] = (int32_t)dice_range(&d, 0, 2)];
+            const int count = merge_by_score(c, want, LENGTH);
+            assert_ok(ctx, lnt_codec_encode(ctx, c, text, LENGTH, 0, &got));
+            assert_int_equal(got.count, count);
+            for (int i = 0; i < count; i++) assert_int_equal(got.token[i], want[i]);
+            lnt_tokens_free(ctx, &got);
+        }
+        lnt_codec_close(c);
+    }
+    lnt_ctx_destroy(ctx);
+}
+
 /* ---- unigram: of all ways to spell a word the best ------------------------------------------------ */
 
 static double best_score(const lnt_codec *c, const char *text, size_t bytes)
@@ -532,6 +592,7 @@ int main(void)
         cmocka_unit_test(the_heap_merges_as_the_rule_says),
         cmocka_unit_test(a_long_word_takes_no_time_to_speak_of),
         cmocka_unit_test(sentencepiece_merges_the_best_score_and_falls_back_to_bytes),
+        cmocka_unit_test(sentencepiece_merges_across_spaces_where_its_tokens_do),
         cmocka_unit_test(unigram_finds_the_most_likely_spelling),
         cmocka_unit_test(unigram_joins_what_is_unknown_or_spells_its_bytes),
         cmocka_unit_test(wordpiece_takes_the_longest_piece_each_time),

@@ -2,7 +2,9 @@
  * SentencePiece's, by the scores of what two tokens spell together.
  *
  * A word begins as its bytes or characters, in a chain.  A heap holds every pair of neighbours that may
- * merge; the best is merged, and its new neighbours join the heap: O(n log n) in the bytes of the word. */
+ * merge; the best is merged, and its new neighbours join the heap: O(n log n) in the bytes of the word.
+ * SentencePiece's "word" may be a whole book.  Where no token has U+2581 behind another character, no merge
+ * crosses the place before it; what is between such places is encoded alone, in a heap that fits the cache. */
 #include <stdio.h>
 #include <string.h>
 
@@ -105,6 +107,42 @@ lnt_status lnt_bpe_close_letters(lnt_codec *codec)
                             codec->path, (unsigned)i, i);
     }
     return LNT_OK;
+}
+
+static bool begins(lnt_text text, size_t at, lnt_text with)
+{
+    return text.bytes - at >= with.bytes && memcmp(text.text + at, with.text, with.bytes) == 0;
+}
+
+/* Where the mark is next behind another character, from `at` > 0 on; or the end. */
+static size_t next_break(lnt_text text, size_t at, lnt_text mark)
+{
+    while (at < text.bytes) {
+        const char *hit = memmem(text.text + at, text.bytes - at, mark.text, mark.bytes);
+        if (!hit) return text.bytes;
+        at = (size_t)(hit - text.text);
+        if (at < mark.bytes || !begins(text, at - mark.bytes, mark)) return at;
+        at += mark.bytes;
+    }
+    return text.bytes;
+}
+
+void lnt_bpe_find_mark(lnt_codec *codec, lnt_text mark)
+{
+    const lnt_vocab *v = &codec->vocab;
+    const lnt_bpe *b = &codec->bpe;
+    if (b->prefix.bytes || b->suffix.bytes) return;
+    if (lnt_vocab_find(v, mark.text, mark.bytes) == LNT_NO_TOKEN) return;
+    for (size_t i = 0; i < v->count; i++)
+        if (next_break(v->token[i], 1, mark) < v->token[i].bytes) return;
+    codec->bpe.mark = mark;
+}
+
+/* The bytes that are encoded alone, of those that are left. */
+static size_t stretch(const lnt_codec *codec, const char *text, size_t bytes)
+{
+    const lnt_text mark = codec->bpe.mark;
+    return mark.bytes ? next_break((lnt_text){ text, bytes }, 1, mark) : bytes;
 }
 
 /* ---- where a word begins ------------------------------------------------------------------------- */
@@ -275,12 +313,9 @@ static lnt_status check_length(lnt_ctx *ctx, size_t bytes)
                     INT32_MAX - 1);
 }
 
-static lnt_status encode(lnt_ctx *ctx, const lnt_codec *codec, const char *word, size_t bytes, lnt_scratch *s,
-                         lnt_tokens *out)
+static lnt_status encode_stretch(lnt_ctx *ctx, const lnt_codec *codec, const char *word, size_t bytes,
+                                 lnt_scratch *s, lnt_tokens *out)
 {
-    const int32_t whole =
-        codec->bpe.ignore_merges ? lnt_vocab_find(&codec->vocab, word, bytes) : LNT_NO_TOKEN;
-    if (whole != LNT_NO_TOKEN) return lnt_tokens_put(ctx, out, whole);
     s->symbols = 0;
     lnt_status status = check_length(ctx, bytes);
     if (!status && codec->bpe.byte_level) status = put_bytes(ctx, codec, word, bytes, s);
@@ -288,6 +323,20 @@ static lnt_status encode(lnt_ctx *ctx, const lnt_codec *codec, const char *word,
     if (!status) status = merge_all(ctx, codec, word, s);
     for (uint32_t i = 0; !status && i < s->symbols; i++)
         if (s->symbol[i].bytes) status = lnt_tokens_put(ctx, out, s->symbol[i].token);
+    return status;
+}
+
+static lnt_status encode(lnt_ctx *ctx, const lnt_codec *codec, const char *word, size_t bytes, lnt_scratch *s,
+                         lnt_tokens *out)
+{
+    const int32_t whole =
+        codec->bpe.ignore_merges ? lnt_vocab_find(&codec->vocab, word, bytes) : LNT_NO_TOKEN;
+    if (whole != LNT_NO_TOKEN) return lnt_tokens_put(ctx, out, whole);
+    lnt_status status = LNT_OK;
+    for (size_t at = 0, n; !status && at < bytes; at += n) {
+        n = stretch(codec, word + at, bytes - at);
+        status = encode_stretch(ctx, codec, word + at, n, s, out);
+    }
     return status;
 }
 
@@ -304,8 +353,8 @@ static lnt_status put_unmerged(lnt_ctx *ctx, const lnt_codec *codec, lnt_text c,
     return status;
 }
 
-static lnt_status encode_by_scores(lnt_ctx *ctx, const lnt_codec *codec, const char *word, size_t bytes,
-                                   lnt_scratch *s, lnt_tokens *out)
+static lnt_status stretch_by_scores(lnt_ctx *ctx, const lnt_codec *codec, const char *word, size_t bytes,
+                                    lnt_scratch *s, lnt_tokens *out)
 {
     s->symbols = 0;
     lnt_status status = check_length(ctx, bytes);
@@ -318,6 +367,17 @@ static lnt_status encode_by_scores(lnt_ctx *ctx, const lnt_codec *codec, const c
         const lnt_symbol *x = &s->symbol[i];
         if (x->bytes && x->token >= 0) status = lnt_tokens_put(ctx, out, x->token);
         else if (x->bytes) status = put_unmerged(ctx, codec, (lnt_text){ word + x->start, x->bytes }, out);
+    }
+    return status;
+}
+
+static lnt_status encode_by_scores(lnt_ctx *ctx, const lnt_codec *codec, const char *word, size_t bytes,
+                                   lnt_scratch *s, lnt_tokens *out)
+{
+    lnt_status status = LNT_OK;
+    for (size_t at = 0, n; !status && at < bytes; at += n) {
+        n = stretch(codec, word + at, bytes - at);
+        status = stretch_by_scores(ctx, codec, word + at, n, s, out);
     }
     return status;
 }

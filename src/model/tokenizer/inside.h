@@ -34,6 +34,7 @@ typedef struct lnt_bpe {
     bool ignore_merges; /* a word that is a token is that token */
     bool byte_fallback, fuse_unknown;
     lnt_text prefix, suffix; /* of a character within a word, of its last */
+    lnt_text mark;           /* begins words: no token has it behind another character; or empty */
     int32_t letter[256];     /* byte level: the token of each byte, or LNT_NO_TOKEN */
     lnt_pair *pair;          /* [pairs], a hash table */
     size_t pairs;
@@ -46,6 +47,9 @@ lnt_status lnt_bpe_merge(lnt_codec *codec, size_t rank, lnt_text left, lnt_text 
 lnt_status lnt_bpe_merge_line(lnt_codec *codec, size_t rank, lnt_text line);
 /* After the last: fills letter[], and refuses a vocabulary that lacks a byte of ASCII that can be seen. */
 lnt_status lnt_bpe_close_letters(lnt_codec *codec);
+
+/* Of characters, with all tokens set: sets mark to that of words, where the tokens allow it. */
+void lnt_bpe_find_mark(lnt_codec *codec, lnt_text mark);
 
 typedef struct lnt_unigram {
     int32_t *order; /* [known]: the tokens, by their bytes */

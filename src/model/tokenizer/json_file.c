@@ -96,7 +96,9 @@ static lnt_status read_bpe(lnt_codec *codec, const lnt_json_node *model)
     lnt_status status = lnt_pool_text(&codec->pool, prefix.text, prefix.bytes, &b->prefix);
     if (!status) status = lnt_pool_text(&codec->pool, suffix.text, suffix.bytes, &b->suffix);
     if (!status) status = read_merges(codec, lnt_json_member(model, "merges"));
-    return !status && b->byte_level ? lnt_bpe_close_letters(codec) : status;
+    if (status || b->byte_level) return status ? status : lnt_bpe_close_letters(codec);
+    lnt_bpe_find_mark(codec, (lnt_text){ LNT_LOW_BLOCK, 3 });
+    return LNT_OK;
 }
 
 static lnt_status read_unigram(lnt_codec *codec, const lnt_json_node *model)

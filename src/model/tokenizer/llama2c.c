@@ -47,6 +47,7 @@ static lnt_status set_up(lnt_codec *codec)
 {
     const lnt_text space = { " ", 1 };
     codec->kind = &lnt_codec_sentencepiece;
+    lnt_bpe_find_mark(codec, space);
     codec->normal = lnt_pool_take(&codec->pool, sizeof *codec->normal);
     codec->spell = lnt_pool_take(&codec->pool, 2 * sizeof *codec->spell);
     codec->before = lnt_pool_take(&codec->pool, sizeof *codec->before);

@@ -198,6 +198,7 @@ static lnt_status open_llama(lnt_codec *codec, const lnt_vocabulary *v)
     codec->spell = lnt_pool_take(&codec->pool, 3 * sizeof *codec->spell);
     if (!status && (!codec->normal || !codec->spell)) status = LNT_ERR_MEMORY;
     if (status) return status;
+    lnt_bpe_find_mark(codec, mark);
     if (prefix) codec->normal[codec->normals++] = (lnt_normal){ .kind = LNT_NORMAL_PREPEND, .to = mark };
     codec->normal[codec->normals++] = (lnt_normal){ .kind = LNT_NORMAL_REPLACE, .from = space, .to = mark };
     *add_spell(codec, LNT_SPELL_REPLACE) =
