@@ -4,7 +4,7 @@
  * A word begins as its bytes or characters, in a chain.  A heap holds every pair of neighbours that may
  * merge; the best is merged, and its new neighbours join the heap: O(n log n) in the bytes of the word.
  * SentencePiece's "word" may be a whole book.  Where no token has U+2581 behind another character, no merge
- * crosses the place before it; what is between such places is encoded alone, in a heap that fits the cache. */
+ * crosses the place before it; what is between such places is encoded alone: its heap fits the cache. */
 #include <stdio.h>
 #include <string.h>
 
