@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Unpacks cmocka and zlib for another architecture into a folder, for the cross-compiled tests.
+# Unpacks cmocka, zlib, PCRE2 and utf8proc for another architecture into a folder, for cross-compiled tests.
 #
 #     tools/cross-sysroot.sh x86_64|aarch64 FOLDER
 #
@@ -15,7 +15,7 @@ aarch64) arch=arm64 ;;
 *) fail "'${1-}' is not an architecture; use x86_64 or aarch64" ;;
 esac
 [ -n "${2-}" ] || fail "no folder given; it is the second argument"
-[ -e "$2/complete" ] && [ -L "$2/lib" ] && exit 0
+[ -e "$2/complete" ] && [ -L "$2/lib" ] && [ -e "$2/usr/include/utf8proc.h" ] && exit 0
 
 rm -rf "$2"
 mkdir -p "$2/apt/lists/partial" "$2/apt/archives/partial"
@@ -28,10 +28,16 @@ apt=(-qq -o "APT::Architecture=$arch" -o "APT::Architectures=$arch"
      -o "Dir::Cache=$folder/apt")
 
 apt-get "${apt[@]}" update >&2 || fail "apt-get could not fetch the package lists of $arch"
-# The package of cmocka's library is named after its ABI, so ask for the name.
-library=$(apt-cache "${apt[@]}" depends libcmocka-dev | awk '$1 == "Depends:" && /libcmocka/ { print $2 }')
-[ -n "$library" ] || fail "no libcmocka-dev for $arch found; can the package sources of this machine be reached?"
-packages=(libcmocka-dev "$library" zlib1g-dev zlib1g)
+# The package of a library is named after its ABI, so ask for the name.
+library_of() { # package with the headers, expression for the library's
+    local name
+    name=$(apt-cache "${apt[@]}" depends "$1" | awk -v like="$2" '$1 == "Depends:" && $2 ~ like { print $2 }')
+    [ -n "$name" ] || fail "no $1 for $arch found; can the package sources of this machine be reached?"
+    echo "$name"
+}
+library=$(library_of libcmocka-dev libcmocka) pcre2=$(library_of libpcre2-dev '^libpcre2-8')
+utf8proc=$(library_of libutf8proc-dev libutf8proc)
+packages=(libcmocka-dev "$library" zlib1g-dev zlib1g libpcre2-dev "$pcre2" libutf8proc-dev "$utf8proc")
 (cd "$folder/apt/archives" && apt-get "${apt[@]}" download "${packages[@]}" >&2) ||
     fail "apt-get could not download ${packages[*]} for $arch"
 for package in "$folder"/apt/archives/*.deb; do

@@ -9,6 +9,14 @@
 #include "model/tokenizer/inside.h"
 #include "support.h"
 
+/* Begins a test of a tokenizer that cuts by regular expressions. */
+static inline void needs_regex(void)
+{
+#ifndef LNT_PCRE2
+    skip_because("built without PCRE2 (libpcre2-dev), which cuts the words of these tokenizers");
+#endif
+}
+
 /* Text that grows; its memory is malloc's. */
 typedef struct page {
     char *text;

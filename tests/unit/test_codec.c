@@ -23,6 +23,7 @@ static const char specials[] =
 static void merges_apply_by_rank_within_words(void **state)
 {
     (void)state;
+    needs_regex();
     lnt_ctx *ctx = context_new(1, NULL);
     lnt_codec *c = open_page(ctx, byte_level_json(few_merges, "", byte_level, ""));
     assert_tokens(ctx, c, "the the he", 0, "257 258 32 259");
@@ -39,6 +40,7 @@ static void merges_apply_by_rank_within_words(void **state)
 static void a_word_that_is_a_token_needs_no_merges_where_the_model_says_so(void **state)
 {
     (void)state;
+    needs_regex();
     static const char *const merges[] = { "a b", "c d", "ab c", "abc d", "b c", NULL };
     lnt_ctx *ctx = context_new(1, NULL);
     lnt_codec *c = open_page(ctx, byte_level_json(merges, "", byte_level, ""));
@@ -54,6 +56,7 @@ static void a_word_that_is_a_token_needs_no_merges_where_the_model_says_so(void 
 static void added_tokens_are_found_longest_first_and_frames_are_put_around(void **state)
 {
     (void)state;
+    needs_regex();
     lnt_ctx *ctx = context_new(1, NULL);
     lnt_codec *c = open_page(ctx, byte_level_json(few_merges, "", byte_level, specials));
     size_t before, after;
@@ -81,6 +84,7 @@ static void added_tokens_are_found_longest_first_and_frames_are_put_around(void 
 static void byte_level_text_comes_back_whatever_it_is(void **state)
 {
     (void)state;
+    needs_regex();
     lnt_ctx *ctx = context_new(1, NULL);
     lnt_codec *c = open_page(ctx, byte_level_json(few_merges, "", byte_level, specials));
     dice d = { 41 };
@@ -127,6 +131,7 @@ static int merge_naively(const int (*merge)[2], int merges, int *token, int coun
 static void the_heap_merges_as_the_rule_says(void **state)
 {
     (void)state;
+    needs_regex();
     enum { MERGES = 24, LENGTH = 60 };
     lnt_ctx *ctx = context_new(1, NULL);
     dice d = { 7 };
@@ -172,6 +177,7 @@ static void the_heap_merges_as_the_rule_says(void **state)
 static void a_long_word_takes_no_time_to_speak_of(void **state)
 {
     (void)state;
+    needs_regex();
     const size_t length = (size_t)budget(200000, 1000000);
     lnt_ctx *ctx = context_new(1, NULL);
     lnt_codec *c = open_page(ctx, byte_level_json(few_merges, "", byte_level, ""));
@@ -471,6 +477,7 @@ static void check_pieces(lnt_ctx *ctx, const lnt_codec *c, dice *d, bool skip)
 static void pieces_are_whole_characters_and_make_the_whole_text(void **state)
 {
     (void)state;
+    needs_regex();
     lnt_ctx *ctx = context_new(1, NULL);
     lnt_codec *codecs[] = { open_page(ctx, byte_level_json(few_merges, "", byte_level, specials)),
                             open_sentencepiece(ctx, "llama"), open_sentencepiece(ctx, "t5"),
@@ -538,6 +545,7 @@ static void the_file_of_llama2c_is_read(void **state)
 static void a_directory_says_which_tokens_are_which(void **state)
 {
     (void)state;
+    needs_regex();
     static const char config[] =
         "{\"eos_token\":{\"content\":\"</s>\"},\"bos_token\":\"<s>\",\"pad_token\":\"none such\"}";
     static const char map[] = "{\"mask_token\":\"<mask>\",\"eos_token\":\"<s>\"}";
