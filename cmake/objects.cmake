@@ -1,6 +1,7 @@
 # The objects of the libraries, in linnet_objects and linnet_model_objects.  What a source is compiled for goes by its folder:
 #
 #   src/cpu/body/, src/cpu/<isa>/     once per instruction set and real type
+#   src/cpu/weight/body/              once per instruction set of weights, which are more; of the model library
 #   real/ in a room of attention      once per real type
 #   real/ elsewhere (layers)          once in float; linnet_layers_f64, which the tests link, has them in double
 #   everything else                   once
@@ -9,7 +10,7 @@
 # LNT_DOUBLE=1 makes the real type double.
 
 set(folders_attention core io cpu device attention attention/* plan)
-set(folders_model nn model model/template model/tokenizer task train)
+set(folders_model cpu/weight nn model model/template model/tokenizer task train)
 
 set(isas scalar)
 if(LINNET_AARCH64)
@@ -29,9 +30,18 @@ if(LINNET_SANITIZE) # compiled in a fifth of the time, and few tests run them th
     list(APPEND flags_scalar -O1)
 endif()
 set(flags_neon -DLNT_VEC_BYTES=16)
-set(flags_avx2 -DLNT_VEC_BYTES=32 -mavx2 -mfma)
+set(flags_avx2 -DLNT_VEC_BYTES=32 -mavx2 -mfma -mf16c)
+set(isas_weight ${isas}) # those alone that only products of whole numbers gain by come here
+if(LINNET_AARCH64)
+    list(APPEND isas_weight dotprod)
+elseif(LINNET_X86_64)
+    list(APPEND isas_weight vnni)
+endif()
+
 set(flags_avx512 -DLNT_VEC_BYTES=64 -mavx512f -mavx512dq -mavx512bw -mavx512vl -mavx2 -mfma
                  -mprefer-vector-width=512)
+set(flags_vnni ${flags_avx512} -mavx512vnni)
+set(flags_dotprod ${flags_neon} -march=armv8.2-a+dotprod)
 
 set(linnet_objects)
 set(linnet_model_objects)
@@ -88,3 +98,13 @@ foreach(real f32 f64)
         endif()
     endforeach()
 endforeach()
+
+if(LINNET_MODEL)
+    file(GLOB weight_sources CONFIGURE_DEPENDS src/cpu/weight/body/*.c)
+    foreach(isa ${isas_weight})
+        set(name linnet_weight_${isa})
+        add_objects(linnet_model_objects ${name} ${weight_sources})
+        target_compile_definitions(${name} PRIVATE LNT_ISA=${isa})
+        target_compile_options(${name} PRIVATE -O3 -ffp-contract=fast -fno-lto ${flags_${isa}})
+    endforeach()
+endif()

@@ -82,10 +82,12 @@ stage_gcc() {
     build gcc
     say "all tests, best instruction set"
     check gcc -LE lint
-    local isa
+    local isa some
     for isa in $(build/gcc/linnet_isas | head -n -1); do
         say "unit and property tests, fewer cases, LINNET_ISA=$isa"
-        LINNET_ISA=$isa LINNET_TEST_BUDGET=small check gcc -L '^(unit|property)$' -E "$wiring"
+        some=. # neon and avx512 are not the best where dotprod and vnni are, which differ in weights alone
+        case $isa in neon | avx512) some='^unit/test_(core|weight)$' ;; esac
+        LINNET_ISA=$isa LINNET_TEST_BUDGET=small check gcc -L '^(unit|property)$' -R "$some" -E "$wiring"
     done
 }
 

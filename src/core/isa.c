@@ -4,18 +4,32 @@
 #include <stdio.h>
 #include <string.h>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
+#endif
+
 static int always(void) { return 1; }
 
 #if defined(__x86_64__)
+static int has_f16c(void) /* which __builtin_cpu_supports of some compilers does not know */
+{
+    unsigned a, b, c = 0, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
 static int has_avx2(void)
 {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
 }
 static int has_avx512(void)
 {
     return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
            __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
 }
+static int has_vnni(void) { return has_avx512() && __builtin_cpu_supports("avx512vnni"); }
+#elif defined(__aarch64__)
+static int has_dotprod(void) { return (getauxval(AT_HWCAP) & (1u << 20)) != 0; } /* HWCAP_ASIMDDP */
 #endif
 
 static const struct {
@@ -25,9 +39,11 @@ static const struct {
     { "scalar", always },
 #if defined(__aarch64__)
     { "neon", always }, /* part of the base architecture */
+    { "dotprod", has_dotprod },
 #elif defined(__x86_64__)
     { "avx2", has_avx2 },
     { "avx512", has_avx512 },
+    { "vnni", has_vnni }, /* AVX-512's */
 #endif
 };
 enum { ISA_COUNT = sizeof isas / sizeof isas[0] };

@@ -17,9 +17,9 @@ typedef enum lnt_storage {
     LNT_STORAGES
 } lnt_storage;
 
-const char *lnt_storage_name(lnt_storage storage); /* "q4_1" */
-size_t lnt_storage_numbers(lnt_storage storage);   /* of a block: 1, 32 or 256 */
-size_t lnt_storage_bytes(lnt_storage storage);     /* of a block */
+LNT_PRIVATE_API const char *lnt_storage_name(lnt_storage storage); /* "q4_1" */
+LNT_PRIVATE_API size_t lnt_storage_numbers(lnt_storage storage);   /* of a block: 1, 32 or 256 */
+LNT_PRIVATE_API size_t lnt_storage_bytes(lnt_storage storage);     /* of a block */
 
 /* to [count] = the numbers of whole blocks, exactly as the format defines them, rounded once to f32. count
  * is a multiple of lnt_storage_numbers; from needs no alignment. */
