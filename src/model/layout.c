@@ -101,6 +101,21 @@ lnt_status lnt_layout_open(lnt_ctx *ctx, const lnt_config *config, lnt_layout *o
     return status;
 }
 
+bool lnt_layout_packs(size_t i)
+{
+    if (i < LNT_PARAM_OUTER) return i == LNT_PARAM_EMBED || i == LNT_PARAM_HEAD;
+    const size_t own = (i - LNT_PARAM_OUTER) % LNT_BLOCK_PARAMS;
+    return own == LNT_BLOCK_QKV || own == LNT_BLOCK_OUT || own == LNT_BLOCK_UP || own == LNT_BLOCK_DOWN;
+}
+
+void lnt_layout_leave_out(lnt_layout *layout, size_t i)
+{
+    const size_t size = lnt_round_up(layout->entries[i].count, LNT_PAD);
+    layout->entries[i].count = 0;
+    for (size_t j = i + 1; j < layout->entry_count; j++) layout->entries[j].offset -= size;
+    layout->size -= size;
+}
+
 void lnt_layout_close(lnt_ctx *ctx, lnt_layout *layout)
 {
     lnt_release(ctx, layout->entries, layout->entry_count * sizeof *layout->entries);

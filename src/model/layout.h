@@ -38,6 +38,10 @@ typedef struct lnt_layout {
 } lnt_layout;
 
 lnt_status lnt_layout_open(lnt_ctx *ctx, const lnt_config *config, lnt_layout *out);
+/* Whether parameter i may be packed weights (nn/weight.h) in the place of numbers in the array. */
+bool lnt_layout_packs(size_t i);
+/* Takes the numbers of parameter i out of the array, before there is one; its name and shape stay. */
+void lnt_layout_leave_out(lnt_layout *layout, size_t i);
 void lnt_layout_close(lnt_ctx *ctx, lnt_layout *layout);
 
 /* Parameter i of a block. */

@@ -20,8 +20,35 @@ static lnt_status describe_config(lnt_model *model)
     return LNT_OK;
 }
 
+/* Leaves the matrices out of the array. */
+static lnt_status open_packed(lnt_model *model)
+{
+    lnt_layout *layout = &model->layout;
+    const size_t bytes = layout->entry_count * sizeof *model->packed;
+    model->packed = lnt_allocate(model->ctx, bytes, "the list of packed weights");
+    if (!model->packed) return LNT_ERR_MEMORY;
+    memset(model->packed, 0, bytes);
+    for (size_t i = 0; i < layout->entry_count; i++)
+        if (lnt_layout_packs(i)) lnt_layout_leave_out(layout, i);
+    return LNT_OK;
+}
+
+lnt_status lnt_model_pack(lnt_model *model, size_t i, const lnt_weight_part *parts, size_t count)
+{
+    const lnt_layout_entry *e = &model->layout.entries[i];
+    const bool table = i == LNT_PARAM_EMBED && model->config.input == LNT_INPUT_TOKENS;
+    const size_t in = e->param.shape[table ? 1 : 0], out = e->param.shape[table ? 0 : 1];
+    size_t rows = 0;
+    for (size_t p = 0; p < count; p++) rows += parts[p].rows;
+    if (rows != out)
+        return lnt_fail(model->ctx, LNT_ERR_SHAPE, "model: %s has %zu rows, must have %zu", e->name,
+                        rows, out);
+    lnt_weight_close(model->ctx, &model->packed[i]);
+    return lnt_weight_open(model->ctx, e->name, parts, count, in, &model->packed[i]);
+}
+
 lnt_status lnt_model_open(lnt_ctx *ctx, const lnt_config *config, const char *task,
-                          lnt_tokenizer *tokenizer, lnt_model **out)
+                          lnt_tokenizer *tokenizer, bool packed, lnt_model **out)
 {
     *out = NULL;
     lnt_status status = LNT_OK;
@@ -40,6 +67,7 @@ lnt_status lnt_model_open(lnt_ctx *ctx, const lnt_config *config, const char *ta
     snprintf(model->task_options, sizeof model->task_options, "{}");
     status = describe_config(model);
     if (!status) status = lnt_layout_open(ctx, &model->config, &model->layout);
+    if (!status && packed) status = open_packed(model);
     if (!status) {
         model->weights = lnt_allocate(ctx, model->layout.size * sizeof(float), "the weights");
         status = model->weights ? LNT_OK : LNT_ERR_MEMORY;
@@ -52,12 +80,18 @@ lnt_status lnt_model_open(lnt_ctx *ctx, const lnt_config *config, const char *ta
     return LNT_OK;
 }
 
+static lnt_status make(lnt_ctx *ctx, const lnt_config *config, const char *task, lnt_tokenizer *tokenizer,
+                       uint64_t seed, bool packed, lnt_model **out)
+{
+    const lnt_status status = lnt_model_open(ctx, config, task, tokenizer, packed, out);
+    if (!status) lnt_layout_init(&(*out)->layout, seed, (*out)->weights);
+    return status;
+}
+
 lnt_status lnt_model_make(lnt_ctx *ctx, const lnt_config *config, const char *task,
                           lnt_tokenizer *tokenizer, uint64_t seed, lnt_model **out)
 {
-    const lnt_status status = lnt_model_open(ctx, config, task, tokenizer, out);
-    if (!status) lnt_layout_init(&(*out)->layout, seed, (*out)->weights);
-    return status;
+    return make(ctx, config, task, tokenizer, seed, false, out);
 }
 
 static bool is_bf16(const lnt_model *model, const lnt_layout_entry *e)
@@ -71,7 +105,7 @@ lnt_status lnt_model_keep_bf16(lnt_model **own)
 {
     lnt_model *model = *own;
     const lnt_layout *layout = &model->layout;
-    if (model->config.kind != LNT_DECODER) return LNT_OK;
+    if (model->config.kind != LNT_DECODER || model->packed) return LNT_OK;
     for (size_t i = 0; i < layout->entry_count; i++)
         if (layout->entries[i].param.rank > 1 && !is_bf16(model, &layout->entries[i])) return LNT_OK;
     model->bf16 = lnt_allocate(model->ctx, layout->size * sizeof *model->bf16, "the weights in bf16");
@@ -92,19 +126,26 @@ void lnt_model_destroy(lnt_model *model)
     lnt_network_close(&model->network);
     lnt_release(ctx, model->weights, model->layout.size * sizeof *model->weights);
     lnt_release(ctx, model->bf16, model->layout.size * sizeof *model->bf16);
+    for (size_t i = 0; model->packed && i < model->layout.entry_count; i++)
+        lnt_weight_close(ctx, &model->packed[i]);
+    lnt_release(ctx, model->packed, model->layout.entry_count * sizeof *model->packed);
     if (model->layout.entries) lnt_layout_close(ctx, &model->layout);
     lnt_tokenizer_close(ctx, &model->tokenizer);
     lnt_release(ctx, model, sizeof *model);
 }
 
 /* Over weights that began as those of a new model: what only the new one has stays as it began. */
-static void copy_weights(const lnt_model *from, lnt_model *to)
+static lnt_status copy_weights(const lnt_model *from, lnt_model *to)
 {
+    lnt_status status = LNT_OK;
     for (size_t i = 0; i < to->layout.entry_count; i++) {
         const lnt_layout_entry *a = &from->layout.entries[i], *b = &to->layout.entries[i];
         if (a->count == b->count)
             memcpy(to->weights + b->offset, from->weights + a->offset, a->count * sizeof(float));
+        const lnt_weight *packed = lnt_weight_at(from->packed, i);
+        if (packed && !status) status = lnt_weight_copy(from->ctx, a->name, packed, &to->packed[i]);
     }
+    return status;
 }
 
 lnt_status lnt_model_convert(const lnt_model *model, const char *mechanism, lnt_model **out)
@@ -120,11 +161,14 @@ lnt_status lnt_model_convert(const lnt_model *model, const char *mechanism, lnt_
     if (!status) status = lnt_config_resolve(ctx, model->task, &config);
     if (status == LNT_ERR_FORMAT) status = LNT_ERR_ARGUMENT; /* no file says so */
     if (!status) status = lnt_tokenizer_copy(ctx, &model->tokenizer, &tokenizer);
-    if (!status) status = lnt_model_make(ctx, &config, model->task, &tokenizer, 0, out);
+    if (!status) status = make(ctx, &config, model->task, &tokenizer, 0, model->packed != NULL, out);
     if (status) return status;
     memcpy((*out)->task_options, model->task_options, sizeof model->task_options);
-    copy_weights(model, *out);
-    return lnt_model_keep_bf16(out);
+    status = copy_weights(model, *out);
+    if (!status) return lnt_model_keep_bf16(out);
+    lnt_model_destroy(*out);
+    *out = NULL;
+    return status;
 }
 
 lnt_status lnt_model_describe(const lnt_model *model, lnt_model_info *out)
@@ -191,6 +235,7 @@ lnt_status lnt_model_forward(lnt_model *model, const int32_t *tokens, int64_t ba
         status = lnt_network_open(model->ctx, &model->config, &model->layout, (size_t)batch,
                                   (size_t)length, false, NULL, net);
         if (status) return status;
+        net->packed = model->packed;
     }
     const lnt_batch in = { .batch = (size_t)batch, .length = (size_t)length, .tokens = tokens,
                            .lengths = lengths };

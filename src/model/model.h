@@ -15,6 +15,7 @@ struct lnt_model {
     lnt_layout layout;
     float *weights; /* [layout.size] */
     uint16_t *bf16; /* the same again, or NULL: lnt_model_keep_bf16 */
+    lnt_weight *packed; /* [layout.entry_count]: the matrices, which are then not in weights; or NULL */
     lnt_tokenizer tokenizer;
     char task[LNT_TASK_NAME];
     char task_options[LNT_TASK_TEXT]; /* JSON, the task's own */
@@ -22,9 +23,12 @@ struct lnt_model {
     lnt_network network; /* of lnt_model_forward; grows with the shapes it is given */
 };
 
-/* A model whose weights are still to be filled.  The tokenizer becomes the model's, also on failure. */
+/* A model whose weights are still to be filled.  The tokenizer becomes the model's, also on failure.  With
+ * `packed` its matrices are not among them: each comes by lnt_model_pack, and the model does not learn. */
 lnt_status lnt_model_open(lnt_ctx *ctx, const lnt_config *config, const char *task,
-                          lnt_tokenizer *tokenizer, lnt_model **out);
+                          lnt_tokenizer *tokenizer, bool packed, lnt_model **out);
+/* Parameter i of the layout, which lnt_layout_packs, from parts whose rows are its outputs, or its tokens. */
+lnt_status lnt_model_pack(lnt_model *model, size_t i, const lnt_weight_part *parts, size_t count);
 /* ... and a model whose weights begin from seed. */
 lnt_status lnt_model_make(lnt_ctx *ctx, const lnt_config *config, const char *task,
                           lnt_tokenizer *tokenizer, uint64_t seed, lnt_model **out);

@@ -87,6 +87,9 @@ lnt_status lnt_model_write(const lnt_model *model, const char *path, lnt_dtype d
 {
     const size_t names = model->layout.entry_count;
     room r;
+    if (model->packed)
+        return lnt_fail(model->ctx, LNT_ERR_UNSUPPORTED,
+                        "model: its matrices are packed as another's file had them, and cannot be saved so");
     lnt_status status = open_room(model, array_count, &r);
     if (status) return status;
     size_t count = add_entries(&model->layout, NULL, model->weights, r.entries);
@@ -235,7 +238,7 @@ lnt_status lnt_model_read(lnt_ctx *ctx, const char *path, const lnt_safetensors 
     if (status) return status;
     status = check_tokens(ctx, path, &tokenizer, &config);
     if (status) lnt_tokenizer_close(ctx, &tokenizer);
-    else status = lnt_model_open(ctx, &config, task, &tokenizer, out);
+    else status = lnt_model_open(ctx, &config, task, &tokenizer, false, out);
     if (status) return status;
     memcpy((*out)->task_options, options, strlen(options) + 1);
     status = lnt_model_read_array(*out, path, st, &(lnt_model_array){ "", (*out)->weights });

@@ -88,6 +88,7 @@ lnt_status lnt_session_create(const lnt_model *model, int64_t batch, lnt_session
         status = lnt_network_open(ctx, &model->config, &model->layout, s->batch, s->length,
                                   false, s->states, &s->network);
     s->network.bf16 = model->bf16;
+    s->network.packed = model->packed;
     if (status) {
         lnt_session_destroy(s);
         return status;

@@ -23,6 +23,8 @@ static void weights_checksum(const lnt_model *m, char out[NUMBER])
     lnt_crc64 crc;
     lnt_crc64_init(&crc);
     lnt_crc64_add(&crc, m->weights, m->layout.size * sizeof *m->weights);
+    for (size_t i = 0; m->packed && i < m->layout.entry_count; i++)
+        lnt_crc64_add(&crc, m->packed[i].memory, m->packed[i].bytes);
     snprintf(out, NUMBER, "%016" PRIx64, lnt_crc64_finish(&crc));
 }
 

@@ -10,6 +10,7 @@
 #include "nn/param.h"
 #include "nn/pass.h"
 #include "nn/qk_norm.h"
+#include "nn/weight.h"
 
 enum {
     LNT_BLOCK_NORM1_GAIN, LNT_BLOCK_NORM1_BIAS,
@@ -97,6 +98,7 @@ typedef struct lnt_block {
     real *const *w;                 /* [LNT_BLOCK_PARAMS] */
     const lnt_block_kept *kept;
     const uint16_t *const *bf16;    /* w again, for few tokens; NULL, or any of them: not there */
+    const lnt_weight *packed;       /* [LNT_BLOCK_PARAMS], in the place of w; as above, or without memory */
     real *const *g; /* shaped as w, added to; this and scratch are for backward alone */
     const lnt_block_scratch *scratch;
 } lnt_block;

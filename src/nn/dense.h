@@ -14,6 +14,7 @@ typedef struct lnt_dense {
     const real *w, *b;    /* [in,out]; [out], NULL: none */
     real *dw, *db;        /* shaped as they are */
     const uint16_t *bf16; /* w again, for few tokens; NULL: not there */
+    const lnt_weight *packed; /* in the place of w, which is NULL; forward alone.  NULL: not */
 } lnt_dense;
 
 /* The layer of parameter i of a list and, as its bias, of the next; g NULL: forward alone. */

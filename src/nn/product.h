@@ -3,6 +3,7 @@
 #define LNT_NN_PRODUCT_H
 
 #include "nn/layer.h"
+#include "nn/weight.h"
 
 #define lnt_matrix LNT_REAL_NAME(lnt_matrix)
 #define lnt_product LNT_REAL_NAME(lnt_product)
@@ -11,22 +12,24 @@
 #define lnt_columns_sum LNT_REAL_NAME(lnt_columns_sum)
 
 /* Element [i,j] is at[i * row + j * col]; one of the strides is 1.  bf16 has the same numbers, place by
- * place, for products of few rows, which are bound by reading their right factor; NULL: not there. */
+ * place, for products of few rows, which are bound by reading their right factor; NULL: not there.  A right
+ * factor [k,n] may be of packed weights [n,k], which the float build alone takes; at is then NULL. */
 typedef struct lnt_matrix {
     const real *at;
     size_t row, col;
     const uint16_t *bf16;
+    const lnt_weight *packed;
 } lnt_matrix;
 
 /* Contiguous rows that stand `row` apart; and the transpose. */
 static inline lnt_matrix nn_rows(const real *at, size_t row)
 {
-    return (lnt_matrix){ at, row, 1, NULL };
+    return (lnt_matrix){ at, row, 1, NULL, NULL };
 }
 
 static inline lnt_matrix nn_transposed(lnt_matrix m)
 {
-    return (lnt_matrix){ m.at, m.col, m.row, m.bf16 };
+    return (lnt_matrix){ m.at, m.col, m.row, m.bf16, NULL };
 }
 
 /* c[m,n], rows ldc apart, = a[m,k] b[k,n], added to c if `accumulate`. */

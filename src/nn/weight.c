@@ -174,6 +174,19 @@ lnt_status lnt_weight_open(lnt_ctx *ctx, const char *name, const lnt_weight_part
     return LNT_OK;
 }
 
+lnt_status lnt_weight_copy(lnt_ctx *ctx, const char *name, const lnt_weight *from, lnt_weight *out)
+{
+    *out = (lnt_weight){ 0 };
+    char *memory = lnt_allocate(ctx, from->bytes, name);
+    if (!memory) return LNT_ERR_MEMORY;
+    memcpy(memory, from->memory, from->bytes);
+    *out = *from;
+    out->memory = memory;
+    for (size_t p = 0; p < out->part_count; p++)
+        out->parts[p].panels = memory + (from->parts[p].panels - (const char *)from->memory);
+    return LNT_OK;
+}
+
 void lnt_weight_close(lnt_ctx *ctx, lnt_weight *w)
 {
     lnt_release(ctx, w->memory, w->bytes);

@@ -41,6 +41,12 @@ typedef struct lnt_weight {
     size_t bytes; /* of the memory */
 } lnt_weight;
 
+/* Number i of an array in which those that are not packed have no memory, or NULL. */
+static inline const lnt_weight *lnt_weight_at(const lnt_weight *all, size_t i)
+{
+    return all && all[i].memory ? all + i : NULL;
+}
+
 /* Bytes that the matrix will take; SIZE_MAX: they do not fit. */
 size_t lnt_weight_bytes(const lnt_weight_part *parts, size_t count, size_t in);
 
@@ -48,6 +54,8 @@ size_t lnt_weight_bytes(const lnt_weight_part *parts, size_t count, size_t in);
  * sentence where `in` is not a whole number of the storage's blocks, or memory runs out. */
 lnt_status lnt_weight_open(lnt_ctx *ctx, const char *name, const lnt_weight_part *parts, size_t count,
                            size_t in, lnt_weight *out);
+/* The same matrix, in memory of its own. */
+lnt_status lnt_weight_copy(lnt_ctx *ctx, const char *name, const lnt_weight *from, lnt_weight *out);
 void lnt_weight_close(lnt_ctx *ctx, lnt_weight *w);
 
 /* to [in] = a row, to the bits that lnt_storage_unpack gives. */

@@ -4,6 +4,7 @@
  * the same seed gives the same bits on any number of threads, in one run or in several. */
 #include "train/trainer.h"
 
+#include <assert.h>
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -34,9 +35,11 @@ static void lay_out(lnt_trainer *t, lnt_arena *arena, bool training)
 static lnt_status open_worker(lnt_trainer *t, lnt_worker *w, bool training)
 {
     const lnt_model *m = t->model;
+    assert(!training || !m->packed);
     if (t->lanes.count > 1) w->ctx.threads = 1;
     const lnt_status status = lnt_network_open(&w->ctx, &m->config, &m->layout, t->lanes.slice,
                                                (size_t)m->config.length, training, NULL, &w->network);
+    w->network.packed = m->packed;
     return status ? lnt_fail(t->ctx, status, "%s", w->ctx.error) : LNT_OK;
 }
 

@@ -164,12 +164,51 @@ static void numbers_of_bf16_may_be_given_as_such(void **state)
         }
 }
 
+/* Few rows and many, with parts that end anywhere: the numbers of the same matrix in f32. */
+static void packed_weights_may_be_the_right_factor(void **state)
+{
+    (void)state;
+    dice d = { 6 };
+    static const shape fixed[] = { { 1, 1, 1, 0, 0, 0 },
+                                   { 1, 300, 500, 0, 0, 1 },
+                                   { 30, 77, 333, 0, 0, 0 },
+                                   { 200, 577, 64, 0, 0, 1 },
+                                   { 33, 31, 1000, 0, 0, 0 } };
+    for (int i = 0; i < COUNT_OF(fixed); i++)
+        for (int threads = 1; threads <= 3; threads += 2) {
+            const shape *s = &fixed[i];
+            lnt_ctx *ctx = context_new(threads, NULL);
+            float *a = random_floats(&d, s->m * s->k), *b = random_floats(&d, s->k * s->n);
+            float *want = random_floats(&d, s->m * s->n), *c = malloc(s->m * s->n * sizeof *c);
+            assert_non_null(c);
+            memcpy(c, want, s->m * s->n * sizeof *c);
+            const size_t first = s->n / 3;
+            const lnt_weight_part parts[] = {
+                { LNT_STORAGE_F32, b, first, NULL, false },
+                { LNT_STORAGE_F32, b + first * s->k, s->n - first, NULL, false },
+            };
+            lnt_weight w;
+            assert_ok(ctx, lnt_weight_open(ctx, "b", parts, 2, s->k, &w));
+            const lnt_matrix x = matrix(a, s->m, s->k, false), packed = { .packed = &w };
+            lnt_product(ctx, want, s->n, x, matrix(b, s->k, s->n, true), s->m, s->n, s->k, s->accumulate);
+            lnt_product(ctx, c, s->n, x, packed, s->m, s->n, s->k, s->accumulate);
+            for (size_t j = 0; j < s->m * s->n; j++)
+                if (!(fabsf(c[j] - want[j]) <= 2e-6f * (float)s->k + 1e-6f))
+                    fail_msg("%zu x %zu x %zu, %d threads: %g, not %g", s->m, s->n, s->k, threads,
+                             (double)c[j], (double)want[j]);
+            lnt_weight_close(ctx, &w);
+            free(a), free(b), free(want), free(c);
+            lnt_ctx_destroy(ctx);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_are_right_and_the_same_for_any_number_of_threads),
         cmocka_unit_test(bias_and_sums_come_with_the_product),
         cmocka_unit_test(numbers_of_bf16_may_be_given_as_such),
+        cmocka_unit_test(packed_weights_may_be_the_right_factor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -74,12 +74,12 @@ typedef struct lnt_scales {
 static inline lnt_scales lnt_panel_block(const lnt_panel *panel, size_t k)
 {
     const lnt_form f = *panel->form;
-    const size_t block = (size_t)f.block, shared = f.nested ? LNT_PANEL_NEST : block;
+    const size_t own = (size_t)f.block, shared = f.nested ? LNT_PANEL_NEST : own;
     const char *at = (const char *)panel->at + lnt_panel_codes(f, panel->in);
     const uint16_t *d = (const void *)(at + lnt_panel_scales(f, k / shared * shared));
     lnt_scales s = { .d = d, .m = f.affine ? d + LNT_PANEL : NULL };
     const size_t each = (f.affine ? 2 : 1) * LNT_PANEL;
-    if (f.nested) s.a = (const int8_t *)(d + each) + k % shared / block * each;
+    if (f.nested) s.a = (const int8_t *)(d + each) + k % shared / own * each;
     if (f.nested && f.affine) s.b = s.a + LNT_PANEL;
     return s;
 }

@@ -202,6 +202,7 @@ static lnt_dense features_layer(const lnt_network *net, const real *w, const rea
 {
     return (lnt_dense){ .in = (size_t)net->config->inputs, .out = (size_t)net->config->dim,
                         .w = at(net, w, LNT_PARAM_EMBED), .b = at(net, w, LNT_PARAM_EMBED_BIAS),
+                        .packed = lnt_weight_at(net->packed, LNT_PARAM_EMBED),
                         .dw = at(net, g, LNT_PARAM_EMBED), .db = at(net, g, LNT_PARAM_EMBED_BIAS) };
 }
 
@@ -220,10 +221,13 @@ static void embed(lnt_network *net, const real *w, const lnt_batch *in, const ln
 {
     const lnt_config *c = net->config;
     const lnt_dense features = features_layer(net, w, NULL);
+    const lnt_weight *packed = lnt_weight_at(net->packed, LNT_PARAM_EMBED);
     const size_t n = nn_tokens(pass), dim = (size_t)c->dim;
     const bool cnn = c->embedding == LNT_EMBEDDING_CNN;
     real *x = cnn ? net->conv[0] : embedded_at(net);
-    if (c->input == LNT_INPUT_TOKENS)
+    if (c->input == LNT_INPUT_TOKENS && packed)
+        lnt_embedding_unpack(net->ctx, in->tokens, packed, x, n);
+    else if (c->input == LNT_INPUT_TOKENS)
         lnt_embedding_forward(net->ctx, in->tokens, at(net, w, LNT_PARAM_EMBED), x, n, dim);
     else
         lnt_dense_forward(net->ctx, &features, in->features, x, n);
@@ -324,8 +328,10 @@ static lnt_matrix head_matrix(const lnt_network *net, const real *w)
     const bool tied = net->config->tied;
     const size_t of = tied ? LNT_PARAM_EMBED : LNT_PARAM_HEAD;
     const size_t row = (size_t)(tied ? net->config->dim : net->config->outputs);
-    const lnt_matrix m = { at(net, w, of), row, 1, at_bf16(net, of) };
-    return tied ? nn_transposed(m) : m;
+    lnt_matrix m = { at(net, w, of), row, 1, at_bf16(net, of), NULL };
+    if (tied) m = nn_transposed(m);
+    m.packed = lnt_weight_at(net->packed, of);
+    return m;
 }
 
 /* cap tanh(x / cap) of each logit; slopes (NULL: not wanted) get 1 - tanh^2. */
@@ -420,8 +426,9 @@ lnt_status lnt_network_forward(lnt_network *net, const real *w, const lnt_batch 
         attention.state = net->states ? net->states[l] : NULL;
         block_params(net, w, l, params);
         for (int i = 0; i < LNT_BLOCK_PARAMS; i++) bf16[i] = at_bf16(net, lnt_layout_block(l, i));
+        const lnt_weight *packed = net->packed ? net->packed + lnt_layout_block(l, 0) : NULL;
         const lnt_block block = { .shape = &kind->shape, .attention = &attention, .w = params,
-                                  .bf16 = bf16, .kept = &net->kept[l] };
+                                  .packed = packed, .bf16 = bf16, .kept = &net->kept[l] };
         const lnt_status status = lnt_block_forward(&pass, &block, block_input(net, l));
         if (status) return status;
     }

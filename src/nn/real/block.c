@@ -104,6 +104,7 @@ static lnt_dense dense_layer(const lnt_block *b, int param, size_t in, size_t ou
 {
     lnt_dense dense = lnt_dense_of(b->w, b->g, param, in, out);
     if (b->bf16) dense.bf16 = b->bf16[param];
+    dense.packed = lnt_weight_at(b->packed, (size_t)param);
     return dense;
 }
 

@@ -7,7 +7,7 @@
 
 void lnt_dense_forward(const lnt_ctx *ctx, const lnt_dense *l, const real *x, real *y, size_t n)
 {
-    const lnt_matrix w = { l->w, l->out, 1, l->bf16 };
+    const lnt_matrix w = { l->w, l->out, 1, l->bf16, l->packed };
     lnt_product_biased(ctx, y, l->out, nn_rows(x, l->in), w, l->b, n, l->out, l->in);
 }
 

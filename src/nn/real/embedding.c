@@ -3,6 +3,7 @@
  * O(n width).  In backward each thread has its own columns, so no two write to one place. */
 #include "nn/embedding.h"
 
+#include <assert.h>
 #include <string.h>
 
 void lnt_embedding_forward(const lnt_ctx *ctx, const int32_t *tokens, const real *table, real *y,
@@ -12,6 +13,16 @@ void lnt_embedding_forward(const lnt_ctx *ctx, const int32_t *tokens, const real
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t i = 0; i < (int64_t)n; i++)
         memcpy(y + (size_t)i * width, table + (size_t)tokens[i] * width, width * sizeof *y);
+}
+
+void lnt_embedding_unpack(const lnt_ctx *ctx, const int32_t *tokens, const lnt_weight *table, real *y,
+                          size_t n)
+{
+    assert(sizeof *y == sizeof(float));
+    const int threads = lnt_threads_for(ctx, (double)n * (double)table->in);
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (int64_t i = 0; i < (int64_t)n; i++)
+        lnt_weight_row(table, (size_t)tokens[i], (float *)(void *)(y + (size_t)i * table->in));
 }
 
 void lnt_embedding_backward(const lnt_ctx *ctx, const int32_t *tokens, const real *dy, real *dtable,

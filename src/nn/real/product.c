@@ -32,6 +32,7 @@ enum {
 };
 
 typedef struct job {
+    const lnt_ctx *ctx;
     const kernels *ker;
     real *c;
     size_t ldc;
@@ -68,14 +69,30 @@ static void pack_rows(const kernels *ker, real *own, size_t ld, const real *from
     else ker->load_rows(own, ld, from, LNT_REAL_DTYPE, (int64_t)step, 1, depth, columns, 1);
 }
 
+/* Packed weights are of float: the build in double, which is for gradients, is given none. */
+static float *as_floats(const real *x)
+{
+    assert(sizeof *x == sizeof(float));
+    return (float *)(uintptr_t)x;
+}
+
+/* One stripe of packed weights. */
+static void unpack_stripe(const job *t, real *own, size_t k0, size_t depth, size_t j0, size_t columns)
+{
+    if (columns < STRIPE) memset(own, 0, depth * STRIPE * sizeof *own);
+    lnt_weight_unpack(t->ctx, t->b.packed, j0, columns, k0, depth, as_floats(own), STRIPE);
+}
+
 /* The columns of b from j0 on, of rows k0 .. k0+depth-1, in stripes [depth, STRIPE]. */
 static void pack_stripes(const job *t, real *own, size_t k0, size_t depth, size_t j0,
                          size_t columns)
 {
-    const real *from = t->b.at + k0 * t->b.row + j0 * t->b.col;
-    for (size_t j = 0; j < columns; j += STRIPE, from += STRIPE * t->b.col) {
+    for (size_t j = 0; j < columns; j += STRIPE) {
         const size_t count = nn_least(columns - j, STRIPE);
-        if (t->b.col == 1)
+        const real *from = t->b.at ? t->b.at + k0 * t->b.row + (j0 + j) * t->b.col : NULL;
+        if (!from)
+            unpack_stripe(t, own + j * depth, k0, depth, j0 + j, count);
+        else if (t->b.col == 1)
             pack_rows(t->ker, own + j * depth, STRIPE, from, t->b.row, depth, count);
         else
             t->ker->load_columns(own + j * depth, STRIPE, from, LNT_REAL_DTYPE, (int64_t)t->b.col, 1,
@@ -149,7 +166,8 @@ static void block(const job *t, size_t i0, size_t j0)
     _Alignas(LNT_ALIGN) real stripes[DEPTH * COLUMNS], own[DEPTH * PANEL];
     const size_t rows = nn_least(t->m - i0, t->rows);
     const size_t columns = nn_least(t->n - j0, t->columns);
-    const size_t share = t->k ? divided_up(t->k, divided_up(t->k, DEPTH)) : 0; /* even parts */
+    size_t share = t->k ? divided_up(t->k, divided_up(t->k, DEPTH)) : 0; /* even parts */
+    if (t->b.packed) share = lnt_round_up(share, LNT_PANEL_BLOCK);
     size_t k0 = 0;
     do {
         const size_t depth = nn_least(t->k - k0, share);
@@ -233,6 +251,11 @@ static void strip_by_columns(const job *t, size_t j0, size_t columns)
 
 static void multiply_few(const job *t, int threads)
 {
+    if (t->b.packed) {
+        lnt_weight_multiply(t->ctx, t->b.packed, as_floats(t->a.at), t->a.row,
+                            as_floats(t->c), t->ldc, t->m, t->accumulate);
+        return;
+    }
     const size_t parts = nn_least(SUMS / (t->m * t->n), divided_up(t->k, PART));
     if (t->b.col == 1 && parts > 1) {
         multiply_parts(t, parts, threads);
@@ -295,34 +318,36 @@ static void multiply_by_blas(const job *t)
 
 static bool fits_blas(const job *t)
 {
-    return t->m > FEW && t->k > 0 && t->m < INT_MAX && t->n < INT_MAX && t->k < INT_MAX &&
+    return t->m > FEW && t->k > 0 && t->b.at && t->m < INT_MAX && t->n < INT_MAX && t->k < INT_MAX &&
            t->ldc < INT_MAX && t->a.row < INT_MAX && t->a.col < INT_MAX && t->b.row < INT_MAX &&
            t->b.col < INT_MAX;
 }
 #endif
 
 /* By another way than blocks: what they do beside comes before. */
-static void prepare(const lnt_ctx *ctx, job *t)
+static void prepare(job *t)
 {
     for (size_t i = 0; t->bias && i < t->m; i++)
         memcpy(t->c + i * t->ldc, t->bias, t->n * sizeof *t->c);
     if (t->bias) t->accumulate = true;
-    if (t->sums) lnt_columns_sum(ctx, t->sums, t->b.at, t->k, t->n);
+    if (t->sums) lnt_columns_sum(t->ctx, t->sums, t->b.at, t->k, t->n);
 }
 
-static void multiply(const lnt_ctx *ctx, job t)
+static void multiply(job t)
 {
+    const lnt_ctx *ctx = t.ctx;
     if (t.m == 0 || t.n == 0) return;
 #ifdef LNT_CBLAS
     if (fits_blas(&t)) {
-        prepare(ctx, &t);
+        prepare(&t);
         multiply_by_blas(&t);
         return;
     }
 #endif
     const int threads = lnt_threads_for(ctx, 2 * (double)t.m * (double)t.n * (double)t.k);
-    if (t.m <= FEW && t.a.col == 1) {
-        prepare(ctx, &t);
+    const bool few = t.a.col == 1 && t.m <= (t.b.packed ? lnt_weight_few(ctx, t.b.packed) : FEW);
+    if (few) {
+        prepare(&t);
         multiply_few(&t, threads);
         return;
     }
@@ -337,23 +362,23 @@ static void multiply(const lnt_ctx *ctx, job t)
 void lnt_product(const lnt_ctx *ctx, real *c, size_t ldc, lnt_matrix a, lnt_matrix b, size_t m,
                  size_t n, size_t k, bool accumulate)
 {
-    multiply(ctx, (job){ .ker = nn_kernels(ctx), .c = c, .ldc = ldc, .a = a, .b = b, .m = m, .n = n,
-                         .k = k, .accumulate = accumulate });
+    multiply((job){ .ctx = ctx, .ker = nn_kernels(ctx), .c = c, .ldc = ldc, .a = a, .b = b, .m = m,
+                    .n = n, .k = k, .accumulate = accumulate });
 }
 
 void lnt_product_biased(const lnt_ctx *ctx, real *c, size_t ldc, lnt_matrix a, lnt_matrix b,
                         const real *bias, size_t m, size_t n, size_t k)
 {
-    multiply(ctx, (job){ .ker = nn_kernels(ctx), .c = c, .ldc = ldc, .a = a, .b = b, .m = m, .n = n,
-                         .k = k, .bias = bias });
+    multiply((job){ .ctx = ctx, .ker = nn_kernels(ctx), .c = c, .ldc = ldc, .a = a, .b = b, .m = m,
+                    .n = n, .k = k, .bias = bias });
 }
 
 void lnt_product_summed(const lnt_ctx *ctx, real *c, size_t ldc, lnt_matrix a, lnt_matrix b,
                         real *sums, size_t m, size_t n, size_t k)
 {
     assert(!sums || (b.col == 1 && b.row == n));
-    multiply(ctx, (job){ .ker = nn_kernels(ctx), .c = c, .ldc = ldc, .a = a, .b = b, .m = m, .n = n,
-                         .k = k, .accumulate = true, .sums = sums });
+    multiply((job){ .ctx = ctx, .ker = nn_kernels(ctx), .c = c, .ldc = ldc, .a = a, .b = b, .m = m,
+                    .n = n, .k = k, .accumulate = true, .sums = sums });
 }
 
 void lnt_columns_sum(const lnt_ctx *ctx, real *sum, const real *x, size_t n, size_t width)
