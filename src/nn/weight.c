@@ -13,7 +13,7 @@
 #include "cpu/weight/kernels.h"
 #include "nn/weight_codes.h"
 
-enum { QUANTS = 512 }; /* blocks of activations that stand on the stack at once */
+enum { QUANTS = 2048 }; /* blocks of activations that stand on the stack at once */
 
 static size_t least(size_t a, size_t b) { return a < b ? a : b; }
 static size_t panels_of(size_t rows) { return (rows + LNT_PANEL - 1) / LNT_PANEL; }
@@ -303,16 +303,24 @@ static bool has_codes(const lnt_weight *w)
     return any;
 }
 
-static void multiply_panels(const job *t, int threads)
+/* The activations first, if they are to be in quants [m, blocks]. */
+static void multiply_panels(const job *t, lnt_quants *quants, int threads)
 {
     const lnt_weight *w = t->w;
+    const int64_t rows = quants ? (int64_t)t->m : 0;
     int64_t ends[LNT_WEIGHT_PARTS], panels = 0;
     for (size_t p = 0; p < w->part_count; p++) ends[p] = panels += (int64_t)panels_of(w->parts[p].count);
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t panel = 0; panel < panels; panel++) {
-        size_t p = 0;
-        while (panel >= ends[p]) p++;
-        multiply_panel(t, &w->parts[p], (size_t)(panel - (p ? ends[p - 1] : 0)));
+#pragma omp parallel num_threads(threads)
+    {
+#pragma omp for schedule(static)
+        for (int64_t i = 0; i < rows; i++)
+            t->ker->quantise(quants + (size_t)i * t->blocks, t->x + (size_t)i * t->ldx, t->depth);
+#pragma omp for schedule(static)
+        for (int64_t panel = 0; panel < panels; panel++) {
+            size_t p = 0;
+            while (panel >= ends[p]) p++;
+            multiply_panel(t, &w->parts[p], (size_t)(panel - (p ? ends[p - 1] : 0)));
+        }
     }
 }
 
@@ -334,9 +342,8 @@ void lnt_weight_multiply(const lnt_ctx *ctx, const lnt_weight *w, const float *x
             t.blocks = t.depth / LNT_PANEL_BLOCK;
             t.x = x + i * ldx + t.k0;
             t.accumulate = accumulate || t.k0 > 0;
-            for (size_t r = 0; codes && r < t.m; r++)
-                t.ker->quantise(quants + r * t.blocks, t.x + r * ldx, t.depth);
-            multiply_panels(&t, lnt_threads_for(ctx, 2 * (double)t.m * (double)t.depth * (double)w->out));
+            const double flops = 2 * (double)t.m * (double)t.depth * (double)w->out;
+            multiply_panels(&t, codes ? quants : NULL, lnt_threads_for(ctx, flops));
             t.k0 += t.depth;
         } while (t.k0 < w->in);
     }
@@ -344,6 +351,6 @@ void lnt_weight_multiply(const lnt_ctx *ctx, const lnt_weight *w, const float *x
 
 size_t lnt_weight_few(const lnt_ctx *ctx, const lnt_weight *w)
 {
-    (void)w;
-    return lnt_weight_kernels_get(ctx->isa)->few;
+    const lnt_weight_kernels *ker = lnt_weight_kernels_get(ctx->isa);
+    return has_codes(w) ? ker->few_codes : ker->few_floats;
 }

@@ -7,7 +7,9 @@
 #define K(name, result, arguments) result(*name) arguments;
 typedef struct lnt_weight_kernels {
 #include "cpu/weight/kernels.def"
-    size_t few; /* rows of activations up to which multiply_codes is the fastest way */
+    /* Rows of activations up to which multiply_codes, multiply_floats is faster than a product of floats with
+     * what unpack gives. */
+    size_t few_codes, few_floats;
 } lnt_weight_kernels;
 #undef K
 

@@ -6,6 +6,18 @@
  * from end to end once for MOST rows of activations. */
 #include "cpu/weight/body/ops.h"
 
+/* Rows of activations that a panel is read for at once: their sums are in registers, and with VNNI there are
+ * chains of them enough for its latency. */
+#ifdef __AVX512VNNI__
+enum { MOST = 8 };
+#else
+enum { MOST = LNT_VEC_BYTES == 64 ? 4 : 2 };
+#endif
+
+/* Bytes of codes that are asked of memory ahead of their turn, where so few rows wait for it: a fifth faster
+ * than what the CPU foresees by itself. */
+enum { AHEAD = 2048, WAITING = 2 };
+
 /* What rows of activations have got so far; lower is what is taken off where scales are nested. */
 typedef struct totals {
     vec y[MOST][PARTS], lower[MOST][PARTS];
@@ -27,6 +39,10 @@ INLINE void add_chunks(sums s[MOST][PARTS], const place *at, int first, int coun
         for (int p = 0; p < PARTS; p++) {
             const uint8_t *from = at->codes + chunk * 8 * LNT_PANEL * bits / 8 + 4 * LANES * p;
             word a, b;
+            if (m <= WAITING && p * LANES % 16 == 0) {
+                __builtin_prefetch(from + AHEAD);
+                if (bits == 8) __builtin_prefetch(from + AHEAD + 64);
+            }
             if (bits == 4) {
                 const word both = word_load(from);
                 a = word_lower(both), b = word_upper(both);
@@ -121,13 +137,12 @@ INLINE void multiply(float *y, place at, size_t m, size_t depth, lnt_form f)
 {
     for (; m >= MOST; m -= MOST, y += MOST * LNT_PANEL, at.x += MOST * at.ldx)
         multiply_rows(y, at, MOST, depth, f);
-    switch (m) {
-#if LNT_MOST > 2
-    case 3: multiply_rows(y, at, 3, depth, f); break;
-    case 2: multiply_rows(y, at, 2, depth, f); break;
-#endif
-    case 1: multiply_rows(y, at, 1, depth, f); break;
-    default: break;
+    UNROLL_FULL
+    for (int some = MOST / 2; some > 0; some /= 2) {
+        if (!(m & (size_t)some)) continue;
+        multiply_rows(y, at, some, depth, f);
+        y += some * LNT_PANEL;
+        at.x += (size_t)some * at.ldx;
     }
 }
 

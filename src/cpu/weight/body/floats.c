@@ -3,7 +3,7 @@
  * Numbers 0, 1, 2, 3 of each four have sums of their own: no multiply-add waits for the one before. */
 #include "cpu/weight/body/ops.h"
 
-enum { CHAINS = 4 };
+enum { CHAINS = 4, MOST = LNT_VEC_BYTES == 64 ? 4 : 2 }; /* MOST: rows of activations at once */
 
 /* Numbers k and k + 1 of LANES rows. */
 INLINE void two_numbers(vec w[2], const void *at, size_t k, int p, lnt_form_kind kind)
@@ -73,13 +73,12 @@ INLINE void multiply(float *y, const void *at, const float *x, size_t ldx, size_
 {
     for (; m >= MOST; m -= MOST, y += MOST * LNT_PANEL, x += MOST * ldx)
         multiply_rows(y, at, x, ldx, MOST, depth, kind);
-    switch (m) {
-#if LNT_MOST > 2
-    case 3: multiply_rows(y, at, x, ldx, 3, depth, kind); break;
-    case 2: multiply_rows(y, at, x, ldx, 2, depth, kind); break;
-#endif
-    case 1: multiply_rows(y, at, x, ldx, 1, depth, kind); break;
-    default: break;
+    UNROLL_FULL
+    for (int some = MOST / 2; some > 0; some /= 2) {
+        if (!(m & (size_t)some)) continue;
+        multiply_rows(y, at, x, ldx, some, depth, kind);
+        y += some * LNT_PANEL;
+        x += (size_t)some * ldx;
     }
 }
 

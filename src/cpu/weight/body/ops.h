@@ -13,17 +13,7 @@
 #include "cpu/body/vec.h"
 #include "cpu/weight/kernels.h"
 
-/* Rows of activations that a panel is read for at once: their sums are in registers. */
-#if LNT_VEC_BYTES == 64
-#define LNT_MOST 4
-#else
-#define LNT_MOST 2
-#endif
-
-/* Rows up to which products of whole numbers are as fast as those of floats, by measurement. */
-#define LNT_FEW 8
-
-enum { PARTS = LNT_PANEL / LANES, MOST = LNT_MOST }; /* PARTS: vectors to the rows of a panel */
+enum { PARTS = LNT_PANEL / LANES }; /* vectors to the rows of a panel */
 
 #if LNT_VEC_BYTES == 0
 typedef lane_word word;

@@ -7,11 +7,20 @@
 
 const lnt_weight_kernels *KERNEL(weight_table)(void);
 
+/* By measurement on a Xeon of AVX-512 (docs/log/tuning.md); NEON's are a guess after AVX2's. */
+#ifdef __AVX512VNNI__
+#define FEW_CODES SIZE_MAX
+#else
+#define FEW_CODES 32
+#endif
+#define FEW_FLOATS (LNT_VEC_BYTES == 64 ? 64 : 8)
+
 const lnt_weight_kernels *KERNEL(weight_table)(void)
 {
 #define K(name, result, arguments) .name = KERNEL(name),
     static const lnt_weight_kernels table = {
-        .few = LNT_FEW,
+        .few_codes = FEW_CODES,
+        .few_floats = FEW_FLOATS,
 #include "cpu/weight/kernels.def"
     };
 #undef K
