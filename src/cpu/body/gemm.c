@@ -8,16 +8,19 @@
 #include "cpu/body/vec.h"
 
 /* A tile of c, ROWS x COLS vectors; 1 or 2 x WIDE where there are no more rows, and TALL x 1 where there are
- * no more columns: for as many sums in flight. */
+ * no more columns: for as many sums in flight.  BROAD x WIDE where both are many, if the registers have room
+ * for it: a load of a for WIDE products, and fewer tiles. */
 #if LNT_VEC_BYTES == 0
-enum { ROWS = 4, COLS = 4, WIDE = 8, TALL = 8 };
+enum { ROWS = 4, COLS = 4, WIDE = 8, TALL = 8, BROAD = 0 };
 #elif LNT_VEC_BYTES == 16
-enum { ROWS = 8, COLS = 2, WIDE = 8, TALL = 16 }; /* 16 sums of 32 registers: for latency 4 on 4 pipes */
+enum { ROWS = 8, COLS = 2, WIDE = 8, TALL = 16, BROAD = 0 }; /* 16 sums of 32 registers: latency 4, 4 pipes */
 #elif LNT_VEC_BYTES == 32
-enum { ROWS = 6, COLS = 2, WIDE = 4, TALL = 12 }; /* 12 sums of 16 registers */
+enum { ROWS = 6, COLS = 2, WIDE = 4, TALL = 12, BROAD = 0 }; /* 12 sums of 16 registers */
 #else
-enum { ROWS = 8, COLS = 2, WIDE = 4, TALL = 16 }; /* 16 sums of 32 registers; 2 vectors divide 64 columns */
+enum { ROWS = 8, COLS = 2, WIDE = 4, TALL = 16, BROAD = 6 }; /* 16 or 24 sums of 32 registers */
 #endif
+
+enum { TILE_STEP = 64 }; /* of the rows of a tile, as attention has them */
 
 typedef struct sums {
     vec at[TALL][WIDE];
@@ -170,6 +173,24 @@ static __attribute__((noinline)) void product_along(real *c, size_t ldc, base fr
 }
 #endif
 
+/* The last m rows, fewer than ROWS, in one tile: pairs of them would each wait for their few sums. */
+INLINE void last_rows(int cols, real *c, size_t ldc, base from, const real *a, size_t row_step,
+                      size_t k_step, const real *b, size_t ldb, size_t m, size_t k)
+{
+#define LAST(rows) \
+    case rows: tile(rows, cols, c, ldc, from, a, row_step, k_step, b, ldb, k); return
+    switch (m) {
+        LAST(1);
+        LAST(2);
+        LAST(3);
+        LAST(4);
+        LAST(5);
+        LAST(6);
+        LAST(7);
+    }
+#undef LAST
+}
+
 INLINE void stripe(int cols, real *c, size_t ldc, base from, const real *a, size_t row_step,
                    size_t k_step, const real *b, size_t ldb, size_t m, size_t k)
 {
@@ -179,6 +200,11 @@ INLINE void stripe(int cols, real *c, size_t ldc, base from, const real *a, size
     for (; i + ROWS <= m; i += ROWS)
         tile(ROWS, cols, c + i * ldc, ldc, base_at(from, i, 0), a + i * row_step, row_step, k_step, b,
              ldb, k);
+    if (BROAD > 0) {
+        last_rows(cols, c + i * ldc, ldc, base_at(from, i, 0), a + i * row_step, row_step, k_step, b, ldb,
+                  m - i, k);
+        return;
+    }
     for (; i + 2 <= m; i += 2)
         tile(2, cols, c + i * ldc, ldc, base_at(from, i, 0), a + i * row_step, row_step, k_step, b,
              ldb, k);
@@ -195,12 +221,32 @@ INLINE void pair_of_rows(real *c, size_t ldc, base from, const real *a, size_t r
     if (m == 1) tile(1, WIDE, c, ldc, from, a, row_step, k_step, b, ldb, k);
 }
 
+/* WIDE columns of three rows or more. */
+INLINE void broad_stripe(real *c, size_t ldc, base from, const real *a, size_t row_step, size_t k_step,
+                         const real *b, size_t ldb, size_t m, size_t k)
+{
+    size_t i = 0;
+    for (; i + BROAD <= m && m - i != 8; i += BROAD) /* of 8, two of 4: 2 would leave the units idle */
+        tile(BROAD, WIDE, c + i * ldc, ldc, base_at(from, i, 0), a + i * row_step, row_step, k_step, b,
+             ldb, k);
+    for (; i + 4 <= m; i += 4)
+        tile(4, WIDE, c + i * ldc, ldc, base_at(from, i, 0), a + i * row_step, row_step, k_step, b, ldb,
+             k);
+    pair_of_rows(c + i * ldc, ldc, base_at(from, i, 0), a + i * row_step, row_step, k_step, b, ldb,
+                 m - i < 2 ? m - i : 2, k);
+    if (m - i == 3)
+        tile(1, WIDE, c + (i + 2) * ldc, ldc, base_at(from, i + 2, 0), a + (i + 2) * row_step, row_step,
+             k_step, b, ldb, k);
+}
+
 INLINE void product(real *c, size_t ldc, base from, const real *a, size_t row_step, size_t k_step,
                     const real *b, size_t ldb, size_t m, size_t n, size_t k)
 {
     size_t j = 0;
     for (; m <= 2 && j + WIDE * LANES <= n; j += WIDE * LANES)
         pair_of_rows(c + j, ldc, base_at(from, 0, j), a, row_step, k_step, b + j, ldb, m, k);
+    for (; BROAD > 0 && j + WIDE * LANES <= n; j += WIDE * LANES)
+        broad_stripe(c + j, ldc, base_at(from, 0, j), a, row_step, k_step, b + j, ldb, m, k);
     for (; j + COLS * LANES <= n; j += COLS * LANES)
         stripe(COLS, c + j, ldc, base_at(from, 0, j), a, row_step, k_step, b + j, ldb, m, k);
     for (; j < n; j += LANES)
@@ -217,7 +263,10 @@ static void product_nn(real *c, size_t ldc, base from, const real *a, size_t lda
     product(c + rows * ldc, ldc, base_at(from, rows, 0), a + rows * lda, lda, 1, b, ldb, m - rows, n,
             k);
 #else
-    product(c, ldc, from, a, lda, 1, b, ldb, m, n, k);
+    /* With rows a known step apart TALL of them need one address; else they would need more registers than
+     * there are, which costs a third of the time. */
+    if (n == LANES && lda == TILE_STEP) stripe(1, c, ldc, from, a, TILE_STEP, 1, b, ldb, m, k);
+    else product(c, ldc, from, a, lda, 1, b, ldb, m, n, k);
 #endif
 }
 
