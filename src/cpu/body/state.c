@@ -9,6 +9,9 @@ real KERNEL(dot)(const real *x, const real *y, size_t n);
 
 /* Vectors of out held in registers: a whole row of s where it fits, so that s streams by. */
 enum { COLS = LNT_VEC_BYTES == 32 ? 8 : 16, HALF = COLS / 2, QUARTER = COLS / 4 };
+/* Where rows are as narrow as PAIR vectors: with fewer at a time s would be gone through twice.  Rows are
+ * prefetched so many AHEAD, which the hardware does too late. */
+enum { PAIR = 2, AHEAD = 64 };
 
 /* s[i .. i+rows-1, cols vectors] = decay s + k v^T; sum += q^T s.  Two rows share a load of v. */
 INLINE void rows_of_state(int rows, int cols, int update, int decays, real *s, size_t ld,
@@ -39,6 +42,10 @@ INLINE void columns(int cols, int update, int decays, real *s, size_t ld, const 
     for (int j = 0; j < cols; j++) sum[j] = vsplat(0);
     size_t i = 0;
     for (; i + 2 <= d; i += 2) {
+        if (LNT_VEC_BYTES == 64 && cols == PAIR)
+            UNROLL_FULL
+            for (size_t j = 0; j < 4; j++)
+                __builtin_prefetch(s + (i + AHEAD + j / 2) * ld + j % 2 * LANES);
         const real two_q[2] = { q[i], q[i + 1] }, two_k[2] = { k[i], k[i + 1] };
         rows_of_state(2, cols, update, decays, s + i * ld, ld, two_q, two_k, v, sum, decay);
     }
@@ -58,6 +65,8 @@ INLINE void all_columns(int update, int decays, real *s, size_t ld, const real *
         columns(HALF, update, decays, s + j, ld, q, k, v + j, out + j, d, decay);
     for (; j + QUARTER * LANES <= m; j += QUARTER * LANES)
         columns(QUARTER, update, decays, s + j, ld, q, k, v + j, out + j, d, decay);
+    for (; LNT_VEC_BYTES == 64 && j + PAIR * LANES <= m; j += PAIR * LANES)
+        columns(PAIR, update, decays, s + j, ld, q, k, v + j, out + j, d, decay);
     for (; j < m; j += LANES)
         columns(1, update, decays, s + j, ld, q, k, v + j, out + j, d, decay);
 }
