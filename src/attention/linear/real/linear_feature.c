@@ -110,8 +110,8 @@ void lnt_feature_rows_of(const lnt_run *run, lnt_feature_tile *tile, const lnt_t
     }
     size_t stride = ld;
     const real *rows = read_rows(ker, phi, &stride, x, b, h, n0, n);
-    if (rows == phi)
-        map_numbers(ker, run->p->linear.feature_map, phi, phi, n * ld);
+    if (stride == ld) /* rows == phi, or as far apart: of the tensor a whole number of vectors */
+        map_numbers(ker, run->p->linear.feature_map, phi, rows, n * ld);
     else
         for (size_t i = 0; i < n; i++)
             map_numbers(ker, run->p->linear.feature_map, phi + i * ld, rows + i * stride,
