@@ -22,6 +22,14 @@ static inline size_t lnt_round_up(size_t n, size_t multiple)
     return (n + multiple - 1) / multiple * multiple;
 }
 
+/* Of the kernel monomials: prefix `level` = prefix level - 1 times column `index` (level 0: 1), then
+ * `length` monomials, that prefix times column `first` and on; of a query the prefix times `factor`, and
+ * the first monomial times `first_factor`. */
+typedef struct lnt_monomial_step {
+    uint32_t level, index, first, length;
+    double factor, first_factor;
+} lnt_monomial_step;
+
 #define K(name, result, arguments) result(*name) arguments;
 typedef struct lnt_kernels_f32 {
     size_t lanes;     /* elements in one vector */

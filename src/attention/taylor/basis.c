@@ -20,7 +20,7 @@ lnt_basis_run lnt_basis_begin(int64_t d, int degree)
     return (lnt_basis_run){ .d = d, .degree = degree };
 }
 
-bool lnt_basis_next(lnt_basis_run *run)
+bool lnt_basis_carry(lnt_basis_run *run)
 {
     int i = run->degree - 2; /* the last index of the prefix */
     while (i >= 0 && run->prefix[i] == run->d - 1) i--;

@@ -28,13 +28,25 @@ typedef struct lnt_basis_run {
 
 /* The first run of a degree; then the next, or false past the last. */
 lnt_basis_run lnt_basis_begin(int64_t d, int degree);
-bool lnt_basis_next(lnt_basis_run *run);
+bool lnt_basis_carry(lnt_basis_run *run); /* the same where the last index of the prefix is at its end */
+static inline bool lnt_basis_next(lnt_basis_run *run)
+{
+    const int last = run->degree - 2;
+    if (last < 0 || run->prefix[last] == run->d - 1) return lnt_basis_carry(run);
+    run->changed = last;
+    run->first = ++run->prefix[last];
+    return true;
+}
 
 /* Monomials in the run. */
 static inline int64_t lnt_basis_length(const lnt_basis_run *run)
 {
     return run->degree ? run->d - run->first : 1;
 }
+
+/* How often the last of the first n indices of the prefix stands at their end, n above `changed`: the
+ * indices from `changed` on are equal, and the one before is less. */
+static inline int lnt_basis_new_repeats(const lnt_basis_run *run, int n) { return n - run->changed; }
 
 /* How often the last of the first n indices of the prefix stands at their end. */
 int lnt_basis_repeats(const lnt_basis_run *run, int n);

@@ -31,6 +31,9 @@ typedef struct taylor_scratch {
     real *o, *den;        /* [heads][TOKENS, mp], [heads][TOKENS] */
     real *phi;            /* [BLOCK + d, TOKENS] */
     real *prefix;         /* [terms + 1][TOKENS]: products of the first indices */
+    lnt_monomial_step *steps; /* [BLOCK terms]: those of a block of monomials, `steps_listed`; */
+    size_t steps_listed;
+    bool begins;          /* it begins with the monomial 1, for which there is none */
     real *added_z;        /* [BLOCK + d]: what a chunk adds to z; */
     real *added_s;        /* [BLOCK + d, mp]: and to S, where sums are compensated */
     real *ones, *inverse; /* [TOKENS] */
@@ -54,7 +57,8 @@ typedef struct taylor_scratch {
 #define lnt_taylor_part LNT_REAL_NAME(lnt_taylor_part)
 #define lnt_taylor_at_end LNT_REAL_NAME(lnt_taylor_at_end)
 #define lnt_taylor_skip LNT_REAL_NAME(lnt_taylor_skip)
-#define lnt_taylor_block LNT_REAL_NAME(lnt_taylor_block)
+#define lnt_taylor_list LNT_REAL_NAME(lnt_taylor_list)
+#define lnt_taylor_make LNT_REAL_NAME(lnt_taylor_make)
 #define lnt_taylor_block_grad LNT_REAL_NAME(lnt_taylor_block_grad)
 #define lnt_taylor_load_keys LNT_REAL_NAME(lnt_taylor_load_keys)
 #define lnt_taylor_load_queries LNT_REAL_NAME(lnt_taylor_load_queries)
@@ -104,9 +108,10 @@ cursor lnt_taylor_part(const taylor_scratch *s, size_t part, size_t parts);
 bool lnt_taylor_at_end(const taylor_scratch *s, const cursor *c);
 /* Goes past the next block of monomials; how many they are. */
 size_t lnt_taylor_skip(const taylor_scratch *s, cursor *c);
-/* ... with those of xt [d, TOKENS] in phi. */
-size_t lnt_taylor_block(const kernels *ker, taylor_scratch *s, cursor *c, const real *xt,
-                        size_t lanes, bool query);
+/* ... and lists the steps that make them; */
+size_t lnt_taylor_list(taylor_scratch *s, cursor *c);
+/* those of xt [d, TOKENS] in phi. */
+void lnt_taylor_make(const kernels *ker, taylor_scratch *s, const real *xt, size_t lanes, bool query);
 /* dxt [d, TOKENS] += the gradient of xt, given that of the `made` monomials from c on in phi, which
  * it overwrites. */
 void lnt_taylor_block_grad(const kernels *ker, taylor_scratch *s, cursor c, size_t made,

@@ -1,5 +1,5 @@
-/* taylor.c - checks of the polynomial and its gradient, the products of rows and the dot products of
- * columns. */
+/* taylor.c - checks of the polynomial and its gradient, the monomials, the products of rows and the dot
+ * products of columns. */
 #include "checks.h"
 
 void CHECK(polynomial)(trial *t)
@@ -85,6 +85,56 @@ void CHECK(multiply_rows)(trial *t)
         expect_untouched(t, "f", &f, 0, 0);
         expect_untouched(t, "y", &y, m, n);
         grid_free(&x), grid_free(&f), grid_free(&y);
+    }
+}
+
+/* A prefix of degree 0, and those of a few steps more, each with a run that has as many monomials as fit. */
+static size_t make_steps(lnt_monomial_step step[6], size_t columns, size_t count, size_t seed)
+{
+    size_t made = 0;
+    for (size_t i = 0; i < count; i++) {
+        const size_t level = i < 3 ? i : 1 + i % 2, first = (seed + i) % columns;
+        const size_t length = i % 3 == 1 ? 0 : 1 + (seed + 5 * i) % (columns - first);
+        step[i] = (lnt_monomial_step){ .level = (uint32_t)level,
+                                       .index = (uint32_t)((seed + 3 * i) % columns),
+                                       .first = (uint32_t)first,
+                                       .length = (uint32_t)length,
+                                       .factor = 1.5 - (double)i / 8,
+                                       .first_factor = 0.25 + (double)i / 4 };
+        made += length;
+    }
+    return made;
+}
+
+void CHECK(monomials)(trial *t)
+{
+    for (size_t i = 0; i < 17 * 11 * 6; i++) {
+        const size_t columns = 1 + TAKE(any_sizes, i), n = TAKE(vector_counts, i) * t->ker->lanes;
+        const size_t ld = leading(t, n), count = i % 7;
+        const bool query = i % 2;
+        lnt_monomial_step step[6];
+        const size_t made = make_steps(step, columns, count, i);
+        grid x = grid_input(t, columns, n, ld), phi = grid_output(t, made, n, ld);
+        grid prefix = grid_output(t, 3, n, ld);
+        trial_sizes(t, "columns %zu padded %zu ld %zu steps %zu query %d", columns, n, ld, count, query);
+        t->ker->monomials(phi.at, prefix.at, x.at, ld, step, count, n, query);
+        for (size_t j = 0; j < n; j++) {
+            real p[3];
+            size_t row = 0;
+            for (size_t k = 0; k < count; k++) {
+                const lnt_monomial_step *s = step + k;
+                const real by = s->level ? p[s->level - 1] * (real)was(&x, s->index, j) : 1;
+                p[s->level] = query ? by * (real)s->factor : by;
+                for (size_t r = 0; r < s->length; r++, row++) {
+                    const real each = p[s->level] * (real)was(&x, s->first + r, j);
+                    expect_bits(t, "phi", row, j, now(&phi, row, j),
+                                (double)(query && r == 0 ? each * (real)s->first_factor : each));
+                }
+            }
+        }
+        expect_untouched(t, "x", &x, 0, 0);
+        expect_untouched(t, "phi", &phi, made, n);
+        grid_free(&x), grid_free(&phi), grid_free(&prefix);
     }
 }
 

@@ -42,6 +42,7 @@ taylor_scratch lnt_taylor_take(lnt_arena *arena, const lnt_attn_desc *p)
     s.den = take(arena, group, TOKENS);
     s.phi = take(arena, BLOCK + s.d, TOKENS);
     s.prefix = take(arena, s.terms + 1, TOKENS);
+    s.steps = lnt_arena_take(arena, BLOCK * s.terms, sizeof *s.steps);
     s.added_z = take(arena, 1, BLOCK + s.d);
     s.added_s = take(arena, p->compensated ? BLOCK + s.d : 0, s.mp);
     s.ones = take(arena, 1, TOKENS);
@@ -107,12 +108,11 @@ size_t lnt_taylor_skip(const taylor_scratch *s, cursor *c)
     return c->feature - from;
 }
 
-/* What index t of a prefix multiplies the number of orderings by; the last one also by p, as an
- * index does that is new. */
-static real ordering_factor(const lnt_basis_run *run, int t)
+/* What index t of a prefix, which stands at its end so often, multiplies the number of orderings by; the
+ * last one also by p, as an index does that is new. */
+static real ordering_factor(int p, int t, int repeats)
 {
-    const int p = run->degree;
-    return (real)(t + 1 < p ? t : t * p) / (real)lnt_basis_repeats(run, t);
+    return (real)(t + 1 < p ? t : t * p) / (real)repeats;
 }
 
 /* prefix[t] = the product of the first t indices of the run, from the first one that changed on; of
@@ -126,42 +126,57 @@ static void update_prefix(const kernels *ker, taylor_scratch *s, const lnt_basis
         real *to = s->prefix + t * TOKENS;
         ker->multiply_rows(to, TOKENS, xt + (size_t)run->prefix[t - 1] * TOKENS, TOKENS,
                            to - TOKENS, 1, lanes);
-        if (query) ker->scale(to, ordering_factor(run, t), lanes);
+        if (query) ker->scale(to, ordering_factor(run->degree, t, lnt_basis_repeats(run, t)), lanes);
     }
 }
 
 /* The run begins with the last index of its prefix once more: fewer orderings than the others. */
-static real first_factor(const lnt_basis_run *run)
-{
-    return 1 / (real)(lnt_basis_repeats(run, run->degree - 1) + 1);
-}
+static real first_factor(int repeats) { return 1 / (real)(repeats + 1); }
 
-/* The monomials of one run into phi [length, TOKENS]. */
-static void make_run(const kernels *ker, taylor_scratch *s, const lnt_basis_run *run,
-                     const real *xt, real *phi, size_t lanes, bool query)
+/* The steps of a run above degree 0, from the first index that changed on; how many they are.  All of them
+ * where the run is the `first` of a block. */
+static size_t list_run(const taylor_scratch *s, const lnt_basis_run *run, bool first,
+                       lnt_monomial_step *step)
 {
-    const int p = run->degree;
-    const real *prefix = s->prefix + (p ? p - 1 : 0) * TOKENS;
-    if (p == 0) {
-        memcpy(phi, prefix, lanes * sizeof(real));
-        return;
+    const int p = run->degree, changed = first ? 0 : run->changed;
+    int repeats = 0;
+    lnt_monomial_step *const begin = step;
+    if (changed == 0) *step++ = (lnt_monomial_step){ .factor = (double)s->a[p] };
+    for (int level = changed + 1; level < p; level++) {
+        const int64_t index = run->prefix[level - 1];
+        repeats = first ? lnt_basis_repeats(run, level) : lnt_basis_new_repeats(run, level);
+        *step++ = (lnt_monomial_step){ .level = (uint32_t)level,
+                                       .index = (uint32_t)index,
+                                       .factor = (double)ordering_factor(p, level, repeats) };
     }
-    ker->multiply_rows(phi, TOKENS, xt + (size_t)run->first * TOKENS, TOKENS, prefix,
-                       (size_t)lnt_basis_length(run), lanes);
-    if (query && p > 1) ker->scale(phi, first_factor(run), lanes);
+    step[-1].first = (uint32_t)run->first;
+    step[-1].length = (uint32_t)lnt_basis_length(run);
+    step[-1].first_factor = (double)first_factor(repeats);
+    return (size_t)(step - begin);
 }
 
-size_t lnt_taylor_block(const kernels *ker, taylor_scratch *s, cursor *c, const real *xt,
-                        size_t lanes, bool query)
+size_t lnt_taylor_list(taylor_scratch *s, cursor *c)
 {
     size_t made = 0;
-    for (int changed = 0; !lnt_taylor_at_end(s, c) && made < BLOCK; changed = c->run.changed) {
-        update_prefix(ker, s, &c->run, changed, xt, lanes, query);
-        make_run(ker, s, &c->run, xt, s->phi + made * TOKENS, lanes, query);
+    s->begins = c->run.degree == 0;
+    s->steps_listed = 0;
+    while (!lnt_taylor_at_end(s, c) && made < BLOCK) {
+        if (c->run.degree)
+            s->steps_listed += list_run(s, &c->run, !s->steps_listed, s->steps + s->steps_listed);
         made += (size_t)lnt_basis_length(&c->run);
         advance(s, c);
     }
     return made;
+}
+
+void lnt_taylor_make(const kernels *ker, taylor_scratch *s, const real *xt, size_t lanes, bool query)
+{
+    real *phi = s->phi;
+    if (s->begins) {
+        for (size_t i = 0; i < lanes; i++) phi[i] = query ? s->a[0] : 1;
+        phi += TOKENS;
+    }
+    ker->monomials(phi, s->prefix, xt, TOKENS, s->steps, s->steps_listed, lanes, query);
 }
 
 /* Back through one run and its prefix: prefix[t] = prefix[t-1] x_i factor. */
@@ -170,14 +185,14 @@ static void run_grad(const kernels *ker, taylor_scratch *s, const lnt_basis_run 
 {
     const int p = run->degree;
     if (p == 0) return; /* a constant */
-    if (query && p > 1) ker->scale(dphi, first_factor(run), lanes);
+    if (query && p > 1) ker->scale(dphi, first_factor(lnt_basis_repeats(run, p - 1)), lanes);
     memset(s->up, 0, lanes * sizeof(real));
     ker->multiply_rows_back(dxt + (size_t)run->first * TOKENS, s->up, dphi,
                             xt + (size_t)run->first * TOKENS, TOKENS, s->prefix + (p - 1) * TOKENS,
                             (size_t)lnt_basis_length(run), lanes);
     for (int t = p - 1; t >= 1; t--) {
         const size_t i = (size_t)run->prefix[t - 1] * TOKENS;
-        if (query) ker->scale(s->up, ordering_factor(run, t), lanes);
+        if (query) ker->scale(s->up, ordering_factor(p, t, lnt_basis_repeats(run, t)), lanes);
         memset(s->next, 0, lanes * sizeof(real));
         ker->multiply_rows_back(dxt + i, s->next, s->up, xt + i, TOKENS,
                                 s->prefix + (t - 1) * TOKENS, 1, lanes);
@@ -283,18 +298,15 @@ void lnt_taylor_walk(const head_job *job, taylor_scratch *s, size_t queries, siz
     const size_t q_lanes = lnt_round_up(queries, ker->lanes);
     for (cursor c = s->first, next = c; !lnt_taylor_at_end(s, &c); c = next) {
         real *rows = s->sums.s + c.feature * s->mp, *z = s->sums.z + c.feature;
+        const size_t made = lnt_taylor_list(s, &next);
         for (size_t g = 0; queries && g < s->heads; g++) {
-            next = c;
-            const size_t made =
-                lnt_taylor_block(ker, s, &next, s->qt + g * s->d * TOKENS, q_lanes, true);
+            lnt_taylor_make(ker, s, s->qt + g * s->d * TOKENS, q_lanes, true);
             ker->gemm_tn(s->o + g * TOKENS * s->mp, s->mp, s->phi, TOKENS, rows, s->mp, queries,
                          wide, made, 1);
             ker->gemm_nn(s->den + g * TOKENS, TOKENS, z, made, s->phi, TOKENS, 1, q_lanes, made, 1);
         }
         if (!keys) continue;
-        next = c;
-        const size_t made =
-            lnt_taylor_block(ker, s, &next, s->kt, lnt_round_up(keys, ker->lanes), false);
+        lnt_taylor_make(ker, s, s->kt, lnt_round_up(keys, ker->lanes), false);
         add_keys(job, s, c.feature, made, keys);
     }
 }

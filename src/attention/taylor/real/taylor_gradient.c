@@ -79,7 +79,8 @@ static void add_queries(const head_job *job, taylor_scratch *s, size_t g, cursor
 {
     const kernels *ker = job->ker;
     const size_t at = c.feature;
-    lnt_taylor_block(ker, s, &c, s->qt + g * s->d * TOKENS, lnt_round_up(n, ker->lanes), true);
+    lnt_taylor_list(s, &c);
+    lnt_taylor_make(ker, s, s->qt + g * s->d * TOKENS, lnt_round_up(n, ker->lanes), true);
     ker->gemm_nn(s->grad.s + at * s->mp, s->mp, s->phi, TOKENS, s->dn + g * TOKENS * s->mp, s->mp,
                  made, lnt_round_up(s->m, ker->lanes), n, 1);
     ker->gemv(s->added_z, s->phi, TOKENS, s->dden + g * TOKENS, made, n);
@@ -167,9 +168,9 @@ void lnt_taylor_walk_keys(const head_job *job, taylor_scratch *s, size_t keys, s
     const size_t lanes = lnt_round_up(keys, ker->lanes), wide = lnt_round_up(s->m, ker->lanes);
     for (cursor c = s->first, next = c; !lnt_taylor_at_end(s, &c); c = next) {
         const real *rows = s->grad.s + c.feature * s->mp, *z = s->grad.z + c.feature;
-        const size_t made = keys ? lnt_taylor_block(ker, s, &next, s->kt, lanes, false)
-                                 : lnt_taylor_skip(s, &next);
+        const size_t made = lnt_taylor_list(s, &next);
         if (keys) {
+            lnt_taylor_make(ker, s, s->kt, lanes, false);
             ker->gemm_tn(s->dv, s->mp, s->phi, TOKENS, rows, s->mp, keys, wide, made, 1);
             ker->gemm_nn(s->phi, TOKENS, rows, s->mp, s->vt, TOKENS, made, lanes, s->m, 0);
             for (size_t f = 0; f < made; f++) ker->axpy(s->phi + f * TOKENS, z[f], s->ones, lanes);

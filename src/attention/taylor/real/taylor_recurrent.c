@@ -16,8 +16,10 @@ static real *make_run(const lnt_basis_run *run, const real *x, const real prefix
     }
     const real factor = prefix[p - 1] * (query ? (real)p : 1);
     const size_t length = (size_t)lnt_basis_length(run);
-    for (size_t j = 0; j < length; j++) out[j] = factor * x[(size_t)run->first + j];
-    if (query && p > 1) out[0] /= (real)(lnt_basis_repeats(run, p - 1) + 1);
+    x += run->first;
+    for (size_t j = 1; j < length; j++) out[j] = factor * x[j];
+    out[0] = factor * x[0];
+    if (query && p > 1) out[0] /= (real)(lnt_basis_new_repeats(run, p - 1) + 1);
     return out + length;
 }
 
@@ -26,7 +28,7 @@ static void update_prefix(const lnt_basis_run *run, const real *x, bool query,
 {
     for (int t = run->changed + 1; t < run->degree; t++) {
         prefix[t] = prefix[t - 1] * x[run->prefix[t - 1]];
-        if (query) prefix[t] *= (real)t / (real)lnt_basis_repeats(run, t);
+        if (query) prefix[t] *= (real)t / (real)lnt_basis_new_repeats(run, t);
     }
 }
 
