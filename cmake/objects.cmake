@@ -38,7 +38,7 @@ elseif(LINNET_X86_64)
     list(APPEND isas_weight vnni)
 endif()
 
-set(flags_avx512 -DLNT_VEC_BYTES=64 -mavx512f -mavx512dq -mavx512bw -mavx512vl -mavx2 -mfma
+set(flags_avx512 -DLNT_VEC_BYTES=64 -mavx512f -mavx512dq -mavx512bw -mavx512vl -mavx2 -mfma -mf16c
                  -mprefer-vector-width=512)
 set(flags_vnni ${flags_avx512} -mavx512vnni)
 set(flags_dotprod ${flags_neon} -march=armv8.2-a+dotprod)

@@ -7,6 +7,19 @@
 #include <stdint.h>
 #include <string.h>
 
+/* What a cache keeps in a block: 32 numbers of a row, each `scale` (bf16) times a whole number.  A row is its
+ * blocks, one after the other, the last of them filled up with 0. */
+typedef struct lnt_q8_block {
+    uint16_t scale;
+    int8_t number[32];
+} lnt_q8_block;
+
+enum {
+    LNT_Q8 = 16, /* in place of an lnt_dtype, of rows of blocks: strides are in words of 2 bytes */
+    LNT_Q8_NUMBERS = 32,
+    LNT_Q8_WORDS = sizeof(lnt_q8_block) / 2
+};
+
 static inline uint32_t lnt_float_bits(float x)
 {
     uint32_t u;

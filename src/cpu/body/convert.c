@@ -1,6 +1,6 @@
 /* cpu/body/convert.c - between strided tensors of any dtype and packed tiles of `real`. */
 #include "core/dtype.h"
-#include "cpu/body/vec.h"
+#include "cpu/body/narrow.h"
 
 #ifdef LNT_DOUBLE
 #define TO_F16 lnt_double_to_f16
@@ -228,10 +228,66 @@ INLINE void copy_vectors(real *dst, size_t ld, const real *src, int64_t stride, 
     }
 }
 
+/* Whether rows lie side by side in fewer bits than reals have. */
+INLINE bool is_narrow(int dtype, int64_t col_stride)
+{
+    return dtype == LNT_Q8 || (col_stride == 1 && (dtype == LNT_F16 || dtype == LNT_BF16));
+}
+
+/* dst[rows, ld] = scale src, where they do. */
+INLINE void widen(int dtype, real *dst, size_t ld, const char *src, int64_t stride, size_t rows, size_t width,
+                  real scale)
+{
+    for (size_t i = 0; i < rows; i++, src += row_bytes(dtype, stride), dst += ld) {
+        size_t j = 0;
+        if (dtype == LNT_Q8) {
+            q8_load(dst, (const lnt_q8_block *)src, width, scale);
+            continue;
+        }
+        for (; j + LANES <= width; j += LANES) vstore(dst + j, row_vec(dtype, src, j) * scale);
+        if (j < width) vstore_part(dst + j, row_part(dtype, src, j, width - j) * scale, width - j);
+    }
+}
+
+INLINE void widen_any(int dtype, real *dst, size_t ld, const void *src, int64_t stride, size_t rows,
+                      size_t width, real scale)
+{
+    switch (dtype) {
+    case LNT_F16: widen(LNT_F16, dst, ld, src, stride, rows, width, scale); break;
+    case LNT_BF16: widen(LNT_BF16, dst, ld, src, stride, rows, width, scale); break;
+    default: widen(LNT_Q8, dst, ld, src, stride, rows, width, scale);
+    }
+}
+
+/* dst[width, ld] = scale src^T of such rows: widened some at a time, then transposed. */
+INLINE void widen_columns(int dtype, real *dst, size_t ld, const char *src, int64_t stride, size_t rows,
+                          size_t width, real scale)
+{
+    enum { ROWS = 16, COLUMNS = 64 };
+    real some[ROWS * COLUMNS];
+    for (size_t i = 0; i < rows; i += ROWS, src += ROWS * row_bytes(dtype, stride)) {
+        const size_t m = rows - i < ROWS ? rows - i : ROWS;
+        for (size_t j = 0; j < width; j += COLUMNS) {
+            const size_t n = width - j < COLUMNS ? width - j : COLUMNS;
+            const size_t at = dtype == LNT_Q8 ? j / LNT_Q8_NUMBERS * sizeof(lnt_q8_block) : 2 * j;
+            real *to = dst + j * ld + i;
+            widen_any(dtype, some, COLUMNS, src + at, stride, m, n, scale);
+            const size_t done = transpose_blocks(to, ld, some, COLUMNS, m, n, 1);
+            for (size_t c = 0; c < n; c++)
+                for (size_t r = done; r < m; r++) to[c * ld + r] = some[r * COLUMNS + c];
+        }
+    }
+}
+
 void KERNEL(load_rows)(real *dst, size_t ld, const void *src, int dtype, int64_t row_stride,
                        int64_t col_stride, size_t rows, size_t width, real scale)
 {
 #define COPY(wide) copy_vectors(dst, ld, src, row_stride, rows, wide, scale)
+    if (is_narrow(dtype, col_stride)) {
+        widen_any(dtype, dst, ld, src, row_stride, rows, width, scale);
+        clear_margin(dst, ld, rows, width);
+        return;
+    }
     const int vectors = by_vectors(dtype, col_stride, width, ld);
     const size_t done = vectors ? lnt_round_up(width, LANES) : width;
     if (vectors)
@@ -245,6 +301,11 @@ void KERNEL(load_columns)(real *dst, size_t ld, const void *src, int dtype, int6
                           int64_t col_stride, size_t rows, size_t width, real scale)
 {
     size_t done = 0;
+    if (is_narrow(dtype, col_stride)) {
+        widen_columns(dtype, dst, ld, src, row_stride, rows, width, scale);
+        clear_margin(dst, ld, width, rows);
+        return;
+    }
     if (dtype == LNT_REAL_DTYPE && col_stride == 1) /* 1 is not multiplied by */
         done = scale == 1 ? transpose_blocks(dst, ld, src, row_stride, rows, width, 1)
                           : transpose_blocks(dst, ld, src, row_stride, rows, width, scale);
@@ -304,9 +365,24 @@ INLINE void store_vectors(real *dst, int64_t stride, const real *src, size_t ld,
     }
 }
 
+INLINE void store_blocks(char *dst, int64_t stride, const real *src, size_t ld, size_t rows, size_t width,
+                         const real *scale)
+{
+    for (size_t i = 0; i < rows; i++, src += ld, dst += row_bytes(LNT_Q8, stride)) {
+        lnt_q8_block *to = (lnt_q8_block *)dst;
+        for (size_t j = 0; j < width; j += LNT_Q8_NUMBERS)
+            q8_store(to++, src + j, width - j < LNT_Q8_NUMBERS ? width - j : LNT_Q8_NUMBERS,
+                     scale ? scale[i] : 1);
+    }
+}
+
 void KERNEL(store_rows)(void *dst, int dtype, int64_t row_stride, int64_t col_stride,
                         const real *src, size_t ld, size_t rows, size_t width, const real *scale)
 {
+    if (dtype == LNT_Q8) {
+        store_blocks(dst, row_stride, src, ld, rows, width, scale);
+        return;
+    }
 #define STORE(wide) store_vectors(dst, row_stride, src, ld, rows, wide, scale)
     if (by_vectors(dtype, col_stride, width, ld))
         BY_WIDTH(STORE, width)

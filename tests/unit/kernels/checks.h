@@ -49,6 +49,12 @@ typedef struct trial {
 #define expect_bits LNT_REAL_NAME(expect_bits)
 #define expect_exp LNT_REAL_NAME(expect_exp)
 #define sum_bound LNT_REAL_NAME(sum_bound)
+#define check_blocks_loaded LNT_REAL_NAME(check_blocks_loaded)
+#define check_blocks_stored LNT_REAL_NAME(check_blocks_stored)
+
+/* Those of the blocks of a cache, parts of the checks of load_rows and load_columns, and of store_rows. */
+void check_blocks_loaded(trial *t, bool turned);
+void check_blocks_stored(trial *t);
 
 __attribute__((format(printf, 2, 3))) void trial_sizes(trial *t, const char *format, ...);
 /* Prints the kernel, the ISA, the real type, the sizes and the sentence, and fails the test. */

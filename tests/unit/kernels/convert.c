@@ -148,8 +148,17 @@ static void check_load(trial *t, bool turned)
             load_one(t, turned, own, kind, 5, width, (real)dice_normal(&t->dice));
 }
 
-void CHECK(load_rows)(trial *t) { check_load(t, false); }
-void CHECK(load_columns)(trial *t) { check_load(t, true); }
+void CHECK(load_rows)(trial *t)
+{
+    check_load(t, false);
+    check_blocks_loaded(t, false);
+}
+
+void CHECK(load_columns)(trial *t)
+{
+    check_load(t, true);
+    check_blocks_loaded(t, true);
+}
 
 /* ---- storing ------------------------------------------------------------------------------- */
 
@@ -229,5 +238,10 @@ static void check_store(trial *t, bool turned)
     }
 }
 
-void CHECK(store_rows)(trial *t) { check_store(t, false); }
+void CHECK(store_rows)(trial *t)
+{
+    check_store(t, false);
+    check_blocks_stored(t);
+}
+
 void CHECK(store_columns)(trial *t) { check_store(t, true); }
