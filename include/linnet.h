@@ -252,6 +252,17 @@ typedef enum lnt_activation {
 
 LNT_API const char *lnt_activation_name(lnt_activation activation); /* NULL past the last */
 
+/* How a state of softmax stores keys and values.  What it computes with them is in f32 all the same. */
+typedef enum lnt_cache {
+    LNT_CACHE_SAME = 0, /* as they are given, in desc.dtype */
+    LNT_CACHE_F16 = 1,  /* rounded: half the bytes of f32, and a step takes half as long where memory is slow */
+    LNT_CACHE_BF16 = 2, /* the same, with the range of f32 and an eighth of the precision of f16 */
+    LNT_CACHE_Q8 = 3    /* 34 bytes for 32 numbers of a row, the last of which are filled up with 0: whole
+                         * multiples, up to 127, of a step, the least bf16 that reaches the largest of them */
+} lnt_cache;
+
+LNT_API const char *lnt_cache_name(lnt_cache cache); /* "f16"; NULL past the last */
+
 typedef struct lnt_linear_options {
     lnt_feature_map feature_map;
     int64_t features; /* random maps: number of features, 0: 2 * dim; drawn by desc.seed */
@@ -305,7 +316,8 @@ typedef struct lnt_hybrid_options {
 
 /* Which keys a query sees, and what is done to its scores.  Query i stands at key t = i + n_k - n_q, or with
  * align_begin at t = i.  Its score x with key j is cap tanh(s q.k_j / cap) - slope |t - j|, each where it is
- * given, and then lnt_attn_io.mask is added.  A query that sees no key gives zeros. */
+ * given, and then lnt_attn_io.mask is added.  A query that sees no key gives zeros.  And how a state keeps
+ * what it remembers. */
 typedef struct lnt_softmax_options {
     int64_t window;  /* keys j > t - window are seen and, if not causal, only those j < t + window; 0: all.  A
                       * state then remembers so many tokens only: it stops growing */
@@ -313,6 +325,8 @@ typedef struct lnt_softmax_options {
     const double *slopes; /* [heads] of ALiBi; NULL: none */
     int align_begin; /* 1: the first query stands at the first key, and there may be more queries than keys;
                       * no state */
+    lnt_cache cache; /* how a state stores keys and values; a plan takes no notice of it.  On the CPU, and not
+                      * with f64 */
     int64_t reserved[4]; /* room for options to come; 0 */
 } lnt_softmax_options;
 
@@ -439,7 +453,8 @@ LNT_API LNT_MUST_CHECK lnt_status lnt_state_report(lnt_state *state, lnt_report 
 LNT_API const char *lnt_state_algorithm(const lnt_state *state);
 
 /* The tensors a state is made of.  linear, taylor: "s" [B,KVH,D,m], "z" [B,KVH,1,D]; softmax: "k",
- * "v" [B,KVH,room,d or m], with a window of the last tokens, the oldest first; hybrid: "s", "z", and "k", "v"
+ * "v" [B,KVH,room,d or m], with a window of the last tokens, the oldest first, in the dtype they are
+ * stored in (LNT_ERR_UNSUPPORTED with LNT_CACHE_Q8, whose blocks have none); hybrid: "s", "z", and "k", "v"
  * [B,KVH,rows,d or m], where token t is in row t if t < sink, else sink + (t - sink) mod (rows - sink).
  * LNT_ERR_ARGUMENT past the last.  The view is
  * into the state itself; on a GPU, into its memory, where the sums of taylorshift are over keys of

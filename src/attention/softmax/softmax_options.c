@@ -1,8 +1,15 @@
-/* attention/softmax/softmax_options.c - the options of softmax: their checks, and their refusal elsewhere. */
+/* attention/softmax/softmax_options.c - the options of softmax: names, checks, refusals elsewhere. */
 #include <float.h>
 #include <math.h>
 
 #include "attention/options.h"
+
+const char *lnt_cache_name(lnt_cache cache)
+{
+    static const char *const names[] = { "same", "f16", "bf16", "q8" };
+    const size_t i = (size_t)cache;
+    return i < sizeof names / sizeof names[0] ? names[i] : NULL;
+}
 
 static lnt_status check_cap(lnt_ctx *ctx, const lnt_attn_desc *p)
 {
@@ -21,12 +28,24 @@ static lnt_status check_slopes(lnt_ctx *ctx, const lnt_attn_desc *p)
     return LNT_OK;
 }
 
+static lnt_status check_cache(lnt_ctx *ctx, const lnt_attn_desc *p)
+{
+    const lnt_cache cache = p->softmax.cache;
+    if (!lnt_cache_name(cache))
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "softmax.cache is %d, must be same, f16, bf16 or q8",
+                        (int)cache);
+    if (cache == LNT_CACHE_SAME || p->dtype != LNT_F64) return LNT_OK;
+    return lnt_fail(ctx, LNT_ERR_UNSUPPORTED, "softmax.cache is %s, must be same where dtype is f64",
+                    lnt_cache_name(cache));
+}
+
 static lnt_status resolve(lnt_ctx *ctx, lnt_attn_desc *p)
 {
     p->softmax.align_begin = p->softmax.align_begin != 0;
     lnt_status status = lnt_options_check_extent(ctx, "window", p->softmax.window, 0);
     if (!status) status = check_cap(ctx, p);
-    return status ? status : check_slopes(ctx, p);
+    if (!status) status = check_slopes(ctx, p);
+    return status ? status : check_cache(ctx, p);
 }
 
 lnt_status lnt_softmax_refuse(lnt_ctx *ctx, const lnt_attn_desc *p)
@@ -39,7 +58,8 @@ lnt_status lnt_softmax_refuse(lnt_ctx *ctx, const lnt_attn_desc *p)
           p->mechanism == LNT_HYBRID ? "its own is hybrid.window" : "every key counts in its sums" },
         { p->softmax.cap != 0, "cap", "only scores of softmax are capped" },
         { p->softmax.slopes != NULL, "slopes", "only scores of softmax lose by distance" },
-        { p->softmax.align_begin != 0, "align_begin", "its last query stands at the last key" }
+        { p->softmax.align_begin != 0, "align_begin", "its last query stands at the last key" },
+        { p->softmax.cache != LNT_CACHE_SAME, "cache", "its state is not one of keys and values" }
     };
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
         if (options[i].given)

@@ -23,6 +23,7 @@ double lnt_state_elements(const lnt_attn_desc *p, int64_t room)
         int64_t shape[3], ld;
         if (i == LNT_STATE_LOW_S || i == LNT_STATE_LOW_Z) continue;
         lnt_state_kind_of(p->mechanism)->shape(p, room, i, shape, &ld);
+        if (p->mechanism == LNT_SOFTMAX) shape[2] = i == 0 ? p->dim : p->dim_value; /* it may be in blocks */
         total += (double)shape[0] * (double)shape[1] * (double)shape[2];
     }
     return total;
@@ -328,6 +329,9 @@ lnt_status lnt_state_tensor(lnt_state *state, int index, const char **name, lnt_
     if (index < 0 || index >= shown)
         return lnt_fail(state->work.ctx, LNT_ERR_ARGUMENT, "index is %d, must be 0 to %d", index,
                         shown - 1);
+    if (state->work.p.softmax.cache == LNT_CACHE_Q8)
+        return lnt_fail(state->work.ctx, LNT_ERR_UNSUPPORTED,
+                        "tensor: a cache of q8 is made of blocks, which have no dtype");
     const int i = shown_part(index);
     lnt_state_settle(state);
     if (name) *name = state->kind->names[i];

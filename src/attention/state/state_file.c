@@ -11,7 +11,7 @@
 #include "io/number.h"
 #include "io/safetensors.h"
 
-enum { META_COUNT = 12, META_TEXT = 40, NUMBER_TEXT = 26 };
+enum { META_COUNT = 13, META_TEXT = 40, NUMBER_TEXT = 26 };
 
 /* Whether a state has a tensor i to save. */
 static bool has(const lnt_state *state, int i)
@@ -84,6 +84,7 @@ static lnt_status describe(lnt_ctx *ctx, const lnt_attn_desc *p, metadata *meta)
     add_number(meta, "dim_value", p->dim_value);
     if (p->compensated) add(meta, "compensated", "1");
     if (p->mechanism == LNT_SOFTMAX && p->softmax.window) add_number(meta, "window", p->softmax.window);
+    if (p->softmax.cache) add(meta, "cache", lnt_cache_name(p->softmax.cache));
     if (p->mechanism == LNT_HYBRID) {
         add(meta, "far", lnt_mechanism_name(p->hybrid.far));
         add_number(meta, "window", p->hybrid.window);
@@ -105,9 +106,15 @@ static lnt_status describe(lnt_ctx *ctx, const lnt_attn_desc *p, metadata *meta)
     return LNT_OK;
 }
 
-static lnt_st_dtype file_dtype(lnt_dtype dtype)
+/* How a file has the numbers of the view t, and how many; those of blocks are bytes. */
+static lnt_st_dtype file_dtype(const lnt_state *state, const lnt_tensor *t, int64_t *columns)
 {
-    switch (dtype) {
+    *columns = t->shape[3];
+    if (state->work.p.softmax.cache == LNT_CACHE_Q8) {
+        *columns *= (int64_t)lnt_dtype_size(t->dtype);
+        return LNT_ST_U8;
+    }
+    switch (t->dtype) {
     case LNT_F16: return LNT_ST_F16;
     case LNT_BF16: return LNT_ST_BF16;
     case LNT_F64: return LNT_ST_F64;
@@ -124,10 +131,12 @@ static lnt_status pack(const lnt_state *state, int i, int64_t most, lnt_st_entry
     const lnt_tensor t = lnt_state_view(state, i);
     const int64_t rows = state->kind->grows ? most : t.shape[2];
     const size_t row = (size_t)t.shape[3] * lnt_dtype_size(t.dtype);
+    int64_t columns;
+    const lnt_st_dtype dtype = file_dtype(state, &t, &columns);
     *entry = (lnt_st_entry){ .name = state->kind->names[i],
-                             .dtype = file_dtype(t.dtype),
+                             .dtype = dtype,
                              .rank = 4,
-                             .shape = { t.shape[0], t.shape[1], rows, t.shape[3] },
+                             .shape = { t.shape[0], t.shape[1], rows, columns },
                              .bytes = (size_t)(t.shape[0] * t.shape[1] * rows) * row };
     void *data = lnt_allocate(state->work.ctx, entry->bytes, "packing the state");
     if (!data) return LNT_ERR_MEMORY;
@@ -191,8 +200,8 @@ static lnt_status check_metadata(lnt_ctx *ctx, const char *path, const lnt_safet
                             LNT_FILE_FMT ": %s is %s%.40s%s, expected '%.40s'", path, key,
                             found ? "'" : "", found ? found : "not given", found ? "'" : "", expected);
     }
-    static const char *const optional[] = { "decay", "center", "compensated", "window" };
-    for (int i = 0; i < 4; i++) {
+    static const char *const optional[] = { "decay", "center", "compensated", "window", "cache" };
+    for (int i = 0; i < 5; i++) {
         bool wanted = false;
         for (size_t j = 0; j < want->count; j++) wanted |= !strcmp(want->entry[j].key, optional[i]);
         if (!wanted && lnt_safetensors_meta(st, optional[i]))
@@ -243,9 +252,10 @@ static lnt_status find_tensor(lnt_ctx *ctx, const char *path, const lnt_safetens
 {
     const lnt_tensor t = lnt_state_view(state, i);
     const bool grows = state->kind->grows;
-    const int64_t shape[4] = { t.shape[0], t.shape[1], grows ? -1 : t.shape[2], t.shape[3] };
-    const lnt_status status =
-        find(ctx, path, st, state->kind->names[i], file_dtype(t.dtype), 4, shape, out);
+    int64_t columns;
+    const lnt_st_dtype dtype = file_dtype(state, &t, &columns);
+    const int64_t shape[4] = { t.shape[0], t.shape[1], grows ? -1 : t.shape[2], columns };
+    const lnt_status status = find(ctx, path, st, state->kind->names[i], dtype, 4, shape, out);
     if (status || !grows || (*out)->shape[2] == most) return status;
     return lnt_fail(ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": does not hold the %lld tokens it counts",
                     path, (long long)most);

@@ -76,6 +76,9 @@ lnt_status lnt_state_fits(lnt_ctx *ctx, const char *name, const lnt_state *state
             return lnt_fail(ctx, LNT_ERR_SHAPE, "%s: %s is %lld, expected %lld", name,
                             fields[i].what, (long long)fields[i].found,
                             (long long)fields[i].expected);
+    if (own->softmax.cache != p->softmax.cache)
+        return lnt_fail(ctx, LNT_ERR_DTYPE, "%s: cache is %s, expected %s", name,
+                        lnt_cache_name(own->softmax.cache), lnt_cache_name(p->softmax.cache));
     if (state->kind->dtype(own) != state->kind->dtype(p))
         return lnt_fail(ctx, LNT_ERR_DTYPE, "%s: dtype is %s, expected %s", name,
                         lnt_dtype_name(state->kind->dtype(own)),
