@@ -22,6 +22,7 @@ static bool has_map(const lnt_attn_desc *d)
 
 static void json_mechanism(json *line, const lnt_attn_desc *d)
 {
+    if (d->softmax.cache) json_text(line, "cache", lnt_cache_name(d->softmax.cache));
     if (has_map(d)) json_text(line, "feature_map", lnt_feature_map_name(d->linear.feature_map));
     if (has_terms(d)) json_whole(line, "terms", d->taylor.terms);
     if (d->mechanism == LNT_TAYLOR) json_text(line, "normalize", lnt_normalize_name(d->taylor.normalize));
@@ -65,6 +66,16 @@ static const char *differing(bool differs, const char *name, char out[32])
     return out;
 }
 
+static void text_softmax(const lnt_attn_desc *d, const char *before, char *text, size_t capacity)
+{
+    size_t used = 0;
+    if (d->softmax.window)
+        used = (size_t)snprintf(text, capacity, "%swindow of %lld", before, (long long)d->softmax.window);
+    if (d->softmax.cache && used < capacity)
+        snprintf(text + used, capacity - used, "%scache %s", used ? ", " : before,
+                 lnt_cache_name(d->softmax.cache));
+}
+
 void text_mechanism(const lnt_attn_desc *d, const char *before, char *text, size_t capacity)
 {
     char terms[32] = "linear", first[32], second[32];
@@ -72,8 +83,7 @@ void text_mechanism(const lnt_attn_desc *d, const char *before, char *text, size
     text[0] = '\0';
     if (has_terms(d))
         snprintf(terms, sizeof terms, "%lld term%s", (long long)d->taylor.terms, plural(d->taylor.terms));
-    if (d->mechanism == LNT_SOFTMAX && d->softmax.window)
-        snprintf(text, capacity, "%swindow of %lld", before, (long long)d->softmax.window);
+    if (d->mechanism == LNT_SOFTMAX) text_softmax(d, before, text, capacity);
     if (d->mechanism == LNT_LINEAR && map)
         snprintf(text, capacity, "%smap %s", before, lnt_feature_map_name(d->linear.feature_map));
     if (d->mechanism == LNT_TAYLOR)

@@ -25,6 +25,8 @@ enum {
 static const char *mechanism_choice(int index) { return lnt_mechanism_name((lnt_mechanism)index); }
 static const char *map_choice(int index) { return lnt_feature_map_name((lnt_feature_map)index); }
 
+static const char *cache_choice(int index) { return lnt_cache_name((lnt_cache)index); }
+
 static const char *normalize_choice(int index)
 {
     return lnt_normalize_name((lnt_normalize)index);
@@ -96,6 +98,8 @@ const option_row option_table[OPTION_COUNT] = {
         .max = MAX_EXTENT, .help = "number of sequences (1; eval: 16)" },
     [OPT_SCALE] = { "scale", 0, KIND_REAL, "X", SHAPED, SOFTMAX | TAYLOR | CUR | HYBRID, .problem = true,
         .least = -HUGE_VAL, .help = "factor of the scores q.k (1/sqrt(dim))" },
+    [OPT_CACHE] = { "cache", 0, KIND_CHOICE, NULL, CMD_BENCH, SOFTMAX, .problem = true, .choice = cache_choice,
+        .help = "how a step has keys and values stored (same)" },
     [OPT_FEATURE_MAP] = { "feature-map", 0, KIND_CHOICE, NULL, SHAPED, LINEAR | HYBRID, .problem = true,
         .choice = map_choice, .help = "map applied to q and k (elu1)" },
     [OPT_FEATURES] = { "features", 0, KIND_WHOLE, "R", SHAPED, LINEAR | HYBRID, .problem = true, .min = 1,

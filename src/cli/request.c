@@ -80,6 +80,7 @@ static int check_combinations(const options *o)
     if (opt_given(o, OPT_TEMPERATURE) &&
         opt_whole(o, OPT_NORMALIZE, LNT_NORMALIZE_NONE) != LNT_NORMALIZE_TAYLORSHIFT)
         return fail_usage("--temperature needs --normalize taylorshift");
+    if (opt_given(o, OPT_CACHE) && !step) return fail_usage("--cache needs --pass step");
     const char *center = opt_text(o, OPT_CENTER);
     if (center && strcmp(center, "none") != 0 &&
         opt_whole(o, OPT_NORMALIZE, LNT_NORMALIZE_NONE) != LNT_NORMALIZE_NONE)
@@ -213,6 +214,7 @@ int request_mechanism(const options *o, lnt_attn_desc *desc)
     desc->linear.feature_map = (lnt_feature_map)opt_whole(o, OPT_FEATURE_MAP, desc->linear.feature_map);
     desc->linear.features = opt_whole(o, OPT_FEATURES, desc->linear.features);
     desc->linear.eps = opt_real(o, OPT_EPS, desc->linear.eps);
+    desc->softmax.cache = (lnt_cache)opt_whole(o, OPT_CACHE, desc->softmax.cache);
     request_terms(o, desc);
     desc->compensated = opt_given(o, OPT_COMPENSATED);
     request_cur(o, desc);

@@ -71,6 +71,18 @@ measured 1e-12 --mechanism cur --landmarks 16 --dtype f64
 measured 1e-4 --mechanism cur --landmarks 8 --length 300 --pin 299,1 --pass backward
 measured 2e-6 --mechanism cur --landmarks 16 --kv-heads 1 --dim-value 24 --batch 2
 
+# A cache that rounds: the error is that of rounding, and its bytes are counted as they are.
+for cache in f16 bf16 q8; do
+    case $cache in f16) limit=1e-3 ;; bf16) limit=1e-2 ;; q8) limit=2e-2 ;; esac
+    measured $limit --mechanism softmax --kv-heads 1 --dim 40 --length 300 --pass step --cache $cache
+    npy expect stdout.txt "m['cache'] == '$cache' and m['relative_error'] > 1e-5"
+done
+token=$((4 * 3 * 80))
+npy expect stdout.txt \
+    "abs(m['gbytes_per_second'] * m['seconds'] * 1e9 / (300 * 4 * 34 + $token) - 1) < 1e-9"
+fails 2 "--cache needs --pass step" "$LINNET" bench --mechanism softmax --cache q8
+fails 2 "--cache" "$LINNET" bench --mechanism linear --pass step --cache q8
+
 # q, k, v and out are read or written once, and the useful operations are those of the plan.
 shape="--heads 2 --kv-heads 1 --dim 16 --dim-value 24 --length 96 --mechanism linear --causal"
 # shellcheck disable=SC2086

@@ -29,6 +29,7 @@ static double state_width(const lnt_attn_desc *d) { return d->dtype == LNT_F64 ?
 
 double step_cache_bytes(const lnt_attn_desc *d, const lnt_plan_info *info)
 {
+    if (grows(d)) return (double)info->state_bytes;
     return info->kv_cache_elements * (double)d->batch * (double)lnt_dtype_size(d->dtype);
 }
 
