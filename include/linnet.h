@@ -255,7 +255,7 @@ LNT_API const char *lnt_activation_name(lnt_activation activation); /* NULL past
 /* How a state of softmax stores keys and values.  What it computes with them is in f32 all the same. */
 typedef enum lnt_cache {
     LNT_CACHE_SAME = 0, /* as they are given, in desc.dtype */
-    LNT_CACHE_F16 = 1,  /* rounded: half the bytes of f32, and a step takes half as long where memory is slow */
+    LNT_CACHE_F16 = 1,  /* rounded: half the bytes of f32, and half the time of a step where memory is slow */
     LNT_CACHE_BF16 = 2, /* the same, with the range of f32 and an eighth of the precision of f16 */
     LNT_CACHE_Q8 = 3    /* 34 bytes for 32 numbers of a row, the last of which are filled up with 0: whole
                          * multiples, up to 127, of a step, the least bf16 that reaches the largest of them */
