@@ -283,25 +283,43 @@ static few few_of(const lnt_run *run, int64_t sequence, int64_t kvh, int64_t blo
     return f;
 }
 
-/* This thread's share of the pieces. */
-static int64_t run_pieces(const lnt_run *run, cut c)
+static scratch thread_scratch(const lnt_run *run, int thread)
 {
-    lnt_arena arena = run_arena(run, omp_get_thread_num());
-    scratch s = take_scratch(&arena, run->p);
+    lnt_arena arena = run_arena(run, thread);
+    return take_scratch(&arena, run->p);
+}
+
+static int64_t run_piece(const lnt_run *run, cut c, scratch *s, int64_t unit)
+{
     const int64_t KVH = run->p->kv_heads;
+    const int64_t block = unit / c.pieces, piece = unit % c.pieces, head = block / c.blocks;
+    const few f = few_of(run, head / KVH, head % KVH, block % c.blocks);
+    const span keys = seen_by(&f, 0, f.count);
+    const int64_t pieces = pieces_of(keys, c.most), width = piece_keys(keys.end - keys.first, c.most);
+    const int64_t from = keys.first + piece * width;
+    if (f.count <= 0 || piece >= pieces) return 0;
+    load_queries(&f, s);
+    attend(&f, s, common(keys, (span){ from, from + width }));
+    if (pieces == 1) return finish(&f, s);
+    keep(&f, s, piece);
+    return 0;
+}
+
+/* All pieces; where one thread does it, without a parallel region, which costs as much as a hundred keys. */
+static int64_t run_pieces(const lnt_run *run, cut c, int threads)
+{
+    const int64_t units = run->sequences * run->p->kv_heads * c.blocks * c.pieces;
     int64_t nonpositive = 0;
+    if (threads == 1) {
+        scratch s = thread_scratch(run, 0);
+        for (int64_t unit = 0; unit < units; unit++) nonpositive += run_piece(run, c, &s, unit);
+        return nonpositive;
+    }
+#pragma omp parallel num_threads(threads) reduction(+ : nonpositive)
+    {
+        scratch s = thread_scratch(run, omp_get_thread_num());
 #pragma omp for schedule(dynamic) nowait
-    for (int64_t unit = 0; unit < run->sequences * KVH * c.blocks * c.pieces; unit++) {
-        const int64_t block = unit / c.pieces, piece = unit % c.pieces, head = block / c.blocks;
-        const few f = few_of(run, head / KVH, head % KVH, block % c.blocks);
-        const span keys = seen_by(&f, 0, f.count);
-        const int64_t pieces = pieces_of(keys, c.most), width = piece_keys(keys.end - keys.first, c.most);
-        const int64_t from = keys.first + piece * width;
-        if (f.count <= 0 || piece >= pieces) continue;
-        load_queries(&f, &s);
-        attend(&f, &s, common(keys, (span){ from, from + width }));
-        if (pieces > 1) keep(&f, &s, piece);
-        else nonpositive += finish(&f, &s);
+        for (int64_t unit = 0; unit < units; unit++) nonpositive += run_piece(run, c, &s, unit);
     }
     return nonpositive;
 }
@@ -309,8 +327,7 @@ static int64_t run_pieces(const lnt_run *run, cut c)
 /* Adds the pieces up, where there are several. */
 static int64_t join_pieces(const lnt_run *run, cut c)
 {
-    lnt_arena arena = run_arena(run, 0);
-    scratch s = take_scratch(&arena, run->p);
+    scratch s = thread_scratch(run, 0);
     const int64_t KVH = run->p->kv_heads;
     int64_t nonpositive = 0;
     for (int64_t head = 0; head < run->sequences * KVH; head++) {
@@ -330,17 +347,9 @@ static void forward(lnt_run *run)
 {
     const cut c = cut_of(run);
     const double flops = 2 * (double)(run->p->dim + run->p->dim_value) * (double)run->p->heads;
-    const int threads = lnt_threads_for(run->ctx, flops * lnt_run_pairs(run));
-    int64_t nonpositive = 0;
     lnt_clear_gaps(run);
-    if (threads == 1) {
-        nonpositive = run_pieces(run, c);
-    } else {
-#pragma omp parallel num_threads(threads) reduction(+ : nonpositive)
-        nonpositive += run_pieces(run, c);
-    }
-    if (c.pieces > 1) nonpositive += join_pieces(run, c);
-    run->nonpositive = nonpositive;
+    run->nonpositive = run_pieces(run, c, lnt_threads_for(run->ctx, flops * lnt_run_pairs(run)));
+    if (c.pieces > 1) run->nonpositive += join_pieces(run, c);
 }
 
 static size_t scratch_bytes(const lnt_attn_desc *p)
