@@ -39,6 +39,17 @@ static block rounded(lnt_cache cache, const lnt_tensor *from)
     return b;
 }
 
+/* The other options of softmax, each now and then. */
+static void options_of(dice *d, attn_case *c)
+{
+    static const int64_t windows[] = { 0, 0, 1, 2, 13, 64, 129, 300, 600 };
+    c->desc.softmax.window = DICE_PICK(d, windows);
+    c->desc.softmax.cap = dice_range(d, 0, 2) ? 0 : 1.5;
+    if (dice_range(d, 0, 2) || c->desc.heads > MAX_HEADS) return;
+    for (int64_t h = 0; h < c->desc.heads; h++) c->slopes[h] = 0.2 / (double)(1 + h);
+    c->desc.softmax.slopes = c->slopes;
+}
+
 /* A problem of random shape, with tokens for several pieces of a head now and then. */
 static void case_of(dice *d, lnt_cache cache, attn_case *c)
 {
@@ -51,6 +62,7 @@ static void case_of(dice *d, lnt_cache cache, attn_case *c)
     c->desc.batch = dice_range(d, 1, 2);
     c->desc.causal = 1;
     c->desc.softmax.cache = cache;
+    if (dice_range(d, 0, 1)) options_of(d, c);
     c->seed = dice_next(d);
     c->lay_q = c->lay_k = (layout)dice_range(d, 0, LAYOUT_COUNT - 1);
     c->lay_v = c->lay_out = (layout)dice_range(d, 0, LAYOUT_OUTPUTS - 1);
@@ -81,7 +93,7 @@ static void any_split_answers_as_softmax_over_the_rounded_keys_and_values(void *
     for (int isa = 0; lnt_isa_name(isa); isa++) {
         if (!lnt_isa_available(isa)) continue;
         lnt_ctx *ctx = context_new(2, lnt_isa_name(isa));
-        for (int i = 0; i < budget(3, 10) * CACHES; i++) {
+        for (int i = 0; i < budget(6, 20) * CACHES; i++) {
             attn_case c;
             case_of(&d, (lnt_cache)(i % CACHES), &c);
             trial t = trial_new(ctx, &c);
@@ -158,12 +170,34 @@ static void a_query_does_not_read_the_tokens_that_come_after_it(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+/* 4096 keys make 16 pieces, 4097 make 11, which are wider. */
+static void a_shorter_sequence_in_more_pieces_is_read_to_its_end(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(2, NULL);
+    for (int a = 0; lnt_algorithm_name(a); a++) {
+        attn_case c = case_make(LNT_SOFTMAX, 2, 1, 1, 4097, 8, 8);
+        if (lnt_algorithm_mechanism(a) != LNT_SOFTMAX) continue;
+        c.desc.batch = 2;
+        c.with_lengths = true;
+        for (int b = 0; b < 2; b++) c.lengths_q[b] = 1, c.lengths_k[b] = 4096 + b;
+        trial t = trial_new(ctx, &c);
+        lnt_plan *plan = case_plan(ctx, &c, a);
+        case_forward(ctx, &c, lnt_algorithm_name(a), plan, &t.io);
+        expect_below(&c, lnt_algorithm_name(a), ctx, "lengths apart by one",
+                     oracle_error(ctx, &c.desc, &t.io, 4), forward_bound(&c.desc));
+        lnt_plan_destroy(plan);
+        trial_free(&t);
+    }
+    lnt_ctx_destroy(ctx);
+}
+
 static void the_number_of_threads_does_not_change_a_bit(void **state)
 {
     (void)state;
     static const int counts[] = { 1, 2, 3, 7 };
     dice d = { 17 };
-    for (int i = 0; i < budget(1, 4) * CACHES; i++) {
+    for (int i = 0; i < budget(3, 8) * CACHES; i++) {
         attn_case c;
         case_of(&d, (lnt_cache)(i % CACHES), &c);
         block first = { .memory = NULL };
@@ -190,10 +224,12 @@ static void files_and_forks_keep_the_bits_and_go_on_alike(void **state)
     (void)state;
     static const char path[] = "cache.safetensors";
     lnt_ctx *ctx = context_new(2, NULL);
-    for (int i = 0; i < CACHES; i++) {
+    for (int form = 0; form < 2 * CACHES; form++) {
         attn_case c = case_make(LNT_SOFTMAX, 6, 3, 90, 90, 40, 24);
+        const int i = form % CACHES;
         c.desc.batch = 2;
         c.desc.softmax.cache = (lnt_cache)i;
+        c.desc.softmax.window = form < CACHES ? 0 : 9; /* of which a cache holds up to 72 rows */
         trial t = trial_new(ctx, &c);
         c.desc.length_q = c.desc.length_k = 1; /* it grows */
         lnt_state *s = stream_state(ctx, &c), *rest = stream_state(ctx, &c), *fork, *loaded;
@@ -211,8 +247,11 @@ static void files_and_forks_keep_the_bits_and_go_on_alike(void **state)
         assert_ok(ctx, lnt_state_merge(fork, rest));
         expect_same_answers(ctx, &c, s, fork, &t);
         expect_same_answers(ctx, &c, s, loaded, &t);
+        lnt_state *none;
+        attn_case narrow = c;
+        narrow.desc.softmax.window = 8;
+        assert_refused(ctx, lnt_state_load(ctx, &narrow.desc, path, &none), LNT_ERR_FORMAT, "window");
         for (int other = 0; other < CACHES; other++) {
-            lnt_state *none;
             attn_case another = c;
             char says[64];
             if (other == i) continue;
@@ -275,9 +314,12 @@ static void a_cache_is_as_large_as_its_rows_and_shows_them_in_their_dtype(void *
     static const size_t row[CACHES] = { 4 * (40 + 24), 2 * (40 + 24), 2 * (40 + 24), 34 * (2 + 1) };
     static const lnt_dtype dtypes[CACHES] = { LNT_F32, LNT_F16, LNT_BF16, LNT_F32 };
     lnt_ctx *ctx = context_new(1, NULL);
-    for (int i = 0; i < CACHES; i++) {
-        attn_case c = case_make(LNT_SOFTMAX, 6, 3, 10, 10, 40, 24);
+    for (int form = 0; form < 2 * CACHES; form++) {
+        const bool window = form >= CACHES;
+        const int i = form % CACHES, length = window ? 100 : 10, rows = window ? 4 - 1 + 64 : 10;
+        attn_case c = case_make(LNT_SOFTMAX, 6, 3, length, length, 40, 24);
         c.desc.softmax.cache = (lnt_cache)i;
+        c.desc.softmax.window = window ? 4 : 0;
         lnt_state *s = stream_state(ctx, &c);
         lnt_tensor view;
         const char *name;
@@ -285,9 +327,9 @@ static void a_cache_is_as_large_as_its_rows_and_shows_them_in_their_dtype(void *
         lnt_plan_info info = { .size = sizeof info };
         assert_ok(ctx, lnt_plan_create(ctx, &c.desc, &plan));
         assert_ok(ctx, lnt_plan_describe(plan, &info));
-        assert_int_equal(lnt_state_bytes(s), 3 * 10 * row[i]);
-        assert_int_equal(info.state_bytes, 3 * 10 * row[i]);
-        assert_true(info.kv_cache_elements == 3 * 10 * (40 + 24));
+        assert_int_equal(lnt_state_bytes(s), (size_t)(3 * rows) * row[i]);
+        assert_int_equal(info.state_bytes, (size_t)(3 * rows) * row[i]);
+        assert_true(info.kv_cache_elements == 3 * rows * (40 + 24));
         assert_true(info.state_elements == info.kv_cache_elements);
         lnt_plan_destroy(plan);
         if (i == LNT_CACHE_Q8) {
@@ -340,6 +382,7 @@ int main(void)
         cmocka_unit_test(any_split_answers_as_softmax_over_the_rounded_keys_and_values),
         cmocka_unit_test(tensors_of_fewer_bits_may_be_cached_in_fewer_still),
         cmocka_unit_test(a_query_does_not_read_the_tokens_that_come_after_it),
+        cmocka_unit_test(a_shorter_sequence_in_more_pieces_is_read_to_its_end),
         cmocka_unit_test(the_number_of_threads_does_not_change_a_bit),
         cmocka_unit_test(files_and_forks_keep_the_bits_and_go_on_alike),
         cmocka_unit_test(a_file_with_other_bytes_for_blocks_is_read_as_it_is),
