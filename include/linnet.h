@@ -634,6 +634,11 @@ LNT_API LNT_MUST_CHECK lnt_status lnt_npy_write(lnt_ctx *ctx, const char *path,
                                                 const lnt_array *array);
 LNT_API void lnt_array_free(lnt_ctx *ctx, lnt_array *array);
 
+/* Tokens, i4 or i8 in the file, row-major; lnt_tokens_release gives them back. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_npy_read_tokens(lnt_ctx *ctx, const char *path, int32_t **tokens,
+                                                      int *rank, int64_t shape[4]);
+LNT_API void lnt_tokens_release(lnt_ctx *ctx, int32_t *tokens, int rank, const int64_t shape[4]);
+
 #ifdef __cplusplus
 }
 #endif

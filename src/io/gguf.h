@@ -68,32 +68,32 @@ void lnt_gguf_close(lnt_ctx *ctx, lnt_gguf *gguf); /* a zeroed one is fine */
 /* ---- metadata ------------------------------------------------------------------------------ */
 
 /* NULL if absent. */
-const lnt_gguf_value *lnt_gguf_find(const lnt_gguf *gguf, const char *key);
+LNT_PRIVATE_API const lnt_gguf_value *lnt_gguf_find(const lnt_gguf *gguf, const char *key);
 
 /* The value of a key: LNT_ERR_FORMAT, with a sentence, where the key is absent or its value is of another
  * type. */
-lnt_status lnt_gguf_get_string(lnt_ctx *ctx, const lnt_gguf *gguf, const char *key,
+LNT_PRIVATE_API lnt_status lnt_gguf_get_string(lnt_ctx *ctx, const lnt_gguf *gguf, const char *key,
                                lnt_gguf_string *out);
-lnt_status lnt_gguf_get_integer(lnt_ctx *ctx, const lnt_gguf *gguf, const char *key,
+LNT_PRIVATE_API lnt_status lnt_gguf_get_integer(lnt_ctx *ctx, const lnt_gguf *gguf, const char *key,
                                 int64_t *out); /* of any width that fits */
-lnt_status lnt_gguf_get_real(lnt_ctx *ctx, const lnt_gguf *gguf, const char *key,
+LNT_PRIVATE_API lnt_status lnt_gguf_get_real(lnt_ctx *ctx, const lnt_gguf *gguf, const char *key,
                              double *out); /* or an integer */
-lnt_status lnt_gguf_get_bool(lnt_ctx *ctx, const lnt_gguf *gguf, const char *key, bool *out);
+LNT_PRIVATE_API lnt_status lnt_gguf_get_bool(lnt_ctx *ctx, const lnt_gguf *gguf, const char *key, bool *out);
 /* An array of strings, of integers, or of numbers (of integers too): element is LNT_GGUF_STRING, _I64 or
  * _F64. */
-lnt_status lnt_gguf_get_array(lnt_ctx *ctx, const lnt_gguf *gguf, const char *key,
+LNT_PRIVATE_API lnt_status lnt_gguf_get_array(lnt_ctx *ctx, const lnt_gguf *gguf, const char *key,
                               lnt_gguf_type element, lnt_gguf_value *out);
 
 /* Element i < count of an array of numbers. */
-int64_t lnt_gguf_integer_at(const lnt_gguf_value *array, size_t i);
-double lnt_gguf_real_at(const lnt_gguf_value *array, size_t i);
+LNT_PRIVATE_API int64_t lnt_gguf_integer_at(const lnt_gguf_value *array, size_t i);
+LNT_PRIVATE_API double lnt_gguf_real_at(const lnt_gguf_value *array, size_t i);
 
 /* The strings of an array one after the other, without an allocation:
  *
  *     lnt_gguf_value rest = array;
  *     for (lnt_gguf_string s; lnt_gguf_next_string(&rest, &s);) ...
  */
-bool lnt_gguf_next_string(lnt_gguf_value *rest, lnt_gguf_string *out);
+LNT_PRIVATE_API bool lnt_gguf_next_string(lnt_gguf_value *rest, lnt_gguf_string *out);
 
 /* ---- of gguf.c and gguf_values.c ----------------------------------------------------------- */
 

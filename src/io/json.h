@@ -61,6 +61,6 @@ typedef struct lnt_json_text {
 LNT_PRIVATE_API void lnt_json_put(lnt_json_text *out, const char *raw);           /* as it is */
 LNT_PRIVATE_API void lnt_json_put_string(lnt_json_text *out, const char *string); /* quoted and escaped */
 
-bool lnt_json_is_utf8(const char *string);
+LNT_PRIVATE_API bool lnt_json_is_utf8(const char *string);
 
 #endif

@@ -31,6 +31,6 @@ typedef enum lnt_map_advice {
 
 /* For the pages of `bytes` bytes at `from`, which are inside a map.  Advice may go unheard, so nothing is
  * returned. */
-void lnt_map_advise(const void *from, size_t bytes, lnt_map_advice advice);
+LNT_PRIVATE_API void lnt_map_advise(const void *from, size_t bytes, lnt_map_advice advice);
 
 #endif

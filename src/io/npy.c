@@ -4,7 +4,8 @@
  *     {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }, spaces, newline, the elements
  *
  * Read: versions 1.0, 2.0, 3.0, floating point of 2, 4 or 8 bytes, either byte order, C or Fortran order;
- * masks may be booleans.
+ * masks may be booleans; tokens are
+ * integers of 4 or 8 bytes.
  * Written: 1.0, little-endian, C order, with the elements at a multiple of 64 bytes. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -32,6 +33,8 @@ static bool array_bytes(const lnt_array *a, size_t *bytes)
 
 /* ---- the header: a Python dict of exactly three keys --------------------------------------- */
 
+typedef enum content { FLOATS, MASKS, TOKENS } content;
+
 typedef struct header {
     lnt_array array; /* dtype, rank and shape of the file; no data yet */
     bool swapped, fortran;
@@ -42,7 +45,7 @@ typedef struct cursor {
     lnt_ctx *ctx;
     const char *path;
     const char *text, *at; /* text ends in NUL, which nothing we accept contains */
-    bool mask;             /* booleans are taken too */
+    content wanted;        /* of masks booleans are taken too; tokens are read as if they were floats */
 } cursor;
 
 static lnt_status broken(const cursor *c, const char *reason)
@@ -87,7 +90,7 @@ static lnt_status parse_descr(cursor *c, header *h)
     static const struct {
         const char *text;
         lnt_dtype dtype;
-    } known[] = { { "f2", LNT_F16 }, { "f4", LNT_F32 }, { "f8", LNT_F64 } };
+    } known[] = { { "f2", LNT_F16 }, { "f4", LNT_F32 }, { "f8", LNT_F64 }, { "i4", LNT_F32 }, { "i8", LNT_F64 } };
     char text[DTYPE_TEXT];
     skip_space(c);
     if (*c->at == '[' || *c->at == '(') {
@@ -96,19 +99,20 @@ static lnt_status parse_descr(cursor *c, header *h)
         const lnt_status status = parse_string(c, text, sizeof text);
         if (status) return status;
         for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+            if ((known[i].text[0] == 'i') != (c->wanted == TOKENS)) continue;
             if (!text[0] || !strchr("<>=", text[0]) || strcmp(text + 1, known[i].text) != 0)
                 continue;
             h->array.dtype = known[i].dtype;
             h->swapped = text[0] == '>';
             return LNT_OK;
         }
-        h->boolean = c->mask && !strcmp(text, "|b1");
+        h->boolean = c->wanted == MASKS && !strcmp(text, "|b1");
         h->array.dtype = LNT_F16;
         if (h->boolean) return LNT_OK;
     }
     return lnt_fail(c->ctx, LNT_ERR_DTYPE,
-                    LNT_FILE_FMT ": dtype is %s, must be %sf2, f4 or f8 in byte order <, > or =",
-                    c->path, text, c->mask ? "b1, " : "");
+                    LNT_FILE_FMT ": dtype is %s, must be %s in byte order <, > or =", c->path, text,
+                    c->wanted == TOKENS ? "i4 or i8" : c->wanted == MASKS ? "b1, f2, f4 or f8" : "f2, f4 or f8");
 }
 
 static lnt_status parse_fortran(cursor *c, header *h)
@@ -208,7 +212,7 @@ static lnt_status read_prefix(lnt_file_reader *file, size_t *length)
     return LNT_OK;
 }
 
-static lnt_status read_header(lnt_file_reader *file, bool mask, header *h)
+static lnt_status read_header(lnt_file_reader *file, content wanted, header *h)
 {
     size_t length = 0;
     lnt_status status = read_prefix(file, &length);
@@ -217,7 +221,7 @@ static lnt_status read_header(lnt_file_reader *file, bool mask, header *h)
     if (!text) return LNT_ERR_MEMORY;
     status = lnt_file_read(file, text, length);
     text[length] = 0;
-    cursor c = { .ctx = file->ctx, .path = file->path, .text = text, .at = text, .mask = mask };
+    cursor c = { .ctx = file->ctx, .path = file->path, .text = text, .at = text, .wanted = wanted };
     if (!status) status = parse_header(&c, h);
     if (!status && c.at != text + length) status = broken(&c, "more text after the dict");
     lnt_release(file->ctx, text, length + 1);
@@ -268,11 +272,11 @@ static void spread_booleans(char *data, size_t count)
     for (size_t i = 0; i < count; i++) memcpy(data + 2 * i, data[count + i] ? &seen : &hidden, 2);
 }
 
-static lnt_status read_array(lnt_file_reader *file, bool mask, lnt_array *out)
+static lnt_status read_array(lnt_file_reader *file, content wanted, lnt_array *out)
 {
     header h = { 0 };
     size_t room, bytes;
-    lnt_status status = read_header(file, mask, &h);
+    lnt_status status = read_header(file, wanted, &h);
     if (status) return status;
     const uint64_t left = file->size - file->offset;
     if (!array_bytes(&h.array, &room))
@@ -301,7 +305,7 @@ static lnt_status read_array(lnt_file_reader *file, bool mask, lnt_array *out)
     return LNT_OK;
 }
 
-static lnt_status read_file(lnt_ctx *ctx, const char *path, bool mask, lnt_array *out)
+static lnt_status read_file(lnt_ctx *ctx, const char *path, content wanted, lnt_array *out)
 {
     if (out) *out = (lnt_array){ 0 };
     if (!ctx || !path || !out)
@@ -309,19 +313,72 @@ static lnt_status read_file(lnt_ctx *ctx, const char *path, bool mask, lnt_array
                         !ctx ? "ctx" : !path ? "path" : "out");
     lnt_file_reader file;
     lnt_status status = lnt_file_open(ctx, path, &file);
-    if (!status) status = read_array(&file, mask, out);
+    if (!status) status = read_array(&file, wanted, out);
     lnt_file_close(&file);
     return status;
 }
 
 lnt_status lnt_npy_read(lnt_ctx *ctx, const char *path, lnt_array *out)
 {
-    return read_file(ctx, path, false, out);
+    return read_file(ctx, path, FLOATS, out);
 }
 
 lnt_status lnt_npy_read_mask(lnt_ctx *ctx, const char *path, lnt_array *out)
 {
-    return read_file(ctx, path, true, out);
+    return read_file(ctx, path, MASKS, out);
+}
+
+static size_t count_of(int rank, const int64_t *shape)
+{
+    size_t count = 1;
+    for (int i = 0; i < rank; i++) count *= (size_t)shape[i];
+    return count;
+}
+
+/* The integers of `from`, 4 or 8 bytes each. */
+static lnt_status take_tokens(lnt_ctx *ctx, const char *path, const lnt_array *from, int32_t *tokens)
+{
+    const size_t count = count_of(from->rank, from->shape);
+    for (size_t i = 0; i < count; i++) {
+        int64_t wide;
+        if (from->dtype == LNT_F32) {
+            memcpy(tokens + i, (const char *)from->data + i * sizeof *tokens, sizeof *tokens);
+            continue;
+        }
+        memcpy(&wide, (const char *)from->data + i * sizeof wide, sizeof wide);
+        if (wide < INT32_MIN || wide > INT32_MAX)
+            return lnt_fail(ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": element %zu is %" PRId64 ", no token", path, i, wide);
+        tokens[i] = (int32_t)wide;
+    }
+    return LNT_OK;
+}
+
+lnt_status lnt_npy_read_tokens(lnt_ctx *ctx, const char *path, int32_t **tokens, int *rank, int64_t shape[4])
+{
+    lnt_array array;
+    if (!tokens || !rank || !shape)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "npy read: tokens, rank and shape must not be NULL");
+    *tokens = NULL;
+    *rank = 0;
+    lnt_status status = read_file(ctx, path, TOKENS, &array);
+    if (status) return status;
+    const size_t bytes = count_of(array.rank, array.shape) * sizeof **tokens;
+    *tokens = lnt_allocate(ctx, bytes, "tokens");
+    status = *tokens ? take_tokens(ctx, path, &array, *tokens) : LNT_ERR_MEMORY;
+    if (status) {
+        lnt_release(ctx, *tokens, bytes);
+        *tokens = NULL;
+    } else {
+        *rank = array.rank;
+        memcpy(shape, array.shape, sizeof array.shape);
+    }
+    lnt_array_free(ctx, &array);
+    return status;
+}
+
+void lnt_tokens_release(lnt_ctx *ctx, int32_t *tokens, int rank, const int64_t shape[4])
+{
+    if (ctx && tokens) lnt_release(ctx, tokens, count_of(rank, shape) * sizeof *tokens);
 }
 
 void lnt_array_free(lnt_ctx *ctx, lnt_array *array)

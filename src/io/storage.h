@@ -23,6 +23,6 @@ LNT_PRIVATE_API size_t lnt_storage_bytes(lnt_storage storage);     /* of a block
 
 /* to [count] = the numbers of whole blocks, exactly as the format defines them, rounded once to f32. count
  * is a multiple of lnt_storage_numbers; from needs no alignment. */
-void lnt_storage_unpack(lnt_storage storage, const void *from, float *to, size_t count);
+LNT_PRIVATE_API void lnt_storage_unpack(lnt_storage storage, const void *from, float *to, size_t count);
 
 #endif

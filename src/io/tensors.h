@@ -26,11 +26,11 @@ typedef struct lnt_tensors {
 
 /* LNT_ERR_FILE for what cannot be read, LNT_ERR_FORMAT for what is not what it should be.  On failure out
  * is zeroed.  Everything in out, and what the entries point to, lives until lnt_tensors_close. */
-lnt_status lnt_tensors_open(lnt_ctx *ctx, const char *path, lnt_tensors *out);
-void lnt_tensors_close(lnt_ctx *ctx, lnt_tensors *tensors); /* a zeroed one is fine */
+LNT_PRIVATE_API lnt_status lnt_tensors_open(lnt_ctx *ctx, const char *path, lnt_tensors *out);
+LNT_PRIVATE_API void lnt_tensors_close(lnt_ctx *ctx, lnt_tensors *tensors); /* a zeroed one is fine */
 
 /* NULL if absent. */
-const lnt_stored *lnt_tensors_find(const lnt_tensors *tensors, const char *name);
+LNT_PRIVATE_API const lnt_stored *lnt_tensors_find(const lnt_tensors *tensors, const char *name);
 
 /* The same for a tensor that must be there, in numbers that a layer computes with; else LNT_ERR_FORMAT. */
 lnt_status lnt_tensors_need(lnt_ctx *ctx, const lnt_tensors *tensors, const char *name,
