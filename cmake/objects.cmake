@@ -10,7 +10,7 @@
 # LNT_DOUBLE=1 makes the real type double.
 
 set(folders_attention core io cpu device attention attention/* plan)
-set(folders_model cpu/weight nn model model/template model/tokenizer task train)
+set(folders_model cpu/weight nn model model/template model/tokenizer model/import task train)
 
 set(isas scalar)
 if(LINNET_AARCH64)

@@ -131,6 +131,8 @@ void lnt_model_destroy(lnt_model *model)
     lnt_release(ctx, model->packed, model->layout.entry_count * sizeof *model->packed);
     if (model->layout.entries) lnt_layout_close(ctx, &model->layout);
     lnt_tokenizer_close(ctx, &model->tokenizer);
+    lnt_codec_close(model->codec);
+    lnt_release(ctx, model->chat_template, model->chat_template_bytes + 1);
     lnt_release(ctx, model, sizeof *model);
 }
 
@@ -171,6 +173,18 @@ lnt_status lnt_model_convert(const lnt_model *model, const char *mechanism, lnt_
     return status;
 }
 
+static const char *storage_name(const lnt_model *model)
+{
+    return model->packed ? lnt_storage_name(model->storage) : model->bf16 ? "bf16" : "f32";
+}
+
+static int64_t weight_bytes(const lnt_model *model)
+{
+    size_t sum = model->layout.size * (sizeof *model->weights + (model->bf16 ? sizeof *model->bf16 : 0));
+    for (size_t i = 0; model->packed && i < model->layout.entry_count; i++) sum += model->packed[i].bytes;
+    return (int64_t)sum;
+}
+
 lnt_status lnt_model_describe(const lnt_model *model, lnt_model_info *out)
 {
     if (!model) return LNT_ERR_ARGUMENT;
@@ -182,13 +196,19 @@ lnt_status lnt_model_describe(const lnt_model *model, lnt_model_info *out)
                               .task = model->task,
                               .config = model->text,
                               .mechanism = lnt_mechanism_name(c->attention.mechanism),
-                              .tokenizer = lnt_tokenizer_word((int)model->tokenizer.kind),
+                              .tokenizer = model->codec ? lnt_codec_kind_name(model->codec)
+                                                        : lnt_tokenizer_word((int)model->tokenizer.kind),
                               .generates = lnt_config_generates(c),
                               .parameters = (int64_t)model->layout.parameters,
                               .layers = c->layers,
                               .inputs = c->inputs,
                               .outputs = c->outputs,
-                              .length = c->length };
+                              .length = model->text_length ? model->text_length : c->length,
+                              .architecture = model->architecture,
+                              .storage = storage_name(model),
+                              .weight_bytes = weight_bytes(model),
+                              .embeds = c->output == LNT_OUTPUT_VECTOR && c->pooling != LNT_POOL_NONE,
+                              .chats = model->chat_template != NULL };
     lnt_struct_give(&info, out);
     return LNT_OK;
 }
@@ -246,6 +266,15 @@ lnt_status lnt_model_forward(lnt_model *model, const int32_t *tokens, int64_t ba
     return LNT_OK;
 }
 
+lnt_status lnt_model_embed(lnt_model *model, const int32_t *tokens, int64_t batch, int64_t length,
+                           const int64_t *lengths, float *vectors)
+{
+    if (!model) return LNT_ERR_ARGUMENT;
+    if (model->config.output != LNT_OUTPUT_VECTOR || model->config.pooling == LNT_POOL_NONE)
+        return lnt_fail(model->ctx, LNT_ERR_UNSUPPORTED, "model: it gives texts no vectors; an encoder that pools does");
+    return lnt_model_forward(model, tokens, batch, length, lengths, vectors);
+}
+
 /* ---- text ---------------------------------------------------------------------------------- */
 
 static lnt_status refuse_text(const lnt_model *model)
@@ -261,6 +290,9 @@ lnt_status lnt_model_encode(const lnt_model *model, const char *text, size_t byt
     if (!model) return LNT_ERR_ARGUMENT;
     if (!text || !tokens || !count)
         return lnt_fail(model->ctx, LNT_ERR_ARGUMENT, "text, tokens and count must not be NULL");
+    if (model->codec)
+        return lnt_fail(model->ctx, LNT_ERR_UNSUPPORTED,
+                        "model: its tokenizer may give more tokens than bytes; use lnt_model_tokenize");
     if (model->tokenizer.kind == LNT_TOKENS_NONE) return refuse_text(model);
     const lnt_status status =
         lnt_expect_apart(model->ctx, "tokens", tokens, bytes * sizeof *tokens, "text", text, bytes);
@@ -274,6 +306,9 @@ lnt_status lnt_model_decode(const lnt_model *model, int32_t token, const char **
     if (!model) return LNT_ERR_ARGUMENT;
     if (!text || !bytes)
         return lnt_fail(model->ctx, LNT_ERR_ARGUMENT, "text and bytes must not be NULL");
+    if (model->codec)
+        return lnt_fail(model->ctx, LNT_ERR_UNSUPPORTED,
+                        "model: its tokens are no whole pieces of text; use lnt_stream_put");
     if (model->tokenizer.kind == LNT_TOKENS_NONE) return refuse_text(model);
     if (token < 0 || (size_t)token >= lnt_tokenizer_count(&model->tokenizer))
         return lnt_fail(model->ctx, LNT_ERR_ARGUMENT, "token is %d, must be 0 to %zu", token,

@@ -5,9 +5,9 @@
 #include "io/safetensors.h"
 #include "linnet/model.h"
 #include "model/network.h"
-#include "model/tokenizer.h"
+#include "model/tokenizer/codec.h"
 
-enum { LNT_TASK_NAME = 32, LNT_TASK_TEXT = 512 };
+enum { LNT_TASK_NAME = 32, LNT_TASK_TEXT = 512, LNT_MODEL_NAME = 64, LNT_MODEL_ENDS = 8 };
 
 struct lnt_model {
     lnt_ctx *ctx;
@@ -17,6 +17,15 @@ struct lnt_model {
     uint16_t *bf16; /* the same again, or NULL: lnt_model_keep_bf16 */
     lnt_weight *packed; /* [layout.entry_count]: the matrices, which are then not in weights; or NULL */
     lnt_tokenizer tokenizer;
+    /* Of a model that others trained. */
+    char architecture[LNT_MODEL_NAME]; /* "": it is our own */
+    lnt_storage storage;               /* of most of its matrices */
+    int64_t text_length;               /* tokens of a text that an encoder reads at the most */
+    lnt_codec *codec;                  /* NULL: it has none */
+    char *chat_template;               /* NULL: it has none */
+    size_t chat_template_bytes;
+    int32_t end[LNT_MODEL_ENDS]; /* tokens with which it ends what it says */
+    size_t end_count;
     char task[LNT_TASK_NAME];
     char task_options[LNT_TASK_TEXT]; /* JSON, the task's own */
     char text[LNT_CONFIG_TEXT]; /* the config as JSON */

@@ -2,11 +2,13 @@
  * the metadata.  A file is checked completely before memory is allocated for it, because its config may
  * claim anything. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "core/dtype.h"
 #include "io/file.h"
-#include "model/model.h"
+#include "model/import/import.h"
 
 enum { OWN_META = 5 };
 #define FORMAT "linnet model 1"
@@ -249,15 +251,26 @@ lnt_status lnt_model_read(lnt_ctx *ctx, const char *path, const lnt_safetensors 
     return status;
 }
 
+/* The path itself, or for the directory of a run that of the model in it, put into `inside`. */
+static const char *file_of(const char *path, char inside[PATH_MAX])
+{
+    struct stat at;
+    if (stat(path, &at) || !S_ISDIR(at.st_mode)) return path;
+    return snprintf(inside, PATH_MAX, "%s/model.safetensors", path) < PATH_MAX ? inside : path;
+}
+
 lnt_status lnt_model_load(lnt_ctx *ctx, const char *path, lnt_model **out)
 {
     if (!ctx || !out) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "ctx and out must not be NULL");
     *out = NULL;
     if (!path) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "path is NULL");
+    if (lnt_import_takes(path)) return lnt_import_model(ctx, path, out);
+    char inside[PATH_MAX];
     lnt_safetensors st;
-    lnt_status status = lnt_safetensors_read(ctx, path, &st);
+    const char *file = file_of(path, inside);
+    lnt_status status = lnt_safetensors_read(ctx, file, &st);
     if (status) return status;
-    status = lnt_model_read(ctx, path, &st, out);
+    status = lnt_model_read(ctx, file, &st, out);
     lnt_safetensors_free(ctx, &st);
     return status ? status : lnt_model_keep_bf16(out);
 }

@@ -1,0 +1,194 @@
+/* model/import/vocabulary.c - see vocabulary.h.  GGUF keeps a tokenizer in its metadata; a directory has
+ * tokenizer.json, and the template in tokenizer_config.json or chat_template.jinja. */
+#include "model/import/vocabulary.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "io/file.h"
+
+/* ---- GGUF ---------------------------------------------------------------------------------- */
+
+#define KEY(name) "tokenizer.ggml." name
+
+/* Arrays of a GGUF file, unpacked for the time a codec is opened. */
+typedef struct arrays {
+    lnt_ctx *ctx;
+    lnt_text *token, *merge;
+    float *score;
+    int32_t *type;
+    size_t tokens, merges;
+} arrays;
+
+static void release(arrays *a)
+{
+    lnt_release(a->ctx, a->token, a->tokens * sizeof *a->token);
+    lnt_release(a->ctx, a->merge, a->merges * sizeof *a->merge);
+    lnt_release(a->ctx, a->score, a->tokens * sizeof *a->score);
+    lnt_release(a->ctx, a->type, a->tokens * sizeof *a->type);
+}
+
+/* The strings of an array that must be there, [*count]. */
+static lnt_text *read_strings(lnt_source *s, const char *key, size_t *count)
+{
+    lnt_gguf_value list;
+    s->status = lnt_gguf_get_array(s->ctx, s->tensors.gguf, key, LNT_GGUF_STRING, &list);
+    if (s->status) return NULL;
+    lnt_text *out = lnt_allocate(s->ctx, list.count * sizeof *out, "the tokens of a vocabulary");
+    if (!out) {
+        s->status = LNT_ERR_MEMORY;
+        return NULL;
+    }
+    *count = list.count;
+    lnt_gguf_string text;
+    for (size_t i = 0; i < *count && lnt_gguf_next_string(&list, &text); i++)
+        out[i] = (lnt_text){ text.text, text.bytes };
+    return out;
+}
+
+/* An array of numbers, one a token; false where it is absent. */
+static bool find_numbers(lnt_source *s, const char *key, lnt_gguf_type element, size_t tokens, lnt_gguf_value *list)
+{
+    if (s->status || !lnt_gguf_find(s->tensors.gguf, key)) return false;
+    s->status = lnt_gguf_get_array(s->ctx, s->tensors.gguf, key, element, list);
+    if (!s->status && list->count != tokens)
+        s->status = lnt_fail(s->ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": %s has %zu numbers for %zu tokens", s->path, key,
+                             list->count, tokens);
+    return !s->status;
+}
+
+static void *room_for(lnt_source *s, size_t count, size_t size)
+{
+    void *memory = lnt_allocate(s->ctx, count * size, "the numbers of a vocabulary");
+    if (!memory) s->status = LNT_ERR_MEMORY;
+    return memory;
+}
+
+static void read_arrays(lnt_source *s, arrays *a)
+{
+    lnt_gguf_value list;
+    a->token = read_strings(s, KEY("tokens"), &a->tokens);
+    if (!s->status && lnt_gguf_find(s->tensors.gguf, KEY("merges")))
+        a->merge = read_strings(s, KEY("merges"), &a->merges);
+    if (find_numbers(s, KEY("scores"), LNT_GGUF_F64, a->tokens, &list) &&
+        (a->score = room_for(s, a->tokens, sizeof *a->score)))
+        for (size_t i = 0; i < a->tokens; i++) a->score[i] = (float)lnt_gguf_real_at(&list, i);
+    if (find_numbers(s, KEY("token_type"), LNT_GGUF_I64, a->tokens, &list) &&
+        (a->type = room_for(s, a->tokens, sizeof *a->type)))
+        for (size_t i = 0; i < a->tokens; i++) a->type[i] = (int32_t)lnt_gguf_integer_at(&list, i);
+}
+
+static lnt_text text_at(lnt_source *s, const char *key)
+{
+    const lnt_source_text text = lnt_source_text_of(s, key, NULL);
+    return (lnt_text){ text.text, text.bytes };
+}
+
+static lnt_said said(lnt_source *s, const char *key)
+{
+    if (!lnt_source_has(s, key, NULL)) return LNT_UNSAID;
+    return lnt_source_flag_or(s, key, NULL, false) ? LNT_SAID_YES : LNT_SAID_NO;
+}
+
+static lnt_status open_gguf(lnt_source *s, lnt_codec **out)
+{
+    arrays a = { .ctx = s->ctx };
+    read_arrays(s, &a);
+#define TOKEN(name) lnt_source_whole_or(s, KEY(name "_token_id"), NULL, LNT_NO_TOKEN)
+    const lnt_vocabulary v = {
+        .path = s->path, .model = text_at(s, KEY("model")), .pre = text_at(s, KEY("pre")),
+        .count = a.tokens, .token = a.token, .score = a.score, .type = a.type, .merges = a.merges, .merge = a.merge,
+        .charsmap = { NULL, 0 }, .bos = TOKEN("bos"), .eos = TOKEN("eos"), .unknown = TOKEN("unknown"),
+        .separator = TOKEN("seperator"), /* as the format spells it */
+        .padding = TOKEN("padding"), .classify = TOKEN("cls"), .mask = TOKEN("mask"),
+        .add_bos = said(s, KEY("add_bos_token")), .add_eos = said(s, KEY("add_eos_token")),
+        .add_space_prefix = said(s, KEY("add_space_prefix")),
+        .remove_extra_whitespaces = said(s, KEY("remove_extra_whitespaces"))
+    };
+#undef TOKEN
+    if (!s->status) s->status = lnt_codec_open_vocabulary(s->ctx, &v, out);
+    release(&a);
+    return s->status;
+}
+
+lnt_status lnt_vocabulary_open(lnt_source *s, lnt_codec **out)
+{
+    char path[PATH_MAX];
+    struct stat at;
+    *out = NULL;
+    if (s->status) return s->status;
+    if (lnt_source_is_gguf(s)) return lnt_source_has(s, KEY("model"), NULL) ? open_gguf(s, out) : LNT_OK;
+    snprintf(path, sizeof path, "%.*s/tokenizer.json", PATH_MAX - 32, s->path);
+    if (stat(path, &at)) return LNT_OK;
+    return s->status = lnt_codec_open_directory(s->ctx, s->path, out);
+}
+
+/* ---- the chat template --------------------------------------------------------------------- */
+
+static lnt_status copy_text(lnt_source *s, const char *from, size_t bytes, char **text, size_t *count)
+{
+    *text = lnt_allocate(s->ctx, bytes + 1, "the chat template");
+    if (!*text) return s->status = LNT_ERR_MEMORY;
+    memcpy(*text, from, bytes);
+    (*text)[bytes] = '\0';
+    *count = bytes;
+    return LNT_OK;
+}
+
+/* The file chat_template.jinja, which newer directories have. */
+static lnt_status read_file(lnt_source *s, const char *path, char **text, size_t *bytes)
+{
+    enum { MOST = 1 << 20 };
+    lnt_file_reader reader;
+    s->status = lnt_file_open(s->ctx, path, &reader);
+    if (s->status) return s->status;
+    if (reader.size > MOST)
+        s->status = lnt_fail(s->ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": has %llu bytes, may have %d", path,
+                             (unsigned long long)reader.size, MOST);
+    if (!s->status) {
+        *bytes = (size_t)reader.size;
+        *text = lnt_allocate(s->ctx, *bytes + 1, "the chat template");
+        s->status = *text ? lnt_file_read(&reader, *text, *bytes) : LNT_ERR_MEMORY;
+        if (*text) (*text)[*bytes] = '\0';
+    }
+    lnt_file_close(&reader);
+    return s->status;
+}
+
+/* "chat_template" of tokenizer_config.json: a text, or a list of named ones, of which "default" is taken. */
+static lnt_status read_config(lnt_source *s, char **text, size_t *bytes)
+{
+    lnt_json json;
+    s->status = lnt_source_json(s->ctx, s->path, "tokenizer_config.json", &json);
+    if (s->status) return s->status;
+    const lnt_json_node *node = json.root ? lnt_json_member(json.root, "chat_template") : NULL;
+    if (node && node->type == LNT_JSON_ARRAY) {
+        const lnt_json_node *found = NULL;
+        for (const lnt_json_node *each = node->child; each; each = each->next) {
+            const lnt_json_node *name = lnt_json_member(each, "name");
+            if (name && name->type == LNT_JSON_STRING && strcmp(name->text, "default") == 0)
+                found = lnt_json_member(each, "template");
+        }
+        node = found;
+    }
+    if (node && node->type == LNT_JSON_STRING) copy_text(s, node->text, strlen(node->text), text, bytes);
+    lnt_json_free(s->ctx, &json);
+    return s->status;
+}
+
+lnt_status lnt_vocabulary_template(lnt_source *s, char **text, size_t *bytes)
+{
+    char path[PATH_MAX];
+    struct stat at;
+    *text = NULL;
+    *bytes = 0;
+    if (s->status) return s->status;
+    if (lnt_source_is_gguf(s)) {
+        const lnt_source_text found = lnt_source_text_of(s, "tokenizer.chat_template", NULL);
+        return found.bytes && !s->status ? copy_text(s, found.text, found.bytes, text, bytes) : s->status;
+    }
+    snprintf(path, sizeof path, "%.*s/chat_template.jinja", PATH_MAX - 32, s->path);
+    return stat(path, &at) ? read_config(s, text, bytes) : read_file(s, path, text, bytes);
+}
