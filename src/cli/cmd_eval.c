@@ -5,6 +5,7 @@
 
 #include "cli/clock.h"
 #include "cli/commands.h"
+#include "cli/evaluation.h"
 #include "cli/model.h"
 #include "cli/request.h"
 #include "cli/show/amount.h"
@@ -58,6 +59,17 @@ static int evaluate(const options *o, lnt_ctx *ctx, lnt_model *model)
     return EXIT_OK;
 }
 
+/* Of others' models texts alone, without a task; logits of any. */
+static int choose(const options *o, lnt_ctx *ctx, lnt_model *model)
+{
+    lnt_model_info info = { .size = sizeof info };
+    if (lnt_model_describe(model, &info)) return fail_ctx(ctx);
+    if (opt_given(o, OPT_TOKEN_IDS)) return evaluation_logits(o, ctx, model, &info);
+    if (opt_given(o, OPT_LOGITS)) return fail_usage("--logits needs --token-ids");
+    if (info.architecture[0]) return evaluation_text(o, ctx, model, &info);
+    return evaluate(o, ctx, model);
+}
+
 static int run(const options *o)
 {
     lnt_ctx *ctx;
@@ -65,7 +77,7 @@ static int run(const options *o)
     int status = request_context(o, 0, &ctx);
     if (status) return status;
     status = model_load(ctx, o->operand[0], &model);
-    if (!status) status = evaluate(o, ctx, model);
+    if (!status) status = choose(o, ctx, model);
     lnt_model_destroy(model);
     lnt_ctx_destroy(ctx);
     return status;
@@ -75,10 +87,13 @@ const command cmd_eval = {
     .name = "eval",
     .bit = CMD_EVAL,
     .usage = "MODEL [--data PATH] [options]",
-    .summary = "Evaluate a model on data of its task",
+    .summary = "Evaluate a model on data of its task, or on a text",
     .details = "\n"
-               "MODEL is a .safetensors file or the directory of a run.  Of a text all is used unless\n"
-               "--held-out is given, of images the test images.\n",
+               "MODEL is a .safetensors file of Linnet, the directory of a run, a GGUF file, or a directory\n"
+               "as Hugging Face lays it out.  Of a text all is used unless --held-out is given, of images\n"
+               "the test images.  For a model that others trained, --data is a text file, cut into\n"
+               "segments of --length tokens; --batches says how many of them are used.\n"
+               "--token-ids runs the model over tokens and saves the logits after each.\n",
     .operands = 1,
     .run = run,
 };

@@ -23,7 +23,9 @@ static int put_token(const generation *g, int32_t token, text_buffer *kept)
     const char *text;
     char number[16];
     size_t bytes;
-    if (!prompt_is_text(g)) {
+    if (g->stream) {
+        if (lnt_stream_put(g->stream, token, &text, &bytes)) return fail_ctx(g->ctx);
+    } else if (!prompt_is_text(g)) {
         bytes = (size_t)snprintf(number, sizeof number, "%d ", token);
         text = number;
     } else if (lnt_model_decode(g->model, token, &text, &bytes)) {
@@ -42,11 +44,12 @@ static int write_text(generation *g, text_buffer *kept)
                                                         : opt_whole(g->o, OPT_TOKENS, DEFAULT_TOKENS);
     int status = EXIT_OK;
     bool goes_on = true;
-    for (int64_t i = 0; i < wanted && goes_on && !status && !stop_asked(); i++) {
+    for (int64_t i = 0; i < wanted && goes_on && !g->ended && !status && !stop_asked(); i++) {
         int32_t token;
         goes_on = lnt_session_room(g->session) > 0;
         status = generation_next(g, goes_on, &token);
         if (!status) status = put_token(g, token, kept);
+        g->ended = lnt_model_ends(g->model, token) && !opt_given(g->o, OPT_FOREVER);
         if (!status && i % STATUS_EVERY == 0) generation_status(g);
     }
     status_end();
@@ -58,7 +61,7 @@ static int tell_end(const generation *g)
 {
     const bool forever = opt_given(g->o, OPT_FOREVER);
     const int64_t wanted = forever ? INT64_MAX : opt_whole(g->o, OPT_TOKENS, 0);
-    if (stop_asked() || g->written >= wanted) return EXIT_OK;
+    if (stop_asked() || g->written >= wanted || g->ended) return EXIT_OK;
     return fail("%s: %lld tokens were written and no more: the model has learned %lld positions",
                 option_name(forever ? OPT_FOREVER : OPT_TOKENS), (long long)g->written,
                 (long long)g->info.length);

@@ -2,6 +2,7 @@
 #include "cli/generation.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -35,6 +36,7 @@ int generation_open(generation *g, const options *o)
     if (!status) status = model_load(g->ctx, o->operand[0], &g->model);
     if (status) return status;
     if (lnt_model_describe(g->model, &g->info)) return fail_ctx(g->ctx);
+    if (g->info.architecture[0] && lnt_stream_create(g->model, &g->stream)) return fail_ctx(g->ctx);
     if (!g->info.generates)
         return fail("'%s': task %s has an encoder, which does not generate", o->operand[0],
                     g->info.task);
@@ -67,6 +69,7 @@ int generation_end(generation *g)
 
 void generation_close(generation *g)
 {
+    lnt_stream_destroy(g->stream);
     lnt_session_destroy(g->session);
     lnt_model_destroy(g->model);
     lnt_ctx_destroy(g->ctx);
@@ -88,14 +91,20 @@ static double speed(const generation *g)
     return g->seconds > 0 ? (double)(g->written * g->batch) / g->seconds : 0;
 }
 
+static double prompt_speed(const generation *g)
+{
+    return g->prompt_seconds > 0 ? (double)g->prompt_tokens / g->prompt_seconds : 0;
+}
+
 static const char *figures(const generation *g, char *text, size_t capacity)
 {
     char rate[32], state[32], cache[32];
     text_bytes((double)lnt_session_bytes(g->session), state, sizeof state);
     text_bytes(lnt_session_cache_bytes(g->session), cache, sizeof cache);
     text_count(speed(g), rate, sizeof rate);
-    snprintf(text, capacity, "[%lld tokens, %s tokens/s, state %s, a KV cache would hold %s]",
-             (long long)lnt_session_tokens(g->session), rate, state, cache);
+    const bool exact = strcmp(g->info.mechanism, "softmax") == 0;
+    snprintf(text, capacity, "[%lld tokens, %s tokens/s, %s %s%s%s]", (long long)lnt_session_tokens(g->session), rate,
+             exact ? "cache" : "state", state, exact ? "" : ", a KV cache would hold ", exact ? "" : cache);
     return text;
 }
 
@@ -117,11 +126,13 @@ void generation_json(const generation *g, const char *text, size_t bytes)
     json_text(&line, "task", g->info.task);
     json_text(&line, "mechanism", g->info.mechanism);
     if (text) json_bytes(&line, "text", text, bytes);
-    json_whole(&line, "tokens", lnt_session_tokens(g->session));
-    json_whole(&line, "written", g->written * g->batch);
-    json_real(&line, "seconds", g->seconds);
+    json_whole(&line, "prompt_tokens", g->prompt_tokens);
+    json_real(&line, "prompt_tokens_per_second", prompt_speed(g));
+    json_whole(&line, "tokens", g->written * g->batch);
     json_real(&line, "tokens_per_second", speed(g));
+    json_real(&line, "seconds", g->seconds);
+    json_whole(&line, "session_tokens", lnt_session_tokens(g->session));
     json_whole(&line, "state_bytes", (int64_t)lnt_session_bytes(g->session));
-    json_real(&line, "kv_cache_bytes", lnt_session_cache_bytes(g->session));
+    json_real(&line, "cache_bytes", lnt_session_cache_bytes(g->session));
     json_end(&line);
 }

@@ -11,9 +11,13 @@ typedef struct generation {
     lnt_model *model;
     lnt_model_info info;
     lnt_session *session;
+    lnt_stream *stream; /* of a model that others trained: its tokens to text; else NULL */
     lnt_sampling sampling;
     int64_t batch, written;
     double seconds; /* spent on generating */
+    int64_t prompt_tokens;
+    double prompt_seconds;
+    bool ended;     /* the model has ended its text */
     bool broken;    /* sampling or forward failed, so the session must not be saved */
 } generation;
 

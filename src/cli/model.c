@@ -18,9 +18,8 @@ static const char *file_of(const char *path, char inside[PATH_MAX])
 
 int model_load(lnt_ctx *ctx, const char *path, lnt_model **out)
 {
-    char inside[PATH_MAX];
     *out = NULL;
-    return lnt_model_load(ctx, file_of(path, inside), out) ? fail_ctx(ctx) : EXIT_OK;
+    return lnt_model_load(ctx, path, out) ? fail_ctx(ctx) : EXIT_OK;
 }
 
 bool model_is_file(const char *path, const char *file)

@@ -19,7 +19,8 @@ enum {
 enum {
     SHAPED = CMD_ATTEND | CMD_PLAN | CMD_BENCH, /* commands that describe a problem */
     MODELS = CMD_TRAIN | CMD_EVAL | CMD_GENERATE, /* those that have one */
-    EVERY = SHAPED | CMD_INFO | CMD_DEMO | MODELS
+    TEXTS = CMD_TOKENIZE | CMD_EMBED,
+    EVERY = SHAPED | CMD_INFO | CMD_DEMO | MODELS | TEXTS
 };
 
 static const char *mechanism_choice(int index) { return lnt_mechanism_name((lnt_mechanism)index); }
@@ -92,8 +93,8 @@ const option_row option_table[OPTION_COUNT] = {
         .help = "width of queries and keys (64; attend: from Q)" },
     [OPT_DIM_VALUE] = { "dim-value", 0, KIND_WHOLE, "M", SHAPED, .problem = true, .min = 1, .max = MAX_EXTENT,
         .help = "width of values (as --dim)" },
-    [OPT_LENGTH] = { "length", 0, KIND_WHOLE, "N", CMD_PLAN | CMD_BENCH, .problem = true, .min = 0,
-        .max = MAX_EXTENT, .help = "tokens in a sequence (4096)" },
+    [OPT_LENGTH] = { "length", 0, KIND_WHOLE, "N", CMD_PLAN | CMD_BENCH | CMD_EVAL, .problem = true, .min = 0,
+        .max = MAX_EXTENT, .help = "tokens in a sequence (4096; eval: 2048)" },
     [OPT_BATCH] = { "batch", 0, KIND_WHOLE, "B", CMD_PLAN | CMD_BENCH | CMD_EVAL, .problem = true, .min = 1,
         .max = MAX_EXTENT, .help = "number of sequences (1; eval: 16)" },
     [OPT_SCALE] = { "scale", 0, KIND_REAL, "X", SHAPED, SOFTMAX | TAYLOR | CUR | HYBRID, .problem = true,
@@ -191,7 +192,7 @@ const option_row option_table[OPTION_COUNT] = {
         .help = "save the state after the last key (.safetensors)" },
     [OPT_COMPARE] = { "compare", 0, KIND_CHOICE, NULL, CMD_ATTEND, .choice = compare_choice,
         .help = "measure the error against exact softmax, and say whether to trust it" },
-    [OPT_OUTPUT] = { "output", 'o', KIND_TEXT, "FILE", CMD_ATTEND | CMD_GENERATE,
+    [OPT_OUTPUT] = { "output", 'o', KIND_TEXT, "FILE", CMD_ATTEND | CMD_GENERATE | CMD_EMBED,
         .help = "file for the result (.npy; images: .png)" },
     [OPT_SVG] = { "svg", 0, KIND_TEXT, "FILE", CMD_BENCH | CMD_DEMO,
         .help = "also draw a figure with gnuplot (bench: needs --study)" },
@@ -213,6 +214,15 @@ const option_row option_table[OPTION_COUNT] = {
         .help = "text: use only the part that training leaves out" },
     [OPT_BATCHES] = { "batches", 0, KIND_WHOLE, "N", CMD_EVAL, .min = 1, .max = 1000000000,
         .help = "maximum number of batches (all; tasks that make their examples: 20)" },
+    [OPT_TEXT] = { "text", 0, KIND_PROMPT, "TEXT", TEXTS, .help = "the text" },
+    [OPT_FILE] = { "file", 0, KIND_TEXT, "FILE", TEXTS,
+        .help = "file with the text (-: standard input); embed: a text a line" },
+    [OPT_TOKEN_IDS] = { "token-ids", 0, KIND_TEXT, "IDS.npy", CMD_EVAL,
+        .help = "tokens to run through the model, int32 or int64 [n] or [B,n]; needs --logits" },
+    [OPT_LOGITS] = { "logits", 0, KIND_TEXT, "L.npy", CMD_EVAL,
+        .help = "save the logits of --token-ids, f32 [n, vocabulary] or [B, n, vocabulary]" },
+    [OPT_LAST] = { "last", 0, KIND_WHOLE, "K", CMD_EVAL, .min = 1, .max = MAX_EXTENT,
+        .help = "save only the logits of the last K tokens (all)" },
     [OPT_PROMPT] = { "prompt", 0, KIND_PROMPT, "TEXT", CMD_GENERATE,
         .help = "text to continue (none: a new text)" },
     [OPT_PROMPT_FILE] = { "prompt-file", 0, KIND_TEXT, "FILE", CMD_GENERATE,

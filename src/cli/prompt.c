@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/clock.h"
 #include "cli/show/report.h"
 #include "cli/text_buffer.h"
 
@@ -41,20 +42,41 @@ static int feed_tokens(const generation *g, const int32_t *tokens, size_t count)
     return status;
 }
 
-static int feed_text(const generation *g, option_id option, const char *text, size_t bytes)
+/* The prompt of a model that others trained, with the tokens that begin a text for it. */
+static int encode_framed(const generation *g, const char *text, size_t bytes, int32_t **tokens, size_t *count)
+{
+    const unsigned flags = lnt_session_tokens(g->session) ? LNT_TEXT_PLAIN : LNT_TEXT_FRAMED;
+    if (lnt_model_tokenize(g->model, text, bytes, flags, NULL, 0, count)) return fail_ctx(g->ctx);
+    *tokens = malloc((*count + 1) * sizeof **tokens);
+    if (!*tokens) return fail_memory((*count + 1) * sizeof **tokens);
+    if (lnt_model_tokenize(g->model, text, bytes, flags, *tokens, *count, count)) return fail_ctx(g->ctx);
+    return EXIT_OK;
+}
+
+static int encode(const generation *g, option_id option, const char *text, size_t bytes, int32_t **tokens,
+                  size_t *count)
+{
+    if (g->stream) return encode_framed(g, text, bytes, tokens, count);
+    *tokens = malloc((bytes + 1) * sizeof **tokens);
+    if (!*tokens) return fail_memory((bytes + 1) * sizeof **tokens);
+    if (!prompt_is_text(g)) return parse_symbols(g, option, text, *tokens, count);
+    return lnt_model_encode(g->model, text, bytes, *tokens, count) ? fail_ctx(g->ctx) : EXIT_OK;
+}
+
+static int feed_text(generation *g, option_id option, const char *text, size_t bytes)
 {
     size_t count = 0;
-    int32_t *tokens = malloc((bytes + 1) * sizeof *tokens);
-    if (!tokens) return fail_memory((bytes + 1) * sizeof *tokens);
-    int status = EXIT_OK;
-    if (!prompt_is_text(g)) status = parse_symbols(g, option, text, tokens, &count);
-    else if (lnt_model_encode(g->model, text, bytes, tokens, &count)) status = fail_ctx(g->ctx);
+    int32_t *tokens = NULL;
+    int status = encode(g, option, text, bytes, &tokens, &count);
+    const double before = now_seconds();
     if (!status) status = feed_tokens(g, tokens, count);
+    g->prompt_tokens += (int64_t)count;
+    g->prompt_seconds += now_seconds() - before;
     free(tokens);
     return status;
 }
 
-static int feed_file(const generation *g, const char *path)
+static int feed_file(generation *g, const char *path)
 {
     text_buffer all = { 0 };
     int status = text_buffer_read(&all, path);

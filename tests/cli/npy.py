@@ -18,7 +18,7 @@ import struct
 import sys
 import traceback
 
-FORMAT = {"f2": "e", "f4": "f", "f8": "d", "b1": "?"}
+FORMAT = {"f2": "e", "f4": "f", "f8": "d", "b1": "?", "i4": "i", "i8": "q"}
 
 
 def product(numbers):

@@ -35,10 +35,10 @@ succeeds generate --prompt "the cat" --tokens 15 --save-state begun.safetensors
 for options in "" "--json" "--load-state begun.safetensors" "--prompt-file prompt.txt"; do
     # shellcheck disable=SC2086
     succeeds generate --tokens 20 $options
-    sed 's/"seconds.*//' stdout.txt >none.txt
+    sed 's/"prompt_tokens.*//' stdout.txt >none.txt
     # shellcheck disable=SC2086
     succeeds generate --tokens 20 $options --prompt ""
-    cmp none.txt <(sed 's/"seconds.*//' stdout.txt) || wrong "an empty prompt, $options: $(cat stdout.txt)"
+    cmp none.txt <(sed 's/"prompt_tokens.*//' stdout.txt) || wrong "an empty prompt, $options: $(cat stdout.txt)"
 done
 
 # A prompt from a file or a pipe is gone on from and not repeated; a long one is fed in portions.
@@ -52,7 +52,7 @@ cp stdout.txt whole.txt
 succeeds generate --prompt-file <(head -c 5000 long.txt) --tokens 0 --save-state half.safetensors
 succeeds generate --load-state half.safetensors --prompt-file <(tail -c +5001 long.txt) --tokens 30 \
     --temperature 0 --json
-npy expect stdout.txt 'm["text"] + "\n" == open("whole.txt").read() and m["tokens"] == 9030'
+npy expect stdout.txt 'm["text"] + "\n" == open("whole.txt").read() and m["session_tokens"] == 9030'
 : >nothing.txt
 fails 1 "--prompt-file: 'nothing.txt' is empty" generate --prompt-file nothing.txt
 fails 1 "cannot read 'missing.txt'" generate --prompt-file missing.txt
@@ -70,8 +70,8 @@ succeeds generate --tokens 300 --json
 python3 - <<'END'
 import json
 r = json.load(open("stdout.txt"))
-assert r["written"] == 300 and r["tokens"] == 301 and r["state_bytes"] > 0, r
-assert r["kv_cache_bytes"] == 2 * 4 * 2 * 32 * 301, r
+assert r["tokens"] == 300 and r["session_tokens"] == 301 and r["state_bytes"] > 0, r
+assert r["cache_bytes"] == 2 * 4 * 2 * 32 * 301, r
 END
 small=$(python3 -c 'import json; print(json.load(open("stdout.txt"))["state_bytes"])')
 succeeds generate --tokens 2000 --json
@@ -244,7 +244,7 @@ status=0
 grep -q -e "--tokens: 19 tokens were written and no more: the model has learned 21 positions" stderr.txt ||
     wrong "$(cat stderr.txt)"
 python3 -c 'import json; d = json.load(open("stdout.txt"))
-assert d["written"] == 19 and len(d["text"].split()) == 19, d' || wrong "what was written is lost"
+assert d["tokens"] == 19 and len(d["text"].split()) == 19, d' || wrong "what was written is lost"
 [ -s end.state ] || wrong "the state at the end is not saved"
 fails 1 "'end.state': is at the last of the 21 positions that the model has learned" \
     "$LINNET" generate end/model.safetensors --load-state end.state --tokens 1

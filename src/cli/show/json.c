@@ -106,6 +106,14 @@ void json_texts(json *j, const char *name, const char *const *values, int count)
     fputc(']', j->to);
 }
 
+void json_wholes(json *j, const char *name, const int32_t *values, size_t count)
+{
+    put_name(j, name);
+    fputc('[', j->to);
+    for (size_t i = 0; i < count; i++) fprintf(j->to, "%s%" PRId32, i ? ", " : "", values[i]);
+    fputc(']', j->to);
+}
+
 void json_reals(json *j, const char *name, const double *values, int count)
 {
     put_name(j, name);

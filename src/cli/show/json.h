@@ -18,6 +18,7 @@ void json_whole(json *j, const char *name, int64_t value);
 void json_real(json *j, const char *name, double value); /* NaN and infinities: null */
 void json_flag(json *j, const char *name, bool value);
 void json_texts(json *j, const char *name, const char *const *values, int count);
+void json_wholes(json *j, const char *name, const int32_t *values, size_t count);
 void json_reals(json *j, const char *name, const double *values, int count);
 void json_end(json *j);
 
