@@ -157,19 +157,27 @@ LNT_API LNT_MUST_CHECK lnt_status lnt_session_score(lnt_session *session, const 
 /* Of the next token, [batch,outputs]; NULL before the first feed. */
 LNT_API const float *lnt_session_logits(const lnt_session *session);
 
+/* In this order: the penalty changes the logits, which temperature divides; then top_k, top_p and min_p each
+ * restrict what those before have left.  top_p counts the probability of what top_k has left. */
 typedef struct lnt_sampling {
     size_t size;        /* sizeof(lnt_sampling), set by the caller */
-    double temperature; /* 0: the likeliest */
+    double temperature; /* 0: the likeliest, after the penalty; the others do not matter then */
     int64_t top_k;      /* draw among the k likeliest; 0: all */
     double top_p;       /* ... among the likeliest that together have p; 1: all */
     uint64_t seed;      /* the draw depends on it, the sequence and its length alone */
+    double min_p;       /* ... among those at least p times as likely as the likeliest; 0: all */
+    /* Logits of tokens seen lately are divided by it if above 0, else multiplied; 0.01 to 100, 0 or 1: none. */
+    double repetition_penalty;
+    /* Of the last how many that the session was fed since it was created or loaded; up to 1024, 0: 256. */
+    int64_t penalty_tokens;
 } lnt_sampling;
 
 /* Draws the next token of each sequence, tokens [batch]; feed them to go on. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_session_sample(const lnt_session *session,
                                                      const lnt_sampling *sampling, int32_t *tokens);
 
-/* The same draw from logits [batch,outputs] of lnt_model_forward, as of sequences of `length` tokens. */
+/* The same draw from logits [batch,outputs] of lnt_model_forward, as of sequences of `length` tokens;
+ * without a penalty. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_model_sample(const lnt_model *model, const float *logits,
                                                    int64_t batch, int64_t length,
                                                    const lnt_sampling *sampling, int32_t *tokens);

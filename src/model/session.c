@@ -58,7 +58,8 @@ static lnt_status open_memory(lnt_session *s)
     s->chunk = lnt_allocate(m->ctx, s->batch * s->length * sizeof *s->chunk, "a chunk");
     s->scores = lnt_allocate(m->ctx, many * sizeof *s->scores, "the scores");
     s->candidates = lnt_allocate(m->ctx, many * sizeof *s->candidates, "the candidates");
-    return s->logits && s->chunk && s->scores && s->candidates ? LNT_OK : LNT_ERR_MEMORY;
+    if (!s->logits || !s->chunk || !s->scores || !s->candidates) return LNT_ERR_MEMORY;
+    return lnt_recent_open(m->ctx, s->batch, &s->recent);
 }
 
 static size_t length_of(int64_t batch)
@@ -109,6 +110,7 @@ void lnt_session_destroy(lnt_session *s)
     lnt_release(m->ctx, s->chunk, s->batch * s->length * sizeof *s->chunk);
     lnt_release(m->ctx, s->scores, many * sizeof *s->scores);
     lnt_release(m->ctx, s->candidates, many * sizeof *s->candidates);
+    lnt_recent_close(m->ctx, &s->recent);
     lnt_release(m->ctx, s, sizeof *s);
 }
 
@@ -170,7 +172,10 @@ lnt_status lnt_session_chunk(lnt_session *s, const int32_t *tokens, int64_t coun
                            .first = s->tokens, .headless = headless };
     const lnt_status status =
         lnt_network_forward(&s->network, s->model->weights, &in, false, lnt_rng_make(0));
-    if (!status) s->tokens += n;
+    if (!status) {
+        s->tokens += n;
+        lnt_recent_add(&s->recent, s->chunk, (size_t)n);
+    }
     *taken = (size_t)n;
     return status;
 }
@@ -206,16 +211,32 @@ static void score(const lnt_model *model, const float *logits, double *scores)
     for (size_t i = 0; i < LNT_LOGISTICS_VALUES; i++) scores[i] = log(scores[i]);
 }
 
-/* logits [batch,outputs], scores and candidates [choices]. */
-static void draw(const lnt_model *model, const float *logits, size_t batch, int64_t length,
-                 const lnt_sampling *sampling, double *scores, lnt_candidate *candidates,
-                 int32_t *tokens)
+/* A draw: scores and candidates [choices]; recent: of what was fed, NULL: nothing. */
+typedef struct drawing {
+    const lnt_model *model;
+    const lnt_sampling *how;
+    const lnt_recent *recent;
+    double *scores;
+    lnt_candidate *candidates;
+} drawing;
+
+static void penalise(const drawing *d, size_t b)
 {
-    const lnt_rng rng = lnt_rng_make(sampling->seed);
+    int32_t last[LNT_RECENT_TOKENS];
+    if (!d->recent || d->how->repetition_penalty == 1) return;
+    const size_t count = lnt_recent_last(d->recent, b, (size_t)d->how->penalty_tokens, last);
+    lnt_sampler_penalise(d->how->repetition_penalty, last, count, d->scores, choices(d->model));
+}
+
+/* logits [batch,outputs]. */
+static void draw(const drawing *d, const float *logits, size_t batch, int64_t length, int32_t *tokens)
+{
+    const lnt_rng rng = lnt_rng_make(d->how->seed);
     for (size_t b = 0; b < batch; b++) {
-        score(model, logits + b * (size_t)model->config.outputs, scores);
+        score(d->model, logits + b * (size_t)d->model->config.outputs, d->scores);
+        penalise(d, b);
         const double u = lnt_rng_uniform(lnt_rng_split(rng, b), (uint64_t)length);
-        tokens[b] = lnt_sampler_draw(sampling, scores, choices(model), u, candidates);
+        tokens[b] = lnt_sampler_draw(d->how, d->scores, choices(d->model), u, d->candidates);
     }
 }
 
@@ -239,7 +260,8 @@ lnt_status lnt_session_sample(const lnt_session *s, const lnt_sampling *sampling
     if (!are_finite(s->logits, s->batch * (size_t)s->model->config.outputs))
         return lnt_fail(ctx, LNT_ERR_FORMAT,
                         "session: the model's answer is not finite; its weights or the state are damaged");
-    draw(s->model, s->logits, s->batch, s->tokens, &how, s->scores, s->candidates, tokens);
+    const drawing d = { s->model, &how, &s->recent, s->scores, s->candidates };
+    draw(&d, s->logits, s->batch, s->tokens, tokens);
     return LNT_OK;
 }
 
@@ -257,6 +279,10 @@ lnt_status lnt_model_sample(const lnt_model *model, const float *logits, int64_t
     if (!logits || !tokens || batch < 1 || length < 1)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT,
                         "logits and tokens must be given, batch and length be at least 1");
+    if (how.repetition_penalty != 1)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT,
+                        "sampling: repetition_penalty is %g, must be 0 or 1 (none) without a session",
+                        how.repetition_penalty);
     const size_t bytes = (size_t)batch * (size_t)model->config.outputs * sizeof *logits;
     status = lnt_expect_apart(ctx, "tokens", tokens, (size_t)batch * sizeof *tokens, "logits", logits, bytes);
     if (status) return status;
@@ -265,10 +291,9 @@ lnt_status lnt_model_sample(const lnt_model *model, const float *logits, int64_t
     const size_t many = choices(model);
     double *scores = lnt_allocate(ctx, many * sizeof *scores, "the scores");
     lnt_candidate *candidates = lnt_allocate(ctx, many * sizeof *candidates, "the candidates");
-    if (scores && candidates)
-        draw(model, logits, (size_t)batch, length, &how, scores, candidates, tokens);
-    else
-        status = LNT_ERR_MEMORY;
+    const drawing d = { model, &how, NULL, scores, candidates };
+    if (scores && candidates) draw(&d, logits, (size_t)batch, length, tokens);
+    else status = LNT_ERR_MEMORY;
     lnt_release(ctx, scores, many * sizeof *scores);
     lnt_release(ctx, candidates, many * sizeof *candidates);
     return status;

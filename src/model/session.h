@@ -3,6 +3,7 @@
 #define LNT_MODEL_SESSION_H
 
 #include "model/model.h"
+#include "model/recent.h"
 #include "model/sampler.h"
 
 /* Tokens of a prompt taken at once: of all sequences together, but no fewer of each. */
@@ -18,6 +19,7 @@ struct lnt_session {
     int32_t *chunk;   /* [batch,length] */
     double *scores;   /* of one sequence: outputs, or 256 */
     lnt_candidate *candidates;
+    lnt_recent recent;
 };
 
 /* Before tokens [batch,count] are fed: that they may be, and that every layer has room for them. */

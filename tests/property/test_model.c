@@ -47,7 +47,8 @@ static void a_saved_model_is_the_same_model(void **state)
 static void numbers_that_are_none_are_refused(void **state)
 {
     (void)state;
-    const lnt_sampling sampling = { sizeof sampling, 1, 5, 0.9, 11 };
+    const lnt_sampling sampling = { .size = sizeof sampling, .temperature = 1, .top_k = 5, .top_p = 0.9,
+                                    .seed = 11 };
     lnt_ctx *ctx = context_new(1, NULL);
     lnt_model *model = model_make(ctx, model_configs[0], LNT_LINEAR, 0), *again;
     int32_t tokens[4] = { 1, 2, 3, 0 };
@@ -253,7 +254,7 @@ static void a_model_begins_without_data(void **state)
     lnt_model *model;
     int32_t tokens[3];
     float logits[3 * 11];
-    const lnt_sampling sampling = { sizeof sampling, 1, 0, 1, 0 };
+    const lnt_sampling sampling = { .size = sizeof sampling, .temperature = 1, .top_p = 1 };
     size_t count;
     const lnt_eval_request request = { .size = sizeof request, .data = "blank.txt" };
     lnt_score_report report = { .size = sizeof report };
@@ -317,7 +318,7 @@ static void pixels_are_drawn_from_their_mixture(void **state)
     assert_ok(ctx, create(ctx, "mnist", "{\"model\":{\"dim\":16,\"layers\":1},"
                                         "\"task\":{\"shrink\":2}}", &model));
     for (uint64_t seed = 0; seed < 200; seed++) {
-        const lnt_sampling sampling = { sizeof sampling, 1, 0, 1, seed };
+        const lnt_sampling sampling = { .size = sizeof sampling, .temperature = 1, .top_p = 1, .seed = seed };
         int32_t pixel;
         assert_ok(ctx, lnt_model_sample(model, logits, 1, 1, &sampling, &pixel));
         assert_in_range(pixel, 200 - 10, 200 + 10);
@@ -407,7 +408,7 @@ static void a_model_that_claims_weights_it_does_not_hold_gets_no_room(void **sta
 static void a_call_without_its_object_is_refused(void **state)
 {
     (void)state;
-    const lnt_sampling sampling = { sizeof sampling, 1, 0, 1, 0 };
+    const lnt_sampling sampling = { .size = sizeof sampling, .temperature = 1, .top_p = 1 };
     const lnt_eval_request request = { .size = sizeof request };
     const lnt_train_request train = { .size = sizeof train };
     lnt_model_info model = { .size = sizeof model };

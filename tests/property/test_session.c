@@ -156,7 +156,8 @@ static void weights_of_a_bf16_file_are_read_as_such_for_the_same_answer(void **s
 
 static void check_session_file(lnt_ctx *ctx, lnt_model *model)
 {
-    const lnt_sampling sampling = { sizeof sampling, 1, 5, 0.9, 11 };
+    const lnt_sampling sampling = { .size = sizeof sampling, .temperature = 1, .top_k = 5, .top_p = 0.9,
+                                    .seed = 11 };
     int32_t tokens[30], next, same;
     lnt_session *session, *again;
     model_fill_tokens(tokens, 30, 8);
@@ -360,8 +361,8 @@ static void a_draw_from_the_whole_is_that_of_a_session(void **state)
 {
     (void)state;
     enum { N = 20 };
-    const lnt_sampling sampling = { sizeof sampling, 1, 0, 1, 5 };
-    const lnt_sampling wrong = { sizeof wrong, -1, 0, 1, 5 };
+    const lnt_sampling sampling = { .size = sizeof sampling, .temperature = 1, .top_p = 1, .seed = 5 };
+    const lnt_sampling wrong = { .size = sizeof wrong, .temperature = -1, .top_p = 1, .seed = 5 };
     lnt_ctx *ctx = context_new(1, NULL);
     lnt_model *model = model_make(ctx, model_configs[1], LNT_SOFTMAX, 0);
     lnt_session *session;
@@ -387,6 +388,46 @@ static void a_draw_from_the_whole_is_that_of_a_session(void **state)
                    "length be at least 1");
     assert_refused(ctx, lnt_model_sample(model, logits, 2, N, &wrong, other), LNT_ERR_ARGUMENT,
                    "temperature is -1");
+    lnt_sampling penalty = sampling;
+    penalty.repetition_penalty = 1.2;
+    assert_refused(ctx, lnt_model_sample(model, logits, 2, N, &penalty, other), LNT_ERR_ARGUMENT,
+                   "without a session");
+    lnt_session_destroy(session);
+    lnt_model_destroy(model);
+    lnt_ctx_destroy(ctx);
+}
+
+/* Of each sequence its own, and the last `tokens` alone. */
+static void a_penalty_lowers_what_a_session_was_fed(void **state)
+{
+    (void)state;
+    enum { N = 300 };
+    const int64_t spans[] = { 1, 7, 0 };
+    lnt_ctx *ctx = context_new(1, NULL);
+    lnt_model *model = model_make(ctx, model_configs[1], LNT_SOFTMAX, 0);
+    lnt_session *session;
+    int32_t tokens[2 * N], one[2];
+    model_fill_tokens(tokens, 2 * N, 12);
+    assert_ok(ctx, lnt_session_create(model, 2, &session));
+    assert_ok(ctx, lnt_session_forward(session, tokens, N));
+    for (int i = 0; i < COUNT_OF(spans); i++) {
+        const int64_t span = spans[i] ? spans[i] : 256;
+        const lnt_sampling greedy = { .size = sizeof greedy, .top_p = 1, .repetition_penalty = 50,
+                                      .penalty_tokens = spans[i] };
+        assert_ok(ctx, lnt_session_sample(session, &greedy, one));
+        for (int b = 0; b < 2; b++) {
+            double x[VOCABULARY];
+            bool seen[VOCABULARY] = { 0 };
+            int best = 0;
+            for (int64_t t = N - span; t < N; t++) seen[tokens[b * N + t]] = true;
+            for (int v = 0; v < VOCABULARY; v++) {
+                x[v] = (double)lnt_session_logits(session)[b * VOCABULARY + v];
+                if (seen[v]) x[v] = x[v] > 0 ? x[v] / 50 : x[v] * 50;
+                if (x[v] > x[best]) best = v;
+            }
+            assert_int_equal(one[b], best);
+        }
+    }
     lnt_session_destroy(session);
     lnt_model_destroy(model);
     lnt_ctx_destroy(ctx);
@@ -400,6 +441,7 @@ int main(void)
         cmocka_unit_test(layers_may_remember_in_different_ways),
         cmocka_unit_test(few_sequences_are_read_in_long_chunks_and_many_in_short_ones),
         cmocka_unit_test(weights_of_a_bf16_file_are_read_as_such_for_the_same_answer),
+        cmocka_unit_test(a_penalty_lowers_what_a_session_was_fed),
         cmocka_unit_test(a_saved_session_goes_on_where_it_was),
         cmocka_unit_test(a_session_of_another_model_is_refused),
         cmocka_unit_test(a_session_file_gets_room_only_for_what_it_holds),

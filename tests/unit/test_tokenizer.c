@@ -85,9 +85,11 @@ static void draws_follow_the_probabilities_and_their_cuts(void **state)
     double logits[4];
     lnt_candidate scratch[4];
     for (int i = 0; i < 4; i++) logits[i] = log(p[i]) + 5;
-    const lnt_sampling all = { sizeof all, 1, 0, 1, 0 }, two = { sizeof two, 1, 2, 1, 0 };
-    const lnt_sampling most = { sizeof most, 1, 0, 0.65, 0 }, best = { sizeof best, 0, 0, 1, 0 };
-    const lnt_sampling cold = { sizeof cold, 0.5, 0, 1, 0 };
+    const lnt_sampling all = { .size = sizeof all, .temperature = 1, .top_p = 1 };
+    const lnt_sampling two = { .size = sizeof two, .temperature = 1, .top_k = 2, .top_p = 1 };
+    const lnt_sampling most = { .size = sizeof most, .temperature = 1, .top_p = 0.65 };
+    const lnt_sampling best = { .size = sizeof best, .top_p = 1 };
+    const lnt_sampling cold = { .size = sizeof cold, .temperature = 0.5, .top_p = 1 };
     int count[5][4] = { { 0 } };
     enum { DRAWS = 10000 };
     for (int i = 0; i < DRAWS; i++) {
@@ -113,8 +115,8 @@ static void of_equally_likely_tokens_the_first_are_kept(void **state)
     (void)state;
     enum { COUNT = 50, KEPT = 3 };
     const double logits[COUNT] = { 0 };
-    const lnt_sampling few = { sizeof few, 1, KEPT, 1, 0 };
-    const lnt_sampling part = { sizeof part, 1, 0, (KEPT - 0.5) / COUNT, 0 };
+    const lnt_sampling few = { .size = sizeof few, .temperature = 1, .top_k = KEPT, .top_p = 1 };
+    const lnt_sampling part = { .size = sizeof part, .temperature = 1, .top_p = (KEPT - 0.5) / COUNT };
     lnt_candidate scratch[COUNT];
     for (int i = 0; i < 2 * KEPT; i++) {
         const double u = (i + 0.5) / (2 * KEPT);
