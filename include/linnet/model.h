@@ -168,7 +168,7 @@ typedef struct lnt_sampling {
     double min_p;       /* ... among those at least p times as likely as the likeliest; 0: all */
     /* Logits of tokens seen lately are divided by it if above 0, else multiplied; 0.01 to 100, 0 or 1: none. */
     double repetition_penalty;
-    /* Of the last how many that the session was fed since it was created or loaded; up to 1024, 0: 256. */
+    /* Of the last how many that the session was fed, or its file has; up to 1024, 0: 256. */
     int64_t penalty_tokens;
 } lnt_sampling;
 
@@ -189,6 +189,11 @@ LNT_API int64_t lnt_session_batch(const lnt_session *session); /* sequences, als
 LNT_API size_t lnt_session_bytes(const lnt_session *session); /* what is remembered */
 /* What a softmax cache of the same model would hold by now. */
 LNT_API double lnt_session_cache_bytes(const lnt_session *session);
+
+/* A text of the caller's that goes with a session, into its file and out of it; "" where none was set.
+ * UTF-8, copied; NULL takes it away.  What lnt_session_note gives lives until the next is set. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_session_set_note(lnt_session *session, const char *text);
+LNT_API const char *lnt_session_note(const lnt_session *session);
 
 /* To go on another day; .safetensors, written whole or not at all.  What a state has kept back is
  * summed first: a session that goes on after it was saved says what the one that is loaded does, to the

@@ -20,7 +20,7 @@ void lnt_recent_close(lnt_ctx *ctx, lnt_recent *recent); /* a zeroed one is fine
 
 /* tokens [batch,count] were fed. */
 void lnt_recent_add(lnt_recent *recent, const int32_t *tokens, size_t count);
-/* Of sequence b the last `most`, or as many as there are, in any order; returns how many. */
+/* Of sequence b the last `most`, or as many as there are, the newest first; returns how many. */
 size_t lnt_recent_last(const lnt_recent *recent, size_t b, size_t most, int32_t *tokens);
 
 #endif

@@ -8,6 +8,7 @@
 #include "attention/state/state.h"
 #include "core/overlap.h"
 #include "core/rng.h"
+#include "io/json.h"
 #include "nn/logistics.h"
 
 static size_t choices(const lnt_model *model)
@@ -111,6 +112,7 @@ void lnt_session_destroy(lnt_session *s)
     lnt_release(m->ctx, s->scores, many * sizeof *s->scores);
     lnt_release(m->ctx, s->candidates, many * sizeof *s->candidates);
     lnt_recent_close(m->ctx, &s->recent);
+    if (s->note) lnt_release(m->ctx, s->note, strlen(s->note) + 1);
     lnt_release(m->ctx, s, sizeof *s);
 }
 
@@ -298,6 +300,25 @@ lnt_status lnt_model_sample(const lnt_model *model, const float *logits, int64_t
     lnt_release(ctx, candidates, many * sizeof *candidates);
     return status;
 }
+
+lnt_status lnt_session_set_note(lnt_session *s, const char *text)
+{
+    if (!s) return LNT_ERR_ARGUMENT;
+    lnt_ctx *ctx = s->model->ctx;
+    char *copy = NULL;
+    if (text && !lnt_json_is_utf8(text))
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "text: a note must be UTF-8, and this one is not");
+    if (text && *text) {
+        copy = lnt_allocate(ctx, strlen(text) + 1, "a note");
+        if (!copy) return LNT_ERR_MEMORY;
+        memcpy(copy, text, strlen(text) + 1);
+    }
+    if (s->note) lnt_release(ctx, s->note, strlen(s->note) + 1);
+    s->note = copy;
+    return LNT_OK;
+}
+
+const char *lnt_session_note(const lnt_session *s) { return s && s->note ? s->note : ""; }
 
 int64_t lnt_session_tokens(const lnt_session *s) { return s ? s->tokens : 0; }
 int64_t lnt_session_batch(const lnt_session *s) { return s ? (int64_t)s->batch : 0; }

@@ -20,6 +20,7 @@ struct lnt_session {
     double *scores;   /* of one sequence: outputs, or 256 */
     lnt_candidate *candidates;
     lnt_recent recent;
+    char *note; /* the caller's; NULL: none */
 };
 
 /* Before tokens [batch,count] are fed: that they may be, and that every layer has room for them. */

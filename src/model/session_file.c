@@ -1,5 +1,6 @@
 /* model/session_file.c - sessions as .safetensors: the tensors of every layer's state and the logits of the
- * next token.  The metadata holds the config of the model and a checksum of its weights. */
+ * next token, and the last tokens that it was fed.  The metadata holds the config of the model, a checksum of
+ * its weights, and the note. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -60,6 +61,24 @@ static lnt_status add_tensor(const lnt_session *s, file_tensors *p, size_t l, in
     return LNT_OK;
 }
 
+/* The last tokens, the newest first; none where an older file had none. */
+static lnt_status add_recent(const lnt_session *s, file_tensors *p)
+{
+    const lnt_recent *r = &s->recent;
+    const size_t count = r->fed < LNT_RECENT_TOKENS ? (size_t)r->fed : LNT_RECENT_TOKENS;
+    if (!count) return LNT_OK;
+    lnt_st_entry *e = &p->entries[p->count];
+    *e = (lnt_st_entry){ .name = "recent", .dtype = LNT_ST_I32, .rank = 2,
+                         .shape = { (int64_t)s->batch, (int64_t)count },
+                         .bytes = s->batch * count * sizeof(int32_t) };
+    int32_t *data = lnt_allocate(s->model->ctx, e->bytes, "the last tokens to be saved");
+    if (!data) return LNT_ERR_MEMORY;
+    e->data = data;
+    p->count++;
+    for (size_t b = 0; b < s->batch; b++) lnt_recent_last(r, b, count, data + b * count);
+    return LNT_OK;
+}
+
 static lnt_status write_tensors(lnt_session *s, const char *path, file_tensors *p)
 {
     const lnt_model *m = s->model;
@@ -69,6 +88,7 @@ static lnt_status write_tensors(lnt_session *s, const char *path, file_tensors *
         lnt_state_settle(s->states[l]);
         for (int i = 0; !status && i < LNT_STATE_SAVED; i++) status = add_tensor(s, p, l, i);
     }
+    if (!status) status = add_recent(s, p);
     if (status) return status;
     p->entries[p->count] = (lnt_st_entry){
         .name = "logits", .dtype = LNT_ST_F32, .rank = 2,
@@ -78,8 +98,8 @@ static lnt_status write_tensors(lnt_session *s, const char *path, file_tensors *
     snprintf(tokens, sizeof tokens, "%" PRId64, s->tokens);
     weights_checksum(m, weights);
     const lnt_st_meta meta[] = { { "format", FORMAT }, { "config", m->text }, { "tokens", tokens },
-                                 { "weights", weights } };
-    return lnt_safetensors_write(m->ctx, path, p->entries, p->count + 1, meta, 4);
+                                 { "weights", weights }, { "note", s->note } };
+    return lnt_safetensors_write(m->ctx, path, p->entries, p->count + 1, meta, s->note ? 5 : 4);
 }
 
 lnt_status lnt_session_save(lnt_session *s, const char *path)
@@ -88,7 +108,7 @@ lnt_status lnt_session_save(lnt_session *s, const char *path)
     lnt_ctx *ctx = s->model->ctx;
     if (!path) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "path is NULL");
     if (!s->tokens) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "session: nothing was fed yet to save");
-    file_tensors p = { .room = (size_t)s->model->config.layers * LNT_STATE_SAVED + 1 };
+    file_tensors p = { .room = (size_t)s->model->config.layers * LNT_STATE_SAVED + 2 };
     p.entries = lnt_allocate(ctx, p.room * sizeof *p.entries, "the tensors of a session");
     p.names = lnt_allocate(ctx, p.room * sizeof *p.names, "their names");
     const lnt_status status = p.entries && p.names ? write_tensors(s, path, &p) : LNT_ERR_MEMORY;
@@ -158,6 +178,26 @@ static lnt_status fill_layer(lnt_session *s, const char *path, const lnt_safeten
     return status;
 }
 
+/* They are absent in files of before 0.2. */
+static lnt_status fill_recent(lnt_session *s, const char *path, const lnt_safetensors *st)
+{
+    const lnt_st_entry *e = lnt_safetensors_find(st, "recent");
+    if (!e) return LNT_OK;
+    const int64_t batch = (int64_t)s->batch, count = e->shape[1];
+    if (e->rank != 2 || e->dtype != LNT_ST_I32 || e->shape[0] != batch || count < 1 ||
+        count > LNT_RECENT_TOKENS)
+        return lnt_fail(s->model->ctx, LNT_ERR_FORMAT,
+                        LNT_FILE_FMT ": tensor 'recent' has another shape", path);
+    int32_t *column = lnt_allocate(s->model->ctx, s->batch * sizeof *column, "tokens of all sequences");
+    if (!column) return LNT_ERR_MEMORY;
+    for (int64_t i = count - 1; i >= 0; i--) {
+        for (int64_t b = 0; b < batch; b++) column[b] = ((const int32_t *)e->data)[b * count + i];
+        lnt_recent_add(&s->recent, column, 1);
+    }
+    lnt_release(s->model->ctx, column, s->batch * sizeof *column);
+    return LNT_OK;
+}
+
 static lnt_status fill(lnt_session *s, const char *path, const lnt_safetensors *st)
 {
     const lnt_st_entry *logits;
@@ -165,6 +205,8 @@ static lnt_status fill(lnt_session *s, const char *path, const lnt_safetensors *
     if (!status) memcpy(s->logits, logits->data, logits->bytes);
     for (size_t l = 0; !status && l < (size_t)s->model->config.layers; l++)
         status = fill_layer(s, path, st, l);
+    if (!status) status = fill_recent(s, path, st);
+    if (!status) status = lnt_session_set_note(s, lnt_safetensors_meta(st, "note"));
     return status;
 }
 

@@ -205,6 +205,41 @@ static void a_saved_session_goes_on_where_it_was(void **state)
     remove("s.safetensors");
 }
 
+static void a_saved_session_keeps_its_note_and_its_last_tokens(void **state)
+{
+    (void)state;
+    enum { N = 30 };
+    const lnt_sampling greedy = { .size = sizeof greedy, .top_p = 1, .repetition_penalty = 50 };
+    lnt_ctx *ctx = context_new(1, NULL);
+    lnt_model *model = model_make(ctx, model_configs[1], LNT_LINEAR, 0);
+    lnt_session *session, *again;
+    int32_t tokens[2 * N], one[2], other[2];
+    model_fill_tokens(tokens, 2 * N, 12);
+    assert_ok(ctx, lnt_session_create(model, 2, &session));
+    assert_ok(ctx, lnt_session_forward(session, tokens, N));
+    assert_string_equal(lnt_session_note(session), "");
+    assert_ok(ctx, lnt_session_set_note(session, "first"));
+    assert_ok(ctx, lnt_session_set_note(session, "a \"note\"\nof two lines, \xc3\xa9"));
+    assert_refused(ctx, lnt_session_set_note(session, "\xff"), LNT_ERR_ARGUMENT, "must be UTF-8");
+    assert_ok(ctx, lnt_session_save(session, "n.safetensors"));
+    assert_ok(ctx, lnt_session_load(model, "n.safetensors", &again));
+    assert_string_equal(lnt_session_note(again), lnt_session_note(session));
+    for (int i = 0; i < N; i++) {
+        assert_ok(ctx, lnt_session_sample(session, &greedy, one));
+        assert_ok(ctx, lnt_session_sample(again, &greedy, other));
+        assert_memory_equal(one, other, sizeof one);
+        assert_ok(ctx, lnt_session_forward(session, one, 1));
+        assert_ok(ctx, lnt_session_forward(again, other, 1));
+    }
+    assert_ok(ctx, lnt_session_set_note(again, NULL));
+    assert_string_equal(lnt_session_note(again), "");
+    remove("n.safetensors");
+    lnt_session_destroy(session);
+    lnt_session_destroy(again);
+    lnt_model_destroy(model);
+    lnt_ctx_destroy(ctx);
+}
+
 static void a_session_of_another_model_is_refused(void **state)
 {
     (void)state;
@@ -443,6 +478,7 @@ int main(void)
         cmocka_unit_test(weights_of_a_bf16_file_are_read_as_such_for_the_same_answer),
         cmocka_unit_test(a_penalty_lowers_what_a_session_was_fed),
         cmocka_unit_test(a_saved_session_goes_on_where_it_was),
+        cmocka_unit_test(a_saved_session_keeps_its_note_and_its_last_tokens),
         cmocka_unit_test(a_session_of_another_model_is_refused),
         cmocka_unit_test(a_session_file_gets_room_only_for_what_it_holds),
         cmocka_unit_test(the_state_of_a_session_does_not_grow),
