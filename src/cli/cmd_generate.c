@@ -1,8 +1,6 @@
 /* cli/cmd_generate.c - `linnet generate`: a model writes text or symbols, or draws images, at the same cost
  * for every token. */
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/commands.h"
@@ -12,33 +10,14 @@
 #include "cli/show/report.h"
 #include "cli/show/status.h"
 #include "cli/stop.h"
-#include "cli/text_buffer.h"
+#include "cli/writer.h"
 
 enum { DEFAULT_TOKENS = 400, STATUS_EVERY = 16 };
 
 /* ---- text and symbols ---------------------------------------------------------------------- */
 
-static int put_token(const generation *g, int32_t token, text_buffer *kept)
-{
-    const char *text;
-    char number[16];
-    size_t bytes;
-    if (g->stream) {
-        if (lnt_stream_put(g->stream, token, &text, &bytes)) return fail_ctx(g->ctx);
-    } else if (!prompt_is_text(g)) {
-        bytes = (size_t)snprintf(number, sizeof number, "%d ", token);
-        text = number;
-    } else if (lnt_model_decode(g->model, token, &text, &bytes)) {
-        return fail_ctx(g->ctx);
-    }
-    if (opt_given(g->o, OPT_JSON)) return text_buffer_add(kept, text, bytes);
-    fwrite(text, 1, bytes, stdout);
-    if (!fflush(stdout)) return EXIT_OK;
-    return stop_pipe_closed() ? EXIT_FAILED : fail("cannot write to standard output: %s", strerror(errno));
-}
-
 /* Until there is enough, or the model cannot take what it wrote last. */
-static int write_text(generation *g, text_buffer *kept)
+static int write_text(generation *g, writer *w)
 {
     const int64_t wanted = opt_given(g->o, OPT_FOREVER) ? INT64_MAX
                                                         : opt_whole(g->o, OPT_TOKENS, DEFAULT_TOKENS);
@@ -48,12 +27,12 @@ static int write_text(generation *g, text_buffer *kept)
         int32_t token;
         goes_on = lnt_session_room(g->session) > 0;
         status = generation_next(g, goes_on, &token);
-        if (!status) status = put_token(g, token, kept);
-        g->ended = lnt_model_ends(g->model, token) && !opt_given(g->o, OPT_FOREVER);
+        if (!status) status = writer_put(w, token);
+        g->ended = w->stops.found || (lnt_model_ends(g->model, token) && !opt_given(g->o, OPT_FOREVER));
         if (!status && i % STATUS_EVERY == 0) generation_status(g);
     }
     status_end();
-    return status;
+    return status ? status : writer_end(w);
 }
 
 /* That fewer tokens came than were asked for, once all else is done. */
@@ -77,7 +56,7 @@ static int refuse_full(const generation *g)
 
 static int generate_text(generation *g)
 {
-    text_buffer kept = { 0 };
+    writer w;
     static const option_id of_images[] = { OPT_OUTPUT, OPT_IMAGES, OPT_DATA,    OPT_KEEP,
                                            OPT_EACH,   OPT_FIRST,  OPTION_COUNT };
     const option_id foreign = options_first_of(g->o, of_images);
@@ -85,6 +64,9 @@ static int generate_text(generation *g)
         return fail_usage("%s is for models that draw images", option_name(foreign));
     if (opt_given(g->o, OPT_FOREVER) && opt_given(g->o, OPT_TOKENS))
         return fail_usage("--tokens and --forever cannot both be given");
+    if (opt_given(g->o, OPT_STOP) && !prompt_is_text(g))
+        return fail_usage("--stop is for models that write text");
+    writer_open(&w, g, !opt_given(g->o, OPT_JSON), opt_given(g->o, OPT_JSON));
     int status = generation_begin(g, 1);
     if (!status) status = refuse_full(g);
     if (!status) status = prompt_prefill(g);
@@ -93,14 +75,14 @@ static int generate_text(generation *g)
     if (!status && opt_given(g->o, OPT_PROMPT) && !opt_given(g->o, OPT_JSON) && prompt_is_text(g))
         fputs(opt_text(g->o, OPT_PROMPT), stdout);
     const bool begun = !status;
-    if (begun) status = write_text(g, &kept);
+    if (begun) status = write_text(g, &w);
     if (!status && !opt_given(g->o, OPT_JSON)) fputc('\n', stdout);
     if (!status && !fflush(stdout)) generation_status_last(g);
     const int saved = begun && !g->broken ? generation_end(g) : EXIT_OK; /* even where nobody reads on */
     if (!saved) stop_release_pipe();
     if (!status) status = saved;
-    if (!status && opt_given(g->o, OPT_JSON)) generation_json(g, kept.text ? kept.text : "", kept.used);
-    free(kept.text);
+    if (!status && opt_given(g->o, OPT_JSON)) generation_json(g, w.kept.text ? w.kept.text : "", w.kept.used);
+    writer_close(&w);
     return status ? status : tell_end(g);
 }
 
@@ -123,6 +105,10 @@ const command cmd_generate = {
                "MODEL is a .safetensors file or the directory of a run.  Text is printed as it is\n"
                "generated.  A terminal also shows the speed, the bytes of the state, and the bytes that a\n"
                "KV cache would have.\n"
+               "\n"
+               "The text ends after --tokens, where the model ends it, or before a text of --stop, whose\n"
+               "tokens a saved state has read.  Sampling goes in this order: penalty, temperature, top-k,\n"
+               "top-p, min-p.\n"
                "\n"
                "A model of symbols takes and prints tokens as numbers.  A model of images draws a sheet\n"
                "of them into -o FILE.png.  With --data it completes test images, one in each row: the\n"

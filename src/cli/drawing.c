@@ -27,7 +27,7 @@ static int64_t drawn(const drawing *d) { return d->count * d->each; }
 static int check(const options *o)
 {
     static const option_id of_text[] = { OPT_PROMPT,     OPT_PROMPT_FILE, OPT_TOKENS,  OPT_FOREVER,
-                                         OPT_LOAD_STATE, OPT_SAVE_STATE,  OPTION_COUNT };
+                                         OPT_LOAD_STATE, OPT_SAVE_STATE,  OPT_STOP,    OPTION_COUNT };
     static const option_id of_data[] = { OPT_KEEP, OPT_EACH, OPT_FIRST, OPTION_COUNT };
     const option_id foreign = options_first_of(o, of_text), completing = options_first_of(o, of_data);
     const double keep = opt_real(o, OPT_KEEP, 0.5);

@@ -17,16 +17,25 @@
 
 int generation_open(generation *g, const options *o)
 {
-    const double top_p = opt_real(o, OPT_TOP_P, 1);
+    const double top_p = opt_real(o, OPT_TOP_P, 1), min_p = opt_real(o, OPT_MIN_P, 0);
+    const double penalty = opt_real(o, OPT_REPETITION_PENALTY, 1);
     *g = (generation){ .o = o, .batch = 1, .info = { .size = sizeof g->info } };
     if (!(top_p > 0 && top_p <= 1))
         return fail_usage("--top-p: '%s' is not a number above 0 and at most 1",
                           opt_text(o, OPT_TOP_P));
+    if (min_p > 1)
+        return fail_usage("--min-p: '%s' is not a number from 0 to 1", opt_text(o, OPT_MIN_P));
+    if (penalty > 100)
+        return fail_usage("--repetition-penalty: '%s' is not a number from 0.01 to 100",
+                          opt_text(o, OPT_REPETITION_PENALTY));
     g->sampling = (lnt_sampling){ .size = sizeof g->sampling,
                                   .temperature = opt_real(o, OPT_SAMPLE_TEMPERATURE, 1),
                                   .top_k = opt_whole(o, OPT_TOP_K, 0),
                                   .top_p = top_p,
-                                  .seed = o->value[OPT_SEED].seed };
+                                  .seed = o->value[OPT_SEED].seed,
+                                  .min_p = min_p,
+                                  .repetition_penalty = penalty,
+                                  .penalty_tokens = opt_whole(o, OPT_PENALTY_TOKENS, 0) };
     const char *to = opt_text(o, OPT_SAVE_STATE), *prompt = opt_text(o, OPT_PROMPT_FILE);
     if (to && model_is_file(o->operand[0], to))
         return fail_usage("--save-state: '%s' is the model itself", to);

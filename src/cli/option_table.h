@@ -18,6 +18,7 @@ typedef enum option_kind {
     KIND_PINS,         /* a comma list of tokens */
     KIND_CHOICE,       /* a word of choice() */
     KIND_TEXT,         /* not empty */
+    KIND_STOPS,        /* the same, and may be given more than once */
     KIND_PROMPT        /* text; empty is as if it were not given */
 } option_kind;
 

@@ -122,6 +122,14 @@ static int parse_pins(const option_row *row, const char *text, options *o)
     return status;
 }
 
+static int parse_stop(const option_row *row, const char *text, options *o)
+{
+    if (!*text) return fail_usage("--%s: the value is empty", row->name);
+    if (o->stop_count == MAX_STOPS) return fail_usage("--%s: given more than %d times", row->name, MAX_STOPS);
+    o->stop[o->stop_count++] = text;
+    return EXIT_OK;
+}
+
 static int parse_choice(const option_row *row, const char *text, option_value *value)
 {
     char known[256];
@@ -149,6 +157,7 @@ static int parse_value(options *o, option_id id, const char *text)
     case KIND_TEMPERATURES: return parse_temperatures(row, text, o);
     case KIND_COEFFICIENTS: return parse_coefficients(row, text, o);
     case KIND_PINS: return parse_pins(row, text, o);
+    case KIND_STOPS: return parse_stop(row, text, o);
     case KIND_CHOICE: return parse_choice(row, text, value);
     case KIND_TEXT:
         return *text ? EXIT_OK : fail_usage("--%s: the value is empty", row->name);

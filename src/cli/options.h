@@ -36,7 +36,7 @@ typedef enum option_id {
     /* models */ OPT_TASK, OPT_MODEL, OPT_CONFIG, OPT_DATA, OPT_OUT, OPT_STEPS, OPT_RESUME, OPT_HELD_OUT,
         OPT_BATCHES, OPT_TEXT, OPT_FILE, OPT_TOKEN_IDS, OPT_LOGITS, OPT_LAST,
     /* generating */ OPT_PROMPT, OPT_PROMPT_FILE, OPT_TOKENS, OPT_SAMPLE_TEMPERATURE, OPT_TOP_K, OPT_TOP_P,
-        OPT_FOREVER, OPT_SAVE_STATE, OPT_LOAD_STATE, OPT_IMAGES, OPT_EACH, OPT_FIRST, OPT_KEEP,
+        OPT_MIN_P, OPT_REPETITION_PENALTY, OPT_PENALTY_TOKENS, OPT_STOP, OPT_FOREVER, OPT_SAVE_STATE, OPT_LOAD_STATE, OPT_IMAGES, OPT_EACH, OPT_FIRST, OPT_KEEP,
     /* all */ OPT_JSON, OPT_HELP, OPTION_COUNT
 } option_id;
 
@@ -44,7 +44,8 @@ typedef enum pass_kind { PASS_FORWARD = 0, PASS_BACKWARD = 1, PASS_STEP = 2 } pa
 typedef enum align_kind { ALIGN_END = 0, ALIGN_BEGIN = 1 } align_kind;
 typedef enum device_kind { DEVICE_CPU = 0, DEVICE_CUDA = 1 } device_kind;
 
-enum { MAX_OPERANDS = 3, MAX_PER_HEAD = 4096, MAX_TERMS = 32, DEFAULT_TERMS = 4, MAX_PINS = 256 };
+enum { MAX_OPERANDS = 3, MAX_PER_HEAD = 4096, MAX_TERMS = 32, DEFAULT_TERMS = 4, MAX_PINS = 256,
+       MAX_STOPS = 16 };
 enum { DEFAULT_LANDMARKS = 64, DEFAULT_WINDOW = 128 };
 enum { DEFAULT_SAFE_TERMS = 3 }; /* of hybrid and taylorshift: 1 + x + x^2/2 is above 0 */
 
@@ -67,6 +68,8 @@ typedef struct options {
     bool fit;
     int64_t pin[MAX_PINS];
     int pin_count;
+    const char *stop[MAX_STOPS]; /* into argv */
+    int stop_count;
     const char *operand[MAX_OPERANDS];
     int operand_count;
 } options;
