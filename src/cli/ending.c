@@ -10,7 +10,8 @@ void ending_open(ending *e, const options *o) { *e = (ending){ .text = o->stop, 
 
 void ending_close(ending *e) { free(e->held.text); }
 
-/* The first place in what is held where one of the texts stands, or with `whole` false may begin; or its end. */
+/* The first place in what is held where one of the texts stands, or with `whole` false may begin to; or its
+ * end. */
 static size_t find(const ending *e, bool whole)
 {
     for (size_t at = 0; at < e->held.used; at++)

@@ -47,8 +47,8 @@ int generation_open(generation *g, const options *o)
     if (lnt_model_describe(g->model, &g->info)) return fail_ctx(g->ctx);
     if (g->info.architecture[0] && lnt_stream_create(g->model, &g->stream)) return fail_ctx(g->ctx);
     if (!g->info.generates)
-        return fail("'%s': task %s has an encoder, which does not generate", o->operand[0],
-                    g->info.task);
+        return fail("'%s': %s%s has an encoder, which does not generate", o->operand[0],
+                    g->info.architecture[0] ? g->info.architecture : "task ", g->info.task);
     return EXIT_OK;
 }
 

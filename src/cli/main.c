@@ -9,9 +9,9 @@
 #include "cli/spin_wait.h"
 #include "linnet.h"
 
-static const command *const commands[] = { &cmd_attend, &cmd_plan,     &cmd_bench, &cmd_train,
-                                           &cmd_eval,   &cmd_generate, &cmd_tokenize, &cmd_embed,
-                                           &cmd_info,   &cmd_demo };
+static const command *const commands[] = { &cmd_attend,   &cmd_plan, &cmd_bench,    &cmd_train, &cmd_eval,
+                                           &cmd_generate, &cmd_chat, &cmd_tokenize, &cmd_embed, &cmd_info,
+                                           &cmd_demo };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 
 static void overview(FILE *to)

@@ -25,7 +25,7 @@ static void ask(int number)
         return;
     }
     if (!asked) clock_gettime(CLOCK_MONOTONIC, &first);
-    asked = 1;
+    asked = number;
     signal(number, ask); /* where a handler is for once only */
 }
 
@@ -49,7 +49,11 @@ void stop_upon_signals(void)
 
 void stop_finally(void (*handler)(int number)) { last = handler; }
 
-bool stop_asked(void) { return asked; }
+bool stop_asked(void) { return asked != 0; }
+
+int stop_signal(void) { return asked; }
+
+void stop_forget(void) { asked = 0; }
 
 void stop_hold_pipe(void) { listen_for(SIGPIPE, note_pipe); }
 

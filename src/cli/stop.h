@@ -13,6 +13,10 @@ void stop_upon_signals(void);
 void stop_finally(void (*handler)(int number));
 
 bool stop_asked(void);
+/* The signal that asked; 0: none. */
+int stop_signal(void);
+/* It was dealt with: the next one asks again. */
+void stop_forget(void);
 
 /* From here on a write to a closed pipe fails instead of ending the process ... */
 void stop_hold_pipe(void);
