@@ -141,6 +141,13 @@ static void count(chat *c)
     c->seconds += c->g.seconds;
 }
 
+/* A message ends at a NUL, which a model may well write: SUB stands for it, here and in what was read. */
+static void replace_nul(text_buffer *b)
+{
+    for (size_t i = 0; i < b->used; i++)
+        if (!b->text[i]) b->text[i] = '\x1a';
+}
+
 static int write_answer(chat *c)
 {
     const bool as_json = opt_given(c->g.o, OPT_JSON);
@@ -152,6 +159,8 @@ static int write_answer(chat *c)
     if (as_json && !status) generation_json(&c->g, text, w.kept.used);
     else if (!as_json) fputc('\n', stdout);
     fflush(stdout);
+    replace_nul(&w.kept);
+    replace_nul(&c->talk.fed);
     const int added = conversation_add(&c->talk, "assistant", text);
     writer_close(&w);
     if (c->g.broken) {

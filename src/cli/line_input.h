@@ -14,7 +14,8 @@ typedef struct line_input { /* begins zeroed */
 typedef enum line_result { LINE_READ, LINE_END, LINE_STOPPED, LINE_FAILED } line_result;
 
 /* The next line, without its end, in in->line.text until the next call; what is not UTF-8, and NUL, is
- * U+FFFD.  LINE_STOPPED: a signal asked to stop (stop.h) before there was one.  LINE_FAILED: the sentence is said. */
+ * U+FFFD.  LINE_STOPPED: a signal asked to stop (stop.h) before there was one.  LINE_FAILED: the sentence is
+ * said. */
 line_result line_input_next(line_input *in);
 void line_input_close(line_input *in);
 
