@@ -16,7 +16,8 @@ enum { NAME = 48, NUMBER = 24 };
 
 static int64_t rows_of(const lnt_session *s, const lnt_state *state, int i)
 {
-    return state->kind->grows && state->tensor[i].shape[2] ? s->tokens : state->tensor[i].shape[2];
+    const int64_t room = state->tensor[i].shape[2];
+    return state->kind->grows && room ? lnt_state_rows(&state->work.p, s->tokens) : room;
 }
 
 static void weights_checksum(const lnt_model *m, char out[NUMBER])
@@ -174,7 +175,10 @@ static lnt_status fill_layer(lnt_session *s, const char *path, const lnt_safeten
     if (!status) status = lnt_state_reserve(state, s->tokens);
     for (int i = 0; !status && i < LNT_STATE_SAVED; i++)
         if (e[i]) lnt_tensor_unpack(&state->tensor[i], rows_of(s, state, i), e[i]->data);
-    for (size_t b = 0; !status && b < s->batch; b++) state->tokens[b] = s->tokens;
+    for (size_t b = 0; !status && b < s->batch; b++) {
+        state->tokens[b] = s->tokens;
+        state->held[b] = lnt_state_rows(&state->work.p, s->tokens);
+    }
     return status;
 }
 
