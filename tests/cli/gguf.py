@@ -136,6 +136,8 @@ def metadata(o, tokens):
         ("tokenizer.ggml.token_type", I32, [3 if token in SPECIAL else 1 for token in tokens]),
         ("tokenizer.ggml.merges", STRING, MERGES), ("tokenizer.ggml.bos_token_id", U32, start),
         ("tokenizer.ggml.eos_token_id", U32, end), ("tokenizer.ggml.add_bos_token", BOOL, False)]
+    if o.window:
+        keys.append(("llama.attention.sliding_window", U32, o.window))
     if o.template:
         keys.append(("tokenizer.chat_template", STRING, o.template))
     return keys
@@ -166,7 +168,7 @@ def main():
     parse.add_argument("--template", default=CHATML, help="Jinja; empty: none")
     parse.add_argument("--pre", default="smollm", help="how text is cut before pairs are merged")
     for name, number in [("seed", 1), ("layers", 2), ("dim", 64), ("heads", 4), ("kv-heads", 2), ("head-dim", 16),
-                         ("ff", 96), ("length", 512)]:
+                         ("ff", 96), ("length", 512), ("window", 0)]:
         parse.add_argument("--" + name, type=int, default=number)
     write(parse.parse_args())
 

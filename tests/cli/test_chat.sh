@@ -116,6 +116,28 @@ fails 1 "'whole.safetensors': holds no conversation" chat < <(lines "/load whole
 fails 1 "'whole.safetensors': holds no conversation" chat --load-state whole.safetensors </dev/null
 chat < <(lines hello "/save says.gguf") >stdout.txt 2>stderr.txt && wrong "the model was written over"
 grep -q "/save: 'says.gguf' is the model itself" stderr.txt || wrong "$(cat stderr.txt)"
+python3 - <<'END'
+import json, struct
+data = open("talk.safetensors", "rb").read()
+size = struct.unpack("<Q", data[:8])[0]
+header = json.loads(data[8:8 + size])
+for key in ("linnet.checksum", "linnet.checksum.kind"):
+    del header["__metadata__"][key]
+note = header["__metadata__"]["note"]
+lies = [note[:40], note.replace("user 7", "user 70000"), note.replace("user 7", "user -1"),
+        note.replace("user 7", "user 18446744073709551615"), note.replace("user 7", "nobody 7"),
+        note.replace("read ", "dear "), note.replace("\nanswer ", "\nanswers "), note + "user", note + "user 0"]
+assert len({note, *lies}) == 10
+for i, lie in enumerate([note, *lies]):
+    header["__metadata__"]["note"] = lie
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    open(f"lie{i}.safetensors", "wb").write(struct.pack("<Q", len(text)) + text + data[8 + size:])
+END
+succeeds chat --load-state lie0.safetensors < <(lines hello)
+for i in 1 2 3 4 5 6 7 8 9; do
+    fails 1 "holds no conversation" chat --load-state lie$i.safetensors </dev/null
+done
 fails 2 "--min-p" chat --min-p 2 </dev/null
 cat >text.json <<'END'
 {"model": {"dim": 16, "layers": 1, "heads": 2, "length": 16, "position": "rotary"}, "train": {"steps": 1}}

@@ -25,20 +25,24 @@ succeeds tiny --temperature 0 --repetition-penalty 100 --penalty-tokens 8
 cp stdout.txt penalty.txt
 succeeds tiny --temperature 0 --repetition-penalty 100 --penalty-tokens 8
 cmp penalty.txt stdout.txt || wrong "greedy with a penalty writes another text"
-# A saved session remembers what the penalty counts.
-succeeds "$LINNET" generate tiny.gguf --prompt hello --tokens 25 --temperature 0 --repetition-penalty 3 \
-    --save-state s.safetensors --json
-cp stdout.txt first.json
-succeeds "$LINNET" generate tiny.gguf --tokens 25 --temperature 0 --repetition-penalty 3 \
-    --load-state s.safetensors --json
-cp stdout.txt second.json
-succeeds "$LINNET" generate tiny.gguf --prompt hello --tokens 50 --temperature 0 --repetition-penalty 3 --json
-python3 - <<'END'
+# A saved session remembers what the penalty counts, and what is in its window.
+python3 "$here/gguf.py" window.gguf --window 8
+for model in tiny.gguf window.gguf; do
+    for penalty in 1 3; do
+        greedy() { "$LINNET" generate $model --temperature 0 --repetition-penalty $penalty --json "$@"; }
+        succeeds greedy --prompt hello --tokens 25 --save-state s.safetensors
+        cp stdout.txt first.json
+        succeeds greedy --tokens 25 --load-state s.safetensors
+        cp stdout.txt second.json
+        succeeds greedy --prompt hello --tokens 50
+        python3 - <<'END' || wrong "$model goes on otherwise with a penalty of $penalty"
 import json
 first, second, whole = (json.load(open(f))["text"] for f in ("first.json", "second.json", "stdout.txt"))
 clean = lambda text: text.replace("\ufffd", "") # a character may be cut where the file was
 assert clean(first + second) == clean(whole), (first, second, whole)
 END
+    done
+done
 
 stops() { # TEXT, what is printed
     succeeds says --stop "$1"
