@@ -27,14 +27,16 @@ succeeds tiny --temperature 0 --repetition-penalty 100 --penalty-tokens 8
 cmp penalty.txt stdout.txt || wrong "greedy with a penalty writes another text"
 # A saved session remembers what the penalty counts, and what is in its window.
 python3 "$here/gguf.py" window.gguf --window 8
+long=$(printf 'abcd %.0s' $(seq 30)) # more than the room of that window
 for model in tiny.gguf window.gguf; do
     for penalty in 1 3; do
         greedy() { "$LINNET" generate $model --temperature 0 --repetition-penalty $penalty --json "$@"; }
-        succeeds greedy --prompt hello --tokens 25 --save-state s.safetensors
+        succeeds greedy --prompt "$long" --tokens 15 --save-state s.safetensors
         cp stdout.txt first.json
-        succeeds greedy --tokens 25 --load-state s.safetensors
+        succeeds greedy --tokens 15 --load-state s.safetensors
         cp stdout.txt second.json
-        succeeds greedy --prompt hello --tokens 50
+        succeeds greedy --prompt "$long" --tokens 30
+        npy expect stdout.txt 'm["tokens"] == 30'
         python3 - <<'END' || wrong "$model goes on otherwise with a penalty of $penalty"
 import json
 first, second, whole = (json.load(open(f))["text"] for f in ("first.json", "second.json", "stdout.txt"))
