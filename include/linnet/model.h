@@ -166,7 +166,7 @@ typedef struct lnt_sampling {
     double top_p;       /* ... among the likeliest that together have p; 1: all */
     uint64_t seed;      /* the draw depends on it, the sequence and its length alone */
     double min_p;       /* ... among those at least p times as likely as the likeliest; 0: all */
-    /* Logits of tokens seen lately are divided by it if above 0, else multiplied; 0.01 to 100, 0 or 1: none. */
+    /* Logits of recent tokens are divided by it if above 0, else multiplied; 0 or 1: none; 0.01 to 100. */
     double repetition_penalty;
     /* Of the last how many that the session was fed, or its file has; up to 1024, 0: 256. */
     int64_t penalty_tokens;

@@ -179,6 +179,7 @@ int answer_write(chat *c)
     const bool read = !status && c->talk.fed.used && !stop_asked();
     if (read) status = write_answer(c);
     else conversation_drop_last(&c->talk);
+    if (!read && !status) note("stopped before the answer: the message is taken back");
     count(c);
     return status;
 }

@@ -4,7 +4,7 @@
 
 #include "cli/options.h"
 
-extern const command cmd_attend, cmd_plan, cmd_bench, cmd_train, cmd_eval, cmd_generate, cmd_chat, cmd_tokenize,
-    cmd_embed, cmd_info, cmd_demo;
+extern const command cmd_attend, cmd_plan, cmd_bench, cmd_train, cmd_eval, cmd_generate, cmd_chat,
+    cmd_tokenize, cmd_embed, cmd_info, cmd_demo;
 
 #endif
