@@ -76,7 +76,7 @@ static int run(const options *o)
     lnt_model *model = NULL;
     int status = request_context(o, 0, &ctx);
     if (status) return status;
-    status = model_load(ctx, o->operand[0], &model);
+    status = model_load_as(o, ctx, o->operand[0], &model);
     if (!status) status = choose(o, ctx, model);
     lnt_model_destroy(model);
     lnt_ctx_destroy(ctx);

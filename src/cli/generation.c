@@ -42,7 +42,7 @@ int generation_open(generation *g, const options *o)
     if (to && prompt && same_file(prompt, to))
         return fail_usage("--save-state and --prompt-file are the same file, '%s'", to);
     int status = request_context(o, 0, &g->ctx);
-    if (!status) status = model_load(g->ctx, o->operand[0], &g->model);
+    if (!status) status = model_load_as(o, g->ctx, o->operand[0], &g->model);
     if (status) return status;
     if (lnt_model_describe(g->model, &g->info)) return fail_ctx(g->ctx);
     if (g->info.architecture[0] && lnt_stream_create(g->model, &g->stream)) return fail_ctx(g->ctx);

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "cli/output_file.h"
+#include "cli/request.h"
 #include "cli/show/report.h"
 
 /* The path itself, or for a directory that of the model in it, put into `inside`. */
@@ -16,10 +17,27 @@ static const char *file_of(const char *path, char inside[PATH_MAX])
     return snprintf(inside, PATH_MAX, "%s/model.safetensors", path) < PATH_MAX ? inside : path;
 }
 
+int model_load_with(lnt_ctx *ctx, const char *path, const lnt_attn_desc *attention, lnt_model **out)
+{
+    const lnt_model_options with = { .size = sizeof with, .attention = attention };
+    *out = NULL;
+    return lnt_model_load_with(ctx, path, &with, out) ? fail_ctx(ctx) : EXIT_OK;
+}
+
 int model_load(lnt_ctx *ctx, const char *path, lnt_model **out)
 {
+    return model_load_with(ctx, path, NULL, out);
+}
+
+int model_load_as(const options *o, lnt_ctx *ctx, const char *path, lnt_model **out)
+{
+    lnt_attn_desc attention;
+    double fitted[MAX_TERMS];
     *out = NULL;
-    return lnt_model_load(ctx, path, out) ? fail_ctx(ctx) : EXIT_OK;
+    int status = request_attention(o, &attention);
+    if (!status) status = request_fit(o, ctx, 1, &attention, fitted);
+    if (status) return status;
+    return model_load_with(ctx, path, opt_given(o, OPT_MECHANISM) ? &attention : NULL, out);
 }
 
 bool model_is_file(const char *path, const char *file)

@@ -7,6 +7,10 @@
 
 /* Loads a model from a file or from the directory of a run.  EXIT_OK, or one sentence and EXIT_FAILED. */
 int model_load(lnt_ctx *ctx, const char *path, lnt_model **out);
+/* The same with the attention of --mechanism and its options in place of the model's, if it is given. */
+int model_load_as(const options *o, lnt_ctx *ctx, const char *path, lnt_model **out);
+/* ... or with that of a descriptor; NULL: its own. */
+int model_load_with(lnt_ctx *ctx, const char *path, const lnt_attn_desc *attention, lnt_model **out);
 /* Whether model_load(path) would read this file. */
 bool model_is_file(const char *path, const char *file);
 

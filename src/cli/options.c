@@ -288,6 +288,13 @@ option_id options_first_of(const options *o, const option_id *list)
     return *list;
 }
 
+option_id options_first_of_mechanisms(const options *o)
+{
+    int id = 0;
+    while (id < OPTION_COUNT && !(option_table[id].mechanisms && o->value[id].given)) id++;
+    return (option_id)id;
+}
+
 int options_check_mechanism(const options *o)
 {
     const lnt_mechanism mechanism = (lnt_mechanism)o->value[OPT_MECHANISM].whole;

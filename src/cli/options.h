@@ -100,6 +100,8 @@ option_id options_first_problem(const options *o);
 option_id options_first_other(const options *o, const bool allowed[OPTION_COUNT]);
 /* The first of a list that is given, or OPTION_COUNT, with which the list ends. */
 option_id options_first_of(const options *o, const option_id *list);
+/* The first given option that is one of mechanisms, or OPTION_COUNT. */
+option_id options_first_of_mechanisms(const options *o);
 /* Refuses options that the mechanism does not take. */
 int options_check_mechanism(const options *o);
 

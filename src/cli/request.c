@@ -149,10 +149,15 @@ static int check_hybrid(const options *o)
                                            OPTION_COUNT };
     static const option_id of_linear[] = { OPT_FEATURE_MAP, OPT_FEATURES, OPTION_COUNT };
     const option_id other = options_first_of(o, linear ? of_taylor : of_linear);
-    if (!opt_given(o, OPT_CAUSAL) && opt_whole(o, OPT_PASS, PASS_FORWARD) != PASS_STEP)
-        return fail_usage("hybrid needs --causal: which keys are the last ones needs an order");
     if (other == OPTION_COUNT) return EXIT_OK;
     return fail_usage("%s needs --far %s", option_name(other), linear ? "taylor" : "linear");
+}
+
+static int check_order(const options *o)
+{
+    const bool ordered = opt_given(o, OPT_CAUSAL) || opt_whole(o, OPT_PASS, PASS_FORWARD) == PASS_STEP;
+    if (o->value[OPT_MECHANISM].whole != LNT_HYBRID || ordered) return EXIT_OK;
+    return fail_usage("hybrid needs --causal: which keys are the last ones needs an order");
 }
 
 static void request_cur(const options *o, lnt_attn_desc *desc)
@@ -201,15 +206,12 @@ static void request_terms(const options *o, lnt_attn_desc *desc)
     desc->taylor.output_norm = opt_given(o, OPT_OUTPUT_NORM);
 }
 
-int request_mechanism(const options *o, lnt_attn_desc *desc)
+static int request_options(const options *o, lnt_attn_desc *desc)
 {
     int status = check_mechanism(o);
     if (!status) status = request_defaults(desc);
     if (status) return status;
     desc->mechanism = (lnt_mechanism)o->value[OPT_MECHANISM].whole;
-    desc->dtype = (lnt_dtype)opt_whole(o, OPT_DTYPE, LNT_F32);
-    desc->causal = opt_given(o, OPT_CAUSAL);
-    desc->algorithm = opt_text(o, OPT_ALGORITHM);
     desc->scale = opt_real(o, OPT_SCALE, desc->scale);
     desc->linear.feature_map = (lnt_feature_map)opt_whole(o, OPT_FEATURE_MAP, desc->linear.feature_map);
     desc->linear.features = opt_whole(o, OPT_FEATURES, desc->linear.features);
@@ -227,7 +229,27 @@ int request_mechanism(const options *o, lnt_attn_desc *desc)
     desc->hybrid.sink = opt_whole(o, OPT_SINK, 0);
     desc->hybrid.far = far_of(o);
     if (opt_given(o, OPT_SEED)) desc->seed = o->value[OPT_SEED].seed;
+    return EXIT_OK;
+}
+
+int request_mechanism(const options *o, lnt_attn_desc *desc)
+{
+    int status = request_options(o, desc);
+    if (!status) status = check_order(o);
+    if (status) return status;
+    desc->dtype = (lnt_dtype)opt_whole(o, OPT_DTYPE, LNT_F32);
+    desc->causal = opt_given(o, OPT_CAUSAL);
+    desc->algorithm = opt_text(o, OPT_ALGORITHM);
     return desc->algorithm ? check_algorithm(desc->algorithm, desc->mechanism) : EXIT_OK;
+}
+
+int request_attention(const options *o, lnt_attn_desc *desc)
+{
+    if (opt_given(o, OPT_MECHANISM)) return request_options(o, desc);
+    const option_id other = options_first_of_mechanisms(o);
+    if (other != OPTION_COUNT)
+        return fail_usage("%s needs --mechanism, which it belongs to", option_name(other));
+    return request_defaults(desc);
 }
 
 static int request_shape(const options *o, lnt_attn_desc *desc)

@@ -115,6 +115,8 @@ const lnt_field lnt_attention_fields[] = {
     CHOSEN(cur., select, select_word, TAKES(CUR)),
     COUNTED(cur., embed_column, 1 << 16, TAKES(CUR)),
     SAID(cur., separate_indices, TAKES(CUR)),
+    { .key = "pin", .kind = LNT_FIELD_WHOLES, .offset = offsetof(lnt_config, pin), .most = LNT_CONFIG_PINS,
+      .count = offsetof(lnt_config, pin_count), .only = TAKES(CUR) },
     { .key = "no_row_copy", .kind = LNT_FIELD_INVERTED_FLAG, .offset = INNER(cur.copy_rows),
       .only = TAKES(CUR) },
     CHOSEN(cur., pinv, pinv_word, TAKES(CUR)),

@@ -47,7 +47,7 @@ typedef enum lnt_pooling {
     LNT_POOL_NONE = 3   /* nothing: every token is given */
 } lnt_pooling;
 
-enum { LNT_CONFIG_TERMS = 32, LNT_CONFIG_DECAYS = 64, LNT_CONFIG_TEXT = 16384 };
+enum { LNT_CONFIG_TERMS = 32, LNT_CONFIG_DECAYS = 64, LNT_CONFIG_PINS = 64, LNT_CONFIG_TEXT = 16384 };
 enum { LNT_CONFIG_KINDS = 4, LNT_CONFIG_LAYERS = 1024 }; /* of attention in one network; layers at most */
 
 /* Another attention than that of the model, for some of its layers: what lnt_config has of it, again. */
@@ -59,6 +59,8 @@ typedef struct lnt_attention_kind {
     int64_t coefficient_count;
     double decay[LNT_CONFIG_DECAYS];
     int64_t decay_count;
+    int64_t pin[LNT_CONFIG_PINS];
+    int64_t pin_count;
     int learned_temperature;
     lnt_rotary rotary;
 } lnt_attention_kind;
@@ -85,6 +87,8 @@ typedef struct lnt_config {
     int64_t coefficient_count;
     double decay[LNT_CONFIG_DECAYS]; /* [kv_heads], or none */
     int64_t decay_count;
+    int64_t pin[LNT_CONFIG_PINS]; /* of cur */
+    int64_t pin_count;
     int learned_temperature;
     lnt_attention_kind kinds[LNT_CONFIG_KINDS - 1]; /* 1, 2, ...; 0 is what is above */
     int64_t kind_count;
@@ -103,6 +107,9 @@ lnt_status lnt_config_check_same(lnt_ctx *ctx, const char *path, const lnt_confi
                              const lnt_config *wanted);
 /* Replaces the mechanism of every layer; options that it does not take return to their defaults. */
 lnt_status lnt_config_set_mechanism(lnt_ctx *ctx, const char *mechanism, lnt_config *config);
+/* Puts the mechanism, scale and options of `with` in place of those of every layer, before the config is resolved;
+ * its arrays are copied, or refused with a sentence.  A scale that is NaN leaves the model's. */
+lnt_status lnt_config_set_attention(lnt_ctx *ctx, const lnt_attn_desc *with, lnt_config *config);
 void lnt_config_write(lnt_json_text *out, const lnt_config *config);
 
 /* Next tokens come out, or pixels. */

@@ -206,7 +206,8 @@ static lnt_status check_mega(lnt_ctx *ctx, const char *path, lnt_config *c)
 /* What every plan would say of the attention, but with the file's name. */
 static lnt_status check_problem(lnt_ctx *ctx, const char *path, const lnt_config *c)
 {
-    const lnt_attn_desc desc = lnt_config_attention(c, 0);
+    lnt_attn_desc desc = lnt_config_attention(c, 0);
+    desc.length_q = desc.length_k = c->length; /* pinned tokens are some of a sequence */
     lnt_attn_desc resolved;
     char reason[LNT_ERROR_CAPACITY];
     if (lnt_problem_resolve(ctx, &desc, &resolved) == LNT_OK) return LNT_OK;

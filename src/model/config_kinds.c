@@ -29,6 +29,8 @@ lnt_config lnt_config_view(const lnt_config *c, size_t k)
     view.coefficient_count = kind->coefficient_count;
     memcpy(view.decay, kind->decay, sizeof view.decay);
     view.decay_count = kind->decay_count;
+    memcpy(view.pin, kind->pin, sizeof view.pin);
+    view.pin_count = kind->pin_count;
     view.learned_temperature = kind->learned_temperature;
     view.rotary = kind->rotary;
     return view;
@@ -41,6 +43,8 @@ void lnt_config_take_kind(const lnt_config *view, lnt_attention_kind *kind)
     kind->coefficient_count = view->coefficient_count;
     memcpy(kind->decay, view->decay, sizeof kind->decay);
     kind->decay_count = view->decay_count;
+    memcpy(kind->pin, view->pin, sizeof kind->pin);
+    kind->pin_count = view->pin_count;
     kind->learned_temperature = view->learned_temperature;
     kind->rotary = view->rotary;
 }

@@ -74,5 +74,7 @@ lnt_attn_desc lnt_config_attention(const lnt_config *c, size_t kind)
     desc.scale = scale_of(&view);
     if (view.coefficient_count) desc.taylor.coefficients = own ? own->coefficients : c->coefficients;
     if (view.decay_count) desc.decay = own ? own->decay : c->decay;
+    if (view.pin_count) desc.cur.pin = own ? own->pin : c->pin;
+    desc.cur.pins = view.pin_count;
     return desc;
 }

@@ -11,6 +11,8 @@
 #include "io/number.h"
 
 enum { VALUE_TEXT = 48 }; /* of a value in a sentence */
+enum { ITEM = sizeof(double) };
+static_assert(sizeof(int64_t) == sizeof(double), "lists of whole and of real numbers have items of one size");
 
 typedef struct location {
     lnt_ctx *ctx;
@@ -82,19 +84,19 @@ static lnt_status read_choice(const location *at, const lnt_field *f, const lnt_
     return refuse(at, f->key, problem);
 }
 
-static lnt_status read_reals(const location *at, const lnt_field *f, const lnt_json_node *node,
-                             char *into)
+static lnt_status read_list(const location *at, const lnt_field *f, const lnt_json_node *node, char *into)
 {
     char problem[80];
     int64_t count = 0;
-    snprintf(problem, sizeof problem, "must be a list of 1 to %.0f numbers", f->most);
+    const bool wholes = f->kind == LNT_FIELD_WHOLES;
+    snprintf(problem, sizeof problem, "must be a list of 1 to %.0f %snumbers", f->most, wholes ? "whole " : "");
     if (node->type != LNT_JSON_ARRAY || node->count < 1 || (double)node->count > f->most)
         return refuse(at, f->key, problem);
     for (const lnt_json_node *c = node->child; c; c = c->next, count++) {
-        if ((c->type != LNT_JSON_INTEGER && c->type != LNT_JSON_REAL) || !isfinite(c->real))
+        if ((c->type != LNT_JSON_INTEGER && (wholes || c->type != LNT_JSON_REAL)) || !isfinite(c->real))
             return refuse(at, f->key, problem);
         const double real = c->real + 0.0;
-        memcpy(into + f->offset + (size_t)count * sizeof real, &real, sizeof real);
+        memcpy(into + f->offset + (size_t)count * ITEM, wholes ? (const void *)&c->integer : &real, ITEM);
     }
     memcpy(into + f->count, &count, sizeof count);
     return LNT_OK;
@@ -127,7 +129,8 @@ static lnt_status read_field(const location *at, const lnt_field *f, const lnt_j
     case LNT_FIELD_WHOLE:
     case LNT_FIELD_REAL: return read_number(at, f, node, into);
     case LNT_FIELD_CHOICE: return read_choice(at, f, node, into);
-    case LNT_FIELD_REALS: return read_reals(at, f, node, into);
+    case LNT_FIELD_WHOLES:
+    case LNT_FIELD_REALS: return read_list(at, f, node, into);
     case LNT_FIELD_WORDS: return read_words(at, f, node, into);
     case LNT_FIELD_OBJECT:
         return node->type == LNT_JSON_OBJECT ? LNT_OK : refuse(at, f->key, "must be an object");
@@ -167,12 +170,15 @@ lnt_status lnt_fields_read(lnt_ctx *ctx, const char *path, const char *section,
 
 /* ---- comparing ------------------------------------------------------------------------------- */
 
+static bool is_list(const lnt_field *f) { return f->kind == LNT_FIELD_REALS || f->kind == LNT_FIELD_WHOLES; }
+
 static size_t bytes_of(const lnt_field *f)
 {
     switch (f->kind) {
     case LNT_FIELD_WHOLE: return sizeof(int64_t);
     case LNT_FIELD_REAL: return sizeof(double);
-    case LNT_FIELD_REALS: return (size_t)f->most * sizeof(double);
+    case LNT_FIELD_WHOLES:
+    case LNT_FIELD_REALS: return (size_t)f->most * ITEM;
     case LNT_FIELD_FLAG:
     case LNT_FIELD_INVERTED_FLAG:
     case LNT_FIELD_WORDS:
@@ -187,11 +193,11 @@ bool lnt_field_same(const lnt_field *f, const void *a, const void *b)
 {
     const char *x = a, *y = b;
     int64_t count[2];
-    if (f->kind != LNT_FIELD_REALS) return !memcmp(x + f->offset, y + f->offset, bytes_of(f));
+    if (!is_list(f)) return !memcmp(x + f->offset, y + f->offset, bytes_of(f));
     memcpy(&count[0], x + f->count, sizeof count[0]);
     memcpy(&count[1], y + f->count, sizeof count[1]);
     return count[0] == count[1] &&
-           !memcmp(x + f->offset, y + f->offset, (size_t)count[0] * sizeof(double));
+           !memcmp(x + f->offset, y + f->offset, (size_t)count[0] * ITEM);
 }
 
 bool lnt_fields_same(const lnt_field *table, const void *a, const void *b)
@@ -203,7 +209,7 @@ bool lnt_fields_same(const lnt_field *table, const void *a, const void *b)
 void lnt_field_copy(const lnt_field *f, void *to, const void *from)
 {
     memcpy((char *)to + f->offset, (const char *)from + f->offset, bytes_of(f));
-    if (f->kind == LNT_FIELD_REALS)
+    if (is_list(f))
         memcpy((char *)to + f->count, (const char *)from + f->count, sizeof(int64_t));
 }
 
@@ -218,16 +224,25 @@ static void put_real(lnt_json_text *out, double value)
     lnt_json_put(out, text);
 }
 
-static void put_reals(lnt_json_text *out, const lnt_field *f, const char *from)
+static void put_whole(lnt_json_text *out, int64_t value)
 {
-    int64_t count;
+    char text[32];
+    snprintf(text, sizeof text, "%" PRId64, value);
+    lnt_json_put(out, text);
+}
+
+static void put_list(lnt_json_text *out, const lnt_field *f, const char *from)
+{
+    int64_t count, whole;
     memcpy(&count, from + f->count, sizeof count);
     lnt_json_put(out, "[");
     for (int64_t i = 0; i < count; i++) {
         double value;
-        memcpy(&value, from + f->offset + (size_t)i * sizeof value, sizeof value);
+        memcpy(&value, from + f->offset + (size_t)i * ITEM, ITEM);
+        memcpy(&whole, from + f->offset + (size_t)i * ITEM, ITEM);
         if (i) lnt_json_put(out, ",");
-        put_real(out, value);
+        if (f->kind == LNT_FIELD_WHOLES) put_whole(out, whole);
+        else put_real(out, value);
     }
     lnt_json_put(out, "]");
 }
@@ -253,23 +268,21 @@ static bool has_value(const lnt_field *f, const char *from)
     int words;
     memcpy(&words, from + f->offset, f->kind == LNT_FIELD_WORDS ? sizeof words : 0);
     memcpy(&real, from + f->offset, f->kind == LNT_FIELD_REAL ? sizeof real : 0);
-    memcpy(&count, from + f->count, f->kind == LNT_FIELD_REALS ? sizeof count : 0);
+    memcpy(&count, from + f->count, is_list(f) ? sizeof count : 0);
     return !(f->kind == LNT_FIELD_OBJECT || f->kind == LNT_FIELD_LIST ||
              (f->kind == LNT_FIELD_REAL && isnan(real)) ||
-             (f->kind == LNT_FIELD_WORDS && words < 0) || (f->kind == LNT_FIELD_REALS && count == 0));
+             (f->kind == LNT_FIELD_WORDS && words < 0) || (is_list(f) && count == 0));
 }
 
 static void put_value(lnt_json_text *out, const lnt_field *f, const char *from)
 {
-    char text[32];
     int64_t whole;
     double real;
     int index;
     switch (f->kind) {
     case LNT_FIELD_WHOLE:
         memcpy(&whole, from + f->offset, sizeof whole);
-        snprintf(text, sizeof text, "%" PRId64, whole);
-        lnt_json_put(out, text);
+        put_whole(out, whole);
         break;
     case LNT_FIELD_REAL:
         memcpy(&real, from + f->offset, sizeof real);
@@ -288,7 +301,8 @@ static void put_value(lnt_json_text *out, const lnt_field *f, const char *from)
         memcpy(&index, from + f->offset, sizeof index);
         put_words(out, f, index);
         break;
-    case LNT_FIELD_REALS: put_reals(out, f, from); break;
+    case LNT_FIELD_WHOLES:
+    case LNT_FIELD_REALS: put_list(out, f, from); break;
     case LNT_FIELD_OBJECT:
     case LNT_FIELD_LIST: break;
     }

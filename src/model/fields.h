@@ -15,6 +15,7 @@ typedef enum lnt_field_kind {
     LNT_FIELD_CHOICE, /* int, the index of a word */
     LNT_FIELD_WORDS,  /* int, a bit for the index of each word of a list; negative: not said */
     LNT_FIELD_REALS,  /* double[], as many as `most` at the most; how many in an int64_t at `count` */
+    LNT_FIELD_WHOLES, /* the same of int64_t[] */
     LNT_FIELD_OBJECT, /* another table, or somebody else's business: not read here */
     LNT_FIELD_LIST    /* the same of a list */
 } lnt_field_kind;

@@ -61,9 +61,9 @@ enum { LNT_MODEL_EXTRA = 4 };
 lnt_status lnt_model_write(const lnt_model *model, const char *path, lnt_dtype dtype,
                            const lnt_model_array *arrays, size_t array_count,
                            const lnt_st_meta *meta, size_t meta_count);
-/* From a file in memory; `path` is for sentences. */
+/* From a file in memory; `path` is for sentences.  attention: in place of its own, or NULL. */
 lnt_status lnt_model_read(lnt_ctx *ctx, const char *path, const lnt_safetensors *st,
-                          lnt_model **out);
+                          const lnt_attn_desc *attention, lnt_model **out);
 /* An array that lnt_model_write wrote, into its data. */
 lnt_status lnt_model_read_array(const lnt_model *model, const char *path, const lnt_safetensors *st,
                                 const lnt_model_array *array);

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "core/dtype.h"
+#include "core/struct.h"
 #include "io/file.h"
 #include "model/import/import.h"
 
@@ -200,7 +201,8 @@ lnt_status lnt_model_read_array(const lnt_model *model, const char *path, const 
     return status;
 }
 
-static lnt_status read_config(lnt_ctx *ctx, const char *path, const char *text, lnt_config *out)
+static lnt_status read_config(lnt_ctx *ctx, const char *path, const char *text, const lnt_attn_desc *attention,
+                              lnt_config *out)
 {
     lnt_json json;
     lnt_status status = lnt_config_default(ctx, out);
@@ -208,6 +210,7 @@ static lnt_status read_config(lnt_ctx *ctx, const char *path, const char *text, 
     if (status) return status;
     status = lnt_config_read(ctx, path, json.root, out);
     lnt_json_free(ctx, &json);
+    if (!status && attention) status = lnt_config_set_attention(ctx, attention, out);
     return status ? status : lnt_config_resolve(ctx, path, out);
 }
 
@@ -221,7 +224,7 @@ static lnt_status check_tokens(lnt_ctx *ctx, const char *path, const lnt_tokeniz
 }
 
 lnt_status lnt_model_read(lnt_ctx *ctx, const char *path, const lnt_safetensors *st,
-                          lnt_model **out)
+                          const lnt_attn_desc *attention, lnt_model **out)
 {
     lnt_config config;
     lnt_tokenizer tokenizer;
@@ -234,7 +237,7 @@ lnt_status lnt_model_read(lnt_ctx *ctx, const char *path, const lnt_safetensors 
     if (!format || strcmp(format, FORMAT) != 0 || !text || !task || !tokens || !options ||
         strlen(options) >= LNT_TASK_TEXT)
         return lnt_fail(ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": is not a model of linnet", path);
-    lnt_status status = read_config(ctx, path, text, &config);
+    lnt_status status = read_config(ctx, path, text, attention, &config);
     if (!status) status = check_tensors(ctx, path, st, &config);
     if (!status) status = lnt_tokenizer_read(ctx, path, tokens, &tokenizer);
     if (status) return status;
@@ -259,18 +262,50 @@ static const char *file_of(const char *path, char inside[PATH_MAX])
     return snprintf(inside, PATH_MAX, "%s/model.safetensors", path) < PATH_MAX ? inside : path;
 }
 
-lnt_status lnt_model_load(lnt_ctx *ctx, const char *path, lnt_model **out)
+static lnt_status load_own(lnt_ctx *ctx, const char *path, const lnt_model_options *options, lnt_model **out)
 {
-    if (!ctx || !out) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "ctx and out must not be NULL");
-    *out = NULL;
-    if (!path) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "path is NULL");
-    if (lnt_import_takes(path)) return lnt_import_model(ctx, path, out);
     char inside[PATH_MAX];
     lnt_safetensors st;
     const char *file = file_of(path, inside);
     lnt_status status = lnt_safetensors_read(ctx, file, &st);
     if (status) return status;
-    status = lnt_model_read(ctx, file, &st, out);
+    status = lnt_model_read(ctx, file, &st, options->attention, out);
     lnt_safetensors_free(ctx, &st);
     return status ? status : lnt_model_keep_bf16(out);
+}
+
+/* The caller's options, and its descriptor in `attention`. */
+static lnt_status take_options(lnt_ctx *ctx, const lnt_model_options *given, lnt_model_options *own,
+                               lnt_attn_desc *attention)
+{
+    *own = (lnt_model_options){ .size = sizeof *own };
+    if (!given) return LNT_OK;
+    lnt_status status = lnt_struct_take(ctx, LNT_STRUCT(lnt_model_options, attention), "options", given, own);
+    if (status || !own->attention) return status;
+    status = lnt_attn_desc_init(attention, sizeof *attention);
+    if (!status)
+        status = lnt_struct_take(ctx, LNT_STRUCT(lnt_attn_desc, dim_value), "options.attention", own->attention,
+                                 attention);
+    own->attention = attention;
+    return status;
+}
+
+lnt_status lnt_model_load_with(lnt_ctx *ctx, const char *path, const lnt_model_options *given, lnt_model **out)
+{
+    if (!ctx || !out) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "ctx and out must not be NULL");
+    *out = NULL;
+    if (!path) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "path is NULL");
+    lnt_model_options options;
+    lnt_attn_desc attention;
+    lnt_status status = take_options(ctx, given, &options, &attention);
+    if (status) return status;
+    status = lnt_import_takes(path) ? lnt_import_model(ctx, path, &options, out)
+                                    : load_own(ctx, path, &options, out);
+    if (!status && options.progress) options.progress(options.user, 1);
+    return status;
+}
+
+lnt_status lnt_model_load(lnt_ctx *ctx, const char *path, lnt_model **out)
+{
+    return lnt_model_load_with(ctx, path, NULL, out);
 }

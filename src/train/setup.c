@@ -190,7 +190,7 @@ static lnt_status resume(lnt_ctx *ctx, const char *path, const lnt_safetensors *
         status = lnt_fail(ctx, LNT_ERR_ARGUMENT,
                           "steps is %lld, must be %lld or more, which " LNT_FILE_FMT " has behind it",
                           (long long)steps, (long long)step, path);
-    if (!status) status = lnt_model_read(ctx, path, st, &model);
+    if (!status) status = lnt_model_read(ctx, path, st, NULL, &model);
     if (!status) status = reopen_task(ctx, path, model, data, LNT_USE_TRAINING, &s, &task);
     if (steps) s.recipe.steps = steps;
     if (!status) {

@@ -20,6 +20,7 @@ typedef struct job {
     lnt_model *model;
     bool *used; /* [tensors.count] */
     size_t bytes[LNT_STORAGES]; /* of matrices */
+    const lnt_model_options *options;
 } job;
 
 /* Rows and columns of a parameter as files have it: [out,in], and of the embedding [tokens,dim]. */
@@ -194,7 +195,7 @@ static lnt_status load_matrix(job *j, const lnt_rule *rule, size_t l, size_t i)
     lnt_release(ctx, order, bytes);
     for (size_t n = 0; n < count; n++) {
         j->bytes[t[n]->storage] += t[n]->bytes;
-        lnt_map_advise(t[n]->data, t[n]->bytes, LNT_MAP_NO_LONGER);
+        if (lnt_source_is_gguf(j->s)) lnt_map_advise(t[n]->data, t[n]->bytes, LNT_MAP_NO_LONGER);
     }
     return status;
 }
@@ -218,6 +219,8 @@ static lnt_status load_entries(job *j)
         const lnt_layout_entry *e = &layout->entries[i];
         size_t l;
         if (!e->param.name) continue;
+        if (j->options->progress)
+            j->options->progress(j->options->user, (double)i / (double)layout->entry_count);
         const lnt_rule *rule = rule_of(j, i, &l);
         status = lnt_layout_packs(i) ? load_matrix(j, rule, l, i) : load_floats(j, rule, l, e);
     }
@@ -327,7 +330,7 @@ static void find_ends(lnt_source *s, lnt_model *model)
         add_end(model, lnt_codec_find(model->codec, known[i], strlen(known[i])));
 }
 
-static lnt_status import(lnt_source *s, lnt_model **out)
+static lnt_status import(lnt_source *s, const lnt_model_options *options, lnt_model **out)
 {
     lnt_config config;
     lnt_codec *codec = NULL;
@@ -335,6 +338,7 @@ static lnt_status import(lnt_source *s, lnt_model **out)
     const lnt_arch *arch = lnt_arch_find(s);
     if (!s->status) s->status = lnt_config_default(s->ctx, &config);
     if (!s->status) arch->configure(s, arch, &config);
+    if (!s->status && options->attention) s->status = lnt_config_set_attention(s->ctx, options->attention, &config);
     if (!s->status) s->status = lnt_config_resolve(s->ctx, s->path, &config);
     if (!s->status) s->status = check_tensors(s, arch, &config);
     if (!s->status) s->status = lnt_vocabulary_open(s, &codec);
@@ -349,7 +353,7 @@ static lnt_status import(lnt_source *s, lnt_model **out)
     (*out)->text_length = lnt_pooling_length(s, &config);
     find_ends(s, *out);
     if (!s->status) s->status = lnt_vocabulary_template(s, &(*out)->chat_template, &(*out)->chat_template_bytes);
-    job j = { .s = s, .arch = arch, .model = *out };
+    job j = { .s = s, .arch = arch, .model = *out, .options = options };
     if (!s->status) s->status = load_entries(&j);
     if (s->status) {
         lnt_model_destroy(*out);
@@ -371,12 +375,12 @@ bool lnt_import_takes(const char *path)
     return whole && memcmp(magic, "GGUF", sizeof magic) == 0;
 }
 
-lnt_status lnt_import_model(lnt_ctx *ctx, const char *path, lnt_model **out)
+lnt_status lnt_import_model(lnt_ctx *ctx, const char *path, const lnt_model_options *options, lnt_model **out)
 {
     lnt_source s;
     lnt_status status = lnt_source_open(ctx, path, &s);
     if (status) return status;
-    status = import(&s, out);
+    status = import(&s, options, out);
     lnt_source_close(&s);
     return status;
 }
