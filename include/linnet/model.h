@@ -24,10 +24,10 @@ LNT_API LNT_MUST_CHECK lnt_status lnt_model_load(lnt_ctx *ctx, const char *path,
 
 typedef struct lnt_model_options {
     size_t size; /* sizeof(lnt_model_options) */
-    /* In place of that of every layer, without training: its mechanism, scale (NaN: the model's) and options.
-     * Extents, causal, dtype, algorithm, backward and state are not looked at.  Its arrays are copied; center,
-     * center_mean and temperature are refused.  decay has as many numbers as the model has kv heads.  NULL: the
-     * model's own. */
+    /* In place of that of every layer, without training: its mechanism, scale (NaN: the model's) and
+     * options.  Extents, causal, dtype, algorithm, backward and state are not looked at.  Its arrays are
+     * copied; center, center_mean and temperature are refused.  decay has as many numbers as the model has
+     * kv heads.  NULL: the model's own. */
     const lnt_attn_desc *attention;
     /* Called now and then by the thread that loads, share 0 to 1; NULL: not. */
     void (*progress)(void *user, double share);

@@ -9,11 +9,13 @@
 #include "cli/request.h"
 #include "cli/show/report.h"
 
-/* The path itself, or for a directory that of the model in it, put into `inside`. */
+/* The path itself, or for the directory of a run that of the model in it, put into `inside`. */
 static const char *file_of(const char *path, char inside[PATH_MAX])
 {
     struct stat at;
     if (stat(path, &at) || !S_ISDIR(at.st_mode)) return path;
+    const bool foreign = snprintf(inside, PATH_MAX, "%s/config.json", path) < PATH_MAX && !stat(inside, &at);
+    if (foreign) return path; /* as Hugging Face lays a model out: the library reads the directory */
     return snprintf(inside, PATH_MAX, "%s/model.safetensors", path) < PATH_MAX ? inside : path;
 }
 

@@ -11,8 +11,9 @@
 static const study *const studies[] = { &study_recovery, &study_sizes,   &study_taylorshift,
                                         &study_costs,    &study_packing, &study_heads,
                                         &study_context,  &study_memory,  &study_accumulation,
-                                        &study_crossover, &study_cur,     &study_training,
-                                        &study_learning, &study_images,  &study_generation };
+                                        &study_crossover, &study_cur,     &study_drop_in,
+                                        &study_training, &study_learning, &study_images,
+                                        &study_generation };
 enum { STUDIES = sizeof studies / sizeof studies[0] };
 
 const char *study_name(int index) { return index < STUDIES ? studies[index]->name : NULL; }

@@ -19,7 +19,7 @@ typedef struct study {
 
 extern const study study_recovery, study_sizes, study_crossover, study_taylorshift, study_costs,
     study_packing, study_heads, study_context, study_memory, study_accumulation,
-    study_cur, study_training, study_learning, study_images, study_generation;
+    study_cur, study_drop_in, study_training, study_learning, study_images, study_generation;
 
 const char *study_name(int index); /* NULL past the last */
 void study_help(FILE *to);         /* a line on each */
