@@ -99,7 +99,8 @@ static double small_flops(const lnt_attn_desc *p)
     const double M = (double)p->cur.landmarks, d = (double)p->dim, m = (double)p->dim_value;
     const int64_t products = p->cur.pinv_iterations < LNT_PINV_PRODUCTS ? p->cur.pinv_iterations
                                                                     : LNT_PINV_PRODUCTS;
-    const double inverse = p->cur.pinv == LNT_PINV_RIDGE ? 10.0 / 3 : 4 * (double)products;
+    const double ridge = 10.0 / 3 + (p->cur.pinv == LNT_PINV_TUNED ? LNT_PINV_TRIED / 3.0 : 0);
+    const double inverse = p->cur.pinv == LNT_PINV_ITERATE ? 4 * (double)products : ridge;
     return M * M * (2 * d + 3 + 2 * m + inverse * M);
 }
 
@@ -107,7 +108,7 @@ static double small_flops(const lnt_attn_desc *p)
 static double small_flops_backward(const lnt_attn_desc *p)
 {
     const double M = (double)p->cur.landmarks, d = (double)p->dim, m = (double)p->dim_value;
-    const double inverse = p->cur.pinv == LNT_PINV_RIDGE ? 10 : 22;
+    const double inverse = p->cur.pinv == LNT_PINV_ITERATE ? 22 : 10;
     return M * M * (3 * (2 * d + 3 + 2 * m) + inverse * M);
 }
 
@@ -116,10 +117,11 @@ static bool has_landmarks(const lnt_attn_desc *p)
     return p->length_q > p->cur.landmarks && p->length_k > p->cur.landmarks;
 }
 
-/* Every query meets the landmark keys, every key the landmark queries. */
+/* Every query meets the landmark keys, every key the landmark queries, and those that tune the inverse. */
 static double landmark_pairs(const lnt_attn_desc *p)
 {
-    return (double)p->cur.landmarks * ((double)p->length_q + (double)p->length_k);
+    const double probes = p->cur.pinv == LNT_PINV_TUNED ? 16 : 0, M = (double)p->cur.landmarks;
+    return M * ((double)p->length_q + (double)p->length_k) + probes * (double)p->length_k;
 }
 
 double lnt_cur_flops(const lnt_attn_desc *p)

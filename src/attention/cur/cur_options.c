@@ -17,7 +17,7 @@ const char *lnt_select_name(lnt_select select)
 
 const char *lnt_pinv_name(lnt_pinv pinv)
 {
-    static const char *const names[] = { "iterate", "ridge" };
+    static const char *const names[] = { "iterate", "ridge", "tuned" };
     const size_t i = (size_t)pinv;
     return i < sizeof names / sizeof names[0] ? names[i] : NULL;
 }
@@ -67,7 +67,7 @@ static lnt_status check_pins(lnt_ctx *ctx, const lnt_attn_desc *p)
 static lnt_status check_pinv(lnt_ctx *ctx, lnt_attn_desc *p)
 {
     if (!lnt_pinv_name(p->cur.pinv))
-        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "pinv is %d, must be iterate or ridge",
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "pinv is %d, must be iterate, ridge or tuned",
                         (int)p->cur.pinv);
     if (!lnt_pinv_init_name(p->cur.pinv_init))
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "pinv_init is %d, must be norms or paper1",

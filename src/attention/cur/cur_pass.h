@@ -71,6 +71,8 @@ typedef struct cur_scratch {
     double *keys, *near;               /* kmeans: [TK, dp] keys, [TK, ld] their scores */
     double *half, *members;            /* kmeans: [M] |s|^2 / 2 of the starts, keys of each */
     double *choosing;                  /* lnt_landmark_scratch */
+    real *probe_qt, *probe_rows;       /* tuned: [d, Mp], [probes, mp] */
+    double *probe_c, *probe_y;         /* tuned: [probes, ld], [probes, mp] */
     lnt_pinv_work pinv;
     int64_t undivided, divergent;      /* found in its steps: rows, see cur_divides; inverses */
     double rank;                       /* the least */
@@ -100,6 +102,8 @@ typedef void cur_tile(const lnt_run *run, cur_scratch *s, const cur_head *head, 
 #define lnt_cur_cluster_spread LNT_REAL_NAME(lnt_cur_cluster_spread)
 #define lnt_cur_add_row LNT_REAL_NAME(lnt_cur_add_row)
 #define lnt_cur_rows LNT_REAL_NAME(lnt_cur_rows)
+#define lnt_cur_rows_of LNT_REAL_NAME(lnt_cur_rows_of)
+#define lnt_cur_tune LNT_REAL_NAME(lnt_cur_tune)
 #define lnt_cur_laplace LNT_REAL_NAME(lnt_cur_laplace)
 #define lnt_cur_begin LNT_REAL_NAME(lnt_cur_begin)
 #define lnt_cur_forward LNT_REAL_NAME(lnt_cur_forward)
@@ -135,6 +139,13 @@ static inline int64_t cur_segment_start(const lnt_attn_desc *p, int64_t n, int64
     return first < n ? first : n;
 }
 
+/* Queries that tell which ridge is right; a padded row of landmarks has room for them. */
+static inline size_t cur_probes(const lnt_attn_desc *p)
+{
+    const size_t most = lnt_round_up((size_t)p->cur.landmarks, 8);
+    return p->cur.pinv != LNT_PINV_TUNED ? 0 : most < 16 ? most : 16;
+}
+
 static inline bool cur_is_laplace(const lnt_attn_desc *p)
 {
     return p->cur.activation == LNT_ACTIVATION_LAPLACE;
@@ -166,6 +177,10 @@ void lnt_cur_each_tile(const cur_group *group, bool keys, cur_clear *clear, cur_
 void lnt_cur_begin(const cur_group *group);
 /* Of that, rv and the statistics of R. */
 void lnt_cur_rows(const cur_group *group);
+/* For a head with its qt and queries alone, by one thread: part becomes their sums over all keys. */
+void lnt_cur_rows_of(const lnt_run *run, cur_scratch *s, const cur_head *head, const cur_part *part);
+/* Before the inverse of a head, whose rv is there: its ridge, where that is tuned. */
+void lnt_cur_tune(const lnt_run *run, cur_scratch *s, const cur_head *head);
 /* s->ql, s->kl [M, dp]: the landmarks chosen, in double, the queries times scale. */
 void lnt_cur_load(const lnt_run *run, cur_scratch *s, const cur_head *head);
 /* w = s->z RV, where s->z is U^+. */

@@ -2,6 +2,7 @@
  *
  *     iterate   Z <- Z (13 - A (15 - A (7 - A))) / 4,  A = U Z,  from Z = U^T / c
  *     ridge     Z = (U^T U + r)^-1 U^T,  r = ridge |U|_F^2, by Cholesky
+ *     tuned     the same, its ridge the one of a few that serves queries best whose rows are known
  *
  * c is |U|_1 |U|_inf (norms) or |U|_1 (paper1).  An eigenvalue x of A becomes
  * 1 - (1-x)^3 (1 - x/4): from 0 to about 3 it goes to 1, from above 4 it runs away.  So it diverged
@@ -24,7 +25,7 @@ lnt_pinv_work lnt_pinv_take(lnt_arena *arena, const lnt_attn_desc *p, int isa)
     lnt_pinv_work w = { .ker = lnt_kernels_get_f64(isa),
                         .M = M,
                         .ld = ld,
-                        .kind = p->cur.pinv,
+                        .kind = p->cur.pinv == LNT_PINV_TUNED ? LNT_PINV_RIDGE : p->cur.pinv,
                         .init = p->cur.pinv_init,
                         .iterations = (size_t)p->cur.pinv_iterations,
                         .ridge = p->cur.ridge };
@@ -179,6 +180,48 @@ static void solve(const lnt_pinv_work *w, const double *lower, const double *upp
     }
 }
 
+/* x = g^-1 x, for the Cholesky factor in the lower triangle of g. */
+static void solve_row(const lnt_pinv_work *w, const double *g, double *x)
+{
+    for (size_t i = 0; i < w->M; i++)
+        x[i] = (x[i] - w->ker->dot(g + i * w->ld, x, i)) / g[i * w->ld + i];
+    for (size_t i = w->M; i-- > 0;) {
+        x[i] /= g[i * w->ld + i];
+        w->ker->axpy(x, -x[i], g + i * w->ld, i);
+    }
+}
+
+static double error_of(const lnt_pinv_work *w, const double *g, const lnt_pinv_probes *probes)
+{
+    double *x = w->t[2], error = 0;
+    for (size_t t = 0; t < probes->count; t++) {
+        memcpy(x, probes->c + t * w->ld, w->M * sizeof *x);
+        memcpy(probes->row, probes->y + t * probes->ld, probes->width * sizeof *probes->row);
+        solve_row(w, g, x);
+        for (size_t i = 0; i < w->M; i++)
+            w->ker->axpy(probes->row, -x[i], probes->b + i * probes->ld, probes->width);
+        error += w->ker->dot(probes->row, probes->row, probes->width);
+    }
+    return error;
+}
+
+/* From the strongest ridge on, which is kept where no other is better, also where nothing is a number. */
+double lnt_pinv_tune(const lnt_pinv_work *w, const double *u, const lnt_pinv_probes *probes)
+{
+    double *g = w->t[0], *gram = w->t[1], least = INFINITY, best = pow(10, LNT_PINV_STRONGEST / 2.0);
+    const double square = inner(w, u, u);
+    multiply_tn(w, gram, u, u);
+    for (int e = LNT_PINV_STRONGEST; e >= LNT_PINV_WEAKEST; e--) {
+        const double ridge = pow(10, e / 2.0);
+        copy(w, g, gram);
+        for (size_t i = 0; i < w->M; i++) g[i * w->ld + i] += ridge * square;
+        factorise(w, g);
+        const double error = error_of(w, g, probes);
+        if (error < least) least = error, best = ridge;
+    }
+    return best;
+}
+
 static lnt_pinv_report ridge_forward(const lnt_pinv_work *w, const double *u, double *z)
 {
     double *g = w->t[0], *upper = w->t[1]; /* both stay there for the way back */
@@ -217,7 +260,7 @@ static lnt_pinv_report ridge_backward(const lnt_pinv_work *w, const double *u, d
 
 size_t lnt_pinv_kept(const lnt_attn_desc *p)
 {
-    return p->cur.pinv == LNT_PINV_RIDGE ? 0 : lnt_spectrum_kept(p);
+    return p->cur.pinv == LNT_PINV_ITERATE ? lnt_spectrum_kept(p) : 0;
 }
 
 lnt_pinv_report lnt_pinv_forward(const lnt_pinv_work *w, const double *u, double *z, double *kept)

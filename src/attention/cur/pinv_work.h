@@ -10,6 +10,13 @@ enum { LNT_PINV_PRODUCTS = 8 };
 
 enum { LNT_PINV_TEMPORARIES = 5 };
 
+/* Ridges that tuned tries: powers of the root of 10. */
+enum {
+    LNT_PINV_STRONGEST = -2,
+    LNT_PINV_WEAKEST = -12,
+    LNT_PINV_TRIED = LNT_PINV_STRONGEST - LNT_PINV_WEAKEST + 1
+};
+
 /* Room for one inverse at a time. */
 typedef struct lnt_pinv_work {
     const lnt_kernels_f64 *ker;

@@ -22,7 +22,7 @@ typedef struct problem {
     double *q, *k, *v;         /* [nq, d], [nk, d], [nk, m] */
     double *ql, *kl;           /* [M, d] landmarks */
     double *score;             /* [nq or nk, whichever is more] */
-    double *row;               /* [nk] */
+    double *row, *y;           /* [nk], [m] */
     double *rv, *w;            /* [M, m] */
     double *u, *z, *a, *b, *c; /* [M, M] */
     int64_t *i, *j;            /* [M] */
@@ -41,7 +41,7 @@ static size_t lay_out(problem *x, char *at)
     } all[] = { { &x->q, nq, d },  { &x->k, nk, d },  { &x->v, nk, m },    { &x->ql, M, d },
                 { &x->kl, M, d },  { &x->score, n, 1 }, { &x->row, nk, 1 }, { &x->rv, M, m },
                 { &x->w, M, m },   { &x->u, M, M },   { &x->z, M, M },     { &x->a, M, M },
-                { &x->b, M, M },   { &x->c, M, M } };
+                { &x->b, M, M },   { &x->c, M, M },   { &x->y, m, 1 } };
     size_t used = 0, bytes;
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         if (!lnt_size_product(all[i].rows, all[i].cols, sizeof(double), &bytes)) return 0;
@@ -314,13 +314,13 @@ static void swap_rows(const problem *x, double *g, int64_t a, int64_t b)
     }
 }
 
-/* z = (u^T u + r)^-1 u^T by elimination with pivots. */
-static void ridge(problem *x)
+/* z = (u^T u + r)^-1 u^T by elimination with pivots, r = part |u|^2. */
+static void ridge(problem *x, double part)
 {
     const int64_t M = x->M;
     double *g = x->a, size = 0;
     for (int64_t i = 0; i < M * M; i++) size += x->u[i] * x->u[i];
-    const double r = size > 0 ? x->p->cur.ridge * size : 1;
+    const double r = size > 0 ? part * size : 1;
     for (int64_t i = 0; i < M * M; i++) x->z[i] = x->u[i % M * M + i / M];
     multiply(x, x->z, x->u, g);
     for (int64_t i = 0; i < M; i++) g[i * M + i] += r;
@@ -341,12 +341,55 @@ static void ridge(problem *x)
     for (int64_t i = 0; i < M * M; i++) x->z[i] /= g[i / M * M + i / M];
 }
 
+/* tuned: queries between the landmarks, whose true y is known, find the ridge. */
+static int64_t probe_token(const problem *x, int64_t t, int64_t count)
+{
+    int64_t token = ((2 * t + 1) * x->nq / (2 * count) + x->nq / (2 * x->M)) % x->nq;
+    while (is_in(x->i, x->M, token)) token = (token + 1) % x->nq;
+    return token;
+}
+
+/* |c z rv - y|^2 of probe t. */
+static double probe_error(problem *x, int64_t token)
+{
+    double error = 0;
+    const double *query = x->q + token * x->d;
+    weights(x, query, x->k, x->nk, x->row);
+    combine(x, x->row, x->v, x->nk, x->y);
+    weights(x, query, x->kl, x->M, x->row);
+    for (int64_t l = 0; l < x->M; l++) combine(x, x->z + l * x->M, x->rv, x->M, x->w + l * x->m);
+    for (int64_t c = 0; c < x->m; c++) {
+        double sum = 0;
+        for (int64_t l = 0; l < x->M; l++) sum += x->row[l] * x->w[l * x->m + c];
+        error += (sum - x->y[c]) * (sum - x->y[c]);
+    }
+    return error;
+}
+
+static void tune(problem *x)
+{
+    const int64_t most = (x->M + 7) / 8 * 8, count = most < 16 ? most : 16;
+    double least = INFINITY, best = 0.1;
+    for (int e = 2; e <= 12; e++) {
+        const double part = pow(10, -e / 2.0);
+        double error = 0;
+        ridge(x, part);
+        for (int64_t t = 0; t < count; t++) error += probe_error(x, probe_token(x, t, count));
+        if (error < least) least = error, best = part;
+    }
+    ridge(x, best);
+}
+
 static void invert(problem *x)
 {
     const double columns = norm(x, true), rows = norm(x, false);
     const double safe = columns * rows > 0 ? columns * rows : 1;
     if (x->p->cur.pinv == LNT_PINV_RIDGE) {
-        ridge(x);
+        ridge(x, x->p->cur.ridge);
+        return;
+    }
+    if (x->p->cur.pinv == LNT_PINV_TUNED) {
+        tune(x);
         return;
     }
     if (x->p->cur.pinv_init == LNT_PINV_PAPER1 && iterate(x, columns > 0 ? columns : 1)) return;

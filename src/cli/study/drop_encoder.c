@@ -1,10 +1,12 @@
-/* cli/study/drop_encoder.c - CUR in place of an encoder's softmax: how far the embeddings of texts go astray.
+/* cli/study/drop_encoder.c - CUR in place of an encoder's softmax: how far the embeddings of texts go
+ * astray.
  *
  *     cosine   of each embedding to softmax's, the mean
  *     rank     Spearman's correlation of the cosines between all pairs of texts with softmax's
  *
- * Three tables: by the words of a text; at --length words by choice of landmarks and inverse; there with a pinned class
- * token, and with landmarks of queries and keys chosen each by their own scores.  A variant loads the model anew. */
+ * Three tables: by the words of a text; at --length words by choice of landmarks and inverse; there with a
+ * pinned class token, and with landmarks of queries and keys chosen each by their own scores.  A variant
+ * loads the model anew. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,10 +14,10 @@
 
 #include "cli/study/drop_in.h"
 
-enum { MOST_COUNTS = 4, LENGTHS = 5, KINDS = 6, DEFAULT_BATCH = 16, DEFAULT_WORDS = 128, ITERATIONS = 6 };
+enum { MOST_COUNTS = 4, LENGTHS = 5, KINDS = 7, DEFAULT_BATCH = 16, DEFAULT_WORDS = 128, ITERATIONS = 6 };
 static const int64_t lengths[LENGTHS] = { 32, 64, 128, 256, 512 };
 static const int64_t landmark_counts[MOST_COUNTS] = { 16, 32, 64, 128 };
-static const int64_t iterations[KINDS] = { 1, 2, 4, 6, 8, 0 }; /* 0: the ridge */
+static const int64_t iterations[KINDS] = { 1, 2, 4, 6, 8, -LNT_PINV_RIDGE, -LNT_PINV_TUNED };
 static const lnt_select by_length[] = { LNT_SELECT_STEP, LNT_SELECT_MEAN };
 enum { BY_LENGTH = sizeof by_length / sizeof by_length[0] };
 
@@ -107,7 +109,8 @@ static int compare(const experiment *e, finding *out)
     out->rank = correlation(of_exact, of_found, count);
     out->cosine = 0;
     for (int64_t t = 0; t < e->texts.count; t++)
-        out->cosine += cosine_of(e->exact + t * e->width, e->found + t * e->width, e->width) / (double)e->texts.count;
+        out->cosine +=
+            cosine_of(e->exact + t * e->width, e->found + t * e->width, e->width) / (double)e->texts.count;
     return EXIT_OK;
 }
 
@@ -118,13 +121,14 @@ static int embed(const experiment *e, const lnt_attn_desc *attention, float *vec
 {
     lnt_model *model = NULL;
     int status = model_load_with(e->ctx, opt_text(e->o, OPT_MODEL), attention, &model);
-    if (!status && lnt_model_forward(model, e->texts.tokens, e->texts.count, e->texts.longest, e->texts.lengths, vectors))
+    if (!status && lnt_model_forward(model, e->texts.tokens, e->texts.count, e->texts.longest,
+                                     e->texts.lengths, vectors))
         status = fail_ctx(e->ctx);
     lnt_model_destroy(model);
     return status;
 }
 
-/* `inverse`: iterations, or 0 for the ridge. */
+/* `inverse`: iterations, or less an lnt_pinv that has none. */
 static lnt_attn_desc cur_of(const experiment *e, lnt_select select, int64_t landmarks, int64_t inverse)
 {
     lnt_attn_desc desc;
@@ -134,8 +138,8 @@ static lnt_attn_desc cur_of(const experiment *e, lnt_select select, int64_t land
     desc.seed = e->o->value[OPT_SEED].seed;
     desc.cur.select = select;
     desc.cur.landmarks = landmarks;
-    desc.cur.pinv = inverse ? LNT_PINV_ITERATE : LNT_PINV_RIDGE;
-    desc.cur.pinv_iterations = inverse;
+    desc.cur.pinv = inverse > 0 ? LNT_PINV_ITERATE : (lnt_pinv)-inverse;
+    desc.cur.pinv_iterations = inverse > 0 ? inverse : 0;
     return desc;
 }
 
@@ -186,6 +190,7 @@ static void say(const experiment *e, const table *t, const char *title)
     printf("%s\n\n", title);
     table_print(t, stdout);
     fputc('\n', stdout);
+    fflush(stdout); /* the next one takes minutes */
 }
 
 static void put(table *t, const finding *f) { table_cell(t, "%.3f (%.2f)", f->cosine, f->rank); }
@@ -240,7 +245,7 @@ static bool chosen(const experiment *e, int select)
 
 static int table_inverses(experiment *e, int64_t landmarks)
 {
-    static const char *const headings[] = { "select", "1", "2", "4", "6", "8", "ridge", NULL };
+    static const char *const headings[] = { "select", "1", "2", "4", "6", "8", "ridge", "tuned", NULL };
     char title[96];
     table t;
     int status = EXIT_OK;
@@ -256,7 +261,8 @@ static int table_inverses(experiment *e, int64_t landmarks)
             put(&t, &f);
         }
     }
-    snprintf(title, sizeof title, "%d words, M = %d, by iterations of the inverse", (int)e->words, (int)landmarks);
+    snprintf(title, sizeof title, "%d words, M = %d, by iterations of the inverse", (int)e->words,
+             (int)landmarks);
     if (!status) say(e, &t, title);
     return status;
 }
@@ -299,13 +305,14 @@ static int table_choices(experiment *e)
 static int draw(const experiment *e, const curves *c)
 {
     figure f = figure_begin(2, "cur in place of softmax, %d iterations, untrained", ITERATIONS);
-    const panel_pair p = study_panels(&f, "Cosine to the embedding of softmax", "Rank correlation of all pairs",
-                                      (figure_axis){ "words", 2, FIGURE_PLAIN, "" });
+    const panel_pair p =
+        study_panels(&f, "Cosine to the embedding of softmax", "Rank correlation of all pairs",
+                     (figure_axis){ "words", 2, FIGURE_PLAIN, "" });
     p.first->y = p.second->y = (figure_axis){ "", 0, FIGURE_PLAIN, "" };
     for (int s = 0; s < BY_LENGTH; s++)
         for (int m = 0; m < e->counts; m++)
-            study_series(p, s ? FIGURE_DASHES : FIGURE_LINE, m, c->words, c->cosine[s][m], c->rank[s][m], LENGTHS,
-                         "%s, M = %d", lnt_select_name(by_length[s]), (int)e->landmarks[m]);
+            study_series(p, s ? FIGURE_DASHES : FIGURE_LINE, m, c->words, c->cosine[s][m], c->rank[s][m],
+                         LENGTHS, "%s, M = %d", lnt_select_name(by_length[s]), (int)e->landmarks[m]);
     return study_draw(e->o, &f);
 }
 
@@ -314,8 +321,12 @@ static int draw(const experiment *e, const curves *c)
 static void begin(const options *o, lnt_ctx *ctx, const lnt_model_info *info, experiment *e)
 {
     int selections = 0, scored = 0, means = 0;
-    *e = (experiment){ .o = o, .ctx = ctx, .width = info->outputs, .batch = opt_whole(o, OPT_BATCH, DEFAULT_BATCH),
-                       .words = opt_whole(o, OPT_LENGTH, DEFAULT_WORDS), .counts = MOST_COUNTS };
+    *e = (experiment){ .o = o,
+                       .ctx = ctx,
+                       .width = info->outputs,
+                       .batch = opt_whole(o, OPT_BATCH, DEFAULT_BATCH),
+                       .words = opt_whole(o, OPT_LENGTH, DEFAULT_WORDS),
+                       .counts = MOST_COUNTS };
     memcpy(e->landmarks, landmark_counts, sizeof landmark_counts);
     if (opt_given(o, OPT_LANDMARKS)) e->counts = 1, e->landmarks[0] = opt_whole(o, OPT_LANDMARKS, 0);
     for (int s = 0; lnt_select_name((lnt_select)s); s++)

@@ -51,6 +51,7 @@ static bool cur_is_offered(const lnt_attn_desc *p, std::string *no)
         p->cur.select != LNT_SELECT_STEP_MEAN)
         return say(no, "cur with select step, mean and step-mean is offered");
     if (p->cur.pins) return say(no, "cur with tokens that are pinned is not offered");
+    if (p->cur.pinv == LNT_PINV_TUNED) return say(no, "cur with pinv iterate and ridge is offered");
     if (p->cur.activation != LNT_ACTIVATION_SOFTMAX) return say(no, "cur with activation softmax is offered");
     if (p->cur.landmarks > CUR_LANDMARKS)
         return say(no, "cur with %lld landmarks, up to %d are offered", (long long)p->cur.landmarks,

@@ -149,6 +149,7 @@ static lnt_pinv_report through_inverse(const lnt_run *run, cur_scratch *s, cur_h
 {
     const lnt_kernels_f64 *ker = s->pinv.ker;
     const size_t M = s->M, mp = s->mp, ld = s->ld;
+    lnt_cur_tune(run, s, head); /* its choice has no gradient */
     for (size_t i = 0; i < M * mp; i++) s->narrow[i] = (double)head->dw[i];
     for (size_t i = 0; i < M * mp; i++) s->wide[i] = (double)head->rv[i];
     for (size_t i = 0; i < M; i++)

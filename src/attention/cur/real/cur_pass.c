@@ -144,6 +144,11 @@ static cur_scratch take_scratch(lnt_arena *arena, const lnt_attn_desc *p, int is
     s.half = take_double(arena, clusters, M);
     s.members = take_double(arena, clusters, M);
     s.choosing = take_double(arena, 1, lnt_landmark_scratch(p) / sizeof(double));
+    const size_t probes = cur_probes(p);
+    s.probe_qt = take(arena, probes ? d : 0, Mp);
+    s.probe_rows = take(arena, probes, s.mp);
+    s.probe_c = take_double(arena, probes, s.ld);
+    s.probe_y = take_double(arena, probes, s.mp);
     s.pinv = lnt_pinv_take(arena, p, isa);
     return s;
 }

@@ -54,6 +54,14 @@ static void flash_tile(const lnt_run *run, cur_scratch *s, const cur_head *head,
     add_values(run, s, head, part, k0, nk, s->x);
 }
 
+void lnt_cur_rows_of(const lnt_run *run, cur_scratch *s, const cur_head *head, const cur_part *part)
+{
+    memset(part->rows, 0, head->queries * s->mp * sizeof(real));
+    for (size_t i = 0; i < s->Mp; i++) part->max[i] = -(real)INFINITY, part->sum[i] = 0;
+    for (int64_t k0 = 0; k0 < head->seq.nk; k0 += TK)
+        flash_tile(run, s, head, part, k0, smaller(head->seq.nk - k0, TK));
+}
+
 /* Scores into R, and their maxima. */
 static void stored_scores(const lnt_run *run, cur_scratch *s, const cur_head *head,
                           const cur_part *part, int64_t k0, size_t nk)
