@@ -1,7 +1,9 @@
-/* cli/study/drop_decoder.c - windows, sinks and far fields in place of a decoder's softmax: its loss upon a text.
+/* cli/study/drop_decoder.c - windows, sinks and far fields in place of a decoder's softmax: its loss upon a
+ * text.
  *
- * The text's first tokens, --batch segments of --length, each from an empty session; the loss is the mean over all tokens
- * but the first of each.  A window alone is a hybrid whose far keys weigh nothing.  A variant loads the model anew. */
+ * The text's first tokens, --batch segments of --length, each from an empty session; the loss is the mean
+ * over all tokens but the first of each.  A window alone is a hybrid whose far keys weigh nothing.  A
+ * variant loads the model anew. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -130,10 +132,12 @@ int drop_decoder(const options *o, lnt_ctx *ctx, const lnt_model_info *info)
                      .length = opt_whole(o, OPT_LENGTH, most) };
     static const option_id of_encoders[] = { OPT_LANDMARKS, OPT_SELECT, OPT_PINV_ITERATIONS, OPTION_COUNT };
     const option_id foreign = options_first_of(o, of_encoders);
-    if (foreign != OPTION_COUNT) return fail_usage("%s is for models that are encoders", option_name(foreign));
+    if (foreign != OPTION_COUNT)
+        return fail_usage("%s is for models that are encoders", option_name(foreign));
     if (e.length < 2 || e.length > LONGEST)
         return fail_usage("--length: '%s' is not 2 to %d tokens", opt_text(o, OPT_LENGTH), LONGEST);
-    if (e.segments > LONGEST) return fail_usage("--batch: '%s' is above %d segments", opt_text(o, OPT_BATCH), LONGEST);
+    if (e.segments > LONGEST)
+        return fail_usage("--batch: '%s' is above %d segments", opt_text(o, OPT_BATCH), LONGEST);
     e.nats = calloc((size_t)e.length, sizeof *e.nats);
     int status = e.nats ? read_tokens(&e) : fail_memory((size_t)e.length * sizeof *e.nats);
     for (int v = 0; v < VARIANTS && !status; v++) status = measure(&e, v);

@@ -9,7 +9,8 @@ static int run(const options *o, lnt_ctx *ctx)
     lnt_model *model = NULL;
     lnt_model_info info = { .size = sizeof info };
     if (!opt_given(o, OPT_MODEL)) return fail_usage("--study drop-in needs --model");
-    if (!opt_given(o, OPT_DATA)) return fail_usage("--study drop-in needs --data, a text or a directory of texts");
+    if (!opt_given(o, OPT_DATA))
+        return fail_usage("--study drop-in needs --data, a text or a directory of texts");
     int status = model_load(ctx, opt_text(o, OPT_MODEL), &model);
     if (!status && lnt_model_describe(model, &info)) status = fail_ctx(ctx);
     if (!status && !info.generates && !info.embeds)

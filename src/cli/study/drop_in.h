@@ -1,4 +1,5 @@
-/* cli/study/drop_in.h - what the halves of the study drop-in share: texts as tokens, and a model under a variant. */
+/* cli/study/drop_in.h - what the halves of the study drop-in share: texts as tokens, and a model under a
+ * variant. */
 #ifndef LNT_CLI_STUDY_DROP_IN_H
 #define LNT_CLI_STUDY_DROP_IN_H
 
@@ -14,8 +15,9 @@ typedef struct drop_texts {
     int64_t lengths[DROP_TEXTS];
 } drop_texts;
 
-/* The first `words` words of the first files in --data that have as many, a text each, or so many texts one after
- * the other where it is a file; longer ones end where the model's positions do.  The caller frees tokens. */
+/* The first `words` words of the first files in --data that have as many, a text each, or so many texts one
+ * after the other where it is a file; longer ones end where the model's positions do.  The caller frees
+ * tokens. */
 int drop_texts_open(const options *o, lnt_ctx *ctx, const lnt_model *model, int64_t words, int64_t count,
                     drop_texts *out);
 

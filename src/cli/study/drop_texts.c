@@ -1,5 +1,5 @@
-/* cli/study/drop_texts.c - texts for the study drop-in: so many words each, from a file or from a directory of .txt
- * files. */
+/* cli/study/drop_texts.c - texts for the study drop-in: so many words each, from a file or from a directory
+ * of .txt files. */
 #include <ctype.h>
 #include <dirent.h>
 #include <limits.h>
@@ -118,8 +118,11 @@ int drop_texts_open(const options *o, lnt_ctx *ctx, const lnt_model *model, int6
     lnt_model_info info = { .size = sizeof info };
     *out = (drop_texts){ 0 };
     if (lnt_model_describe(model, &info)) return fail_ctx(ctx);
-    reading r = { .ctx = ctx, .model = model, .words = words, .wanted = count, .most = info.length, .out = out };
-    int status = !stat(path, &at) && S_ISDIR(at.st_mode) ? cut_directory(&r, path) : cut_file(&r, path, count);
+    reading r = {
+        .ctx = ctx, .model = model, .words = words, .wanted = count, .most = info.length, .out = out
+    };
+    int status =
+        !stat(path, &at) && S_ISDIR(at.st_mode) ? cut_directory(&r, path) : cut_file(&r, path, count);
     if (!status && out->count < 2)
         status = fail("--data: '%s' has %s of %lld words, at least two texts are compared", path,
                       out->count ? "one text" : "no text", (long long)words);
