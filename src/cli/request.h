@@ -23,8 +23,8 @@ int request_defaults(lnt_attn_desc *desc);
  * defaults; desc points into o. */
 int request_mechanism(const options *o, lnt_attn_desc *desc);
 
-/* The same for a model, which says by itself what is causal, of those options that are given; without --mechanism it
- * is that of nothing, and no option of a mechanism may be there. */
+/* The same for a model, which says by itself what is causal, of those options that are given; without
+ * --mechanism it is that of nothing, and no option of a mechanism may be there. */
 int request_attention(const options *o, lnt_attn_desc *desc);
 
 /* That the pinned tokens are some of the sequence, whose length must be known by now. */

@@ -107,8 +107,8 @@ lnt_status lnt_config_check_same(lnt_ctx *ctx, const char *path, const lnt_confi
                              const lnt_config *wanted);
 /* Replaces the mechanism of every layer; options that it does not take return to their defaults. */
 lnt_status lnt_config_set_mechanism(lnt_ctx *ctx, const char *mechanism, lnt_config *config);
-/* Puts the mechanism, scale and options of `with` in place of those of every layer, before the config is resolved;
- * its arrays are copied, or refused with a sentence.  A scale that is NaN leaves the model's. */
+/* Puts the mechanism, scale and options of `with` in place of those of every layer, before the config is
+ * resolved; its arrays are copied, or refused with a sentence.  A scale that is NaN leaves the model's. */
 lnt_status lnt_config_set_attention(lnt_ctx *ctx, const lnt_attn_desc *with, lnt_config *config);
 void lnt_config_write(lnt_json_text *out, const lnt_config *config);
 

@@ -1,20 +1,23 @@
 /* model/config_drop_in.c - another attention in place of the one that a model was trained with.
  *
- * Every layer gets it, also those of a kind of their own; where tokens are, and how queries and keys turn, stays
- * the model's. */
+ * Every layer gets it, also those of a kind of their own; where tokens are, and how queries and keys turn,
+ * stays the model's. */
 #include <assert.h>
 #include <math.h>
 #include <string.h>
 
 #include "model/config_parts.h"
 
-/* Arrays that a config has no place for: they are of a number of heads and a width that only the model knows. */
+/* Arrays that a config has no place for: they are of a number of heads and a width that only the model
+ * knows. */
 static lnt_status check_arrays(lnt_ctx *ctx, const lnt_attn_desc *with)
 {
-    const char *name = with->taylor.center ? "taylor.center" : with->taylor.temperature ? "taylor.temperature" : NULL;
+    const char *name = with->taylor.center        ? "taylor.center"
+                       : with->taylor.temperature ? "taylor.temperature"
+                                                  : NULL;
     if (name)
-        return lnt_fail(ctx, LNT_ERR_UNSUPPORTED, "attention: %s must be NULL, for every layer would need its own",
-                        name);
+        return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
+                        "attention: %s must be NULL, for every layer would need its own", name);
     if (with->taylor.center_mean)
         return lnt_fail(ctx, LNT_ERR_UNSUPPORTED, "attention: taylor.center_mean must be 0 in a model");
     return LNT_OK;
@@ -40,13 +43,15 @@ static lnt_status take_lists(lnt_ctx *ctx, const lnt_attn_desc *with, lnt_config
     if (with->cur.pins && !with->cur.pin)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "attention: cur.pin is NULL but cur.pins is not 0");
     if (with->taylor.coefficients && !with->taylor.terms)
-        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "attention: taylor.terms must say how many taylor.coefficients there are");
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT,
+                        "attention: taylor.terms must say how many taylor.coefficients there are");
     lnt_status status = take_list(ctx, "taylor.coefficients", with->taylor.coefficients, with->taylor.terms,
                                   LNT_CONFIG_TERMS, c->coefficients, &c->coefficient_count);
     if (!status)
         status = take_list(ctx, "decay", with->decay, kv_heads, LNT_CONFIG_DECAYS, c->decay, &c->decay_count);
     if (!status)
-        status = take_list(ctx, "cur.pin", with->cur.pin, with->cur.pins, LNT_CONFIG_PINS, c->pin, &c->pin_count);
+        status = take_list(ctx, "cur.pin", with->cur.pin, with->cur.pins, LNT_CONFIG_PINS, c->pin,
+                           &c->pin_count);
     return status;
 }
 
@@ -72,7 +77,8 @@ lnt_status lnt_config_set_attention(lnt_ctx *ctx, const lnt_attn_desc *with, lnt
 {
     lnt_config plain;
     if (!lnt_mechanism_name(with->mechanism))
-        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "attention: mechanism is %d, which is none", (int)with->mechanism);
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "attention: mechanism is %d, which is none",
+                        (int)with->mechanism);
     lnt_status status = lnt_config_default(ctx, &plain);
     if (!status) status = check_arrays(ctx, with);
     for (size_t k = 0; !status && k <= (size_t)config->kind_count; k++) {

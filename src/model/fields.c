@@ -89,7 +89,8 @@ static lnt_status read_list(const location *at, const lnt_field *f, const lnt_js
     char problem[80];
     int64_t count = 0;
     const bool wholes = f->kind == LNT_FIELD_WHOLES;
-    snprintf(problem, sizeof problem, "must be a list of 1 to %.0f %snumbers", f->most, wholes ? "whole " : "");
+    snprintf(problem, sizeof problem, "must be a list of 1 to %.0f %snumbers", f->most,
+             wholes ? "whole " : "");
     if (node->type != LNT_JSON_ARRAY || node->count < 1 || (double)node->count > f->most)
         return refuse(at, f->key, problem);
     for (const lnt_json_node *c = node->child; c; c = c->next, count++) {

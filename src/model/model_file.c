@@ -201,8 +201,8 @@ lnt_status lnt_model_read_array(const lnt_model *model, const char *path, const 
     return status;
 }
 
-static lnt_status read_config(lnt_ctx *ctx, const char *path, const char *text, const lnt_attn_desc *attention,
-                              lnt_config *out)
+static lnt_status read_config(lnt_ctx *ctx, const char *path, const char *text,
+                              const lnt_attn_desc *attention, lnt_config *out)
 {
     lnt_json json;
     lnt_status status = lnt_config_default(ctx, out);
@@ -284,13 +284,14 @@ static lnt_status take_options(lnt_ctx *ctx, const lnt_model_options *given, lnt
     if (status || !own->attention) return status;
     status = lnt_attn_desc_init(attention, sizeof *attention);
     if (!status)
-        status = lnt_struct_take(ctx, LNT_STRUCT(lnt_attn_desc, dim_value), "options.attention", own->attention,
-                                 attention);
+        status = lnt_struct_take(ctx, LNT_STRUCT(lnt_attn_desc, dim_value), "options.attention",
+                                 own->attention, attention);
     own->attention = attention;
     return status;
 }
 
-lnt_status lnt_model_load_with(lnt_ctx *ctx, const char *path, const lnt_model_options *given, lnt_model **out)
+lnt_status lnt_model_load_with(lnt_ctx *ctx, const char *path, const lnt_model_options *given,
+                               lnt_model **out)
 {
     if (!ctx || !out) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "ctx and out must not be NULL");
     *out = NULL;

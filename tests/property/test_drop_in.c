@@ -1,5 +1,5 @@
-/* test_drop_in.c - another attention in place of a model's own, as it is loaded: it is what conversion gives, with
- * the options that it brings; what cannot be is refused. */
+/* test_drop_in.c - another attention in place of a model's own, as it is loaded: it is what conversion
+ * gives, with the options that it brings; what cannot be is refused. */
 #include <math.h>
 #include <stdio.h>
 
@@ -16,7 +16,8 @@ static lnt_attn_desc attention_of(lnt_mechanism mechanism)
     lnt_attn_desc desc;
     assert_int_equal(lnt_attn_desc_init(&desc, sizeof desc), LNT_OK);
     desc.mechanism = mechanism;
-    desc.batch = 77, desc.heads = 77, desc.dim = 77, desc.causal = 1, desc.dtype = LNT_F64; /* not looked at */
+    desc.batch = 77, desc.heads = 77, desc.dim = 77, desc.causal = 1,
+    desc.dtype = LNT_F64; /* not looked at */
     desc.algorithm = "none/such";
     return desc;
 }
@@ -52,15 +53,17 @@ static void another_attention_takes_the_place_of_a_models(void **state)
     remove("drop.safetensors");
 }
 
-/* Every layer has it, also those of a kind; its options replace the model's, arrays are copied, and a scale that
- * is not given stays. */
+/* Every layer has it, also those of a kind; its options replace the model's, arrays are copied, and a scale
+ * that is not given stays. */
 static void a_drop_in_brings_its_options(void **state)
 {
     (void)state;
     lnt_ctx *ctx = context_new(1, NULL);
-    lnt_model *model = model_make(ctx, "{\"dim\":16,\"layers\":2,\"heads\":2,\"attention\":{\"scale\":0.5,\"terms\":5},"
-                                       "\"kinds\":[{\"layers\":[1],\"attention\":{\"mechanism\":\"linear\"}}]}",
-                                  LNT_TAYLOR, 0);
+    lnt_model *model =
+        model_make(ctx,
+                   "{\"dim\":16,\"layers\":2,\"heads\":2,\"attention\":{\"scale\":0.5,\"terms\":5},"
+                   "\"kinds\":[{\"layers\":[1],\"attention\":{\"mechanism\":\"linear\"}}]}",
+                   LNT_TAYLOR, 0);
     lnt_model *other;
     double coefficients[2] = { 1, 0.25 }, decay[2] = { 0.5, 0.75 };
     lnt_attn_desc desc = attention_of(LNT_HYBRID);
@@ -110,7 +113,8 @@ static void a_drop_in_that_cannot_be_is_refused(void **state)
     assert_refused(ctx, load_with(ctx, &desc, &none), LNT_ERR_FORMAT, "cur sees whole sequences");
     assert_null(none);
     desc.cur.pins = LNT_CONFIG_PINS + 1;
-    assert_refused(ctx, load_with(ctx, &desc, &none), LNT_ERR_ARGUMENT, "cur.pin has 65 numbers, must have 0 to 64");
+    assert_refused(ctx, load_with(ctx, &desc, &none), LNT_ERR_ARGUMENT,
+                   "cur.pin has 65 numbers, must have 0 to 64");
     desc.cur.pin = NULL;
     assert_refused(ctx, load_with(ctx, &desc, &none), LNT_ERR_ARGUMENT, "cur.pin is NULL");
     desc = attention_of((lnt_mechanism)99);
@@ -162,7 +166,8 @@ static void a_models_pins_are_kept(void **state)
     assert_ok(ctx, lnt_model_forward(model, tokens, 1, 80, NULL, logits));
     lnt_model_destroy(model);
     desc.cur.pin = (const int64_t[]){ 90, 1 };
-    assert_refused(ctx, load_with(ctx, &desc, &model), LNT_ERR_FORMAT, "pin 0 is 90, not one of the 90 tokens");
+    assert_refused(ctx, load_with(ctx, &desc, &model), LNT_ERR_FORMAT,
+                   "pin 0 is 90, not one of the 90 tokens");
     remove("drop.safetensors");
     lnt_ctx_destroy(ctx);
 }

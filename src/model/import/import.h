@@ -6,6 +6,7 @@
 
 /* Whether path is a GGUF file, or a directory with a config.json. */
 bool lnt_import_takes(const char *path);
-lnt_status lnt_import_model(lnt_ctx *ctx, const char *path, const lnt_model_options *options, lnt_model **out);
+lnt_status lnt_import_model(lnt_ctx *ctx, const char *path, const lnt_model_options *options,
+                            lnt_model **out);
 
 #endif

@@ -338,7 +338,8 @@ static lnt_status import(lnt_source *s, const lnt_model_options *options, lnt_mo
     const lnt_arch *arch = lnt_arch_find(s);
     if (!s->status) s->status = lnt_config_default(s->ctx, &config);
     if (!s->status) arch->configure(s, arch, &config);
-    if (!s->status && options->attention) s->status = lnt_config_set_attention(s->ctx, options->attention, &config);
+    if (!s->status && options->attention)
+        s->status = lnt_config_set_attention(s->ctx, options->attention, &config);
     if (!s->status) s->status = lnt_config_resolve(s->ctx, s->path, &config);
     if (!s->status) s->status = check_tensors(s, arch, &config);
     if (!s->status) s->status = lnt_vocabulary_open(s, &codec);
