@@ -17,9 +17,9 @@ extern "C" {
 
 typedef struct lnt_model lnt_model;
 
-/* path: a .safetensors of Linnet's or the directory of a run; or, of models that others trained, a GGUF file or a
- * directory as Hugging Face lays it out (config.json, tokenizer.json, .safetensors).  The weights of the latter stay
- * in the numbers that the file has them in. */
+/* path: a .safetensors of Linnet's or the directory of a run; or, of models that others trained, a GGUF
+ * file or a directory as Hugging Face lays it out (config.json, tokenizer.json, .safetensors).  The weights
+ * of the latter stay in the numbers that the file has them in. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_model_load(lnt_ctx *ctx, const char *path, lnt_model **out);
 
 typedef struct lnt_model_options {
@@ -46,7 +46,7 @@ typedef struct lnt_model_info {
     const char *task;    /* it was trained on; these texts live as long as the model */
     const char *config;  /* JSON */
     const char *mechanism;
-    const char *tokenizer; /* "none", "bytes", "bpe"; of others also "sentencepiece", "unigram", "wordpiece" */
+    const char *tokenizer; /* "none", "bytes", "bpe"; "sentencepiece", "unigram", "wordpiece" */
     int generates;         /* 1: a decoder, for the sessions below */
     int64_t parameters, layers, inputs, outputs;
     int64_t length; /* of the sequences it was trained on; of an encoder, what it reads at the most */
@@ -93,7 +93,8 @@ LNT_API LNT_MUST_CHECK lnt_status lnt_model_encode(const lnt_model *model, const
 LNT_API LNT_MUST_CHECK lnt_status lnt_model_decode(const lnt_model *model, int32_t token,
                                                    const char **text, size_t *bytes);
 
-/* The same for tokenizers of any kind.  At most `room` tokens are written; *count becomes how many there are. */
+/* The same for tokenizers of any kind.  At most `room` tokens are written; *count becomes how many there
+ * are. */
 typedef enum lnt_text_flags {
     LNT_TEXT_PLAIN = 0,
     LNT_TEXT_FRAMED = 1,   /* with the tokens that begin and end a text, as the model was trained */
@@ -102,18 +103,20 @@ typedef enum lnt_text_flags {
 } lnt_text_flags;
 
 LNT_API LNT_MUST_CHECK lnt_status lnt_model_tokenize(const lnt_model *model, const char *text, size_t bytes,
-                                                     unsigned flags, int32_t *tokens, size_t room, size_t *count);
+                                                     unsigned flags, int32_t *tokens, size_t room,
+                                                     size_t *count);
 /* 1: with this token the model ends what it says. */
 LNT_API int lnt_model_ends(const lnt_model *model, int32_t token);
 
-/* Tokens to text in pieces, as they come.  No piece ends within a character: what may still become one is held
- * back until it is, and what cannot is U+FFFD.  Tokens that frame a text have none. */
+/* Tokens to text in pieces, as they come.  No piece ends within a character: what may still become one is
+ * held back until it is, and what cannot is U+FFFD.  Tokens that frame a text have none. */
 typedef struct lnt_stream lnt_stream;
 
 LNT_API LNT_MUST_CHECK lnt_status lnt_stream_create(const lnt_model *model, lnt_stream **out);
 LNT_API void lnt_stream_destroy(lnt_stream *stream);
 /* *text [*bytes] lives until the next call; it may be empty. */
-LNT_API LNT_MUST_CHECK lnt_status lnt_stream_put(lnt_stream *stream, int32_t token, const char **text, size_t *bytes);
+LNT_API LNT_MUST_CHECK lnt_status lnt_stream_put(lnt_stream *stream, int32_t token, const char **text,
+                                                 size_t *bytes);
 /* What was held back; then it begins anew. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_stream_end(lnt_stream *stream, const char **text, size_t *bytes);
 
@@ -122,14 +125,15 @@ typedef struct lnt_message {
     const char *content;
 } lnt_message;
 
-/* A conversation as the model was trained to read it, by its own chat template or, where it has none, by ChatML's;
- * `answer` 1: up to where its answer begins.  *text ends in NUL; lnt_text_free releases it.  Tokenize it plain: the
- * template writes the tokens that frame it. */
-LNT_API LNT_MUST_CHECK lnt_status lnt_model_chat(const lnt_model *model, const lnt_message *messages, size_t count,
-                                                 int answer, char **text, size_t *bytes);
+/* A conversation as the model was trained to read it, by its own chat template or, where it has none, by the
+ * form whose special tokens it has; `answer` 1: up to where its answer begins.  *text ends in NUL;
+ * lnt_text_free releases it.  Tokenize it plain: the template writes the tokens that frame it. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_model_chat(const lnt_model *model, const lnt_message *messages,
+                                                 size_t count, int answer, char **text, size_t *bytes);
 LNT_API void lnt_text_free(const lnt_model *model, char *text, size_t bytes);
 
-/* The vectors of texts: tokens [batch,length], each text's first lengths[b] of them; vectors [batch,outputs]. */
+/* The vectors of texts: tokens [batch,length], each text's first lengths[b] of them; vectors
+ * [batch,outputs]. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_model_embed(lnt_model *model, const int32_t *tokens, int64_t batch,
                                                   int64_t length, const int64_t *lengths, float *vectors);
 

@@ -58,11 +58,13 @@ static int tokenize(job *j)
     for (size_t i = 0; i < j->count; i++) {
         line *l = &j->lines[i];
         size_t count;
-        if (lnt_model_tokenize(j->model, l->text, l->bytes, LNT_TEXT_FRAMED, NULL, 0, &count)) return fail_ctx(j->ctx);
+        if (lnt_model_tokenize(j->model, l->text, l->bytes, LNT_TEXT_FRAMED, NULL, 0, &count))
+            return fail_ctx(j->ctx);
         size_t kept = count < most ? count : most;
         l->tokens = malloc((kept + 1) * sizeof *l->tokens);
         if (!l->tokens) return fail_memory((kept + 1) * sizeof *l->tokens);
-        if (lnt_model_tokenize(j->model, l->text, l->bytes, LNT_TEXT_FRAMED | LNT_TEXT_CUT, l->tokens, kept, &kept))
+        if (lnt_model_tokenize(j->model, l->text, l->bytes, LNT_TEXT_FRAMED | LNT_TEXT_CUT, l->tokens, kept,
+                               &kept))
             return fail_ctx(j->ctx);
         l->length = (int64_t)kept;
         j->tokens += l->length;
@@ -121,8 +123,9 @@ static int embed(job *j)
 
 static int write_vectors(const job *j)
 {
-    const lnt_array array = { .data = j->vectors, .dtype = LNT_F32, .rank = 2,
-                              .shape = { (int64_t)j->count, j->info.outputs } };
+    const lnt_array array = {
+        .data = j->vectors, .dtype = LNT_F32, .rank = 2, .shape = { (int64_t)j->count, j->info.outputs }
+    };
     return lnt_npy_write(j->ctx, opt_text(j->o, OPT_OUTPUT), &array) ? fail_ctx(j->ctx) : EXIT_OK;
 }
 
@@ -143,15 +146,16 @@ static void tell(const job *j)
     }
     printf("%zu texts, %lld numbers each, %s tokens/s\n", j->count, (long long)j->info.outputs,
            text_count(j->seconds > 0 ? (double)j->tokens / j->seconds : 0, rate, sizeof rate));
-    if (j->cut) note("%zu texts are longer than the %lld tokens that the model reads, and were cut", j->cut,
-                     (long long)j->info.length);
+    if (j->cut)
+        note("%zu texts are longer than the %lld tokens that the model reads, and were cut", j->cut,
+             (long long)j->info.length);
 }
 
 static int run_job(job *j)
 {
     if (!opt_given(j->o, OPT_OUTPUT)) return fail_usage("-o FILE.npy must be given");
     int status = request_context(j->o, 0, &j->ctx);
-    if (!status) status = model_load(j->ctx, j->o->operand[0], &j->model);
+    if (!status) status = model_load_as(j->o, j->ctx, j->o->operand[0], &j->model);
     if (!status && lnt_model_describe(j->model, &j->info)) status = fail_ctx(j->ctx);
     if (!status && !j->info.embeds)
         status = fail("'%s': it gives texts no vectors; an encoder does", j->o->operand[0]);

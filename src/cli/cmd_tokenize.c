@@ -28,8 +28,10 @@ static int print_text(const lnt_ctx *ctx, const lnt_model *model, const int32_t 
         if (lnt_stream_put(stream, tokens[i], &text, &bytes)) status = fail_ctx(ctx);
         if (!status) printf("%d\t", tokens[i]);
         for (size_t at = 0; !status && at < bytes; at++) {
-            if (text[at] == '\n') fputs("\\n", stdout);
-            else putchar(text[at]);
+            if (text[at] == '\n')
+                fputs("\\n", stdout);
+            else
+                putchar(text[at]);
         }
         if (!status) putchar('\n');
     }
@@ -44,9 +46,12 @@ static int tokenize(const options *o, lnt_ctx *ctx, const lnt_model *model)
     size_t count = 0;
     int status = text_input_read(o, &text);
     if (!status)
-        status = text_input_tokens(ctx, model, text.text ? text.text : "", text.used, LNT_TEXT_FRAMED, &tokens, &count);
-    if (!status && opt_given(o, OPT_JSON)) print_json(tokens, count);
-    else if (!status) status = print_text(ctx, model, tokens, count);
+        status = text_input_tokens(ctx, model, text.text ? text.text : "", text.used, LNT_TEXT_FRAMED,
+                                   &tokens, &count);
+    if (!status && opt_given(o, OPT_JSON))
+        print_json(tokens, count);
+    else if (!status)
+        status = print_text(ctx, model, tokens, count);
     free(tokens);
     free(text.text);
     return status;

@@ -1,5 +1,6 @@
-/* cli/evaluation.c - see evaluation.h.  A text is cut into segments of so many tokens; in each, every token but the
- * first is foretold from those before it in the segment.  Perplexity is e^loss, loss the mean in nats. */
+/* cli/evaluation.c - see evaluation.h.  A text is cut into segments of so many tokens; in each, every token
+ * but the first is foretold from those before it in the segment.  Perplexity is e^loss, loss the mean in
+ * nats. */
 #include "cli/evaluation.h"
 
 #include <math.h>
@@ -24,7 +25,8 @@ typedef struct sums {
 /* ---- a text -------------------------------------------------------------------------------- */
 
 /* Bytes of text that tokens 1 .. count-1 add. */
-static int count_bytes(const lnt_ctx *ctx, lnt_stream *stream, const int32_t *tokens, int64_t count, int64_t *sum)
+static int count_bytes(const lnt_ctx *ctx, lnt_stream *stream, const int32_t *tokens, int64_t count,
+                       int64_t *sum)
 {
     const char *text;
     size_t bytes;
@@ -37,8 +39,8 @@ static int count_bytes(const lnt_ctx *ctx, lnt_stream *stream, const int32_t *to
     return EXIT_OK;
 }
 
-static int add_segment(const lnt_ctx *ctx, const lnt_model *model, const int32_t *tokens, int64_t count, double *nats,
-                       sums *s)
+static int add_segment(const lnt_ctx *ctx, const lnt_model *model, const int32_t *tokens, int64_t count,
+                       double *nats, sums *s)
 {
     lnt_session *session;
     if (lnt_session_create(model, 1, &session)) return fail_ctx(ctx);
@@ -56,8 +58,8 @@ static int add_segment(const lnt_ctx *ctx, const lnt_model *model, const int32_t
 }
 
 /* A last segment of fewer than two tokens has nothing to foretell. */
-static int add_all(const options *o, const lnt_ctx *ctx, const lnt_model *model, const int32_t *tokens, int64_t count,
-                   int64_t length, sums *s)
+static int add_all(const options *o, const lnt_ctx *ctx, const lnt_model *model, const int32_t *tokens,
+                   int64_t count, int64_t length, sums *s)
 {
     const int64_t whole = (count + length - 1) / length, wanted = opt_whole(o, OPT_BATCHES, whole);
     const int64_t segments = wanted < whole ? wanted : whole;
@@ -106,8 +108,8 @@ static void tell(const options *o, const lnt_model_info *info, int64_t length, c
            text_count((double)info->parameters, text, sizeof text), info->storage);
     printf("perplexity     %.4g, loss %.4f nats a token\n", exp(loss), loss);
     printf("bits per byte  %.4f\n", bits);
-    printf("over           %lld tokens in %lld segments of %lld\n", (long long)s->tokens, (long long)s->segments,
-           (long long)length);
+    printf("over           %lld tokens in %lld segments of %lld\n", (long long)s->tokens,
+           (long long)s->segments, (long long)length);
     printf("by eighths of a segment ");
     for (int i = 0; i < EIGHTHS; i++) printf(" %.3f", each[i]);
     putchar('\n');
@@ -115,20 +117,25 @@ static void tell(const options *o, const lnt_model_info *info, int64_t length, c
 
 int evaluation_text(const options *o, lnt_ctx *ctx, const lnt_model *model, const lnt_model_info *info)
 {
-    const int64_t most = info->length < LENGTH ? info->length : LENGTH, length = opt_whole(o, OPT_LENGTH, most);
+    const int64_t most = info->length < LENGTH ? info->length : LENGTH,
+                  length = opt_whole(o, OPT_LENGTH, most);
     const char *path = opt_text(o, OPT_DATA);
     text_buffer text = { 0 };
     int32_t *tokens = NULL;
     size_t count = 0;
     sums s = { 0 };
-    if (!info->generates) return fail("'%s': is an encoder, which foretells no text; see 'linnet embed'", o->operand[0]);
+    if (!info->generates)
+        return fail("'%s': is an encoder, which foretells no text; see 'linnet embed'", o->operand[0]);
     if (!path) return fail_usage("--data must name a text, or --token-ids an array");
-    if (length < EIGHTHS) return fail_usage("--length is %lld, must be at least %d", (long long)length, EIGHTHS);
+    if (length < EIGHTHS)
+        return fail_usage("--length is %lld, must be at least %d", (long long)length, EIGHTHS);
     const double before = now_seconds();
     int status = text_buffer_read(&text, path);
     if (!status && !text.used) status = fail("'%s' is empty", path);
-    if (!status) status = text_input_tokens(ctx, model, text.text, text.used, LNT_TEXT_PLAIN, &tokens, &count);
-    if (!status && count < 2 * EIGHTHS) status = fail("'%s': has %zu tokens, must have %d", path, count, 2 * EIGHTHS);
+    if (!status)
+        status = text_input_tokens(ctx, model, text.text, text.used, LNT_TEXT_PLAIN, &tokens, &count);
+    if (!status && count < 2 * EIGHTHS)
+        status = fail("'%s': has %zu tokens, must have %d", path, count, 2 * EIGHTHS);
     if (!status) status = add_all(o, ctx, model, tokens, (int64_t)count, length, &s);
     s.seconds = now_seconds() - before;
     if (!status) tell(o, info, length, &s);
@@ -140,8 +147,8 @@ int evaluation_text(const options *o, lnt_ctx *ctx, const lnt_model *model, cons
 /* ---- logits -------------------------------------------------------------------------------- */
 
 /* tokens [batch,count] to logits [batch,last,outputs], a sequence after the other. */
-static int fill(const lnt_ctx *ctx, const lnt_model *model, const int32_t *tokens, int64_t batch, int64_t count,
-                int64_t last, int64_t outputs, float *logits)
+static int fill(const lnt_ctx *ctx, const lnt_model *model, const int32_t *tokens, int64_t batch,
+                int64_t count, int64_t last, int64_t outputs, float *logits)
 {
     int status = EXIT_OK;
     for (int64_t b = 0; !status && b < batch; b++) {
@@ -161,7 +168,8 @@ int evaluation_logits(const options *o, lnt_ctx *ctx, const lnt_model *model, co
     int64_t shape[4];
     int rank;
     if (!to) return fail_usage("--token-ids needs --logits");
-    if (!info->generates) return fail("'%s': is an encoder, which has no logits; see 'linnet embed'", o->operand[0]);
+    if (!info->generates)
+        return fail("'%s': is an encoder, which has no logits; see 'linnet embed'", o->operand[0]);
     if (lnt_npy_read_tokens(ctx, opt_text(o, OPT_TOKEN_IDS), &tokens, &rank, shape)) return fail_ctx(ctx);
     const int64_t batch = rank == 2 ? shape[0] : 1, count = rank ? shape[rank - 1] : 0;
     const int64_t last = opt_whole(o, OPT_LAST, count);
@@ -172,7 +180,8 @@ int evaluation_logits(const options *o, lnt_ctx *ctx, const lnt_model *model, co
     if (rank < 1 || rank > 2 || count < 1 || batch < 1)
         status = fail("'%s': must be [n] or [B,n], with tokens", opt_text(o, OPT_TOKEN_IDS));
     else if (last > count)
-        status = fail_usage("--last is %lld, the sequences have %lld tokens", (long long)last, (long long)count);
+        status =
+            fail_usage("--last is %lld, the sequences have %lld tokens", (long long)last, (long long)count);
     if (!status && !(out.data = malloc(bytes))) status = fail_memory(bytes);
     if (!status) status = fill(ctx, model, tokens, batch, count, last, info->outputs, out.data);
     if (!status && lnt_npy_write(ctx, to, &out)) status = fail_ctx(ctx);

@@ -112,8 +112,9 @@ static const char *figures(const generation *g, char *text, size_t capacity)
     text_bytes(lnt_session_cache_bytes(g->session), cache, sizeof cache);
     text_count(speed(g), rate, sizeof rate);
     const bool exact = strcmp(g->info.mechanism, "softmax") == 0;
-    snprintf(text, capacity, "[%lld tokens, %s tokens/s, %s %s%s%s]", (long long)lnt_session_tokens(g->session), rate,
-             exact ? "cache" : "state", state, exact ? "" : ", a KV cache would hold ", exact ? "" : cache);
+    snprintf(text, capacity, "[%lld tokens, %s tokens/s, %s %s%s%s]",
+             (long long)lnt_session_tokens(g->session), rate, exact ? "cache" : "state", state,
+             exact ? "" : ", a KV cache would hold ", exact ? "" : cache);
     return text;
 }
 

@@ -13,8 +13,8 @@ int text_input_read(const options *o, text_buffer *text)
     return given ? text_buffer_add(text, given, strlen(given)) : text_buffer_read(text, file);
 }
 
-int text_input_tokens(const lnt_ctx *ctx, const lnt_model *model, const char *text, size_t bytes, unsigned flags,
-                      int32_t **tokens, size_t *count)
+int text_input_tokens(const lnt_ctx *ctx, const lnt_model *model, const char *text, size_t bytes,
+                      unsigned flags, int32_t **tokens, size_t *count)
 {
     size_t room = bytes / 2 + 16; /* enough for most; a second call where it is not */
     for (*tokens = NULL;; room = *count) {

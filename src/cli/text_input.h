@@ -11,7 +11,7 @@
 /* What --text or --file gives: one of them must be given. */
 int text_input_read(const options *o, text_buffer *text);
 /* tokens [*count], which the caller frees; flags are lnt_text_flags, without LNT_TEXT_CUT. */
-int text_input_tokens(const lnt_ctx *ctx, const lnt_model *model, const char *text, size_t bytes, unsigned flags,
-                      int32_t **tokens, size_t *count);
+int text_input_tokens(const lnt_ctx *ctx, const lnt_model *model, const char *text, size_t bytes,
+                      unsigned flags, int32_t **tokens, size_t *count);
 
 #endif

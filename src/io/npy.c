@@ -90,7 +90,8 @@ static lnt_status parse_descr(cursor *c, header *h)
     static const struct {
         const char *text;
         lnt_dtype dtype;
-    } known[] = { { "f2", LNT_F16 }, { "f4", LNT_F32 }, { "f8", LNT_F64 }, { "i4", LNT_F32 }, { "i8", LNT_F64 } };
+    } known[] = { { "f2", LNT_F16 }, { "f4", LNT_F32 }, { "f8", LNT_F64 },
+                  { "i4", LNT_F32 }, { "i8", LNT_F64 } };
     char text[DTYPE_TEXT];
     skip_space(c);
     if (*c->at == '[' || *c->at == '(') {
@@ -112,7 +113,9 @@ static lnt_status parse_descr(cursor *c, header *h)
     }
     return lnt_fail(c->ctx, LNT_ERR_DTYPE,
                     LNT_FILE_FMT ": dtype is %s, must be %s in byte order <, > or =", c->path, text,
-                    c->wanted == TOKENS ? "i4 or i8" : c->wanted == MASKS ? "b1, f2, f4 or f8" : "f2, f4 or f8");
+                    c->wanted == TOKENS  ? "i4 or i8"
+                    : c->wanted == MASKS ? "b1, f2, f4 or f8"
+                                         : "f2, f4 or f8");
 }
 
 static lnt_status parse_fortran(cursor *c, header *h)
@@ -347,7 +350,8 @@ static lnt_status take_tokens(lnt_ctx *ctx, const char *path, const lnt_array *f
         }
         memcpy(&wide, (const char *)from->data + i * sizeof wide, sizeof wide);
         if (wide < INT32_MIN || wide > INT32_MAX)
-            return lnt_fail(ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": element %zu is %" PRId64 ", no token", path, i, wide);
+            return lnt_fail(ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": element %zu is %" PRId64 ", no token", path,
+                            i, wide);
         tokens[i] = (int32_t)wide;
     }
     return LNT_OK;

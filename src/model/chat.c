@@ -28,12 +28,14 @@ static bool has_token(void *codec, const char *token)
 static lnt_status open_template(const lnt_model *model, lnt_template **out)
 {
     if (model->chat_template)
-        return lnt_template_open(model->ctx, "chat template", model->chat_template, model->chat_template_bytes, out);
+        return lnt_template_open(model->ctx, "chat template", model->chat_template,
+                                 model->chat_template_bytes, out);
     const char *text = lnt_template_fallback(lnt_template_guess(has_token, model->codec));
     return lnt_template_open(model->ctx, "chat template", text, strlen(text), out);
 }
 
-static lnt_status check(const lnt_model *model, const lnt_message *messages, size_t count, char **text, size_t *bytes)
+static lnt_status check(const lnt_model *model, const lnt_message *messages, size_t count, char **text,
+                        size_t *bytes)
 {
     lnt_ctx *ctx = model->ctx;
     if ((!messages && count) || !text || !bytes)
@@ -46,8 +48,8 @@ static lnt_status check(const lnt_model *model, const lnt_message *messages, siz
     return LNT_OK;
 }
 
-lnt_status lnt_model_chat(const lnt_model *model, const lnt_message *messages, size_t count, int answer, char **text,
-                          size_t *bytes)
+lnt_status lnt_model_chat(const lnt_model *model, const lnt_message *messages, size_t count, int answer,
+                          char **text, size_t *bytes)
 {
     if (!model) return LNT_ERR_ARGUMENT;
     lnt_ctx *ctx = model->ctx;
@@ -60,7 +62,8 @@ lnt_status lnt_model_chat(const lnt_model *model, const lnt_message *messages, s
     lnt_chat_message *all = lnt_allocate(ctx, count * sizeof *all, "a conversation");
     if (!all) return LNT_ERR_MEMORY;
     for (size_t i = 0; i < count; i++)
-        all[i] = (lnt_chat_message){ .role = messages[i].role, .content = messages[i].content,
+        all[i] = (lnt_chat_message){ .role = messages[i].role,
+                                     .content = messages[i].content,
                                      .content_bytes = strlen(messages[i].content) };
     const lnt_template_options options = { .bos_token = spell(model->codec, LNT_ROLE_BOS, &bos),
                                            .eos_token = spell(model->codec, LNT_ROLE_EOS, &eos),

@@ -14,6 +14,7 @@ static lnt_status check_arrays(lnt_ctx *ctx, const lnt_attn_desc *with)
 {
     const char *name = with->taylor.center        ? "taylor.center"
                        : with->taylor.temperature ? "taylor.temperature"
+                       : with->softmax.slopes     ? "softmax.slopes"
                                                   : NULL;
     if (name)
         return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
@@ -59,11 +60,16 @@ static lnt_status take_lists(lnt_ctx *ctx, const lnt_attn_desc *with, lnt_config
 static void take_options(const lnt_attn_desc *with, const lnt_attn_desc *plain, lnt_attn_desc *a)
 {
     const double scale = isnan(with->scale) ? a->scale : with->scale;
+    const lnt_softmax_options own = a->softmax;
     *a = *plain;
     a->mechanism = with->mechanism;
     a->scale = scale;
     a->compensated = with->compensated;
     a->seed = with->seed;
+    if (with->mechanism == LNT_SOFTMAX) { /* a cap and a window are what the model was trained with */
+        a->softmax.window = with->softmax.window ? with->softmax.window : own.window;
+        a->softmax.cap = with->softmax.cap > 0 ? with->softmax.cap : own.cap;
+    }
     a->linear = with->linear;
     a->taylor = with->taylor;
     a->cur = with->cur;

@@ -271,7 +271,8 @@ lnt_status lnt_model_embed(lnt_model *model, const int32_t *tokens, int64_t batc
 {
     if (!model) return LNT_ERR_ARGUMENT;
     if (model->config.output != LNT_OUTPUT_VECTOR || model->config.pooling == LNT_POOL_NONE)
-        return lnt_fail(model->ctx, LNT_ERR_UNSUPPORTED, "model: it gives texts no vectors; an encoder that pools does");
+        return lnt_fail(model->ctx, LNT_ERR_UNSUPPORTED,
+                        "model: it gives texts no vectors; an encoder that pools does");
     return lnt_model_forward(model, tokens, batch, length, lengths, vectors);
 }
 

@@ -8,7 +8,8 @@
 static lnt_status refuse_text(const lnt_model *model)
 {
     return lnt_fail(model->ctx, LNT_ERR_UNSUPPORTED,
-                    "model: it has no tokenizer, by its task, which is %s, or since none was learned", model->task);
+                    "model: it has no tokenizer, by its task, which is %s, or since none was learned",
+                    model->task);
 }
 
 static bool has_text(const lnt_model *model)
@@ -45,8 +46,8 @@ static lnt_status encode_by_codec(const lnt_model *model, const char *text, size
 }
 
 /* One of Linnet's own, which frames nothing; its tokens are at most as many as bytes. */
-static lnt_status encode_by_own(const lnt_model *model, const char *text, size_t bytes, int32_t *tokens, size_t room,
-                                size_t *count)
+static lnt_status encode_by_own(const lnt_model *model, const char *text, size_t bytes, int32_t *tokens,
+                                size_t room, size_t *count)
 {
     lnt_ctx *ctx = model->ctx;
     if (room >= bytes) {
@@ -61,18 +62,19 @@ static lnt_status encode_by_own(const lnt_model *model, const char *text, size_t
     return LNT_OK;
 }
 
-lnt_status lnt_model_tokenize(const lnt_model *model, const char *text, size_t bytes, unsigned flags, int32_t *tokens,
-                              size_t room, size_t *count)
+lnt_status lnt_model_tokenize(const lnt_model *model, const char *text, size_t bytes, unsigned flags,
+                              int32_t *tokens, size_t room, size_t *count)
 {
     if (!model) return LNT_ERR_ARGUMENT;
     lnt_ctx *ctx = model->ctx;
     if ((!text && bytes) || (!tokens && room) || !count)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "text, tokens and count must not be NULL");
     if (flags & ~(unsigned)(LNT_TEXT_FRAMED | LNT_TEXT_VERBATIM | LNT_TEXT_CUT))
-        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "flags is %u, must be a sum of 1 (framed), 2 (verbatim) and 4 (cut)",
-                        flags);
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT,
+                        "flags is %u, must be a sum of 1 (framed), 2 (verbatim) and 4 (cut)", flags);
     if (!has_text(model)) return refuse_text(model);
-    const lnt_status status = lnt_expect_apart(ctx, "tokens", tokens, room * sizeof *tokens, "text", text, bytes);
+    const lnt_status status =
+        lnt_expect_apart(ctx, "tokens", tokens, room * sizeof *tokens, "text", text, bytes);
     if (status) return status;
     if (model->codec) return encode_by_codec(model, text, bytes, flags, tokens, room, count);
     const lnt_status own = encode_by_own(model, text, bytes, tokens, room, count);
@@ -117,8 +119,10 @@ lnt_status lnt_stream_create(const lnt_model *model, lnt_stream **out)
     lnt_status status = model->codec ? LNT_OK : lnt_codec_open_own(ctx, &model->tokenizer, &stream->own);
     if (!status)
         status = lnt_detokenizer_open(ctx, model->codec ? model->codec : stream->own, true, &stream->pieces);
-    if (status) lnt_stream_destroy(stream);
-    else *out = stream;
+    if (status)
+        lnt_stream_destroy(stream);
+    else
+        *out = stream;
     return status;
 }
 

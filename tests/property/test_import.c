@@ -1,5 +1,5 @@
-/* test_import.c - models that others trained: any split of a text gives the same answer, memory that runs out leaves
- * nothing behind, and a file that was cut or changed gives a model or one sentence. */
+/* test_import.c - models that others trained: any split of a text gives the same answer, memory that runs out
+ * leaves nothing behind, and a file that was cut or changed gives a model or one sentence. */
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
@@ -43,7 +43,8 @@ static double distance(const float *a, const float *b, size_t count)
 static void any_split_of_a_text_gives_the_same_logits(void **state)
 {
     (void)state;
-    static const lnt_storage storages[] = { LNT_STORAGE_F32, LNT_STORAGE_F16, LNT_STORAGE_BF16, LNT_STORAGE_Q8_0 };
+    static const lnt_storage storages[] = { LNT_STORAGE_F32, LNT_STORAGE_F16, LNT_STORAGE_BF16,
+                                            LNT_STORAGE_Q8_0 };
     lnt_ctx *ctx = context_new(2, NULL);
     float whole[TOKENS * LLAMA_TOKENS], split[TOKENS * LLAMA_TOKENS];
     for (size_t s = 0; s < 4; s++) {

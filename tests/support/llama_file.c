@@ -13,9 +13,12 @@
 static void store_row(lnt_storage storage, const float *row, size_t count, buffer *to)
 {
     for (size_t i = 0; i < count; i++) {
-        const uint16_t half = storage == LNT_STORAGE_F16 ? lnt_float_to_f16(row[i]) : lnt_float_to_bf16(row[i]);
-        if (storage == LNT_STORAGE_F32) buffer_put(to, row + i, sizeof row[i]);
-        else if (storage != LNT_STORAGE_Q8_0) buffer_put(to, &half, sizeof half);
+        const uint16_t half =
+            storage == LNT_STORAGE_F16 ? lnt_float_to_f16(row[i]) : lnt_float_to_bf16(row[i]);
+        if (storage == LNT_STORAGE_F32)
+            buffer_put(to, row + i, sizeof row[i]);
+        else if (storage != LNT_STORAGE_Q8_0)
+            buffer_put(to, &half, sizeof half);
     }
     for (size_t at = 0; storage == LNT_STORAGE_Q8_0 && at < count; at += 32) {
         const float step = 1.0f / 64;
@@ -56,7 +59,8 @@ static void put_vocabulary(gguf_file *f)
     for (int byte = 0, spare = 256; byte < 256; byte++) {
         const int plain = (byte > 32 && byte < 127) || (byte > 160 && byte < 173) || byte > 173;
         const int code = plain ? byte : spare++;
-        const char text[] = { code < 128 ? (char)code : (char)(0xc0 | code >> 6), (char)(0x80 | (code & 63)) };
+        const char text[] = { code < 128 ? (char)code : (char)(0xc0 | code >> 6),
+                              (char)(0x80 | (code & 63)) };
         buffer_put_string(&tokens, text, code < 128 ? 1 : 2);
     }
     for (size_t i = 0; i < 8; i++) buffer_put_string(&tokens, more[i], strlen(more[i]));

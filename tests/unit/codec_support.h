@@ -40,7 +40,7 @@ static inline void page_put(page *p, const char *text) { page_bytes(p, text, str
 /* The character that stands for a byte in GPT-2's alphabet, as JSON writes it. */
 static inline void page_letter(page *p, int byte)
 {
-    char text[8];
+    char text[16];
     int code = byte, hidden = 0;
     for (int b = 0; b <= byte; b++) {
         const bool seen = (b >= '!' && b <= '~') || (b >= 0xa1 && b <= 0xac) || b >= 0xae;

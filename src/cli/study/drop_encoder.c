@@ -121,7 +121,7 @@ static int embed(const experiment *e, const lnt_attn_desc *attention, float *vec
 {
     lnt_model *model = NULL;
     int status = model_load_with(e->ctx, opt_text(e->o, OPT_MODEL), attention, &model);
-    if (!status && lnt_model_forward(model, e->texts.tokens, e->texts.count, e->texts.longest,
+    if (!status && lnt_model_embed(model, e->texts.tokens, e->texts.count, e->texts.longest,
                                      e->texts.lengths, vectors))
         status = fail_ctx(e->ctx);
     lnt_model_destroy(model);

@@ -26,8 +26,9 @@ const lnt_arch *lnt_arch_find(lnt_source *s)
         for (; *names && used < sizeof known; names++)
             used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", *names);
     }
-    s->status = lnt_fail(s->ctx, LNT_ERR_UNSUPPORTED,
-                         LNT_FILE_FMT ": the architecture '%s' is not known; known are %s", s->path, s->name, known);
+    s->status =
+        lnt_fail(s->ctx, LNT_ERR_UNSUPPORTED,
+                 LNT_FILE_FMT ": the architecture '%s' is not known; known are %s", s->path, s->name, known);
     return NULL;
 }
 
@@ -106,8 +107,10 @@ static int biases(const lnt_source *s, const lnt_arch *arch)
 {
     static const struct {
         int bit, param;
-    } each[] = { { LNT_BIAS_NORM, BLOCK(NORM1_BIAS) }, { LNT_BIAS_QKV, BLOCK(QKV_BIAS) },
-                 { LNT_BIAS_OUT, BLOCK(OUT_BIAS) },    { LNT_BIAS_FEED, BLOCK(DOWN_BIAS) },
+    } each[] = { { LNT_BIAS_NORM, BLOCK(NORM1_BIAS) },
+                 { LNT_BIAS_QKV, BLOCK(QKV_BIAS) },
+                 { LNT_BIAS_OUT, BLOCK(OUT_BIAS) },
+                 { LNT_BIAS_FEED, BLOCK(DOWN_BIAS) },
                  { LNT_BIAS_HEAD, LNT_PARAM_HEAD_BIAS } };
     int bits = 0;
     for (size_t i = 0; i < sizeof each / sizeof each[0]; i++)
@@ -118,7 +121,8 @@ static int biases(const lnt_source *s, const lnt_arch *arch)
 void lnt_arch_check_layers(lnt_source *s, int64_t layers)
 {
     if ((size_t)layers > s->tensors.count)
-        lnt_source_refuse(s, "it has %lld layers, and the file %zu tensors", (long long)layers, s->tensors.count);
+        lnt_source_refuse(s, "it has %lld layers, and the file %zu tensors", (long long)layers,
+                          s->tensors.count);
 }
 
 void lnt_arch_extents(lnt_source *s, lnt_config *c)
@@ -149,7 +153,8 @@ void lnt_arch_common(lnt_source *s, const lnt_arch *arch, lnt_config *c)
     const lnt_stored *tokens = embed ? lnt_arch_tensor(s, arch, embed->name[0], 0) : NULL;
     if (s->status) return;
     if (!tokens || tokens->rank != 2) {
-        s->status = lnt_fail(s->ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": it has no matrix that embeds tokens", s->path);
+        s->status =
+            lnt_fail(s->ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": it has no matrix that embeds tokens", s->path);
         return;
     }
     c->input = LNT_INPUT_TOKENS;
@@ -158,5 +163,6 @@ void lnt_arch_common(lnt_source *s, const lnt_arch *arch, lnt_config *c)
     if (c->kind != LNT_DECODER) return;
     c->output = LNT_OUTPUT_TOKENS;
     c->outputs = c->inputs;
-    c->tied = !lnt_arch_has(s, arch, LNT_PARAM_HEAD) || lnt_source_flag_or(s, NULL, "tie_word_embeddings", false);
+    c->tied =
+        !lnt_arch_has(s, arch, LNT_PARAM_HEAD) || lnt_source_flag_or(s, NULL, "tie_word_embeddings", false);
 }

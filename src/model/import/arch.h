@@ -1,8 +1,9 @@
-/* model/import/arch.h - an architecture: from the names and shapes of others to a config and a layout of ours.
+/* model/import/arch.h - an architecture: from the names and shapes of others to a config and a layout of
+ * ours.
  *
- * Adding one is a file that exports one `const lnt_arch`, and its line in the list of arch.c.  `configure` reads
- * the extents; the rules say which tensors a parameter is made of.  What a file has of optional parameters, biases
- * say, is seen by the rules' tensors, not asked for. */
+ * Adding one is a file that exports one `const lnt_arch`, and its line in the list of arch.c.  `configure`
+ * reads the extents; the rules say which tensors a parameter is made of.  What a file has of optional
+ * parameters, biases say, is seen by the rules' tensors, not asked for. */
 #ifndef LNT_MODEL_IMPORT_ARCH_H
 #define LNT_MODEL_IMPORT_ARCH_H
 
@@ -20,8 +21,8 @@ typedef enum lnt_turn {
 
 enum { LNT_RULE_NAMES = 3, LNT_RULE_BLOCK = 1 << 16 };
 
-/* A parameter is made of tensors one below the other.  The first rule of a parameter whose tensors are all there
- * holds; a rule of LNT_TURN_FIRST_ROW holds beside it. */
+/* A parameter is made of tensors one below the other.  The first rule of a parameter whose tensors are all
+ * there holds; a rule of LNT_TURN_FIRST_ROW holds beside it. */
 typedef struct lnt_rule {
     int param; /* LNT_PARAM_..., or LNT_RULE_BLOCK + LNT_BLOCK_... */
     lnt_turn turn;

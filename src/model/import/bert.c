@@ -1,5 +1,6 @@
-/* model/import/bert.c - BERT and MiniLM: learned positions, LayerNorm after each sum, exact GELU.  The tokens' type
- * is always the first.  What a text's vector is, the files of sentence-transformers say (pooling.c). */
+/* model/import/bert.c - BERT and MiniLM: learned positions, LayerNorm after each sum, exact GELU.  The
+ * tokens' type is always the first.  What a text's vector is, the files of sentence-transformers say
+ * (pooling.c). */
 #include "model/import/arch.h"
 #include "model/import/pooling.h"
 
@@ -12,11 +13,14 @@ static const lnt_rule rules[] = {
     { LNT_PARAM_POSITION, LNT_TURN_FIRST_ROW, { "embeddings.token_type_embeddings.weight" } },
     { LNT_PARAM_EMBED_NORM_GAIN, 0, { "embeddings.LayerNorm.weight" } },
     { LNT_PARAM_EMBED_NORM_BIAS, 0, { "embeddings.LayerNorm.bias" } },
-    { BLOCK(QKV), 0,
+    { BLOCK(QKV),
+      0,
       { LAYER "attention.self.query.weight", LAYER "attention.self.key.weight",
         LAYER "attention.self.value.weight" } },
-    { BLOCK(QKV_BIAS), 0,
-      { LAYER "attention.self.query.bias", LAYER "attention.self.key.bias", LAYER "attention.self.value.bias" } },
+    { BLOCK(QKV_BIAS),
+      0,
+      { LAYER "attention.self.query.bias", LAYER "attention.self.key.bias",
+        LAYER "attention.self.value.bias" } },
     { BLOCK(OUT), 0, { LAYER "attention.output.dense.weight" } },
     { BLOCK(OUT_BIAS), 0, { LAYER "attention.output.dense.bias" } },
     { BLOCK(NORM1_GAIN), 0, { LAYER "attention.output.LayerNorm.weight" } },
@@ -50,12 +54,21 @@ static void configure(lnt_source *s, const lnt_arch *arch, lnt_config *c)
 static const char *const gguf[] = { "bert", NULL };
 static const char *const classes[] = { "BertModel", "BertForMaskedLM", NULL };
 /* Heads that no vector of a text comes from. */
-static const char *const ignored[] = { "embeddings.position_ids", "pooler.dense.weight", "pooler.dense.bias",
-                                       "predictions.bias", "predictions.transform.dense.weight",
+static const char *const ignored[] = { "embeddings.position_ids",
+                                       "pooler.dense.weight",
+                                       "pooler.dense.bias",
+                                       "predictions.bias",
+                                       "predictions.transform.dense.weight",
                                        "predictions.transform.dense.bias",
                                        "predictions.transform.LayerNorm.weight",
-                                       "predictions.transform.LayerNorm.bias", "predictions.decoder.weight",
-                                       "predictions.decoder.bias", NULL };
+                                       "predictions.transform.LayerNorm.bias",
+                                       "predictions.decoder.weight",
+                                       "predictions.decoder.bias",
+                                       NULL };
 
-const lnt_arch lnt_arch_bert = { .gguf = gguf, .classes = classes, .prefix = "bert.", .rules = rules,
-                                 .ignored = ignored, .configure = configure };
+const lnt_arch lnt_arch_bert = { .gguf = gguf,
+                                 .classes = classes,
+                                 .prefix = "bert.",
+                                 .rules = rules,
+                                 .ignored = ignored,
+                                 .configure = configure };

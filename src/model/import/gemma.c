@@ -1,5 +1,5 @@
-/* model/import/gemma.c - Gemma 1 and 2: as Llama, but GEGLU, embeddings times sqrt(dim), and gains that a directory
- * keeps less 1; Gemma 2 also has norms after its branches and soft caps. */
+/* model/import/gemma.c - Gemma 1 and 2: as Llama, but GEGLU, embeddings times sqrt(dim), and gains that a
+ * directory keeps less 1; Gemma 2 also has norms after its branches and soft caps. */
 #include <math.h>
 #include <string.h>
 
@@ -15,7 +15,8 @@ static const lnt_rule rules[] = {
     { LNT_PARAM_NORM_GAIN, LNT_TURN_PLUS_ONE, { "norm.weight" } },
     { LNT_PARAM_HEAD, 0, { "lm_head.weight" } },
     { BLOCK(NORM1_GAIN), LNT_TURN_PLUS_ONE, { LAYER "input_layernorm.weight" } },
-    { BLOCK(QKV), 0,
+    { BLOCK(QKV),
+      0,
       { LAYER "self_attn.q_proj.weight", LAYER "self_attn.k_proj.weight", LAYER "self_attn.v_proj.weight" } },
     { BLOCK(OUT), 0, { LAYER "self_attn.o_proj.weight" } },
     { BLOCK(NORM2_GAIN), LNT_TURN_PLUS_ONE, { LAYER "pre_feedforward_layernorm.weight" } }, /* of Gemma 2 */
@@ -36,7 +37,8 @@ static void configure_second(lnt_source *s, lnt_config *c)
     c->attention.softmax.cap = lnt_source_real_or(s, "attn_logit_softcapping", "attn_logit_softcapping", 0);
     c->attention.scale = 1 / sqrt(wide);
     const int64_t window = lnt_source_whole_or(s, "attention.sliding_window", "sliding_window", 0);
-    if (!(wide > 0) || window < 0) lnt_source_refuse(s, "query_pre_attn_scalar is %g, its window %lld", wide, (long long)window);
+    if (!(wide > 0) || window < 0)
+        lnt_source_refuse(s, "query_pre_attn_scalar is %g, its window %lld", wide, (long long)window);
     if (s->status || !window) return;
     lnt_config view = *c;
     view.attention.softmax.window = window;
@@ -63,5 +65,9 @@ static const char *const gguf[] = { "gemma", "gemma2", NULL };
 static const char *const classes[] = { "GemmaForCausalLM", "Gemma2ForCausalLM", NULL };
 static const char *const ignored[] = { "rotary_emb.inv_freq", NULL };
 
-const lnt_arch lnt_arch_gemma = { .gguf = gguf, .classes = classes, .prefix = "model.", .rules = rules,
-                                  .ignored = ignored, .configure = configure };
+const lnt_arch lnt_arch_gemma = { .gguf = gguf,
+                                  .classes = classes,
+                                  .prefix = "model.",
+                                  .rules = rules,
+                                  .ignored = ignored,
+                                  .configure = configure };

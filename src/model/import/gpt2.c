@@ -45,5 +45,9 @@ static const char *const gguf[] = { "gpt2", NULL };
 static const char *const classes[] = { "GPT2LMHeadModel", "GPT2Model", NULL };
 static const char *const ignored[] = { ".attn.bias", ".attn.masked_bias", NULL }; /* causal masks */
 
-const lnt_arch lnt_arch_gpt2 = { .gguf = gguf, .classes = classes, .prefix = "transformer.", .rules = rules,
-                                 .ignored = ignored, .configure = configure };
+const lnt_arch lnt_arch_gpt2 = { .gguf = gguf,
+                                 .classes = classes,
+                                 .prefix = "transformer.",
+                                 .rules = rules,
+                                 .ignored = ignored,
+                                 .configure = configure };

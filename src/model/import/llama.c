@@ -1,5 +1,5 @@
-/* model/import/llama.c - Llama and those made like it (SmolLM, Mistral, Qwen 2 and 3): RMSNorm before each branch,
- * rotary positions, SwiGLU; Qwen 2 has biases at queries, keys and values, Qwen 3 norms there. */
+/* model/import/llama.c - Llama and those made like it (SmolLM, Mistral, Qwen 2 and 3): RMSNorm before each
+ * branch, rotary positions, SwiGLU; Qwen 2 has biases at queries, keys and values, Qwen 3 norms there. */
 #include <string.h>
 
 #include "model/import/arch.h"
@@ -13,9 +13,11 @@ static const lnt_rule rules[] = {
     { LNT_PARAM_NORM_GAIN, 0, { "norm.weight" } },
     { LNT_PARAM_HEAD, 0, { "lm_head.weight" } },
     { BLOCK(NORM1_GAIN), 0, { LAYER "input_layernorm.weight" } },
-    { BLOCK(QKV), 0,
+    { BLOCK(QKV),
+      0,
       { LAYER "self_attn.q_proj.weight", LAYER "self_attn.k_proj.weight", LAYER "self_attn.v_proj.weight" } },
-    { BLOCK(QKV_BIAS), 0,
+    { BLOCK(QKV_BIAS),
+      0,
       { LAYER "self_attn.q_proj.bias", LAYER "self_attn.k_proj.bias", LAYER "self_attn.v_proj.bias" } },
     { BLOCK(Q_NORM), 0, { LAYER "self_attn.q_norm.weight" } },
     { BLOCK(K_NORM), 0, { LAYER "self_attn.k_norm.weight" } },
@@ -57,8 +59,12 @@ static void configure(lnt_source *s, const lnt_arch *arch, lnt_config *c)
 
 static const char *const gguf[] = { "llama", "qwen2", "qwen3", "mistral", NULL };
 static const char *const classes[] = { "LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM",
-                                       "Qwen3ForCausalLM", "LlamaModel", NULL };
+                                       "Qwen3ForCausalLM", "LlamaModel",         NULL };
 static const char *const ignored[] = { "rotary_emb.inv_freq", NULL };
 
-const lnt_arch lnt_arch_llama = { .gguf = gguf, .classes = classes, .prefix = "model.", .rules = rules,
-                                  .ignored = ignored, .configure = configure };
+const lnt_arch lnt_arch_llama = { .gguf = gguf,
+                                  .classes = classes,
+                                  .prefix = "model.",
+                                  .rules = rules,
+                                  .ignored = ignored,
+                                  .configure = configure };

@@ -1,8 +1,8 @@
 /* model/import/load.c - a model from the files of others.
  *
- * Vectors, positions and norms become floats; matrices stay in the numbers that the file has them in, repacked for
- * the kernels (nn/weight.h).  Every tensor is looked for, held against the shape that the config says, and every
- * tensor of the file must be known: what is not understood is refused, not left out. */
+ * Vectors, positions and norms become floats; matrices stay in the numbers that the file has them in,
+ * repacked for the kernels (nn/weight.h).  Every tensor is looked for, held against the shape that the config
+ * says, and every tensor of the file must be known: what is not understood is refused, not left out. */
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +18,7 @@ typedef struct job {
     lnt_source *s;
     const lnt_arch *arch;
     lnt_model *model;
-    bool *used; /* [tensors.count] */
+    bool *used;                 /* [tensors.count] */
     size_t bytes[LNT_STORAGES]; /* of matrices */
     const lnt_model_options *options;
 } job;
@@ -33,8 +33,8 @@ static void extents(const lnt_layout_entry *e, size_t i, int64_t *rows, int64_t 
 
 static lnt_status refuse_shape(const job *j, const lnt_stored *t, const char *wanted)
 {
-    return lnt_fail(j->s->ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": tensor '%.80s' has another shape than %s", j->s->path,
-                    t->name, wanted);
+    return lnt_fail(j->s->ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": tensor '%.80s' has another shape than %s",
+                    j->s->path, t->name, wanted);
 }
 
 static size_t numbers_of(const lnt_stored *t)
@@ -58,17 +58,19 @@ static size_t find_all(const job *j, const lnt_rule *rule, size_t l, const lnt_s
 static lnt_status check_tensor(const job *j, const lnt_rule *rule, size_t n, size_t l, const lnt_stored *t)
 {
     if (!t)
-        return lnt_fail(j->s->ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": tensor '%s' of block %zu is missing", j->s->path,
-                        rule->name[n], l);
+        return lnt_fail(j->s->ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": tensor '%s' of block %zu is missing",
+                        j->s->path, rule->name[n], l);
     if (t->storage == LNT_STORAGES)
-        return lnt_fail(j->s->ctx, LNT_ERR_UNSUPPORTED, LNT_FILE_FMT ": tensor '%.80s' is of %s, no numbers of a layer",
-                        j->s->path, t->name, t->type);
+        return lnt_fail(j->s->ctx, LNT_ERR_UNSUPPORTED,
+                        LNT_FILE_FMT ": tensor '%.80s' is of %s, no numbers of a layer", j->s->path, t->name,
+                        t->type);
     j->used[t - j->s->tensors.entries] = true;
     return LNT_OK;
 }
 
 /* That the tensors of a rule, one below the other, are the parameter. */
-static lnt_status check_rule(const job *j, const lnt_rule *rule, size_t l, const lnt_layout_entry *e, size_t i)
+static lnt_status check_rule(const job *j, const lnt_rule *rule, size_t l, const lnt_layout_entry *e,
+                             size_t i)
 {
     const lnt_stored *t[LNT_RULE_NAMES];
     const size_t count = find_all(j, rule, l, t);
@@ -79,7 +81,8 @@ static lnt_status check_rule(const job *j, const lnt_rule *rule, size_t l, const
     for (size_t n = 0; !status && n < count; n++) {
         status = check_tensor(j, rule, n, l, t[n]);
         if (status) break;
-        const int64_t has = matrix && t[n]->rank == 2 ? t[n]->shape[turned ? 1 : 0] : (int64_t)numbers_of(t[n]);
+        const int64_t has =
+            matrix && t[n]->rank == 2 ? t[n]->shape[turned ? 1 : 0] : (int64_t)numbers_of(t[n]);
         if (matrix && (t[n]->rank != 2 || t[n]->shape[turned ? 0 : 1] != columns))
             return refuse_shape(j, t[n], "the config says");
         if (has > rows - sum) return refuse_shape(j, t[n], "the config says");
@@ -149,8 +152,9 @@ static lnt_status load_floats(const job *j, const lnt_rule *rule, size_t l, cons
     for (size_t n = 0; rule->turn == LNT_TURN_PLUS_ONE && n < e->count; n++) to[n] += 1;
     for (size_t n = 0; !status && n < e->count; n++)
         if (!isfinite(to[n]))
-            status = lnt_fail(j->s->ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": tensor '%.80s' has numbers that are not finite",
-                              j->s->path, t[0]->name);
+            status = lnt_fail(j->s->ctx, LNT_ERR_FORMAT,
+                              LNT_FILE_FMT ": tensor '%.80s' has numbers that are not finite", j->s->path,
+                              t[0]->name);
     return status;
 }
 
@@ -161,7 +165,8 @@ static lnt_status add_first_row(const job *j, const lnt_rule *rule, size_t i)
     const lnt_stored *t = lnt_arch_tensor(j->s, j->arch, rule->name[0], 0);
     const size_t width = e->count ? e->param.shape[1] : 0;
     if (!t || !width) return LNT_OK;
-    if (t->storage == LNT_STORAGES || t->rank < 1 || t->shape[t->rank - 1] != (int64_t)width || numbers_of(t) < width)
+    if (t->storage == LNT_STORAGES || t->rank < 1 || t->shape[t->rank - 1] != (int64_t)width ||
+        numbers_of(t) < width)
         return refuse_shape(j, t, "the config says");
     float *row = lnt_allocate(j->s->ctx, width * sizeof *row, "a row");
     if (!row) return LNT_ERR_MEMORY;
@@ -181,8 +186,10 @@ static lnt_status load_matrix(job *j, const lnt_rule *rule, size_t l, size_t i)
     const size_t count = find_all(j, rule, l, t);
     const bool turned = rule->turn == LNT_TURN_COLUMNS;
     for (size_t n = 0; n < count; n++)
-        parts[n] = (lnt_weight_part){ .storage = t[n]->storage, .data = t[n]->data,
-                                      .rows = (size_t)t[n]->shape[turned ? 1 : 0], .transposed = turned };
+        parts[n] = (lnt_weight_part){ .storage = t[n]->storage,
+                                      .data = t[n]->data,
+                                      .rows = (size_t)t[n]->shape[turned ? 1 : 0],
+                                      .transposed = turned };
     const size_t bytes = parts[0].rows * sizeof(uint32_t);
     uint32_t *order = NULL;
     if (rule->turn == LNT_TURN_HEADS) {
@@ -249,7 +256,8 @@ static bool is_ignored(const job *j, const lnt_config *c, const char *name)
 static void use_first_rows(const job *j)
 {
     for (const lnt_rule *r = lnt_arch_rules(j->s, j->arch); r->name[0]; r++) {
-        const lnt_stored *t = r->turn == LNT_TURN_FIRST_ROW ? lnt_arch_tensor(j->s, j->arch, r->name[0], 0) : NULL;
+        const lnt_stored *t =
+            r->turn == LNT_TURN_FIRST_ROW ? lnt_arch_tensor(j->s, j->arch, r->name[0], 0) : NULL;
         if (t) j->used[t - j->s->tensors.entries] = true;
     }
 }
@@ -263,15 +271,18 @@ static lnt_status check_entries(const job *j, const lnt_config *config, const ln
         size_t l;
         if (!e->param.name) continue;
         const lnt_rule *rule = rule_of(j, i, &l);
-        if (rule) status = check_rule(j, rule, l, e, i);
+        if (rule)
+            status = check_rule(j, rule, l, e, i);
         else
-            status = lnt_fail(j->s->ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": no tensor is its '%s'", j->s->path, e->name);
+            status = lnt_fail(j->s->ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": no tensor is its '%s'", j->s->path,
+                              e->name);
     }
     use_first_rows(j);
     for (size_t i = 0; !status && i < j->s->tensors.count; i++)
         if (!j->used[i] && !is_ignored(j, config, j->s->tensors.entries[i].name))
             status = lnt_fail(j->s->ctx, LNT_ERR_UNSUPPORTED,
-                              LNT_FILE_FMT ": %s: tensor '%.80s' is not known, and a model without it would be another",
+                              LNT_FILE_FMT
+                              ": %s: tensor '%.80s' is not known, and a model without it would be another",
                               j->s->path, j->s->name, j->s->tensors.entries[i].name);
     return status;
 }
@@ -296,8 +307,8 @@ static lnt_status check_tensors(lnt_source *s, const lnt_arch *arch, const lnt_c
 static lnt_status check_tokens(const lnt_source *s, const lnt_codec *codec, const lnt_config *c)
 {
     if (!codec || (int64_t)lnt_codec_count(codec) <= c->inputs) return LNT_OK;
-    return lnt_fail(s->ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": a tokenizer of %zu tokens for a model of %lld", s->path,
-                    lnt_codec_count(codec), (long long)c->inputs);
+    return lnt_fail(s->ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": a tokenizer of %zu tokens for a model of %lld",
+                    s->path, lnt_codec_count(codec), (long long)c->inputs);
 }
 
 static void add_end(lnt_model *model, int64_t token)
@@ -308,11 +319,12 @@ static void add_end(lnt_model *model, int64_t token)
         model->end[model->end_count++] = (int32_t)token;
 }
 
-/* The tokens that end a text, those that a directory's generation_config.json lists, and those of the known forms
- * of conversations. */
+/* The tokens that end a text, those that a directory's generation_config.json lists, and those of the known
+ * forms of conversations. */
 static void find_ends(lnt_source *s, lnt_model *model)
 {
-    static const char *const known[] = { "<|im_end|>", "<|eot_id|>", "<|end|>", "<end_of_turn>", "<|endoftext|>" };
+    static const char *const known[] = { "<|im_end|>", "<|eot_id|>", "<|end|>", "<end_of_turn>",
+                                         "<|endoftext|>" };
     lnt_json json = { 0 };
     if (!model->codec) return;
     add_end(model, lnt_codec_role_token(model->codec, LNT_ROLE_EOS));
@@ -350,10 +362,11 @@ static lnt_status import(lnt_source *s, const lnt_model_options *options, lnt_mo
         return s->status;
     }
     (*out)->codec = codec;
-    snprintf((*out)->architecture, sizeof (*out)->architecture, "%s", s->name);
+    snprintf((*out)->architecture, sizeof(*out)->architecture, "%s", s->name);
     (*out)->text_length = lnt_pooling_length(s, &config);
     find_ends(s, *out);
-    if (!s->status) s->status = lnt_vocabulary_template(s, &(*out)->chat_template, &(*out)->chat_template_bytes);
+    if (!s->status)
+        s->status = lnt_vocabulary_template(s, &(*out)->chat_template, &(*out)->chat_template_bytes);
     job j = { .s = s, .arch = arch, .model = *out, .options = options };
     if (!s->status) s->status = load_entries(&j);
     if (s->status) {

@@ -1,5 +1,5 @@
-/* model/import/neox.c - GPT-NeoX and Pythia: LayerNorm, rotary positions over a part of each head, exact GELU, both
- * branches read the same sum; queries, keys and values of a head stand together. */
+/* model/import/neox.c - GPT-NeoX and Pythia: LayerNorm, rotary positions over a part of each head, exact
+ * GELU, both branches read the same sum; queries, keys and values of a head stand together. */
 #include "model/import/arch.h"
 #include "model/import/rope.h"
 
@@ -40,7 +40,12 @@ static void configure(lnt_source *s, const lnt_arch *arch, lnt_config *c)
 
 static const char *const gguf[] = { "gptneox", NULL };
 static const char *const classes[] = { "GPTNeoXForCausalLM", "GPTNeoXModel", NULL };
-static const char *const ignored[] = { "attention.bias", "attention.masked_bias", "rotary_emb.inv_freq", NULL };
+static const char *const ignored[] = { "attention.bias", "attention.masked_bias", "rotary_emb.inv_freq",
+                                       NULL };
 
-const lnt_arch lnt_arch_neox = { .gguf = gguf, .classes = classes, .prefix = "gpt_neox.", .rules = rules,
-                                 .ignored = ignored, .configure = configure };
+const lnt_arch lnt_arch_neox = { .gguf = gguf,
+                                 .classes = classes,
+                                 .prefix = "gpt_neox.",
+                                 .rules = rules,
+                                 .ignored = ignored,
+                                 .configure = configure };

@@ -24,13 +24,15 @@ static void read_modes(lnt_source *s, const char *folder, lnt_config *c)
     snprintf(name, sizeof name, "%.100s/config.json", folder);
     s->status = lnt_source_json(s->ctx, s->path, name, &json);
     if (s->status) return;
-    const bool mean = says(json.root, "pooling_mode_mean_tokens"), first = says(json.root, "pooling_mode_cls_token");
+    const bool mean = says(json.root, "pooling_mode_mean_tokens"),
+               first = says(json.root, "pooling_mode_cls_token");
     const bool last = says(json.root, "pooling_mode_lasttoken");
     const bool other = says(json.root, "pooling_mode_max_tokens") ||
                        says(json.root, "pooling_mode_mean_sqrt_len_tokens") ||
                        says(json.root, "pooling_mode_weightedmean_tokens");
     if (mean + first + last != 1 || other)
-        lnt_source_refuse(s, "%s says no pooling that is known: the mean of the tokens, the first or the last", name);
+        lnt_source_refuse(
+            s, "%s says no pooling that is known: the mean of the tokens, the first or the last", name);
     c->pooling = first ? LNT_POOL_FIRST : last ? LNT_POOL_LAST : LNT_POOL_MEAN;
     lnt_json_free(s->ctx, &json);
 }
@@ -39,10 +41,13 @@ static void read_module(lnt_source *s, const lnt_json_node *module, lnt_config *
 {
     const char *const type = text_in(module, "type");
     const char *const dot = strrchr(type, '.'), *const kind = dot ? dot + 1 : type;
-    if (strcmp(kind, "Pooling") == 0) read_modes(s, text_in(module, "path"), c);
-    else if (strcmp(kind, "Normalize") == 0) c->normalise = 1;
+    if (strcmp(kind, "Pooling") == 0)
+        read_modes(s, text_in(module, "path"), c);
+    else if (strcmp(kind, "Normalize") == 0)
+        c->normalise = 1;
     else if (strcmp(kind, "Transformer") != 0)
-        lnt_source_refuse(s, "modules.json has a '%.60s'; known are Transformer, Pooling and Normalize", type);
+        lnt_source_refuse(s, "modules.json has a '%.60s'; known are Transformer, Pooling and Normalize",
+                          type);
 }
 
 static void read_directory(lnt_source *s, lnt_config *c)
@@ -60,7 +65,8 @@ int64_t lnt_pooling_length(lnt_source *s, const lnt_config *c)
     if (!s->status && !lnt_source_is_gguf(s))
         s->status = lnt_source_json(s->ctx, s->path, "sentence_bert_config.json", &json);
     const lnt_json_node *most = json.root ? lnt_json_member(json.root, "max_seq_length") : NULL;
-    const bool shorter = most && most->type == LNT_JSON_INTEGER && most->integer > 0 && most->integer < c->length;
+    const bool shorter =
+        most && most->type == LNT_JSON_INTEGER && most->integer > 0 && most->integer < c->length;
     const int64_t length = shorter ? most->integer : c->length;
     lnt_json_free(s->ctx, &json);
     return length;
@@ -76,6 +82,8 @@ void lnt_pooling_read(lnt_source *s, lnt_config *c)
         return;
     }
     const int64_t type = lnt_source_whole_or(s, "pooling_type", NULL, 1);
-    if (type < 0 || type > 3) lnt_source_refuse(s, "pooling_type is %lld, known are 0 to 3", (long long)type);
-    else c->pooling = known[type];
+    if (type < 0 || type > 3)
+        lnt_source_refuse(s, "pooling_type is %lld, known are 0 to 3", (long long)type);
+    else
+        c->pooling = known[type];
 }

@@ -16,7 +16,8 @@ static double scaling_real(lnt_source *s, const char *gguf, const char *key, dou
 
 static lnt_source_text scaling_kind(lnt_source *s)
 {
-    static const char *const keys[] = { "rope_scaling.rope_type", "rope_scaling.type", "rope_parameters.rope_type" };
+    static const char *const keys[] = { "rope_scaling.rope_type", "rope_scaling.type",
+                                        "rope_parameters.rope_type" };
     for (size_t i = 0; i < 3; i++)
         if (lnt_source_has(s, "rope.scaling.type", keys[i]))
             return lnt_source_text_of(s, "rope.scaling.type", keys[i]);
@@ -28,8 +29,11 @@ static void read_scaling(lnt_source *s, lnt_rotary *r, int64_t length)
     static const struct {
         const char *word;
         int scaling;
-    } known[] = { { "none", LNT_ROTARY_NONE },     { "default", LNT_ROTARY_NONE }, { "linear", LNT_ROTARY_LINEAR },
-                  { "llama3", LNT_ROTARY_LLAMA3 }, { "yarn", LNT_ROTARY_YARN } };
+    } known[] = { { "none", LNT_ROTARY_NONE },
+                  { "default", LNT_ROTARY_NONE },
+                  { "linear", LNT_ROTARY_LINEAR },
+                  { "llama3", LNT_ROTARY_LLAMA3 },
+                  { "yarn", LNT_ROTARY_YARN } };
     const lnt_source_text kind = scaling_kind(s);
     size_t i = 0;
     while (i < sizeof known / sizeof known[0] && !lnt_source_text_is(kind, known[i].word)) i++;
@@ -54,7 +58,8 @@ static void read_divisors(lnt_source *s, lnt_rotary *r, int64_t pairs)
 {
     const lnt_stored *t = lnt_tensors_find(&s->tensors, "rope_freqs.weight");
     if (!t || s->status) return;
-    if (t->storage != LNT_STORAGE_F32 || t->rank != 1 || t->shape[0] != pairs || pairs > LNT_ROTARY_DIVISORS) {
+    if (t->storage != LNT_STORAGE_F32 || t->rank != 1 || t->shape[0] != pairs ||
+        pairs > LNT_ROTARY_DIVISORS) {
         lnt_source_refuse(s, "rope_freqs.weight must be f32 [%lld]", (long long)pairs);
         return;
     }
@@ -71,8 +76,8 @@ static void read_divisors(lnt_source *s, lnt_rotary *r, int64_t pairs)
 void lnt_rope_read(lnt_source *s, bool adjacent, lnt_config *c)
 {
     lnt_rotary *r = &c->rotary;
-    const double part = lnt_source_real_or(s, NULL, "partial_rotary_factor",
-                                           lnt_source_real_or(s, NULL, "rotary_pct", 1));
+    const double part =
+        lnt_source_real_or(s, NULL, "partial_rotary_factor", lnt_source_real_or(s, NULL, "rotary_pct", 1));
     const double base = lnt_source_real_or(s, NULL, "rotary_emb_base", 10000);
     c->position = LNT_POSITION_ROTARY;
     r->base = lnt_source_real_or(s, "rope.freq_base", "rope_theta",

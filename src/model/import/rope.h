@@ -2,8 +2,8 @@
 #ifndef LNT_MODEL_IMPORT_ROPE_H
 #define LNT_MODEL_IMPORT_ROPE_H
 
-#include "model/import/source.h"
 #include "model/config.h"
+#include "model/import/source.h"
 
 /* Base, width, scaling; adjacent: the pairs are (2i, 2i + 1), else (i, i + width / 2). */
 void lnt_rope_read(lnt_source *s, bool adjacent, lnt_config *config);

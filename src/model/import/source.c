@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-
 /* ---- opening ------------------------------------------------------------------------------- */
 
 lnt_status lnt_source_json(lnt_ctx *ctx, const char *directory, const char *name, lnt_json *out)
@@ -47,13 +46,14 @@ static void find_name(lnt_source *s)
         if (node && node->type == LNT_JSON_STRING)
             word = (lnt_gguf_string){ node->text, strlen(node->text) };
         else
-            s->status = lnt_fail(s->ctx, LNT_ERR_FORMAT,
-                                 LNT_FILE_FMT ": config.json has neither architectures nor model_type", s->path);
+            s->status =
+                lnt_fail(s->ctx, LNT_ERR_FORMAT,
+                         LNT_FILE_FMT ": config.json has neither architectures nor model_type", s->path);
     }
     if (!s->status && word.bytes >= sizeof s->name)
         s->status = lnt_fail(s->ctx, LNT_ERR_FORMAT,
-                             LNT_FILE_FMT ": the name of its architecture has %zu bytes, may have %d", s->path,
-                             word.bytes, LNT_SOURCE_NAME - 1);
+                             LNT_FILE_FMT ": the name of its architecture has %zu bytes, may have %d",
+                             s->path, word.bytes, LNT_SOURCE_NAME - 1);
     if (!s->status) memcpy(s->name, word.text, word.bytes);
 }
 
@@ -152,8 +152,10 @@ static int64_t whole_of(lnt_source *s, const found *f)
     const lnt_json_node *node = f->node;
     if (node && node->type == LNT_JSON_ARRAY) node = node->child;
     if (f->node && node && node->type == LNT_JSON_INTEGER) return node->integer;
-    if (f->node) refuse_value(s, f, "a whole number");
-    else s->status = lnt_gguf_get_integer(s->ctx, s->tensors.gguf, f->key, &x);
+    if (f->node)
+        refuse_value(s, f, "a whole number");
+    else
+        s->status = lnt_gguf_get_integer(s->ctx, s->tensors.gguf, f->key, &x);
     return x;
 }
 
@@ -168,8 +170,8 @@ int64_t lnt_source_whole(lnt_source *s, const char *gguf, const char *json, int6
     }
     const int64_t x = whole_of(s, &f);
     if (!s->status && (x < least || x > most))
-        s->status = lnt_fail(s->ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": %s is %lld, must be %lld to %lld", s->path,
-                             f.key, (long long)x, (long long)least, (long long)most);
+        s->status = lnt_fail(s->ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": %s is %lld, must be %lld to %lld",
+                             s->path, f.key, (long long)x, (long long)least, (long long)most);
     return s->status ? least : x;
 }
 
@@ -186,9 +188,12 @@ double lnt_source_real_or(lnt_source *s, const char *gguf, const char *json, dou
     const found f = find(s, gguf, json);
     double x = otherwise;
     if (!f.there) return x;
-    if (f.node && (f.node->type == LNT_JSON_INTEGER || f.node->type == LNT_JSON_REAL)) x = f.node->real;
-    else if (f.node) refuse_value(s, &f, "a number");
-    else s->status = lnt_gguf_get_real(s->ctx, s->tensors.gguf, f.key, &x);
+    if (f.node && (f.node->type == LNT_JSON_INTEGER || f.node->type == LNT_JSON_REAL))
+        x = f.node->real;
+    else if (f.node)
+        refuse_value(s, &f, "a number");
+    else
+        s->status = lnt_gguf_get_real(s->ctx, s->tensors.gguf, f.key, &x);
     if (!s->status && !isfinite(x)) refuse_value(s, &f, "a finite number");
     return x;
 }
@@ -201,8 +206,10 @@ bool lnt_source_flag_or(lnt_source *s, const char *gguf, const char *json, bool 
     if (!f.there) return x;
     if (f.node && (f.node->type == LNT_JSON_TRUE || f.node->type == LNT_JSON_FALSE))
         return f.node->type == LNT_JSON_TRUE;
-    if (f.node) refuse_value(s, &f, "true or false");
-    else s->status = lnt_gguf_get_bool(s->ctx, s->tensors.gguf, f.key, &x);
+    if (f.node)
+        refuse_value(s, &f, "true or false");
+    else
+        s->status = lnt_gguf_get_bool(s->ctx, s->tensors.gguf, f.key, &x);
     return x;
 }
 
@@ -212,8 +219,10 @@ lnt_source_text lnt_source_text_of(lnt_source *s, const char *gguf, const char *
     lnt_gguf_string text = { "", 0 };
     if (f.node && f.node->type == LNT_JSON_STRING)
         text = (lnt_gguf_string){ f.node->text, strlen(f.node->text) };
-    else if (f.node) refuse_value(s, &f, "a text");
-    else if (f.there) s->status = lnt_gguf_get_string(s->ctx, s->tensors.gguf, f.key, &text);
+    else if (f.node)
+        refuse_value(s, &f, "a text");
+    else if (f.there)
+        s->status = lnt_gguf_get_string(s->ctx, s->tensors.gguf, f.key, &text);
     return (lnt_source_text){ text.text, text.bytes };
 }
 

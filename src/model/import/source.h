@@ -1,10 +1,10 @@
-/* model/import/source.h - a model that others trained, as its files describe it: a GGUF file, or a directory as
- * Hugging Face lays it out.
+/* model/import/source.h - a model that others trained, as its files describe it: a GGUF file, or a directory
+ * as Hugging Face lays it out.
  *
  * A key has two spellings: GGUF's behind the name of the architecture ("attention.head_count") and that of
- * config.json ("num_attention_heads"; a dot goes into an object).  NULL: that kind of source has none.  What fails
- * is kept in `status` and the context's sentence, and later reads do nothing: an architecture reads all it needs,
- * and who called it looks once. */
+ * config.json ("num_attention_heads"; a dot goes into an object).  NULL: that kind of source has none.  What
+ * fails is kept in `status` and the context's sentence, and later reads do nothing: an architecture reads all
+ * it needs, and who called it looks once. */
 #ifndef LNT_MODEL_IMPORT_SOURCE_H
 #define LNT_MODEL_IMPORT_SOURCE_H
 
@@ -21,7 +21,7 @@ typedef struct lnt_source {
     const char *path;
     lnt_status status;
     lnt_tensors tensors;
-    lnt_json config;           /* config.json; without root: a GGUF file */
+    lnt_json config;            /* config.json; without root: a GGUF file */
     char name[LNT_SOURCE_NAME]; /* of the architecture: "llama", or "LlamaForCausalLM" */
 } lnt_source;
 

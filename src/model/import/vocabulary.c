@@ -49,13 +49,14 @@ static lnt_text *read_strings(lnt_source *s, const char *key, size_t *count)
 }
 
 /* An array of numbers, one a token; false where it is absent. */
-static bool find_numbers(lnt_source *s, const char *key, lnt_gguf_type element, size_t tokens, lnt_gguf_value *list)
+static bool find_numbers(lnt_source *s, const char *key, lnt_gguf_type element, size_t tokens,
+                         lnt_gguf_value *list)
 {
     if (s->status || !lnt_gguf_find(s->tensors.gguf, key)) return false;
     s->status = lnt_gguf_get_array(s->ctx, s->tensors.gguf, key, element, list);
     if (!s->status && list->count != tokens)
-        s->status = lnt_fail(s->ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": %s has %zu numbers for %zu tokens", s->path, key,
-                             list->count, tokens);
+        s->status = lnt_fail(s->ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": %s has %zu numbers for %zu tokens",
+                             s->path, key, list->count, tokens);
     return !s->status;
 }
 
@@ -97,16 +98,27 @@ static lnt_status open_gguf(lnt_source *s, lnt_codec **out)
     arrays a = { .ctx = s->ctx };
     read_arrays(s, &a);
 #define TOKEN(name) lnt_source_whole_or(s, KEY(name "_token_id"), NULL, LNT_NO_TOKEN)
-    const lnt_vocabulary v = {
-        .path = s->path, .model = text_at(s, KEY("model")), .pre = text_at(s, KEY("pre")),
-        .count = a.tokens, .token = a.token, .score = a.score, .type = a.type, .merges = a.merges, .merge = a.merge,
-        .charsmap = { NULL, 0 }, .bos = TOKEN("bos"), .eos = TOKEN("eos"), .unknown = TOKEN("unknown"),
-        .separator = TOKEN("seperator"), /* as the format spells it */
-        .padding = TOKEN("padding"), .classify = TOKEN("cls"), .mask = TOKEN("mask"),
-        .add_bos = said(s, KEY("add_bos_token")), .add_eos = said(s, KEY("add_eos_token")),
-        .add_space_prefix = said(s, KEY("add_space_prefix")),
-        .remove_extra_whitespaces = said(s, KEY("remove_extra_whitespaces"))
-    };
+    const lnt_vocabulary v = { .path = s->path,
+                               .model = text_at(s, KEY("model")),
+                               .pre = text_at(s, KEY("pre")),
+                               .count = a.tokens,
+                               .token = a.token,
+                               .score = a.score,
+                               .type = a.type,
+                               .merges = a.merges,
+                               .merge = a.merge,
+                               .charsmap = { NULL, 0 },
+                               .bos = TOKEN("bos"),
+                               .eos = TOKEN("eos"),
+                               .unknown = TOKEN("unknown"),
+                               .separator = TOKEN("seperator"), /* as the format spells it */
+                               .padding = TOKEN("padding"),
+                               .classify = TOKEN("cls"),
+                               .mask = TOKEN("mask"),
+                               .add_bos = said(s, KEY("add_bos_token")),
+                               .add_eos = said(s, KEY("add_eos_token")),
+                               .add_space_prefix = said(s, KEY("add_space_prefix")),
+                               .remove_extra_whitespaces = said(s, KEY("remove_extra_whitespaces")) };
 #undef TOKEN
     if (!s->status) s->status = lnt_codec_open_vocabulary(s->ctx, &v, out);
     release(&a);
