@@ -130,8 +130,10 @@ void lnt_arch_extents(lnt_source *s, lnt_config *c)
     c->dim = lnt_source_whole(s, "embedding_length", "hidden_size", 1, LNT_ARCH_WIDTH);
     c->layers = lnt_source_whole(s, "block_count", "num_hidden_layers", 1, LNT_ARCH_LAYERS);
     c->heads = lnt_source_whole(s, "attention.head_count", "num_attention_heads", 1, LNT_ARCH_HEADS);
-    c->kv_heads = lnt_source_whole_or(s, "attention.head_count_kv", "num_key_value_heads", c->heads);
-    c->head_dim = lnt_source_whole_or(s, "attention.key_length", "head_dim", c->dim / c->heads);
+    c->kv_heads =
+        lnt_source_whole_in(s, "attention.head_count_kv", "num_key_value_heads", c->heads, 1, LNT_ARCH_HEADS);
+    c->head_dim =
+        lnt_source_whole_in(s, "attention.key_length", "head_dim", c->dim / c->heads, 1, LNT_ARCH_HEAD);
     c->ff = lnt_source_whole(s, "feed_forward_length", "intermediate_size", 1, 4 * LNT_ARCH_WIDTH);
     c->length = lnt_source_whole(s, "context_length", "max_position_embeddings", 1, LNT_ARCH_LENGTH);
     lnt_arch_check_layers(s, c->layers);

@@ -55,7 +55,13 @@ static inline bool lnt_arch_has(const lnt_source *s, const lnt_arch *arch, int p
     return lnt_arch_rule(s, arch, param) != NULL;
 }
 
-enum { LNT_ARCH_WIDTH = 1 << 16, LNT_ARCH_LAYERS = 1024, LNT_ARCH_HEADS = 4096, LNT_ARCH_LENGTH = 1 << 24 };
+enum {
+    LNT_ARCH_WIDTH = 1 << 16,
+    LNT_ARCH_LAYERS = 1024,
+    LNT_ARCH_HEADS = 4096,
+    LNT_ARCH_HEAD = 4096,
+    LNT_ARCH_LENGTH = 1 << 24
+};
 
 /* Width, layers, heads, feed-forward layer and length, by the names that most have. */
 void lnt_arch_extents(lnt_source *s, lnt_config *config);

@@ -36,9 +36,9 @@ static void configure_second(lnt_source *s, lnt_config *c)
     c->logit_cap = lnt_source_real_or(s, "final_logit_softcapping", "final_logit_softcapping", 0);
     c->attention.softmax.cap = lnt_source_real_or(s, "attn_logit_softcapping", "attn_logit_softcapping", 0);
     c->attention.scale = 1 / sqrt(wide);
-    const int64_t window = lnt_source_whole_or(s, "attention.sliding_window", "sliding_window", 0);
-    if (!(wide > 0) || window < 0)
-        lnt_source_refuse(s, "query_pre_attn_scalar is %g, its window %lld", wide, (long long)window);
+    const int64_t window =
+        lnt_source_whole_in(s, "attention.sliding_window", "sliding_window", 0, 0, LNT_ARCH_LENGTH);
+    if (!(wide > 0)) lnt_source_refuse(s, "query_pre_attn_scalar is %g", wide);
     if (s->status || !window) return;
     lnt_config view = *c;
     view.attention.softmax.window = window;

@@ -33,7 +33,7 @@ static void configure(lnt_source *s, const lnt_arch *arch, lnt_config *c)
     lnt_arch_check_layers(s, c->layers);
     c->heads = lnt_source_whole(s, "attention.head_count", "n_head", 1, LNT_ARCH_HEADS);
     c->length = lnt_source_whole(s, "context_length", "n_positions", 1, LNT_ARCH_LENGTH);
-    c->ff = lnt_source_whole_or(s, "feed_forward_length", "n_inner", 4 * c->dim);
+    c->ff = lnt_source_whole_in(s, "feed_forward_length", "n_inner", 4 * c->dim, 1, 4 * LNT_ARCH_WIDTH);
     c->epsilon = lnt_source_real_or(s, "attention.layer_norm_epsilon", "layer_norm_epsilon", 1e-5);
     c->activation = LNT_ACT_GELU;
     c->position = LNT_POSITION_LEARNED;

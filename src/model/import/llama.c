@@ -35,10 +35,10 @@ static const lnt_rule rules[] = {
 static void read_window(lnt_source *s, lnt_config *c)
 {
     const bool named = strncmp(s->name, "Qwen", 4) == 0;
-    const int64_t window = lnt_source_whole_or(s, "attention.sliding_window", "sliding_window", 0);
+    const int64_t window =
+        lnt_source_whole_in(s, "attention.sliding_window", "sliding_window", 0, 0, LNT_ARCH_LENGTH);
     if (!lnt_source_flag_or(s, NULL, "use_sliding_window", !named)) return;
     if (named) lnt_source_refuse(s, "a window in some of its layers (use_sliding_window) is not known");
-    if (window < 0) lnt_source_refuse(s, "its window is %lld tokens", (long long)window);
     c->attention.softmax.window = window;
 }
 

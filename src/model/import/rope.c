@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define MOST_LENGTH 0x1p30
+
 /* A key of whichever object config.json has. */
 static double scaling_real(lnt_source *s, const char *gguf, const char *key, double otherwise)
 {
@@ -49,8 +51,12 @@ static void read_scaling(lnt_source *s, lnt_rotary *r, int64_t length)
     r->beta_fast = scaling_real(s, "rope.scaling.yarn_beta_fast", "beta_fast", 32);
     r->beta_slow = scaling_real(s, "rope.scaling.yarn_beta_slow", "beta_slow", 1);
     r->magnitude = scaling_real(s, NULL, "attention_factor", 0);
-    r->original_length = (int64_t)scaling_real(s, "rope.scaling.original_context_length",
-                                               "original_max_position_embeddings", (double)length);
+    const double original = scaling_real(s, "rope.scaling.original_context_length",
+                                         "original_max_position_embeddings", (double)length);
+    if (!(original >= 1 && original <= MOST_LENGTH))
+        lnt_source_refuse(s, "it was first trained on %g tokens", original);
+    else
+        r->original_length = (int64_t)original;
     if (r->scaling && !(r->factor > 0)) lnt_source_refuse(s, "the factor of its positions is %g", r->factor);
 }
 
@@ -79,6 +85,8 @@ void lnt_rope_read(lnt_source *s, bool adjacent, lnt_config *c)
     const double part =
         lnt_source_real_or(s, NULL, "partial_rotary_factor", lnt_source_real_or(s, NULL, "rotary_pct", 1));
     const double base = lnt_source_real_or(s, NULL, "rotary_emb_base", 10000);
+    if (!(part > 0 && part <= 1)) lnt_source_refuse(s, "%g of each head turns by position", part);
+    if (s->status) return;
     c->position = LNT_POSITION_ROTARY;
     r->base = lnt_source_real_or(s, "rope.freq_base", "rope_theta",
                                  lnt_source_real_or(s, NULL, "rope_parameters.rope_theta", base));

@@ -159,20 +159,32 @@ static int64_t whole_of(lnt_source *s, const found *f)
     return x;
 }
 
+/* What was found, in bounds. */
+static int64_t bounded(lnt_source *s, const found *f, int64_t least, int64_t most)
+{
+    const int64_t x = whole_of(s, f);
+    if (!s->status && (x < least || x > most))
+        s->status = lnt_fail(s->ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": %s is %lld, must be %lld to %lld",
+                             s->path, f->key, (long long)x, (long long)least, (long long)most);
+    return s->status ? least : x;
+}
+
 int64_t lnt_source_whole(lnt_source *s, const char *gguf, const char *json, int64_t least, int64_t most)
 {
     if (s->status) return least;
     const found f = find(s, gguf, json);
-    if (!f.there) {
-        s->status = lnt_fail(s->ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": %s is missing", s->path,
-                             f.key[0] ? f.key : json);
-        return least;
-    }
-    const int64_t x = whole_of(s, &f);
-    if (!s->status && (x < least || x > most))
-        s->status = lnt_fail(s->ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": %s is %lld, must be %lld to %lld",
-                             s->path, f.key, (long long)x, (long long)least, (long long)most);
-    return s->status ? least : x;
+    if (f.there) return bounded(s, &f, least, most);
+    s->status =
+        lnt_fail(s->ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": %s is missing", s->path, f.key[0] ? f.key : json);
+    return least;
+}
+
+int64_t lnt_source_whole_in(lnt_source *s, const char *gguf, const char *json, int64_t otherwise,
+                            int64_t least, int64_t most)
+{
+    if (s->status) return otherwise;
+    const found f = find(s, gguf, json);
+    return f.there ? bounded(s, &f, least, most) : otherwise;
 }
 
 int64_t lnt_source_whole_or(lnt_source *s, const char *gguf, const char *json, int64_t otherwise)

@@ -36,6 +36,8 @@ bool lnt_source_has(const lnt_source *s, const char *gguf, const char *json); /*
 /* A value that must be there, in bounds. */
 int64_t lnt_source_whole(lnt_source *s, const char *gguf, const char *json, int64_t least, int64_t most);
 /* One that may be absent; it is `otherwise` then. */
+int64_t lnt_source_whole_in(lnt_source *s, const char *gguf, const char *json, int64_t otherwise,
+                            int64_t least, int64_t most);
 int64_t lnt_source_whole_or(lnt_source *s, const char *gguf, const char *json, int64_t otherwise);
 double lnt_source_real_or(lnt_source *s, const char *gguf, const char *json, double otherwise);
 bool lnt_source_flag_or(lnt_source *s, const char *gguf, const char *json, bool otherwise);
