@@ -106,5 +106,8 @@ if(LINNET_MODEL)
         add_objects(linnet_model_objects ${name} ${weight_sources})
         target_compile_definitions(${name} PRIVATE LNT_ISA=${isa})
         target_compile_options(${name} PRIVATE -O3 -ffp-contract=fast -fno-lto ${flags_${isa}})
+        if(LINNET_SANITIZE) # unrolled, they take minutes
+            target_compile_options(${name} PRIVATE -O1)
+        endif()
     endforeach()
 endif()

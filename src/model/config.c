@@ -125,11 +125,9 @@ const lnt_field lnt_attention_fields[] = {
     { .key = "ridge", .kind = LNT_FIELD_REAL, .offset = INNER(cur.ridge), .least = 1e-12, .most = 1,
       .only = TAKES(CUR) },
     CHOSEN(cur., activation, weights_word, TAKES(CUR) | TAKES(SOFTMAX)),
-    { .key = "sliding_window", .kind = LNT_FIELD_WHOLE, .offset = INNER(softmax.window), .most = 1 << 24,
-      .only = TAKES(SOFTMAX), .quiet = true },
     { .key = "cap", .kind = LNT_FIELD_REAL, .offset = INNER(softmax.cap), .most = 1e6, .only = TAKES(SOFTMAX),
       .quiet = true },
-    COUNTED(hybrid., window, 1 << 20, TAKES(HYBRID)),
+    COUNTED(hybrid., window, 1 << 24, TAKES(HYBRID) | TAKES(SOFTMAX)), /* of either */
     COUNTED(hybrid., sink, 1 << 20, TAKES(HYBRID)),
     { .key = "far", .kind = LNT_FIELD_CHOICE, .offset = INNER(hybrid.far), .choice = far_word,
       .first = LNT_LINEAR, .only = TAKES(HYBRID) },

@@ -60,20 +60,21 @@ static lnt_status take_lists(lnt_ctx *ctx, const lnt_attn_desc *with, lnt_config
 static void take_options(const lnt_attn_desc *with, const lnt_attn_desc *plain, lnt_attn_desc *a)
 {
     const double scale = isnan(with->scale) ? a->scale : with->scale;
-    const lnt_softmax_options own = a->softmax;
+    const double cap = a->softmax.cap;
+    const int64_t window = a->mechanism == LNT_SOFTMAX ? a->hybrid.window : 0;
     *a = *plain;
     a->mechanism = with->mechanism;
     a->scale = scale;
     a->compensated = with->compensated;
     a->seed = with->seed;
-    if (with->mechanism == LNT_SOFTMAX) { /* a cap and a window are what the model was trained with */
-        a->softmax.window = with->softmax.window ? with->softmax.window : own.window;
-        a->softmax.cap = with->softmax.cap > 0 ? with->softmax.cap : own.cap;
-    }
     a->linear = with->linear;
     a->taylor = with->taylor;
     a->cur = with->cur;
     a->hybrid = with->hybrid;
+    if (with->mechanism == LNT_SOFTMAX) { /* a window and a cap are what the model was trained with */
+        a->hybrid.window = with->softmax.window ? with->softmax.window : window;
+        a->softmax.cap = with->softmax.cap > 0 ? with->softmax.cap : cap;
+    }
     a->taylor.coefficients = NULL; /* the config has them */
     a->cur.pin = NULL;
     a->cur.pins = 0;

@@ -71,6 +71,10 @@ lnt_attn_desc lnt_config_attention(const lnt_config *c, size_t kind)
     const lnt_config view = lnt_config_view(c, kind);
     const lnt_attention_kind *own = kind ? &c->kinds[kind - 1] : NULL;
     lnt_attn_desc desc = view.attention;
+    if (desc.mechanism == LNT_SOFTMAX) { /* the config has one window for both */
+        desc.softmax.window = desc.hybrid.window;
+        desc.hybrid.window = 0;
+    }
     desc.scale = scale_of(&view);
     if (view.coefficient_count) desc.taylor.coefficients = own ? own->coefficients : c->coefficients;
     if (view.decay_count) desc.decay = own ? own->decay : c->decay;

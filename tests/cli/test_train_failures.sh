@@ -97,8 +97,8 @@ refused copy '{"model": {"dim": 65536, "layers": 1024, "heads": 1}}' "memory"
 refused copy '{"model": {"kind": "encoder"}}' "kind must be decoder"
 refused copy '{"model": {"attention": {"mechanism": "cur"}}}' \
     "mechanism cur sees whole sequences, and is for encoders; this model is a decoder"
-refused copy '{"model": {"attention": {"window": 8}}, "train": {"steps": 1}}' \
-    "model.attention.window does not apply to mechanism softmax"
+refused copy '{"model": {"attention": {"sink": 8}}, "train": {"steps": 1}}' \
+    "model.attention.sink does not apply to mechanism softmax"
 refused copy '{"model": {"averages": 4}}' "averages need kind encoder"
 refused copy '{"train": {"steps": 0}}' "train.steps is 0, must be 1 to"
 refused copy '{"train": {"batch": 0}}' "train.batch is 0, must be 1 to"

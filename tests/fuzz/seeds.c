@@ -14,6 +14,7 @@
 #include "io/safetensors.h"
 #include "linnet.h"
 #include "linnet/model.h"
+#include "llama_file.h"
 #include "model/template/template.h"
 
 static void must(lnt_ctx *ctx, lnt_status status)
@@ -137,6 +138,14 @@ static void put_model(lnt_ctx *ctx, const char *name, const char *config)
     lnt_model_destroy(model);
 }
 
+/* Of others: a model in f32, and one in blocks. */
+static void put_llama(lnt_storage storage)
+{
+    buffer file = llama_file(storage, 1);
+    put(seed("model", lnt_storage_name(storage)), file.data, file.used);
+    buffer_free(&file);
+}
+
 int main(int argc, char **argv)
 {
     lnt_ctx *ctx;
@@ -144,6 +153,8 @@ int main(int argc, char **argv)
     put_gguf();
     put_arrays(ctx);
     put_texts();
+    put_llama(LNT_STORAGE_F32);
+    put_llama(LNT_STORAGE_Q8_0);
     put_state(ctx);
     put_model(ctx, "linear", "{\"model\":{\"dim\":4,\"layers\":1,\"heads\":1,\"ff\":4,"
                              "\"attention\":{\"mechanism\":\"linear\"}}}");

@@ -747,7 +747,7 @@ static void an_option_is_of_a_mechanism(void **state)
         const char *attention, *key; /* NULL: all are its own */
         const char *needs;           /* NULL: the mechanism does not take it */
     } cases[] = {
-        { "\"window\":8", "window", NULL },
+        { "\"sink\":8", "sink", NULL },
         { "\"window\":0,\"far\":\"taylor\",\"terms\":0", NULL, NULL }, /* as nobody had said it */
         { "\"scale\":0.5", NULL, NULL },
         { "\"mechanism\":\"linear\",\"scale\":0.5", "scale", NULL },

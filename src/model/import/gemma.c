@@ -41,7 +41,7 @@ static void configure_second(lnt_source *s, lnt_config *c)
     if (!(wide > 0)) lnt_source_refuse(s, "query_pre_attn_scalar is %g", wide);
     if (s->status || !window) return;
     lnt_config view = *c;
-    view.attention.softmax.window = window;
+    view.attention.hybrid.window = window; /* of softmax: config_shape.c */
     lnt_config_take_kind(&view, &c->kinds[0]);
     c->kinds[0].every = 2;
     c->kind_count = 1;

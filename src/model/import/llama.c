@@ -39,7 +39,7 @@ static void read_window(lnt_source *s, lnt_config *c)
         lnt_source_whole_in(s, "attention.sliding_window", "sliding_window", 0, 0, LNT_ARCH_LENGTH);
     if (!lnt_source_flag_or(s, NULL, "use_sliding_window", !named)) return;
     if (named) lnt_source_refuse(s, "a window in some of its layers (use_sliding_window) is not known");
-    c->attention.softmax.window = window;
+    c->attention.hybrid.window = window; /* of softmax: config_shape.c */
 }
 
 static void configure(lnt_source *s, const lnt_arch *arch, lnt_config *c)
