@@ -106,7 +106,9 @@ if(LINNET_MODEL)
         add_objects(linnet_model_objects ${name} ${weight_sources})
         target_compile_definitions(${name} PRIVATE LNT_ISA=${isa})
         target_compile_options(${name} PRIVATE -O3 -ffp-contract=fast -fno-lto ${flags_${isa}})
-        if(LINNET_SANITIZE) # unrolled, they take minutes
+        if(LINNET_FUZZ) # clang takes many minutes to sanitize what is unrolled
+            target_compile_options(${name} PRIVATE -O0 -fno-sanitize=all)
+        elseif(LINNET_SANITIZE)
             target_compile_options(${name} PRIVATE -O1)
         endif()
     endforeach()
