@@ -168,7 +168,9 @@ lnt_status lnt_weight_open(lnt_ctx *ctx, const char *name, const lnt_weight_part
         const int threads = lnt_threads_for(ctx, (double)own->count * (double)in);
 #pragma omp parallel for schedule(static) num_threads(threads)
         for (int64_t panel = 0; panel < (int64_t)panels; panel++) pack_panel(own, parts, in, (size_t)panel);
-        parts += alike(parts, count);
+        const size_t done = alike(parts, count);
+        parts += done;
+        count -= done;
     }
     *out = w;
     return LNT_OK;
