@@ -66,7 +66,8 @@ void case_for_device(attn_case *c)
     c->mask.given = false;
     c->desc.softmax = (lnt_softmax_options){ .window = 0 };
     if (c->desc.causal && c->desc.length_q > case_length_k(c)) c->desc.length_k = c->desc.length_q;
-    for (int b = 0; c->desc.causal && b < MAX_SEQUENCES; b++) /* drawn where the first tokens stood together */
+    /* Lengths may have been drawn where the first tokens stood together. */
+    for (int b = 0; c->desc.causal && b < MAX_SEQUENCES; b++)
         if (c->lengths_q[b] > c->lengths_k[b]) c->lengths_q[b] = c->lengths_k[b];
     c->desc.compensated = 0;
     c->desc.taylor.center = NULL;
