@@ -86,7 +86,7 @@ static const char *compare_choice(int index) /* what is exact */
 const option_row option_table[OPTION_COUNT] = {
     [OPT_MECHANISM] = { "mechanism", 0, KIND_CHOICE, NULL, DROPS | CMD_TRAIN, .problem = true,
         .choice = mechanism_choice,
-        .help = "attention mechanism (train, eval, generate: in place of the model's)" },
+        .help = "attention mechanism (of a model: in place of its own)" },
     [OPT_CAUSAL] = { "causal", 0, KIND_FLAG, NULL, SHAPED, .problem = true,
         .help = "query i sees only the keys j <= i + n_k - n_q" },
     [OPT_HEADS] = { "heads", 0, KIND_WHOLE, "H", SHAPED, .problem = true, .min = 1, .max = MAX_EXTENT,
