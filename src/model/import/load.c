@@ -202,6 +202,7 @@ static lnt_status load_matrix(job *j, const lnt_rule *rule, size_t l, size_t i)
     lnt_release(ctx, order, bytes);
     for (size_t n = 0; n < count; n++) {
         j->bytes[t[n]->storage] += t[n]->bytes;
+        /* Of a directory they may be copies, and no pages of a file. */
         if (lnt_source_is_gguf(j->s)) lnt_map_advise(t[n]->data, t[n]->bytes, LNT_MAP_NO_LONGER);
     }
     return status;
