@@ -13,6 +13,6 @@ fi
 
 device_program() {
     cc -std=c11 -D_GNU_SOURCE -O2 -fopenmp "${includes[@]}" "$1" \
-        "$root"/tests/support/{support,case,stream,mirror,device,backward,device_backward,shapes,shapes_backward}.c \
+        "$root"/tests/support/{support,case,mask,stream,mirror,device,backward,device_backward,shapes,shapes_backward}.c \
         "$3/liblinnet.a" "${libraries[@]}" -o "$2"
 }
