@@ -22,7 +22,8 @@ enum {
     DEPTH = 256,   /* of k at once, at most */
     PANEL = 32,    /* rows of a: whole tiles, which are packed in whole lines of the cache, */
     SIXES = 24,    /* or, where kernels have tiles of six rows, whole tiles */
-    STRIPE = 32,   /* columns of b: the same for all */
+    STRIPE = 32,   /* columns of b: whole tiles, */
+    BROAD = 64,    /* or, where four vectors are so many numbers and kernels have tiles as wide */
     EVEN = 8,      /* rows of a block are so many times over: whole tiles of most kernels, and even shares */
     FEW = 4,       /* rows of c that are bound by reading b, once and in its own order */
     STRIP = 64,    /* columns of c at the least, where there are few rows */
@@ -42,6 +43,7 @@ typedef struct job {
     const real *bias;     /* [n]: what c begins as, in every row; NULL: not */
     real *sums;           /* [n]: the rows of b are added to it; NULL: not */
     size_t panel;         /* PANEL or SIXES */
+    size_t stripe;        /* STRIPE or BROAD */
     size_t rows, columns; /* of a block */
 } job;
 
@@ -65,6 +67,7 @@ static void pack_rows(const kernels *ker, real *own, size_t ld, const real *from
 {
     _Static_assert(PANEL == STRIPE, "one copy does for both");
     if (columns == STRIPE && ld == STRIPE) copy_rows(own, from, step, depth, STRIPE);
+    else if (columns == BROAD && ld == BROAD) copy_rows(own, from, step, depth, BROAD);
     else if (columns == SIXES && ld == SIXES) copy_rows(own, from, step, depth, SIXES);
     else ker->load_rows(own, ld, from, LNT_REAL_DTYPE, (int64_t)step, 1, depth, columns, 1);
 }
@@ -79,23 +82,23 @@ static float *as_floats(const real *x)
 /* One stripe of packed weights. */
 static void unpack_stripe(const job *t, real *own, size_t k0, size_t depth, size_t j0, size_t columns)
 {
-    if (columns < STRIPE) memset(own, 0, depth * STRIPE * sizeof *own);
-    lnt_weight_unpack(t->ctx, t->b.packed, j0, columns, k0, depth, as_floats(own), STRIPE);
+    if (columns < t->stripe) memset(own, 0, depth * t->stripe * sizeof *own);
+    lnt_weight_unpack(t->ctx, t->b.packed, j0, columns, k0, depth, as_floats(own), t->stripe);
 }
 
-/* The columns of b from j0 on, of rows k0 .. k0+depth-1, in stripes [depth, STRIPE]. */
+/* The columns of b from j0 on, of rows k0 .. k0+depth-1, in stripes [depth, stripe]. */
 static void pack_stripes(const job *t, real *own, size_t k0, size_t depth, size_t j0,
                          size_t columns)
 {
-    for (size_t j = 0; j < columns; j += STRIPE) {
-        const size_t count = nn_least(columns - j, STRIPE);
+    for (size_t j = 0; j < columns; j += t->stripe) {
+        const size_t count = nn_least(columns - j, t->stripe);
         const real *from = t->b.at ? t->b.at + k0 * t->b.row + (j0 + j) * t->b.col : NULL;
         if (!from)
             unpack_stripe(t, own + j * depth, k0, depth, j0 + j, count);
         else if (t->b.col == 1)
-            pack_rows(t->ker, own + j * depth, STRIPE, from, t->b.row, depth, count);
+            pack_rows(t->ker, own + j * depth, t->stripe, from, t->b.row, depth, count);
         else
-            t->ker->load_columns(own + j * depth, STRIPE, from, LNT_REAL_DTYPE, (int64_t)t->b.col, 1,
+            t->ker->load_columns(own + j * depth, t->stripe, from, LNT_REAL_DTYPE, (int64_t)t->b.col, 1,
                                  count, depth, 1);
     }
 }
@@ -123,27 +126,28 @@ static panel panel_of(const job *t, real *own, size_t i0, size_t rows, size_t k0
 static void multiply_edge(const job *t, real *c, panel a, const real *stripe, size_t rows,
                           size_t columns, size_t depth, bool accumulate, const real *bias)
 {
-    _Alignas(LNT_ALIGN) real own[PANEL * STRIPE];
-    (a.transposed ? t->ker->gemm_tn : t->ker->gemm_nn)(own, STRIPE, a.at, a.ld, stripe, STRIPE, rows,
-                                                   STRIPE, depth, 0);
+    _Alignas(LNT_ALIGN) real own[PANEL * BROAD];
+    const size_t ld = t->stripe;
+    (a.transposed ? t->ker->gemm_tn : t->ker->gemm_nn)(own, ld, a.at, a.ld, stripe, ld, rows,
+                                                   lnt_round_up(columns, t->ker->lanes), depth, 0);
     for (size_t i = 0; i < rows; i++)
         for (size_t j = 0; j < columns; j++)
             c[i * t->ldc + j] =
-                own[i * STRIPE + j] + (bias ? bias[j] : accumulate ? c[i * t->ldc + j] : 0);
+                own[i * ld + j] + (bias ? bias[j] : accumulate ? c[i * t->ldc + j] : 0);
 }
 
 /* c [rows, columns] (+)= panel stripes, or c = bias + panel stripes. */
 static void multiply_panel(const job *t, real *c, panel a, const real *stripes, size_t rows,
                            size_t columns, size_t depth, bool accumulate, const real *bias)
 {
-    for (size_t j = 0; j < columns; j += STRIPE) {
-        const size_t width = nn_least(columns - j, STRIPE);
+    for (size_t j = 0; j < columns; j += t->stripe) {
+        const size_t width = nn_least(columns - j, t->stripe);
         if (width % t->ker->lanes == 0 && bias)
             (a.transposed ? t->ker->gemm_tn_from : t->ker->gemm_nn_from)(
-                c + j, t->ldc, a.at, a.ld, stripes + j * depth, STRIPE, rows, width, depth, bias + j);
+                c + j, t->ldc, a.at, a.ld, stripes + j * depth, t->stripe, rows, width, depth, bias + j);
         else if (width % t->ker->lanes == 0)
             (a.transposed ? t->ker->gemm_tn : t->ker->gemm_nn)(c + j, t->ldc, a.at, a.ld,
-                                                           stripes + j * depth, STRIPE, rows, width,
+                                                           stripes + j * depth, t->stripe, rows, width,
                                                            depth, accumulate);
         else
             multiply_edge(t, c + j, a, stripes + j * depth, rows, width, depth, accumulate,
@@ -156,9 +160,9 @@ static void add_sums(const job *t, const real *stripes, size_t j0, size_t column
 {
     real ones[DEPTH];
     for (size_t p = 0; p < depth; p++) ones[p] = 1;
-    for (size_t j = 0; j < columns; j += STRIPE)
-        t->ker->add_rows(t->sums + j0 + j, ones, stripes + j * depth, STRIPE, depth,
-                         nn_least(columns - j, STRIPE));
+    for (size_t j = 0; j < columns; j += t->stripe)
+        t->ker->add_rows(t->sums + j0 + j, ones, stripes + j * depth, t->stripe, depth,
+                         nn_least(columns - j, t->stripe));
 }
 
 static void block(const job *t, size_t i0, size_t j0)
@@ -285,7 +289,7 @@ static void choose_blocks(job *t, int threads)
              across *= 2) {
             const size_t down = divided_up(units, across);
             const size_t rows = lnt_round_up(divided_up(t->m, down), EVEN);
-            const size_t columns = lnt_round_up(divided_up(t->n, across), STRIPE);
+            const size_t columns = lnt_round_up(divided_up(t->n, across), t->stripe);
             const size_t blocks = divided_up(t->m, rows) * divided_up(t->n, columns);
             const double cost = (double)divided_up(blocks, (size_t)threads) *
                                 ((double)(rows * columns) + PACK * (double)(rows + columns));
@@ -351,7 +355,8 @@ static void multiply(job t)
         multiply_few(&t, threads);
         return;
     }
-    t.panel = t.ker->lanes * sizeof(real) == 32 ? SIXES : PANEL; /* AVX2 */
+    t.panel = t.ker->lanes * sizeof(real) >= 32 ? SIXES : PANEL; /* AVX2, AVX-512 */
+    t.stripe = 4 * t.ker->lanes == BROAD ? BROAD : STRIPE;
     choose_blocks(&t, threads);
     const int64_t down = nn_pieces(t.m, t.rows), across = nn_pieces(t.n, t.columns);
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
