@@ -1,5 +1,5 @@
-/* layer.c - checks of logistic_unit, logistic_unit_back, norm, norm_share, norm_back, rotate_pairs,
- * rotate_halves, adam. */
+/* layer.c - checks of logistic_unit, logistic_unit_back, normal_unit, normal_unit_back, norm, norm_share,
+ * norm_back, rotate_pairs, rotate_halves, adam. */
 #include "checks.h"
 
 enum { COUNTS = 70 }; /* every count up to where four vectors of any ISA have gone round */
@@ -75,6 +75,50 @@ void CHECK(logistic_unit_back)(trial *t)
         expect_untouched(t, "y", &y, 0, 0);
         expect_untouched(t, "dx", dx, 1, n);
         grid_free(&x), grid_free(&y), grid_free(&dy), grid_free(&own);
+    }
+}
+
+/* Of P(x): e^(-x^2/2) is off by an epsilon of its exponent, the polynomial by the sizes of its terms. */
+static double tail_bound(double x)
+{
+    const double terms = REAL_EPSILON < 1e-10 ? 80 : 20, tail = 0.5 * erfc(fabs(x) / sqrt(2));
+    return REAL_EPSILON * ((terms + x * x) * tail + (x > 0 ? 1 : 0)) + LEAST;
+}
+
+void CHECK(normal_unit)(trial *t)
+{
+    for (size_t n = 0; n < COUNTS; n++) {
+        grid x = spread_new(t, n), y = grid_output(t, 1, n, n + 1);
+        trial_sizes(t, "n %zu", n);
+        t->ker->normal_unit(y.at, x.at, n);
+        for (size_t j = 0; j < n; j++) {
+            const double at = was(&x, 0, j), below = 0.5 * erfc(-at / sqrt(2));
+            const double bound = fabs(at) * (tail_bound(at) + REAL_EPSILON * below);
+            expect_near(t, "y", 0, j, now(&y, 0, j), at * below, bound + LEAST);
+        }
+        expect_untouched(t, "x", &x, 0, 0);
+        expect_untouched(t, "y", &y, 1, n);
+        grid_free(&x), grid_free(&y);
+    }
+}
+
+void CHECK(normal_unit_back)(trial *t)
+{
+    for (size_t n = 0; n < COUNTS; n++) {
+        grid x = spread_new(t, n), dy = grid_inout(t, 1, n, n + 1);
+        const bool in_place = n % 3 == 0;
+        grid own = grid_output(t, 1, n, n + 1), *dx = in_place ? &dy : &own;
+        trial_sizes(t, "n %zu", n);
+        t->ker->normal_unit_back(dx->at, x.at, dy.at, n);
+        for (size_t j = 0; j < n; j++) {
+            const double at = was(&x, 0, j), grad = was(&dy, 0, j), below = 0.5 * erfc(-at / sqrt(2));
+            const double along = at * exp(-at * at / 2) * 0.3989422804014327;
+            const double off = tail_bound(at) + REAL_EPSILON * (2 * below + (4 + at * at) * fabs(along));
+            expect_near(t, "dx", 0, j, now(dx, 0, j), grad * (below + along), fabs(grad) * off + LEAST);
+        }
+        expect_untouched(t, "x", &x, 0, 0);
+        expect_untouched(t, "dx", dx, 1, n);
+        grid_free(&x), grid_free(&dy), grid_free(&own);
     }
 }
 
