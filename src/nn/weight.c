@@ -13,10 +13,14 @@
 #include "cpu/weight/kernels.h"
 #include "nn/weight_codes.h"
 
-enum { QUANTS = 2048 }; /* blocks of activations that stand on the stack at once */
+enum {
+    QUANTS = 2048, /* blocks of activations that stand on the stack at once */
+    MANY = 6       /* rows from which floats are multiplied by tiles */
+};
 
 static size_t least(size_t a, size_t b) { return a < b ? a : b; }
-static size_t panels_of(size_t rows) { return (rows + LNT_PANEL - 1) / LNT_PANEL; }
+static size_t pieces(size_t count, size_t size) { return (count + size - 1) / size; }
+static size_t panels_of(size_t rows) { return pieces(rows, LNT_PANEL); }
 
 /* ---- opening ------------------------------------------------------------------------------- */
 
@@ -279,14 +283,14 @@ typedef struct job {
     bool accumulate;
 } job;
 
-static void multiply_panel(const job *t, const lnt_weight_rows *own, size_t panel)
+static void multiply_panel(const job *t, const lnt_weight_rows *own, size_t panel, size_t i0, size_t rows)
 {
     enum { ROWS = 16 };
     _Alignas(LNT_ALIGN) float sums[ROWS * LNT_PANEL];
     const lnt_panel p = panel_of(t->w, own, panel);
     const size_t count = least(own->count - panel * LNT_PANEL, LNT_PANEL);
-    for (size_t i0 = 0; i0 < t->m; i0 += ROWS) {
-        const size_t m = least(t->m - i0, ROWS);
+    for (size_t end = i0 + rows; i0 < end; i0 += ROWS) {
+        const size_t m = least(end - i0, ROWS);
         if (own->form.kind == LNT_FORM_CODES)
             t->ker->multiply_codes(sums, &p, t->quants + i0 * t->blocks, t->blocks, m, t->k0, t->depth);
         else
@@ -298,6 +302,28 @@ static void multiply_panel(const job *t, const lnt_weight_rows *own, size_t pane
     }
 }
 
+/* Whole panels of floats, so much of k at a time that it stays in the second cache while the rows pass by. */
+static void multiply_many(const job *t, const lnt_weight_rows *own, size_t panel, size_t panels, size_t i0,
+                          size_t rows)
+{
+    enum { DEPTH = 512 };
+    const lnt_panel p = panel_of(t->w, own, panel);
+    float *y = t->y + i0 * t->ldy + own->first + panel * LNT_PANEL;
+    for (size_t k = 0; k < t->depth; k += DEPTH)
+        t->ker->multiply_many(y, t->ldy, &p, own->panel_bytes, panels, t->x + i0 * t->ldx + k, t->ldx, rows,
+                              t->k0 + k, least(t->depth - k, DEPTH), t->accumulate || k > 0);
+}
+
+/* Panels panel .. panel + count - 1 of a part, for rows i0 .. */
+static void multiply_group(const job *t, const lnt_weight_rows *own, size_t panel, size_t count, size_t i0,
+                           size_t rows)
+{
+    const bool many = t->m >= MANY && own->form.kind != LNT_FORM_CODES && t->depth > 0;
+    const size_t whole = many ? least(count, own->count / LNT_PANEL - panel) : 0;
+    if (whole) multiply_many(t, own, panel, whole, i0, rows);
+    for (size_t j = whole; j < count; j++) multiply_panel(t, own, panel + j, i0, rows);
+}
+
 static bool has_codes(const lnt_weight *w)
 {
     bool any = false;
@@ -305,24 +331,51 @@ static bool has_codes(const lnt_weight *w)
     return any;
 }
 
+/* How a product is shared out: groups of panels, and shares of rows, which are whole tiles. */
+typedef struct shares {
+    size_t group;                  /* panels of it, at most */
+    size_t ends[LNT_WEIGHT_PARTS]; /* groups up to the end of each part */
+    size_t rows, down;             /* of a share, and shares */
+} shares;
+
+static shares share_out(const job *t, bool codes, int threads)
+{
+    enum { GROUP = 4, TURNS = 4 };
+    shares s = { .group = !codes && t->m >= MANY ? GROUP : 1, .rows = t->m, .down = 1 };
+    size_t groups = 0;
+    for (size_t p = 0; p < t->w->part_count; p++)
+        s.ends[p] = groups += pieces(panels_of(t->w->parts[p].count), s.group);
+    if (s.group == 1 || groups == 0) return s;
+    const size_t down = least(pieces(TURNS * (size_t)threads, groups), pieces(t->m, 2 * MANY));
+    s.rows = pieces(pieces(t->m, down), 2 * MANY) * 2 * MANY;
+    s.down = pieces(t->m, s.rows);
+    return s;
+}
+
+static void multiply_unit(const job *t, const shares *s, size_t unit)
+{
+    const size_t at = unit / s->down, i0 = unit % s->down * s->rows;
+    size_t p = 0;
+    while (at >= s->ends[p]) p++;
+    const lnt_weight_rows *own = &t->w->parts[p];
+    const size_t panel = (at - (p ? s->ends[p - 1] : 0)) * s->group;
+    multiply_group(t, own, panel, least(panels_of(own->count) - panel, s->group), i0, least(t->m - i0, s->rows));
+}
+
 /* The activations first, if they are to be in quants [m, blocks]. */
 static void multiply_panels(const job *t, lnt_quants *quants, int threads)
 {
     const lnt_weight *w = t->w;
+    const shares s = share_out(t, quants != NULL, threads);
     const int64_t rows = quants ? (int64_t)t->m : 0;
-    int64_t ends[LNT_WEIGHT_PARTS], panels = 0;
-    for (size_t p = 0; p < w->part_count; p++) ends[p] = panels += (int64_t)panels_of(w->parts[p].count);
+    const int64_t units = (int64_t)(w->part_count ? s.ends[w->part_count - 1] * s.down : 0);
 #pragma omp parallel num_threads(threads)
     {
 #pragma omp for schedule(static)
         for (int64_t i = 0; i < rows; i++)
             t->ker->quantise(quants + (size_t)i * t->blocks, t->x + (size_t)i * t->ldx, t->depth);
 #pragma omp for schedule(static)
-        for (int64_t panel = 0; panel < panels; panel++) {
-            size_t p = 0;
-            while (panel >= ends[p]) p++;
-            multiply_panel(t, &w->parts[p], (size_t)(panel - (p ? ends[p - 1] : 0)));
-        }
+        for (int64_t unit = 0; unit < units; unit++) multiply_unit(t, &s, (size_t)unit);
     }
 }
 
@@ -354,5 +407,5 @@ void lnt_weight_multiply(const lnt_ctx *ctx, const lnt_weight *w, const float *x
 size_t lnt_weight_few(const lnt_ctx *ctx, const lnt_weight *w)
 {
     const lnt_weight_kernels *ker = lnt_weight_kernels_get(ctx->isa);
-    return has_codes(w) ? ker->few_codes : ker->few_floats;
+    return has_codes(w) ? ker->few_codes : SIZE_MAX;
 }

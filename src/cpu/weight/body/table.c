@@ -13,14 +13,12 @@ const lnt_weight_kernels *KERNEL(weight_table)(void);
 #else
 #define FEW_CODES 32
 #endif
-#define FEW_FLOATS (LNT_VEC_BYTES == 64 ? 64 : 8)
 
 const lnt_weight_kernels *KERNEL(weight_table)(void)
 {
 #define K(name, result, arguments) .name = KERNEL(name),
     static const lnt_weight_kernels table = {
         .few_codes = FEW_CODES,
-        .few_floats = FEW_FLOATS,
 #include "cpu/weight/kernels.def"
     };
 #undef K
