@@ -359,7 +359,8 @@ static void multiply_unit(const job *t, const shares *s, size_t unit)
     while (at >= s->ends[p]) p++;
     const lnt_weight_rows *own = &t->w->parts[p];
     const size_t panel = (at - (p ? s->ends[p - 1] : 0)) * s->group;
-    multiply_group(t, own, panel, least(panels_of(own->count) - panel, s->group), i0, least(t->m - i0, s->rows));
+    multiply_group(t, own, panel, least(panels_of(own->count) - panel, s->group), i0,
+                   least(t->m - i0, s->rows));
 }
 
 /* The activations first, if they are to be in quants [m, blocks]. */

@@ -7,7 +7,8 @@
 #define K(name, result, arguments) result(*name) arguments;
 typedef struct lnt_weight_kernels {
 #include "cpu/weight/kernels.def"
-    /* Rows of activations up to which multiply_codes is faster than a product of floats with what unpack gives. */
+    /* Rows of activations up to which multiply_codes is faster than a product of floats with what unpack
+     * gives. */
     size_t few_codes;
 } lnt_weight_kernels;
 #undef K

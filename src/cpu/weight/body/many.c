@@ -1,5 +1,5 @@
-/* cpu/weight/body/many.c - c (+)= a w^T for many rows of a and panels of f16, bf16 or f32, which are read where
- * they stand and converted as they are read.
+/* cpu/weight/body/many.c - c (+)= a w^T for many rows of a and panels of f16, bf16 or f32, which are read
+ * where they stand and converted as they are read.
  *
  * A tile of ROWS rows and WIDE panels stays in registers over all of k: 4 + 6 loads for 24 multiply-adds with
  * AVX-512.  The order of the sum over k is the same for every element. */
@@ -22,8 +22,8 @@ INLINE vec load_number(const void *at, size_t k, int p, lnt_form_kind kind)
     return vfrom_bits((ivec)(k & 1 ? both & 0xffff0000u : both << 16));
 }
 
-INLINE void add_number(vec (*y)[WIDE][PARTS], int rows, int wide, source w, const float *a, size_t lda, size_t k,
-                       lnt_form_kind kind)
+INLINE void add_number(vec (*y)[WIDE][PARTS], int rows, int wide, source w, const float *a, size_t lda,
+                       size_t k, lnt_form_kind kind)
 {
     vec b[WIDE][PARTS];
     UNROLL_FULL
@@ -62,8 +62,8 @@ INLINE void tile(float *c, size_t ldc, source w, const float *a, size_t lda, int
 }
 
 /* All rows by tiles that are `wide` panels wide. */
-INLINE void multiply(float *c, size_t ldc, source w, const float *a, size_t lda, size_t m, int wide, size_t depth,
-                     lnt_form_kind kind, int accumulate)
+INLINE void multiply(float *c, size_t ldc, source w, const float *a, size_t lda, size_t m, int wide,
+                     size_t depth, lnt_form_kind kind, int accumulate)
 {
     for (; m >= ROWS; m -= ROWS, c += ROWS * ldc, a += ROWS * lda)
         tile(c, ldc, w, a, lda, ROWS, wide, depth, kind, accumulate);
