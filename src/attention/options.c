@@ -3,12 +3,38 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *lnt_options_word(const char *const *words, int i)
+{
+    if (i < 0) return NULL;
+    for (; i > 0 && *words; i--) words++;
+    return *words;
+}
+
+lnt_status lnt_options_check_word(lnt_ctx *ctx, const char *name, const char *const *words, int i)
+{
+    char known[160] = "";
+    if (lnt_options_word(words, i)) return LNT_OK;
+    for (const char *const *word = words; *word; word++) {
+        const size_t used = strlen(known);
+        const char *before = word == words ? "" : word[1] ? ", " : " or ";
+        snprintf(known + used, sizeof known - used, "%s%s", before, *word);
+    }
+    return lnt_fail(ctx, LNT_ERR_ARGUMENT, "%s is %d, must be %s", name, i, known);
+}
+
+static const char *const mechanisms[] = { "softmax", "linear", "taylor", "cur", "hybrid", NULL };
 
 const char *lnt_mechanism_name(lnt_mechanism mechanism)
 {
-    static const char *const names[] = { "softmax", "linear", "taylor", "cur", "hybrid" };
-    const size_t i = (size_t)mechanism;
-    return i < sizeof names / sizeof names[0] ? names[i] : NULL;
+    return lnt_options_word(mechanisms, (int)mechanism);
+}
+
+lnt_status lnt_options_check_mechanism(lnt_ctx *ctx, lnt_mechanism mechanism)
+{
+    return lnt_options_check_word(ctx, "mechanism", mechanisms, (int)mechanism);
 }
 
 double lnt_options_largest(const lnt_attn_desc *p) { return p->dtype == LNT_F64 ? DBL_MAX : FLT_MAX; }

@@ -14,6 +14,11 @@ typedef struct lnt_option_rules {
     unsigned takes; /* mechanisms whose options it takes too: bits 1 << lnt_mechanism */
 } lnt_option_rules;
 
+/* An option that is one of several words: they end with NULL, and stand as its enumerators do.  The word of
+ * number i, NULL past the last; and the sentence that lists them, where there is none of number i. */
+const char *lnt_options_word(const char *const *words, int i);
+lnt_status lnt_options_check_word(lnt_ctx *ctx, const char *name, const char *const *words, int i);
+
 extern const lnt_option_rules lnt_softmax_rules, lnt_linear_rules, lnt_taylor_rules, lnt_cur_rules,
     lnt_hybrid_rules;
 
@@ -36,6 +41,7 @@ double lnt_taylor_score_factor(const lnt_attn_desc *p);
 double lnt_options_largest(const lnt_attn_desc *p);
 bool lnt_options_is_number(const lnt_attn_desc *p, double x);
 
+lnt_status lnt_options_check_mechanism(lnt_ctx *ctx, lnt_mechanism mechanism);
 lnt_status lnt_options_check_extent(lnt_ctx *ctx, const char *name, int64_t value, int64_t least);
 lnt_status lnt_options_check_decay(lnt_ctx *ctx, const lnt_attn_desc *p);
 

@@ -102,11 +102,8 @@ lnt_status lnt_problem_resolve(lnt_ctx *ctx, const lnt_attn_desc *desc, lnt_attn
     lnt_status status = lnt_attn_desc_init(out, sizeof *out);
     if (!status) status = lnt_struct_take(ctx, DESC, "desc", desc, out);
     if (!status) status = check_reserved(ctx, out);
+    if (!status) status = lnt_options_check_mechanism(ctx, out->mechanism);
     if (status) return status;
-    if (!lnt_mechanism_name(out->mechanism))
-        return lnt_fail(ctx, LNT_ERR_ARGUMENT,
-                        "mechanism is %d, must be softmax, linear, taylor, cur or hybrid",
-                        (int)out->mechanism);
     if (!lnt_dtype_size(out->dtype))
         return lnt_fail(ctx, LNT_ERR_DTYPE, "dtype is %d, must be f32, f16, bf16 or f64",
                         (int)out->dtype);

@@ -202,6 +202,9 @@ static void every_unknown_choice_is_named(void **state)
     d.linear.feature_map = (lnt_feature_map)77;
     expect_refused(ctx, &d, LNT_ERR_ARGUMENT, "feature_map is 77");
     assert_null(lnt_feature_map_name((lnt_feature_map)(LAST_MAP + 1))); /* else case.h misses one */
+    d = good(LNT_CUR);
+    d.cur.pinv = (lnt_pinv)-1;
+    expect_refused(ctx, &d, LNT_ERR_ARGUMENT, "pinv is -1, must be iterate, ridge or tuned");
     d = good(LNT_LINEAR);
     d.size--;
     expect_refused(ctx, &d, LNT_ERR_ARGUMENT, "size");

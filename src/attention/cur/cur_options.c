@@ -7,33 +7,21 @@
 
 enum { MAX_LANDMARKS = 1 << 20 }; /* a square of them still fits 64 bits with room */
 
-const char *lnt_select_name(lnt_select select)
-{
-    static const char *const names[] = { "sum",    "abs",  "embed",     "step",
-                                         "random", "mean", "step-mean", "kmeans" };
-    const size_t i = (size_t)select;
-    return i < sizeof names / sizeof names[0] ? names[i] : NULL;
-}
+static const char *const selects[] = { "sum",    "abs",  "embed",     "step",
+                                       "random", "mean", "step-mean", "kmeans", NULL };
+static const char *const pinvs[] = { "iterate", "ridge", "tuned", NULL };
+static const char *const pinv_inits[] = { "norms", "paper1", NULL };
+static const char *const activations[] = { "softmax", "laplace", NULL };
 
-const char *lnt_pinv_name(lnt_pinv pinv)
-{
-    static const char *const names[] = { "iterate", "ridge", "tuned" };
-    const size_t i = (size_t)pinv;
-    return i < sizeof names / sizeof names[0] ? names[i] : NULL;
-}
+const char *lnt_select_name(lnt_select select) { return lnt_options_word(selects, (int)select); }
 
-const char *lnt_pinv_init_name(lnt_pinv_init init)
-{
-    static const char *const names[] = { "norms", "paper1" };
-    const size_t i = (size_t)init;
-    return i < sizeof names / sizeof names[0] ? names[i] : NULL;
-}
+const char *lnt_pinv_name(lnt_pinv pinv) { return lnt_options_word(pinvs, (int)pinv); }
+
+const char *lnt_pinv_init_name(lnt_pinv_init init) { return lnt_options_word(pinv_inits, (int)init); }
 
 const char *lnt_activation_name(lnt_activation activation)
 {
-    static const char *const names[] = { "softmax", "laplace" };
-    const size_t i = (size_t)activation;
-    return i < sizeof names / sizeof names[0] ? names[i] : NULL;
+    return lnt_options_word(activations, (int)activation);
 }
 
 static lnt_status check_pins(lnt_ctx *ctx, const lnt_attn_desc *p)
@@ -66,12 +54,9 @@ static lnt_status check_pins(lnt_ctx *ctx, const lnt_attn_desc *p)
 
 static lnt_status check_pinv(lnt_ctx *ctx, lnt_attn_desc *p)
 {
-    if (!lnt_pinv_name(p->cur.pinv))
-        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "pinv is %d, must be iterate, ridge or tuned",
-                        (int)p->cur.pinv);
-    if (!lnt_pinv_init_name(p->cur.pinv_init))
-        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "pinv_init is %d, must be norms or paper1",
-                        (int)p->cur.pinv_init);
+    lnt_status status = lnt_options_check_word(ctx, "pinv", pinvs, (int)p->cur.pinv);
+    if (!status) status = lnt_options_check_word(ctx, "pinv_init", pinv_inits, (int)p->cur.pinv_init);
+    if (status) return status;
     if (p->cur.pinv_iterations == 0) p->cur.pinv_iterations = 6;
     if (p->cur.pinv_iterations < 1 || p->cur.pinv_iterations > LNT_MAX_PINV_ITERATIONS)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "pinv_iterations is %lld, must be 1 to %d",
@@ -93,18 +78,13 @@ static lnt_status resolve(lnt_ctx *ctx, lnt_attn_desc *p)
     if (p->cur.landmarks < 1 || p->cur.landmarks > MAX_LANDMARKS)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "landmarks is %lld, must be 1 to %d",
                         (long long)p->cur.landmarks, MAX_LANDMARKS);
-    if (!lnt_select_name(p->cur.select))
-        return lnt_fail(ctx, LNT_ERR_ARGUMENT,
-                        "select is %d, must be sum, abs, embed, step, random, mean, step-mean or "
-                        "kmeans",
-                        (int)p->cur.select);
+    lnt_status status = lnt_options_check_word(ctx, "select", selects, (int)p->cur.select);
+    if (status) return status;
     if (p->cur.select == LNT_SELECT_EMBED && (p->cur.embed_column < 0 || p->cur.embed_column >= p->dim))
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "embed_column is %lld, must be 0 to %lld",
                         (long long)p->cur.embed_column, (long long)p->dim - 1);
-    if (!lnt_activation_name(p->cur.activation))
-        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "activation is %d, must be softmax or laplace",
-                        (int)p->cur.activation);
-    const lnt_status status = check_pins(ctx, p);
+    status = lnt_options_check_word(ctx, "activation", activations, (int)p->cur.activation);
+    if (!status) status = check_pins(ctx, p);
     return status ? status : check_pinv(ctx, p);
 }
 

@@ -2,22 +2,17 @@
 #include "attention/linear/feature.h"
 #include "attention/options.h"
 
-const char *lnt_feature_map_name(lnt_feature_map map)
-{
-    static const char *const names[] = { "elu1", "relu", "exp", "identity", "fourier", "positive" };
-    const size_t i = (size_t)map;
-    return i < sizeof names / sizeof names[0] ? names[i] : NULL;
-}
+static const char *const maps[] = { "elu1", "relu", "exp", "identity", "fourier", "positive", NULL };
+
+const char *lnt_feature_map_name(lnt_feature_map map) { return lnt_options_word(maps, (int)map); }
 
 lnt_status lnt_linear_resolve(lnt_ctx *ctx, lnt_attn_desc *p)
 {
-    if (!lnt_feature_map_name(p->linear.feature_map))
-        return lnt_fail(ctx, LNT_ERR_ARGUMENT,
-                        "feature_map is %d, must be elu1, relu, exp, identity, fourier or positive",
-                        (int)p->linear.feature_map);
+    lnt_status status = lnt_options_check_word(ctx, "feature_map", maps, (int)p->linear.feature_map);
+    if (status) return status;
     if (p->linear.features == 0) p->linear.features = 2 * p->dim;
     if (lnt_feature_is_random(p->linear.feature_map)) {
-        const lnt_status status = lnt_options_check_extent(ctx, "features", p->linear.features, 1);
+        status = lnt_options_check_extent(ctx, "features", p->linear.features, 1);
         if (status) return status;
         if (p->linear.feature_map == LNT_MAP_FOURIER && p->linear.features % 2)
             return lnt_fail(ctx, LNT_ERR_ARGUMENT,

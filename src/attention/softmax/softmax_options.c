@@ -4,12 +4,9 @@
 
 #include "attention/options.h"
 
-const char *lnt_cache_name(lnt_cache cache)
-{
-    static const char *const names[] = { "same", "f16", "bf16", "q8" };
-    const size_t i = (size_t)cache;
-    return i < sizeof names / sizeof names[0] ? names[i] : NULL;
-}
+static const char *const caches[] = { "same", "f16", "bf16", "q8", NULL };
+
+const char *lnt_cache_name(lnt_cache cache) { return lnt_options_word(caches, (int)cache); }
 
 static lnt_status check_cap(lnt_ctx *ctx, const lnt_attn_desc *p)
 {
@@ -31,10 +28,8 @@ static lnt_status check_slopes(lnt_ctx *ctx, const lnt_attn_desc *p)
 static lnt_status check_cache(lnt_ctx *ctx, const lnt_attn_desc *p)
 {
     const lnt_cache cache = p->softmax.cache;
-    if (!lnt_cache_name(cache))
-        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "softmax.cache is %d, must be same, f16, bf16 or q8",
-                        (int)cache);
-    if (cache == LNT_CACHE_SAME || p->dtype != LNT_F64) return LNT_OK;
+    const lnt_status status = lnt_options_check_word(ctx, "softmax.cache", caches, (int)cache);
+    if (status || cache == LNT_CACHE_SAME || p->dtype != LNT_F64) return status;
     return lnt_fail(ctx, LNT_ERR_UNSUPPORTED, "softmax.cache is %s, must be same where dtype is f64",
                     lnt_cache_name(cache));
 }

@@ -5,11 +5,11 @@
 #include "attention/options.h"
 #include "attention/taylor/basis.h"
 
+static const char *const normalizes[] = { "none", "taylorshift", NULL };
+
 const char *lnt_normalize_name(lnt_normalize normalize)
 {
-    static const char *const names[] = { "none", "taylorshift" };
-    const size_t i = (size_t)normalize;
-    return i < sizeof names / sizeof names[0] ? names[i] : NULL;
+    return lnt_options_word(normalizes, (int)normalize);
 }
 
 double lnt_taylor_coefficient(const lnt_attn_desc *p, int64_t term)
@@ -57,9 +57,8 @@ lnt_status lnt_taylor_resolve(lnt_ctx *ctx, lnt_attn_desc *p)
             return lnt_fail(ctx, LNT_ERR_ARGUMENT, "coefficient %lld is %g, must be %g to %g",
                             (long long)t, p->taylor.coefficients[t], -lnt_options_largest(p),
                             lnt_options_largest(p));
-    if (!lnt_normalize_name(p->taylor.normalize))
-        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "normalize is %d, must be none or taylorshift",
-                        (int)p->taylor.normalize);
+    lnt_status status = lnt_options_check_word(ctx, "normalize", normalizes, (int)p->taylor.normalize);
+    if (status) return status;
     if (p->taylor.temperature && p->taylor.normalize != LNT_NORMALIZE_TAYLORSHIFT)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "temperature needs normalize taylorshift");
     for (int64_t h = 0; p->taylor.temperature && h < p->heads; h++)
