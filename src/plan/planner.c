@@ -137,9 +137,12 @@ double lnt_planner_crossover(const lnt_ctx *ctx, const lnt_attn_desc *p)
     int64_t low = 1, high = 1;
     if (p->mechanism == LNT_CUR) low = high = p->cur.landmarks + 1; /* up to them it is softmax */
     if (linear_seconds(ctx, p) < 0 || direct_seconds(ctx, p) < 0) return 0;
-    /* Of a few tokens a form with a state may be the faster one as well. */
-    for (int64_t n = low; n <= INT64_C(1) << 30; n *= 2)
-        if (!linear_wins(ctx, *p, n)) low = n, high = 2 * n;
+    /* Of a few tokens, and between the lengths of two algorithms, a form with a state may be the faster one
+     * as well: steps of an eighth miss little of what lies between. */
+    for (int64_t n = low, next; n <= INT64_C(1) << 30; n = next) {
+        next = n + n / 8 + 1;
+        if (!linear_wins(ctx, *p, n)) low = n, high = next;
+    }
     if (high > INT64_C(1) << 30) return 0;
     while (low < high) {
         const int64_t middle = low + (high - low) / 2;
