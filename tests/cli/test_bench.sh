@@ -40,7 +40,9 @@ for mechanism in softmax linear taylor; do
     measured 1e-2 --mechanism $mechanism --dtype bf16 --causal
     measured 2e-3 --mechanism $mechanism --dtype f16 --causal --pass step
 done
-for map in relu exp identity fourier positive; do
+maps=$("$LINNET" bench --help | sed -n 's/^ *--feature-map elu1|\([^ ]*\).*/\1/p')
+[ -n "$maps" ] || wrong "--help does not list the feature maps"
+for map in ${maps//|/ }; do
     measured 1e-5 --mechanism linear --feature-map $map --dim 8 --causal
     measured 1e-3 --mechanism linear --feature-map $map --dim 8 --causal --pass backward
 done
