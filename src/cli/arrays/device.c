@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/arrays/tensors.h"
+#include "cli/options.h"
 #include "cli/show/amount.h"
 
 bool device_is_apart(lnt_ctx *ctx)
@@ -13,11 +14,13 @@ bool device_is_apart(lnt_ctx *ctx)
     return lnt_device_describe(ctx, &info) == LNT_OK && !info.host_memory;
 }
 
-/* Without its number. */
 const char *device_word(const lnt_ctx *ctx)
 {
-    const char *name = lnt_ctx_device(ctx);
-    return strchr(name, ':') ? "cuda" : name;
+    const char *name = lnt_ctx_device(ctx), *word;
+    const size_t length = strcspn(name, ":");
+    for (int i = 0; (word = option_choice(OPT_DEVICE, i)); i++)
+        if (strlen(word) == length && strncmp(word, name, length) == 0) return word;
+    return name;
 }
 
 const char *device_text(lnt_ctx *ctx, char *text, size_t capacity)

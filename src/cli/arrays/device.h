@@ -8,7 +8,7 @@
 #include "linnet.h"
 
 bool device_is_apart(lnt_ctx *ctx); /* its memory is not the program's */
-const char *device_word(const lnt_ctx *ctx); /* "cpu" or "cuda" */
+const char *device_word(const lnt_ctx *ctx); /* as --device has it: "cuda" of "cuda:0" */
 /* "cpu (neon, 2 threads)" or "cuda:0 (NVIDIA H200)", into text. */
 const char *device_text(lnt_ctx *ctx, char *text, size_t capacity);
 
