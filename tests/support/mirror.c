@@ -96,9 +96,13 @@ lnt_ctx *device_context(const char **sentence)
 {
     static char why[512];
     const char *name = getenv("LINNET_TEST_DEVICE");
+    lnt_device_info info = { .size = sizeof info };
     lnt_ctx *ctx = context_new(2, NULL);
-    if (lnt_ctx_set_device(ctx, name && *name ? name : "cuda") == LNT_OK) return ctx;
-    snprintf(why, sizeof why, "%s", lnt_ctx_error(ctx));
+    const bool there = lnt_ctx_set_device(ctx, name && *name ? name : "cuda") == LNT_OK &&
+                       lnt_device_describe(ctx, &info) == LNT_OK;
+    if (there && !info.host_memory) return ctx;
+    if (there) snprintf(why, sizeof why, "%s has the host's memory: all other tests run on it", name);
+    else snprintf(why, sizeof why, "%s", lnt_ctx_error(ctx));
     *sentence = why;
     lnt_ctx_destroy(ctx);
     return NULL;

@@ -34,7 +34,7 @@ lnt_state *device_state_from(lnt_ctx *device, lnt_ctx *host, const attn_case *c,
                              lnt_state *state);
 
 /* A context on the device that LINNET_TEST_DEVICE names ("cuda"); NULL where there is none, and
- * *sentence says why. */
+ * *sentence says why.  One that has the memory of the host is not for these tests either. */
 lnt_ctx *device_context(const char **sentence);
 
 #endif

@@ -299,14 +299,29 @@ static lnt_ctx *context_open(const lnt_ctx_options *options)
     return ctx;
 }
 
+/* Whether ctx can be on the device, and that computes in the memory of the program: asked once. */
+static bool is_of_host(lnt_ctx *ctx, const char *device)
+{
+    static int known = -1;
+    if (known >= 0) return known;
+    lnt_device_info info = { .size = sizeof info };
+    known = lnt_ctx_set_device(ctx, device) == LNT_OK && lnt_device_describe(ctx, &info) == LNT_OK &&
+            info.host_memory;
+    assert_ok(ctx, lnt_ctx_set_device(ctx, "cpu"));
+    return known;
+}
+
 static lnt_ctx *context_with(tracker *t, int threads, const char *isa)
 {
-    return context_open(&(lnt_ctx_options){
+    const char *device = getenv("LINNET_TEST_DEVICE");
+    lnt_ctx *ctx = context_open(&(lnt_ctx_options){
         .size = sizeof(lnt_ctx_options),
         .allocator = { tracked_allocate, tracked_release, t },
         .threads = threads,
         .isa = isa,
     });
+    if (device && *device && is_of_host(ctx, device)) assert_ok(ctx, lnt_ctx_set_device(ctx, device));
+    return ctx;
 }
 
 lnt_ctx *context_new(int threads, const char *isa) { return context_with(NULL, threads, isa); }

@@ -104,7 +104,7 @@ typedef struct tracker {
 } tracker;
 
 /* threads 0 and isa NULL: the defaults.  Memory comes filled with NaN.  Fails the test if there is
- * no context. */
+ * no context.  It is on the device that LINNET_TEST_DEVICE names, if that has the host's memory. */
 lnt_ctx *context_new(int threads, const char *isa);
 lnt_ctx *context_tracked(tracker *t, int threads, const char *isa);
 /* Destroys the context and holds that nothing is left. */
