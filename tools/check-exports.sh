@@ -23,6 +23,10 @@ symbols() { # --defined-only or --undefined-only, library, with the version LINN
         sed 's/@.*//' | sort
 }
 
+for library in "$1" ${3+"$3"}; do
+    [ -e "$library" ] || { echo "$library is not there: build all first"; exit 1; }
+done
+
 check() { # library, header, expression for other libraries that it may need
     local names
     names=$(declared "$2")

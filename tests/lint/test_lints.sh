@@ -111,6 +111,8 @@ exports() { "$tools/check-exports.sh" "$tmp/lib.so" "$tmp/good.h" "$@"; }
 one='int lnt_one(int x) { return x; }' two='const char *lnt_two(void) { return ""; }'
 library "$one $two int lnt_hidden(void) { return 0; }"
 expect pass "what is declared is exported" exports
+expect "nowhere.so is not there: build all first" "a library that is not built is named" \
+    "$tools/check-exports.sh" "$tmp/nowhere.so" "$tmp/good.h"
 library "$one"
 expect "not exported: lnt_two" "a missing function is named" exports
 library "$one $two LNT_API int lnt_extra(void); int lnt_extra(void) { return 0; }"
