@@ -2,6 +2,7 @@
 #
 #   src/cpu/body/, src/cpu/<isa>/     once per instruction set and real type
 #   src/cpu/weight/body/              once per instruction set of weights, which are more; of the model library
+#   src/cpu/tiles/body/               once, for AMX; of the model library
 #   real/ in a room of attention      once per real type
 #   real/ elsewhere (layers)          once in float; linnet_layers_f64, which the tests link, has them in double
 #   everything else                   once
@@ -10,7 +11,7 @@
 # LNT_DOUBLE=1 makes the real type double.
 
 set(folders_attention core io cpu device attention attention/* plan)
-set(folders_model cpu/weight nn model model/template model/tokenizer model/import task train)
+set(folders_model cpu/weight cpu/tiles nn model model/template model/tokenizer model/import task train)
 
 set(isas scalar)
 if(LINNET_AARCH64)
@@ -41,6 +42,7 @@ endif()
 set(flags_avx512 -DLNT_VEC_BYTES=64 -mavx512f -mavx512dq -mavx512bw -mavx512vl -mavx2 -mfma -mf16c
                  -mprefer-vector-width=512)
 set(flags_vnni ${flags_avx512} -mavx512vnni)
+set(flags_amx ${flags_vnni} -mavx512bf16 -mamx-tile -mamx-bf16)
 set(flags_dotprod ${flags_neon} -march=armv8.2-a+dotprod)
 
 set(linnet_objects)
@@ -112,4 +114,18 @@ if(LINNET_MODEL)
             target_compile_options(${name} PRIVATE -O1)
         endif()
     endforeach()
+endif()
+
+if(LINNET_MODEL AND LINNET_X86_64)
+    file(GLOB tile_sources CONFIGURE_DEPENDS src/cpu/tiles/body/*.c)
+    add_objects(linnet_model_objects linnet_tiles ${tile_sources})
+    target_compile_definitions(linnet_tiles PRIVATE LNT_ISA=amx)
+    if(LINNET_EMULATE_TILES)
+        target_compile_definitions(linnet_tiles PRIVATE LNT_EMULATED)
+        target_compile_definitions(linnet_once PRIVATE LNT_EMULATE_TILES)
+        target_compile_definitions(linnet_model_once PRIVATE LNT_EMULATE_TILES)
+        target_compile_options(linnet_tiles PRIVATE -O3 -fno-lto ${flags_avx512})
+    else()
+        target_compile_options(linnet_tiles PRIVATE -O3 -fno-lto ${flags_amx})
+    endif()
 endif()

@@ -47,7 +47,12 @@ if(LINNET_MODEL)
         target_compile_options(${library} PRIVATE -fopenmp ${linnet_warnings})
         target_link_libraries(${library} PUBLIC linnet_model_static)
     endforeach()
-    target_link_libraries(linnet_support_model PUBLIC linnet_layers_f64 linnet_support)
+    # The kernels of tiles, on any CPU.
+    add_library(linnet_tiles_emulated STATIC src/cpu/tiles/body/product.c)
+    target_compile_definitions(linnet_tiles_emulated PRIVATE LNT_ISA=emulated LNT_EMULATED)
+    target_include_directories(linnet_tiles_emulated PRIVATE include src)
+    target_compile_options(linnet_tiles_emulated PRIVATE -O2 ${linnet_warnings})
+    target_link_libraries(linnet_support_model PUBLIC linnet_layers_f64 linnet_support linnet_tiles_emulated)
     target_compile_definitions(linnet_support_model PUBLIC ${linnet_zlib_definition} ${linnet_text_definitions})
 endif()
 

@@ -6,6 +6,10 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#ifdef __linux__
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 #elif defined(__aarch64__)
 #include <sys/auxv.h>
 #endif
@@ -30,6 +34,26 @@ static int has_avx512(void)
            __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
 }
 static int has_vnni(void) { return has_avx512() && __builtin_cpu_supports("avx512vnni"); }
+
+#if defined(LNT_EMULATE_TILES)
+static int has_amx(void) { return has_vnni(); }
+#elif defined(__linux__)
+/* Tiles of bf16, AVX-512's rounding to it, and a system that keeps tiles for a process that asks to use them
+ * (cpu/tiles/dispatch.c asks). */
+static int has_amx(void)
+{
+    enum { TILE = 1 << 24, TILE_BF16 = 1 << 22, AVX512_BF16 = 1 << 5 };
+    enum { ARCH_GET_XCOMP_SUPP = 0x1021, XTILEDATA = 1 << 18 };
+    unsigned a, b, c, d = 0, a1 = 0;
+    unsigned long long kept = 0;
+    if (!has_vnni() || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || !__get_cpuid_count(7, 1, &a1, &b, &c, &a))
+        return 0;
+    return (d & TILE) && (d & TILE_BF16) && (a1 & AVX512_BF16) &&
+           syscall(SYS_arch_prctl, ARCH_GET_XCOMP_SUPP, &kept) == 0 && (kept & XTILEDATA);
+}
+#else
+static int has_amx(void) { return 0; }
+#endif
 #elif defined(__aarch64__)
 static int has_dotprod(void) { return (getauxval(AT_HWCAP) & (1u << 20)) != 0; } /* HWCAP_ASIMDDP */
 #endif
@@ -46,6 +70,7 @@ static const struct {
     { "avx2", has_avx2 },
     { "avx512", has_avx512 },
     { "vnni", has_vnni }, /* AVX-512's */
+    { "amx", has_amx },
 #endif
 };
 enum { ISA_COUNT = sizeof isas / sizeof isas[0] };

@@ -1,7 +1,7 @@
 /* cpu/dispatch.c - from an ISA's index to its table of kernels; the order is core/isa.c's.
  *
- * What an ISA adds for products of whole numbers alone is in cpu/weight: here it has the table of the one
- * before it. */
+ * What an ISA adds for products of whole numbers alone is in cpu/weight, what for tiles in cpu/tiles: here it
+ * has the table of the one before it. */
 #include <assert.h>
 
 #include "cpu/kernels.h"
@@ -11,7 +11,7 @@
 #define TABLES(X) ISAS(X) X(neon)
 #elif defined(__x86_64__)
 #define ISAS(X) X(scalar) X(avx2) X(avx512)
-#define TABLES(X) ISAS(X) X(avx512)
+#define TABLES(X) ISAS(X) X(avx512) X(avx512)
 #else
 #define ISAS(X) X(scalar)
 #define TABLES(X) ISAS(X)

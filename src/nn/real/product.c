@@ -13,6 +13,10 @@
 #include <math.h>
 #include <string.h>
 
+#ifndef LNT_DOUBLE
+#include "nn/tiles.h"
+#endif
+
 #ifdef LNT_CBLAS
 #include <cblas.h>
 #endif
@@ -337,6 +341,19 @@ static void prepare(job *t)
     if (t->sums) lnt_columns_sum(t->ctx, t->sums, t->b.at, t->k, t->n);
 }
 
+#ifndef LNT_DOUBLE
+/* By tiles, where the weights are packed, there are rows enough, and the CPU has such. */
+static bool multiply_by_tiles(job *t)
+{
+    const lnt_tile_kernels *tiles =
+        t->b.packed && t->m >= LNT_TILES_LEAST ? lnt_tile_kernels_get(t->ctx->isa) : NULL;
+    if (!tiles) return false;
+    prepare(t);
+    lnt_tiles_multiply(t->ctx, tiles, t->c, t->ldc, t->a, t->b, t->m, t->n, t->k, t->accumulate, true);
+    return true;
+}
+#endif
+
 static void multiply(job t)
 {
     const lnt_ctx *ctx = t.ctx;
@@ -347,6 +364,9 @@ static void multiply(job t)
         multiply_by_blas(&t);
         return;
     }
+#endif
+#ifndef LNT_DOUBLE
+    if (multiply_by_tiles(&t)) return;
 #endif
     const int threads = lnt_threads_for(ctx, 2 * (double)t.m * (double)t.n * (double)t.k);
     const bool few = t.a.col == 1 && t.m <= (t.b.packed ? lnt_weight_few(ctx, t.b.packed) : FEW);
