@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "nn/product.h"
+#include "nn/tiles.h"
 
 enum { RUNS = 9, IN = 768, TALL = 100000, OUT = 1536, MANY = 1024 };
 
@@ -59,6 +59,18 @@ static double measured_peak(const lnt_ctx *ctx)
         least = fmin(least, now() - begin);
     }
     return 1e-9 * ker->fma_flops * (double)rounds / least;
+}
+
+/* GFLOP/s of tiles of bf16; 0: there are none. */
+static double measured_tiles(const lnt_ctx *ctx)
+{
+    const lnt_tile_kernels *ker = lnt_tile_kernels_get(ctx->isa);
+    double most = 0;
+    for (int run = 0; run < RUNS && ker; run++) {
+        const double begin = now(), products = ker->peak(100000);
+        most = fmax(most, 2e-9 * products / (now() - begin));
+    }
+    return most;
 }
 
 /* Bytes whose halves and floats are all ordinary numbers. */
@@ -112,10 +124,11 @@ int main(void)
     const lnt_ctx_options options = { .size = sizeof options, .threads = 1 };
     lnt_ctx *ctx;
     if (lnt_ctx_create(&options, &ctx)) return 1;
-    const double read = measured_read(), peak = measured_peak(ctx);
+    const double read = measured_read(), peak = measured_peak(ctx), tiles = measured_tiles(ctx);
     float *x = room(MANY * IN * sizeof *x), *y = room((size_t)MANY * OUT * sizeof *y);
     for (size_t i = 0; i < MANY * IN; i++) x[i] = sinf((float)i);
     printf("%s: reads %.1f GB/s, multiplies and adds %.0f GFLOP/s\n", lnt_ctx_isa(ctx), read, peak);
+    if (tiles > 0) printf("tiles of bf16 multiply and add %.0f GFLOP/s\n", tiles);
     printf("format  one row: GB/s  of reading  %d rows: GFLOP/s  of the peak\n", MANY);
     for (int storage = 0; storage < LNT_STORAGES; storage++) {
         lnt_weight tall = random_weight(ctx, (lnt_storage)storage, TALL);
