@@ -1,8 +1,8 @@
 /* nn/tiles.c - c[m,n] (+)= a[m,k] b[k,n] by tiles of bf16 numbers.
  *
  * c is cut into blocks.  A thread packs what its block needs of b, a slab of k at a time, which stays in the
- * second cache; then a panel of 32 rows of a, which stays in the first while all of b passes by.  To pack costs
- * as many cycles as LEFT and RIGHT multiply-adds a number. */
+ * second cache; then a panel of 32 rows of a, which stays in the first while all of b passes by.  To pack a
+ * number costs as much as LEFT or RIGHT multiply-adds. */
 #include "nn/tiles.h"
 
 #include <assert.h>
@@ -42,8 +42,10 @@ typedef struct room {
 static size_t divided_up(size_t count, size_t by) { return (count + by - 1) / by; }
 
 /* Columns j0 .. of a slab of b, at most SIDE of them, others 0. */
-static void pack_right(const job *t, room *own, uint16_t *to, size_t k0, size_t depth, size_t j0, size_t columns)
+static void pack_right(const job *t, room *own, uint16_t *to, size_t k0, size_t depth, size_t j0,
+                       size_t columns)
 {
+    const kernels *ker = nn_kernels(t->ctx);
     const float *from = t->b.packed ? NULL : t->b.at + k0 * t->b.row + j0 * t->b.col;
     size_t ld = SIDE;
     if (!from) {
@@ -51,10 +53,10 @@ static void pack_right(const job *t, room *own, uint16_t *to, size_t k0, size_t 
         lnt_weight_unpack(t->ctx, t->b.packed, j0, columns, k0, depth, own->some, SIDE);
         from = own->some;
     } else if (t->b.col != 1) {
-        nn_kernels(t->ctx)->load_columns(own->some, SIDE, from, LNT_F32, (int64_t)t->b.col, 1, columns, depth, 1);
+        ker->load_columns(own->some, SIDE, from, LNT_F32, (int64_t)t->b.col, 1, columns, depth, 1);
         from = own->some;
     } else if (columns < SIDE) {
-        nn_kernels(t->ctx)->load_rows(own->some, SIDE, from, LNT_F32, (int64_t)t->b.row, 1, depth, columns, 1);
+        ker->load_rows(own->some, SIDE, from, LNT_F32, (int64_t)t->b.row, 1, depth, columns, 1);
         from = own->some;
     } else
         ld = t->b.row;
@@ -74,7 +76,7 @@ static void pack_left(const job *t, room *own, size_t i0, size_t rows, size_t k0
     t->ker->pack_left(own->left, from, ld, rows, depth, t->left);
 }
 
-/* c [rows,columns] (+)= the panel times 32 columns of the slab; by way of a copy where it is no whole tile. */
+/* c [rows,columns] (+)= the panel times 32 columns of the slab, by way of a copy where it is less. */
 static void multiply_tile(const job *t, float *c, const room *own, const uint16_t *right, size_t rows,
                           size_t columns, size_t steps, bool accumulate)
 {
@@ -98,7 +100,8 @@ static void block(const job *t, room *own, size_t i0, size_t j0)
         const size_t depth = nn_least(t->k - k0, t->depth), steps = divided_up(depth, SIDE);
         const size_t stripe = steps * (size_t)t->right * LNT_TILES_PLANE;
         for (size_t j = 0; j < columns; j += SIDE)
-            pack_right(t, own, own->right + j / SIDE * stripe, k0, depth, j0 + j, nn_least(columns - j, SIDE));
+            pack_right(t, own, own->right + j / SIDE * stripe, k0, depth, j0 + j,
+                       nn_least(columns - j, SIDE));
         for (size_t i = 0; i < rows; i += SIDE) {
             const size_t high = nn_least(rows - i, SIDE);
             pack_left(t, own, i0 + i, high, k0, depth);
@@ -136,8 +139,9 @@ static bool is_bf16(const lnt_weight *w)
     return all;
 }
 
-void lnt_tiles_multiply(const lnt_ctx *ctx, const lnt_tile_kernels *ker, float *c, size_t ldc, lnt_matrix_f32 a,
-                        lnt_matrix_f32 b, size_t m, size_t n, size_t k, bool accumulate, bool exact)
+void lnt_tiles_multiply(const lnt_ctx *ctx, const lnt_tile_kernels *ker, float *c, size_t ldc,
+                        lnt_matrix_f32 a, lnt_matrix_f32 b, size_t m, size_t n, size_t k, bool accumulate,
+                        bool exact)
 {
     job t = { .ctx = ctx, .ker = ker, .c = c, .ldc = ldc, .a = a, .b = b, .m = m, .n = n, .k = k,
               .accumulate = accumulate, .left = exact ? 2 : 1,

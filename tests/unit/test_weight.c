@@ -333,7 +333,8 @@ static void tiles_of_this_cpu_give_the_bits_of_the_emulation(void **state)
     dice d = { 7 };
     int amx = 0;
     while (lnt_isa_name(amx) && strcmp(lnt_isa_name(amx), "amx") != 0) amx++;
-    if (!lnt_isa_name(amx) || !lnt_isa_available(amx)) skip_because("this CPU has no registers for tiles (AMX)");
+    if (!lnt_isa_name(amx) || !lnt_isa_available(amx))
+        skip_because("this CPU has no registers for tiles (AMX)");
     const lnt_tile_kernels *const ker[] = { lnt_tile_kernels_get(amx), lnt_emulated_tile_table() };
     assert_non_null(ker[0]);
     for (int trial = 0; trial < 400; trial++) {

@@ -13,8 +13,8 @@
 
 const lnt_tile_kernels *lnt_amx_tile_table(void);
 
-/* Linux has a process ask before it keeps the contents of tiles; to ask again does nothing.  It refuses where a
- * stack for signals is too small for them. */
+/* Linux has a process ask before it keeps the contents of tiles; to ask again does nothing.  It refuses where
+ * a stack for signals is too small for them. */
 static bool allowed(void)
 {
 #if defined(LNT_EMULATE_TILES)

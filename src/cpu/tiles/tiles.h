@@ -1,10 +1,10 @@
 /* cpu/tiles/tiles.h - products of bf16 numbers, whose sums are of f32, by an instruction set's registers for
  * tiles (AMX): 16 rows of 32 numbers times 32 rows of 16.
  *
- * A number of f32 is one plane of bf16, or two: what it rounds to, and what the rest rounds to.  Of two factors
- * in two planes each the three products are summed in which no rest meets a rest: what is off is 3/65536 of a
- * product at the most, a fifth of that as a rule.  Numbers under 2^-126 count as 0, as the instructions have
- * it; those that round to infinity, above 0x1.fep127, count as such.
+ * A number of f32 is one plane of bf16, or two: what it rounds to, and what the rest rounds to.  Of two
+ * factors in two planes each the three products are summed in which no rest meets a rest: what is off is
+ * 3/65536 of a product at the most, a fifth of that as a rule.  Numbers under 2^-126 count as 0, as the
+ * instructions have it; those that round to infinity, from 0x1.ffp127 on, count as such.
  *
  *     left    for each 32 of k: plane by plane [32 rows][32], as two tiles of 16 rows
  *     right   for each 32 of k: plane by plane [16 pairs of k][16 columns][2], for each 16 of 32 columns */

@@ -2,7 +2,7 @@
  * AVX512-BF16, or with LNT_EMULATED by plain C, to the same bits.
  *
  * What the instructions do is in Intel's Software Developer's Manual, volume 2 (TDPBF16PS, VCVTNE2PS2BF16):
- * the products of even and of odd numbers have sums of their own, from 0 on, one rounding for each multiply-add;
+ * the products of even and of odd numbers have sums of their own, from 0 on, one rounding for each of them;
  * their sum is added to the tile.  Results and numbers under 2^-126 are 0, and rounding is to the nearest. */
 #ifndef LNT_CPU_TILES_BODY_OPS_H
 #define LNT_CPU_TILES_BODY_OPS_H
@@ -40,7 +40,7 @@ INLINE void tile_begin(void)
         uint8_t rows[16];
     } config = { .palette = 1 };
     for (int i = 0; i < 8; i++) config.bytes[i] = TILE_BYTES, config.rows[i] = TILE_ROWS;
-    __asm__ volatile("" : : "r"(&config) : "memory"); /* compilers think that it reads a pointer's bytes of it */
+    __asm__ volatile("" : : "r"(&config) : "memory"); /* compilers think that it reads 8 bytes of it */
     _tile_loadconfig(&config);
 }
 INLINE void tile_end(void) { _tile_release(); }
