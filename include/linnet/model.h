@@ -36,9 +36,53 @@ typedef struct lnt_model_options {
 
 LNT_API LNT_MUST_CHECK lnt_status lnt_model_load_with(lnt_ctx *ctx, const char *path,
                                                       const lnt_model_options *options, lnt_model **out);
-/* dtype: of the weights in the file, LNT_F32 or LNT_BF16, which halves it and rounds them. */
+/* dtype: of the weights in the file, LNT_F32 or LNT_BF16, which halves it and rounds them.  Written whole or
+ * not at all, as by lnt_model_save_with. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_model_save(const lnt_model *model, const char *path,
                                                  lnt_dtype dtype);
+
+/* What becomes of the matrices in a file. */
+typedef enum lnt_weights {
+    LNT_WEIGHTS_KEEP = 0, /* as the model has them, packed ones too: the file answers to the same bits */
+    LNT_WEIGHTS_F32 = 1,
+    LNT_WEIGHTS_BF16 = 2,
+    LNT_WEIGHTS_Q8 = 3, /* 8.5 bits a number: blocks of 32 with a scale, GGUF's q8_0 */
+    LNT_WEIGHTS_Q4 = 4  /* 5 bits: with a minimum too, q4_1; those that read or write tokens by 8.5 */
+} lnt_weights;
+
+typedef struct lnt_storage_share {
+    const char *name; /* "q4_1", "f32" */
+    int64_t bytes;
+} lnt_storage_share;
+
+enum { LNT_SAVE_STORAGES = 16 };
+
+/* What was saved. */
+typedef struct lnt_save_report {
+    size_t size; /* sizeof(lnt_save_report), set by the caller */
+    int64_t file_bytes;
+    int64_t matrices, turned; /* how many there are, and how many have other numbers than before */
+    /* Of those that were turned: |new - old| / |old|, of all together, and the largest of one. */
+    double error, worst_error;
+    char worst[64];       /* its name; "" if nothing has changed */
+    int64_t storages;     /* of all parameters, the largest first: */
+    lnt_storage_share storage[LNT_SAVE_STORAGES]; /* the names are constant */
+} lnt_save_report;
+
+typedef struct lnt_save_options {
+    size_t size; /* sizeof(lnt_save_options) */
+    lnt_weights weights;
+    /* Called now and then by the thread that saves, share 0 to 1; NULL: not. */
+    void (*progress)(void *user, double share);
+    void *user;
+    lnt_save_report *report; /* filled in where it was saved; NULL: not */
+} lnt_save_options;
+
+/* Everything that lnt_model_load needs, in one .safetensors, whatever the model came from: config, tokenizer,
+ * chat template, weights.  Written whole or not at all; memory beside the model's is a few megabytes.  A matrix
+ * whose rows are no whole blocks stays as it is.  Models whose matrices are in blocks do not learn. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_model_save_with(const lnt_model *model, const char *path,
+                                                      const lnt_save_options *options);
 LNT_API void lnt_model_destroy(lnt_model *model);
 
 typedef struct lnt_model_info {

@@ -5,6 +5,6 @@
 #include "cli/options.h"
 
 extern const command cmd_attend, cmd_plan, cmd_bench, cmd_train, cmd_eval, cmd_generate, cmd_chat,
-    cmd_tokenize, cmd_embed, cmd_info, cmd_demo;
+    cmd_import, cmd_tokenize, cmd_embed, cmd_info, cmd_demo;
 
 #endif

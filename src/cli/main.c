@@ -10,8 +10,8 @@
 #include "linnet.h"
 
 static const command *const commands[] = { &cmd_attend,   &cmd_plan, &cmd_bench,    &cmd_train, &cmd_eval,
-                                           &cmd_generate, &cmd_chat, &cmd_tokenize, &cmd_embed, &cmd_info,
-                                           &cmd_demo };
+                                           &cmd_generate, &cmd_chat, &cmd_import, &cmd_tokenize, &cmd_embed,
+                                           &cmd_info, &cmd_demo };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 
 static void overview(FILE *to)

@@ -23,7 +23,7 @@ enum {
     WRITES = CMD_GENERATE | CMD_CHAT, /* those that write text */
     RUNS = CMD_EVAL | CMD_EMBED | WRITES, /* those that take a model as it is */
     DROPS = SHAPED | RUNS,                /* and put another attention into it */
-    EVERY = SHAPED | CMD_INFO | CMD_DEMO | MODELS | TEXTS | CMD_CHAT
+    EVERY = SHAPED | CMD_INFO | CMD_DEMO | MODELS | TEXTS | CMD_CHAT | CMD_IMPORT
 };
 
 static const char *mechanism_choice(int index) { return lnt_mechanism_name((lnt_mechanism)index); }
@@ -53,6 +53,12 @@ static const char *dtype_choice(int index)
 static const char *model_dtype_choice(int index) /* as lnt_model_save has them; f32 is the first */
 {
     return index < 2 ? lnt_dtype_name(index ? LNT_BF16 : LNT_F32) : NULL;
+}
+
+static const char *weights_choice(int index) /* as lnt_weights has them */
+{
+    static const char *const names[] = { "keep", "f32", "bf16", "q8", "q4", NULL };
+    return names[index];
 }
 
 static const char *pass_choice(int index)
@@ -196,8 +202,8 @@ const option_row option_table[OPTION_COUNT] = {
         .help = "save the state after the last key (.safetensors)" },
     [OPT_COMPARE] = { "compare", 0, KIND_CHOICE, NULL, CMD_ATTEND, .choice = compare_choice,
         .help = "measure the error against exact softmax, and say whether to trust it" },
-    [OPT_OUTPUT] = { "output", 'o', KIND_TEXT, "FILE", CMD_ATTEND | CMD_GENERATE | CMD_EMBED,
-        .help = "file for the result (.npy; images: .png)" },
+    [OPT_OUTPUT] = { "output", 'o', KIND_TEXT, "FILE", CMD_ATTEND | CMD_GENERATE | CMD_EMBED | CMD_IMPORT,
+        .help = "file for the result (.npy; images: .png; import: .safetensors)" },
     [OPT_SVG] = { "svg", 0, KIND_TEXT, "FILE", CMD_BENCH | CMD_DEMO,
         .help = "also draw a figure with gnuplot (bench: needs --study)" },
     [OPT_TASK] = { "task", 0, KIND_TEXT, "NAME", CMD_TRAIN | CMD_BENCH, .problem = true,
@@ -227,6 +233,8 @@ const option_row option_table[OPTION_COUNT] = {
         .help = "save the logits of --token-ids, f32 [n, vocabulary] or [B, n, vocabulary]" },
     [OPT_LAST] = { "last", 0, KIND_WHOLE, "K", CMD_EVAL, .min = 1, .max = MAX_EXTENT,
         .help = "save only the logits of the last K tokens (all)" },
+    [OPT_WEIGHTS] = { "weights", 0, KIND_CHOICE, NULL, CMD_IMPORT, .choice = weights_choice,
+        .help = "numbers of the matrices in the file (keep)" },
     [OPT_PROMPT] = { "prompt", 0, KIND_PROMPT, "TEXT", CMD_GENERATE,
         .help = "text to continue (none: a new text)" },
     [OPT_PROMPT_FILE] = { "prompt-file", 0, KIND_TEXT, "FILE", CMD_GENERATE,

@@ -160,6 +160,26 @@ lnt_status lnt_file_write(lnt_file_writer *w, const void *from, size_t bytes)
     return LNT_OK;
 }
 
+lnt_status lnt_file_patch(lnt_file_writer *w, uint64_t offset, const void *from, size_t bytes)
+{
+    assert(w->fd >= 0);
+    if (!w->temporary[0]) {
+        const lnt_status status = cannot(w->ctx, "write", w->path, "it is not a regular file");
+        lnt_file_abort(w);
+        return status;
+    }
+    const char *next = from;
+    while (bytes) {
+        const ssize_t put = pwrite(w->fd, next, transfer_size(bytes), (off_t)offset);
+        if (put < 0 && errno == EINTR) continue;
+        if (put <= 0) return give_up(w, put < 0 ? errno : ENOSPC);
+        next += put;
+        offset += (uint64_t)put;
+        bytes -= (size_t)put;
+    }
+    return LNT_OK;
+}
+
 lnt_status lnt_file_commit(lnt_file_writer *w)
 {
     assert(w->fd >= 0);

@@ -39,6 +39,8 @@ typedef struct lnt_file_writer {
  * writer and takes the temporary away: what was at `path` before is still there. */
 lnt_status lnt_file_create(lnt_ctx *ctx, const char *path, lnt_file_writer *out);
 lnt_status lnt_file_write(lnt_file_writer *writer, const void *from, size_t bytes);
+/* Over bytes that are written already; of a regular file alone, others give LNT_ERR_FILE. */
+lnt_status lnt_file_patch(lnt_file_writer *writer, uint64_t offset, const void *from, size_t bytes);
 lnt_status lnt_file_commit(lnt_file_writer *writer);
 void lnt_file_abort(lnt_file_writer *writer); /* committed, aborted or failed already is fine */
 

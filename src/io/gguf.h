@@ -61,9 +61,9 @@ typedef struct lnt_gguf {
  * failure out is zeroed. */
 lnt_status lnt_gguf_open(lnt_ctx *ctx, const char *path, lnt_gguf *out);
 /* The same of a file that is in memory, which must outlive out; `path` names it in sentences. */
-lnt_status lnt_gguf_parse(lnt_ctx *ctx, const char *path, const void *file, size_t bytes,
+LNT_PRIVATE_API lnt_status lnt_gguf_parse(lnt_ctx *ctx, const char *path, const void *file, size_t bytes,
                           lnt_gguf *out);
-void lnt_gguf_close(lnt_ctx *ctx, lnt_gguf *gguf); /* a zeroed one is fine */
+LNT_PRIVATE_API void lnt_gguf_close(lnt_ctx *ctx, lnt_gguf *gguf); /* a zeroed one is fine */
 
 /* ---- metadata ------------------------------------------------------------------------------ */
 

@@ -48,6 +48,19 @@ LNT_PRIVATE_API lnt_status lnt_safetensors_write(lnt_ctx *ctx, const char *path,
                                                  size_t entry_count, const lnt_st_meta *meta,
                                                  size_t meta_count);
 
+/* The same where the data of some arrays are made while the file is written: of those whose data is NULL.  For
+ * each of them make(user, i, sink) puts the bytes of array i, all of them, by lnt_st_put; the arrays come in
+ * the order of the file.  A device or a pipe is refused: the checksum, which stands before the data, is put
+ * there at the end.  No more than `make` holds is in memory. */
+typedef struct lnt_st_sink lnt_st_sink;
+typedef lnt_status (*lnt_st_make)(void *user, size_t index, lnt_st_sink *sink);
+
+LNT_PRIVATE_API lnt_status lnt_st_put(lnt_st_sink *sink, const void *data, size_t bytes);
+LNT_PRIVATE_API lnt_status lnt_safetensors_write_made(lnt_ctx *ctx, const char *path,
+                                                      const lnt_st_entry *entries, size_t entry_count,
+                                                      const lnt_st_meta *meta, size_t meta_count,
+                                                      lnt_st_make make, void *user);
+
 /* A file that was read; everything in it lives until lnt_safetensors_free. */
 typedef struct lnt_safetensors {
     lnt_st_entry *entries; /* in the order of their data */
@@ -68,7 +81,7 @@ LNT_PRIVATE_API lnt_status lnt_safetensors_read(lnt_ctx *ctx, const char *path, 
 /* The same with the arrays left in the file, which is mapped (io/map.h).  Those of a file whose header has
  * an odd length are copied, because they would not be aligned.  A file with a checksum is read once to
  * check it, about half a second a gigabyte; a file without one costs its header alone. */
-lnt_status lnt_safetensors_map(lnt_ctx *ctx, const char *path, lnt_safetensors *out);
+LNT_PRIVATE_API lnt_status lnt_safetensors_map(lnt_ctx *ctx, const char *path, lnt_safetensors *out);
 /* The same of a file that is in memory, which must outlive out; `path` names it in sentences. */
 lnt_status lnt_safetensors_parse(lnt_ctx *ctx, const char *path, const void *file, size_t bytes,
                                  lnt_safetensors *out);

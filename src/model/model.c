@@ -33,12 +33,18 @@ static lnt_status open_packed(lnt_model *model)
     return LNT_OK;
 }
 
+void lnt_model_extents(const lnt_config *config, const lnt_layout_entry *e, size_t i, size_t *out, size_t *in)
+{
+    const bool table = i == LNT_PARAM_EMBED && config->input == LNT_INPUT_TOKENS;
+    *out = e->param.shape[table ? 0 : 1];
+    *in = e->param.shape[table ? 1 : 0];
+}
+
 lnt_status lnt_model_pack(lnt_model *model, size_t i, const lnt_weight_part *parts, size_t count)
 {
     const lnt_layout_entry *e = &model->layout.entries[i];
-    const bool table = i == LNT_PARAM_EMBED && model->config.input == LNT_INPUT_TOKENS;
-    const size_t in = e->param.shape[table ? 1 : 0], out = e->param.shape[table ? 0 : 1];
-    size_t rows = 0;
+    size_t rows = 0, in, out;
+    lnt_model_extents(&model->config, e, i, &out, &in);
     for (size_t p = 0; p < count; p++) rows += parts[p].rows;
     if (rows != out)
         return lnt_fail(model->ctx, LNT_ERR_SHAPE, "model: %s has %zu rows, must have %zu", e->name,
@@ -132,6 +138,7 @@ void lnt_model_destroy(lnt_model *model)
     if (model->layout.entries) lnt_layout_close(ctx, &model->layout);
     lnt_tokenizer_close(ctx, &model->tokenizer);
     lnt_codec_close(model->codec);
+    lnt_codec_file_free(ctx, &model->codec_file);
     lnt_release(ctx, model->chat_template, model->chat_template_bytes + 1);
     lnt_release(ctx, model, sizeof *model);
 }

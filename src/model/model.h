@@ -22,6 +22,7 @@ struct lnt_model {
     lnt_storage storage;               /* of most of its matrices */
     int64_t text_length;               /* tokens of a text that an encoder reads at the most */
     lnt_codec *codec;                  /* NULL: it has none */
+    lnt_codec_file codec_file;
     char *chat_template;               /* NULL: it has none */
     size_t chat_template_bytes;
     int32_t end[LNT_MODEL_ENDS]; /* tokens with which it ends what it says */
@@ -36,6 +37,8 @@ struct lnt_model {
  * `packed` its matrices are not among them: each comes by lnt_model_pack, and the model does not learn. */
 lnt_status lnt_model_open(lnt_ctx *ctx, const lnt_config *config, const char *task,
                           lnt_tokenizer *tokenizer, bool packed, lnt_model **out);
+/* Outputs, or tokens, and inputs of parameter i, which is a matrix. */
+void lnt_model_extents(const lnt_config *config, const lnt_layout_entry *e, size_t i, size_t *out, size_t *in);
 /* Parameter i of the layout, which lnt_layout_packs, from parts whose rows are its outputs, or its tokens. */
 lnt_status lnt_model_pack(lnt_model *model, size_t i, const lnt_weight_part *parts, size_t count);
 /* ... and a model whose weights begin from seed. */
@@ -61,6 +64,16 @@ enum { LNT_MODEL_EXTRA = 4 };
 lnt_status lnt_model_write(const lnt_model *model, const char *path, lnt_dtype dtype,
                            const lnt_model_array *arrays, size_t array_count,
                            const lnt_st_meta *meta, size_t meta_count);
+/* What files of every kind have in their metadata: the config, resolved, with `attention` in place of its own
+ * (NULL: its own), and Linnet's own tokenizer, which the caller closes. */
+typedef struct lnt_model_head {
+    lnt_config config;
+    const char *task, *task_options; /* into st */
+    lnt_tokenizer tokenizer;
+} lnt_model_head;
+lnt_status lnt_model_read_head(lnt_ctx *ctx, const char *path, const lnt_safetensors *st,
+                               const lnt_attn_desc *attention, lnt_model_head *out);
+
 /* From a file in memory; `path` is for sentences.  attention: in place of its own, or NULL. */
 lnt_status lnt_model_read(lnt_ctx *ctx, const char *path, const lnt_safetensors *st,
                           const lnt_attn_desc *attention, lnt_model **out);

@@ -1,6 +1,7 @@
 /* model/model_file.c - models as .safetensors: one tensor per parameter, and config, task and tokenizer in
- * the metadata.  A file is checked completely before memory is allocated for it, because its config may
+ * the metadata; model/packed.h is for those whose matrices are packed.  A file is checked completely before memory is allocated for it, because its config may
  * claim anything. */
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include "core/struct.h"
 #include "io/file.h"
 #include "model/import/import.h"
+#include "model/packed.h"
 
 enum { OWN_META = 5 };
 #define FORMAT "linnet model 1"
@@ -90,9 +92,7 @@ lnt_status lnt_model_write(const lnt_model *model, const char *path, lnt_dtype d
 {
     const size_t names = model->layout.entry_count;
     room r;
-    if (model->packed)
-        return lnt_fail(model->ctx, LNT_ERR_UNSUPPORTED,
-                        "model: its matrices are packed as another's file had them, and cannot be saved so");
+    assert(!model->packed); /* model/save.c writes those */
     lnt_status status = open_room(model, array_count, &r);
     if (status) return status;
     size_t count = add_entries(&model->layout, NULL, model->weights, r.entries);
@@ -120,21 +120,6 @@ lnt_status lnt_model_write(const lnt_model *model, const char *path, lnt_dtype d
     if (half) lnt_release(model->ctx, half, bytes);
     lnt_release(model->ctx, r.entries, r.bytes);
     return status;
-}
-
-lnt_status lnt_model_check_dtype(lnt_ctx *ctx, lnt_dtype dtype)
-{
-    if (dtype == LNT_F32 || dtype == LNT_BF16) return LNT_OK;
-    return lnt_fail(ctx, LNT_ERR_DTYPE, "dtype of a model's file is %s, must be f32 or bf16",
-                    lnt_dtype_name(dtype));
-}
-
-lnt_status lnt_model_save(const lnt_model *model, const char *path, lnt_dtype dtype)
-{
-    if (!model) return LNT_ERR_ARGUMENT;
-    if (!path) return lnt_fail(model->ctx, LNT_ERR_ARGUMENT, "path is NULL");
-    const lnt_status status = lnt_model_check_dtype(model->ctx, dtype);
-    return status ? status : lnt_model_write(model, path, dtype, NULL, 0, NULL, 0);
 }
 
 /* ---- reading ------------------------------------------------------------------------------- */
@@ -223,29 +208,43 @@ static lnt_status check_tokens(lnt_ctx *ctx, const char *path, const lnt_tokeniz
                     lnt_tokenizer_count(t), (long long)c->inputs);
 }
 
+static lnt_status refuse(lnt_ctx *ctx, const char *path)
+{
+    return lnt_fail(ctx, LNT_ERR_FORMAT,
+                    LNT_FILE_FMT ": is not a model of linnet; one of Hugging Face's is its whole directory", path);
+}
+
+lnt_status lnt_model_read_head(lnt_ctx *ctx, const char *path, const lnt_safetensors *st,
+                               const lnt_attn_desc *attention, lnt_model_head *out)
+{
+    const char *text = lnt_safetensors_meta(st, "config");
+    const char *tokens = lnt_safetensors_meta(st, "tokenizer");
+    *out = (lnt_model_head){ .task = lnt_safetensors_meta(st, "task"),
+                             .task_options = lnt_safetensors_meta(st, "task_options") };
+    if (!text || !out->task || !tokens || !out->task_options || strlen(out->task_options) >= LNT_TASK_TEXT)
+        return refuse(ctx, path);
+    lnt_status status = read_config(ctx, path, text, attention, &out->config);
+    if (!status) status = lnt_tokenizer_read(ctx, path, tokens, &out->tokenizer);
+    if (status) return status;
+    status = check_tokens(ctx, path, &out->tokenizer, &out->config);
+    if (status) lnt_tokenizer_close(ctx, &out->tokenizer);
+    return status;
+}
+
 lnt_status lnt_model_read(lnt_ctx *ctx, const char *path, const lnt_safetensors *st,
                           const lnt_attn_desc *attention, lnt_model **out)
 {
-    lnt_config config;
-    lnt_tokenizer tokenizer;
+    lnt_model_head head;
     const char *format = lnt_safetensors_meta(st, "format");
-    const char *text = lnt_safetensors_meta(st, "config");
-    const char *task = lnt_safetensors_meta(st, "task");
-    const char *tokens = lnt_safetensors_meta(st, "tokenizer");
-    const char *options = lnt_safetensors_meta(st, "task_options");
     *out = NULL;
-    if (!format || strcmp(format, FORMAT) != 0 || !text || !task || !tokens || !options ||
-        strlen(options) >= LNT_TASK_TEXT)
-        return lnt_fail(ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": is not a model of linnet", path);
-    lnt_status status = read_config(ctx, path, text, attention, &config);
-    if (!status) status = check_tensors(ctx, path, st, &config);
-    if (!status) status = lnt_tokenizer_read(ctx, path, tokens, &tokenizer);
+    if (!format || strcmp(format, FORMAT) != 0) return refuse(ctx, path);
+    lnt_status status = lnt_model_read_head(ctx, path, st, attention, &head);
     if (status) return status;
-    status = check_tokens(ctx, path, &tokenizer, &config);
-    if (status) lnt_tokenizer_close(ctx, &tokenizer);
-    else status = lnt_model_open(ctx, &config, task, &tokenizer, false, out);
+    status = check_tensors(ctx, path, st, &head.config);
+    if (status) lnt_tokenizer_close(ctx, &head.tokenizer);
+    else status = lnt_model_open(ctx, &head.config, head.task, &head.tokenizer, false, out);
     if (status) return status;
-    memcpy((*out)->task_options, options, strlen(options) + 1);
+    memcpy((*out)->task_options, head.task_options, strlen(head.task_options) + 1);
     status = lnt_model_read_array(*out, path, st, &(lnt_model_array){ "", (*out)->weights });
     if (status) {
         lnt_model_destroy(*out);
@@ -267,9 +266,12 @@ static lnt_status load_own(lnt_ctx *ctx, const char *path, const lnt_model_optio
     char inside[PATH_MAX];
     lnt_safetensors st;
     const char *file = file_of(path, inside);
-    lnt_status status = lnt_safetensors_read(ctx, file, &st);
+    lnt_status status = lnt_safetensors_map(ctx, file, &st);
     if (status) return status;
-    status = lnt_model_read(ctx, file, &st, options->attention, out);
+    if (lnt_packed_is(&st))
+        status = lnt_packed_read(ctx, file, &st, options, out);
+    else
+        status = lnt_model_read(ctx, file, &st, options->attention, out);
     lnt_safetensors_free(ctx, &st);
     return status ? status : lnt_model_keep_bf16(out);
 }

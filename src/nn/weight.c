@@ -39,7 +39,8 @@ static bool lay_out(const lnt_weight_part *parts, size_t count, size_t in, lnt_w
     if (in > SIZE_MAX / 64 / LNT_PANEL) return false;
     for (size_t i = 0; i < count;) {
         lnt_weight_rows *own = &w->parts[w->part_count++];
-        *own = (lnt_weight_rows){ .form = lnt_form_of(parts[i].storage), .first = w->out };
+        *own = (lnt_weight_rows){ .storage = parts[i].storage, .form = lnt_form_of(parts[i].storage),
+                                  .first = w->out };
         for (size_t end = i + alike(parts + i, count - i); i < end; i++)
             if (__builtin_add_overflow(own->count, parts[i].rows, &own->count)) return false;
         own->panel_bytes = lnt_panel_bytes(own->form, in);

@@ -27,6 +27,7 @@ typedef struct lnt_weight_part {
 
 /* Rows that follow each other in one form. */
 typedef struct lnt_weight_rows {
+    lnt_storage storage;
     lnt_form form;
     size_t first, count;
     size_t panel_bytes;
@@ -60,6 +61,15 @@ void lnt_weight_close(lnt_ctx *ctx, lnt_weight *w);
 
 /* to [in] = a row, to the bits that lnt_storage_unpack gives. */
 void lnt_weight_row(const lnt_weight *w, size_t row, float *to);
+
+/* Bytes of a row of `in` numbers, which are whole blocks, as files have it. */
+static inline size_t lnt_weight_row_bytes(lnt_storage storage, size_t in)
+{
+    return in / lnt_storage_numbers(storage) * lnt_storage_bytes(storage);
+}
+
+/* Row `row` of part p as the file had it, lnt_weight_row_bytes of them: what lnt_weight_open read, to the bit. */
+void lnt_weight_store(const lnt_weight *w, size_t p, size_t row, void *to);
 
 /* to [depth,rows], rows of it ld apart, = numbers k0 .. of the rows row0 .., transposed, to the same bits; k0
  * is a multiple of 32, and so is depth, unless it goes to the end. */

@@ -2,6 +2,7 @@
  * numbers in f32 does: whole sequences, token by token, and with another mechanism. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/dtype.h"
 #include "models.h"
@@ -122,11 +123,15 @@ static void what_packed_models_cannot_do_is_refused(void **state)
     lnt_ctx *ctx = context_new(1, NULL);
     lnt_model *plain = model_make(ctx, configs[0], LNT_SOFTMAX, 0), *packed = pack(ctx, plain, &d);
     const lnt_weight_part part = { .storage = LNT_STORAGE_F32, .data = plain->weights, .rows = 18 };
-    assert_refused(ctx, lnt_model_save(packed, "packed.safetensors", LNT_F32), LNT_ERR_UNSUPPORTED, "packed");
+    lnt_trainer *trainer;
+    assert_ok(ctx, lnt_model_save(packed, "packed.safetensors", LNT_F32));
+    assert_refused(ctx, lnt_trainer_resume(ctx, "packed.safetensors", NULL, 0, &trainer), LNT_ERR_FORMAT,
+                   "is not a checkpoint");
     assert_refused(ctx, lnt_model_pack(packed, LNT_PARAM_EMBED, &part, 1), LNT_ERR_SHAPE,
                    "embed.weight has 18 rows, must have 19");
     lnt_model_destroy(packed);
     lnt_model_destroy(plain);
+    assert_int_equal(unlink("packed.safetensors"), 0);
     lnt_ctx_destroy(ctx);
 }
 

@@ -79,6 +79,62 @@ static void what_was_written_is_read_back(void **state)
     context_close_tracked(ctx, &t);
 }
 
+/* Puts an array in pieces of a few bytes. */
+static lnt_status make_sample(void *user, size_t index, lnt_st_sink *sink)
+{
+    const lnt_st_entry *e = &sample[index];
+    lnt_status status = LNT_OK;
+    ++*(int *)user;
+    for (size_t at = 0; !status && at < e->bytes; at += 2)
+        status = lnt_st_put(sink, (const char *)e->data + at, e->bytes - at < 2 ? e->bytes - at : 2);
+    return status;
+}
+
+static lnt_status make_nothing(void *user, size_t index, lnt_st_sink *sink)
+{
+    (void)index, (void)sink;
+    return lnt_fail(user, LNT_ERR_ARGUMENT, "nothing is made");
+}
+
+static void what_is_made_while_it_is_written_is_the_same_file(void **state)
+{
+    (void)state;
+    tracker t;
+    lnt_ctx *ctx = context_tracked(&t, 1, NULL);
+    size_t count, other;
+    write_sample(ctx);
+    unsigned char *want = get_file(PATH, &count);
+    for (unsigned made = 0; made < 1u << COUNT_OF(sample); made++) { /* any of them, the others as they are */
+        lnt_st_entry entries[COUNT_OF(sample)];
+        int calls = 0, expected = 0;
+        for (int i = 0; i < COUNT_OF(sample); i++) {
+            entries[i] = sample[i];
+            if (made >> i & 1) entries[i].data = NULL;
+            expected += (made >> i & 1) && sample[i].bytes;
+        }
+        assert_ok(ctx, lnt_safetensors_write_made(ctx, PATH, entries, (size_t)COUNT_OF(sample), sample_meta,
+                                                  (size_t)COUNT_OF(sample_meta), make_sample, &calls));
+        unsigned char *got = get_file(PATH, &other);
+        assert_int_equal(calls, expected);
+        assert_int_equal(other, count);
+        assert_memory_equal(got, want, count);
+        free(got);
+    }
+    lnt_st_entry entry = sample[1];
+    entry.data = NULL;
+    assert_refused(ctx, lnt_safetensors_write_made(ctx, PATH, &entry, 1, NULL, 0, make_nothing, ctx),
+                   LNT_ERR_ARGUMENT, "nothing is made");
+    unsigned char *got = get_file(PATH, &other);
+    assert_int_equal(other, count);
+    assert_memory_equal(got, want, count);
+    assert_refused(ctx, lnt_safetensors_write_made(ctx, "/dev/null", &entry, 1, NULL, 0, make_nothing, ctx),
+                   LNT_ERR_FILE, "not a regular file");
+    free(got), free(want);
+    unlink(PATH);
+    assert_int_equal(count_files(), 0);
+    context_close_tracked(ctx, &t);
+}
+
 static void every_dtype_keeps_its_name_and_size(void **state)
 {
     (void)state;
@@ -479,6 +535,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_written_is_read_back),
+        cmocka_unit_test(what_is_made_while_it_is_written_is_the_same_file),
         cmocka_unit_test(every_dtype_keeps_its_name_and_size),
         cmocka_unit_test(file_has_the_layout_of_the_format),
         cmocka_unit_test(checksum_is_crc64_xz),

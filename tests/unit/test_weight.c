@@ -179,6 +179,45 @@ static void repacked_weights_are_the_numbers_that_storage_defines(void **state)
     }
 }
 
+/* Row `row` of part `p` of the matrix, as its data have it, in `bytes` bytes. */
+static void row_of_data(const matrix *m, size_t p, size_t row, size_t bytes, unsigned char *to)
+{
+    const lnt_weight_part *part = &m->parts[p];
+    const size_t from = part->order ? part->order[row] : row;
+    const size_t size = lnt_storage_bytes(part->storage);
+    if (!part->transposed) memcpy(to, m->data[p] + from * bytes, bytes);
+    for (size_t k = 0; part->transposed && k < m->in; k++)
+        memcpy(to + k * size, m->data[p] + (k * part->rows + from) * size, size);
+}
+
+static void rows_are_stored_to_the_bytes_of_their_file(void **state)
+{
+    (void)state;
+    dice d = { 7 };
+    lnt_ctx *ctx = context_new(2, NULL);
+    for (int trial = 0; trial < LNT_STORAGES * budget(3, 12); trial++) {
+        matrix m = random_matrix(&d, (lnt_storage)(trial % LNT_STORAGES), true);
+        lnt_weight w = open_weight(ctx, &m);
+        size_t own = 0, row = 0; /* the part of panels, and its row */
+        for (size_t p = 0; p < m.count; p++)
+            for (size_t r = 0; r < m.parts[p].rows; r++, row++) {
+                if (row == w.parts[own].count) own++, row = 0;
+                assert_int_equal(w.parts[own].storage, m.parts[p].storage);
+                const size_t bytes = lnt_weight_row_bytes(w.parts[own].storage, m.in);
+                unsigned char *want = malloc(bytes), *got = malloc(bytes);
+                assert_true(want && got);
+                row_of_data(&m, p, r, bytes, want);
+                lnt_weight_store(&w, own, row, got);
+                if (memcmp(got, want, bytes) != 0)
+                    fail_msg("row %zu of %s is stored in other bytes", r, lnt_storage_name(m.parts[p].storage));
+                free(want), free(got);
+            }
+        lnt_weight_close(ctx, &w);
+        matrix_free(&m);
+    }
+    lnt_ctx_destroy(ctx);
+}
+
 /* ---- products ------------------------------------------------------------------------------- */
 
 /* most [in] = the largest of each 32 of x. */
@@ -449,6 +488,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(repacked_weights_are_the_numbers_that_storage_defines),
+        cmocka_unit_test(rows_are_stored_to_the_bytes_of_their_file),
         cmocka_unit_test(products_are_those_of_the_numbers),
         cmocka_unit_test(products_by_tiles_are_those_of_the_numbers),
         cmocka_unit_test(tiles_of_this_cpu_give_the_bits_of_the_emulation),

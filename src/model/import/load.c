@@ -347,6 +347,7 @@ static lnt_status import(lnt_source *s, const lnt_model_options *options, lnt_mo
 {
     lnt_config config;
     lnt_codec *codec = NULL;
+    lnt_codec_file file = { 0 };
     lnt_tokenizer none = { 0 };
     const lnt_arch *arch = lnt_arch_find(s);
     if (!s->status) s->status = lnt_config_default(s->ctx, &config);
@@ -355,14 +356,16 @@ static lnt_status import(lnt_source *s, const lnt_model_options *options, lnt_mo
         s->status = lnt_config_set_attention(s->ctx, options->attention, &config);
     if (!s->status) s->status = lnt_config_resolve(s->ctx, s->path, &config);
     if (!s->status) s->status = check_tensors(s, arch, &config);
-    if (!s->status) s->status = lnt_vocabulary_open(s, &codec);
+    if (!s->status) s->status = lnt_vocabulary_open(s, &codec, &file);
     if (!s->status) s->status = check_tokens(s, codec, &config);
     if (!s->status) s->status = lnt_model_open(s->ctx, &config, "", &none, true, out);
     if (s->status) {
         lnt_codec_close(codec);
+        lnt_codec_file_free(s->ctx, &file);
         return s->status;
     }
     (*out)->codec = codec;
+    (*out)->codec_file = file;
     snprintf((*out)->architecture, sizeof(*out)->architecture, "%s", s->name);
     (*out)->text_length = lnt_pooling_length(s, &config);
     find_ends(s, *out);

@@ -93,7 +93,7 @@ static lnt_said said(lnt_source *s, const char *key)
     return lnt_source_flag_or(s, key, NULL, false) ? LNT_SAID_YES : LNT_SAID_NO;
 }
 
-static lnt_status open_gguf(lnt_source *s, lnt_codec **out)
+static void open_gguf(lnt_source *s, lnt_codec **out)
 {
     arrays a = { .ctx = s->ctx };
     read_arrays(s, &a);
@@ -122,19 +122,123 @@ static lnt_status open_gguf(lnt_source *s, lnt_codec **out)
 #undef TOKEN
     if (!s->status) s->status = lnt_codec_open_vocabulary(s->ctx, &v, out);
     release(&a);
-    return s->status;
 }
 
-lnt_status lnt_vocabulary_open(lnt_source *s, lnt_codec **out)
+/* ---- the file to open it from again ----------------------------------------------------------- */
+
+/* Bytes in the making: without `to` they are counted. */
+typedef struct blob {
+    char *to;
+    size_t used;
+} blob;
+
+static void put(blob *b, const void *from, size_t count)
+{
+    if (b->to) memcpy(b->to + b->used, from, count);
+    b->used += count;
+}
+
+static void put_u32(blob *b, uint32_t value) { put(b, &value, sizeof value); }
+static void put_u64(blob *b, uint64_t value) { put(b, &value, sizeof value); }
+
+static bool is_ours(const lnt_gguf_key *key)
+{
+    return key->name.bytes > strlen(KEY("")) && memcmp(key->name.text, KEY(""), strlen(KEY(""))) == 0;
+}
+
+static void put_key(blob *b, const lnt_gguf_key *key)
+{
+    const lnt_gguf_value *v = &key->value;
+    put_u64(b, key->name.bytes);
+    put(b, key->name.text, key->name.bytes);
+    put_u32(b, (uint32_t)v->type);
+    if (v->type == LNT_GGUF_ARRAY) put_u32(b, (uint32_t)v->element);
+    if (v->type == LNT_GGUF_ARRAY) put_u64(b, v->count);
+    if (v->type == LNT_GGUF_STRING) put_u64(b, v->bytes);
+    put(b, v->data, v->bytes);
+}
+
+/* A GGUF file without tensors: the keys of the tokenizer, as they are. */
+static void put_gguf(blob *b, const lnt_gguf *gguf)
+{
+    uint64_t keys = 0;
+    for (size_t i = 0; i < gguf->key_count; i++) keys += is_ours(&gguf->keys[i]);
+    put(b, "GGUF", 4);
+    put_u32(b, 3);
+    put_u64(b, 0);
+    put_u64(b, keys);
+    for (size_t i = 0; i < gguf->key_count; i++)
+        if (is_ours(&gguf->keys[i])) put_key(b, &gguf->keys[i]);
+}
+
+static void keep_gguf(lnt_source *s, lnt_codec_file *file)
+{
+    blob b = { NULL, 0 };
+    put_gguf(&b, s->tensors.gguf);
+    char *data = lnt_allocate(s->ctx, b.used, "a tokenizer to be saved");
+    if (!data) {
+        s->status = LNT_ERR_MEMORY;
+        return;
+    }
+    *file = (lnt_codec_file){ LNT_TOKENIZER_GGUF, data, b.used };
+    b = (blob){ data, 0 };
+    put_gguf(&b, s->tensors.gguf);
+}
+
+static void keep_json(lnt_source *s, const char *path, lnt_codec_file *file)
+{
+    lnt_file_reader reader;
+    s->status = lnt_file_open(s->ctx, path, &reader);
+    if (s->status) return;
+    const size_t size = (size_t)reader.size; /* it was read once, and so is not too large */
+    char *data = lnt_allocate(s->ctx, size, "a tokenizer to be saved");
+    s->status = data ? lnt_file_read(&reader, data, size) : LNT_ERR_MEMORY;
+    lnt_file_close(&reader);
+    if (s->status) lnt_release(s->ctx, data, size);
+    else *file = (lnt_codec_file){ LNT_TOKENIZER_JSON, data, size };
+}
+
+static void open_directory(lnt_source *s, lnt_codec **out, lnt_codec_file *file)
 {
     char path[PATH_MAX];
     struct stat at;
-    *out = NULL;
-    if (s->status) return s->status;
-    if (lnt_source_is_gguf(s)) return lnt_source_has(s, KEY("model"), NULL) ? open_gguf(s, out) : LNT_OK;
     snprintf(path, sizeof path, "%.*s/tokenizer.json", PATH_MAX - 32, s->path);
-    if (stat(path, &at)) return LNT_OK;
-    return s->status = lnt_codec_open_directory(s->ctx, s->path, out);
+    if (stat(path, &at)) return;
+    s->status = lnt_codec_open_directory(s->ctx, s->path, out);
+    if (!s->status) keep_json(s, path, file);
+}
+
+lnt_status lnt_vocabulary_open(lnt_source *s, lnt_codec **out, lnt_codec_file *file)
+{
+    *out = NULL;
+    *file = (lnt_codec_file){ 0 };
+    if (s->status) return s->status;
+    if (!lnt_source_is_gguf(s)) {
+        open_directory(s, out, file);
+    } else if (lnt_source_has(s, KEY("model"), NULL)) {
+        open_gguf(s, out);
+        if (!s->status) keep_gguf(s, file);
+    }
+    if (s->status) {
+        lnt_codec_close(*out);
+        *out = NULL;
+    }
+    return s->status;
+}
+
+lnt_status lnt_vocabulary_reopen(lnt_ctx *ctx, const char *path, const lnt_codec_file *file, lnt_codec **out)
+{
+    *out = NULL;
+    if (strcmp(file->name, LNT_TOKENIZER_JSON) == 0)
+        return lnt_codec_open_json(ctx, path, file->data, file->bytes, out);
+    lnt_gguf gguf;
+    lnt_source s = { .ctx = ctx, .path = path };
+    s.status = lnt_gguf_parse(ctx, path, file->data, file->bytes, &gguf);
+    if (s.status) return s.status;
+    s.tensors.gguf = &gguf;
+    open_gguf(&s, out);
+    lnt_gguf_close(ctx, &gguf);
+    return s.status;
 }
 
 /* ---- the chat template --------------------------------------------------------------------- */

@@ -5,8 +5,11 @@
 #include "model/import/source.h"
 #include "model/tokenizer/codec.h"
 
-/* *out is NULL, and the status LNT_OK, where the source has none. */
-lnt_status lnt_vocabulary_open(lnt_source *s, lnt_codec **out);
+/* *out is NULL, and the status LNT_OK, where the source has none.  *file is what a saved model opens it from,
+ * by lnt_vocabulary_reopen; the caller frees it. */
+lnt_status lnt_vocabulary_open(lnt_source *s, lnt_codec **out, lnt_codec_file *file);
+/* path is for sentences.  Without the roles that files beside a tokenizer.json give to tokens. */
+lnt_status lnt_vocabulary_reopen(lnt_ctx *ctx, const char *path, const lnt_codec_file *file, lnt_codec **out);
 
 /* The chat template's text, which ends in NUL; NULL where there is none.  The caller releases bytes + 1
  * bytes. */

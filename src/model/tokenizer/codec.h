@@ -64,6 +64,23 @@ lnt_status lnt_codec_open_llama2c(lnt_ctx *ctx, const char *path, size_t count, 
 lnt_status lnt_codec_open_own(lnt_ctx *ctx, const lnt_tokenizer *own, lnt_codec **out);
 void lnt_codec_close(lnt_codec *codec); /* NULL is fine */
 
+/* The file that a codec was opened from, for a model that is saved with it: "tokenizer.json", or
+ * "tokenizer.gguf", the keys tokenizer.ggml.* of a GGUF file in one of their own.  Without name: none. */
+typedef struct lnt_codec_file {
+    const char *name; /* constant */
+    char *data;
+    size_t bytes;
+} lnt_codec_file;
+
+#define LNT_TOKENIZER_JSON "tokenizer.json"
+#define LNT_TOKENIZER_GGUF "tokenizer.gguf"
+
+static inline void lnt_codec_file_free(lnt_ctx *ctx, lnt_codec_file *file)
+{
+    lnt_release(ctx, file->data, file->bytes);
+    *file = (lnt_codec_file){ 0 };
+}
+
 /* ---- what it knows --------------------------------------------------------------------------------- */
 
 typedef enum lnt_codec_role {
@@ -76,6 +93,8 @@ const char *lnt_codec_kind_name(const lnt_codec *codec);
 /* One more than the highest token; a number below it may have no token. */
 size_t lnt_codec_count(const lnt_codec *codec);
 int32_t lnt_codec_role_token(const lnt_codec *codec, lnt_codec_role role); /* or LNT_NO_TOKEN */
+/* Before it is used; what is no token of it changes nothing. */
+void lnt_codec_set_role(lnt_codec *codec, lnt_codec_role role, int64_t token);
 /* The token spelled so, as a vocabulary has it ("<|im_end|>", "the"), or LNT_NO_TOKEN. */
 int32_t lnt_codec_find(const lnt_codec *codec, const char *text, size_t bytes);
 /* Its spelling in the vocabulary; of a byte-level token its bytes.  Empty where there is none. */

@@ -95,9 +95,6 @@ lnt_status lnt_codec_begin(lnt_ctx *ctx, const char *path, lnt_codec **out);
  * spelled alike the later is found; else they are refused. */
 lnt_status lnt_codec_index_all(lnt_codec *codec, bool twice);
 
-/* `token` as the codec's role, unless it is no token. */
-void lnt_codec_set_role(lnt_codec *codec, lnt_codec_role role, int64_t token);
-
 /* Byte level: the bytes that a token is spelled for in GPT-2's alphabet of 256 characters; false, and the
  * text as it is, where one of its characters is not of these.  to [text.bytes] */
 bool lnt_byte_level_bytes(lnt_text text, char *to, size_t *bytes);
