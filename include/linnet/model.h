@@ -79,8 +79,8 @@ typedef struct lnt_save_options {
 } lnt_save_options;
 
 /* Everything that lnt_model_load needs, in one .safetensors, whatever the model came from: config, tokenizer,
- * chat template, weights.  Written whole or not at all; memory beside the model's is a few megabytes.  A matrix
- * whose rows are no whole blocks stays as it is.  Models whose matrices are in blocks do not learn. */
+ * chat template, weights.  Written whole or not at all; memory beside the model's is a few megabytes.  A
+ * matrix whose rows are no whole blocks stays as it is.  Models whose matrices are in blocks do not learn. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_model_save_with(const lnt_model *model, const char *path,
                                                       const lnt_save_options *options);
 LNT_API void lnt_model_destroy(lnt_model *model);

@@ -42,7 +42,8 @@ static int check_paths(const job *j)
     if (model_is_file(j->from, j->to)) return fail("'%s' is the model itself; name another file", j->to);
     if (lies_in(j->to, j->from))
         return fail("'%s' would lie among the files of the model; name one outside of '%s'", j->to, j->from);
-    if (stat(j->to, &at) == 0 && !S_ISREG(at.st_mode)) return fail("cannot write '%s': it is not a regular file", j->to);
+    if (stat(j->to, &at) == 0 && !S_ISREG(at.st_mode))
+        return fail("cannot write '%s': it is not a regular file", j->to);
     return output_file_check(j->to);
 }
 
@@ -98,20 +99,22 @@ static void tell_json(const job *j)
 static const char *verdict(double error)
 {
     if (error < 1e-6) return "as good as none";
-    return error < 0.02 ? "small: seldom seen in what a model says" : "not small: measure what it does to the model";
+    return error < 0.02 ? "small: seldom seen in what a model says"
+                        : "not small: measure what it does to the model";
 }
 
 static void tell_error(const job *j)
 {
     const lnt_save_report *r = &j->report;
-    printf("turned     %lld of %lld matrices; relative error %.2g", (long long)r->turned, (long long)r->matrices,
-           r->error);
+    printf("turned     %lld of %lld matrices; relative error %.2g", (long long)r->turned,
+           (long long)r->matrices, r->error);
     if (r->worst[0]) printf(", at most %.2g (%s)", r->worst_error, r->worst);
     printf(": %s\n", verdict(r->error));
     if (r->error < 1e-6) return;
-    const char *verb = j->info.generates ? "eval" : "embed", *data = j->info.generates ? "--data TEXT" : "--file TEXTS";
-    printf("           compare on your own data: linnet %s MODEL %s, with '%s' and with '%s'\n", verb, data, j->from,
-           j->to);
+    const char *verb = j->info.generates ? "eval" : "embed",
+               *data = j->info.generates ? "--data TEXT" : "--file TEXTS";
+    printf("           compare on your own data: linnet %s MODEL %s, with '%s' and with '%s'\n", verb, data,
+           j->from, j->to);
 }
 
 static void tell(const job *j)
@@ -138,8 +141,10 @@ static int run(const options *o)
     int status = check_paths(&j);
     if (!status) status = request_context(o, 0, &j.ctx);
     if (!status) status = import(&j);
-    if (!status && opt_given(o, OPT_JSON)) tell_json(&j);
-    else if (!status) tell(&j);
+    if (!status && opt_given(o, OPT_JSON))
+        tell_json(&j);
+    else if (!status)
+        tell(&j);
     lnt_model_destroy(j.model);
     lnt_ctx_destroy(j.ctx);
     return status;
@@ -150,17 +155,18 @@ const command cmd_import = {
     .bit = CMD_IMPORT,
     .usage = "MODEL -o OUT.safetensors [options]",
     .summary = "Make one Linnet file of any model",
-    .details = "\n"
-               "MODEL is a GGUF file, a directory as Hugging Face lays it out, a .safetensors file of Linnet,\n"
-               "or the directory of a run.  The file has everything: config, tokenizer, chat template, weights.\n"
-               "\n"
-               "--weights says what becomes of the matrices:\n"
-               "  keep  what they are; the file answers to the same bits as MODEL\n"
-               "  f32, bf16\n"
-               "  q8    blocks of 32 with a scale (q8_0, 8.5 bits a number)\n"
-               "  q4    blocks of 32 with a scale and a minimum (q4_1, 5 bits); those that read and write\n"
-               "        tokens as with q8\n"
-               "A matrix whose rows are no whole blocks stays what it is.\n",
+    .details =
+        "\n"
+        "MODEL is a GGUF file, a directory as Hugging Face lays it out, a .safetensors file of Linnet,\n"
+        "or the directory of a run.  The file has everything: config, tokenizer, chat template, weights.\n"
+        "\n"
+        "--weights says what becomes of the matrices:\n"
+        "  keep  what they are; the file answers to the same bits as MODEL\n"
+        "  f32, bf16\n"
+        "  q8    blocks of 32 with a scale (q8_0, 8.5 bits a number)\n"
+        "  q4    blocks of 32 with a scale and a minimum (q4_1, 5 bits); those that read and write\n"
+        "        tokens as with q8\n"
+        "A matrix whose rows are no whole blocks stays what it is.\n",
     .operands = 1,
     .run = run,
 };

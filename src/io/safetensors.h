@@ -48,8 +48,8 @@ LNT_PRIVATE_API lnt_status lnt_safetensors_write(lnt_ctx *ctx, const char *path,
                                                  size_t entry_count, const lnt_st_meta *meta,
                                                  size_t meta_count);
 
-/* The same where the data of some arrays are made while the file is written: of those whose data is NULL.  For
- * each of them make(user, i, sink) puts the bytes of array i, all of them, by lnt_st_put; the arrays come in
+/* The same where the data of some arrays, whose data is NULL, are made while the file is written.  For each
+ * of them make(user, i, sink) puts the bytes of array i, all of them, by lnt_st_put; the arrays come in
  * the order of the file.  A device or a pipe is refused: the checksum, which stands before the data, is put
  * there at the end.  No more than `make` holds is in memory. */
 typedef struct lnt_st_sink lnt_st_sink;

@@ -38,7 +38,8 @@ struct lnt_model {
 lnt_status lnt_model_open(lnt_ctx *ctx, const lnt_config *config, const char *task,
                           lnt_tokenizer *tokenizer, bool packed, lnt_model **out);
 /* Outputs, or tokens, and inputs of parameter i, which is a matrix. */
-void lnt_model_extents(const lnt_config *config, const lnt_layout_entry *e, size_t i, size_t *out, size_t *in);
+void lnt_model_extents(const lnt_config *config, const lnt_layout_entry *e, size_t i, size_t *out,
+                       size_t *in);
 /* Parameter i of the layout, which lnt_layout_packs, from parts whose rows are its outputs, or its tokens. */
 lnt_status lnt_model_pack(lnt_model *model, size_t i, const lnt_weight_part *parts, size_t count);
 /* ... and a model whose weights begin from seed. */

@@ -1,6 +1,6 @@
 /* model/model_file.c - models as .safetensors: one tensor per parameter, and config, task and tokenizer in
- * the metadata; model/packed.h is for those whose matrices are packed.  A file is checked completely before memory is allocated for it, because its config may
- * claim anything. */
+ * the metadata; model/packed.h is for those whose matrices are packed.  A file is checked completely before
+ * memory is allocated for it, because its config may claim anything. */
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
@@ -211,7 +211,8 @@ static lnt_status check_tokens(lnt_ctx *ctx, const char *path, const lnt_tokeniz
 static lnt_status refuse(lnt_ctx *ctx, const char *path)
 {
     return lnt_fail(ctx, LNT_ERR_FORMAT,
-                    LNT_FILE_FMT ": is not a model of linnet; one of Hugging Face's is its whole directory", path);
+                    LNT_FILE_FMT ": is not a model of linnet; one of Hugging Face's is its whole directory",
+                    path);
 }
 
 lnt_status lnt_model_read_head(lnt_ctx *ctx, const char *path, const lnt_safetensors *st,

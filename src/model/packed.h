@@ -1,13 +1,13 @@
 /* model/packed.h - the file of a model whose matrices are packed: "linnet model 2" in a .safetensors.
  *
- * A matrix is [out,in] (the embedding of tokens [tokens,dim]), as files of others have it.  In f32, f16 and bf16
- * it is a tensor of that dtype.  In blocks it is a tensor of U8, [out, bytes of a row], and the metadata
+ * A matrix is [out,in] (the embedding of tokens [tokens,dim]), as files of others have it.  In f32, f16 and
+ * bf16 it is a tensor of that dtype.  In blocks it is a tensor of U8, [out, bytes of a row], and the metadata
  * "packed" says which blocks these are, and its shape in numbers: {"blocks.0.qkv.weight":["q4_1",960,576]}.
  * Rows that follow in another storage are tensors of their own, whose names end in ".1", ".2".  All other
  * parameters are f32, as in a file of the first form, whose metadata this one has too.
  *
- * A model that others trained has the metadata "origin", {"architecture":...}; and its tokenizer's file and its
- * chat template as tensors of U8: "tokenizer.json" or "tokenizer.gguf", and "chat_template.jinja". */
+ * A model that others trained has the metadata "origin", {"architecture":...}; and its tokenizer's file and
+ * its chat template as tensors of U8: "tokenizer.json" or "tokenizer.gguf", and "chat_template.jinja". */
 #ifndef LNT_MODEL_PACKED_H
 #define LNT_MODEL_PACKED_H
 

@@ -74,8 +74,10 @@ static lnt_status read_blocks(const job *j, const lnt_st_entry *e, size_t in, ln
     const lnt_json_node *rows = word->next, *numbers = rows->next;
     const lnt_storage storage = blocks_of(word);
     if (storage == LNT_STORAGES)
-        return lnt_fail(j->ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": tensor '%.80s' is said to be in '%.20s', must be "
-                        "q8_0, q4_0, q4_1, q5_0, q5_1 or q2_k to q6_k", j->path, e->name, word->text);
+        return lnt_fail(j->ctx, LNT_ERR_FORMAT,
+                        LNT_FILE_FMT ": tensor '%.80s' is said to be in '%.20s', must be "
+                                     "q8_0, q4_0, q4_1, q5_0, q5_1 or q2_k to q6_k",
+                        j->path, e->name, word->text);
     if (rows->type != LNT_JSON_INTEGER || numbers->type != LNT_JSON_INTEGER || rows->integer != e->shape[0] ||
         numbers->integer < 0 || (uint64_t)numbers->integer != in)
         return bad(j, e->name, "has another shape than \"packed\" and the config say");
@@ -92,10 +94,14 @@ static lnt_status read_part(const job *j, const lnt_st_entry *e, size_t in, lnt_
     if (e->rank != 2 || e->shape[0] < 1) return bad(j, e->name, "must have two extents, and rows");
     out->rows = (size_t)e->shape[0];
     if (e->dtype == LNT_ST_U8) return read_blocks(j, e, in, out);
-    if (e->dtype == LNT_ST_F32) out->storage = LNT_STORAGE_F32;
-    else if (e->dtype == LNT_ST_F16) out->storage = LNT_STORAGE_F16;
-    else if (e->dtype == LNT_ST_BF16) out->storage = LNT_STORAGE_BF16;
-    else return bad(j, e->name, "must be of F32, F16, BF16 or U8");
+    if (e->dtype == LNT_ST_F32)
+        out->storage = LNT_STORAGE_F32;
+    else if (e->dtype == LNT_ST_F16)
+        out->storage = LNT_STORAGE_F16;
+    else if (e->dtype == LNT_ST_BF16)
+        out->storage = LNT_STORAGE_BF16;
+    else
+        return bad(j, e->name, "must be of F32, F16, BF16 or U8");
     return (uint64_t)e->shape[1] == in ? LNT_OK : bad(j, e->name, "has another shape than the config says");
 }
 
@@ -109,7 +115,8 @@ static lnt_status find_parts(const job *j, const lnt_config *config, const lnt_l
     for (*count = 0; rows < out && *count < LNT_WEIGHT_PARTS; ++*count) {
         lnt_packed_name(e->name, *count, name);
         const lnt_st_entry *entry = find(j, name);
-        if (!entry) return lnt_fail(j->ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": has no tensor '%s'", j->path, name);
+        if (!entry)
+            return lnt_fail(j->ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": has no tensor '%s'", j->path, name);
         const lnt_status status = read_part(j, entry, in, &parts[*count]);
         if (status) return status;
         if (parts[*count].rows > out - rows) break;
@@ -139,9 +146,11 @@ static lnt_status check_tensors(const job *j, const lnt_config *config)
     }
     lnt_layout_close(j->ctx, &layout);
     for (size_t i = 0; !status && i < sizeof texts / sizeof texts[0]; i++)
-        if ((entry = find(j, texts[i])) && !is_text(entry)) status = bad(j, texts[i], "must be bytes, U8 [n]");
+        if ((entry = find(j, texts[i])) && !is_text(entry))
+            status = bad(j, texts[i], "must be bytes, U8 [n]");
     for (size_t i = 0; !status && i < j->st->entry_count; i++)
-        if (!j->used[i]) status = bad(j, j->st->entries[i].name, "is not known: a model without it would be another");
+        if (!j->used[i])
+            status = bad(j, j->st->entries[i].name, "is not known: a model without it would be another");
     return status;
 }
 
@@ -198,8 +207,8 @@ static lnt_status read_origin(const job *j, lnt_model *model)
                 length->integer <= model->config.length && role_count == LNT_ROLES && end_count >= 0;
     for (int i = 0; good && i < end_count; i++) good = ends[i] >= 0 && ends[i] < model->config.inputs;
     if (!good)
-        return lnt_fail(j->ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": \"origin\" in its metadata is not what it must be",
-                        j->path);
+        return lnt_fail(j->ctx, LNT_ERR_FORMAT,
+                        LNT_FILE_FMT ": \"origin\" in its metadata is not what it must be", j->path);
     memcpy(model->architecture, name->text, strlen(name->text) + 1);
     model->text_length = length->integer;
     for (int i = 0; i < end_count; i++) model->end[model->end_count++] = (int32_t)ends[i];
@@ -278,8 +287,10 @@ static lnt_status read(job *j, lnt_model **out)
     if (!status) status = lnt_model_read_head(j->ctx, j->path, j->st, j->options->attention, &head);
     if (status) return status;
     status = check_tensors(j, &head.config);
-    if (status) lnt_tokenizer_close(j->ctx, &head.tokenizer);
-    else status = lnt_model_open(j->ctx, &head.config, head.task, &head.tokenizer, true, out);
+    if (status)
+        lnt_tokenizer_close(j->ctx, &head.tokenizer);
+    else
+        status = lnt_model_open(j->ctx, &head.config, head.task, &head.tokenizer, true, out);
     if (status) return status;
     memcpy((*out)->task_options, head.task_options, strlen(head.task_options) + 1);
     status = load(j, *out);

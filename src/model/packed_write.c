@@ -27,7 +27,7 @@ typedef struct job {
     size_t room, count, piece_count; /* the first entries are the pieces */
     char *packed, *origin;           /* metadata */
     size_t packed_bytes, origin_bytes;
-    double wrong, all; /* squares: of what turning has changed, and of the numbers */
+    double wrong, all;  /* squares: of what turning has changed, and of the numbers */
     size_t done, total; /* bytes of pieces */
 } job;
 
@@ -38,8 +38,10 @@ static bool is_block(lnt_storage storage) { return lnt_storage_numbers(storage) 
 /* What matrices are turned to. */
 static lnt_storage target(lnt_weights weights, size_t param)
 {
-    static const lnt_storage to[] = { [LNT_WEIGHTS_F32] = LNT_STORAGE_F32, [LNT_WEIGHTS_BF16] = LNT_STORAGE_BF16,
-                                      [LNT_WEIGHTS_Q8] = LNT_STORAGE_Q8_0, [LNT_WEIGHTS_Q4] = LNT_STORAGE_Q4_1 };
+    static const lnt_storage to[] = { [LNT_WEIGHTS_F32] = LNT_STORAGE_F32,
+                                      [LNT_WEIGHTS_BF16] = LNT_STORAGE_BF16,
+                                      [LNT_WEIGHTS_Q8] = LNT_STORAGE_Q8_0,
+                                      [LNT_WEIGHTS_Q4] = LNT_STORAGE_Q4_1 };
     const bool outer = param == LNT_PARAM_EMBED || param == LNT_PARAM_HEAD;
     return weights == LNT_WEIGHTS_Q4 && outer ? LNT_STORAGE_Q8_0 : to[weights];
 }
@@ -50,7 +52,8 @@ static bool stays(lnt_weights weights, size_t param, size_t in, lnt_storage now)
     if (weights == LNT_WEIGHTS_KEEP) return true;
     const lnt_storage to = target(weights, param);
     return now == to || in % lnt_storage_numbers(to) ||
-           (weights == LNT_WEIGHTS_Q4 && to == LNT_STORAGE_Q8_0 && is_block(now)); /* blocks are small already */
+           (weights == LNT_WEIGHTS_Q4 && to == LNT_STORAGE_Q8_0 &&
+            is_block(now)); /* blocks are small already */
 }
 
 static void add_piece(job *j, piece p)
@@ -59,9 +62,11 @@ static void add_piece(job *j, piece p)
     const size_t row = lnt_weight_row_bytes(p.storage, p.in);
     lnt_st_entry *entry = &j->entries[j->count];
     lnt_packed_name(e->name, p.part, j->names[j->count]);
-    *entry = (lnt_st_entry){ .name = j->names[j->count], .rank = 2, .bytes = p.rows * row,
+    *entry = (lnt_st_entry){ .name = j->names[j->count],
+                             .rank = 2,
+                             .bytes = p.rows * row,
                              .shape = { (int64_t)p.rows, (int64_t)(is_block(p.storage) ? row : p.in) } };
-    entry->dtype = p.storage == LNT_STORAGE_F32   ? LNT_ST_F32
+    entry->dtype = p.storage == LNT_STORAGE_F32    ? LNT_ST_F32
                    : p.storage == LNT_STORAGE_F16  ? LNT_ST_F16
                    : p.storage == LNT_STORAGE_BF16 ? LNT_ST_BF16
                                                    : LNT_ST_U8;
@@ -83,21 +88,27 @@ static void add_matrix(job *j, size_t i)
     j->report->turned += !same;
     for (size_t p = 0; same && w && p < w->part_count; p++)
         add_piece(j, (piece){ i, p, w->parts[p].count, in, w->parts[p].storage, false });
-    if (!same) add_piece(j, (piece){ i, 0, out, in, target(weights, i), true });
-    else if (!w) add_piece(j, (piece){ i, 0, out, in, LNT_STORAGE_F32, true });
+    if (!same)
+        add_piece(j, (piece){ i, 0, out, in, target(weights, i), true });
+    else if (!w)
+        add_piece(j, (piece){ i, 0, out, in, LNT_STORAGE_F32, true });
 }
 
 static void add_data(job *j, const char *name, const void *data, size_t bytes)
 {
-    j->entries[j->count++] = (lnt_st_entry){ .name = name, .dtype = LNT_ST_U8, .rank = 1,
-                                             .shape = { (int64_t)bytes }, .data = data, .bytes = bytes };
+    j->entries[j->count++] = (lnt_st_entry){
+        .name = name, .dtype = LNT_ST_U8, .rank = 1, .shape = { (int64_t)bytes }, .data = data, .bytes = bytes
+    };
 }
 
 static void add_floats(job *j, const lnt_layout_entry *e)
 {
     lnt_st_entry *entry = &j->entries[j->count++];
-    *entry = (lnt_st_entry){ .name = e->name, .dtype = LNT_ST_F32, .rank = e->param.rank,
-                             .data = j->model->weights + e->offset, .bytes = e->count * sizeof(float) };
+    *entry = (lnt_st_entry){ .name = e->name,
+                             .dtype = LNT_ST_F32,
+                             .rank = e->param.rank,
+                             .data = j->model->weights + e->offset,
+                             .bytes = e->count * sizeof(float) };
     for (int axis = 0; axis < e->param.rank; axis++) entry->shape[axis] = (int64_t)e->param.shape[axis];
 }
 
@@ -150,13 +161,17 @@ static void put_origin(const job *j, lnt_json_text *out)
     put_whole(out, ",\"text_length\":", m->text_length);
     lnt_json_put(out, ",\"roles\":");
     for (int i = 0; i < LNT_ROLES; i++)
-        put_whole(out, i ? "," : "[", m->codec ? lnt_codec_role_token(m->codec, (lnt_codec_role)i) : LNT_NO_TOKEN);
+        put_whole(out, i ? "," : "[",
+                  m->codec ? lnt_codec_role_token(m->codec, (lnt_codec_role)i) : LNT_NO_TOKEN);
     lnt_json_put(out, "],\"ends\":[");
     for (size_t i = 0; i < m->end_count; i++) put_whole(out, i ? "," : "", m->end[i]);
     lnt_json_put(out, "]}");
 }
 
-static void put_tokenizer(const job *j, lnt_json_text *out) { lnt_tokenizer_write(out, &j->model->tokenizer); }
+static void put_tokenizer(const job *j, lnt_json_text *out)
+{
+    lnt_tokenizer_write(out, &j->model->tokenizer);
+}
 
 /* A text of its own; the caller releases *bytes of it. */
 static char *text_of(const job *j, void (*put)(const job *j, lnt_json_text *out), size_t *bytes)
@@ -201,8 +216,7 @@ static void take_row(const lnt_model *m, const piece *p, size_t row, void *raw, 
         return;
     }
     const float *w = m->weights + e->offset;
-    const bool table = e->param.shape[0] == p->rows && p->param == LNT_PARAM_EMBED &&
-                       m->config.input == LNT_INPUT_TOKENS;
+    const bool table = p->param == LNT_PARAM_EMBED && m->config.input == LNT_INPUT_TOKENS;
     for (size_t k = 0; k < p->in; k++) x[k] = table ? w[row * p->in + k] : w[k * p->rows + row];
 }
 
@@ -258,9 +272,11 @@ static lnt_status write_rows(job *j, chunk *c, lnt_st_sink *sink)
         c->rows = p->rows - c->first < c->most ? p->rows - c->first : c->most;
         make_rows(m, c);
         if (!c->fits)
-            return lnt_fail(m->ctx, LNT_ERR_FORMAT,
-                            "model: %s has numbers that are not finite, or too large for %s; weights that are kept "
-                            "can be saved", m->layout.entries[p->param].name, lnt_storage_name(p->storage));
+            return lnt_fail(
+                m->ctx, LNT_ERR_FORMAT,
+                "model: %s has numbers that are not finite, or too large for %s; weights that are kept "
+                "can be saved",
+                m->layout.entries[p->param].name, lnt_storage_name(p->storage));
         for (size_t i = 0; p->turned && i < c->rows; i++) wrong += c->wrong[i], all += c->all[i];
         const lnt_status status = lnt_st_put(sink, c->out, c->rows * c->row_bytes);
         if (status) return status;
@@ -338,15 +354,16 @@ static lnt_status write_file(job *j, const char *path)
     j->packed = text_of(j, put_packed, &j->packed_bytes);
     j->origin = text_of(j, put_origin, &j->origin_bytes);
     tokenizer = text_of(j, put_tokenizer, &tokenizer_bytes);
-    const lnt_st_meta meta[] = { { "format", LNT_PACKED_FORMAT },     { "task", m->task },
-                                 { "task_options", m->task_options }, { "config", m->text },
-                                 { "tokenizer", tokenizer },          { "packed", j->packed },
-                                 { "origin", j->origin } };
+    const lnt_st_meta meta[] = {
+        { "format", LNT_PACKED_FORMAT }, { "task", m->task },        { "task_options", m->task_options },
+        { "config", m->text },           { "tokenizer", tokenizer }, { "packed", j->packed },
+        { "origin", j->origin }
+    };
     const size_t own = sizeof meta / sizeof meta[0] - (m->architecture[0] ? 0 : 1);
-    const lnt_status status = j->packed && j->origin && tokenizer
-                                  ? lnt_safetensors_write_made(m->ctx, path, j->entries, j->count, meta, own,
-                                                               make_piece, j)
-                                  : LNT_ERR_MEMORY;
+    const lnt_status status =
+        j->packed && j->origin && tokenizer
+            ? lnt_safetensors_write_made(m->ctx, path, j->entries, j->count, meta, own, make_piece, j)
+            : LNT_ERR_MEMORY;
     lnt_release(m->ctx, tokenizer, tokenizer_bytes);
     lnt_release(m->ctx, j->packed, j->packed_bytes);
     lnt_release(m->ctx, j->origin, j->origin_bytes);

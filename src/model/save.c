@@ -36,7 +36,8 @@ static void count_changes(const lnt_model *m, bool half, lnt_save_report *r)
 {
     double wrong = 0, all = 0;
     r->storages = 1;
-    r->storage[0] = (lnt_storage_share){ half ? "bf16" : "f32", (int64_t)m->layout.parameters * (half ? 2 : 4) };
+    r->storage[0] =
+        (lnt_storage_share){ half ? "bf16" : "f32", (int64_t)m->layout.parameters * (half ? 2 : 4) };
     for (size_t i = 0; i < m->layout.entry_count; i++) {
         const lnt_layout_entry *e = &m->layout.entries[i];
         double own_wrong = 0, own_all = 0;
@@ -53,7 +54,8 @@ static void count_changes(const lnt_model *m, bool half, lnt_save_report *r)
     r->error = all > 0 ? sqrt(wrong / all) : 0;
 }
 
-static lnt_status write_plain(const lnt_model *m, const char *path, lnt_weights weights, lnt_save_report *report)
+static lnt_status write_plain(const lnt_model *m, const char *path, lnt_weights weights,
+                              lnt_save_report *report)
 {
     const bool half = weights == LNT_WEIGHTS_BF16 || (weights == LNT_WEIGHTS_KEEP && is_bf16(m));
     const lnt_status status = lnt_model_write(m, path, half ? LNT_BF16 : LNT_F32, NULL, 0, NULL, 0);
@@ -69,8 +71,8 @@ static lnt_status save(const lnt_model *m, const char *path, const lnt_save_opti
     struct stat at;
     const lnt_weights w = options->weights;
     const bool blocks = w == LNT_WEIGHTS_Q8 || w == LNT_WEIGHTS_Q4;
-    const lnt_status status = m->packed || blocks ? lnt_packed_write(m, path, options, report)
-                                                  : write_plain(m, path, w, report);
+    const lnt_status status =
+        m->packed || blocks ? lnt_packed_write(m, path, options, report) : write_plain(m, path, w, report);
     if (!status && options->progress) options->progress(options->user, 1);
     if (!status && stat(path, &at) == 0) report->file_bytes = (int64_t)at.st_size;
     return status;
@@ -83,10 +85,12 @@ lnt_status lnt_model_save_with(const lnt_model *model, const char *path, const l
     lnt_save_options options = { .size = sizeof options };
     lnt_save_report report = { .size = sizeof report };
     if (!path) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "path is NULL");
-    lnt_status status = given ? lnt_struct_take(ctx, LNT_STRUCT(lnt_save_options, weights), "options", given, &options)
-                              : LNT_OK;
+    lnt_status status =
+        given ? lnt_struct_take(ctx, LNT_STRUCT(lnt_save_options, weights), "options", given, &options)
+              : LNT_OK;
     if (!status && options.report)
-        status = lnt_struct_check(ctx, LNT_STRUCT(lnt_save_report, file_bytes), "options.report", options.report);
+        status =
+            lnt_struct_check(ctx, LNT_STRUCT(lnt_save_report, file_bytes), "options.report", options.report);
     if (status) return status;
     if ((unsigned)options.weights > LNT_WEIGHTS_Q4)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "options.weights is %d, must be 0 to %d", (int)options.weights,

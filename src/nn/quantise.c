@@ -1,10 +1,10 @@
 /* nn/quantise.c - see quantise.h.
  *
  *     q8_0    x = d q, d = max |x| / 127
- *     q4_1    x = d q + m: from four ranges, the whole one and three that leave out more and more at its ends,
- *             d and m by least squares; the best is taken.  On the matrices of MiniLM the relative error is
- *             0.0740; the whole range alone gives 0.0795, and q4_0, which has no m and so half a bit less for
- *             a number, 0.0835 when it is searched for alike.
+ *     q4_1    x = d q + m: from four ranges, the whole one and three that leave out more and more at its
+ * ends, d and m by least squares; the best is taken.  On the matrices of MiniLM the relative error is 0.0740;
+ * the whole range alone gives 0.0795, and q4_0, which has no m and so half a bit less for a number, 0.0835
+ * when it is searched for alike.
  *
  * d and m are rounded to f16 before numbers are rounded to multiples of them.  A few nanoseconds a number; of
  * q4_1 ten times as much. */

@@ -4,8 +4,8 @@
 
 #include "io/storage.h"
 
-/* to = count numbers in f32, bf16, q8_0 or q4_1; count is a multiple of lnt_storage_numbers.  false: a number is
- * not finite, or is too large for the f16 scale of its block. */
+/* to = count numbers in f32, bf16, q8_0 or q4_1; count is a multiple of lnt_storage_numbers.  false: a number
+ * is not finite, or is too large for the f16 scale of its block. */
 bool lnt_quantise(lnt_storage storage, const float *from, void *to, size_t count);
 
 #endif

@@ -68,7 +68,7 @@ static inline size_t lnt_weight_row_bytes(lnt_storage storage, size_t in)
     return in / lnt_storage_numbers(storage) * lnt_storage_bytes(storage);
 }
 
-/* Row `row` of part p as the file had it, lnt_weight_row_bytes of them: what lnt_weight_open read, to the bit. */
+/* Row `row` of part p as the file had it: the lnt_weight_row_bytes that lnt_weight_open read. */
 void lnt_weight_store(const lnt_weight *w, size_t p, size_t row, void *to);
 
 /* to [depth,rows], rows of it ld apart, = numbers k0 .. of the rows row0 .., transposed, to the same bits; k0

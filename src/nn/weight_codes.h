@@ -17,8 +17,7 @@ typedef struct lnt_codes {
 /* Those from number k of a row on, a multiple of 32. */
 lnt_codes lnt_codes_of(lnt_storage storage, const uint8_t *row, size_t k);
 
-/* The other way: into a row that was 0 before, all of whose numbers are put so.  Every bit of a row comes back
- * that lnt_codes_of has taken apart. */
+/* The other way, into a row that was 0 before: after all its numbers it is the row that was taken apart. */
 void lnt_codes_put(lnt_storage storage, uint8_t *row, size_t k, const lnt_codes *c);
 
 #endif

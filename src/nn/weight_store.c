@@ -1,5 +1,5 @@
-/* nn/weight_store.c - rows of panels back in the blocks of files, to the bit: what nn/weight_codes.c takes apart
- * is put together here, field by field in the same order.
+/* nn/weight_store.c - rows of panels back in the blocks of files, to the bit: what nn/weight_codes.c takes
+ * apart is put together here, field by field in the same order.
  *
  * A row costs one pass over it, a few nanoseconds a number. */
 #include <assert.h>
@@ -107,12 +107,24 @@ void lnt_codes_put(lnt_storage storage, uint8_t *row, size_t k, const lnt_codes 
     uint8_t *to = row + k / numbers * lnt_storage_bytes(storage);
     const int b = (int)(k % numbers / LNT_PANEL_BLOCK);
     switch (storage) {
-    case LNT_STORAGE_Q2_K: put_q2(c, to, b); break;
-    case LNT_STORAGE_Q3_K: put_q3(c, to, b); break;
-    case LNT_STORAGE_Q4_K: put_q4(c, to, b); break;
-    case LNT_STORAGE_Q5_K: put_q5(c, to, b); break;
-    case LNT_STORAGE_Q6_K: put_q6(c, to, b); break;
-    default: put_small(c, storage, to); break;
+    case LNT_STORAGE_Q2_K:
+        put_q2(c, to, b);
+        break;
+    case LNT_STORAGE_Q3_K:
+        put_q3(c, to, b);
+        break;
+    case LNT_STORAGE_Q4_K:
+        put_q4(c, to, b);
+        break;
+    case LNT_STORAGE_Q5_K:
+        put_q5(c, to, b);
+        break;
+    case LNT_STORAGE_Q6_K:
+        put_q6(c, to, b);
+        break;
+    default:
+        put_small(c, storage, to);
+        break;
     }
 }
 
@@ -154,10 +166,17 @@ void lnt_weight_store(const lnt_weight *w, size_t p, size_t row, void *to)
     const lnt_panel panel = { &own->form, own->panels + row / LNT_PANEL * own->panel_bytes, w->in };
     const int r = (int)(row % LNT_PANEL);
     switch (own->form.kind) {
-    case LNT_FORM_F32: store_floats(panel.at, r, w->in, 4, 1, to); return;
-    case LNT_FORM_F16: store_floats(panel.at, r, w->in, 2, 1, to); return;
-    case LNT_FORM_BF16: store_floats(panel.at, r, w->in, 2, 2, to); return;
-    case LNT_FORM_CODES: break;
+    case LNT_FORM_F32:
+        store_floats(panel.at, r, w->in, 4, 1, to);
+        return;
+    case LNT_FORM_F16:
+        store_floats(panel.at, r, w->in, 2, 1, to);
+        return;
+    case LNT_FORM_BF16:
+        store_floats(panel.at, r, w->in, 2, 2, to);
+        return;
+    case LNT_FORM_CODES:
+        break;
     }
     memset(to, 0, lnt_weight_row_bytes(own->storage, w->in));
     for (size_t k = 0; k < w->in; k += LNT_PANEL_BLOCK) {

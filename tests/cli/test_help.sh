@@ -4,12 +4,12 @@
 
 for flag in --help -h; do
     succeeds "$LINNET" $flag
-    for command in attend plan bench train eval generate chat info demo; do
+    for command in attend plan bench train eval generate chat import tokenize embed info demo; do
         grep -q "^  $command " stdout.txt || wrong "$command is not in the overview"
     done
 done
 
-for command in attend plan bench train eval generate chat info demo; do
+for command in attend plan bench train eval generate chat import tokenize embed info demo; do
     for flag in --help -h; do
         succeeds "$LINNET" "$command" $flag
         grep -q "^usage: linnet $command" stdout.txt || wrong "no usage of $command"

@@ -138,6 +138,20 @@ static void put_model(lnt_ctx *ctx, const char *name, const char *config)
     lnt_model_destroy(model);
 }
 
+/* Ours, of a model of others: packed, with its tokenizer. */
+static void put_imported(lnt_ctx *ctx, const char *from, const char *name)
+{
+    char source[256];
+    lnt_model *model;
+    snprintf(source, sizeof source, "%s", seed("model", from));
+    must(ctx, lnt_model_load(ctx, source, &model));
+    must(ctx, lnt_model_save_with(model, seed("model", name), NULL));
+    lnt_model_destroy(model);
+    drop_checksum(seed("model", name));
+    must(ctx, lnt_model_load(ctx, seed("model", name), &model));
+    lnt_model_destroy(model);
+}
+
 /* Of others: a model in f32, and one in blocks. */
 static void put_llama(lnt_storage storage)
 {
@@ -155,6 +169,7 @@ int main(int argc, char **argv)
     put_texts();
     put_llama(LNT_STORAGE_F32);
     put_llama(LNT_STORAGE_Q8_0);
+    put_imported(ctx, lnt_storage_name(LNT_STORAGE_Q8_0), "imported");
     put_state(ctx);
     put_model(ctx, "linear", "{\"model\":{\"dim\":4,\"layers\":1,\"heads\":1,\"ff\":4,"
                              "\"attention\":{\"mechanism\":\"linear\"}}}");

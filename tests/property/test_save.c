@@ -1,5 +1,5 @@
-/* test_save.c - a model that was saved is the model: packed matrices to the bit, tokenizer and all; turned into
- * other storage they are what the report says; a file that lies is refused with one sentence. */
+/* test_save.c - a model that was saved is the model: packed matrices to the bit, tokenizer and all; turned
+ * into other storage they are what the report says; a file that lies is refused with one sentence. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,11 +28,11 @@ static const char *const configs[] = {
 static const struct {
     int count, at[2];
 } halves[LNT_STORAGES] = {
-    [LNT_STORAGE_Q8_0] = { 1, { 0 } },      [LNT_STORAGE_Q4_0] = { 1, { 0 } },
-    [LNT_STORAGE_Q4_1] = { 2, { 0, 2 } },   [LNT_STORAGE_Q5_0] = { 1, { 0 } },
-    [LNT_STORAGE_Q5_1] = { 2, { 0, 2 } },   [LNT_STORAGE_Q2_K] = { 2, { 80, 82 } },
-    [LNT_STORAGE_Q3_K] = { 1, { 108 } },    [LNT_STORAGE_Q4_K] = { 2, { 0, 2 } },
-    [LNT_STORAGE_Q5_K] = { 2, { 0, 2 } },   [LNT_STORAGE_Q6_K] = { 1, { 208 } },
+    [LNT_STORAGE_Q8_0] = { 1, { 0 } },    [LNT_STORAGE_Q4_0] = { 1, { 0 } },
+    [LNT_STORAGE_Q4_1] = { 2, { 0, 2 } }, [LNT_STORAGE_Q5_0] = { 1, { 0 } },
+    [LNT_STORAGE_Q5_1] = { 2, { 0, 2 } }, [LNT_STORAGE_Q2_K] = { 2, { 80, 82 } },
+    [LNT_STORAGE_Q3_K] = { 1, { 108 } },  [LNT_STORAGE_Q4_K] = { 2, { 0, 2 } },
+    [LNT_STORAGE_Q5_K] = { 2, { 0, 2 } }, [LNT_STORAGE_Q6_K] = { 1, { 208 } },
 };
 
 static void put_half(unsigned char *to, uint16_t half) { memcpy(to, &half, sizeof half); }
@@ -79,7 +79,8 @@ static lnt_model *random_model(lnt_ctx *ctx, const char *config, dice *d)
     assert_ok(ctx, lnt_model_open(ctx, &plain->config, "copy", &tokenizer, true, &packed));
     for (size_t i = 0; i < packed->layout.entry_count; i++) {
         const lnt_layout_entry *from = &plain->layout.entries[i], *to = &packed->layout.entries[i];
-        if (from->count && lnt_layout_packs(i)) give(d, packed, i);
+        if (from->count && lnt_layout_packs(i))
+            give(d, packed, i);
         else if (from->count)
             memcpy(packed->weights + to->offset, plain->weights + from->offset, from->count * sizeof(float));
     }
@@ -237,7 +238,9 @@ static void turned_weights_are_as_near_as_the_report_says(void **state)
         lnt_model *model = random_model(ctx, configs[c], &d), *back;
         for (int w = 0; w < COUNT_OF(ways); w++) {
             lnt_save_report report = { .size = sizeof report };
-            const lnt_save_options with = { .size = sizeof with, .weights = ways[w].weights, .report = &report };
+            const lnt_save_options with = { .size = sizeof with,
+                                            .weights = ways[w].weights,
+                                            .report = &report };
             lnt_model_info info = { .size = sizeof info };
             size_t count;
             assert_ok(ctx, lnt_model_save_with(model, PATH, &with));
@@ -270,7 +273,9 @@ static void our_own_models_go_into_blocks(void **state)
         model_fill_tokens(tokens, TOKENS, 3);
         for (int w = LNT_WEIGHTS_KEEP; w <= LNT_WEIGHTS_Q4; w++) {
             lnt_save_report report = { .size = sizeof report };
-            const lnt_save_options with = { .size = sizeof with, .weights = (lnt_weights)w, .report = &report };
+            const lnt_save_options with = { .size = sizeof with,
+                                            .weights = (lnt_weights)w,
+                                            .report = &report };
             assert_ok(ctx, lnt_model_save_with(model, PATH, &with));
             assert_ok(ctx, lnt_model_load(ctx, PATH, &back));
             assert_int_equal(back->packed != NULL, w >= LNT_WEIGHTS_Q8);
@@ -278,7 +283,8 @@ static void our_own_models_go_into_blocks(void **state)
                 assert_memory_equal(back->weights, model->weights, model->layout.size * sizeof(float));
             assert_ok(ctx, lnt_model_forward(model, tokens, 1, TOKENS, NULL, want));
             assert_ok(ctx, lnt_model_forward(back, tokens, 1, TOKENS, NULL, got));
-            assert_true(model_difference(got, want, TOKENS * VOCABULARY) < (w == LNT_WEIGHTS_Q4 ? 0.3 : 0.03));
+            assert_true(model_difference(got, want, TOKENS * VOCABULARY) <
+                        (w == LNT_WEIGHTS_Q4 ? 0.3 : 0.03));
             assert_true(report.error < (w == LNT_WEIGHTS_Q4 ? 0.1 : 0.01));
             lnt_model_destroy(back);
         }
@@ -350,7 +356,8 @@ static void lie(const char *from, const char *to)
 {
     size_t count;
     unsigned char *data = get_file(PATH, &count);
-    for (unsigned char *at = data; (at = memmem(at, count - (size_t)(at - data), "linnet.checksum", 15));) *at = 'L';
+    for (unsigned char *at = data; (at = memmem(at, count - (size_t)(at - data), "linnet.checksum", 15));)
+        *at = 'L';
     unsigned char *at = memmem(data, count, from, strlen(from));
     if (!at) fail_msg("'%s' is not in the file", from);
     assert_int_equal(strlen(from), strlen(to));

@@ -1,5 +1,5 @@
-/* test_quantise.c - nn/quantise: numbers in blocks are as near as their codes allow, and what fits no block is
- * refused. */
+/* test_quantise.c - nn/quantise: numbers in blocks are as near as their codes allow, and what fits no block
+ * is refused. */
 #include <math.h>
 #include <string.h>
 
@@ -50,7 +50,8 @@ static double plain_error(const float *x)
     float low = x[0], high = x[0];
     double error = 0;
     for (int i = 1; i < 32; i++) low = fminf(low, x[i]), high = fmaxf(high, x[i]);
-    const float m = lnt_f16_to_float(lnt_float_to_f16(low)), d = lnt_f16_to_float(lnt_float_to_f16((high - low) / 15));
+    const float m = lnt_f16_to_float(lnt_float_to_f16(low)),
+                d = lnt_f16_to_float(lnt_float_to_f16((high - low) / 15));
     for (int i = 0; i < 32; i++) {
         const double q = fmin(15, fmax(0, rint((double)(x[i] - m) / (double)d)));
         const double e = (double)m + q * (double)d - (double)x[i];

@@ -209,7 +209,8 @@ static void rows_are_stored_to_the_bytes_of_their_file(void **state)
                 row_of_data(&m, p, r, bytes, want);
                 lnt_weight_store(&w, own, row, got);
                 if (memcmp(got, want, bytes) != 0)
-                    fail_msg("row %zu of %s is stored in other bytes", r, lnt_storage_name(m.parts[p].storage));
+                    fail_msg("row %zu of %s is stored in other bytes", r,
+                             lnt_storage_name(m.parts[p].storage));
                 free(want), free(got);
             }
         lnt_weight_close(ctx, &w);
