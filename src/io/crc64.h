@@ -83,6 +83,16 @@ static inline void lnt_crc64_add(lnt_crc64 *crc, const void *data, size_t bytes)
     crc->value = value;
 }
 
+/* x to the power of the bits of so many bytes: the value after A and then B is the one after A times that of
+ * B's bytes, plus the one after B alone, begun at 0. */
+static inline uint64_t lnt_crc64_shift(size_t bytes)
+{
+    uint64_t power = LNT_CRC64_ONE, square = LNT_CRC64_ONE >> 8; /* x^8 */
+    for (; bytes; bytes /= 2, square = lnt_crc64_multiply(square, square))
+        if (bytes & 1) power = lnt_crc64_multiply(power, square);
+    return power;
+}
+
 static inline uint64_t lnt_crc64_finish(const lnt_crc64 *crc) { return ~crc->value; }
 
 #endif

@@ -214,6 +214,41 @@ static void checksum_is_crc64_xz(void **state)
     assert_true(lnt_crc64_finish(&crc) == UINT64_C(0x995dc9bbdf1939fa));
 }
 
+/* Of a file that is large enough to be summed by several threads. */
+static void the_checksum_is_the_same_by_any_number_of_threads(void **state)
+{
+    (void)state;
+    enum { COUNT = 1300003 };
+    float *many = calloc(COUNT, sizeof *many);
+    assert_non_null(many);
+    for (int i = 0; i < COUNT; i++) many[i] = (float)i;
+    const lnt_st_entry e = { .name = "many", .dtype = LNT_ST_F32, .rank = 1, .shape = { COUNT }, .data = many,
+                             .bytes = COUNT * sizeof *many };
+    lnt_ctx *one = context_new(1, NULL);
+    assert_ok(one, lnt_safetensors_write(one, PATH, &e, 1, sample_meta, 2));
+    lnt_ctx_destroy(one);
+    const int fd = open(PATH, O_RDWR);
+    assert_true(fd >= 0);
+    for (int threads = 1; threads <= 7; threads++) {
+        lnt_ctx *ctx = context_new(threads, NULL);
+        lnt_safetensors st;
+        assert_ok(ctx, lnt_safetensors_map(ctx, PATH, &st));
+        lnt_safetensors_free(ctx, &st);
+        for (off_t at = 5000; at < COUNT * 4; at += COUNT / 2) {
+            unsigned char byte, other;
+            assert_int_equal(pread(fd, &byte, 1, at), 1);
+            other = byte ^ 1;
+            assert_int_equal(pwrite(fd, &other, 1, at), 1);
+            assert_refused(ctx, lnt_safetensors_map(ctx, PATH, &st), LNT_ERR_FORMAT, "damaged");
+            assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+        }
+        lnt_ctx_destroy(ctx);
+    }
+    close(fd);
+    unlink(PATH);
+    free(many);
+}
+
 static void any_changed_byte_is_refused(void **state)
 {
     (void)state;
@@ -539,6 +574,7 @@ int main(void)
         cmocka_unit_test(every_dtype_keeps_its_name_and_size),
         cmocka_unit_test(file_has_the_layout_of_the_format),
         cmocka_unit_test(checksum_is_crc64_xz),
+        cmocka_unit_test(the_checksum_is_the_same_by_any_number_of_threads),
         cmocka_unit_test(any_changed_byte_is_refused),
         cmocka_unit_test(file_cut_short_or_made_longer_is_refused_at_every_length),
         cmocka_unit_test(file_of_another_tool_is_read_without_checksum),
