@@ -116,6 +116,26 @@ else
     skip "WordPiece needs PCRE2 and utf8proc"
 fi
 
+# A decoder's directory, whose template and roles of tokens are in files of their own.
+python3 - <<'END'
+import json
+letters = ["<unk>", "<s>", "</s>"] + [chr(ord("a") + i) for i in range(26)] + [" ", "ab", "the"]
+added = [{"id": i, "content": t, "special": True} for i, t in enumerate(letters[:3])]
+model = {"type": "BPE", "unk_token": "<unk>", "vocab": {t: i for i, t in enumerate(letters)}, "merges": ["a b"]}
+json.dump({"added_tokens": added, "model": model}, open("llama/tokenizer.json", "w"))
+template = "{{ bos_token }}{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor %}"
+json.dump({"bos_token": {"content": "<s>"}, "eos_token": "</s>", "chat_template": template},
+          open("llama/tokenizer_config.json", "w"))
+json.dump({"eos_token_id": [2, 30]}, open("llama/generation_config.json", "w"))
+END
+succeeds import llama -o talks.safetensors
+for from in llama talks.safetensors; do
+    succeeds "$LINNET" chat "$from" --temperature 0 --tokens 9 --json <said.txt
+    sed 's/, "[a-z_]*second[a-z_]*": [^,}]*//g' stdout.txt >"$(basename "$from").talk"
+done
+grep -q '"prompt_tokens": 7, ' llama.talk || wrong "the template is not that of the model: $(cat llama.talk)"
+cmp llama.talk talks.safetensors.talk || wrong "the conversation is another from the file"
+
 # Turned weights: of a model whose rows are blocks. f32 and bf16 hold what they are made of.
 python3 "$here/gguf.py" tiny.gguf
 succeeds "$LINNET" generate tiny.gguf --tokens 0 --json
