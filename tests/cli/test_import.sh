@@ -119,7 +119,7 @@ fi
 # A decoder's directory, whose template and roles of tokens are in files of their own.
 python3 - <<'END'
 import json
-letters = ["<unk>", "<s>", "</s>"] + [chr(ord("a") + i) for i in range(26)] + [" ", "ab", "the"]
+letters = ["<unk>", "<s>", "</s>"] + [chr(ord("a") + i) for i in range(26)] + [" ", "ab", "the", "A", "B", "C", "D", "E"]
 added = [{"id": i, "content": t, "special": True} for i, t in enumerate(letters[:3])]
 model = {"type": "BPE", "unk_token": "<unk>", "vocab": {t: i for i, t in enumerate(letters)}, "merges": ["a b"]}
 json.dump({"added_tokens": added, "model": model}, open("llama/tokenizer.json", "w"))
