@@ -13,6 +13,7 @@
 #include "cli/show/amount.h"
 #include "cli/show/json.h"
 #include "cli/show/report.h"
+#include "cli/stale_files.h"
 
 typedef struct job {
     const options *o;
@@ -25,18 +26,26 @@ typedef struct job {
     double seconds;
 } job;
 
+/* Of the file to be written. */
+static const char *folder_of(const char *file, char own[PATH_MAX])
+{
+    if (strlen(file) >= PATH_MAX) return ".";
+    strcpy(own, file);
+    return dirname(own);
+}
+
 /* Whether the file would lie in the directory that is the model. */
 static bool lies_in(const char *file, const char *model)
 {
     char folder[PATH_MAX];
     struct stat at;
-    if (stat(model, &at) || !S_ISDIR(at.st_mode) || strlen(file) >= sizeof folder) return false;
-    strcpy(folder, file);
-    return same_file(dirname(folder), model);
+    return stat(model, &at) == 0 && S_ISDIR(at.st_mode) && same_file(folder_of(file, folder), model);
 }
 
 static int check_paths(const job *j)
 {
+    static const char *const none[] = { NULL };
+    char folder[PATH_MAX];
     struct stat at;
     if (!j->to) return fail_usage("-o FILE.safetensors must be given");
     if (model_is_file(j->from, j->to)) return fail("'%s' is the model itself; name another file", j->to);
@@ -44,6 +53,7 @@ static int check_paths(const job *j)
         return fail("'%s' would lie among the files of the model; name one outside of '%s'", j->to, j->from);
     if (stat(j->to, &at) == 0 && !S_ISREG(at.st_mode))
         return fail("cannot write '%s': it is not a regular file", j->to);
+    stale_files_remove(folder_of(j->to, folder), none); /* one that was killed may have left gigabytes */
     return output_file_check(j->to);
 }
 

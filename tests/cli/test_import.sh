@@ -31,7 +31,10 @@ done
 
 # A GGUF file: its tokens, its template, its ends.
 python3 "$here/gguf.py" says.gguf --says "Hi, you."
+touch .linnet-999999999-0.tmp .linnet-$$-0.tmp # of a process that was killed, and of one that runs
 succeeds import says.gguf -o says.safetensors --json
+absent .linnet-999999999-0.tmp
+rm .linnet-$$-0.tmp
 python3 - <<'END'
 import json, os
 o = json.load(open("stdout.txt"))
