@@ -36,6 +36,8 @@ static const char *weights_word(int i) { return lnt_activation_name((lnt_activat
 #define QUIET_REAL(k, low, high)                                                                      \
     { .key = #k, .kind = LNT_FIELD_REAL, .offset = offsetof(lnt_config, k), .least = low,             \
       .most = high, .quiet = true }
+#define QUIET_WHOLE(k, high) \
+    { .key = #k, .kind = LNT_FIELD_WHOLE, .offset = offsetof(lnt_config, k), .most = high, .quiet = true }
 #define QUIET_FLAG(k) \
     { .key = #k, .kind = LNT_FIELD_FLAG, .offset = offsetof(lnt_config, k), .quiet = true }
 #define CHOICE(k, member, words) \
@@ -73,6 +75,12 @@ static const lnt_field model_fields[] = {
     QUIET_FLAG(parallel),
     QUIET_FLAG(qk_norm),
     QUIET_FLAG(embedding_norm),
+    QUIET_WHOLE(image, 1 << 14),
+    QUIET_WHOLE(patch, 1 << 14),
+    QUIET_WHOLE(channels, 16),
+    QUIET_WHOLE(class_tokens, 2),
+    QUIET_FLAG(pooler),
+    QUIET_FLAG(distilled),
     QUIET_REAL(embedding_scale, 1e-6, 1e6),
     QUIET_REAL(logit_cap, 0, 1e6),
     { .key = "pooling", .kind = LNT_FIELD_CHOICE, .offset = offsetof(lnt_config, pooling),

@@ -77,6 +77,9 @@ typedef struct lnt_config {
     double epsilon; /* of the norms */
     lnt_rotary rotary;
     int parallel, qk_norm, embedding_norm;
+    int64_t image, patch, channels; /* the side of square images, and of the patches that they are cut into */
+    int64_t class_tokens;           /* learned, before those of the image; of two the last is distilled */
+    int pooler, distilled;          /* a dense layer and tanh over what is pooled; the mean of two heads */
     int pooling, normalise; /* normalise: vectors have length 1 */
     double embedding_scale, logit_cap; /* 0: no cap */
     double dropout, drop_path;
@@ -117,6 +120,9 @@ static inline bool lnt_config_generates(const lnt_config *c)
 {
     return c->output == LNT_OUTPUT_TOKENS || c->output == LNT_OUTPUT_LOGISTICS;
 }
+
+/* Images go in, as patches. */
+static inline bool lnt_config_sees(const lnt_config *c) { return c->image > 0; }
 
 /* One row comes out for a whole sequence. */
 static inline bool lnt_config_pools(const lnt_config *c)

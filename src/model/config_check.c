@@ -105,6 +105,50 @@ static lnt_status check_pooling(lnt_ctx *ctx, const char *path, lnt_config *c)
     return LNT_OK;
 }
 
+/* What a network of images cannot be without; NULL: nothing is missing. */
+static const char *image_lacks(const lnt_config *c)
+{
+    return c->kind != LNT_ENCODER                                        ? "kind encoder"
+           : c->input != LNT_INPUT_FEATURES                              ? "input features"
+           : c->output != LNT_OUTPUT_CLASS && c->output != LNT_OUTPUT_VECTOR ? "output class or vector"
+           : c->embedding == LNT_EMBEDDING_CNN                           ? "embedding table"
+           : c->distance_bias                                            ? "no distance_bias"
+                                                                         : NULL;
+}
+
+static lnt_status check_image(lnt_ctx *ctx, const char *path, const lnt_config *c)
+{
+    if (!lnt_config_sees(c)) {
+        const bool parts = c->patch || c->channels || c->class_tokens;
+        return parts ? refuse(ctx, path, "patch, channels and class_tokens are for images; image is 0")
+                     : LNT_OK;
+    }
+    if (image_lacks(c))
+        return lnt_fail(ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": model: images need %s", path, image_lacks(c));
+    if (!c->patch || c->image % c->patch || !c->channels)
+        return lnt_fail(ctx, LNT_ERR_FORMAT,
+                        LNT_FILE_FMT ": model.image is %lld, must be a multiple of patch, which is %lld, and "
+                                     "channels at least 1", path, (long long)c->image, (long long)c->patch);
+    const int64_t side = c->image / c->patch, tokens = c->class_tokens + side * side;
+    if (c->inputs != c->channels * c->patch * c->patch || c->length != tokens)
+        return lnt_fail(ctx, LNT_ERR_FORMAT,
+                        LNT_FILE_FMT ": model.inputs is %lld and length %lld, by image and patch they are "
+                                     "%lld and %lld", path, (long long)c->inputs, (long long)c->length,
+                        (long long)(c->channels * c->patch * c->patch), (long long)tokens);
+    return LNT_OK;
+}
+
+static lnt_status check_heads_of_images(lnt_ctx *ctx, const char *path, const lnt_config *c)
+{
+    if (c->pooler && !lnt_config_pools(c))
+        return refuse(ctx, path, "a pooler is for a network that gives one vector for a sequence");
+    if (c->distilled && (c->class_tokens != 2 || c->pooling != LNT_POOL_FIRST || c->pooler ||
+                         c->output != LNT_OUTPUT_CLASS || c->logit_cap > 0))
+        return refuse(ctx, path, "distilled needs class_tokens 2, output class, pooling first, and neither "
+                                 "pooler nor logit_cap");
+    return LNT_OK;
+}
+
 static lnt_status check_ends(lnt_ctx *ctx, const char *path, const lnt_config *c)
 {
     const bool generates = lnt_config_generates(c);
@@ -272,6 +316,8 @@ lnt_status lnt_config_resolve(lnt_ctx *ctx, const char *path, lnt_config *config
     if (!status) status = check_mega(ctx, path, config);
     if (!status) status = check_scores(ctx, path, config);
     if (!status) status = check_pooling(ctx, path, config);
+    if (!status) status = check_image(ctx, path, config);
+    if (!status) status = check_heads_of_images(ctx, path, config);
     if (!status) status = check_ends(ctx, path, config);
     if (!status) status = check_attention(ctx, path, config);
     if (config->ff == 0) config->ff = 4 * config->dim;

@@ -21,6 +21,26 @@ static lnt_param conv_param(const lnt_config *c, int i)
                         .deviation = 1 / sqrt((double)LNT_CONV_TAPS * (double)dim) };
 }
 
+/* Those that networks of images have. */
+static lnt_param later_param(const lnt_config *c, int i)
+{
+    const size_t dim = (size_t)c->dim, outputs = (size_t)c->outputs;
+    const double by_width = 1 / sqrt((double)dim);
+    const lnt_param none = { 0 };
+    switch (i) {
+    case LNT_PARAM_CLASS:
+        return c->class_tokens ? lnt_param_matrix("class.weight", (size_t)c->class_tokens, dim, 0) : none;
+    case LNT_PARAM_POOLER: return c->pooler ? lnt_param_matrix("pooler.weight", dim, dim, by_width) : none;
+    case LNT_PARAM_POOLER_BIAS: return c->pooler ? lnt_param_vector("pooler.bias", dim, 0) : none;
+    case LNT_PARAM_HEAD2:
+        return c->distilled ? lnt_param_matrix("head2.weight", dim, outputs, by_width) : none;
+    case LNT_PARAM_HEAD2_BIAS:
+        return c->distilled && lnt_config_bias(c) & LNT_BIAS_HEAD ? lnt_param_vector("head2.bias", outputs, 0)
+                                                                  : none;
+    default: return none;
+    }
+}
+
 static lnt_param outer_param(const lnt_config *c, int i)
 {
     const size_t dim = (size_t)c->dim, inputs = (size_t)c->inputs, outputs = (size_t)c->outputs;
@@ -50,13 +70,14 @@ static lnt_param outer_param(const lnt_config *c, int i)
         return c->embedding_norm ? lnt_param_vector("embed_norm.gain", dim, 1) : none;
     case LNT_PARAM_EMBED_NORM_BIAS:
         return c->embedding_norm && norm_bias ? lnt_param_vector("embed_norm.bias", dim, 0) : none;
-    default: return none;
+    default: return later_param(c, i);
     }
 }
 
 /* As if later parameters, which begin as constants, were not there: a seed draws what it always drew. */
 static uint64_t stream_of(size_t i)
 {
+    if (i == LNT_PARAM_POOLER || i == LNT_PARAM_HEAD2) return UINT64_MAX - i; /* no block's */
     if (i < LNT_PARAM_OUTER) return i;
     return LNT_PARAM_DRAWN + (i - LNT_PARAM_OUTER) / LNT_BLOCK_PARAMS * LNT_BLOCK_DRAWN +
            (i - LNT_PARAM_OUTER) % LNT_BLOCK_PARAMS;
@@ -103,7 +124,8 @@ lnt_status lnt_layout_open(lnt_ctx *ctx, const lnt_config *config, lnt_layout *o
 
 bool lnt_layout_packs(size_t i)
 {
-    if (i < LNT_PARAM_OUTER) return i == LNT_PARAM_EMBED || i == LNT_PARAM_HEAD;
+    if (i < LNT_PARAM_OUTER)
+        return i == LNT_PARAM_EMBED || i == LNT_PARAM_HEAD || i == LNT_PARAM_POOLER || i == LNT_PARAM_HEAD2;
     const size_t own = (i - LNT_PARAM_OUTER) % LNT_BLOCK_PARAMS;
     return own == LNT_BLOCK_QKV || own == LNT_BLOCK_OUT || own == LNT_BLOCK_UP || own == LNT_BLOCK_DOWN;
 }

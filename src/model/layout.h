@@ -18,6 +18,11 @@ enum {
     LNT_PARAM_DRAWN, /* those from here on begin as constants */
     LNT_PARAM_EMBED_NORM_GAIN = LNT_PARAM_DRAWN,
     LNT_PARAM_EMBED_NORM_BIAS,
+    LNT_PARAM_CLASS, /* [class_tokens,dim] */
+    LNT_PARAM_POOLER, /* [dim,dim]; drawn, as the next head */
+    LNT_PARAM_POOLER_BIAS,
+    LNT_PARAM_HEAD2, /* of the distilled token, shaped as the other */
+    LNT_PARAM_HEAD2_BIAS,
     LNT_PARAM_OUTER
 };
 

@@ -18,7 +18,7 @@
 typedef struct lnt_batch {
     size_t batch, length;
     const int32_t *tokens;  /* [batch,length]; or */
-    const real *features;   /* [batch,length,inputs] */
+    const real *features;   /* [batch,length,inputs], without rows for class tokens */
     const int64_t *lengths; /* [batch], NULL: full */
     int64_t first;          /* position of the first token */
     bool headless;          /* logits are not wanted: lnt_network_logits gives them, of any rows of top */
@@ -52,10 +52,12 @@ typedef struct lnt_network {
     lnt_block_kept *kept;            /* [layers]; without backward they share memory */
     lnt_block_scratch scratch;
     real *top, *stat;     /* [n,dim], [n,2]: the last norm */
-    real *pooled;         /* [batch,dim]: what stands for a sequence */
+    real *pooled;         /* [batch,dim]: what stands for a sequence; of two heads [2,batch,dim] */
+    real *unbent;         /* [batch,dim]: the same before the pooler; NULL: there is none */
+    real *second;         /* shaped as logits: of the second head; NULL: there is none */
     real *logits;         /* [rows,outputs]: what forward gives, and backward is given dlogits in */
     real *slopes;         /* shaped as logits: of their cap, for backward */
-    real *grad, *dpooled; /* [n,dim], [batch,dim] */
+    real *grad, *dpooled; /* [n,dim], shaped as pooled */
     real *positions;      /* [length,dim]: of the positions of the last pass, where they are sinusoidal */
     int64_t first_position;
     size_t position_count;

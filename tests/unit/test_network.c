@@ -264,6 +264,29 @@ static void a_network_over_features_has_the_right_gradients(void **state)
     close_fixture(&f);
 }
 
+#define IMAGES "{\"kind\":\"encoder\",\"input\":\"features\",\"layers\":1,\"inputs\":4,\"dim\":7," \
+               "\"heads\":1,\"image\":4,\"patch\":2,\"channels\":1,\"pooling\":\"first\","
+
+static void networks_of_images_have_the_right_gradients(void **state)
+{
+    (void)state;
+    static const char *const configs[] = {
+        IMAGES "\"output\":\"class\",\"class_tokens\":2,\"length\":6}",
+        IMAGES "\"output\":\"class\",\"class_tokens\":2,\"length\":6,\"distilled\":true}",
+        IMAGES "\"output\":\"class\",\"class_tokens\":1,\"length\":5,\"pooler\":true}",
+        IMAGES "\"output\":\"vector\",\"class_tokens\":1,\"length\":5,"
+               "\"pooler\":true,\"normalise\":true}",
+        IMAGES "\"output\":\"class\",\"length\":4}",
+    };
+    for (int i = 0; i < COUNT_OF(configs); i++) {
+        fixture f;
+        open_fixture(&f, configs[i]);
+        f.in.length = (size_t)f.config.length;
+        check(&f, configs[i]);
+        close_fixture(&f);
+    }
+}
+
 #define VECTOR "{\"kind\":\"encoder\",\"output\":\"vector\",\"dim\":7,\"layers\":2,\"heads\":1,\"length\":6"
 
 static void vectors_have_the_right_gradients(void **state)
@@ -687,6 +710,13 @@ static void what_cannot_be_is_refused_in_a_sentence(void **state)
         { "{\"kind\":\"encoder\",\"output\":\"class\",\"pooling\":\"none\"}",
           "pooling none is for output vector" },
         { VECTOR ",\"tied\":true}", "tied needs a task whose outputs" },
+        { "{\"patch\":4}", "patch, channels and class_tokens are for images" },
+        { "{\"image\":4}", "images need kind encoder" },
+        { IMAGES "\"output\":\"frames\",\"length\":4}", "pooling is for outputs class and vector" },
+        { IMAGES "\"output\":\"class\",\"length\":5}", "by image and patch they are 4 and 4" },
+        { IMAGES "\"output\":\"class\",\"length\":5,\"class_tokens\":1,\"distilled\":true}",
+          "distilled needs class_tokens 2" },
+        { "{\"pooler\":true}", "a pooler is for a network that gives one vector" },
         { "{\"kinds\":{}}", "model.kinds must be a list" },
         { "{\"kinds\":[1]}", "model.kinds[0] must be an object" },
         { "{\"kinds\":[{}]}", "model.kinds[0] needs layers or every, and not both" },
@@ -807,6 +837,7 @@ int main(void)
         cmocka_unit_test(both_branches_of_every_block_are_dropped),
         cmocka_unit_test(mega_over_all_landmarks_is_mega_with_laplace),
         cmocka_unit_test(a_network_over_features_has_the_right_gradients),
+        cmocka_unit_test(networks_of_images_have_the_right_gradients),
         cmocka_unit_test(vectors_have_the_right_gradients),
         cmocka_unit_test(vectors_are_the_mean_the_first_or_the_last_token),
         cmocka_unit_test(layers_that_differ_in_attention_have_the_right_gradients),

@@ -2,9 +2,10 @@
  *
  *     x = embed(in) + position;   x = block_l(x) for each l;   logits = norm(x) w + b
  *
- * where a classifier's head reads the mean over the sequence, and a model of vectors has no head.  Memory
- * without backward does not grow with the number of layers; with it, every layer keeps what its gradient
- * needs. */
+ * where a classifier's head reads the mean over the sequence, and a model of vectors has no head.  Learned
+ * class tokens may stand before the features; of two heads, one reads the first and one the second of them,
+ * and logits are the mean of both.  Memory without backward does not grow with the number of layers; with
+ * it, every layer keeps what its gradient needs. */
 #include "model/network.h"
 
 #include <math.h>
@@ -20,6 +21,7 @@
 /* ---- opening ------------------------------------------------------------------------------- */
 
 static size_t kind_count(const lnt_network *net) { return (size_t)net->config->kind_count + 1; }
+static size_t head_count(const lnt_network *net) { return net->config->distilled ? 2 : 1; }
 
 /* Kinds are alike but for their attention: what one layer after another uses is that of the largest. */
 static lnt_attention largest_attention(const lnt_network *net)
@@ -95,12 +97,14 @@ static void lay_out(lnt_network *net, lnt_arena *arena)
     lay_out_blocks(net, arena, n);
     net->top = nn_take(arena, n, dim);
     net->stat = nn_take(arena, n, 2);
-    net->pooled = nn_take(arena, net->batch, dim);
+    net->pooled = nn_take(arena, head_count(net) * net->batch, dim);
+    if (c->pooler) net->unbent = nn_take(arena, net->batch, dim);
+    if (c->distilled) net->second = nn_take(arena, net->batch, (size_t)c->outputs);
     net->logits = nn_take(arena, one ? net->batch : n, (size_t)c->outputs);
     if (net->backward && c->logit_cap > 0)
         net->slopes = nn_take(arena, one ? net->batch : n, (size_t)c->outputs);
     if (net->backward) net->grad = nn_take(arena, n, dim);
-    if (net->backward) net->dpooled = nn_take(arena, net->batch, dim);
+    if (net->backward) net->dpooled = nn_take(arena, head_count(net) * net->batch, dim);
     if (c->position == LNT_POSITION_SINUSOIDAL) net->positions = nn_take(arena, net->length, dim);
     lay_out_turns(net, arena);
     lay_out_attention(net, arena);
@@ -217,10 +221,26 @@ static lnt_conv conv_layer(const lnt_network *net, const real *w, const real *g,
 /* Where the embedding goes: what the first block sees, or what the norm before it does. */
 static real *embedded_at(const lnt_network *net) { return net->unnormed ? net->unnormed : net->embedded; }
 
+/* Class tokens stand before the features of each sequence. */
+static void embed_features(const lnt_network *net, const real *w, const lnt_batch *in, real *x)
+{
+    const lnt_dense features = features_layer(net, w, NULL);
+    const size_t dim = (size_t)net->config->dim, own = (size_t)net->config->class_tokens;
+    const size_t rows = in->length - own;
+    if (!own) {
+        lnt_dense_forward(net->ctx, &features, in->features, x, in->batch * rows);
+        return;
+    }
+    for (size_t b = 0; b < in->batch; b++) {
+        real *at_b = x + b * in->length * dim;
+        memcpy(at_b, at(net, w, LNT_PARAM_CLASS), own * dim * sizeof *x);
+        lnt_dense_forward(net->ctx, &features, in->features + b * rows * features.in, at_b + own * dim, rows);
+    }
+}
+
 static void embed(lnt_network *net, const real *w, const lnt_batch *in, const lnt_pass *pass)
 {
     const lnt_config *c = net->config;
-    const lnt_dense features = features_layer(net, w, NULL);
     const lnt_weight *packed = lnt_weight_at(net->packed, LNT_PARAM_EMBED);
     const size_t n = nn_tokens(pass), dim = (size_t)c->dim;
     const bool cnn = c->embedding == LNT_EMBEDDING_CNN;
@@ -230,7 +250,7 @@ static void embed(lnt_network *net, const real *w, const lnt_batch *in, const ln
     else if (c->input == LNT_INPUT_TOKENS)
         lnt_embedding_forward(net->ctx, in->tokens, at(net, w, LNT_PARAM_EMBED), x, n, dim);
     else
-        lnt_dense_forward(net->ctx, &features, in->features, x, n);
+        embed_features(net, w, in, x);
     if (c->embedding_scale != 1) nn_kernels(net->ctx)->scale(x, (real)c->embedding_scale, n * dim);
     for (size_t i = 0; cnn && i < LNT_CONV_LAYERS; i++) { /* the last has no activation */
         real *y = i + 1 < LNT_CONV_LAYERS ? net->conv[2 * i + 1] : embedded_at(net);
@@ -296,6 +316,34 @@ static void pooled_tokens(const lnt_network *net, const lnt_batch *in, size_t b,
     *end = pooling == LNT_POOL_FIRST && length ? 1 : length;
 }
 
+static lnt_dense pooler_layer(const lnt_network *net, const real *w, const real *g)
+{
+    const size_t dim = (size_t)net->config->dim;
+    return (lnt_dense){ .in = dim, .out = dim,
+                        .w = at(net, w, LNT_PARAM_POOLER), .b = at(net, w, LNT_PARAM_POOLER_BIAS),
+                        .packed = lnt_weight_at(net->packed, LNT_PARAM_POOLER),
+                        .dw = at(net, g, LNT_PARAM_POOLER), .db = at(net, g, LNT_PARAM_POOLER_BIAS) };
+}
+
+/* A dense layer and tanh over what was pooled. */
+static void bend(lnt_network *net, const real *w, size_t rows)
+{
+    const lnt_dense layer = pooler_layer(net, w, NULL);
+    const size_t count = rows * layer.in;
+    memcpy(net->unbent, net->pooled, count * sizeof *net->pooled);
+    lnt_dense_forward(net->ctx, &layer, net->unbent, net->pooled, rows);
+    for (size_t i = 0; i < count; i++) net->pooled[i] = (real)tanh((double)net->pooled[i]);
+}
+
+/* What the second head reads: the second token. */
+static void pool_second(lnt_network *net, const lnt_batch *in)
+{
+    const size_t dim = (size_t)net->config->dim;
+    for (size_t b = 0; b < in->batch; b++)
+        memcpy(net->pooled + (in->batch + b) * dim, net->top + (b * in->length + 1) * dim,
+               dim * sizeof *net->pooled);
+}
+
 /* What the head reads of each sequence, where that is one vector. */
 static void pool(lnt_network *net, const lnt_batch *in)
 {
@@ -323,10 +371,10 @@ static const real *head_input(const lnt_network *net)
     return one ? net->pooled : net->top;
 }
 
-static lnt_matrix head_matrix(const lnt_network *net, const real *w)
+static lnt_matrix head_matrix(const lnt_network *net, const real *w, size_t head)
 {
     const bool tied = net->config->tied;
-    const size_t of = tied ? LNT_PARAM_EMBED : LNT_PARAM_HEAD;
+    const size_t of = tied ? LNT_PARAM_EMBED : head;
     const size_t row = (size_t)(tied ? net->config->dim : net->config->outputs);
     lnt_matrix m = { at(net, w, of), row, 1, at_bf16(net, of), NULL };
     if (tied) m = nn_transposed(m);
@@ -348,18 +396,29 @@ static void cap_logits(const lnt_network *net, real *logits, real *slopes, size_
     }
 }
 
-static void fill_logits(const lnt_network *net, const real *w, const real *x, size_t rows, real *logits,
-                        real *slopes)
+/* head: LNT_PARAM_HEAD or LNT_PARAM_HEAD2. */
+static void fill_logits(const lnt_network *net, const real *w, size_t head, const real *x, size_t rows,
+                        real *logits, real *slopes)
 {
     const size_t dim = (size_t)net->config->dim, outputs = (size_t)net->config->outputs;
-    lnt_product_biased(net->ctx, logits, outputs, nn_rows(x, dim), head_matrix(net, w),
-                       at(net, w, LNT_PARAM_HEAD_BIAS), rows, outputs, dim);
+    lnt_product_biased(net->ctx, logits, outputs, nn_rows(x, dim), head_matrix(net, w, head),
+                       at(net, w, head + 1), rows, outputs, dim);
     cap_logits(net, logits, slopes, rows * outputs);
+}
+
+/* The mean of the logits of both heads. */
+static void fill_means(const lnt_network *net, const real *w, size_t rows)
+{
+    const size_t outputs = (size_t)net->config->outputs;
+    const real *second = net->pooled + rows * (size_t)net->config->dim;
+    fill_logits(net, w, LNT_PARAM_HEAD, net->pooled, rows, net->logits, NULL);
+    fill_logits(net, w, LNT_PARAM_HEAD2, second, rows, net->second, NULL);
+    for (size_t i = 0; i < rows * outputs; i++) net->logits[i] = (net->logits[i] + net->second[i]) / 2;
 }
 
 void lnt_network_logits(const lnt_network *net, const real *w, const real *x, size_t rows, real *logits)
 {
-    fill_logits(net, w, x, rows, logits, NULL);
+    fill_logits(net, w, LNT_PARAM_HEAD, x, rows, logits, NULL);
 }
 
 static real length_of_vector(const lnt_network *net, const real *x)
@@ -384,8 +443,11 @@ static void head(lnt_network *net, const real *w, const lnt_batch *in)
     const size_t rows = lnt_network_rows(net, in);
     if (in->headless) return;
     if (head_input(net) == net->pooled) pool(net, in);
+    if (net->second) pool_second(net, in);
+    if (net->unbent) bend(net, w, rows);
     if (net->config->output == LNT_OUTPUT_VECTOR) fill_vectors(net, rows);
-    else fill_logits(net, w, head_input(net), rows, net->logits, net->slopes);
+    else if (net->second) fill_means(net, w, rows);
+    else fill_logits(net, w, LNT_PARAM_HEAD, head_input(net), rows, net->logits, net->slopes);
 }
 
 static void last_norm(lnt_network *net, const real *w, const lnt_batch *in)
@@ -450,6 +512,9 @@ static void spread(const lnt_network *net, const lnt_batch *in)
             for (size_t i = 0; i < dim; i++)
                 net->grad[(b * in->length + t) * dim + i] =
                     t >= first && t < end ? net->dpooled[b * dim + i] / (real)(end - first) : 0;
+        if (net->second)
+            memcpy(net->grad + (b * in->length + 1) * dim, net->dpooled + (in->batch + b) * dim,
+                   dim * sizeof *net->grad);
     }
 }
 
@@ -466,23 +531,42 @@ static void vectors_back(const lnt_network *net, real *dx, size_t rows)
     }
 }
 
-/* dx from the gradient of logits, and what the head's parameters get of it. */
-static void logits_back(lnt_network *net, const real *w, real *g, real *dx, size_t rows)
+/* dx from the gradient of logits, and what the parameters of a head get of it. */
+static void logits_back(lnt_network *net, const real *w, real *g, size_t head, const real *x, real *dx,
+                        size_t rows)
 {
     const size_t dim = (size_t)net->config->dim, outputs = (size_t)net->config->outputs;
-    const real *x = head_input(net);
-    for (size_t i = 0; net->slopes && i < rows * outputs; i++) net->logits[i] *= net->slopes[i];
-    lnt_product(net->ctx, dx, dim, nn_rows(net->logits, outputs), nn_transposed(head_matrix(net, w)), rows,
-                dim, outputs, false);
+    lnt_product(net->ctx, dx, dim, nn_rows(net->logits, outputs), nn_transposed(head_matrix(net, w, head)),
+                rows, dim, outputs, false);
     if (net->config->tied)
         lnt_product(net->ctx, at(net, g, LNT_PARAM_EMBED), dim,
                     nn_transposed(nn_rows(net->logits, outputs)), nn_rows(x, dim), outputs, dim,
                     rows, true);
     else
-        lnt_product(net->ctx, at(net, g, LNT_PARAM_HEAD), outputs, nn_transposed(nn_rows(x, dim)),
+        lnt_product(net->ctx, at(net, g, head), outputs, nn_transposed(nn_rows(x, dim)),
                     nn_rows(net->logits, outputs), dim, outputs, rows, true);
-    real *bias = at(net, g, LNT_PARAM_HEAD_BIAS);
+    real *bias = at(net, g, head + 1);
     if (bias) lnt_columns_sum(net->ctx, bias, net->logits, rows, outputs);
+}
+
+/* From net->logits to dx, of what the heads read. */
+static void heads_back(lnt_network *net, const real *w, real *g, real *dx, size_t rows)
+{
+    const size_t dim = (size_t)net->config->dim, count = rows * (size_t)net->config->outputs;
+    for (size_t i = 0; net->slopes && i < count; i++) net->logits[i] *= net->slopes[i];
+    for (size_t i = 0; net->second && i < count; i++) net->logits[i] /= 2;
+    logits_back(net, w, g, LNT_PARAM_HEAD, head_input(net), dx, rows);
+    if (net->second)
+        logits_back(net, w, g, LNT_PARAM_HEAD2, net->pooled + rows * dim, dx + rows * dim, rows);
+}
+
+/* From net->dpooled, in its place. */
+static void unbend(lnt_network *net, const real *w, real *g, size_t rows)
+{
+    const lnt_dense layer = pooler_layer(net, w, g);
+    real *bent = net->pooled; /* its gradient takes its place */
+    for (size_t i = 0; i < rows * layer.in; i++) bent[i] = net->dpooled[i] * (1 - bent[i] * bent[i]);
+    lnt_dense_backward(net->ctx, &layer, net->unbent, bent, net->dpooled, rows);
 }
 
 static void head_back(lnt_network *net, const real *w, real *g, const lnt_batch *in)
@@ -491,8 +575,29 @@ static void head_back(lnt_network *net, const real *w, real *g, const lnt_batch 
     const bool pooled = head_input(net) == net->pooled;
     real *dx = pooled ? net->dpooled : net->grad;
     if (net->config->output == LNT_OUTPUT_VECTOR) vectors_back(net, dx, rows);
-    else logits_back(net, w, g, dx, rows);
+    else heads_back(net, w, g, dx, rows);
+    if (net->unbent) unbend(net, w, g, rows);
     if (pooled) spread(net, in);
+}
+
+/* What class tokens and the layer over features get of grad [batch,length,dim]. */
+static void features_back(const lnt_network *net, const real *w, real *g, const lnt_batch *in,
+                          const real *grad)
+{
+    const lnt_dense features = features_layer(net, w, g);
+    const size_t dim = (size_t)net->config->dim, own = (size_t)net->config->class_tokens;
+    const size_t rows = in->length - own;
+    if (!own) {
+        lnt_dense_backward(net->ctx, &features, in->features, grad, NULL, in->batch * rows);
+        return;
+    }
+    for (size_t b = 0; b < in->batch; b++) {
+        const real *at_b = grad + b * in->length * dim;
+        real *tokens = at(net, g, LNT_PARAM_CLASS);
+        for (size_t i = 0; i < own * dim; i++) tokens[i] += at_b[i];
+        lnt_dense_backward(net->ctx, &features, in->features + b * rows * features.in, at_b + own * dim, NULL,
+                           rows);
+    }
 }
 
 /* From net->grad, of what the first block saw; the scratch of blocks is free by now. */
@@ -500,7 +605,6 @@ static void embed_back(lnt_network *net, const real *w, real *g, const lnt_batch
                        const lnt_pass *pass)
 {
     const lnt_config *c = net->config;
-    const lnt_dense features = features_layer(net, w, g);
     const size_t n = nn_tokens(pass), dim = (size_t)c->dim;
     real *grad = net->grad, *other = net->scratch.dim;
     for (size_t i = LNT_CONV_LAYERS; c->embedding == LNT_EMBEDDING_CNN && i-- > 0;) {
@@ -517,7 +621,7 @@ static void embed_back(lnt_network *net, const real *w, real *g, const lnt_batch
     if (c->input == LNT_INPUT_TOKENS)
         lnt_embedding_backward(net->ctx, in->tokens, grad, at(net, g, LNT_PARAM_EMBED), n, dim);
     else
-        lnt_dense_backward(net->ctx, &features, in->features, grad, NULL, n);
+        features_back(net, w, g, in, grad);
 }
 
 lnt_status lnt_network_backward(lnt_network *net, const real *w, real *g, const lnt_batch *in,
