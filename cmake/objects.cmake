@@ -11,7 +11,7 @@
 # LNT_DOUBLE=1 makes the real type double.
 
 set(folders_attention core io cpu device attention attention/* plan)
-set(folders_model cpu/weight cpu/tiles nn model model/template model/tokenizer model/import task train)
+set(folders_model cpu/weight cpu/tiles nn model model/template model/tokenizer model/image model/import task train)
 
 set(isas scalar)
 if(LINNET_AARCH64)
@@ -71,7 +71,8 @@ file(GLOB sources_layer CONFIGURE_DEPENDS src/nn/real/*.c src/model/real/*.c)
 add_objects(linnet_objects linnet_once ${sources_attention})
 if(LINNET_MODEL)
     add_objects(linnet_model_objects linnet_model_once ${sources_model})
-    target_compile_definitions(linnet_model_once PRIVATE ${linnet_zlib_definition} ${linnet_text_definitions})
+    target_compile_definitions(linnet_model_once PRIVATE ${linnet_zlib_definition} ${linnet_text_definitions}
+                               ${linnet_image_definitions})
     add_objects(linnet_model_objects linnet_layers ${sources_layer})
 endif()
 

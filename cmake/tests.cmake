@@ -53,7 +53,8 @@ if(LINNET_MODEL)
     target_include_directories(linnet_tiles_emulated PRIVATE include src)
     target_compile_options(linnet_tiles_emulated PRIVATE -O2 ${linnet_warnings})
     target_link_libraries(linnet_support_model PUBLIC linnet_layers_f64 linnet_support linnet_tiles_emulated)
-    target_compile_definitions(linnet_support_model PUBLIC ${linnet_zlib_definition} ${linnet_text_definitions})
+    target_compile_definitions(linnet_support_model PUBLIC ${linnet_zlib_definition} ${linnet_text_definitions}
+                               ${linnet_image_definitions})
 endif()
 
 # Long ones start first, so that none is left to run alone on one core at the end.

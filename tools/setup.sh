@@ -8,8 +8,8 @@ set -eu
 fail() { echo "setup: $*" >&2; exit 1; }
 
 # gnuplot draws the pictures; without it the tool says so and prints its tables all the same.  zlib reads .gz;
-# PCRE2 and utf8proc read the tokenizers of models that others trained.
-build_packages=(gcc libc6-dev zlib1g-dev libpcre2-dev libutf8proc-dev make cmake ninja-build gnuplot-nox)
+# PCRE2 and utf8proc read the tokenizers of models that others trained, libpng and libjpeg-turbo their images.
+build_packages=(gcc libc6-dev zlib1g-dev libpcre2-dev libutf8proc-dev libpng-dev libjpeg62-turbo-dev make cmake ninja-build gnuplot-nox)
 test_packages=(g++ clang libclang-rt-dev libomp-dev llvm libcmocka-dev pkg-config valgrind
                python3 qemu-user)
 case $(uname -m) in
