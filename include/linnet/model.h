@@ -100,6 +100,10 @@ typedef struct lnt_model_info {
     int64_t weight_bytes;     /* that its parameters take in memory */
     int embeds;               /* 1: it gives a text a vector, for lnt_model_embed */
     int chats;                /* 1: it has a chat template of its own */
+    int64_t image;            /* the side, in pixels, of the square images that it reads; 0: it reads none */
+    int64_t channels;         /* of a pixel */
+    int64_t dim;              /* the width of its tokens, and of the vectors of images */
+    int classifies, reserved; /* 1: it says a class of `outputs` for a whole text or image */
 } lnt_model_info;
 
 LNT_API LNT_MUST_CHECK lnt_status lnt_model_describe(const lnt_model *model, lnt_model_info *info);
@@ -180,6 +184,20 @@ LNT_API void lnt_text_free(const lnt_model *model, char *text, size_t bytes);
  * [batch,outputs]. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_model_embed(lnt_model *model, const int32_t *tokens, int64_t batch,
                                                   int64_t length, const int64_t *lengths, float *vectors);
+
+/* ---- images -------------------------------------------------------------------------------- */
+
+/* A PNG or JPEG file as the model reads it: resized, cut and normalised as its own files say; pixels
+ * [channels,image,image].  Each kind of file needs its library, with which this one was built or not. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_model_read_image(const lnt_model *model, const char *path,
+                                                       float *pixels);
+/* pixels [batch,channels,image,image].  logits [batch,outputs], of one that classifies; vectors
+ * [batch,dim]: what stands for an image, its first token, or what the model's pooler makes of that.  Either
+ * may be NULL. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_model_forward_images(lnt_model *model, const float *pixels,
+                                                           int64_t batch, float *logits, float *vectors);
+/* The name of a class, UTF-8; NULL where the model's files name none.  It lives as long as the model. */
+LNT_API const char *lnt_model_label(const lnt_model *model, int64_t index);
 
 /* ---- generating ---------------------------------------------------------------------------- */
 

@@ -139,6 +139,7 @@ void lnt_model_destroy(lnt_model *model)
     lnt_tokenizer_close(ctx, &model->tokenizer);
     lnt_codec_close(model->codec);
     lnt_codec_file_free(ctx, &model->codec_file);
+    lnt_labels_close(ctx, &model->labels);
     lnt_release(ctx, model->chat_template, model->chat_template_bytes + 1);
     lnt_release(ctx, model, sizeof *model);
 }
@@ -173,7 +174,9 @@ lnt_status lnt_model_convert(const lnt_model *model, const char *mechanism, lnt_
     if (!status) status = make(ctx, &config, model->task, &tokenizer, 0, model->packed != NULL, out);
     if (status) return status;
     memcpy((*out)->task_options, model->task_options, sizeof model->task_options);
-    status = copy_weights(model, *out);
+    (*out)->image_form = model->image_form;
+    status = lnt_labels_copy(ctx, &model->labels, &(*out)->labels);
+    if (!status) status = copy_weights(model, *out);
     if (!status) return lnt_model_keep_bf16(out);
     lnt_model_destroy(*out);
     *out = NULL;
@@ -214,8 +217,13 @@ lnt_status lnt_model_describe(const lnt_model *model, lnt_model_info *out)
                               .architecture = model->architecture,
                               .storage = storage_name(model),
                               .weight_bytes = weight_bytes(model),
-                              .embeds = c->output == LNT_OUTPUT_VECTOR && c->pooling != LNT_POOL_NONE,
-                              .chats = model->chat_template != NULL };
+                              .embeds = c->output == LNT_OUTPUT_VECTOR && c->pooling != LNT_POOL_NONE &&
+                                        !lnt_config_sees(c),
+                              .chats = model->chat_template != NULL,
+                              .image = c->image,
+                              .channels = c->channels,
+                              .dim = c->dim,
+                              .classifies = c->output == LNT_OUTPUT_CLASS };
     lnt_struct_give(&info, out);
     return LNT_OK;
 }
@@ -227,6 +235,9 @@ static lnt_status check_forward(const lnt_model *model, const int32_t *tokens, i
 {
     lnt_ctx *ctx = model->ctx;
     const lnt_config *c = &model->config;
+    if (lnt_config_sees(c))
+        return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
+                        "model: it reads images, not tokens; use lnt_model_forward_images");
     if (c->input != LNT_INPUT_TOKENS)
         return lnt_fail(ctx, LNT_ERR_UNSUPPORTED, "model: it reads features, not tokens");
     if (!tokens || !logits || batch < 1 || length < 1)
@@ -250,6 +261,17 @@ static lnt_status check_forward(const lnt_model *model, const int32_t *tokens, i
     return LNT_OK;
 }
 
+lnt_status lnt_model_make_room(lnt_model *model, size_t batch, size_t length)
+{
+    lnt_network *net = &model->network;
+    if (net->batch >= batch && net->length >= length) return LNT_OK;
+    lnt_network_close(net);
+    const lnt_status status =
+        lnt_network_open(model->ctx, &model->config, &model->layout, batch, length, false, NULL, net);
+    if (!status) net->packed = model->packed;
+    return status;
+}
+
 lnt_status lnt_model_forward(lnt_model *model, const int32_t *tokens, int64_t batch, int64_t length,
                              const int64_t *lengths, float *logits)
 {
@@ -257,13 +279,8 @@ lnt_status lnt_model_forward(lnt_model *model, const int32_t *tokens, int64_t ba
     lnt_network *net = &model->network;
     lnt_status status = check_forward(model, tokens, batch, length, lengths, logits);
     if (status) return status;
-    if (net->batch < (size_t)batch || net->length < (size_t)length) {
-        lnt_network_close(net);
-        status = lnt_network_open(model->ctx, &model->config, &model->layout, (size_t)batch,
-                                  (size_t)length, false, NULL, net);
-        if (status) return status;
-        net->packed = model->packed;
-    }
+    status = lnt_model_make_room(model, (size_t)batch, (size_t)length);
+    if (status) return status;
     const lnt_batch in = { .batch = (size_t)batch, .length = (size_t)length, .tokens = tokens,
                            .lengths = lengths };
     status = lnt_network_forward(net, model->weights, &in, false, lnt_rng_make(0));

@@ -4,6 +4,8 @@
 
 #include "io/safetensors.h"
 #include "linnet/model.h"
+#include "model/image/pixels.h"
+#include "model/labels.h"
 #include "model/network.h"
 #include "model/tokenizer/codec.h"
 
@@ -27,6 +29,8 @@ struct lnt_model {
     size_t chat_template_bytes;
     int32_t end[LNT_MODEL_ENDS]; /* tokens with which it ends what it says */
     size_t end_count;
+    lnt_image_form image_form; /* of one that reads images */
+    lnt_labels labels;         /* of classes */
     char task[LNT_TASK_NAME];
     char task_options[LNT_TASK_TEXT]; /* JSON, the task's own */
     char text[LNT_CONFIG_TEXT]; /* the config as JSON */
@@ -50,6 +54,9 @@ lnt_status lnt_model_make(lnt_ctx *ctx, const lnt_config *config, const char *ta
  * a bf16 file, also stores the weights as bf16.  Generating a token is bound by reading the weights, and
  * these are half as many bytes for the same result.  On failure the model is destroyed and set to NULL. */
 lnt_status lnt_model_keep_bf16(lnt_model **model);
+
+/* Its network runs `batch` sequences of `length` tokens, if it did not before. */
+lnt_status lnt_model_make_room(lnt_model *model, size_t batch, size_t length);
 
 /* An array beside the weights, of the same layout, under its own prefix. */
 typedef struct lnt_model_array {

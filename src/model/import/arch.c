@@ -5,7 +5,7 @@
 #include <string.h>
 
 static const lnt_arch *const list[] = { &lnt_arch_llama, &lnt_arch_gemma, &lnt_arch_gpt2, &lnt_arch_neox,
-                                        &lnt_arch_bert };
+                                        &lnt_arch_bert,  &lnt_arch_vit,   &lnt_arch_deit };
 enum { COUNT = sizeof list / sizeof list[0] };
 
 static bool is_among(const char *name, const char *const *names)
@@ -18,7 +18,7 @@ static bool is_among(const char *name, const char *const *names)
 const lnt_arch *lnt_arch_find(lnt_source *s)
 {
     const bool gguf = lnt_source_is_gguf(s);
-    char known[256] = "";
+    char known[512] = "";
     size_t used = 0;
     for (size_t i = 0; i < COUNT; i++) {
         const char *const *names = gguf ? list[i]->gguf : list[i]->classes;
@@ -103,7 +103,7 @@ const lnt_rule *lnt_arch_rule(const lnt_source *s, const lnt_arch *arch, int par
     return NULL;
 }
 
-static int biases(const lnt_source *s, const lnt_arch *arch)
+int lnt_arch_biases(const lnt_source *s, const lnt_arch *arch)
 {
     static const struct {
         int bit, param;
@@ -125,7 +125,7 @@ void lnt_arch_check_layers(lnt_source *s, int64_t layers)
                           s->tensors.count);
 }
 
-void lnt_arch_extents(lnt_source *s, lnt_config *c)
+void lnt_arch_widths(lnt_source *s, lnt_config *c)
 {
     c->dim = lnt_source_whole(s, "embedding_length", "hidden_size", 1, LNT_ARCH_WIDTH);
     c->layers = lnt_source_whole(s, "block_count", "num_hidden_layers", 1, LNT_ARCH_LAYERS);
@@ -135,10 +135,15 @@ void lnt_arch_extents(lnt_source *s, lnt_config *c)
     c->head_dim =
         lnt_source_whole_in(s, "attention.key_length", "head_dim", c->dim / c->heads, 1, LNT_ARCH_HEAD);
     c->ff = lnt_source_whole(s, "feed_forward_length", "intermediate_size", 1, 4 * LNT_ARCH_WIDTH);
-    c->length = lnt_source_whole(s, "context_length", "max_position_embeddings", 1, LNT_ARCH_LENGTH);
     lnt_arch_check_layers(s, c->layers);
     if (lnt_source_whole_or(s, "attention.value_length", NULL, c->head_dim) != c->head_dim)
         lnt_source_refuse(s, "its values are not as wide as its keys");
+}
+
+void lnt_arch_extents(lnt_source *s, lnt_config *c)
+{
+    lnt_arch_widths(s, c);
+    c->length = lnt_source_whole(s, "context_length", "max_position_embeddings", 1, LNT_ARCH_LENGTH);
 }
 
 void lnt_arch_expect_word(lnt_source *s, const char *key, const char *word)
@@ -161,7 +166,7 @@ void lnt_arch_common(lnt_source *s, const lnt_arch *arch, lnt_config *c)
     }
     c->input = LNT_INPUT_TOKENS;
     c->inputs = tokens->shape[0];
-    c->bias = biases(s, arch);
+    c->bias = lnt_arch_biases(s, arch);
     if (c->kind != LNT_DECODER) return;
     c->output = LNT_OUTPUT_TOKENS;
     c->outputs = c->inputs;

@@ -16,7 +16,8 @@ typedef enum lnt_turn {
     LNT_TURN_COLUMNS,  /* a matrix is stored [in,out]; others are [out,in] */
     LNT_TURN_HEADS,    /* rows are q, k and v of one head after the other */
     LNT_TURN_PLUS_ONE, /* 1 is to be added */
-    LNT_TURN_FIRST_ROW /* its first row is added to every row */
+    LNT_TURN_FIRST_ROW, /* its first row is added to every row */
+    LNT_TURN_FLAT /* its axes, however many, are taken for those of the matrix, in their order */
 } lnt_turn;
 
 enum { LNT_RULE_NAMES = 3, LNT_RULE_BLOCK = 1 << 16 };
@@ -38,7 +39,8 @@ typedef struct lnt_arch {
     void (*configure)(lnt_source *s, const struct lnt_arch *arch, lnt_config *config);
 } lnt_arch;
 
-extern const lnt_arch lnt_arch_llama, lnt_arch_gemma, lnt_arch_gpt2, lnt_arch_neox, lnt_arch_bert;
+extern const lnt_arch lnt_arch_llama, lnt_arch_gemma, lnt_arch_gpt2, lnt_arch_neox, lnt_arch_bert,
+    lnt_arch_vit, lnt_arch_deit;
 
 /* The one of a source; NULL, and s->status, where it is not known. */
 const lnt_arch *lnt_arch_find(lnt_source *s);
@@ -63,13 +65,17 @@ enum {
     LNT_ARCH_LENGTH = 1 << 24
 };
 
-/* Width, layers, heads, feed-forward layer and length, by the names that most have. */
+/* Width, layers, heads and feed-forward layer, by the names that most have; */
+void lnt_arch_widths(lnt_source *s, lnt_config *config);
+/* these and the length. */
 void lnt_arch_extents(lnt_source *s, lnt_config *config);
 /* Refuses more layers than there are tensors, before anything is made for each. */
 void lnt_arch_check_layers(lnt_source *s, int64_t layers);
 /* Refuses a directory whose config.json says another word; where it says none, all is well. */
 void lnt_arch_expect_word(lnt_source *s, const char *key, const char *word);
-/* What all have: the tokens as the embedding has rows, tied, and which biases there are. */
+/* LNT_BIAS_..., which the file has. */
+int lnt_arch_biases(const lnt_source *s, const lnt_arch *arch);
+/* What all have that read tokens: the tokens as the embedding has rows, tied, and which biases there are. */
 void lnt_arch_common(lnt_source *s, const lnt_arch *arch, lnt_config *config);
 
 #endif

@@ -10,23 +10,26 @@
 
 #include "model/import/arch.h"
 #include "model/import/import.h"
+#include "model/import/labels.h"
 #include "model/import/pooling.h"
+#include "model/import/preprocessor.h"
 #include "model/import/vocabulary.h"
 
 /* A parameter on its way from the tensors of its rule. */
 typedef struct job {
     lnt_source *s;
     const lnt_arch *arch;
+    const lnt_config *config;
     lnt_model *model;
     bool *used;                 /* [tensors.count] */
     size_t bytes[LNT_STORAGES]; /* of matrices */
     const lnt_model_options *options;
 } job;
 
-/* Rows and columns of a parameter as files have it: [out,in], and of the embedding [tokens,dim]. */
-static void extents(const lnt_layout_entry *e, size_t i, int64_t *rows, int64_t *columns)
+/* Rows and columns of a parameter as files have it: [out,in], and of what is looked up [tokens,dim]. */
+static void extents(const lnt_layout_entry *e, size_t i, bool sees, int64_t *rows, int64_t *columns)
 {
-    const bool as_is = i == LNT_PARAM_EMBED || i == LNT_PARAM_POSITION;
+    const bool as_is = (i == LNT_PARAM_EMBED && !sees) || i == LNT_PARAM_POSITION || i == LNT_PARAM_CLASS;
     *rows = (int64_t)(e->param.rank < 2 ? e->param.shape[0] : e->param.shape[as_is ? 0 : 1]);
     *columns = (int64_t)(e->param.rank < 2 ? 1 : e->param.shape[as_is ? 1 : 0]);
 }
@@ -75,15 +78,19 @@ static lnt_status check_rule(const job *j, const lnt_rule *rule, size_t l, const
     const lnt_stored *t[LNT_RULE_NAMES];
     const size_t count = find_all(j, rule, l, t);
     const bool matrix = e->param.rank == 2, turned = rule->turn == LNT_TURN_COLUMNS;
+    const bool flat = matrix && rule->turn == LNT_TURN_FLAT;
     int64_t rows, columns, sum = 0;
     lnt_status status = LNT_OK;
-    extents(e, i, &rows, &columns);
+    extents(e, i, lnt_config_sees(j->config), &rows, &columns);
     for (size_t n = 0; !status && n < count; n++) {
         status = check_tensor(j, rule, n, l, t[n]);
         if (status) break;
-        const int64_t has =
-            matrix && t[n]->rank == 2 ? t[n]->shape[turned ? 1 : 0] : (int64_t)numbers_of(t[n]);
-        if (matrix && (t[n]->rank != 2 || t[n]->shape[turned ? 0 : 1] != columns))
+        const int64_t numbers = (int64_t)numbers_of(t[n]);
+        const int64_t has = flat                            ? numbers / columns
+                            : matrix && t[n]->rank == 2 ? t[n]->shape[turned ? 1 : 0]
+                                                            : numbers;
+        if (flat && numbers % columns) return refuse_shape(j, t[n], "the config says");
+        if (matrix && !flat && (t[n]->rank != 2 || t[n]->shape[turned ? 0 : 1] != columns))
             return refuse_shape(j, t[n], "the config says");
         if (has > rows - sum) return refuse_shape(j, t[n], "the config says");
         sum += has;
@@ -264,7 +271,7 @@ static void use_first_rows(const job *j)
 }
 
 /* That every parameter has its tensors, and every tensor is known. */
-static lnt_status check_entries(const job *j, const lnt_config *config, const lnt_layout *layout)
+static lnt_status check_entries(const job *j, const lnt_layout *layout)
 {
     lnt_status status = LNT_OK;
     for (size_t i = 0; !status && i < layout->entry_count; i++) {
@@ -280,7 +287,7 @@ static lnt_status check_entries(const job *j, const lnt_config *config, const ln
     }
     use_first_rows(j);
     for (size_t i = 0; !status && i < j->s->tensors.count; i++)
-        if (!j->used[i] && !is_ignored(j, config, j->s->tensors.entries[i].name))
+        if (!j->used[i] && !is_ignored(j, j->config, j->s->tensors.entries[i].name))
             status = lnt_fail(j->s->ctx, LNT_ERR_UNSUPPORTED,
                               LNT_FILE_FMT
                               ": %s: tensor '%.80s' is not known, and a model without it would be another",
@@ -291,13 +298,14 @@ static lnt_status check_entries(const job *j, const lnt_config *config, const ln
 static lnt_status check_tensors(lnt_source *s, const lnt_arch *arch, const lnt_config *config)
 {
     const size_t bytes = s->tensors.count * sizeof(bool);
-    const job j = { .s = s, .arch = arch, .used = lnt_allocate(s->ctx, bytes, "the names of tensors") };
+    bool *used = lnt_allocate(s->ctx, bytes, "the names of tensors");
+    const job j = { .s = s, .arch = arch, .config = config, .used = used };
     lnt_layout layout;
     if (!j.used) return LNT_ERR_MEMORY;
     memset(j.used, 0, bytes);
     lnt_status status = lnt_layout_open(s->ctx, config, &layout);
     if (!status) {
-        status = check_entries(&j, config, &layout);
+        status = check_entries(&j, &layout);
         lnt_layout_close(s->ctx, &layout);
     }
     lnt_release(s->ctx, j.used, bytes);
@@ -371,7 +379,9 @@ static lnt_status import(lnt_source *s, const lnt_model_options *options, lnt_mo
     find_ends(s, *out);
     if (!s->status)
         s->status = lnt_vocabulary_template(s, &(*out)->chat_template, &(*out)->chat_template_bytes);
-    job j = { .s = s, .arch = arch, .model = *out, .options = options };
+    if (!s->status) s->status = lnt_preprocessor_read(s, &config, &(*out)->image_form);
+    if (!s->status) s->status = lnt_labels_read(s, &config, &(*out)->labels);
+    job j = { .s = s, .arch = arch, .config = &config, .model = *out, .options = options };
     if (!s->status) s->status = load_entries(&j);
     if (s->status) {
         lnt_model_destroy(*out);
