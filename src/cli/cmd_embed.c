@@ -1,10 +1,11 @@
-/* cli/cmd_embed.c - `linnet embed`: the vectors that an encoder gives to texts, a row a line. */
+/* cli/cmd_embed.c - `linnet embed`: the vectors that an encoder gives to texts, a row a line, or images. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/clock.h"
 #include "cli/commands.h"
+#include "cli/image_run.h"
 #include "cli/model.h"
 #include "cli/request.h"
 #include "cli/show/amount.h"
@@ -32,6 +33,7 @@ typedef struct job {
     float *vectors;    /* [count,outputs] */
     int64_t tokens;
     double seconds;
+    image_list images;
 } job;
 
 /* The last line may end without its mark; an empty line is a text too. */
@@ -121,10 +123,10 @@ static int embed(job *j)
     return status;
 }
 
-static int write_vectors(const job *j)
+static int write_vectors(const job *j, int64_t width)
 {
     const lnt_array array = {
-        .data = j->vectors, .dtype = LNT_F32, .rank = 2, .shape = { (int64_t)j->count, j->info.outputs }
+        .data = j->vectors, .dtype = LNT_F32, .rank = 2, .shape = { (int64_t)j->count, width }
     };
     return lnt_npy_write(j->ctx, opt_text(j->o, OPT_OUTPUT), &array) ? fail_ctx(j->ctx) : EXIT_OK;
 }
@@ -151,28 +153,84 @@ static void tell(const job *j)
              (long long)j->info.length);
 }
 
+/* ---- images ---------------------------------------------------------------------------------- */
+
+static int take_vectors(void *user, size_t first, size_t count, const float *logits, const float *vectors)
+{
+    job *j = user;
+    const size_t dim = (size_t)j->info.dim;
+    (void)logits;
+    memcpy(j->vectors + first * dim, vectors, count * dim * sizeof *vectors);
+    return EXIT_OK;
+}
+
+static void tell_images(const job *j)
+{
+    const double count = (double)j->count;
+    char rate[32];
+    if (!opt_given(j->o, OPT_JSON)) {
+        printf("%zu images, %lld numbers each, %s images/s\n", j->count, (long long)j->info.dim,
+               text_count(count / j->seconds, rate, sizeof rate));
+        return;
+    }
+    json l = json_begin(stdout);
+    json_text(&l, "mechanism", j->info.mechanism);
+    json_whole(&l, "images", (int64_t)j->count);
+    json_whole(&l, "dim", j->info.dim);
+    json_real(&l, "seconds", j->seconds);
+    json_real(&l, "images_per_second", count / j->seconds);
+    json_end(&l);
+}
+
+static int embed_images(job *j)
+{
+    image_run run = { .ctx = j->ctx, .model = j->model, .info = &j->info, .list = &j->images,
+                      .batch = AT_ONCE, .take = take_vectors, .user = j };
+    if (opt_given(j->o, OPT_TEXT) || !opt_given(j->o, OPT_FILE))
+        return fail_usage("the model reads images; --file must name some");
+    int status = image_list_read(opt_text(j->o, OPT_FILE), &j->images);
+    if (status) return status;
+    j->count = j->images.count;
+    const size_t bytes = j->count * (size_t)j->info.dim * sizeof *j->vectors;
+    j->vectors = malloc(bytes);
+    if (!j->vectors) return fail_memory(bytes);
+    status = image_run_all(&run);
+    j->seconds = run.read + run.ran;
+    if (!status) status = write_vectors(j, j->info.dim);
+    if (!status) tell_images(j);
+    return status;
+}
+
+/* ---- texts or images ------------------------------------------------------------------------- */
+
+static int embed_texts(job *j)
+{
+    if (!j->info.embeds) return fail("'%s': it gives texts no vectors; an encoder does", j->o->operand[0]);
+    int status = text_input_read(j->o, &j->text);
+    if (!status) status = find_lines(j);
+    if (!status) status = tokenize(j);
+    if (!status) status = embed(j);
+    if (!status) status = write_vectors(j, j->info.outputs);
+    if (!status) tell(j);
+    return status;
+}
+
 static int run_job(job *j)
 {
     if (!opt_given(j->o, OPT_OUTPUT)) return fail_usage("-o FILE.npy must be given");
     int status = request_context(j->o, 0, &j->ctx);
     if (!status) status = model_load_as(j->o, j->ctx, j->o->operand[0], &j->model);
     if (!status && lnt_model_describe(j->model, &j->info)) status = fail_ctx(j->ctx);
-    if (!status && !j->info.embeds)
-        status = fail("'%s': it gives texts no vectors; an encoder does", j->o->operand[0]);
-    if (!status) status = text_input_read(j->o, &j->text);
-    if (!status) status = find_lines(j);
-    if (!status) status = tokenize(j);
-    if (!status) status = embed(j);
-    if (!status) status = write_vectors(j);
-    if (!status) tell(j);
-    return status;
+    if (status) return status;
+    return j->info.image ? embed_images(j) : embed_texts(j);
 }
 
 static int run(const options *o)
 {
     job j = { .o = o, .info = { .size = sizeof j.info } };
     const int status = run_job(&j);
-    for (size_t i = 0; i < j.count; i++) free(j.lines[i].tokens);
+    for (size_t i = 0; j.lines && i < j.count; i++) free(j.lines[i].tokens);
+    image_list_free(&j.images);
     free(j.lines);
     free(j.vectors);
     free(j.text.text);
@@ -185,11 +243,14 @@ const command cmd_embed = {
     .name = "embed",
     .bit = CMD_EMBED,
     .usage = "MODEL (--text TEXT | --file FILE) -o E.npy [options]",
-    .summary = "Compute the vectors that an encoder gives to texts, a row a line",
+    .summary = "Compute the vectors that an encoder gives to texts, a row a line, or to images",
     .details = "\n"
                "MODEL is an encoder: a directory as Hugging Face and sentence-transformers lay it out, or a\n"
                "GGUF file.  Its own files say how tokens are pooled and whether a vector has length 1.\n"
-               "A text longer than the model reads is cut.\n",
+               "A text longer than the model reads is cut.\n"
+               "For a model of images (ViT, DeiT) --file is a PNG or JPEG file, a text that names an image\n"
+               "a line, or a directory of images; a row an image: its first token, or what the pooler makes\n"
+               "of that.\n",
     .operands = 1,
     .run = run,
 };

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/classification.h"
 #include "cli/clock.h"
 #include "cli/commands.h"
 #include "cli/evaluation.h"
@@ -59,11 +60,12 @@ static int evaluate(const options *o, lnt_ctx *ctx, lnt_model *model)
     return EXIT_OK;
 }
 
-/* Of others' models texts alone, without a task; logits of any. */
+/* Of others' models texts or images alone, without a task; logits of any. */
 static int choose(const options *o, lnt_ctx *ctx, lnt_model *model)
 {
     lnt_model_info info = { .size = sizeof info };
     if (lnt_model_describe(model, &info)) return fail_ctx(ctx);
+    if (info.image) return classification(o, ctx, model, &info);
     if (opt_given(o, OPT_TOKEN_IDS)) return evaluation_logits(o, ctx, model, &info);
     if (opt_given(o, OPT_LOGITS)) return fail_usage("--logits needs --token-ids");
     if (info.architecture[0]) return evaluation_text(o, ctx, model, &info);
@@ -87,13 +89,17 @@ const command cmd_eval = {
     .name = "eval",
     .bit = CMD_EVAL,
     .usage = "MODEL [--data PATH] [options]",
-    .summary = "Evaluate a model on data of its task, or on a text",
+    .summary = "Evaluate a model on data of its task, on a text, or on images",
     .details = "\n"
                "MODEL is a .safetensors file of Linnet, the directory of a run, a GGUF file, or a directory\n"
                "as Hugging Face lays it out.  Of a text all is used unless --held-out is given, of images\n"
                "the test images.  For a model that others trained, --data is a text file, cut into\n"
                "segments of --length tokens; --batches says how many of them are used.\n"
-               "--token-ids runs the model over tokens and saves the logits after each.\n",
+               "--token-ids runs the model over tokens and saves the logits after each.\n"
+               "For a classifier of images (ViT, DeiT) --data is a PNG or JPEG file, a text that names an\n"
+               "image a line, or a directory of images: the likeliest classes of each are printed.  Where\n"
+               "it has a directory for each class, named by its label or its number, it prints how often\n"
+               "the model is right.  --logits saves the logits of images.\n",
     .operands = 1,
     .run = run,
 };

@@ -1,7 +1,8 @@
 """foreign.py NAME FOLDER: writes a small model with random weights as Hugging Face lays it out, and what it answers.
 
 FOLDER gets config.json and model.safetensors, or two shards and an index where NAME ends in "-sharded"; ids.npy, int32
-[tokens]; and expected.npy, f32 [tokens, vocabulary] or, of bert, [1, width].  What is expected comes from the formulas
+[tokens]; and expected.npy, f32 [tokens, vocabulary] or, of bert, [1, width].  Of vit and deit it gets image.png,
+preprocessor_config.json, and in expected.npy [1, classes] or [1, width].  What is expected comes from the formulas
 of each architecture, by the standard library alone, in double, and knows nothing of how Linnet computes it."""
 import json
 import math
@@ -11,6 +12,7 @@ import struct
 import sys
 
 import npy
+import picture
 
 TOKENS, VOCABULARY, WIDTH, LAYERS, HEADS, HEAD, FEED = 11, 37, 24, 2, 4, 6, 40
 
@@ -27,7 +29,7 @@ class Weights(dict):
         flat = [around + spread * self.random.gauss(0, 1) for _ in range(count)]
         flat = list(struct.unpack(f"<{count}f", struct.pack(f"<{count}f", *flat)))
         self[name] = (shape, flat)
-        return flat if len(shape) == 1 else [flat[i:i + shape[1]] for i in range(0, count, shape[1])]
+        return flat if len(shape) == 1 else [flat[i:i + shape[-1]] for i in range(0, count, shape[-1])]
 
 
 # ---- the formulas ----------------------------------------------------------------------------------
@@ -259,6 +261,72 @@ def bert(w, ids, kind):
     return config, [mean]
 
 
+def vit(w, ids, kind):
+    """An image is made, ids are of no use.  kind: "", "nobias", "model", "model-unpooled", "resized"; "deit" and
+    "deit-teacher", whose images are resized and cut.  Gives (config, preprocessor, answer, image)."""
+    side, patch, classes, deit = 12, 4, 7, kind.startswith("deit")
+    name = "DeiT" if deit else "ViT"
+    prefix, of_classes = "" if "model" in kind else name.lower() + ".", "model" not in kind
+    config = {"architectures": [name + ("ForImageClassification" if of_classes else "Model") +
+                                ("WithTeacher" if "teacher" in kind else "")],
+              "model_type": name.lower(), "hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS,
+              "intermediate_size": FEED, "image_size": side, "patch_size": patch, "num_channels": 3,
+              "layer_norm_eps": 1e-12, "hidden_act": "gelu", "qkv_bias": kind != "nobias"}
+    if of_classes:
+        config["id2label"] = {str(i): f"class {i}, other {i}" for i in range(classes)}
+    first = [w.make(prefix + f"embeddings.{token}_token", 1, 1, WIDTH)[0]
+             for token in (["cls", "distillation"] if deit else ["cls"])]
+    w.make(prefix + "embeddings.patch_embeddings.projection.weight", WIDTH, 3, patch, patch)
+    kernel = w[prefix + "embeddings.patch_embeddings.projection.weight"][1]
+    bias = w.make(prefix + "embeddings.patch_embeddings.projection.bias", WIDTH)
+    preprocessor = {"image_processor_type": name + "ImageProcessor", "image_mean": [0.4, 0.5, 0.6],
+                    "image_std": [0.3, 0.3, 0.3]}
+    width, height, to = (17, 23, 16) if deit else (29, 9, side) if kind == "resized" else (side, side, side)
+    image = [[[w.random.randrange(256) for _ in range(3)] for _ in range(width)] for _ in range(height)]
+    if deit:
+        preprocessor.update(size=to, resample=3, crop_size={"height": side, "width": side})
+    elif kind == "resized":
+        preprocessor.update(size={"height": to, "width": to}, resample=2, rescale_factor=1 / 255)
+    else:
+        preprocessor["do_resize"] = False
+    fits = picture.resize(image, to, to, picture.cubic if deit else picture.tent) if to != width else image
+    seen = [row[(to - side) // 2:(to + side) // 2] for row in fits[(to - side) // 2:(to + side) // 2]]
+    seen = [[[(v / 255 - 0.4 - c / 10) / 0.3 for c, v in enumerate(p)] for p in row] for row in seen]
+    x = first + [[bias[i] + sum(kernel[((i * 3 + c) * patch + dy) * patch + dx] * seen[top + dy][left + dx][c]
+                                for c in range(3) for dy in range(patch) for dx in range(patch)) for i in range(WIDTH)]
+                 for top in range(0, side, patch) for left in range(0, side, patch)]
+    w.make(prefix + "embeddings.position_embeddings", 1, len(x), WIDTH)
+    places = w[prefix + "embeddings.position_embeddings"][1]
+    x = [add(row, places[t * WIDTH:(t + 1) * WIDTH]) for t, row in enumerate(x)]
+    for layer in range(LAYERS):
+        name = f"{prefix}encoder.layer.{layer}."
+        norms = [[w.make(f"{name}layernorm_{n}.{part}", WIDTH, around=around)
+                  for part, around in (("weight", 1.0), ("bias", 0.0))] for n in ("before", "after")]
+        qkv = {p: (w.make(f"{name}attention.attention.{p}.weight", WIDTH, WIDTH),
+                   w.make(f"{name}attention.attention.{p}.bias", WIDTH) if kind != "nobias" else None)
+               for p in ("query", "key", "value")}
+        out, up, down = ((w.make(f"{name}{part}.dense.weight", *shape), w.make(f"{name}{part}.dense.bias", shape[0]))
+                         for part, shape in (("attention.output", (WIDTH, WIDTH)), ("intermediate", (FEED, WIDTH)),
+                                             ("output", (WIDTH, FEED))))
+        side_rows = [layer_norm(row, *norms[0], 1e-12) for row in x]
+        q, k, v = ([heads(dense(qkv[p][0], row, qkv[p][1]), HEADS) for row in side_rows] for p in qkv)
+        x = [add(row, dense(out[0], mixed, out[1])) for row, mixed in zip(x, attend(q, k, v, False))]
+        x = [add(row, dense(down[0], [gelu(u) for u in dense(up[0], layer_norm(row, *norms[1], 1e-12), up[1])], down[1]))
+             for row in x]
+    last = [w.make(f"{prefix}layernorm.{part}", WIDTH, around=around) for part, around in (("weight", 1.0), ("bias", 0.0))]
+    x = [layer_norm(row, *last, 1e-12) for row in x]
+    if kind == "model-unpooled":
+        answer = x[0]
+    elif not of_classes:
+        m, b = w.make("pooler.dense.weight", WIDTH, WIDTH), w.make("pooler.dense.bias", WIDTH)
+        answer = [math.tanh(v) for v in dense(m, x[0], b)]
+    else:
+        names = ["cls_classifier", "distillation_classifier"] if "teacher" in kind else ["classifier"]
+        said = [dense(w.make(n + ".weight", classes, WIDTH), row, w.make(n + ".bias", classes)) for n, row in zip(names, x)]
+        answer = [sum(v) / len(said) for v in zip(*said)]
+    return config, preprocessor, [answer], image
+
+
 # ---- files -------------------------------------------------------------------------------------------
 
 
@@ -280,8 +348,14 @@ def main():
     kind = rest.removesuffix("sharded").rstrip("-")
     w = Weights(name.removesuffix("-sharded"))
     ids = [w.random.randrange(VOCABULARY) for _ in range(TOKENS)]
-    config, expected = {"llama": llama, "gpt2": gpt2, "neox": neox, "bert": bert}[builder](w, ids, kind)
     os.makedirs(folder, exist_ok=True)
+    if builder in ("vit", "deit"):
+        config, preprocessor, expected, image = vit(w, ids, kind if builder == "vit" else f"deit-{kind}".rstrip("-"))
+        picture.write_png(f"{folder}/image.png", image)
+        with open(f"{folder}/preprocessor_config.json", "w") as file:
+            json.dump(preprocessor, file)
+    else:
+        config, expected = {"llama": llama, "gpt2": gpt2, "neox": neox, "bert": bert}[builder](w, ids, kind)
     with open(f"{folder}/config.json", "w") as file:
         json.dump(config, file)
     if rest.endswith("sharded"):
