@@ -155,6 +155,14 @@ if(LINNET_MODEL) # and the same test where there is no zlib
     add_test(NAME unit/test_words_without_tables COMMAND unit_test_words_without_tables
              WORKING_DIRECTORY ${PROJECT_BINARY_DIR}/scratch)
     set_tests_properties(unit/test_words_without_tables PROPERTIES LABELS unit)
+    # and for libpng and libjpeg
+    set(room src/model/image)
+    add_executable(unit_test_image_without_libraries tests/unit/test_image.c tests/support/image_file.c ${room}/image.c
+                   ${room}/png.c ${room}/jpeg.c ${room}/upright.c ${room}/resize.c)
+    target_link_libraries(unit_test_image_without_libraries PRIVATE linnet_support ${CMOCKA_LIBRARY})
+    add_test(NAME unit/test_image_without_libraries COMMAND unit_test_image_without_libraries
+             WORKING_DIRECTORY ${PROJECT_BINARY_DIR}/scratch)
+    set_tests_properties(unit/test_image_without_libraries PROPERTIES LABELS unit)
 endif()
 
 if(linnet_cuda_built)
