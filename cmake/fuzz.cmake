@@ -10,7 +10,9 @@ if(NOT LINNET_HAVE_FUZZER OR NOT LINNET_MODEL)
                         "libclang-rt-dev; ${CMAKE_C_COMPILER} has none")
 endif()
 
-add_library(linnet_fuzz STATIC tests/fuzz/fuzz.c tests/support/gguf_file.c tests/support/llama_file.c)
+add_library(linnet_fuzz STATIC tests/fuzz/fuzz.c tests/support/gguf_file.c tests/support/image_file.c
+            tests/support/llama_file.c)
+target_compile_definitions(linnet_fuzz PUBLIC ${linnet_image_definitions})
 target_include_directories(linnet_fuzz PUBLIC src tests/support tests/fuzz)
 target_compile_options(linnet_fuzz PRIVATE ${linnet_warnings})
 target_link_libraries(linnet_fuzz PUBLIC linnet_model_static)

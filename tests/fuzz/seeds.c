@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "gguf_file.h"
+#include "image_file.h"
 #include "io/safetensors.h"
 #include "linnet.h"
 #include "linnet/model.h"
@@ -160,6 +160,33 @@ static void put_llama(lnt_storage storage)
     buffer_free(&file);
 }
 
+/* One of each way to be read; what this build has no library for is refused, and no seed. */
+static void put_images(void)
+{
+    static const int kinds[][2] = { { 0, 1 }, { 0, 16 }, { 2, 8 }, { 3, 4 }, { 6, 16 } };
+    static const uint16_t samples[6 * 5 * 4] = { 1, 0, 1 };
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        const png_kind kind = { .width = 6, .height = 5, .colour = kinds[i][0], .depth = kinds[i][1],
+                                .interlaced = i % 2, .says = true };
+        const char name[] = { 'p', (char)('a' + i), '\0' };
+        buffer file = png_file(&kind, samples);
+        put(seed("image", name), file.data, file.used);
+        buffer_free(&file);
+    }
+#ifdef LNT_JPEG
+    for (int i = 0; i < 4; i++) {
+        static const unsigned char light[20 * 12 * 4] = { 200, 100, 30 };
+        static const int channels[] = { 3, 1, 4, 3 };
+        const jpeg_kind kind = { .width = 20, .height = 12, .channels = channels[i], .quality = 60,
+                                 .progressive = i > 2, .halved = i == 0, .restart = i, .orientation = 2 * i };
+        const char name[] = { 'j', (char)('a' + i), '\0' };
+        buffer file = jpeg_file(&kind, light);
+        put(seed("image", name), file.data, file.used);
+        buffer_free(&file);
+    }
+#endif
+}
+
 int main(int argc, char **argv)
 {
     lnt_ctx *ctx;
@@ -167,6 +194,7 @@ int main(int argc, char **argv)
     put_gguf();
     put_arrays(ctx);
     put_texts();
+    put_images();
     put_llama(LNT_STORAGE_F32);
     put_llama(LNT_STORAGE_Q8_0);
     put_imported(ctx, lnt_storage_name(LNT_STORAGE_Q8_0), "imported");
