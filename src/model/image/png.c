@@ -49,8 +49,7 @@ static void set_conversions(png_structp png, int depth, int colour)
 {
     if (depth == 16) png_set_strip_16(png);
     if (colour == PNG_COLOR_TYPE_PALETTE) png_set_palette_to_rgb(png);
-    if (colour == PNG_COLOR_TYPE_GRAY && depth < 8) png_set_expand_gray_1_2_4_to_8(png);
-    if (!(colour & PNG_COLOR_MASK_COLOR)) png_set_gray_to_rgb(png);
+    if (!(colour & PNG_COLOR_MASK_COLOR)) png_set_gray_to_rgb(png); /* of fewer bits too */
     png_set_strip_alpha(png);
 }
 
