@@ -21,6 +21,7 @@ LNT_WORDS(embedding_word, "table", "cnn")
 LNT_WORDS(input_word, "tokens", "features")
 LNT_WORDS(output_word, "tokens", "logistics", "class", "frames", "vector")
 LNT_WORDS(pooling_word, "mean", "first", "last", "none")
+LNT_WORDS(filter_word, "bilinear", "bicubic")
 
 static const char *mechanism_word(int i) { return lnt_mechanism_name((lnt_mechanism)i); }
 static const char *far_word(int i) { return i <= LNT_TAYLOR ? mechanism_word(i) : NULL; }
@@ -86,6 +87,7 @@ static const lnt_field model_fields[] = {
     { .key = "pooling", .kind = LNT_FIELD_CHOICE, .offset = offsetof(lnt_config, pooling),
       .choice = pooling_word, .quiet = true },
     QUIET_FLAG(normalise),
+    { .key = "pixels", .kind = LNT_FIELD_OBJECT },
     { .key = "attention", .kind = LNT_FIELD_OBJECT },
     { .key = "rotary", .kind = LNT_FIELD_OBJECT },
     { .key = "kinds", .kind = LNT_FIELD_LIST },
@@ -168,6 +170,24 @@ const lnt_field lnt_rotary_fields[] = {
     { .key = NULL },
 };
 
+#define PIXELS(k) .key = #k, .offset = offsetof(lnt_config, pixels.k)
+#define PIXELS_WHOLE(k) { PIXELS(k), .kind = LNT_FIELD_WHOLE, .most = 1 << 14, .quiet = true }
+#define PIXELS_REALS(k, size) \
+    { PIXELS(k), .kind = LNT_FIELD_REALS, .most = LNT_IMAGE_COLOURS, .quiet = true, \
+      .count = offsetof(lnt_config, pixels.size) }
+
+static const lnt_field pixel_fields[] = {
+    PIXELS_WHOLE(width),
+    PIXELS_WHOLE(height),
+    PIXELS_WHOLE(crop_width),
+    PIXELS_WHOLE(crop_height),
+    { PIXELS(filter), .kind = LNT_FIELD_CHOICE, .choice = filter_word },
+    { PIXELS(factor), .kind = LNT_FIELD_REAL, .most = 1e6 },
+    PIXELS_REALS(mean, means),
+    PIXELS_REALS(deviation, deviations),
+    { .key = NULL },
+};
+
 lnt_status lnt_config_default(lnt_ctx *ctx, lnt_config *out)
 {
     *out = (lnt_config){ .dim = 128, .layers = 4, .heads = 8, .length = 128,
@@ -189,6 +209,8 @@ lnt_status lnt_config_read(lnt_ctx *ctx, const char *path, const lnt_json_node *
         status = lnt_fields_read(ctx, path, "model.attention", inner, lnt_attention_fields, config);
     inner = object ? lnt_json_member(object, "rotary") : NULL;
     if (!status) status = lnt_fields_read(ctx, path, "model.rotary", inner, lnt_rotary_fields, config);
+    inner = object ? lnt_json_member(object, "pixels") : NULL;
+    if (!status) status = lnt_fields_read(ctx, path, "model.pixels", inner, pixel_fields, config);
     inner = object ? lnt_json_member(object, "kinds") : NULL;
     return status || !inner ? status : lnt_config_read_kinds(ctx, path, inner, config);
 }
@@ -276,6 +298,7 @@ lnt_status lnt_config_check_same(lnt_ctx *ctx, const char *path, const lnt_confi
     if (!status)
         status = lnt_fields_check_same(ctx, path, "model.attention", lnt_attention_fields, said, wanted);
     if (!status) status = lnt_fields_check_same(ctx, path, "model.rotary", lnt_rotary_fields, said, wanted);
+    if (!status) status = lnt_fields_check_same(ctx, path, "model.pixels", pixel_fields, said, wanted);
     return status ? status : lnt_config_check_same_kinds(ctx, path, said, wanted);
 }
 
@@ -325,6 +348,10 @@ void lnt_config_write(lnt_json_text *out, const lnt_config *config)
     if (!lnt_fields_same(lnt_rotary_fields, config, &plain)) {
         lnt_json_put(out, ",\"rotary\":");
         lnt_fields_write(out, lnt_rotary_fields, config, &plain, false);
+    }
+    if (!lnt_fields_same(pixel_fields, config, &plain)) {
+        lnt_json_put(out, ",\"pixels\":");
+        lnt_fields_write(out, pixel_fields, config, &plain, false);
     }
     for (size_t k = 1; k <= (size_t)config->kind_count; k++) {
         lnt_json_put(out, k == 1 ? ",\"kinds\":[" : ",");

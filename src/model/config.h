@@ -3,6 +3,7 @@
 #define LNT_MODEL_CONFIG_H
 
 #include "io/json.h"
+#include "model/image/pixels.h"
 #include "nn/block.h"
 #include "nn/rotary.h"
 
@@ -79,6 +80,7 @@ typedef struct lnt_config {
     int parallel, qk_norm, embedding_norm;
     int64_t image, patch, channels; /* the side of square images, and of the patches that they are cut into */
     int64_t class_tokens;           /* learned, before those of the image; of two the last is distilled */
+    lnt_image_form pixels;          /* what an image becomes before that */
     int pooler, distilled;          /* a dense layer and tanh over what is pooled; the mean of two heads */
     int pooling, normalise; /* normalise: vectors have length 1 */
     double embedding_scale, logit_cap; /* 0: no cap */

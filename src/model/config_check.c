@@ -116,11 +116,35 @@ static const char *image_lacks(const lnt_config *c)
                                                                          : NULL;
 }
 
+/* That what an image becomes is what the network reads. */
+static lnt_status check_pixels(lnt_ctx *ctx, const char *path, const lnt_config *c)
+{
+    const lnt_image_form *p = &c->pixels;
+    const int64_t width = p->crop_width ? p->crop_width : p->width;
+    const int64_t height = p->crop_width ? p->crop_height : p->height;
+    for (int64_t i = 0; i < p->deviations; i++)
+        if (!(p->deviation[i] >= 1e-12))
+            return refuse(ctx, path, "deviation of pixels must be above 0");
+    if ((p->means && p->means != LNT_IMAGE_COLOURS) || (p->deviations && p->deviations != LNT_IMAGE_COLOURS))
+        return refuse(ctx, path, "mean and deviation of pixels have 3 numbers each, or none");
+    if (!p->width != !p->height || !p->crop_width != !p->crop_height)
+        return refuse(ctx, path, "pixels have a width and a height, or neither");
+    if (width && (width != c->image || height != c->image))
+        return lnt_fail(ctx, LNT_ERR_FORMAT,
+                        LNT_FILE_FMT ": model: images are made %lld x %lld, and read %lld x %lld", path,
+                        (long long)width, (long long)height, (long long)c->image, (long long)c->image);
+    if (p->width && (p->width < width || p->height < height))
+        return lnt_fail(ctx, LNT_ERR_FORMAT,
+                        LNT_FILE_FMT ": model: of images of %lld x %lld none of %lld x %lld can be cut", path,
+                        (long long)p->width, (long long)p->height, (long long)width, (long long)height);
+    return LNT_OK;
+}
+
 static lnt_status check_image(lnt_ctx *ctx, const char *path, const lnt_config *c)
 {
     if (!lnt_config_sees(c)) {
-        const bool parts = c->patch || c->channels || c->class_tokens;
-        return parts ? refuse(ctx, path, "patch, channels and class_tokens are for images; image is 0")
+        const bool parts = c->patch || c->channels || c->class_tokens || c->pixels.factor > 0;
+        return parts ? refuse(ctx, path, "patch, channels, class_tokens and pixels are for images")
                      : LNT_OK;
     }
     if (image_lacks(c))
@@ -135,7 +159,7 @@ static lnt_status check_image(lnt_ctx *ctx, const char *path, const lnt_config *
                         LNT_FILE_FMT ": model.inputs is %lld and length %lld, by image and patch they are "
                                      "%lld and %lld", path, (long long)c->inputs, (long long)c->length,
                         (long long)(c->channels * c->patch * c->patch), (long long)tokens);
-    return LNT_OK;
+    return check_pixels(ctx, path, c);
 }
 
 static lnt_status check_heads_of_images(lnt_ctx *ctx, const char *path, const lnt_config *c)

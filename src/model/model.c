@@ -174,7 +174,6 @@ lnt_status lnt_model_convert(const lnt_model *model, const char *mechanism, lnt_
     if (!status) status = make(ctx, &config, model->task, &tokenizer, 0, model->packed != NULL, out);
     if (status) return status;
     memcpy((*out)->task_options, model->task_options, sizeof model->task_options);
-    (*out)->image_form = model->image_form;
     status = lnt_labels_copy(ctx, &model->labels, &(*out)->labels);
     if (!status) status = copy_weights(model, *out);
     if (!status) return lnt_model_keep_bf16(out);

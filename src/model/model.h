@@ -4,7 +4,6 @@
 
 #include "io/safetensors.h"
 #include "linnet/model.h"
-#include "model/image/pixels.h"
 #include "model/labels.h"
 #include "model/network.h"
 #include "model/tokenizer/codec.h"
@@ -29,8 +28,7 @@ struct lnt_model {
     size_t chat_template_bytes;
     int32_t end[LNT_MODEL_ENDS]; /* tokens with which it ends what it says */
     size_t end_count;
-    lnt_image_form image_form; /* of one that reads images */
-    lnt_labels labels;         /* of classes */
+    lnt_labels labels; /* of a classifier's classes */
     char task[LNT_TASK_NAME];
     char task_options[LNT_TASK_TEXT]; /* JSON, the task's own */
     char text[LNT_CONFIG_TEXT]; /* the config as JSON */

@@ -21,14 +21,14 @@ lnt_status lnt_model_read_image(const lnt_model *model, const char *path, float 
     if (!status && c->channels != LNT_IMAGE_COLOURS)
         status = lnt_fail(ctx, LNT_ERR_UNSUPPORTED, "model: it reads %lld channels, and files are read in 3",
                           (long long)c->channels);
-    if (!status && !model->image_form.known)
+    if (!status && !(c->pixels.factor > 0))
         status =
             lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
                      "model: without preprocessor_config.json it is not known how images are resized and "
                      "normalised");
     if (!status) status = lnt_image_read(ctx, path, &image);
     if (status) return status;
-    status = lnt_image_pixels(ctx, path, &model->image_form, &image, (size_t)c->image, pixels);
+    status = lnt_image_pixels(ctx, path, &c->pixels, &image, (size_t)c->image, pixels);
     lnt_image_close(ctx, &image);
     return status;
 }

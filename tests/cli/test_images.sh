@@ -138,7 +138,7 @@ fails 1 "without preprocessor_config.json" run
 damage 'p["image_processor_type"] = "CLIPImageProcessor"'
 fails 1 "the processor 'CLIPImageProcessor' is not known" run
 damage 'p.update(do_resize=True, size=14)'
-fails 1 "makes images of 14 x 14, the model reads 12 x 12" run
+fails 1 "images are made 14 x 14, and read 12 x 12" run
 damage 'p.update(do_resize=True, size={"shortest_edge": 12})'
 fails 1 "size must be a side from 1 to 16384" run
 damage 'p.update(do_resize=True, size=12, resample=1)'
@@ -148,11 +148,11 @@ fails 1 "image_std must be a number, or one for each of 3 colours" run
 damage 'p["image_mean"] = [1, 0, 1, 1]'
 fails 1 "image_mean must be of 3 colours" run
 damage 'p.update(do_center_crop=True, crop_size=12, do_resize=True, size=8)'
-fails 1 "crop_size is larger than size, which is 8 x 8" run
+fails 1 "of images of 8 x 8 none of 12 x 12 can be cut" run
 damage 'p["do_rescale"] = 1'
 fails 1 "do_rescale must be true or false" run
 damage 'p["rescale_factor"] = "x"'
-fails 1 "rescale_factor must be a number" run
+fails 1 "rescale_factor must be a number above 0" run
 damage 'c["patch_size"] = 5'
 fails 1 "must be [24,3,5,5]" run
 damage 'c["image_size"] = 16'

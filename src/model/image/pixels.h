@@ -6,12 +6,12 @@
 
 /* In this order: resized, its middle cut out, multiplied by factor, normalised. */
 typedef struct lnt_image_form {
-    bool known;                     /* the model's files say it */
-    size_t width, height;           /* that it is resized to; 0: it is not */
-    size_t crop_width, crop_height; /* 0: nothing is cut off */
-    lnt_filter filter;
-    double factor;                                                /* of pixels from 0 to 255 */
-    double mean[LNT_IMAGE_COLOURS], deviation[LNT_IMAGE_COLOURS]; /* 0 and 1: it is not normalised */
+    int64_t width, height;           /* that it is resized to; 0: it is not */
+    int64_t crop_width, crop_height; /* 0: nothing is cut off */
+    int filter;                      /* lnt_filter */
+    double factor;                   /* of pixels from 0 to 255; 0: it is not known what images become */
+    double mean[LNT_IMAGE_COLOURS], deviation[LNT_IMAGE_COLOURS];
+    int64_t means, deviations; /* a number for each colour, or none */
 } lnt_image_form;
 
 /* pixels [3,side,side], red before green before blue; `path` is for the sentence where the image, after all

@@ -12,7 +12,6 @@
 #include "model/import/import.h"
 #include "model/import/labels.h"
 #include "model/import/pooling.h"
-#include "model/import/preprocessor.h"
 #include "model/import/vocabulary.h"
 
 /* A parameter on its way from the tensors of its rule. */
@@ -379,7 +378,6 @@ static lnt_status import(lnt_source *s, const lnt_model_options *options, lnt_mo
     find_ends(s, *out);
     if (!s->status)
         s->status = lnt_vocabulary_template(s, &(*out)->chat_template, &(*out)->chat_template_bytes);
-    if (!s->status) s->status = lnt_preprocessor_read(s, &config, &(*out)->image_form);
     if (!s->status) s->status = lnt_labels_read(s, &config, &(*out)->labels);
     job j = { .s = s, .arch = arch, .config = &config, .model = *out, .options = options };
     if (!s->status) s->status = load_entries(&j);

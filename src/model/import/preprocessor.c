@@ -35,16 +35,16 @@ static bool flag(const reading *r, const char *key, bool otherwise)
     return node->type == LNT_JSON_TRUE;
 }
 
-static size_t side_of(const reading *r, const char *key, const lnt_json_node *node)
+static int64_t side_of(const reading *r, const char *key, const lnt_json_node *node)
 {
     if (node && node->type == LNT_JSON_INTEGER && node->integer >= 1 && node->integer <= SIDE)
-        return (size_t)node->integer;
+        return node->integer;
     refuse(r, key, "a side from 1 to 16384, or {\"height\":, \"width\":} of two");
     return 1;
 }
 
 /* 224, or {"height": 224, "width": 224}. */
-static void read_size(const reading *r, const char *key, size_t otherwise, size_t *width, size_t *height)
+static void read_size(const reading *r, const char *key, int64_t otherwise, int64_t *width, int64_t *height)
 {
     const lnt_json_node *node = member(r, key);
     *width = *height = otherwise;
@@ -93,50 +93,40 @@ static bool is_of_deit(const reading *r)
     return strncmp(name, "DeiT", 4) == 0;
 }
 
+static void read_norm(const reading *r, lnt_image_form *out)
+{
+    if (!flag(r, "do_normalize", true)) return;
+    out->means = out->deviations = LNT_IMAGE_COLOURS;
+    for (size_t c = 0; c < LNT_IMAGE_COLOURS; c++) out->mean[c] = out->deviation[c] = 0.5;
+    read_colours(r, "image_mean", -1e6, out->mean);
+    read_colours(r, "image_std", 0, out->deviation);
+}
+
 static void read_all(const reading *r, lnt_image_form *out)
 {
     const bool deit = is_of_deit(r);
     const lnt_json_node *factor = member(r, "rescale_factor");
-    *out = (lnt_image_form){ .known = true, .factor = 1, .deviation = { 1, 1, 1 } };
+    const bool number = factor && (factor->type == LNT_JSON_INTEGER || factor->type == LNT_JSON_REAL);
+    if (factor && !(number && factor->real > 0 && factor->real < 1e6))
+        refuse(r, "rescale_factor", "a number above 0");
+    *out = (lnt_image_form){ .factor = 1 };
     if (flag(r, "do_resize", true)) {
         read_size(r, "size", deit ? DEIT_SIDE : VIT_SIDE, &out->width, &out->height);
         read_filter(r, deit ? BICUBIC : BILINEAR, out);
     }
     if (flag(r, "do_center_crop", deit))
         read_size(r, "crop_size", VIT_SIDE, &out->crop_width, &out->crop_height);
-    if (flag(r, "do_rescale", true)) out->factor = factor ? factor->real : 1.0 / 255;
-    if (factor && factor->type != LNT_JSON_INTEGER && factor->type != LNT_JSON_REAL)
-        refuse(r, "rescale_factor", "a number");
-    if (flag(r, "do_normalize", true)) {
-        for (size_t c = 0; c < LNT_IMAGE_COLOURS; c++) out->mean[c] = out->deviation[c] = 0.5;
-        read_colours(r, "image_mean", -1e6, out->mean);
-        read_colours(r, "image_std", 0, out->deviation);
-    }
+    if (flag(r, "do_rescale", true)) out->factor = number ? factor->real : 1.0 / 255;
+    read_norm(r, out);
 }
 
-/* That what comes out is what the model reads. */
-static void check_sizes(const reading *r, const lnt_config *c, const lnt_image_form *form)
-{
-    const size_t width = form->crop_width ? form->crop_width : form->width;
-    const size_t height = form->crop_width ? form->crop_height : form->height, side = (size_t)c->image;
-    if (width && (width != side || height != side))
-        lnt_source_refuse(r->s, FILE_NAME " makes images of %zu x %zu, the model reads %zu x %zu", width,
-                          height, side, side);
-    if (form->width && (form->width < width || form->height < height))
-        lnt_source_refuse(r->s, FILE_NAME ": crop_size is larger than size, which is %zu x %zu", form->width,
-                          form->height);
-}
-
-lnt_status lnt_preprocessor_read(lnt_source *s, const lnt_config *config, lnt_image_form *out)
+void lnt_preprocessor_read(lnt_source *s, lnt_image_form *out)
 {
     lnt_json json;
-    *out = (lnt_image_form){ 0 };
-    if (!lnt_config_sees(config)) return LNT_OK;
+    if (s->status) return;
     s->status = lnt_source_json(s->ctx, s->path, FILE_NAME, &json);
-    if (s->status || !json.root) return s->status;
+    if (s->status || !json.root) return;
     const reading r = { s, json.root };
     read_all(&r, out);
-    check_sizes(&r, config, out);
     lnt_json_free(s->ctx, &json);
-    return s->status;
 }

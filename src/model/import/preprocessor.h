@@ -2,11 +2,10 @@
 #ifndef LNT_MODEL_IMPORT_PREPROCESSOR_H
 #define LNT_MODEL_IMPORT_PREPROCESSOR_H
 
-#include "model/config.h"
 #include "model/image/pixels.h"
 #include "model/import/source.h"
 
-/* Of a model that reads images: from preprocessor_config.json.  Without that file `known` is false. */
-lnt_status lnt_preprocessor_read(lnt_source *s, const lnt_config *config, lnt_image_form *out);
+/* Of a model that reads images, from preprocessor_config.json.  Without that file *out stays as it is. */
+void lnt_preprocessor_read(lnt_source *s, lnt_image_form *out);
 
 #endif

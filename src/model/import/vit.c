@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "model/import/arch.h"
+#include "model/import/preprocessor.h"
 
 #define BLOCK(name) LNT_RULE_BLOCK + LNT_BLOCK_##name
 #define LAYER "encoder.layer.%d."
@@ -111,6 +112,7 @@ static void configure(lnt_source *s, const lnt_arch *arch, lnt_config *c)
     c->bias = lnt_arch_biases(s, arch);
     read_image(s, arch, c);
     if (!s->status) read_head(s, arch, c);
+    lnt_preprocessor_read(s, &c->pixels);
 }
 
 static const char *const none[] = { NULL };
