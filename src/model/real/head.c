@@ -1,5 +1,5 @@
-/* model/real/head.c - the end of a network, forward and backward: what stands for a sequence, and the logits of
- * that, or of each token.
+/* model/real/head.c - the end of a network, forward and backward: what stands for a sequence, and the
+ * logits of that, or of each token.
  *
  * That is the mean of the tokens, the first or the last; a pooler makes tanh(x w + b) of it.  A head gives
  * logits x w + b, which may be capped; of two heads, one reads the first token and one the second, and logits

@@ -2,8 +2,8 @@
  *
  *     x = embed(in) + position;   x = block_l(x) for each l;   logits = norm(x) w + b
  *
- * where learned class tokens may stand before what is embedded; the head is in head.c.  Memory without backward
- * does not grow with the number of layers; with it, every layer keeps what its gradient needs. */
+ * where learned class tokens may stand before what is embedded; the head is in head.c.  Memory without
+ * backward does not grow with the number of layers; with it, every layer keeps what its gradient needs. */
 #include "model/network_parts.h"
 
 #include <string.h>
