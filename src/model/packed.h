@@ -6,8 +6,9 @@
  * Rows that follow in another storage are tensors of their own, whose names end in ".1", ".2".  All other
  * parameters are f32, as in a file of the first form, whose metadata this one has too.
  *
- * A model that others trained has the metadata "origin", {"architecture":...}; and its tokenizer's file and
- * its chat template as tensors of U8: "tokenizer.json" or "tokenizer.gguf", and "chat_template.jinja". */
+ * A model that others trained has the metadata "origin", {"architecture":...}, with the names of its classes;
+ * its tokenizer's file and its chat template are tensors of U8: "tokenizer.json" or "tokenizer.gguf", and
+ * "chat_template.jinja". */
 #ifndef LNT_MODEL_PACKED_H
 #define LNT_MODEL_PACKED_H
 

@@ -194,7 +194,7 @@ static lnt_status read_codec(const job *j, lnt_model *model)
                     j->path, lnt_codec_count(model->codec), (long long)model->config.inputs);
 }
 
-/* {"architecture":"llama","text_length":512,"roles":[...],"ends":[...]} */
+/* {"architecture":"llama","text_length":512,"roles":[...],"ends":[...],"labels":{...}} */
 static lnt_status read_origin(const job *j, lnt_model *model)
 {
     const lnt_json_node *root = j->origin.root, *name = lnt_json_member(root, "architecture");
@@ -212,7 +212,9 @@ static lnt_status read_origin(const job *j, lnt_model *model)
     memcpy(model->architecture, name->text, strlen(name->text) + 1);
     model->text_length = length->integer;
     for (int i = 0; i < end_count; i++) model->end[model->end_count++] = (int32_t)ends[i];
-    const lnt_status status = read_codec(j, model);
+    const lnt_json_node *labels = lnt_json_member(root, "labels");
+    lnt_status status = lnt_labels_read(j->ctx, labels, (size_t)model->config.outputs, &model->labels);
+    if (!status) status = read_codec(j, model);
     for (int i = 0; !status && model->codec && i < LNT_ROLES; i++)
         lnt_codec_set_role(model->codec, (lnt_codec_role)i, roles[i]);
     const lnt_st_entry *template = lnt_safetensors_find(j->st, LNT_PACKED_TEMPLATE);

@@ -42,7 +42,7 @@ static lnt_storage target(lnt_weights weights, size_t param)
                                       [LNT_WEIGHTS_BF16] = LNT_STORAGE_BF16,
                                       [LNT_WEIGHTS_Q8] = LNT_STORAGE_Q8_0,
                                       [LNT_WEIGHTS_Q4] = LNT_STORAGE_Q4_1 };
-    const bool outer = param == LNT_PARAM_EMBED || param == LNT_PARAM_HEAD;
+    const bool outer = param == LNT_PARAM_EMBED || param == LNT_PARAM_HEAD || param == LNT_PARAM_HEAD2;
     return weights == LNT_WEIGHTS_Q4 && outer ? LNT_STORAGE_Q8_0 : to[weights];
 }
 
@@ -165,7 +165,9 @@ static void put_origin(const job *j, lnt_json_text *out)
                   m->codec ? lnt_codec_role_token(m->codec, (lnt_codec_role)i) : LNT_NO_TOKEN);
     lnt_json_put(out, "],\"ends\":[");
     for (size_t i = 0; i < m->end_count; i++) put_whole(out, i ? "," : "", m->end[i]);
-    lnt_json_put(out, "]}");
+    lnt_json_put(out, m->labels.count ? "],\"labels\":" : "]");
+    if (m->labels.count) lnt_labels_write(out, &m->labels);
+    lnt_json_put(out, "}");
 }
 
 static void put_tokenizer(const job *j, lnt_json_text *out)

@@ -77,6 +77,13 @@ mv cur.npy pinned.npy
 cur --landmarks 4
 npy same cur.npy pinned.npy 1e-4 2>/dev/null && wrong "--pin has no effect"
 
+# One file of Linnet has the labels, and what an image becomes.
+succeeds "$LINNET" eval deit --data deit/image.png --logits before.npy
+mv stdout.txt before.txt
+succeeds "$LINNET" import deit -o deit.safetensors
+succeeds "$LINNET" eval deit.safetensors --data deit/image.png --logits after.npy
+cmp before.npy after.npy && cmp before.txt stdout.txt || wrong "an imported model answers something else"
+
 # JPEG, by an encoder of its own.
 python3 "$here/picture.py" jpeg photos/4.jpeg 12 12 4
 "$LINNET" eval vit --data photos/4.jpeg --logits jpeg.npy >/dev/null 2>stderr.txt ||

@@ -10,7 +10,6 @@
 
 #include "model/import/arch.h"
 #include "model/import/import.h"
-#include "model/import/labels.h"
 #include "model/import/pooling.h"
 #include "model/import/vocabulary.h"
 
@@ -350,6 +349,14 @@ static void find_ends(lnt_source *s, lnt_model *model)
         add_end(model, lnt_codec_find(model->codec, known[i], strlen(known[i])));
 }
 
+/* What a classifier's classes are called. */
+static lnt_status read_labels(const lnt_source *s, const lnt_config *c, lnt_labels *out)
+{
+    const bool named = c->output == LNT_OUTPUT_CLASS && !lnt_source_is_gguf(s);
+    const lnt_json_node *list = named ? lnt_json_member(s->config.root, "id2label") : NULL;
+    return lnt_labels_read(s->ctx, list, (size_t)c->outputs, out);
+}
+
 static lnt_status import(lnt_source *s, const lnt_model_options *options, lnt_model **out)
 {
     lnt_config config;
@@ -378,7 +385,7 @@ static lnt_status import(lnt_source *s, const lnt_model_options *options, lnt_mo
     find_ends(s, *out);
     if (!s->status)
         s->status = lnt_vocabulary_template(s, &(*out)->chat_template, &(*out)->chat_template_bytes);
-    if (!s->status) s->status = lnt_labels_read(s, &config, &(*out)->labels);
+    if (!s->status) s->status = read_labels(s, &config, &(*out)->labels);
     job j = { .s = s, .arch = arch, .config = &config, .model = *out, .options = options };
     if (!s->status) s->status = load_entries(&j);
     if (s->status) {
