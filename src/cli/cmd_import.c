@@ -121,10 +121,10 @@ static void tell_error(const job *j)
     if (r->worst[0]) printf(", at most %.2g (%s)", r->worst_error, r->worst);
     printf(": %s\n", verdict(r->error));
     if (r->error < 1e-6) return;
-    const char *verb = j->info.generates ? "eval" : "embed",
-               *data = j->info.generates ? "--data TEXT" : "--file TEXTS";
-    printf("           compare on your own data: linnet %s MODEL %s, with '%s' and with '%s'\n", verb, data,
-           j->from, j->to);
+    const bool says = j->info.generates || j->info.classifies;
+    printf("           compare on your own data: linnet %s MODEL %s %s, with '%s' and with '%s'\n",
+           says ? "eval" : "embed", says ? "--data" : "--file", j->info.image ? "IMAGES" : "TEXT", j->from,
+           j->to);
 }
 
 static void tell(const job *j)

@@ -139,6 +139,33 @@ done
 grep -q '"prompt_tokens": 7, ' llama.talk || wrong "the template is not that of the model: $(cat llama.talk)"
 cmp llama.talk talks.safetensors.talk || wrong "the conversation is another from the file"
 
+# Models of images: what becomes of an image, and the names of classes.
+python3 "$here/foreign.py" vit vit
+"$LINNET" eval vit --data vit/image.png >/dev/null 2>library.txt || true
+if grep -q 'without libpng' library.txt; then
+    skip "this build reads no PNG files"
+else
+    for name in vit vit-resized deit-teacher; do
+        python3 "$here/foreign.py" "$name" "$name"
+        succeeds import "$name" -o "$name.safetensors"
+        for from in "$name" "$name.safetensors"; do
+            succeeds "$LINNET" eval "$from" --data "$name/image.png" --logits "$from.npy"
+            sed 's/ in [0-9.]* .*//; /seconds\|tokens\/s/d' stdout.txt >"$from.txt"
+        done
+        cmp "$name.npy" "$name.safetensors.npy" || wrong "$name answers something else from its file"
+        cmp "$name.txt" "$name.safetensors.txt" || wrong "$name names other classes from its file"
+    done
+    grep -q "class [0-9], other" vit.txt || wrong "the test sees no names of classes: $(cat vit.txt)"
+    python3 "$here/foreign.py" vit-model vit-model
+    succeeds import vit-model -o vit-model.safetensors --weights q8
+    grep -q "linnet embed MODEL --file IMAGES\|^weights    f32" stdout.txt || wrong "$(cat stdout.txt)"
+    succeeds import vit-model -o vit-model.safetensors
+    for from in vit-model vit-model.safetensors; do
+        succeeds "$LINNET" embed "$from" --file vit-model/image.png -o "$from.npy"
+    done
+    cmp vit-model.npy vit-model.safetensors.npy || wrong "vit-model gives another vector from its file"
+fi
+
 # Turned weights: of a model whose rows are blocks. f32 and bf16 hold what they are made of.
 python3 "$here/gguf.py" tiny.gguf
 succeeds "$LINNET" generate tiny.gguf --tokens 0 --json
