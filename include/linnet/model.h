@@ -207,6 +207,20 @@ typedef struct lnt_session lnt_session;
 
 LNT_API LNT_MUST_CHECK lnt_status lnt_session_create(const lnt_model *model, int64_t batch,
                                                      lnt_session **out);
+
+typedef struct lnt_session_options {
+    size_t size; /* sizeof(lnt_session_options) */
+    /* How layers of softmax store keys and values; sums stay in f32, and other layers have no cache.
+     * LNT_CACHE_SAME, the default, is f32 and exact; f16 takes half the bytes, LNT_CACHE_Q8 little more
+     * than a quarter.  A model without softmax takes LNT_CACHE_SAME alone. */
+    lnt_cache cache;
+    int reserved; /* 0 */
+} lnt_session_options;
+
+/* options NULL: the defaults, as above. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_session_create_with(const lnt_model *model, int64_t batch,
+                                                          const lnt_session_options *options,
+                                                          lnt_session **out);
 LNT_API void lnt_session_destroy(lnt_session *session);
 
 /* tokens [batch,count] follow what came before; long inputs are taken by chunks.  A feed that fails
@@ -255,7 +269,8 @@ LNT_API int64_t lnt_session_tokens(const lnt_session *session);
 LNT_API int64_t lnt_session_room(const lnt_session *session);
 LNT_API int64_t lnt_session_batch(const lnt_session *session); /* sequences, also of one that was loaded */
 LNT_API size_t lnt_session_bytes(const lnt_session *session); /* what is remembered */
-/* What a softmax cache of the same model would hold by now. */
+LNT_API lnt_cache lnt_session_cache(const lnt_session *session); /* how it stores keys and values */
+/* What a softmax cache of the same model, stored that way, would hold by now. */
 LNT_API double lnt_session_cache_bytes(const lnt_session *session);
 
 /* A text of the caller's that goes with a session, into its file and out of it; "" where none was set.
@@ -265,7 +280,8 @@ LNT_API const char *lnt_session_note(const lnt_session *session);
 
 /* To go on another day; .safetensors, written whole or not at all.  What a state has kept back is
  * summed first: a session that goes on after it was saved says what the one that is loaded does, to the
- * bit, and up to the last digits what it had said without. */
+ * bit, and up to the last digits what it had said without.  A cache is loaded as it was stored, whose way
+ * lnt_session_cache then says. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_session_save(lnt_session *session, const char *path);
 LNT_API LNT_MUST_CHECK lnt_status lnt_session_load(const lnt_model *model, const char *path,
                                                    lnt_session **out);

@@ -17,8 +17,10 @@ enum { PORTION = 512 }; /* tokens between two looks at Ctrl-C, and for each move
 
 int chat_restart(chat *c)
 {
+    const lnt_session_options as_before = { .size = sizeof as_before,
+                                            .cache = lnt_session_cache(c->g.session) };
     lnt_session *session;
-    if (lnt_session_create(c->g.model, 1, &session)) return fail_ctx(c->g.ctx);
+    if (lnt_session_create_with(c->g.model, 1, &as_before, &session)) return fail_ctx(c->g.ctx);
     lnt_session_destroy(c->g.session);
     c->g.session = session;
     c->g.broken = false;

@@ -47,8 +47,6 @@ static int run_save(chat *c, const char *path)
 /* Both or neither: the session, and the messages in its note. */
 static int adopt(chat *c, const char *path, lnt_session *session)
 {
-    if (lnt_session_batch(session) != 1)
-        return fail("'%s': holds %lld sequences, must hold 1", path, (long long)lnt_session_batch(session));
     if (!conversation_read(&c->talk, lnt_session_note(session)))
         return fail("'%s': holds no conversation; 'linnet generate' continues it", path);
     return EXIT_OK;
@@ -57,8 +55,9 @@ static int adopt(chat *c, const char *path, lnt_session *session)
 static int run_load(chat *c, const char *path)
 {
     lnt_session *session;
-    if (lnt_session_load(c->g.model, path, &session)) return fail_ctx(c->g.ctx);
-    const int status = adopt(c, path, session);
+    int status = generation_load(&c->g, path, 1, &session);
+    if (status) return status;
+    status = adopt(c, path, session);
     lnt_session_destroy(status ? session : c->g.session);
     if (!status) c->g.session = session;
     return status;
@@ -86,6 +85,7 @@ static void stats_json(const chat *c)
     json_real(&line, "tokens_per_second", rate(c->tokens, c->seconds));
     json_whole(&line, "session_tokens", lnt_session_tokens(c->g.session));
     json_whole(&line, "state_bytes", (int64_t)lnt_session_bytes(c->g.session));
+    json_text(&line, "cache", cache_numbers(lnt_session_cache(c->g.session)));
     json_real(&line, "cache_bytes", lnt_session_cache_bytes(c->g.session));
     json_end(&line);
 }
@@ -103,9 +103,10 @@ static int run_stats(chat *c, const char *argument)
     text_count(rate(c->prompt_tokens, c->prompt_seconds), prompt_rate, sizeof prompt_rate);
     text_count(rate(c->tokens, c->seconds), token_rate, sizeof token_rate);
     printf("messages  %zu\nread      %lld tokens, %s tokens/s\nwritten   %lld tokens, %s tokens/s\n"
-           "session   %lld tokens, %s; a softmax cache of f32 holds %s for them\n",
+           "session   %lld tokens, %s; a softmax cache of %s holds %s for them\n",
            c->talk.count, (long long)c->prompt_tokens, prompt_rate, (long long)c->tokens, token_rate,
-           (long long)lnt_session_tokens(c->g.session), state, cache);
+           (long long)lnt_session_tokens(c->g.session), state,
+           cache_numbers(lnt_session_cache(c->g.session)), cache);
     return EXIT_OK;
 }
 

@@ -54,6 +54,8 @@ static int evaluate(const options *o, lnt_ctx *ctx, lnt_model *model)
     if (lnt_model_describe(model, &info)) return fail_ctx(ctx);
     if (request.held_out && strcmp(info.task, "text") != 0)
         return fail_usage("--held-out is for models of text; this one is of task %s", info.task);
+    if (opt_given(o, OPT_SESSION_CACHE))
+        return fail_usage("--cache is for models that others trained, and for --token-ids");
     if (lnt_model_evaluate(model, &request, &score)) return fail_ctx(ctx);
     if (opt_given(o, OPT_JSON)) print_json(&info, &score, now_seconds() - before);
     else print_text(&info, &score);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cli/clock.h"
+#include "cli/model.h"
 #include "cli/show/amount.h"
 #include "cli/show/json.h"
 #include "cli/show/report.h"
@@ -39,12 +40,13 @@ static int count_bytes(const lnt_ctx *ctx, lnt_stream *stream, const int32_t *to
     return EXIT_OK;
 }
 
-static int add_segment(const lnt_ctx *ctx, const lnt_model *model, const int32_t *tokens, int64_t count,
-                       double *nats, sums *s)
+static int add_segment(const options *o, const lnt_ctx *ctx, const lnt_model *model, const int32_t *tokens,
+                       int64_t count, double *nats, sums *s)
 {
     lnt_session *session;
-    if (lnt_session_create(model, 1, &session)) return fail_ctx(ctx);
-    const int status = lnt_session_score(session, tokens, count, nats) ? fail_ctx(ctx) : EXIT_OK;
+    int status = model_session(o, ctx, model, 1, &session);
+    if (status) return status;
+    if (lnt_session_score(session, tokens, count, nats)) status = fail_ctx(ctx);
     lnt_session_destroy(session);
     for (int64_t i = 1; !status && i < count; i++) {
         const int64_t eighth = EIGHTHS * i / count;
@@ -72,7 +74,7 @@ static int add_all(const options *o, const lnt_ctx *ctx, const lnt_model *model,
         const int64_t n = count - i * length < length ? count - i * length : length;
         progress("segments", (int)i, (int)segments);
         if (n < 2) continue;
-        status = add_segment(ctx, model, at, n, nats, s);
+        status = add_segment(o, ctx, model, at, n, nats, s);
         if (!status) status = count_bytes(ctx, stream, at, n, &s->bytes);
     }
     progress_end();
@@ -84,6 +86,7 @@ static int add_all(const options *o, const lnt_ctx *ctx, const lnt_model *model,
 static void tell(const options *o, const lnt_model_info *info, int64_t length, const sums *s)
 {
     const double loss = s->nats / (double)s->tokens, bits = s->nats / M_LN2 / (double)s->bytes;
+    const char *cache = cache_numbers((lnt_cache)opt_whole(o, OPT_SESSION_CACHE, LNT_CACHE_SAME));
     double each[EIGHTHS];
     char text[32];
     for (int i = 0; i < EIGHTHS; i++) each[i] = s->of_eighth[i] / (double)s->in_eighth[i];
@@ -92,6 +95,7 @@ static void tell(const options *o, const lnt_model_info *info, int64_t length, c
         json_text(&line, "architecture", info->architecture);
         json_text(&line, "mechanism", info->mechanism);
         json_text(&line, "weights", info->storage);
+        json_text(&line, "cache", cache);
         json_whole(&line, "parameters", info->parameters);
         json_real(&line, "loss", loss);
         json_real(&line, "perplexity", exp(loss));
@@ -104,8 +108,8 @@ static void tell(const options *o, const lnt_model_info *info, int64_t length, c
         json_end(&line);
         return;
     }
-    printf("%s, %s, %s parameters in %s\n", info->architecture, info->mechanism,
-           text_count((double)info->parameters, text, sizeof text), info->storage);
+    printf("%s, %s, %s parameters in %s, a cache in %s\n", info->architecture, info->mechanism,
+           text_count((double)info->parameters, text, sizeof text), info->storage, cache);
     printf("perplexity     %.4g, loss %.4f nats a token\n", exp(loss), loss);
     printf("bits per byte  %.4f\n", bits);
     printf("over           %lld tokens in %lld segments of %lld\n", (long long)s->tokens,
@@ -147,13 +151,14 @@ int evaluation_text(const options *o, lnt_ctx *ctx, const lnt_model *model, cons
 /* ---- logits -------------------------------------------------------------------------------- */
 
 /* tokens [batch,count] to logits [batch,last,outputs], a sequence after the other. */
-static int fill(const lnt_ctx *ctx, const lnt_model *model, const int32_t *tokens, int64_t batch,
-                int64_t count, int64_t last, int64_t outputs, float *logits)
+static int fill(const options *o, const lnt_ctx *ctx, const lnt_model *model, const int32_t *tokens,
+                int64_t batch, int64_t count, int64_t last, int64_t outputs, float *logits)
 {
     int status = EXIT_OK;
     for (int64_t b = 0; !status && b < batch; b++) {
         lnt_session *session;
-        if (lnt_session_create(model, 1, &session)) return fail_ctx(ctx);
+        status = model_session(o, ctx, model, 1, &session);
+        if (status) return status;
         if (lnt_session_forward_all(session, tokens + b * count, count, last, logits + b * last * outputs))
             status = fail_ctx(ctx);
         lnt_session_destroy(session);
@@ -183,7 +188,7 @@ int evaluation_logits(const options *o, lnt_ctx *ctx, const lnt_model *model, co
         status =
             fail_usage("--last is %lld, the sequences have %lld tokens", (long long)last, (long long)count);
     if (!status && !(out.data = malloc(bytes))) status = fail_memory(bytes);
-    if (!status) status = fill(ctx, model, tokens, batch, count, last, info->outputs, out.data);
+    if (!status) status = fill(o, ctx, model, tokens, batch, count, last, info->outputs, out.data);
     if (!status && lnt_npy_write(ctx, to, &out)) status = fail_ctx(ctx);
     free(out.data);
     lnt_tokens_release(ctx, tokens, rank, shape);

@@ -52,6 +52,28 @@ int generation_open(generation *g, const options *o)
     return EXIT_OK;
 }
 
+static int check_loaded(const generation *g, const char *path, int64_t batch, const lnt_session *session)
+{
+    const lnt_cache found = lnt_session_cache(session);
+    if (lnt_session_batch(session) != batch)
+        return fail("'%s': holds %lld sequences, must hold %lld", path, (long long)lnt_session_batch(session),
+                    (long long)batch);
+    if (opt_given(g->o, OPT_SESSION_CACHE) && opt_whole(g->o, OPT_SESSION_CACHE, found) != (int64_t)found)
+        return fail("'%s': its cache is '%s', --cache is '%s'; it goes on without --cache", path,
+                    lnt_cache_name(found), lnt_cache_name((lnt_cache)opt_whole(g->o, OPT_SESSION_CACHE, 0)));
+    return EXIT_OK;
+}
+
+int generation_load(const generation *g, const char *path, int64_t batch, lnt_session **out)
+{
+    if (lnt_session_load(g->model, path, out)) return fail_ctx(g->ctx);
+    const int status = check_loaded(g, path, batch, *out);
+    if (!status) return EXIT_OK;
+    lnt_session_destroy(*out);
+    *out = NULL;
+    return status;
+}
+
 int generation_begin(generation *g, int64_t batch)
 {
     const char *from = opt_text(g->o, OPT_LOAD_STATE), *to = opt_text(g->o, OPT_SAVE_STATE);
@@ -61,13 +83,8 @@ int generation_begin(generation *g, int64_t batch)
     const int unwritable = to && !special ? output_file_check(to) : EXIT_OK;
     if (unwritable) return unwritable;
     g->batch = batch;
-    const lnt_status status = from ? lnt_session_load(g->model, from, &g->session)
-                                   : lnt_session_create(g->model, batch, &g->session);
-    if (status) return fail_ctx(g->ctx);
-    if (lnt_session_batch(g->session) != batch)
-        return fail("'%s': holds %lld sequences, must hold %lld", from,
-                    (long long)lnt_session_batch(g->session), (long long)batch);
-    return EXIT_OK;
+    return from ? generation_load(g, from, batch, &g->session)
+                : model_session(g->o, g->ctx, g->model, batch, &g->session);
 }
 
 int generation_end(generation *g)
@@ -114,7 +131,8 @@ static const char *figures(const generation *g, char *text, size_t capacity)
     const bool exact = strcmp(g->info.mechanism, "softmax") == 0;
     snprintf(text, capacity, "[%lld tokens, %s tokens/s, %s %s%s%s]",
              (long long)lnt_session_tokens(g->session), rate, exact ? "cache" : "state", state,
-             exact ? "" : ", a KV cache would hold ", exact ? "" : cache);
+             exact ? " of " : ", a KV cache would hold ",
+             exact ? cache_numbers(lnt_session_cache(g->session)) : cache);
     return text;
 }
 
@@ -143,6 +161,7 @@ void generation_json(const generation *g, const char *text, size_t bytes)
     json_real(&line, "seconds", g->seconds);
     json_whole(&line, "session_tokens", lnt_session_tokens(g->session));
     json_whole(&line, "state_bytes", (int64_t)lnt_session_bytes(g->session));
+    json_text(&line, "cache", cache_numbers(lnt_session_cache(g->session)));
     json_real(&line, "cache_bytes", lnt_session_cache_bytes(g->session));
     json_end(&line);
 }

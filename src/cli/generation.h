@@ -26,6 +26,8 @@ typedef struct generation {
 /* Loads the model and the options of sampling; no session yet. */
 int generation_open(generation *g, const options *o);
 int generation_begin(generation *g, int64_t batch); /* a new session, or that of --load-state */
+/* A saved session, which must have so many sequences and, if --cache is given, that cache. */
+int generation_load(const generation *g, const char *path, int64_t batch, lnt_session **out);
 int generation_end(generation *g);                  /* --save-state */
 void generation_close(generation *g);
 

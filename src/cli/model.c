@@ -48,6 +48,20 @@ bool model_is_file(const char *path, const char *file)
     return same_file(file_of(path, inside), file);
 }
 
+int model_session(const options *o, const lnt_ctx *ctx, const lnt_model *model, int64_t batch,
+                  lnt_session **out)
+{
+    const lnt_session_options with = {
+        .size = sizeof with, .cache = (lnt_cache)opt_whole(o, OPT_SESSION_CACHE, LNT_CACHE_SAME)
+    };
+    return lnt_session_create_with(model, batch, &with, out) ? fail_ctx(ctx) : EXIT_OK;
+}
+
+const char *cache_numbers(lnt_cache cache)
+{
+    return cache == LNT_CACHE_SAME ? lnt_dtype_name(LNT_F32) : lnt_cache_name(cache);
+}
+
 int model_open(const options *o, lnt_ctx *ctx, const char *task, const char *text,
                  lnt_model **out, lnt_model_info *info)
 {

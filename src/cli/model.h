@@ -14,6 +14,12 @@ int model_load_with(lnt_ctx *ctx, const char *path, const lnt_attn_desc *attenti
 /* Whether model_load(path) would read this file. */
 bool model_is_file(const char *path, const char *file);
 
+/* A new session, whose cache is that of --cache. */
+int model_session(const options *o, const lnt_ctx *ctx, const lnt_model *model, int64_t batch,
+                  lnt_session **out);
+/* How a cache stores numbers that came in f32: "f32", "f16". */
+const char *cache_numbers(lnt_cache cache);
+
 /* The decoder that a study measures: that of --model, or one with random weights for `task`.  The latter has
  * the task's recipe, overridden by the settings in text, and those by --config.  EXIT_OK, or one sentence and
  * another status; the caller destroys *out in any case. */

@@ -111,6 +111,8 @@ const option_row option_table[OPTION_COUNT] = {
         .least = -HUGE_VAL, .help = "factor of the scores q.k (1/sqrt(dim))" },
     [OPT_CACHE] = { "cache", 0, KIND_CHOICE, NULL, CMD_BENCH, SOFTMAX, .problem = true,
         .choice = cache_choice, .help = "how a step has keys and values stored (same)" },
+    [OPT_SESSION_CACHE] = { "cache", 0, KIND_CHOICE, NULL, CMD_EVAL | WRITES, .choice = cache_choice,
+        .help = "how softmax stores keys and values; same: f32 (same; of a saved session its own)" },
     [OPT_FEATURE_MAP] = { "feature-map", 0, KIND_CHOICE, NULL, DROPS, LINEAR | HYBRID, .problem = true,
         .choice = map_choice, .help = "map applied to q and k (elu1)" },
     [OPT_FEATURES] = { "features", 0, KIND_WHOLE, "R", DROPS, LINEAR | HYBRID, .problem = true, .min = 1,

@@ -25,7 +25,7 @@ typedef enum command_bit {
 typedef enum option_id {
     /* the problem */ OPT_MECHANISM, OPT_CAUSAL, OPT_HEADS, OPT_KV_HEADS, OPT_DIM, OPT_DIM_VALUE,
         OPT_LENGTH, OPT_BATCH, OPT_SCALE,
-    /* softmax */ OPT_CACHE,
+    /* softmax */ OPT_CACHE, OPT_SESSION_CACHE,
     /* linear */ OPT_FEATURE_MAP, OPT_FEATURES, OPT_EPS, OPT_DECAY, OPT_COMPENSATED,
     /* taylor */ OPT_TERMS, OPT_COEFFICIENTS, OPT_SIGMA, OPT_NORMALIZE, OPT_TEMPERATURE, OPT_CENTER,
         OPT_OUTPUT_NORM,

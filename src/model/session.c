@@ -6,8 +6,10 @@
 #include <string.h>
 
 #include "attention/state/state.h"
+#include "core/dtype.h"
 #include "core/overlap.h"
 #include "core/rng.h"
+#include "core/struct.h"
 #include "io/json.h"
 #include "nn/logistics.h"
 
@@ -27,6 +29,7 @@ static lnt_attn_desc layer_desc(const lnt_session *s, size_t l, double *temperat
         &m->layout.entries[lnt_layout_block(l, LNT_BLOCK_TEMPERATURE)];
     desc.batch = (int64_t)s->batch;
     desc.length_q = (int64_t)s->length;
+    if (desc.mechanism == LNT_SOFTMAX) desc.softmax.cache = s->cache;
     if (!e->count || !lnt_config_normalises(&m->config, kind)) return desc;
     for (size_t h = 0; h < e->count; h++) temperature[h] = (double)m->weights[e->offset + h];
     desc.taylor.temperature = temperature;
@@ -69,10 +72,43 @@ static size_t length_of(int64_t batch)
     return (size_t)(each > LNT_SESSION_EACH ? each : LNT_SESSION_EACH);
 }
 
+static bool has_softmax(const lnt_config *c)
+{
+    for (size_t l = 0; l < (size_t)c->layers; l++)
+        if (lnt_config_attention(c, lnt_config_kind(c, l)).mechanism == LNT_SOFTMAX) return true;
+    return false;
+}
+
+static lnt_status take_options(const lnt_model *model, const lnt_session_options *given,
+                               lnt_session_options *own)
+{
+    lnt_ctx *ctx = model->ctx;
+    *own = (lnt_session_options){ .size = sizeof *own };
+    const lnt_status status =
+        given ? lnt_struct_take(ctx, LNT_STRUCT(lnt_session_options, cache), "options", given, own) : LNT_OK;
+    if (status) return status;
+    if (own->reserved)
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "options.reserved is %d, must be 0", own->reserved);
+    if (!lnt_cache_name(own->cache))
+        return lnt_fail(ctx, LNT_ERR_ARGUMENT, "cache is %d, must be same, f16, bf16 or q8", (int)own->cache);
+    if (own->cache != LNT_CACHE_SAME && !has_softmax(&model->config))
+        return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
+                        "cache is %s, must be same: no layer of the model is softmax, so there is none",
+                        lnt_cache_name(own->cache));
+    return LNT_OK;
+}
+
 lnt_status lnt_session_create(const lnt_model *model, int64_t batch, lnt_session **out)
+{
+    return lnt_session_create_with(model, batch, NULL, out);
+}
+
+lnt_status lnt_session_create_with(const lnt_model *model, int64_t batch, const lnt_session_options *options,
+                                   lnt_session **out)
 {
     if (!model) return LNT_ERR_ARGUMENT;
     lnt_ctx *ctx = model->ctx;
+    lnt_session_options own;
     if (!out) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "out is NULL");
     *out = NULL;
     if (!lnt_config_generates(&model->config))
@@ -81,10 +117,14 @@ lnt_status lnt_session_create(const lnt_model *model, int64_t batch, lnt_session
     if (batch < 1 || batch > 1 << 20)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT, "batch is %lld, must be 1 to %d", (long long)batch,
                         1 << 20);
+    lnt_status status = take_options(model, options, &own);
+    if (status) return status;
     lnt_session *s = lnt_allocate(ctx, sizeof *s, "the session");
     if (!s) return LNT_ERR_MEMORY;
-    *s = (lnt_session){ .model = model, .batch = (size_t)batch, .length = length_of(batch) };
-    lnt_status status = open_memory(s);
+    *s = (lnt_session){
+        .model = model, .batch = (size_t)batch, .length = length_of(batch), .cache = own.cache
+    };
+    status = open_memory(s);
     if (!status) status = open_states(s);
     if (!status)
         status = lnt_network_open(ctx, &model->config, &model->layout, s->batch, s->length,
@@ -330,10 +370,24 @@ size_t lnt_session_bytes(const lnt_session *s)
     return sum;
 }
 
+lnt_cache lnt_session_cache(const lnt_session *s) { return s ? s->cache : LNT_CACHE_SAME; }
+
+/* Of one key or value of so many numbers. */
+static size_t row_bytes(lnt_cache cache, size_t width)
+{
+    switch (cache) {
+    case LNT_CACHE_F16:
+    case LNT_CACHE_BF16: return width * sizeof(uint16_t);
+    case LNT_CACHE_Q8: return (width + LNT_Q8_NUMBERS - 1) / LNT_Q8_NUMBERS * sizeof(lnt_q8_block);
+    case LNT_CACHE_SAME: break;
+    }
+    return width * sizeof(float);
+}
+
 double lnt_session_cache_bytes(const lnt_session *s)
 {
     if (!s) return 0;
     const lnt_config *c = &s->model->config;
-    return 2.0 * sizeof(float) * (double)c->layers * (double)(c->kv_heads * c->head_dim) *
+    return 2.0 * (double)row_bytes(s->cache, (size_t)c->head_dim) * (double)(c->layers * c->kv_heads) *
            (double)s->batch * (double)s->tokens;
 }

@@ -12,6 +12,7 @@ enum { LNT_SESSION_TOKENS = 512, LNT_SESSION_EACH = 128 };
 struct lnt_session {
     const lnt_model *model;
     size_t batch, length; /* sequences, and tokens of each that are taken at once */
+    lnt_cache cache;      /* how layers of softmax store keys and values */
     int64_t tokens;       /* of each sequence so far */
     lnt_state **states; /* [layers] */
     lnt_network network;

@@ -1,11 +1,12 @@
 /* model/session_file.c - sessions as .safetensors: the tensors of every layer's state and the logits of the
  * next token, and the last tokens that it was fed.  The metadata holds the config of the model, a checksum of
- * its weights, and the note. */
+ * its weights, how a cache is stored unless that is in f32, and the note. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "attention/state/state.h"
+#include "core/dtype.h"
 #include "core/tensor.h"
 #include "io/crc64.h"
 #include "io/file.h"
@@ -49,11 +50,13 @@ static lnt_status add_tensor(const lnt_session *s, file_tensors *p, size_t l, in
     const lnt_tensor *t = &state->tensor[i];
     const int64_t rows = rows_of(s, state, i);
     lnt_st_entry *e = &p->entries[p->count];
+    int64_t columns;
     if (!t->shape[2]) return LNT_OK;
     entry_name(l, state, i, p->names[p->count]);
-    *e = (lnt_st_entry){ .name = p->names[p->count], .dtype = LNT_ST_F32, .rank = 4,
-                         .shape = { t->shape[0], t->shape[1], rows, t->shape[3] } };
-    e->bytes = (size_t)(t->shape[0] * t->shape[1] * rows * t->shape[3]) * sizeof(float);
+    const lnt_st_dtype dtype = lnt_state_stored(state, t, &columns);
+    *e = (lnt_st_entry){ .name = p->names[p->count], .dtype = dtype, .rank = 4,
+                         .shape = { t->shape[0], t->shape[1], rows, columns } };
+    e->bytes = (size_t)(t->shape[0] * t->shape[1] * rows * t->shape[3]) * lnt_dtype_size(t->dtype);
     void *data = lnt_allocate(s->model->ctx, e->bytes, "a state to be saved");
     if (!data) return LNT_ERR_MEMORY;
     e->data = data;
@@ -98,9 +101,12 @@ static lnt_status write_tensors(lnt_session *s, const char *path, file_tensors *
     };
     snprintf(tokens, sizeof tokens, "%" PRId64, s->tokens);
     weights_checksum(m, weights);
-    const lnt_st_meta meta[] = { { "format", FORMAT }, { "config", m->text }, { "tokens", tokens },
-                                 { "weights", weights }, { "note", s->note } };
-    return lnt_safetensors_write(m->ctx, path, p->entries, p->count + 1, meta, s->note ? 5 : 4);
+    lnt_st_meta meta[6] = { { "format", FORMAT }, { "config", m->text }, { "tokens", tokens },
+                            { "weights", weights } };
+    size_t count = 4;
+    if (s->cache != LNT_CACHE_SAME) meta[count++] = (lnt_st_meta){ "cache", lnt_cache_name(s->cache) };
+    if (s->note) meta[count++] = (lnt_st_meta){ "note", s->note };
+    return lnt_safetensors_write(m->ctx, path, p->entries, p->count + 1, meta, count);
 }
 
 lnt_status lnt_session_save(lnt_session *s, const char *path)
@@ -122,16 +128,16 @@ lnt_status lnt_session_save(lnt_session *s, const char *path)
 
 /* ---- loading ------------------------------------------------------------------------------- */
 
-static lnt_status find(const lnt_session *s, const char *path, const lnt_safetensors *st,
-                       const char *name, int rank, const int64_t *shape, const lnt_st_entry **out)
+static lnt_status find(const lnt_session *s, const char *path, const lnt_safetensors *st, const char *name,
+                       lnt_st_dtype dtype, int rank, const int64_t *shape, const lnt_st_entry **out)
 {
     const lnt_st_entry *e = lnt_safetensors_find(st, name);
-    bool good = e && e->rank == rank && e->dtype == LNT_ST_F32;
+    bool good = e && e->rank == rank && e->dtype == dtype;
     for (int axis = 0; good && axis < rank; axis++) good = e->shape[axis] == shape[axis];
     *out = e;
     return good ? LNT_OK
                 : lnt_fail(s->model->ctx, LNT_ERR_FORMAT,
-                           LNT_FILE_FMT ": tensor '%s' is missing or has another shape", path, name);
+                           LNT_FILE_FMT ": tensor '%s' is missing or has another shape or type", path, name);
 }
 
 /* Tensor i of layer l, of so many sequences; NULL where the state has none. */
@@ -140,17 +146,19 @@ static lnt_status find_tensor(const lnt_session *s, const char *path, const lnt_
 {
     const lnt_tensor *t = &s->states[l]->tensor[i];
     char name[NAME];
+    int64_t columns;
     *out = NULL;
     if (!t->shape[2]) return LNT_OK;
     entry_name(l, s->states[l], i, name);
-    return find(s, path, st, name, 4,
-                (int64_t[]){ batch, t->shape[1], rows_of(s, s->states[l], i), t->shape[3] }, out);
+    const lnt_st_dtype dtype = lnt_state_stored(s->states[l], t, &columns);
+    return find(s, path, st, name, dtype, 4,
+                (int64_t[]){ batch, t->shape[1], rows_of(s, s->states[l], i), columns }, out);
 }
 
 static lnt_status find_logits(const lnt_session *s, const char *path, const lnt_safetensors *st,
                               int64_t batch, const lnt_st_entry **out)
 {
-    return find(s, path, st, "logits", 2, (int64_t[]){ batch, s->model->config.outputs }, out);
+    return find(s, path, st, "logits", LNT_ST_F32, 2, (int64_t[]){ batch, s->model->config.outputs }, out);
 }
 
 /* Before room is made for what the file claims, it must hold it.  s has any number of sequences. */
@@ -214,9 +222,27 @@ static lnt_status fill(lnt_session *s, const char *path, const lnt_safetensors *
     return status;
 }
 
+/* What the metadata says of a session. */
+typedef struct numbers {
+    int64_t batch, tokens;
+    lnt_session_options options;
+} numbers;
+
+/* Files of a cache in f32, and earlier ones, say nothing of it. */
+static lnt_status read_cache(const lnt_model *m, const char *path, const lnt_safetensors *st, lnt_cache *out)
+{
+    const char *name = lnt_safetensors_meta(st, "cache");
+    *out = LNT_CACHE_SAME;
+    while (name && lnt_cache_name(*out) && strcmp(name, lnt_cache_name(*out)) != 0)
+        *out = (lnt_cache)(*out + 1);
+    return lnt_cache_name(*out)
+               ? LNT_OK
+               : lnt_fail(m->ctx, LNT_ERR_FORMAT,
+                          LNT_FILE_FMT ": cache is '%.40s', must be same, f16, bf16 or q8", path, name);
+}
+
 /* The session's numbers from the metadata, once it belongs to this model. */
-static lnt_status read_meta(const lnt_model *m, const char *path, const lnt_safetensors *st,
-                            int64_t *batch, int64_t *tokens)
+static lnt_status read_meta(const lnt_model *m, const char *path, const lnt_safetensors *st, numbers *out)
 {
     const char *format = lnt_safetensors_meta(st, "format");
     const char *config = lnt_safetensors_meta(st, "config");
@@ -224,8 +250,8 @@ static lnt_status read_meta(const lnt_model *m, const char *path, const lnt_safe
     const char *weights = lnt_safetensors_meta(st, "weights"); /* earlier files have none */
     const lnt_st_entry *logits = lnt_safetensors_find(st, "logits");
     if (!format || strcmp(format, FORMAT) != 0 || !config || !text || !logits || logits->rank != 2 ||
-        logits->shape[0] < 1 || sscanf(text, "%" SCNd64, tokens) != 1 || *tokens < 1 ||
-        *tokens > INT64_C(1) << 50)
+        logits->shape[0] < 1 || sscanf(text, "%" SCNd64, &out->tokens) != 1 || out->tokens < 1 ||
+        out->tokens > INT64_C(1) << 50)
         return lnt_fail(m->ctx, LNT_ERR_FORMAT, LNT_FILE_FMT ": is not a session of linnet", path);
     if (strcmp(config, m->text) != 0)
         return lnt_fail(m->ctx, LNT_ERR_FORMAT,
@@ -235,22 +261,23 @@ static lnt_status read_meta(const lnt_model *m, const char *path, const lnt_safe
     if (weights && strcmp(weights, own) != 0)
         return lnt_fail(m->ctx, LNT_ERR_FORMAT,
                         LNT_FILE_FMT ": belongs to a model with other weights", path);
-    *batch = logits->shape[0];
-    return LNT_OK;
+    out->batch = logits->shape[0];
+    out->options = (lnt_session_options){ .size = sizeof out->options };
+    return read_cache(m, path, st, &out->options.cache);
 }
 
 /* A session of so many sequences that has room for what the file holds. */
 static lnt_status open_session(const lnt_model *model, const char *path, const lnt_safetensors *st,
-                               int64_t batch, int64_t tokens, lnt_session **out)
+                               const numbers *n, lnt_session **out)
 {
-    lnt_status status = lnt_session_create(model, 1, out);
+    lnt_status status = lnt_session_create_with(model, 1, &n->options, out);
     if (status) return status;
-    (*out)->tokens = tokens;
-    status = check_tensors(*out, path, st, batch);
-    if (status || batch == 1) return status;
+    (*out)->tokens = n->tokens;
+    status = check_tensors(*out, path, st, n->batch);
+    if (status || n->batch == 1) return status;
     lnt_session_destroy(*out);
-    status = lnt_session_create(model, batch, out);
-    if (!status) (*out)->tokens = tokens;
+    status = lnt_session_create_with(model, n->batch, &n->options, out);
+    if (!status) (*out)->tokens = n->tokens;
     return status;
 }
 
@@ -261,12 +288,12 @@ lnt_status lnt_session_load(const lnt_model *model, const char *path, lnt_sessio
     if (!path || !out) return lnt_fail(ctx, LNT_ERR_ARGUMENT, "path and out must not be NULL");
     *out = NULL;
     lnt_safetensors st;
-    int64_t batch = 0, tokens = 0;
+    numbers n;
     lnt_session *s = NULL;
     lnt_status status = lnt_safetensors_read(ctx, path, &st);
     if (status) return status;
-    status = read_meta(model, path, &st, &batch, &tokens);
-    if (!status) status = open_session(model, path, &st, batch, tokens, &s);
+    status = read_meta(model, path, &st, &n);
+    if (!status) status = open_session(model, path, &st, &n, &s);
     if (!status) status = fill(s, path, &st);
     lnt_safetensors_free(ctx, &st);
     if (status) lnt_session_destroy(s);

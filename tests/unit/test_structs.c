@@ -136,6 +136,14 @@ static lnt_status sampling(fixture *f, void *s)
     return lnt_model_sample(f->model, f->logits, 1, 1, s, &token);
 }
 
+static lnt_status session_options(fixture *f, void *s)
+{
+    lnt_session *session;
+    const lnt_status status = lnt_session_create_with(f->model, 1, s, &session);
+    lnt_session_destroy(session);
+    return status;
+}
+
 static lnt_status train_request(fixture *f, void *s)
 {
     lnt_trainer *trainer;
@@ -214,6 +222,7 @@ static void structs_of_any_size_are_taken_or_refused(void **state)
     const lnt_partial answer = partial_of(&f);
     const lnt_model_request request = { .size = sizeof request, .task = "copy", .text = small };
     const lnt_sampling draw = { .size = sizeof draw, .temperature = 1, .top_p = 1 };
+    const lnt_session_options kept = { .size = sizeof kept };
     const lnt_train_request train = { .size = sizeof train, .task = "copy", .config = "structs.json" };
     const lnt_eval_request eval = { .size = sizeof eval, .batches = 1, .batch = 1 };
     const walked all[] = {
@@ -227,6 +236,7 @@ static void structs_of_any_size_are_taken_or_refused(void **state)
         { ROOM(lnt_model_info, task), model_info, NULL, HOLE(lnt_model_info, generates) },
         { ROOM(lnt_model_request, task), model_request, &request, 0 },
         { ROOM(lnt_sampling, temperature), sampling, &draw, 0 },
+        { ROOM(lnt_session_options, cache), session_options, &kept, 0 },
         { ROOM(lnt_train_request, task), train_request, &train, 0 },
         { ROOM(lnt_trainer_info, steps), trainer_info, NULL, HOLE(lnt_trainer_info, tests) },
         { ROOM(lnt_score_report, loss), score_report, NULL, 0 },

@@ -4,6 +4,7 @@
 
 #include "attention/workspace.h"
 #include "attention/state/state_view.h"
+#include "io/safetensors.h"
 
 /* What differs between sums of fixed size and a cache that grows. */
 typedef struct lnt_state_kind {
@@ -68,6 +69,9 @@ static inline int64_t lnt_state_rows(const lnt_attn_desc *p, int64_t tokens)
     const int64_t window = p->softmax.window;
     return window && tokens > window ? window : tokens;
 }
+
+/* How a file has the numbers of a row of the view t, and how many; those of blocks are bytes. */
+LNT_PRIVATE_API lnt_st_dtype lnt_state_stored(const lnt_state *state, const lnt_tensor *t, int64_t *columns);
 
 /* Tokens of its longest sequence; on the CPU. */
 int64_t lnt_state_longest(const lnt_state *state);

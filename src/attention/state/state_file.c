@@ -106,8 +106,7 @@ static lnt_status describe(lnt_ctx *ctx, const lnt_attn_desc *p, metadata *meta)
     return LNT_OK;
 }
 
-/* How a file has the numbers of the view t, and how many; those of blocks are bytes. */
-static lnt_st_dtype file_dtype(const lnt_state *state, const lnt_tensor *t, int64_t *columns)
+lnt_st_dtype lnt_state_stored(const lnt_state *state, const lnt_tensor *t, int64_t *columns)
 {
     *columns = t->shape[3];
     if (state->work.p.softmax.cache == LNT_CACHE_Q8) {
@@ -132,7 +131,7 @@ static lnt_status pack(const lnt_state *state, int i, int64_t most, lnt_st_entry
     const int64_t rows = state->kind->grows ? most : t.shape[2];
     const size_t row = (size_t)t.shape[3] * lnt_dtype_size(t.dtype);
     int64_t columns;
-    const lnt_st_dtype dtype = file_dtype(state, &t, &columns);
+    const lnt_st_dtype dtype = lnt_state_stored(state, &t, &columns);
     *entry = (lnt_st_entry){ .name = state->kind->names[i],
                              .dtype = dtype,
                              .rank = 4,
@@ -253,7 +252,7 @@ static lnt_status find_tensor(lnt_ctx *ctx, const char *path, const lnt_safetens
     const lnt_tensor t = lnt_state_view(state, i);
     const bool grows = state->kind->grows;
     int64_t columns;
-    const lnt_st_dtype dtype = file_dtype(state, &t, &columns);
+    const lnt_st_dtype dtype = lnt_state_stored(state, &t, &columns);
     const int64_t shape[4] = { t.shape[0], t.shape[1], grows ? -1 : t.shape[2], columns };
     const lnt_status status = find(ctx, path, st, state->kind->names[i], dtype, 4, shape, out);
     if (status || !grows || (*out)->shape[2] == most) return status;
