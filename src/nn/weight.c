@@ -15,7 +15,8 @@
 
 enum {
     QUANTS = 2048, /* blocks of activations that stand on the stack at once */
-    MANY = 6       /* rows from which floats are multiplied by tiles */
+    MANY = 6,      /* rows from which floats are multiplied by tiles */
+    BESIDE = 8     /* panels by which one row is multiplied at once, at most */
 };
 
 static size_t least(size_t a, size_t b) { return a < b ? a : b; }
@@ -293,7 +294,7 @@ static void multiply_panel(const job *t, const lnt_weight_rows *own, size_t pane
     for (size_t end = i0 + rows; i0 < end; i0 += ROWS) {
         const size_t m = least(end - i0, ROWS);
         if (own->form.kind == LNT_FORM_CODES)
-            t->ker->multiply_codes(sums, &p, t->quants + i0 * t->blocks, t->blocks, m, t->k0, t->depth);
+            t->ker->multiply_codes(sums, &p, 1, t->quants + i0 * t->blocks, t->blocks, m, t->k0, t->depth);
         else
             t->ker->multiply_floats(sums, &p, t->x + i0 * t->ldx, t->ldx, m, t->k0, t->depth);
         for (size_t i = 0; i < m; i++) {
@@ -301,6 +302,17 @@ static void multiply_panel(const job *t, const lnt_weight_rows *own, size_t pane
             for (size_t r = 0; r < count; r++) y[r] = sums[i * LNT_PANEL + r] + (t->accumulate ? y[r] : 0);
         }
     }
+}
+
+/* One row by panels of codes, which the kernel reads side by side. */
+static void multiply_row(const job *t, const lnt_weight_rows *own, size_t panel, size_t panels)
+{
+    _Alignas(LNT_ALIGN) float sums[BESIDE * LNT_PANEL];
+    const lnt_panel p = panel_of(t->w, own, panel);
+    const size_t count = least(own->count - panel * LNT_PANEL, panels * LNT_PANEL);
+    float *y = t->y + own->first + panel * LNT_PANEL;
+    t->ker->multiply_codes(sums, &p, panels, t->quants, t->blocks, 1, t->k0, t->depth);
+    for (size_t r = 0; r < count; r++) y[r] = sums[r] + (t->accumulate ? y[r] : 0);
 }
 
 /* Whole panels of floats, so much of k at a time that it stays in the second cache while the rows pass by. */
@@ -319,7 +331,11 @@ static void multiply_many(const job *t, const lnt_weight_rows *own, size_t panel
 static void multiply_group(const job *t, const lnt_weight_rows *own, size_t panel, size_t count, size_t i0,
                            size_t rows)
 {
-    const bool many = t->m >= MANY && own->form.kind != LNT_FORM_CODES && t->depth > 0;
+    const bool codes = own->form.kind == LNT_FORM_CODES, many = t->m >= MANY && !codes && t->depth > 0;
+    if (codes && t->m == 1) {
+        multiply_row(t, own, panel, count);
+        return;
+    }
     const size_t whole = many ? least(count, own->count / LNT_PANEL - panel) : 0;
     if (whole) multiply_many(t, own, panel, whole, i0, rows);
     for (size_t j = whole; j < count; j++) multiply_panel(t, own, panel + j, i0, rows);
@@ -339,10 +355,19 @@ typedef struct shares {
     size_t rows, down;             /* of a share, and shares */
 } shares;
 
+enum { TURNS = 4 }; /* of a thread, at least, where there is enough to share out */
+
+static size_t group_of(const job *t, bool codes, int threads)
+{
+    enum { GROUP = 4 };
+    const size_t each = panels_of(t->w->out) / (TURNS * (size_t)threads) / 2 * 2;
+    if (codes && t->m == 1) return each < 2 ? 2 : least(each, BESIDE);
+    return !codes && t->m >= MANY ? GROUP : 1;
+}
+
 static shares share_out(const job *t, bool codes, int threads)
 {
-    enum { GROUP = 4, TURNS = 4 };
-    shares s = { .group = !codes && t->m >= MANY ? GROUP : 1, .rows = t->m, .down = 1 };
+    shares s = { .group = group_of(t, codes, threads), .rows = t->m, .down = 1 };
     size_t groups = 0;
     for (size_t p = 0; p < t->w->part_count; p++)
         s.ends[p] = groups += pieces(panels_of(t->w->parts[p].count), s.group);
@@ -364,19 +389,27 @@ static void multiply_unit(const job *t, const shares *s, size_t unit)
                    least(t->m - i0, s->rows));
 }
 
-/* The activations first, if they are to be in quants [m, blocks]. */
+static void quantise(const job *t, lnt_quants *quants, size_t i)
+{
+    t->ker->quantise(quants + i * t->blocks, t->x + i * t->ldx, t->depth);
+}
+
+/* The activations first, if they are to be in quants [m, blocks]; a single row before there are threads,
+ * which would wait for each other twice. */
 static void multiply_panels(const job *t, lnt_quants *quants, int threads)
 {
     const lnt_weight *w = t->w;
     const shares s = share_out(t, quants != NULL, threads);
-    const int64_t rows = quants ? (int64_t)t->m : 0;
+    const int64_t rows = quants && t->m > 1 ? (int64_t)t->m : 0;
     const int64_t units = (int64_t)(w->part_count ? s.ends[w->part_count - 1] * s.down : 0);
+    if (quants && !rows) quantise(t, quants, 0);
 #pragma omp parallel num_threads(threads)
     {
+        if (rows) {
 #pragma omp for schedule(static)
-        for (int64_t i = 0; i < rows; i++)
-            t->ker->quantise(quants + (size_t)i * t->blocks, t->x + (size_t)i * t->ldx, t->depth);
-#pragma omp for schedule(static)
+            for (int64_t i = 0; i < rows; i++) quantise(t, quants, (size_t)i);
+        }
+#pragma omp for schedule(static) nowait
         for (int64_t unit = 0; unit < units; unit++) multiply_unit(t, &s, (size_t)unit);
     }
 }
