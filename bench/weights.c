@@ -81,7 +81,7 @@ static lnt_weight random_weight(lnt_ctx *ctx, lnt_storage storage, size_t rows)
     lnt_weight w;
     for (size_t i = 0; i < bytes; i++) data[i] = (unsigned char)(0x20 + (i * 2654435761u >> 13) % 0x18);
     const lnt_weight_part part = { storage, data, rows, NULL, false };
-    if (lnt_weight_open(ctx, "the weights", &part, 1, IN, &w))
+    if (lnt_weight_open(ctx, "the weights", &part, 1, IN, NULL, &w))
         exit(fprintf(stderr, "%s\n", lnt_ctx_error(ctx)));
     free(data);
     return w;

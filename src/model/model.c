@@ -40,6 +40,22 @@ void lnt_model_extents(const lnt_config *config, const lnt_layout_entry *e, size
     *in = e->param.shape[table ? 1 : 0];
 }
 
+lnt_status lnt_model_reserve(lnt_model *model, size_t bytes)
+{
+    model->pool = lnt_allocate(model->ctx, bytes, "the matrices");
+    model->pool_bytes = bytes;
+    return model->pool ? LNT_OK : LNT_ERR_MEMORY;
+}
+
+/* So many bytes of what was reserved; NULL: it is used up. */
+static void *take_reserved(lnt_model *model, size_t bytes)
+{
+    if (bytes > model->pool_bytes - model->pool_used) return NULL;
+    char *at = model->pool + model->pool_used;
+    model->pool_used += bytes;
+    return at;
+}
+
 lnt_status lnt_model_pack(lnt_model *model, size_t i, const lnt_weight_part *parts, size_t count)
 {
     const lnt_layout_entry *e = &model->layout.entries[i];
@@ -50,7 +66,8 @@ lnt_status lnt_model_pack(lnt_model *model, size_t i, const lnt_weight_part *par
         return lnt_fail(model->ctx, LNT_ERR_SHAPE, "model: %s has %zu rows, must have %zu", e->name,
                         rows, out);
     lnt_weight_close(model->ctx, &model->packed[i]);
-    return lnt_weight_open(model->ctx, e->name, parts, count, in, &model->packed[i]);
+    void *memory = model->pool ? take_reserved(model, lnt_weight_bytes(parts, count, in)) : NULL;
+    return lnt_weight_open(model->ctx, e->name, parts, count, in, memory, &model->packed[i]);
 }
 
 lnt_status lnt_model_open(lnt_ctx *ctx, const lnt_config *config, const char *task,
@@ -134,6 +151,7 @@ void lnt_model_destroy(lnt_model *model)
     lnt_release(ctx, model->bf16, model->layout.size * sizeof *model->bf16);
     for (size_t i = 0; model->packed && i < model->layout.entry_count; i++)
         lnt_weight_close(ctx, &model->packed[i]);
+    lnt_release(ctx, model->pool, model->pool_bytes);
     lnt_release(ctx, model->packed, model->layout.entry_count * sizeof *model->packed);
     if (model->layout.entries) lnt_layout_close(ctx, &model->layout);
     lnt_tokenizer_close(ctx, &model->tokenizer);

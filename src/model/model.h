@@ -17,6 +17,8 @@ struct lnt_model {
     float *weights; /* [layout.size] */
     uint16_t *bf16; /* the same again, or NULL: lnt_model_keep_bf16 */
     lnt_weight *packed; /* [layout.entry_count]: the matrices, which are then not in weights; or NULL */
+    char *pool;         /* what they are in, as far as it reaches; NULL: each in its own */
+    size_t pool_bytes, pool_used;
     lnt_tokenizer tokenizer;
     /* Of a model that others trained. */
     char architecture[LNT_MODEL_NAME]; /* "": it is our own */
@@ -42,6 +44,8 @@ lnt_status lnt_model_open(lnt_ctx *ctx, const lnt_config *config, const char *ta
 /* Outputs, or tokens, and inputs of parameter i, which is a matrix. */
 void lnt_model_extents(const lnt_config *config, const lnt_layout_entry *e, size_t i, size_t *out,
                        size_t *in);
+/* Room for matrices of so many bytes together: large pages hold it, which a matrix alone is too small for. */
+lnt_status lnt_model_reserve(lnt_model *model, size_t bytes);
 /* Parameter i of the layout, which lnt_layout_packs, from parts whose rows are its outputs, or its tokens. */
 lnt_status lnt_model_pack(lnt_model *model, size_t i, const lnt_weight_part *parts, size_t count);
 /* ... and a model whose weights begin from seed. */

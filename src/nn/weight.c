@@ -155,7 +155,7 @@ static lnt_status check(lnt_ctx *ctx, const char *name, const lnt_weight_part *p
 }
 
 lnt_status lnt_weight_open(lnt_ctx *ctx, const char *name, const lnt_weight_part *parts, size_t count,
-                           size_t in, lnt_weight *out)
+                           size_t in, void *memory, lnt_weight *out)
 {
     *out = (lnt_weight){ 0 };
     lnt_weight w;
@@ -163,7 +163,8 @@ lnt_status lnt_weight_open(lnt_ctx *ctx, const char *name, const lnt_weight_part
     if (status) return status;
     if (!lay_out(parts, count, in, &w))
         return lnt_fail(ctx, LNT_ERR_MEMORY, "%s alone exceeds the address space", name);
-    w.memory = lnt_allocate(ctx, w.bytes, name);
+    w.lent = memory != NULL;
+    w.memory = memory ? memory : lnt_allocate(ctx, w.bytes, name);
     if (!w.memory) return LNT_ERR_MEMORY;
     char *at = w.memory;
     for (size_t p = 0; p < w.part_count; p++) {
@@ -190,6 +191,7 @@ lnt_status lnt_weight_copy(lnt_ctx *ctx, const char *name, const lnt_weight *fro
     memcpy(memory, from->memory, from->bytes);
     *out = *from;
     out->memory = memory;
+    out->lent = false;
     for (size_t p = 0; p < out->part_count; p++)
         out->parts[p].panels = memory + (from->parts[p].panels - (const char *)from->memory);
     return LNT_OK;
@@ -197,7 +199,7 @@ lnt_status lnt_weight_copy(lnt_ctx *ctx, const char *name, const lnt_weight *fro
 
 void lnt_weight_close(lnt_ctx *ctx, lnt_weight *w)
 {
-    lnt_release(ctx, w->memory, w->bytes);
+    if (!w->lent) lnt_release(ctx, w->memory, w->bytes);
     *w = (lnt_weight){ 0 };
 }
 

@@ -40,6 +40,7 @@ typedef struct lnt_weight {
     lnt_weight_rows parts[LNT_WEIGHT_PARTS];
     void *memory;
     size_t bytes; /* of the memory */
+    bool lent;    /* it is another's */
 } lnt_weight;
 
 /* Number i of an array in which those that are not packed have no memory, or NULL. */
@@ -48,13 +49,14 @@ static inline const lnt_weight *lnt_weight_at(const lnt_weight *all, size_t i)
     return all && all[i].memory ? all + i : NULL;
 }
 
-/* Bytes that the matrix will take; SIZE_MAX: they do not fit. */
+/* Bytes that the matrix will take, whole lines of the cache; SIZE_MAX: they do not fit. */
 size_t lnt_weight_bytes(const lnt_weight_part *parts, size_t count, size_t in);
 
 /* Repacks 1 to LNT_WEIGHT_PARTS parts, one below the other, on all threads of the context.  `name` is for the
- * sentence where `in` is not a whole number of the storage's blocks, or memory runs out. */
+ * sentence where `in` is not a whole number of the storage's blocks, or memory runs out.  memory: of so many
+ * bytes as above, aligned to LNT_ALIGN, which outlives the matrix; NULL: of its own. */
 lnt_status lnt_weight_open(lnt_ctx *ctx, const char *name, const lnt_weight_part *parts, size_t count,
-                           size_t in, lnt_weight *out);
+                           size_t in, void *memory, lnt_weight *out);
 /* The same matrix, in memory of its own. */
 lnt_status lnt_weight_copy(lnt_ctx *ctx, const char *name, const lnt_weight *from, lnt_weight *out);
 void lnt_weight_close(lnt_ctx *ctx, lnt_weight *w);

@@ -188,7 +188,7 @@ static void packed_weights_may_be_the_right_factor(void **state)
                 { LNT_STORAGE_F32, b + first * s->k, s->n - first, NULL, false },
             };
             lnt_weight w;
-            assert_ok(ctx, lnt_weight_open(ctx, "b", parts, 2, s->k, &w));
+            assert_ok(ctx, lnt_weight_open(ctx, "b", parts, 2, s->k, NULL, &w));
             const lnt_matrix x = matrix(a, s->m, s->k, false), packed = { .packed = &w };
             lnt_product(ctx, want, s->n, x, matrix(b, s->k, s->n, true), s->m, s->n, s->k, s->accumulate);
             lnt_product(ctx, c, s->n, x, packed, s->m, s->n, s->k, s->accumulate);

@@ -130,7 +130,7 @@ static matrix random_matrix(dice *d, lnt_storage storage, bool any)
 static lnt_weight open_weight(lnt_ctx *ctx, const matrix *m)
 {
     lnt_weight w;
-    assert_ok(ctx, lnt_weight_open(ctx, "the matrix", m->parts, m->count, m->in, &w));
+    assert_ok(ctx, lnt_weight_open(ctx, "the matrix", m->parts, m->count, m->in, NULL, &w));
     assert_int_equal(w.in, m->in);
     assert_int_equal(w.out, m->out);
     assert_int_equal(w.bytes, lnt_weight_bytes(m->parts, m->count, m->in));
@@ -455,10 +455,10 @@ static void rows_that_are_no_whole_blocks_are_refused(void **state)
     lnt_ctx *ctx = context_new(1, NULL);
     const lnt_weight_part part = { .storage = LNT_STORAGE_Q4_K, .data = "", .rows = 1 };
     lnt_weight w;
-    assert_refused(ctx, lnt_weight_open(ctx, "blk.0.ffn_up", &part, 1, 288, &w), LNT_ERR_FORMAT,
+    assert_refused(ctx, lnt_weight_open(ctx, "blk.0.ffn_up", &part, 1, 288, NULL, &w), LNT_ERR_FORMAT,
                    "blk.0.ffn_up: rows of 288 numbers are not whole blocks of q4_k, which have 256");
     const lnt_weight_part vast = { .storage = LNT_STORAGE_F32, .data = "", .rows = SIZE_MAX / 128 };
-    assert_refused(ctx, lnt_weight_open(ctx, "it", &vast, 1, (size_t)1 << 40, &w), LNT_ERR_MEMORY,
+    assert_refused(ctx, lnt_weight_open(ctx, "it", &vast, 1, (size_t)1 << 40, NULL, &w), LNT_ERR_MEMORY,
                    "it alone exceeds");
     assert_true(lnt_weight_bytes(&vast, 1, (size_t)1 << 40) == SIZE_MAX);
     lnt_ctx_destroy(ctx);
@@ -478,7 +478,7 @@ static void memory_is_asked_for_once_and_given_back(void **state)
     assert_int_equal(t.calls, calls + 1);
     lnt_weight_close(ctx, &w);
     t.fail_at = t.calls;
-    assert_refused(ctx, lnt_weight_open(ctx, "the matrix", m.parts, 2, m.in, &w), LNT_ERR_MEMORY,
+    assert_refused(ctx, lnt_weight_open(ctx, "the matrix", m.parts, 2, m.in, NULL, &w), LNT_ERR_MEMORY,
                    "the matrix");
     t.fail_at = -1;
     context_close_tracked(ctx, &t);

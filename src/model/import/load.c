@@ -183,11 +183,10 @@ static lnt_status add_first_row(const job *j, const lnt_rule *rule, size_t i)
 
 /* ---- matrices ------------------------------------------------------------------------------ */
 
-static lnt_status load_matrix(job *j, const lnt_rule *rule, size_t l, size_t i)
+/* The tensors of a rule in block l, and what they are of its matrix. */
+static size_t find_parts(const job *j, const lnt_rule *rule, size_t l, const lnt_stored *t[LNT_RULE_NAMES],
+                         lnt_weight_part parts[LNT_RULE_NAMES])
 {
-    lnt_ctx *ctx = j->s->ctx;
-    const lnt_stored *t[LNT_RULE_NAMES];
-    lnt_weight_part parts[LNT_RULE_NAMES];
     const size_t count = find_all(j, rule, l, t);
     const bool turned = rule->turn == LNT_TURN_COLUMNS;
     for (size_t n = 0; n < count; n++)
@@ -195,6 +194,15 @@ static lnt_status load_matrix(job *j, const lnt_rule *rule, size_t l, size_t i)
                                       .data = t[n]->data,
                                       .rows = (size_t)t[n]->shape[turned ? 1 : 0],
                                       .transposed = turned };
+    return count;
+}
+
+static lnt_status load_matrix(job *j, const lnt_rule *rule, size_t l, size_t i)
+{
+    lnt_ctx *ctx = j->s->ctx;
+    const lnt_stored *t[LNT_RULE_NAMES];
+    lnt_weight_part parts[LNT_RULE_NAMES];
+    const size_t count = find_parts(j, rule, l, t, parts);
     const size_t bytes = parts[0].rows * sizeof(uint32_t);
     uint32_t *order = NULL;
     if (rule->turn == LNT_TURN_HEADS) {
@@ -224,10 +232,30 @@ static const lnt_rule *rule_of(const job *j, size_t i, size_t *l)
     return lnt_arch_rule(j->s, j->arch, param);
 }
 
+/* The memory of all matrices at once, unless their sum is beyond counting: then one of them fails. */
+static lnt_status reserve(const job *j)
+{
+    const lnt_layout *layout = &j->model->layout;
+    size_t sum = 0;
+    for (size_t i = 0; i < layout->entry_count; i++) {
+        const lnt_layout_entry *e = &layout->entries[i];
+        const lnt_stored *t[LNT_RULE_NAMES];
+        lnt_weight_part parts[LNT_RULE_NAMES];
+        int64_t rows, columns;
+        size_t l;
+        if (!e->param.name || !lnt_layout_packs(i)) continue;
+        const lnt_rule *rule = rule_of(j, i, &l);
+        const size_t count = find_parts(j, rule, l, t, parts);
+        extents(e, i, &rows, &columns);
+        if (__builtin_add_overflow(sum, lnt_weight_bytes(parts, count, (size_t)columns), &sum)) return LNT_OK;
+    }
+    return lnt_model_reserve(j->model, sum);
+}
+
 static lnt_status load_entries(job *j)
 {
     const lnt_layout *layout = &j->model->layout;
-    lnt_status status = LNT_OK;
+    lnt_status status = reserve(j);
     for (size_t i = 0; !status && i < layout->entry_count; i++) {
         const lnt_layout_entry *e = &layout->entries[i];
         size_t l;
