@@ -246,7 +246,7 @@ static lnt_status reserve(const job *j)
         if (!e->param.name || !lnt_layout_packs(i)) continue;
         const lnt_rule *rule = rule_of(j, i, &l);
         const size_t count = find_parts(j, rule, l, t, parts);
-        extents(e, i, &rows, &columns);
+        extents(e, i, lnt_config_sees(j->config), &rows, &columns);
         if (__builtin_add_overflow(sum, lnt_weight_bytes(parts, count, (size_t)columns), &sum)) return LNT_OK;
     }
     return lnt_model_reserve(j->model, sum);
