@@ -254,11 +254,30 @@ static lnt_status load_matrix(const job *j, size_t i, size_t bytes[LNT_STORAGES]
     return status;
 }
 
+/* The memory of all matrices at once, unless their sum is beyond counting: then one of them fails. */
+static lnt_status reserve(const job *j, lnt_model *model)
+{
+    const lnt_layout *layout = &model->layout;
+    size_t sum = 0;
+    for (size_t i = 0; i < layout->entry_count; i++) {
+        const lnt_layout_entry *e = &layout->entries[i];
+        lnt_weight_part parts[LNT_WEIGHT_PARTS];
+        size_t count, out, in;
+        if (!e->param.name || !lnt_layout_packs(i)) continue;
+        const lnt_status status = find_parts(j, &model->config, e, i, parts, &count);
+        if (status) return status;
+        lnt_model_extents(&model->config, e, i, &out, &in);
+        if (__builtin_add_overflow(sum, lnt_weight_bytes(parts, count, in), &sum)) return LNT_OK;
+    }
+    return lnt_model_reserve(model, sum);
+}
+
 static lnt_status load(const job *j, lnt_model *model)
 {
     const lnt_layout *layout = &model->layout;
     size_t bytes[LNT_STORAGES] = { 0 };
     lnt_status status = j->origin.root ? read_origin(j, model) : LNT_OK;
+    if (!status) status = reserve(j, model);
     memset(model->weights, 0, layout->size * sizeof *model->weights);
     for (size_t i = 0; !status && i < layout->entry_count; i++) {
         const lnt_layout_entry *e = &layout->entries[i];
