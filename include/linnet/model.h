@@ -18,8 +18,9 @@ extern "C" {
 typedef struct lnt_model lnt_model;
 
 /* path: a .safetensors of Linnet's or the directory of a run; or, of models that others trained, a GGUF
- * file or a directory as Hugging Face lays it out (config.json, tokenizer.json, .safetensors).  The weights
- * of the latter stay in the numbers that the file has them in. */
+ * file, a directory as Hugging Face lays it out (config.json, tokenizer.json, .safetensors), or llama2.c's
+ * .bin with its tokenizer beside it (tokenizer.bin, or the only tok*.bin), or their folder.  The weights of
+ * the latter stay in the numbers that the file has them in. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_model_load(lnt_ctx *ctx, const char *path, lnt_model **out);
 
 typedef struct lnt_model_options {
@@ -32,6 +33,9 @@ typedef struct lnt_model_options {
     /* Called now and then by the thread that loads, share 0 to 1; NULL: not. */
     void (*progress)(void *user, double share);
     void *user;
+    /* Of llama2.c's models, whose files have none: the file of the tokenizer; NULL: the one beside.  Refused
+     * for others. */
+    const char *tokenizer;
 } lnt_model_options;
 
 LNT_API LNT_MUST_CHECK lnt_status lnt_model_load_with(lnt_ctx *ctx, const char *path,

@@ -93,10 +93,10 @@ const command cmd_eval = {
     .usage = "MODEL [--data PATH] [options]",
     .summary = "Evaluate a model on data of its task, on a text, or on images",
     .details = "\n"
-               "MODEL is a .safetensors file of Linnet, the directory of a run, a GGUF file, or a directory\n"
-               "as Hugging Face lays it out.  Of a text all is used unless --held-out is given, of images\n"
-               "the test images.  For a model that others trained, --data is a text file, cut into\n"
-               "segments of --length tokens; --batches says how many of them are used.\n"
+               "MODEL is a .safetensors file of Linnet, the directory of a run, a GGUF file, a directory\n"
+               "as Hugging Face lays it out, or a file of llama2.c.  Of a text all is used unless\n"
+               "--held-out is given, of images the test images.  For a model that others trained, --data\n"
+               "is a text file, cut into segments of --length tokens; --batches says how many are used.\n"
                "--token-ids runs the model over tokens and saves the logits after each.\n"
                "For a classifier of images (ViT, DeiT) --data is a PNG or JPEG file, a text that names an\n"
                "image a line, or a directory of images: the likeliest classes of each are printed.  Where\n"

@@ -102,9 +102,10 @@ const command cmd_generate = {
     .usage = "MODEL [--prompt TEXT] [options]",
     .summary = "Generate text, symbols or images with a model, at the same cost for every token",
     .details = "\n"
-               "MODEL is a .safetensors file of Linnet, the directory of a run, a GGUF file, or a directory\n"
-               "as Hugging Face lays it out.  Text is printed as it is generated.  A terminal also shows\n"
-               "the speed, the bytes of the state, and the bytes that a KV cache would have.\n"
+               "MODEL is a .safetensors file of Linnet, the directory of a run, a GGUF file, a directory\n"
+               "as Hugging Face lays it out, or a file of llama2.c.  Text is printed as it is\n"
+               "generated.  A terminal also shows the speed, the bytes of the state, and the bytes that a\n"
+               "KV cache would have.\n"
                "\n"
                "The text ends after --tokens, where the model ends it, or before a text of --stop, whose\n"
                "tokens a saved state has read.  Sampling goes in this order: penalty, temperature, top-k,\n"

@@ -63,7 +63,7 @@ static int run(const options *o)
     lnt_model *model = NULL;
     int status = request_context(o, 0, &ctx);
     if (status) return status;
-    status = model_load(ctx, o->operand[0], &model);
+    status = model_load_as(o, ctx, o->operand[0], &model);
     if (!status) status = tokenize(o, ctx, model);
     lnt_model_destroy(model);
     lnt_ctx_destroy(ctx);
@@ -76,9 +76,10 @@ const command cmd_tokenize = {
     .usage = "MODEL (--text TEXT | --file FILE) [options]",
     .summary = "Print a text as the tokens of a model",
     .details = "\n"
-               "MODEL is a .safetensors file of Linnet, the directory of a run, a GGUF file, or a directory\n"
-               "as Hugging Face lays it out.  The tokens that begin and end a text for this model are\n"
-               "among them, as it was trained.  A line has a token and the text that it adds.\n",
+               "MODEL is a .safetensors file of Linnet, the directory of a run, a GGUF file, a directory\n"
+               "as Hugging Face lays it out, or a file of llama2.c.  The tokens that begin and end a\n"
+               "text for this model are among them, as it was trained.  A line has a token and the text\n"
+               "that it adds.\n",
     .operands = 1,
     .run = run,
 };

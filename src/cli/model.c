@@ -19,11 +19,17 @@ static const char *file_of(const char *path, char inside[PATH_MAX])
     return snprintf(inside, PATH_MAX, "%s/model.safetensors", path) < PATH_MAX ? inside : path;
 }
 
-int model_load_with(lnt_ctx *ctx, const char *path, const lnt_attn_desc *attention, lnt_model **out)
+static int load(lnt_ctx *ctx, const char *path, const lnt_attn_desc *attention, const char *tokenizer,
+                lnt_model **out)
 {
-    const lnt_model_options with = { .size = sizeof with, .attention = attention };
+    const lnt_model_options with = { .size = sizeof with, .attention = attention, .tokenizer = tokenizer };
     *out = NULL;
     return lnt_model_load_with(ctx, path, &with, out) ? fail_ctx(ctx) : EXIT_OK;
+}
+
+int model_load_with(lnt_ctx *ctx, const char *path, const lnt_attn_desc *attention, lnt_model **out)
+{
+    return load(ctx, path, attention, NULL, out);
 }
 
 int model_load(lnt_ctx *ctx, const char *path, lnt_model **out)
@@ -39,7 +45,7 @@ int model_load_as(const options *o, lnt_ctx *ctx, const char *path, lnt_model **
     int status = request_attention(o, &attention);
     if (!status) status = request_fit(o, ctx, 1, &attention, fitted);
     if (status) return status;
-    return model_load_with(ctx, path, opt_given(o, OPT_MECHANISM) ? &attention : NULL, out);
+    return load(ctx, path, opt_given(o, OPT_MECHANISM) ? &attention : NULL, opt_text(o, OPT_TOKENIZER), out);
 }
 
 bool model_is_file(const char *path, const char *file)

@@ -5,9 +5,10 @@
 #include "cli/options.h"
 #include "linnet/model.h"
 
-/* Loads a model from a file or from the directory of a run.  EXIT_OK, or one sentence and EXIT_FAILED. */
+/* Loads a model from a file or a directory.  EXIT_OK, or one sentence and EXIT_FAILED. */
 int model_load(lnt_ctx *ctx, const char *path, lnt_model **out);
-/* The same with the attention of --mechanism and its options in place of the model's, if it is given. */
+/* The same with the tokenizer of --tokenizer, and with the attention of --mechanism and its options in place
+ * of the model's, where they are given. */
 int model_load_as(const options *o, lnt_ctx *ctx, const char *path, lnt_model **out);
 /* ... or with that of a descriptor; NULL: its own. */
 int model_load_with(lnt_ctx *ctx, const char *path, const lnt_attn_desc *attention, lnt_model **out);

@@ -19,8 +19,8 @@ typedef struct lnt_map {
 
 /* A regular file that is not empty; directories, pipes and devices are refused.  LNT_ERR_FILE with the
  * system's reason; LNT_ERR_FORMAT for an empty one.  On failure out is zeroed. */
-lnt_status lnt_map_open(lnt_ctx *ctx, const char *path, lnt_map *out);
-void lnt_map_close(lnt_map *map); /* a zeroed one is fine */
+LNT_PRIVATE_API lnt_status lnt_map_open(lnt_ctx *ctx, const char *path, lnt_map *out);
+LNT_PRIVATE_API void lnt_map_close(lnt_map *map); /* a zeroed one is fine */
 
 typedef enum lnt_map_advice {
     LNT_MAP_SOON,       /* read ahead now: it is wanted soon */

@@ -267,6 +267,9 @@ static lnt_status load_own(lnt_ctx *ctx, const char *path, const lnt_model_optio
     char inside[PATH_MAX];
     lnt_safetensors st;
     const char *file = file_of(path, inside);
+    if (options->tokenizer)
+        return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
+                        LNT_FILE_FMT ": has its tokenizer with it, and takes no other", file);
     lnt_status status = lnt_safetensors_map(ctx, file, &st);
     if (status) return status;
     if (lnt_packed_is(&st))

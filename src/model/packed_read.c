@@ -132,7 +132,8 @@ static bool is_text(const lnt_st_entry *e) { return e->dtype == LNT_ST_U8 && e->
 /* Every parameter is there, and nothing else is. */
 static lnt_status check_tensors(const job *j, const lnt_config *config)
 {
-    static const char *const texts[] = { LNT_TOKENIZER_JSON, LNT_TOKENIZER_GGUF, LNT_PACKED_TEMPLATE };
+    static const char *const texts[] = { LNT_TOKENIZER_JSON, LNT_TOKENIZER_GGUF, LNT_TOKENIZER_LLAMA2C,
+                                         LNT_PACKED_TEMPLATE };
     lnt_layout layout;
     lnt_weight_part parts[LNT_WEIGHT_PARTS];
     const lnt_st_entry *entry;
@@ -179,10 +180,10 @@ static int read_list(const lnt_json_node *list, int64_t *out, size_t room)
 
 static lnt_status read_codec(const job *j, lnt_model *model)
 {
-    static const char *const names[] = { LNT_TOKENIZER_JSON, LNT_TOKENIZER_GGUF };
+    static const char *const names[] = { LNT_TOKENIZER_JSON, LNT_TOKENIZER_GGUF, LNT_TOKENIZER_LLAMA2C };
     lnt_codec_file *file = &model->codec_file;
     const lnt_st_entry *entry = NULL;
-    for (int i = 0; i < 2 && !entry; i++)
+    for (int i = 0; i < 3 && !entry; i++)
         if ((entry = lnt_safetensors_find(j->st, names[i]))) file->name = names[i];
     if (!entry) return LNT_OK;
     lnt_status status = copy_bytes(j, entry, 0, &file->data);

@@ -7,6 +7,10 @@
 
 static lnt_status refuse_text(const lnt_model *model)
 {
+    if (model->architecture[0])
+        return lnt_fail(model->ctx, LNT_ERR_UNSUPPORTED,
+                        "model: it has no tokenizer: none is in its file, or beside it as tokenizer.json, or "
+                        "for llama2.c as tokenizer.bin or one tok*.bin");
     return lnt_fail(model->ctx, LNT_ERR_UNSUPPORTED,
                     "model: it has no tokenizer, by its task, which is %s, or since none was learned",
                     model->task);

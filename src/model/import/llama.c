@@ -50,8 +50,9 @@ static void configure(lnt_source *s, const lnt_arch *arch, lnt_config *c)
     c->epsilon = lnt_source_real_or(s, "attention.layer_norm_rms_epsilon", "rms_norm_eps", 1e-6);
     c->activation = LNT_ACT_SWIGLU;
     lnt_arch_expect_word(s, "hidden_act", "silu");
-    /* GGUF files of llama have the rows of q and k turned, so that pairs stand side by side. */
-    lnt_rope_read(s, lnt_source_is_gguf(s) && strcmp(s->name, "llama") == 0, c);
+    /* GGUF files of llama have the rows of q and k turned, so that pairs stand side by side; llama2.c's were
+     * never turned. */
+    lnt_rope_read(s, s->kind == LNT_SOURCE_LLAMA2C || strcmp(s->name, "llama") == 0, c);
     read_window(s, c);
     lnt_arch_common(s, arch, c);
     c->qk_norm = lnt_arch_has(s, arch, BLOCK(Q_NORM));

@@ -216,7 +216,7 @@ static lnt_status load_matrix(job *j, const lnt_rule *rule, size_t l, size_t i)
     for (size_t n = 0; n < count; n++) {
         j->bytes[t[n]->storage] += t[n]->bytes;
         /* Of a directory they may be copies, and no pages of a file. */
-        if (lnt_source_is_gguf(j->s)) lnt_map_advise(t[n]->data, t[n]->bytes, LNT_MAP_NO_LONGER);
+        if (j->s->kind != LNT_SOURCE_DIRECTORY) lnt_map_advise(t[n]->data, t[n]->bytes, LNT_MAP_NO_LONGER);
     }
     return status;
 }
@@ -355,7 +355,7 @@ static void add_end(lnt_model *model, int64_t token)
 }
 
 /* The tokens that end a text, those that a directory's generation_config.json lists, and those of the known
- * forms of conversations. */
+ * forms of conversations.  In llama2.c's texts one ends where the next begins. */
 static void find_ends(lnt_source *s, lnt_model *model)
 {
     static const char *const known[] = { "<|im_end|>", "<|eot_id|>", "<|end|>", "<end_of_turn>",
@@ -365,6 +365,8 @@ static void find_ends(lnt_source *s, lnt_model *model)
     add_end(model, lnt_codec_role_token(model->codec, LNT_ROLE_EOS));
     if (lnt_source_is_gguf(s)) {
         add_end(model, lnt_source_whole_or(s, "tokenizer.ggml.eot_token_id", NULL, -1));
+    } else if (s->kind == LNT_SOURCE_LLAMA2C) {
+        add_end(model, lnt_codec_role_token(model->codec, LNT_ROLE_BOS));
     } else {
         s->status = lnt_source_json(s->ctx, s->path, "generation_config.json", &json);
         const lnt_json_node *node = json.root ? lnt_json_member(json.root, "eos_token_id") : NULL;
@@ -398,7 +400,7 @@ static lnt_status import(lnt_source *s, const lnt_model_options *options, lnt_mo
         s->status = lnt_config_set_attention(s->ctx, options->attention, &config);
     if (!s->status) s->status = lnt_config_resolve(s->ctx, s->path, &config);
     if (!s->status) s->status = check_tensors(s, arch, &config);
-    if (!s->status) s->status = lnt_vocabulary_open(s, &codec, &file);
+    if (!s->status) s->status = lnt_vocabulary_open(s, options->tokenizer, &codec, &file);
     if (!s->status) s->status = check_tokens(s, codec, &config);
     if (!s->status) s->status = lnt_model_open(s->ctx, &config, "", &none, true, out);
     if (s->status) {
@@ -427,6 +429,7 @@ bool lnt_import_takes(const char *path)
 {
     char inside[PATH_MAX], magic[4] = "";
     struct stat at;
+    if (lnt_llama2c_takes(path)) return true;
     if (stat(path, &at)) return false;
     if (S_ISDIR(at.st_mode))
         return snprintf(inside, sizeof inside, "%s/config.json", path) < PATH_MAX && !stat(inside, &at);

@@ -62,7 +62,7 @@ static void read_directory(lnt_source *s, lnt_config *c)
 int64_t lnt_pooling_length(lnt_source *s, const lnt_config *c)
 {
     lnt_json json = { 0 };
-    if (!s->status && !lnt_source_is_gguf(s))
+    if (!s->status && s->kind == LNT_SOURCE_DIRECTORY)
         s->status = lnt_source_json(s->ctx, s->path, "sentence_bert_config.json", &json);
     const lnt_json_node *most = json.root ? lnt_json_member(json.root, "max_seq_length") : NULL;
     const bool shorter =

@@ -57,15 +57,35 @@ static void find_name(lnt_source *s)
     if (!s->status) memcpy(s->name, word.text, word.bytes);
 }
 
+static void open_llama2c(lnt_source *s, const char *path)
+{
+    lnt_llama2c *file = &s->llama2c;
+    s->kind = LNT_SOURCE_LLAMA2C;
+    s->status = lnt_llama2c_open(s->ctx, path, file);
+    if (s->status) return;
+    s->path = file->path;
+    s->tensors = (lnt_tensors){ .entries = file->tensors, .count = file->count, .path = file->path };
+    s->status = lnt_json_parse(s->ctx, s->path, "header", file->config, strlen(file->config), &s->config);
+}
+
+/* A GGUF file or a directory. */
+static void open_tensors(lnt_source *s, const char *path)
+{
+    s->status = lnt_tensors_open(s->ctx, path, &s->tensors);
+    if (s->status || s->tensors.gguf) return;
+    s->kind = LNT_SOURCE_DIRECTORY;
+    s->status = lnt_source_json(s->ctx, path, "config.json", &s->config);
+    if (!s->status && !s->config.root)
+        s->status = lnt_fail(s->ctx, LNT_ERR_FILE, LNT_FILE_FMT ": there is no config.json", path);
+}
+
 lnt_status lnt_source_open(lnt_ctx *ctx, const char *path, lnt_source *out)
 {
     *out = (lnt_source){ .ctx = ctx, .path = path };
-    out->status = lnt_tensors_open(ctx, path, &out->tensors);
-    if (!out->status && !out->tensors.gguf) {
-        out->status = lnt_source_json(ctx, path, "config.json", &out->config);
-        if (!out->status && !out->config.root)
-            out->status = lnt_fail(ctx, LNT_ERR_FILE, LNT_FILE_FMT ": there is no config.json", path);
-    }
+    if (lnt_llama2c_takes(path))
+        open_llama2c(out, path);
+    else
+        open_tensors(out, path);
     if (!out->status) find_name(out);
     const lnt_status status = out->status;
     if (status) lnt_source_close(out);
@@ -75,7 +95,8 @@ lnt_status lnt_source_open(lnt_ctx *ctx, const char *path, lnt_source *out)
 void lnt_source_close(lnt_source *s)
 {
     lnt_json_free(s->ctx, &s->config);
-    lnt_tensors_close(s->ctx, &s->tensors);
+    lnt_tensors_close(s->ctx, &s->tensors); /* of llama2.c it owns nothing */
+    lnt_llama2c_close(s->ctx, &s->llama2c);
 }
 
 void lnt_source_refuse(lnt_source *s, const char *format, ...)

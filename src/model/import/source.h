@@ -1,10 +1,10 @@
-/* model/import/source.h - a model that others trained, as its files describe it: a GGUF file, or a directory
- * as Hugging Face lays it out.
+/* model/import/source.h - a model that others trained, as its files describe it: a GGUF file, a directory as
+ * Hugging Face lays it out, or a file of llama2.c.
  *
  * A key has two spellings: GGUF's behind the name of the architecture ("attention.head_count") and that of
- * config.json ("num_attention_heads"; a dot goes into an object).  NULL: that kind of source has none.  What
- * fails is kept in `status` and the context's sentence, and later reads do nothing: an architecture reads all
- * it needs, and who called it looks once. */
+ * config.json ("num_attention_heads"; a dot goes into an object), which llama2.c's header is turned into.
+ * NULL: that kind of source has none.  What fails is kept in `status` and the context's sentence, and later
+ * reads do nothing: an architecture reads all it needs, and who called it looks once. */
 #ifndef LNT_MODEL_IMPORT_SOURCE_H
 #define LNT_MODEL_IMPORT_SOURCE_H
 
@@ -13,14 +13,19 @@
 #include "io/file.h"
 #include "io/json.h"
 #include "io/tensors.h"
+#include "model/import/llama2c.h"
 
 enum { LNT_SOURCE_NAME = 64 };
 
+typedef enum lnt_source_kind { LNT_SOURCE_GGUF, LNT_SOURCE_DIRECTORY, LNT_SOURCE_LLAMA2C } lnt_source_kind;
+
 typedef struct lnt_source {
     lnt_ctx *ctx;
-    const char *path;
+    lnt_source_kind kind;
+    const char *path; /* of llama2.c the file, also where its folder was given */
     lnt_status status;
     lnt_tensors tensors;
+    lnt_llama2c llama2c;        /* that file; else zeroed */
     lnt_json config;            /* config.json; without root: a GGUF file */
     char name[LNT_SOURCE_NAME]; /* of the architecture: "llama", or "LlamaForCausalLM" */
 } lnt_source;
@@ -29,7 +34,7 @@ typedef struct lnt_source {
 lnt_status lnt_source_open(lnt_ctx *ctx, const char *path, lnt_source *out);
 void lnt_source_close(lnt_source *s);
 
-static inline bool lnt_source_is_gguf(const lnt_source *s) { return !s->config.root; }
+static inline bool lnt_source_is_gguf(const lnt_source *s) { return s->kind == LNT_SOURCE_GGUF; }
 
 bool lnt_source_has(const lnt_source *s, const char *gguf, const char *json); /* and it is not null */
 

@@ -1,5 +1,6 @@
 /* model/import/vocabulary.c - see vocabulary.h.  GGUF keeps a tokenizer in its metadata; a directory has
- * tokenizer.json, and the template in tokenizer_config.json or chat_template.jinja. */
+ * tokenizer.json, and the template in tokenizer_config.json or chat_template.jinja; llama2.c's is a file
+ * beside the model, and it has no template. */
 #include "model/import/vocabulary.h"
 
 #include <limits.h>
@@ -185,18 +186,34 @@ static void keep_gguf(lnt_source *s, lnt_codec_file *file)
     put_gguf(&b, s->tensors.gguf);
 }
 
-static void keep_json(lnt_source *s, const char *path, lnt_codec_file *file)
+/* The bytes of a file that was read once, and so is not too large. */
+static void keep_file(lnt_source *s, const char *path, const char *name, lnt_codec_file *file)
 {
     lnt_file_reader reader;
     s->status = lnt_file_open(s->ctx, path, &reader);
     if (s->status) return;
-    const size_t size = (size_t)reader.size; /* it was read once, and so is not too large */
+    const size_t size = (size_t)reader.size;
     char *data = lnt_allocate(s->ctx, size, "a tokenizer to be saved");
     s->status = data ? lnt_file_read(&reader, data, size) : LNT_ERR_MEMORY;
     lnt_file_close(&reader);
     if (s->status) lnt_release(s->ctx, data, size);
-    else *file = (lnt_codec_file){ LNT_TOKENIZER_JSON, data, size };
+    else *file = (lnt_codec_file){ name, data, size };
 }
+
+/* ---- llama2.c ------------------------------------------------------------------------------ */
+
+static void open_llama2c(lnt_source *s, const char *given, lnt_codec **out, lnt_codec_file *file)
+{
+    char beside[PATH_MAX] = "";
+    const lnt_stored *embed = lnt_tensors_find(&s->tensors, "embed_tokens.weight");
+    if (!given) s->status = lnt_llama2c_tokenizer(s->ctx, s->path, beside);
+    const char *path = given ? given : beside;
+    if (s->status || !*path) return;
+    s->status = lnt_codec_open_llama2c(s->ctx, path, (size_t)embed->shape[0], out);
+    if (!s->status) keep_file(s, path, LNT_TOKENIZER_LLAMA2C, file);
+}
+
+/* ---- all of them --------------------------------------------------------------------------- */
 
 static void open_directory(lnt_source *s, lnt_codec **out, lnt_codec_file *file)
 {
@@ -205,15 +222,20 @@ static void open_directory(lnt_source *s, lnt_codec **out, lnt_codec_file *file)
     snprintf(path, sizeof path, "%.*s/tokenizer.json", PATH_MAX - 32, s->path);
     if (stat(path, &at)) return;
     s->status = lnt_codec_open_directory(s->ctx, s->path, out);
-    if (!s->status) keep_json(s, path, file);
+    if (!s->status) keep_file(s, path, LNT_TOKENIZER_JSON, file);
 }
 
-lnt_status lnt_vocabulary_open(lnt_source *s, lnt_codec **out, lnt_codec_file *file)
+lnt_status lnt_vocabulary_open(lnt_source *s, const char *given, lnt_codec **out, lnt_codec_file *file)
 {
     *out = NULL;
     *file = (lnt_codec_file){ 0 };
     if (s->status) return s->status;
-    if (!lnt_source_is_gguf(s)) {
+    if (given && s->kind != LNT_SOURCE_LLAMA2C)
+        return s->status = lnt_fail(s->ctx, LNT_ERR_UNSUPPORTED,
+                                    LNT_FILE_FMT ": has its tokenizer with it, and takes no other", s->path);
+    if (s->kind == LNT_SOURCE_LLAMA2C) {
+        open_llama2c(s, given, out, file);
+    } else if (!lnt_source_is_gguf(s)) {
         open_directory(s, out, file);
     } else if (lnt_source_has(s, KEY("model"), NULL)) {
         open_gguf(s, out);
@@ -231,6 +253,8 @@ lnt_status lnt_vocabulary_reopen(lnt_ctx *ctx, const char *path, const lnt_codec
     *out = NULL;
     if (strcmp(file->name, LNT_TOKENIZER_JSON) == 0)
         return lnt_codec_open_json(ctx, path, file->data, file->bytes, out);
+    if (strcmp(file->name, LNT_TOKENIZER_LLAMA2C) == 0)
+        return lnt_codec_parse_llama2c(ctx, path, file->data, file->bytes, LNT_ALL_TOKENS, out);
     lnt_gguf gguf;
     lnt_source s = { .ctx = ctx, .path = path };
     s.status = lnt_gguf_parse(ctx, path, file->data, file->bytes, &gguf);
@@ -305,6 +329,7 @@ lnt_status lnt_vocabulary_template(lnt_source *s, char **text, size_t *bytes)
         const lnt_source_text found = lnt_source_text_of(s, "tokenizer.chat_template", NULL);
         return found.bytes && !s->status ? copy_text(s, found.text, found.bytes, text, bytes) : s->status;
     }
+    if (s->kind == LNT_SOURCE_LLAMA2C) return LNT_OK;
     snprintf(path, sizeof path, "%.*s/chat_template.jinja", PATH_MAX - 32, s->path);
     return stat(path, &at) ? read_config(s, text, bytes) : read_file(s, path, text, bytes);
 }

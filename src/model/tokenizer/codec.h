@@ -60,12 +60,17 @@ lnt_status lnt_codec_open_json(lnt_ctx *ctx, const char *path, const char *json,
 /* The file of llama2.c: an int of no use here, then a float score, an int of bytes, and these, for each of
  * `count` tokens. */
 lnt_status lnt_codec_open_llama2c(lnt_ctx *ctx, const char *path, size_t count, lnt_codec **out);
+/* The bytes of one; path is for sentences.  count LNT_ALL_TOKENS: as many as there are. */
+lnt_status lnt_codec_parse_llama2c(lnt_ctx *ctx, const char *path, const char *data, size_t bytes, size_t count,
+                                   lnt_codec **out);
+#define LNT_ALL_TOKENS SIZE_MAX
 /* A copy of one of Linnet's own; kind bytes or bpe. */
 lnt_status lnt_codec_open_own(lnt_ctx *ctx, const lnt_tokenizer *own, lnt_codec **out);
 void lnt_codec_close(lnt_codec *codec); /* NULL is fine */
 
-/* The file that a codec was opened from, for a model that is saved with it: "tokenizer.json", or
- * "tokenizer.gguf", the keys tokenizer.ggml.* of a GGUF file in one of their own.  Without name: none. */
+/* The file that a codec was opened from, for a model that is saved with it: "tokenizer.json",
+ * "tokenizer.gguf", the keys tokenizer.ggml.* of a GGUF file in one of their own, or "tokenizer.bin", that of
+ * llama2.c.  Without name: none. */
 typedef struct lnt_codec_file {
     const char *name; /* constant */
     char *data;
@@ -74,6 +79,7 @@ typedef struct lnt_codec_file {
 
 #define LNT_TOKENIZER_JSON "tokenizer.json"
 #define LNT_TOKENIZER_GGUF "tokenizer.gguf"
+#define LNT_TOKENIZER_LLAMA2C "tokenizer.bin"
 
 static inline void lnt_codec_file_free(lnt_ctx *ctx, lnt_codec_file *file)
 {

@@ -4,41 +4,64 @@
 #include <string.h>
 
 #include "io/file.h"
+#include "io/map.h"
 #include "model/tokenizer/inside.h"
 
 enum { LENGTH_MOST = 1 << 16 };
 
-static lnt_status read_token(lnt_file_reader *file, lnt_codec *codec, size_t token, lnt_chars *text)
+/* Where reading is. */
+typedef struct cursor {
+    const char *data;
+    size_t bytes, at;
+} cursor;
+
+typedef struct entry {
+    float score;
+    int32_t bytes;
+} entry;
+
+static bool next(cursor *c, entry *e, const char **text)
 {
-    struct {
-        float score;
-        int32_t bytes;
-    } head;
-    lnt_status status = lnt_file_read(file, &head, sizeof head);
-    if (status) return status;
-    if (head.bytes < 0 || head.bytes > LENGTH_MOST || (uint64_t)head.bytes > file->size - file->offset)
-        return lnt_fail(codec->ctx, LNT_ERR_FORMAT,
-                        LNT_FILE_FMT ": tokenizer: token %zu has %d bytes, must be 0 to %d", codec->path,
-                        token, head.bytes, LENGTH_MOST);
-    status = lnt_grow(codec->ctx, &text->text, &text->room, (size_t)head.bytes + 1, 1);
-    if (!status) status = lnt_file_read(file, text->text, (size_t)head.bytes);
-    if (!status) status = lnt_vocab_set(&codec->vocab, (int64_t)token, text->text, (size_t)head.bytes);
-    if (!status) codec->vocab.score[token] = (double)head.score;
-    return status;
+    if (c->bytes - c->at < sizeof *e) return false;
+    memcpy(e, c->data + c->at, sizeof *e);
+    c->at += sizeof *e;
+    if (e->bytes < 0 || e->bytes > LENGTH_MOST || (size_t)e->bytes > c->bytes - c->at) return false;
+    *text = c->data + c->at;
+    c->at += (size_t)e->bytes;
+    return true;
 }
 
-static lnt_status read_tokens(lnt_file_reader *file, lnt_codec *codec, size_t count)
+static size_t count_all(cursor c)
 {
-    int32_t longest;
-    lnt_chars text = { 0 };
-    lnt_status status = lnt_file_read(file, &longest, sizeof longest);
-    if (!status && count > (file->size - file->offset) / 8)
+    entry e;
+    const char *text;
+    size_t count = 0;
+    while (c.at < c.bytes && next(&c, &e, &text)) count++;
+    return count;
+}
+
+static lnt_status read_tokens(cursor *c, lnt_codec *codec, size_t count)
+{
+    entry e;
+    const char *text;
+    if (c->bytes < c->at || count > (c->bytes - c->at) / sizeof e)
+        return lnt_fail(codec->ctx, LNT_ERR_FORMAT,
+                        LNT_FILE_FMT ": tokenizer: %zu bytes are too few for %zu tokens", codec->path, c->bytes,
+                        count);
+    lnt_status status = lnt_vocab_open(&codec->pool, codec->path, count, &codec->vocab);
+    for (size_t i = 0; !status && i < count; i++) {
+        if (!next(c, &e, &text))
+            return lnt_fail(codec->ctx, LNT_ERR_FORMAT,
+                            LNT_FILE_FMT ": tokenizer: token %zu is cut off, or its length is not 0 to %d",
+                            codec->path, i, LENGTH_MOST);
+        status = lnt_vocab_set(&codec->vocab, (int64_t)i, text, (size_t)e.bytes);
+        if (!status) codec->vocab.score[i] = (double)e.score;
+    }
+    if (!status && c->at != c->bytes)
         status = lnt_fail(codec->ctx, LNT_ERR_FORMAT,
-                          LNT_FILE_FMT ": tokenizer: %llu bytes are too few for %zu tokens", codec->path,
-                          (unsigned long long)file->size, count);
-    if (!status) status = lnt_vocab_open(&codec->pool, codec->path, count, &codec->vocab);
-    for (size_t i = 0; !status && i < count; i++) status = read_token(file, codec, i, &text);
-    lnt_chars_free(codec->ctx, &text);
+                          LNT_FILE_FMT ": tokenizer: %zu bytes are left after its %zu tokens: it is another "
+                                       "model's",
+                          codec->path, c->bytes - c->at, count);
     return status ? status : lnt_codec_index_all(codec, false);
 }
 
@@ -65,18 +88,28 @@ static lnt_status set_up(lnt_codec *codec)
     return LNT_OK;
 }
 
-lnt_status lnt_codec_open_llama2c(lnt_ctx *ctx, const char *path, size_t count, lnt_codec **out)
+lnt_status lnt_codec_parse_llama2c(lnt_ctx *ctx, const char *path, const char *data, size_t bytes, size_t count,
+                                   lnt_codec **out)
 {
-    lnt_file_reader file;
+    cursor c = { data, bytes, sizeof(int32_t) };
     lnt_codec *codec;
     *out = NULL;
-    lnt_status status = lnt_file_open(ctx, path, &file);
+    lnt_status status = lnt_codec_begin(ctx, path, &codec);
     if (status) return status;
-    status = lnt_codec_begin(ctx, path, &codec);
-    if (!status) status = read_tokens(&file, codec, count);
+    status = read_tokens(&c, codec, count == LNT_ALL_TOKENS ? count_all(c) : count);
     if (!status) status = set_up(codec);
-    lnt_file_close(&file);
     if (status) lnt_codec_close(codec);
     else *out = codec;
+    return status;
+}
+
+lnt_status lnt_codec_open_llama2c(lnt_ctx *ctx, const char *path, size_t count, lnt_codec **out)
+{
+    lnt_map map;
+    *out = NULL;
+    lnt_status status = lnt_map_open(ctx, path, &map);
+    if (status) return status;
+    status = lnt_codec_parse_llama2c(ctx, path, (const char *)map.data, map.bytes, count, out);
+    lnt_map_close(&map);
     return status;
 }
