@@ -63,6 +63,16 @@ static int encode(const generation *g, option_id option, const char *text, size_
     return lnt_model_encode(g->model, text, bytes, *tokens, count) ? fail_ctx(g->ctx) : EXIT_OK;
 }
 
+/* What is written goes on from these tokens: it keeps a space that only the begin of a text would lose. */
+static int follow(const generation *g, const int32_t *tokens, size_t count)
+{
+    const char *text;
+    size_t bytes;
+    for (size_t i = 0; g->stream && i < count; i++)
+        if (lnt_stream_put(g->stream, tokens[i], &text, &bytes)) return fail_ctx(g->ctx);
+    return EXIT_OK;
+}
+
 static int feed_text(generation *g, option_id option, const char *text, size_t bytes)
 {
     size_t count = 0;
@@ -70,6 +80,7 @@ static int feed_text(generation *g, option_id option, const char *text, size_t b
     int status = encode(g, option, text, bytes, &tokens, &count);
     const double before = now_seconds();
     if (!status) status = feed_tokens(g, tokens, count);
+    if (!status) status = follow(g, tokens, count);
     g->prompt_tokens += (int64_t)count;
     g->prompt_seconds += now_seconds() - before;
     free(tokens);
@@ -86,11 +97,22 @@ static int feed_file(generation *g, const char *path)
     return status;
 }
 
+/* Where nothing was said a text begins as the model has learned it: with the tokens that begin one, if there
+ * are such. */
+static const char *beginning(const generation *g)
+{
+    size_t count = 0;
+    if (!prompt_is_text(g)) return "0";
+    const bool framed =
+        g->stream && !lnt_model_tokenize(g->model, "", 0, LNT_TEXT_FRAMED, NULL, 0, &count) && count;
+    return framed ? "" : "\n";
+}
+
 int prompt_prefill(generation *g)
 {
     const char *text = opt_text(g->o, OPT_PROMPT), *file = opt_text(g->o, OPT_PROMPT_FILE);
     if (text && file) return fail_usage("--prompt and --prompt-file cannot both be given");
     if (file) return feed_file(g, file);
-    if (!text && !opt_given(g->o, OPT_LOAD_STATE)) text = prompt_is_text(g) ? "\n" : "0";
+    if (!text && !opt_given(g->o, OPT_LOAD_STATE)) text = beginning(g);
     return text ? feed_text(g, OPT_PROMPT, text, strlen(text)) : EXIT_OK;
 }
