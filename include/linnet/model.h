@@ -179,10 +179,16 @@ typedef struct lnt_message {
 
 /* A conversation as the model was trained to read it, by its own chat template or, where it has none, by the
  * form whose special tokens it has; `answer` 1: up to where its answer begins.  *text ends in NUL;
- * lnt_text_free releases it.  Tokenize it plain: the template writes the tokens that frame it. */
+ * lnt_text_free releases it. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_model_chat(const lnt_model *model, const lnt_message *messages,
                                                  size_t count, int answer, char **text, size_t *bytes);
 LNT_API void lnt_text_free(const lnt_model *model, char *text, size_t bytes);
+/* The tokens of that text from byte `from` on, for a session.  The template writes special tokens; a special
+ * token that a message spells is text.  At most `room` are written; *token_count becomes how many there
+ * are. */
+LNT_API LNT_MUST_CHECK lnt_status lnt_model_chat_tokenize(const lnt_model *model, const lnt_message *messages,
+                                                          size_t count, int answer, size_t from,
+                                                          int32_t *tokens, size_t room, size_t *token_count);
 
 /* The vectors of texts: tokens [batch,length], each text's first lengths[b] of them; vectors
  * [batch,outputs]. */

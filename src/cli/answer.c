@@ -30,14 +30,17 @@ int chat_restart(chat *c)
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
-static int tokenize(chat *c, const char *text, size_t bytes, int32_t **tokens, size_t *count)
+/* The conversation from byte `from` of its text on. */
+static int tokenize(chat *c, size_t from, int32_t **tokens, size_t *count)
 {
     const lnt_model *m = c->g.model;
+    const lnt_message *all = c->talk.message;
+    const size_t messages = c->talk.count;
     *tokens = NULL;
-    if (lnt_model_tokenize(m, text, bytes, LNT_TEXT_PLAIN, NULL, 0, count)) return fail_ctx(c->g.ctx);
+    if (lnt_model_chat_tokenize(m, all, messages, 1, from, NULL, 0, count)) return fail_ctx(c->g.ctx);
     *tokens = malloc((*count + 1) * sizeof **tokens);
     if (!*tokens) return fail_memory((*count + 1) * sizeof **tokens);
-    if (lnt_model_tokenize(m, text, bytes, LNT_TEXT_PLAIN, *tokens, *count, count)) return fail_ctx(c->g.ctx);
+    if (lnt_model_chat_tokenize(m, all, messages, 1, from, *tokens, *count, count)) return fail_ctx(c->g.ctx);
     return EXIT_OK;
 }
 
@@ -84,7 +87,7 @@ static int read_text(chat *c, const char *text, size_t bytes)
         status = chat_restart(c);
         rest = text;
     }
-    if (!status) status = tokenize(c, rest, bytes - (size_t)(rest - text), &tokens, &count);
+    if (!status) status = tokenize(c, (size_t)(rest - text), &tokens, &count);
     const int64_t before = lnt_session_tokens(c->g.session);
     if (!status) status = feed(c, tokens, count);
     free(tokens);

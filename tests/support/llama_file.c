@@ -72,6 +72,8 @@ static void put_vocabulary(gguf_file *f)
     gguf_file_array(f, "tokenizer.ggml.merges", LNT_GGUF_STRING, 7, &pairs);
     gguf_file_array(f, "tokenizer.ggml.token_type", LNT_GGUF_I32, LLAMA_TOKENS, &types);
     gguf_file_u32(f, "tokenizer.ggml.eos_token_id", LLAMA_TOKENS - 1);
+    gguf_file_string(f, "tokenizer.chat_template",
+                     "{% for m in messages %}{{ m.role + ':' + m.content + '<|end|>' }}{% endfor %}");
     buffer_free(&tokens), buffer_free(&pairs), buffer_free(&types);
 }
 

@@ -1,5 +1,5 @@
-/* llama_file.h - a small Llama as a GGUF file in memory: one block and a byte-level vocabulary of 264 tokens.
- */
+/* llama_file.h - a small Llama as a GGUF file in memory: one block and a byte-level vocabulary of 264 tokens,
+ * the last of them the special token <|end|>, which its chat template puts behind each "role:content". */
 #ifndef LNT_TESTS_LLAMA_FILE_H
 #define LNT_TESTS_LLAMA_FILE_H
 

@@ -49,6 +49,20 @@ static const lnt_added_token *longest(const lnt_added *a, const char *text, size
     return best;
 }
 
+bool lnt_added_begins_special(const lnt_added *a, const char *text, size_t bytes)
+{
+    uint32_t at = 0;
+    if (!bytes || !a->count || !a->begins[(unsigned char)text[0]]) return false;
+    for (size_t i = 0; i < bytes; i++) {
+        uint32_t child = a->node[at].child;
+        while (child && a->node[child].byte != (unsigned char)text[i]) child = a->node[child].next;
+        if (!child) break;
+        at = child;
+        if (a->node[at].token && a->token[a->node[at].token - 1].special) return true;
+    }
+    return false;
+}
+
 int32_t lnt_added_exactly(const lnt_added *a, const char *text, size_t bytes)
 {
     const lnt_added_token *t = a->count ? longest(a, text, bytes) : NULL;
@@ -86,10 +100,11 @@ static lnt_status put(lnt_ctx *ctx, lnt_added_match m, lnt_added_match **match, 
     return status;
 }
 
-lnt_status lnt_added_find(lnt_ctx *ctx, const lnt_added *a, const char *text, size_t bytes, bool verbatim,
-                          lnt_added_match **match, size_t *room, size_t *count)
+lnt_status lnt_added_find(lnt_ctx *ctx, const lnt_added *a, const char *text, size_t bytes,
+                          lnt_added_bars bars, lnt_added_match **match, size_t *room, size_t *count)
 {
     size_t done = 0; /* what is before is in a match */
+    size_t bar = 0;  /* those before are behind */
     lnt_status status = LNT_OK;
     *count = 0;
     for (size_t at = 0; !status && a->count && at < bytes;) {
@@ -100,8 +115,14 @@ lnt_status lnt_added_find(lnt_ctx *ctx, const lnt_added *a, const char *text, si
             continue;
         }
         size_t start = at, end = at + t->text.bytes;
+        while (bar < bars.bars && bars.bar[bar] < start) bar++;
+        if (t->special && bar < bars.bars && bars.bar[bar] < end) {
+            at++;
+            continue;
+        }
         at = end;
-        if ((verbatim && t->special) || (t->single_word && within_word(text, bytes, start, end))) continue;
+        if (bars.verbatim && t->special) continue;
+        if (t->single_word && within_word(text, bytes, start, end)) continue;
         if (t->lstrip) start = space_before(text, start, done);
         if (start < done) start = done;
         if (t->rstrip) end = space_behind(text, bytes, end);

@@ -36,10 +36,19 @@ typedef struct lnt_added_match {
     int32_t token; /* or LNT_NO_TOKEN: text between */
 } lnt_added_match;
 
-/* Cuts text into tokens and what is between, none of it empty; verbatim: special ones are text.  *match has
- * *room, which grows; *count are used. */
-lnt_status lnt_added_find(lnt_ctx *ctx, const lnt_added *added, const char *text, size_t bytes, bool verbatim,
-                          lnt_added_match **match, size_t *room, size_t *count);
+/* Which special tokens are text: all, or those that hold one of the bytes bar [bars], which ascend. */
+typedef struct lnt_added_bars {
+    bool verbatim;
+    const size_t *bar;
+    size_t bars;
+} lnt_added_bars;
+
+/* Cuts text into tokens and what is between, none of it empty.  *match has *room, which grows; *count are
+ * used. */
+lnt_status lnt_added_find(lnt_ctx *ctx, const lnt_added *added, const char *text, size_t bytes,
+                          lnt_added_bars bars, lnt_added_match **match, size_t *room, size_t *count);
+/* Whether text begins with a special token. */
+bool lnt_added_begins_special(const lnt_added *added, const char *text, size_t bytes);
 /* The token spelled so, or LNT_NO_TOKEN. */
 int32_t lnt_added_exactly(const lnt_added *added, const char *text, size_t bytes);
 

@@ -132,7 +132,7 @@ void lnt_codec_frame(const lnt_codec *c, size_t *before, size_t *after)
 typedef struct journey {
     lnt_ctx *ctx;
     const lnt_codec *codec;
-    bool verbatim;
+    lnt_added_bars bars;
     lnt_scratch *s;
     lnt_tokens *out;
 } journey;
@@ -150,17 +150,19 @@ static lnt_status encode_words(const journey *j, const char *text, size_t bytes,
     return status;
 }
 
-/* Text between the added tokens of the first kind. */
-static lnt_status encode_between(const journey *j, const char *text, size_t bytes, bool first)
+/* Text between the added tokens of the first kind.  Normalising moves bytes, so a bar in it is one for all of
+ * it. */
+static lnt_status encode_between(const journey *j, const char *text, size_t bytes, bool first, bool verbatim)
 {
+    const lnt_added_bars bars = { .verbatim = verbatim };
     lnt_scratch *s = j->s;
     size_t count;
     s->text.count = 0;
     lnt_status status = lnt_chars_put(j->ctx, &s->text, text, bytes);
     if (!status) status = lnt_normalise(j->ctx, j->codec->normal, j->codec->normals, &s->text, &s->spare);
     if (status) return status;
-    status = lnt_added_find(j->ctx, &j->codec->added[1], s->text.text, s->text.count, j->verbatim,
-                            &s->match[1], &s->match_room[1], &count);
+    status = lnt_added_find(j->ctx, &j->codec->added[1], s->text.text, s->text.count, bars, &s->match[1],
+                            &s->match_room[1], &count);
     for (size_t i = 0; !status && i < count; i++) {
         const lnt_added_match m = s->match[1][i];
         if (m.token != LNT_NO_TOKEN) status = lnt_tokens_put(j->ctx, j->out, m.token);
@@ -171,13 +173,17 @@ static lnt_status encode_between(const journey *j, const char *text, size_t byte
 
 static lnt_status encode_text(const journey *j, const char *text, size_t bytes)
 {
-    size_t count;
-    lnt_status status = lnt_added_find(j->ctx, &j->codec->added[0], text, bytes, j->verbatim, &j->s->match[0],
+    size_t count, bar = 0;
+    lnt_status status = lnt_added_find(j->ctx, &j->codec->added[0], text, bytes, j->bars, &j->s->match[0],
                                        &j->s->match_room[0], &count);
     for (size_t i = 0; !status && i < count; i++) {
         const lnt_added_match m = j->s->match[0][i];
+        while (bar < j->bars.bars && j->bars.bar[bar] < m.start) bar++;
+        const bool barred = bar < j->bars.bars && j->bars.bar[bar] < m.end;
         if (m.token != LNT_NO_TOKEN) status = lnt_tokens_put(j->ctx, j->out, m.token);
-        else status = encode_between(j, text + m.start, m.end - m.start, m.start == 0);
+        else
+            status = encode_between(j, text + m.start, m.end - m.start, m.start == 0,
+                                    j->bars.verbatim || barred);
     }
     return status;
 }
@@ -201,20 +207,51 @@ static void close_scratch(lnt_ctx *ctx, lnt_scratch *s)
     lnt_release(ctx, s->path, s->path_room * sizeof *s->path);
 }
 
+size_t lnt_codec_next_special(const lnt_codec *c, const char *text, size_t bytes, size_t from)
+{
+    for (; from < bytes; from++)
+        for (int i = 0; i < 2; i++)
+            if (lnt_added_begins_special(&c->added[i], text + from, bytes - from)) return from;
+    return bytes;
+}
+
 lnt_status lnt_codec_encode(lnt_ctx *ctx, const lnt_codec *codec, const char *text, size_t bytes,
                             unsigned flags, lnt_tokens *out)
+{
+    return lnt_codec_encode_barred(ctx, codec, text, bytes, flags, NULL, 0, out);
+}
+
+/* Text as UTF-8, and where its bars are then: own [bars]. */
+static lnt_status repair(lnt_ctx *ctx, const char *text, size_t bytes, const size_t *bar, size_t bars,
+                         lnt_chars *to, size_t *own)
+{
+    size_t at = 0;
+    lnt_status status = LNT_OK;
+    for (size_t i = 0; !status && i < bars; i++) {
+        status = lnt_utf8_repair(ctx, to, text + at, bar[i] - at);
+        own[i] = to->count;
+        at = bar[i];
+    }
+    return status ? status : lnt_utf8_repair(ctx, to, text + at, bytes - at);
+}
+
+lnt_status lnt_codec_encode_barred(lnt_ctx *ctx, const lnt_codec *codec, const char *text, size_t bytes,
+                                   unsigned flags, const size_t *bar, size_t bars, lnt_tokens *out)
 {
     const size_t before = out->count;
     if (codec->kind == &lnt_codec_own) return encode_own(ctx, codec, text, bytes, NULL, out);
     lnt_scratch s = { 0 };
     lnt_chars repaired = { 0 };
-    const journey j = { ctx, codec, flags & LNT_ENCODE_VERBATIM, &s, out };
-    lnt_status status = lnt_utf8_repair(ctx, &repaired, text, bytes);
+    size_t *own = bars ? lnt_allocate(ctx, bars * sizeof *own, "the places of quoted tokens") : NULL;
+    if (bars && !own) return LNT_ERR_MEMORY;
+    const journey j = { ctx, codec, { flags & LNT_ENCODE_VERBATIM, own, bars }, &s, out };
+    lnt_status status = repair(ctx, text, bytes, bar, bars, &repaired, own);
     if (!status && flags & LNT_ENCODE_FRAMED) status = put_frame(&j, codec->before, codec->befores);
     if (!status) status = encode_text(&j, repaired.text, repaired.count);
     if (!status && flags & LNT_ENCODE_FRAMED) status = put_frame(&j, codec->after, codec->afters);
     if (status) out->count = before;
     lnt_chars_free(ctx, &repaired);
+    lnt_release(ctx, own, bars * sizeof *own);
     close_scratch(ctx, &s);
     return status;
 }

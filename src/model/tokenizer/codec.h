@@ -124,6 +124,12 @@ typedef enum lnt_encoding {
 /* Appends to out.  flags: of lnt_encoding.  On failure out holds what it did before. */
 lnt_status lnt_codec_encode(lnt_ctx *ctx, const lnt_codec *codec, const char *text, size_t bytes,
                             unsigned flags, lnt_tokens *out);
+/* The same of a text in which some special tokens are quoted: none holds the byte at any of `bar` [bars],
+ * which ascend, are below `bytes`, and each begin a character. */
+lnt_status lnt_codec_encode_barred(lnt_ctx *ctx, const lnt_codec *codec, const char *text, size_t bytes,
+                                   unsigned flags, const size_t *bar, size_t bars, lnt_tokens *out);
+/* The first place from `from` on where a special token is spelled; `bytes`: there is none. */
+size_t lnt_codec_next_special(const lnt_codec *codec, const char *text, size_t bytes, size_t from);
 void lnt_tokens_free(lnt_ctx *ctx, lnt_tokens *tokens);
 
 /* How many tokens FRAMED puts before a text, and after: for who cuts it to a length. */
