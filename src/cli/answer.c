@@ -119,9 +119,14 @@ static int feed_token(generation *g, int32_t token)
     return g->broken ? fail_ctx(g->ctx) : EXIT_OK;
 }
 
+/* The token that completes a text of --stop is not read, so that the next message goes on from what is before
+ * it, where the text began in that token.  If the one before it gave no text, it may have begun a character
+ * that this one ends: then both are read. */
 static int write_tokens(chat *c, writer *w)
 {
     generation *g = &c->g;
+    bool whole = true;
+    size_t read = SIZE_MAX; /* bytes, where the last token is not read */
     int status = EXIT_OK;
     while (g->written < c->most && !w->stops.found && !stop_asked() && !status) {
         int32_t token;
@@ -131,10 +136,17 @@ static int write_tokens(chat *c, writer *w)
             note("the answer ends here: the model has learned %lld positions", (long long)g->info.length);
             break;
         }
-        status = feed_token(g, token);
-        if (!status) status = writer_put(w, token);
+        const size_t before = w->all->used;
+        status = writer_put(w, token);
+        if (w->stops.found && whole) {
+            read = before;
+            break;
+        }
+        if (!status) status = feed_token(g, token);
+        whole = w->all->used > before;
     }
     const int ended = g->broken ? EXIT_OK : writer_end(w);
+    if (read < w->all->used) w->all->used = read;
     return status ? status : ended;
 }
 

@@ -19,12 +19,22 @@ static const char *file_of(const char *path, char inside[PATH_MAX])
     return snprintf(inside, PATH_MAX, "%s/model.safetensors", path) < PATH_MAX ? inside : path;
 }
 
+static void show(void *user, double share)
+{
+    (void)user;
+    progress("loading", (int)(100 * share), 100);
+}
+
 static int load(lnt_ctx *ctx, const char *path, const lnt_attn_desc *attention, const char *tokenizer,
                 lnt_model **out)
 {
-    const lnt_model_options with = { .size = sizeof with, .attention = attention, .tokenizer = tokenizer };
+    const lnt_model_options with = {
+        .size = sizeof with, .attention = attention, .progress = show, .tokenizer = tokenizer
+    };
     *out = NULL;
-    return lnt_model_load_with(ctx, path, &with, out) ? fail_ctx(ctx) : EXIT_OK;
+    const lnt_status status = lnt_model_load_with(ctx, path, &with, out);
+    progress_end();
+    return status ? fail_ctx(ctx) : EXIT_OK;
 }
 
 int model_load_with(lnt_ctx *ctx, const char *path, const lnt_attn_desc *attention, lnt_model **out)

@@ -8,7 +8,7 @@
 #include "cli/show/report.h"
 #include "cli/text_buffer.h"
 
-enum { PORTION = 4096 }; /* tokens for each move of the bar; a session's chunks stay whole */
+enum { PORTION = 512 }; /* tokens for each move of the bar; a session's chunks stay whole */
 
 bool prompt_is_text(const generation *g) { return strcmp(g->info.tokenizer, "none") != 0; }
 

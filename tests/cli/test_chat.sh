@@ -79,6 +79,19 @@ python3 "$here/gguf.py" last.gguf --says "Hi, you." --template "{{ messages[-1].
 npy expect stdout.txt 'len(lines) == 3 and all(line["text"] == "Hi, you." for line in lines)'
 npy expect stdout.txt 'lines[2]["session_tokens"] == lines[2]["prompt_tokens"] + 8'
 
+# A text of --stop that one token completes is not read, nor what was said before again: the next turn reads no more
+# than is new in it.  One that begins in a token before is read, and then all again.
+answers() { chat --json "$@" < <(lines one two) >stdout.txt 2>stderr.txt || wrong "$(cat stderr.txt)"; }
+answers
+reads=$(python3 -c "import json; print([json.loads(l)['prompt_tokens'] for l in open('stdout.txt')])")
+answers --stop ","
+npy expect stdout.txt 'all(line["text"] == "Hi" for line in lines) and lines[0]["session_tokens"] == lines[0]["prompt_tokens"] + 2'
+npy expect stdout.txt "[line['prompt_tokens'] for line in lines] == $reads"
+[ ! -s stderr.txt ] || wrong "read again: $(cat stderr.txt)"
+answers --stop "i,"
+npy expect stdout.txt 'all(line["text"] == "H" for line in lines) and lines[1]["prompt_tokens"] > lines[0]["session_tokens"]'
+grep -q "reads it again" stderr.txt || wrong "a text that was read is not read again"
+
 # Space around an answer may be trimmed by the template, and is not read again.
 python3 "$here/gguf.py" trim.gguf --says " Hi" --template \
     "{% for m in messages %}{{ m.role + ':\n' + (m.content | trim) + '<|im_end|>' }}{% endfor %}{{ 'assistant:\n' }}"
