@@ -11,7 +11,7 @@ if(NOT LINNET_HAVE_FUZZER OR NOT LINNET_MODEL)
 endif()
 
 add_library(linnet_fuzz STATIC tests/fuzz/fuzz.c tests/support/gguf_file.c tests/support/image_file.c
-            tests/support/llama_file.c)
+            tests/support/llama_file.c tests/support/llama2c_file.c)
 target_compile_definitions(linnet_fuzz PUBLIC ${linnet_image_definitions})
 target_include_directories(linnet_fuzz PUBLIC src tests/support tests/fuzz)
 target_compile_options(linnet_fuzz PRIVATE ${linnet_warnings})

@@ -14,8 +14,11 @@
 #include "io/safetensors.h"
 #include "linnet.h"
 #include "linnet/model.h"
+#include "llama2c_file.h"
 #include "llama_file.h"
+#include "model/import/llama2c.h"
 #include "model/template/template.h"
+#include "model/tokenizer/codec.h"
 
 static void must(lnt_ctx *ctx, lnt_status status)
 {
@@ -187,6 +190,60 @@ static void put_images(void)
 #endif
 }
 
+static void put_llama2c(lnt_ctx *ctx)
+{
+    for (int separate = 0; separate < 2; separate++) {
+        buffer file = llama2c_file(separate, 1);
+        lnt_llama2c read;
+        must(ctx, lnt_llama2c_parse(ctx, "seed", file.data, file.used, &read));
+        lnt_llama2c_close(ctx, &read);
+        put(seed("llama2c", separate ? "separate" : "shared"), file.data, file.used);
+        buffer_free(&file);
+    }
+}
+
+/* A tokenizer with a text behind it, as fuzz_tokenizer takes them. */
+static void put_tokenizer(const char *name, char kind, size_t tokens, const void *file, size_t count)
+{
+    static const char text[] = " ab \xc3\xa9 1\xf0\x9f\x98\x80<s>\xff\n";
+    const unsigned char head[] = { (unsigned char)kind, (unsigned char)(tokens / 2), sizeof text - 1 };
+    buffer all = { 0 };
+    buffer_put(&all, head, sizeof head);
+    buffer_put(&all, file, count);
+    buffer_put(&all, text, sizeof text - 1);
+    put(seed("tokenizer", name), all.data, all.used);
+    buffer_free(&all);
+}
+
+static void put_tokenizers(lnt_ctx *ctx)
+{
+    static const char *const json[] = {
+        "{\"model\":{\"type\":\"BPE\",\"unk_token\":\"u\",\"vocab\":{\"u\":0,\"a\":1,\"b\":2,\"ab\":3},"
+        "\"merges\":[\"a b\"]},\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"String\":\" \"},"
+        "\"behavior\":\"Isolated\"},\"added_tokens\":[{\"content\":\"<s>\",\"id\":4,\"special\":true}]}",
+        "{\"model\":{\"type\":\"WordPiece\",\"unk_token\":\"u\",\"vocab\":{\"u\":0,\"a\":1,\"##b\":2}},"
+        "\"normalizer\":{\"type\":\"BertNormalizer\",\"lowercase\":true},"
+        "\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"},\"decoder\":{\"type\":\"WordPiece\"}}",
+        "{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"u\",0],[\"a\",-1],[\"ab\",-1.5],"
+        "[\"\u2581\",-2]]},\"normalizer\":{\"type\":\"NFKC\"},\"pre_tokenizer\":{\"type\":\"Metaspace\"},"
+        "\"decoder\":{\"type\":\"Metaspace\"}}",
+    };
+    static const char *const names[] = { "bpe", "wordpiece", "unigram" };
+    lnt_codec *codec;
+    for (size_t i = 0; i < 3; i++) {
+        must(ctx, lnt_codec_open_json(ctx, names[i], json[i], strlen(json[i]), &codec));
+        lnt_codec_close(codec);
+        put_tokenizer(names[i], 'j', 0, json[i], strlen(json[i]));
+    }
+    buffer file = llama2c_tokenizer();
+    put_tokenizer("llama2c", 'l', LLAMA2C_TOKENS, file.data, file.used);
+    put_tokenizer("text", 't', 0, "", 0);
+    buffer_free(&file);
+    file = llama_file(LNT_STORAGE_Q8_0, 1);
+    put_tokenizer("gguf", 'g', 0, file.data, file.used);
+    buffer_free(&file);
+}
+
 int main(int argc, char **argv)
 {
     lnt_ctx *ctx;
@@ -198,6 +255,8 @@ int main(int argc, char **argv)
     put_llama(LNT_STORAGE_F32);
     put_llama(LNT_STORAGE_Q8_0);
     put_imported(ctx, lnt_storage_name(LNT_STORAGE_Q8_0), "imported");
+    put_llama2c(ctx);
+    put_tokenizers(ctx);
     put_state(ctx);
     put_model(ctx, "linear", "{\"model\":{\"dim\":4,\"layers\":1,\"heads\":1,\"ff\":4,"
                              "\"attention\":{\"mechanism\":\"linear\"}}}");
