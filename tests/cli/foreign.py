@@ -31,6 +31,11 @@ class Weights(dict):
         self[name] = (shape, flat)
         return flat if len(shape) == 1 else [flat[i:i + shape[-1]] for i in range(0, count, shape[-1])]
 
+    def join(self, name, *names):
+        """Matrices one below the other, in their place."""
+        parts = [self.pop(each) for each in names]
+        self[name] = (sum(shape[0] for shape, _ in parts), parts[0][0][1]), [x for _, flat in parts for x in flat]
+
 
 # ---- the formulas ----------------------------------------------------------------------------------
 
@@ -141,13 +146,17 @@ def llama(w, ids, kind):
         config["architectures"] = ["Qwen2ForCausalLM"]
     if kind == "qwen3":
         config["architectures"] = ["Qwen3ForCausalLM"]
+    if kind == "phi3":  # only part of a head turns
+        del config["rope_theta"]
+        config.update(architectures=["Phi3ForCausalLM"], sliding_window=5,
+                      rope_parameters={"rope_type": "default", "rope_theta": 500.0, "partial_rotary_factor": 0.7})
     if gemma:
         config.update(architectures=["GemmaForCausalLM"], hidden_act="gelu_pytorch_tanh", tie_word_embeddings=True)
         del config["tie_word_embeddings"]  # gemma ties whether it says so or not
     window, around = config.get("sliding_window", 0), 0.0 if gemma else 1.0
     plus = (lambda g: [v + 1 for v in g]) if gemma else (lambda g: g)
     embed = w.make(prefix + "embed_tokens.weight", VOCABULARY, WIDTH)
-    f = frequencies(config, HEAD)
+    f = frequencies({"rope_theta": 500.0}, 4) if kind == "phi3" else frequencies(config, HEAD)
     x = [[v * (math.sqrt(WIDTH) if gemma else 1) for v in embed[i]] for i in ids]
     for layer in range(LAYERS):
         name = f"{prefix}layers.{layer}."
@@ -171,6 +180,9 @@ def llama(w, ids, kind):
         act = gelu_tanh if gemma else silu
         side = [rms(row, second, 1e-5) for row in x]
         x = [add(row, dense(down, [act(a) * b for a, b in zip(dense(gate, s), dense(up, s))])) for row, s in zip(x, side)]
+        if kind == "phi3":
+            w.join(name + "self_attn.qkv_proj.weight", *(f"{name}self_attn.{part}_proj.weight" for part in "qkv"))
+            w.join(name + "mlp.gate_up_proj.weight", *(f"{name}mlp.{part}_proj.weight" for part in ("gate", "up")))
     last = plus(w.make(prefix + "norm.weight", WIDTH, around=around))
     head = embed if gemma or kind == "tied" else w.make("lm_head.weight", VOCABULARY, WIDTH)
     return config, [dense(head, rms(row, last, 1e-5)) for row in x]

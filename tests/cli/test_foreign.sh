@@ -6,7 +6,7 @@
 foreign() { python3 "$here/foreign.py" "$@"; }
 
 # Every token's logits, all at once; then those of the last tokens alone.
-for name in llama llama-tied llama-sharded llama-llama3 llama-mistral llama-qwen2 llama-qwen3 llama-gemma gpt2 neox \
+for name in llama llama-tied llama-sharded llama-llama3 llama-mistral llama-qwen2 llama-qwen3 llama-phi3 llama-gemma gpt2 neox \
     neox-serial; do
     foreign "$name" "$name"
     succeeds "$LINNET" eval "$name" --token-ids "$name/ids.npy" --logits got.npy

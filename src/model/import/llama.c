@@ -1,5 +1,6 @@
-/* model/import/llama.c - Llama and those made like it (SmolLM, Mistral, Qwen 2 and 3): RMSNorm before each
- * branch, rotary positions, SwiGLU; Qwen 2 has biases at queries, keys and values, Qwen 3 norms there. */
+/* model/import/llama.c - Llama and those made like it (SmolLM, Mistral, Qwen 2 and 3, Phi 3): RMSNorm before
+ * each branch, rotary positions, SwiGLU; Qwen 2 has biases at queries, keys and values, Qwen 3 norms there,
+ * and Phi 3 has these in one matrix, and gate and up too. */
 #include <string.h>
 
 #include "model/import/arch.h"
@@ -16,6 +17,7 @@ static const lnt_rule rules[] = {
     { BLOCK(QKV),
       0,
       { LAYER "self_attn.q_proj.weight", LAYER "self_attn.k_proj.weight", LAYER "self_attn.v_proj.weight" } },
+    { BLOCK(QKV), 0, { LAYER "self_attn.qkv_proj.weight" } },
     { BLOCK(QKV_BIAS),
       0,
       { LAYER "self_attn.q_proj.bias", LAYER "self_attn.k_proj.bias", LAYER "self_attn.v_proj.bias" } },
@@ -25,6 +27,7 @@ static const lnt_rule rules[] = {
     { BLOCK(OUT_BIAS), 0, { LAYER "self_attn.o_proj.bias" } },
     { BLOCK(NORM2_GAIN), 0, { LAYER "post_attention_layernorm.weight" } },
     { BLOCK(UP), 0, { LAYER "mlp.gate_proj.weight", LAYER "mlp.up_proj.weight" } },
+    { BLOCK(UP), 0, { LAYER "mlp.gate_up_proj.weight" } },
     { BLOCK(UP_BIAS), 0, { LAYER "mlp.gate_proj.bias", LAYER "mlp.up_proj.bias" } },
     { BLOCK(DOWN), 0, { LAYER "mlp.down_proj.weight" } },
     { BLOCK(DOWN_BIAS), 0, { LAYER "mlp.down_proj.bias" } },
@@ -58,9 +61,9 @@ static void configure(lnt_source *s, const lnt_arch *arch, lnt_config *c)
     c->qk_norm = lnt_arch_has(s, arch, BLOCK(Q_NORM));
 }
 
-static const char *const gguf[] = { "llama", "qwen2", "qwen3", "mistral", NULL };
+static const char *const gguf[] = { "llama", "qwen2", "qwen3", "mistral", "phi3", NULL };
 static const char *const classes[] = { "LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM",
-                                       "Qwen3ForCausalLM", "LlamaModel",         NULL };
+                                       "Qwen3ForCausalLM", "Phi3ForCausalLM", "LlamaModel", NULL };
 static const char *const ignored[] = { "rotary_emb.inv_freq", NULL };
 
 const lnt_arch lnt_arch_llama = { .gguf = gguf,

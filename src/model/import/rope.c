@@ -82,8 +82,9 @@ static void read_divisors(lnt_source *s, lnt_rotary *r, int64_t pairs)
 void lnt_rope_read(lnt_source *s, bool adjacent, lnt_config *c)
 {
     lnt_rotary *r = &c->rotary;
-    const double part =
-        lnt_source_real_or(s, NULL, "partial_rotary_factor", lnt_source_real_or(s, NULL, "rotary_pct", 1));
+    const double nested = lnt_source_real_or(s, NULL, "rope_parameters.partial_rotary_factor", 1);
+    const double part = lnt_source_real_or(s, NULL, "partial_rotary_factor",
+                                           lnt_source_real_or(s, NULL, "rotary_pct", nested));
     const double base = lnt_source_real_or(s, NULL, "rotary_emb_base", 10000);
     if (!(part > 0 && part <= 1)) lnt_source_refuse(s, "%g of each head turns by position", part);
     if (s->status) return;
