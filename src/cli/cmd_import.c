@@ -69,7 +69,7 @@ static int import(job *j)
     const lnt_save_options with = {
         .size = sizeof with, .weights = j->weights, .progress = show, .report = &j->report
     };
-    int status = model_load(j->ctx, j->from, &j->model);
+    int status = model_load_as(j->o, j->ctx, j->from, &j->model);
     if (!status && lnt_model_describe(j->model, &j->info)) status = fail_ctx(j->ctx);
     const lnt_status saved = status ? LNT_OK : lnt_model_save_with(j->model, j->to, &with);
     progress_end();
@@ -167,8 +167,9 @@ const command cmd_import = {
     .summary = "Make one Linnet file of any model",
     .details =
         "\n"
-        "MODEL is a GGUF file, a directory as Hugging Face lays it out, a .safetensors file of Linnet,\n"
-        "or the directory of a run.  The file has everything: config, tokenizer, chat template, weights.\n"
+        "MODEL is a GGUF file, a directory as Hugging Face lays it out, a file of llama2.c, a\n"
+        ".safetensors file of Linnet, or the directory of a run.  The file has everything: config,\n"
+        "tokenizer, chat template, weights.\n"
         "\n"
         "--weights says what becomes of the matrices:\n"
         "  keep  what they are; the file answers to the same bits as MODEL\n"

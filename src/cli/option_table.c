@@ -237,7 +237,7 @@ const option_row option_table[OPTION_COUNT] = {
         .help = "save only the logits of the last K tokens (all)" },
     [OPT_WEIGHTS] = { "weights", 0, KIND_CHOICE, NULL, CMD_IMPORT, .choice = weights_choice,
         .help = "numbers of the matrices in the file (keep)" },
-    [OPT_TOKENIZER] = { "tokenizer", 0, KIND_TEXT, "FILE", CMD_EVAL | WRITES | CMD_TOKENIZE,
+    [OPT_TOKENIZER] = { "tokenizer", 0, KIND_TEXT, "FILE", CMD_EVAL | WRITES | CMD_TOKENIZE | CMD_IMPORT,
         .help = "tokenizer of a model of llama2.c (tokenizer.bin, or the only tok*.bin beside it)" },
     [OPT_PROMPT] = { "prompt", 0, KIND_PROMPT, "TEXT", CMD_GENERATE,
         .help = "text to continue (none: a new text)" },

@@ -53,6 +53,16 @@ fails 1 "missing.bin" logits shared --tokenizer missing.bin
 python3 "$here/gguf.py" tiny.gguf
 fails 1 "has its tokenizer with it, and takes no other" "$LINNET" tokenize tiny.gguf --text x --tokenizer long.bin
 
+# One file of it, with the tokenizer, says the same.
+succeeds "$LINNET" import separate -o one.safetensors --tokenizer separate/tokenizer.bin
+for model in separate one.safetensors; do
+    succeeds "$LINNET" generate "$model" --prompt "ab" --tokens 5 --temperature 0
+    cp stdout.txt "$model.said"
+    succeeds "$LINNET" eval "$model" --token-ids shared/ids.npy --logits "$model.logits.npy"
+done
+cmp separate.said one.safetensors.said || wrong "an imported model writes something else"
+cmp separate.logits.npy one.safetensors.logits.npy || wrong "an imported model answers something else"
+
 # What is no such model, or lies.
 refused() { # COMMAND of Python on the bytes b, and a part of the sentence
     llama2c damage shared/model.bin broken.bin "$1"
