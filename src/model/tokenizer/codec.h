@@ -61,8 +61,8 @@ lnt_status lnt_codec_open_json(lnt_ctx *ctx, const char *path, const char *json,
  * `count` tokens. */
 lnt_status lnt_codec_open_llama2c(lnt_ctx *ctx, const char *path, size_t count, lnt_codec **out);
 /* The bytes of one; path is for sentences.  count LNT_ALL_TOKENS: as many as there are. */
-lnt_status lnt_codec_parse_llama2c(lnt_ctx *ctx, const char *path, const char *data, size_t bytes, size_t count,
-                                   lnt_codec **out);
+lnt_status lnt_codec_parse_llama2c(lnt_ctx *ctx, const char *path, const char *data, size_t bytes,
+                                   size_t count, lnt_codec **out);
 #define LNT_ALL_TOKENS SIZE_MAX
 /* A copy of one of Linnet's own; kind bytes or bpe. */
 lnt_status lnt_codec_open_own(lnt_ctx *ctx, const lnt_tokenizer *own, lnt_codec **out);

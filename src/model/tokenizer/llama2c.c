@@ -88,8 +88,8 @@ static lnt_status set_up(lnt_codec *codec)
     return LNT_OK;
 }
 
-lnt_status lnt_codec_parse_llama2c(lnt_ctx *ctx, const char *path, const char *data, size_t bytes, size_t count,
-                                   lnt_codec **out)
+lnt_status lnt_codec_parse_llama2c(lnt_ctx *ctx, const char *path, const char *data, size_t bytes,
+                                   size_t count, lnt_codec **out)
 {
     cursor c = { data, bytes, sizeof(int32_t) };
     lnt_codec *codec;
