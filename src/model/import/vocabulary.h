@@ -6,8 +6,8 @@
 #include "model/tokenizer/codec.h"
 
 /* *out is NULL, and the status LNT_OK, where the source has none.  given: the file of llama2.c's; NULL: the
- * one beside its model.  *file is what a saved model opens it from, by lnt_vocabulary_reopen; the caller frees
- * it. */
+ * one beside its model.  *file is what a saved model opens it from, by lnt_vocabulary_reopen; the caller
+ * frees it. */
 lnt_status lnt_vocabulary_open(lnt_source *s, const char *given, lnt_codec **out, lnt_codec_file *file);
 /* path is for sentences.  Without the roles that files beside a tokenizer.json give to tokens. */
 lnt_status lnt_vocabulary_reopen(lnt_ctx *ctx, const char *path, const lnt_codec_file *file, lnt_codec **out);

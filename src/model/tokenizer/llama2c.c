@@ -46,8 +46,8 @@ static lnt_status read_tokens(cursor *c, lnt_codec *codec, size_t count)
     const char *text;
     if (c->bytes < c->at || count > (c->bytes - c->at) / sizeof e)
         return lnt_fail(codec->ctx, LNT_ERR_FORMAT,
-                        LNT_FILE_FMT ": tokenizer: %zu bytes are too few for %zu tokens", codec->path, c->bytes,
-                        count);
+                        LNT_FILE_FMT ": tokenizer: %zu bytes are too few for %zu tokens", codec->path,
+                        c->bytes, count);
     lnt_status status = lnt_vocab_open(&codec->pool, codec->path, count, &codec->vocab);
     for (size_t i = 0; !status && i < count; i++) {
         if (!next(c, &e, &text))
