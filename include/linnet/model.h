@@ -139,6 +139,14 @@ LNT_API LNT_MUST_CHECK lnt_status lnt_model_forward(lnt_model *model, const int3
                                                     int64_t batch, int64_t length,
                                                     const int64_t *lengths, float *logits);
 
+/* Called after the attention of each layer of lnt_model_forward and lnt_model_embed: problem has the heads,
+ * the scale and the options of that attention, io its tensors, in f32.  What the function writes to io->out
+ * goes on in its place.  Where it does not return LNT_OK, the pass ends with that status.  Gated attention
+ * (MEGA) is not watched. */
+typedef lnt_status lnt_watch(void *user, int64_t layer, const lnt_attn_desc *problem, const lnt_attn_io *io);
+/* From now on; NULL: no more.  It may use the model's context, but not the model. */
+LNT_API void lnt_model_watch(lnt_model *model, lnt_watch *watch, void *user);
+
 /* Text to tokens [bytes at most], and a token to its bytes, which live as long as the model. */
 LNT_API LNT_MUST_CHECK lnt_status lnt_model_encode(const lnt_model *model, const char *text,
                                                    size_t bytes, int32_t *tokens, size_t *count);

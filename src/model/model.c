@@ -300,11 +300,17 @@ lnt_status lnt_model_forward(lnt_model *model, const int32_t *tokens, int64_t ba
     if (status) return status;
     const lnt_batch in = { .batch = (size_t)batch, .length = (size_t)length, .tokens = tokens,
                            .lengths = lengths };
+    net->watcher = model->watcher;
     status = lnt_network_forward(net, model->weights, &in, false, lnt_rng_make(0));
     if (status) return status;
     memcpy(logits, net->logits,
            lnt_network_rows(net, &in) * (size_t)model->config.outputs * sizeof *logits);
     return LNT_OK;
+}
+
+void lnt_model_watch(lnt_model *model, lnt_watch *watch, void *user)
+{
+    if (model) model->watcher = (lnt_watcher){ .watch = watch, .user = user };
 }
 
 lnt_status lnt_model_embed(lnt_model *model, const int32_t *tokens, int64_t batch, int64_t length,

@@ -34,6 +34,7 @@ struct lnt_model {
     char task[LNT_TASK_NAME];
     char task_options[LNT_TASK_TEXT]; /* JSON, the task's own */
     char text[LNT_CONFIG_TEXT]; /* the config as JSON */
+    lnt_watcher watcher; /* of lnt_model_forward */
     lnt_network network; /* of lnt_model_forward; grows with the shapes it is given */
 };
 

@@ -44,6 +44,7 @@ typedef struct lnt_network {
     lnt_layer_kind kinds[LNT_CONFIG_KINDS];
     lnt_state **states;      /* [layers]: tokens follow those remembered; NULL: whole sequences */
     const uint16_t *bf16;    /* [layout->size]: the weights again; NULL: not there */
+    lnt_watcher watcher;     /* of each layer */
     const lnt_weight *packed; /* [layout->entry_count]: those that are not in the weights; NULL: none */
     lnt_arena memory;
     real *conv[LNT_CONV_KEPT];       /* [n,dim]: what goes in, then before and after activations */

@@ -6,6 +6,13 @@
 
 #define lnt_attention LNT_REAL_NAME(lnt_attention)
 
+/* Who is told what a layer attended to, and may change it; watch NULL: nobody. */
+typedef struct lnt_watcher {
+    lnt_status (*watch)(void *user, int64_t layer, const lnt_attn_desc *problem, const lnt_attn_io *io);
+    void *user;
+    int64_t layer;
+} lnt_watcher;
+
 /* The heads of a token are [q of all heads, k of all kv heads, v of all kv heads]. */
 typedef struct lnt_attention {
     lnt_plan *plan;   /* whole sequences; or */
@@ -19,6 +26,7 @@ typedef struct lnt_attention {
     real *tuned;  /* [batch,length,heads dim] of scratch, where queries are */
     size_t kept; /* bytes that the plan keeps for backward */
     real *scores; /* scratch of nn/full.h, where that attends */
+    lnt_watcher watcher; /* of a plan */
 } lnt_attention;
 
 static inline bool lnt_attention_tunes_plan(const lnt_attention *a)

@@ -51,69 +51,42 @@ fails 2 "landmarks is for models that are encoders" study --model writer --data 
 fails 1 "tokens, 9000000 are needed" study --model writer --data text.txt --length 9000 --batch 1000
 
 # That of an encoder, upon one as Hugging Face lays it out.
+python3 "$here/drop.py" make
+succeeds study --model bert --data texts --batch 4 --length 40 --landmarks 16 --svg drop.svg --json
 python3 - <<'END'
-import json, os, random, struct
-random.seed(5)
-d, ff, words, most = 8, 16, ["[PAD]", "[UNK]", "[CLS]", "[SEP]"] + ["w%d" % i for i in range(60)], 64
-shapes = {"embeddings.word_embeddings.weight": [len(words), d], "embeddings.position_embeddings.weight": [most, d],
-          "embeddings.token_type_embeddings.weight": [2, d]}
-for layer in range(2):
-    for name, out, inner in (("attention.self.query", d, d), ("attention.self.key", d, d), ("attention.self.value", d, d),
-                             ("attention.output.dense", d, d), ("intermediate.dense", ff, d), ("output.dense", d, ff)):
-        shapes["encoder.layer.%d.%s.weight" % (layer, name)] = [out, inner]
-        shapes["encoder.layer.%d.%s.bias" % (layer, name)] = [out]
-norms = ["embeddings"] + ["encoder.layer.%d.%s" % (l, n) for l in range(2) for n in ("attention.output", "output")]
-shapes.update({n + ".LayerNorm." + end: [d] for n in norms for end in ("weight", "bias")})
-header, data = {}, b""
-for name, shape in shapes.items():
-    count = shape[0] * (shape[1] if len(shape) > 1 else 1)
-    numbers = [1.0] * count if name.endswith("Norm.weight") else [random.gauss(0, 0.7) for _ in range(count)]
-    header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + 4 * count]}
-    data += struct.pack("<%df" % count, *numbers)
-text = json.dumps(header).encode()
-text += b" " * (-len(text) % 64 + 56)
-os.mkdir("bert")
-open("bert/model.safetensors", "wb").write(struct.pack("<Q", len(text)) + text + data)
-json.dump({"architectures": ["BertModel"], "model_type": "bert", "hidden_size": d, "num_hidden_layers": 2,
-           "num_attention_heads": 2, "intermediate_size": ff, "vocab_size": len(words), "hidden_act": "gelu",
-           "max_position_embeddings": most, "type_vocab_size": 2, "layer_norm_eps": 1e-12,
-           "position_embedding_type": "absolute"}, open("bert/config.json", "w"))
-special = [{"id": i, "content": w, "special": True, "single_word": False, "lstrip": False, "rstrip": False,
-            "normalized": False} for i, w in enumerate(words[:4])]
-json.dump({"version": "1.0", "truncation": None, "padding": None, "added_tokens": special,
-           "normalizer": {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True,
-                          "strip_accents": None, "lowercase": True},
-           "pre_tokenizer": {"type": "BertPreTokenizer"},
-           "post_processor": {"type": "TemplateProcessing",
-                              "single": [{"SpecialToken": {"id": "[CLS]", "type_id": 0}},
-                                         {"Sequence": {"id": "A", "type_id": 0}},
-                                         {"SpecialToken": {"id": "[SEP]", "type_id": 0}}], "pair": [],
-                              "special_tokens": {w: {"id": w, "ids": [words.index(w)], "tokens": [w]}
-                                                 for w in ("[CLS]", "[SEP]")}},
-           "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
-           "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
-                     "max_input_chars_per_word": 100, "vocab": {w: i for i, w in enumerate(words)}}},
-          open("bert/tokenizer.json", "w"))
-os.mkdir("texts")
-for i in range(5):
-    open("texts/%d.txt" % i, "w").write(" ".join(random.choice(words[4:]) for _ in range(520)))
-open("texts/short.txt", "w").write("w1 w2 w3")
-END
-succeeds study --model bert --data texts --batch 4 --length 40 --landmarks 16 --json
-python3 - <<'END'
-import json
+import json, os
 lines = [json.loads(line) for line in open("stdout.txt")]
-# Lengths; 8 selections by 7 inverses; each once more, pinned (all but means), and separate (three).
-assert len(lines) == 5 * 2 + 8 * 7 + 8 + 7 + 2 * 3, len(lines)
+layers, lines = [m for m in lines if "layer" in m], [m for m in lines if "layer" not in m]
+# By 7 inverses: 8 choices, 7 of them pinned, 4 with indices of their own, 4 with both; then 5 lengths.
+assert len(lines) == 7 * (8 + 7 + 4 + 4) + 5 * 8 and len(layers) == 2, (len(lines), len(layers))
 assert all(m["texts"] == 4 and -1 <= m["rank"] <= 1 and 0 < m["cosine"] <= 1 + 1e-9 for m in lines), lines
 assert {m["words"]: m["tokens"] for m in lines} == {32: 34, 64: 64, 128: 64, 256: 64, 512: 64, 40: 42}, lines
-assert len({m["cosine"] for m in lines}) > 40
+assert len({m["cosine"] for m in lines}) > 150
+assert all(m["difference"] >= 0 for m in lines) and all(len(m["errors"]) == 4 for m in layers), lines
+if os.path.exists("drop.svg"):  # there is gnuplot
+    picture = open("drop.svg").read()
+    assert len(picture) < 60000 and picture.count("step-mean") >= 2, len(picture)
 END
+# One choice of each against the formulas, and against a model that is loaded with cur; and all as tables.
+embeds() { succeeds "$LINNET" embed bert --file lines.txt -o "$1" "${@:2}"; }
+embeds softmax.npy
+embeds cur.npy --mechanism cur --landmarks 16 --pinv ridge
+succeeds study --model bert --data texts --batch 4 --length 40 --landmarks 16 --select step --pinv ridge --json
+python3 "$here/drop.py" check <stdout.txt || wrong "the study is not what the formulas give"
+succeeds study --model bert --data texts --batch 4 --length 40 --landmarks 16 --select sum --pinv iterate
+for words in "(figure 5)" "(figure 6)" "(figure 7)" "by layer" "length of a text, 8 iterations" "separate"; do
+    grep -qF "$words" stdout.txt || wrong "no '$words': $(cat stdout.txt)"
+done
 succeeds study --model bert --data texts --batch 4 --length 12 --landmarks 64 --select step --json
 python3 - <<'END'
 import json
 for m in map(json.loads, open("stdout.txt")): # as many landmarks as tokens: exact
-    assert m["cosine"] > 1 - 1e-6 and m["rank"] > 0.99, m
+    if "layer" in m: assert m["alone"] > 1 - 1e-6 and max(m["errors"]) < 1e-5 and m["least"] is None, m
+    else: assert m["cosine"] > 1 - 1e-6 and m["rank"] > 0.99 and m["difference"] < 1e-5, m
 END
 fails 1 "at least two texts are compared" study --model bert --data texts/short.txt --length 3
 fails 2 "is not 3 to 256 texts" study --model bert --data texts --batch 2
+fails 2 "pinv-iterations is for --pinv iterate, not ridge" \
+    study --model bert --data texts --pinv ridge --pinv-iterations 3
+fails 2 "pinv is for models that are encoders" study --model writer --data text.txt --pinv tuned
+fails 1 "cannot read 'texts/none/'" study --model bert --data texts/none/

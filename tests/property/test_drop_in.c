@@ -172,6 +172,64 @@ static void a_models_pins_are_kept(void **state)
     lnt_ctx_destroy(ctx);
 }
 
+/* What a watcher of a model of two layers and two heads of 8 is told, and what it does. */
+typedef struct watching {
+    lnt_ctx *ctx;
+    int calls;
+    double worst;            /* of out against the definition, on the q, k and v that it was told */
+    float factor;            /* out becomes so much of it */
+    int64_t fails_in;        /* this layer; -1: in none */
+} watching;
+
+static lnt_status watch(void *user, int64_t layer, const lnt_attn_desc *problem, const lnt_attn_io *io)
+{
+    watching *w = user;
+    double row[8];
+    float *out = io->out.data;
+    assert_int_equal(layer, w->calls++);
+    assert_true(problem->heads == 2 && problem->dim == 8 && problem->mechanism == LNT_SOFTMAX);
+    assert_true(io->out.dtype == LNT_F32 && io->out.shape[2] == 33 && io->lengths_k[1] == 20);
+    for (int64_t h = 0; h < 2; h++) {
+        assert_ok(w->ctx, lnt_reference_row(w->ctx, problem, io, 1, h, 19, row));
+        for (int c = 0; c < 8; c++) { /* [batch,length,heads width], without gaps */
+            const double apart = fabs(row[c] - (double)out[(33 + 19) * 16 + h * 8 + c]);
+            w->worst = apart > w->worst ? apart : w->worst;
+        }
+    }
+    for (int i = 0; i < 2 * 33 * 16; i++) out[i] *= w->factor;
+    return layer == w->fails_in ? LNT_ERR_FORMAT : LNT_OK;
+}
+
+static void a_watcher_sees_each_layers_attention_and_may_change_it(void **state)
+{
+    (void)state;
+    enum { N = 33 };
+    int32_t tokens[2 * N];
+    static float plain[2 * N * VOCABULARY], watched[2 * N * VOCABULARY];
+    const int64_t lengths[] = { N, 20 };
+    lnt_ctx *ctx = context_new(1, NULL);
+    lnt_model *model = model_make(ctx, "{\"dim\":16,\"layers\":2,\"heads\":2}", LNT_SOFTMAX, 0);
+    watching w = { .ctx = ctx, .factor = 1, .fails_in = -1 };
+    model_fill_tokens(tokens, 2 * N, 5);
+    assert_ok(ctx, lnt_model_forward(model, tokens, 2, N, lengths, plain));
+    lnt_model_watch(model, watch, &w);
+    assert_ok(ctx, lnt_model_forward(model, tokens, 2, N, lengths, watched));
+    assert_true(w.calls == 2 && w.worst < 1e-6);
+    assert_memory_equal(plain, watched, sizeof plain);
+    w.calls = 0, w.factor = 0.5f;
+    assert_ok(ctx, lnt_model_forward(model, tokens, 2, N, lengths, watched));
+    assert_memory_not_equal(plain, watched, sizeof plain);
+    w.calls = 0, w.fails_in = 0;
+    assert_int_equal(lnt_model_forward(model, tokens, 2, N, lengths, watched), LNT_ERR_FORMAT);
+    assert_int_equal(w.calls, 1);
+    lnt_model_watch(model, NULL, NULL);
+    assert_ok(ctx, lnt_model_forward(model, tokens, 2, N, lengths, watched));
+    assert_memory_equal(plain, watched, sizeof plain);
+    assert_int_equal(w.calls, 1);
+    lnt_model_destroy(model);
+    lnt_ctx_destroy(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -179,6 +237,7 @@ int main(void)
         cmocka_unit_test(a_drop_in_brings_its_options),
         cmocka_unit_test(a_drop_in_that_cannot_be_is_refused),
         cmocka_unit_test(a_models_pins_are_kept),
+        cmocka_unit_test(a_watcher_sees_each_layers_attention_and_may_change_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,12 +19,12 @@
 #include "cli/output_file.h"
 
 enum { PANEL_WIDTH = 460, PANEL_HEIGHT = 300, LEGEND_HEIGHT = 12, TITLE_HEIGHT = 40 };
-enum { PALETTE = 7, MOST_MARKERS = 24 };
+enum { PALETTE = 8, MOST_MARKERS = 24 };
 
-/* Okabe and Ito's colours, the yellow left out; each goes with a point of its own shape. */
+/* Okabe and Ito's colours, grey in place of the yellow; each goes with a point of its own shape. */
 static const char *const palette[PALETTE] = { "#0072b2", "#d55e00", "#009e73", "#cc79a7",
-                                              "#e69f00", "#56b4e9", "#000000" };
-static const int shapes[PALETTE] = { 7, 5, 9, 13, 11, 6, 4 };
+                                              "#e69f00", "#56b4e9", "#000000", "#999999" };
+static const int shapes[PALETTE] = { 7, 5, 9, 13, 11, 6, 4, 8 };
 
 const char *figure_color(int index) { return palette[index % PALETTE]; }
 
@@ -141,6 +141,9 @@ static void put_style(FILE *to, const figure_panel *p, int number)
     case FIGURE_DASHES:
         fprintf(to, "using 1:2 with lines lw 1.5 dt 2 lc rgb '%s'", color);
         break;
+    case FIGURE_POINTS:
+        fprintf(to, "using 1:2 with points pt %d ps 0.4 lc rgb '%s'", shapes[c->color], color);
+        break;
     case FIGURE_STEPS:
         fprintf(to, "using 1:2 with histeps lw 2 lc rgb '%s'", color);
         break;
@@ -160,12 +163,20 @@ static void put_marks(FILE *to, const figure_panel *p)
     }
 }
 
+/* Curves that have a name. */
+static int named(const figure_panel *p)
+{
+    int count = 0;
+    for (int i = 0; i < p->curves; i++) count += *p->curve[i].name != '\0';
+    return count;
+}
+
 static void put_panel(FILE *to, const figure_panel *p)
 {
     int shown = 0;
     fputs("unset arrow\nunset label\nset title ", to);
     put_text(to, p->title);
-    fprintf(to, " noenhanced\nset key maxrows %d\n", (p->curves + 1) / 2);
+    fprintf(to, " noenhanced\nset key maxrows %d\n", (named(p) + 1) / 2);
     put_axis(to, 'x', &p->x);
     put_axis(to, 'y', &p->y);
     put_marks(to, p);
@@ -175,6 +186,10 @@ static void put_panel(FILE *to, const figure_panel *p)
         if (!drawn[i]) continue; /* gnuplot refuses a series without points */
         fprintf(to, "%s $points%d ", shown++ ? ", \\\n    " : "plot", i);
         put_style(to, p, i);
+        if (!*p->curve[i].name) {
+            fputs(" notitle", to);
+            continue;
+        }
         fputs(" title ", to);
         put_text(to, p->curve[i].name);
         fputs(" noenhanced", to);
@@ -187,7 +202,7 @@ static void put_script(FILE *to, const figure *f)
     const int rows = (f->panels + f->columns - 1) / f->columns;
     int most = 0; /* entries in a legend, which stand in two columns or so */
     for (int i = 0; i < f->panels; i++)
-        if (f->panel[i].curves > most) most = f->panel[i].curves;
+        if (named(&f->panel[i]) > most) most = named(&f->panel[i]);
     fprintf(to,
             "set encoding utf8\nset micro\n"
             "set terminal svg size %d,%d dynamic enhanced font 'sans-serif,13' "
@@ -227,16 +242,48 @@ static int run_gnuplot(int script, int out)
     return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : EIO;
 }
 
-/* Draws into the open temporary. */
-static int draw(const figure *f, int out)
+/* Copies a line without what SVG takes for granted. */
+static void put_line(FILE *to, const char *line)
 {
-    FILE *script = tmpfile();
-    if (!script) return errno;
-    put_script(script, f);
-    const bool written = fflush(script) == 0 && !ferror(script);
-    rewind(script);
-    const int error = written ? run_gnuplot(fileno(script), out) : EIO;
-    fclose(script);
+    static const char plain[] = " stroke-linecap=\"butt\" stroke-linejoin=\"miter\"";
+    const char *at = strstr(line, plain);
+    if (at) fwrite(line, 1, (size_t)(at - line), to);
+    fputs(at ? at + sizeof plain - 1 : line, to);
+}
+
+/* Copies what gnuplot wrote, a third of which are groups with nothing in them. */
+static void put_drawn(FILE *from, FILE *to)
+{
+    char *line = NULL, *group = NULL;
+    size_t room = 0;
+    while (getline(&line, &room, from) >= 0) {
+        const bool empty = group && !strcmp(line, "</g>\n");
+        if (group && !empty) put_line(to, group);
+        free(group);
+        group = strncmp(line, "<g fill=", 8) ? NULL : strdup(line);
+        if (!empty && !group) put_line(to, line);
+    }
+    free(group);
+    free(line);
+}
+
+/* Draws into the open temporary. */
+static int draw(const figure *f, FILE *out)
+{
+    FILE *script = tmpfile(), *drawn = tmpfile();
+    int error = script && drawn ? 0 : errno;
+    if (!error) {
+        put_script(script, f);
+        error = fflush(script) == 0 && !ferror(script) ? 0 : EIO;
+        rewind(script);
+    }
+    if (!error) error = run_gnuplot(fileno(script), fileno(drawn));
+    if (!error) {
+        rewind(drawn);
+        put_drawn(drawn, out);
+    }
+    if (script) fclose(script);
+    if (drawn) fclose(drawn);
     return error;
 }
 
@@ -245,7 +292,7 @@ int figure_write(const figure *f, const char *path)
     output_file at;
     const int status = output_file_open(path, &at);
     if (status) return status;
-    const int failure = draw(f, fileno(at.file));
+    const int failure = draw(f, at.file);
     if (!failure) return output_file_commit(&at);
     output_file_abandon(&at);
     if (failure == ENOENT) {

@@ -13,7 +13,7 @@
 
 #include "cli/show/report.h"
 
-enum { FIGURE_PANELS = 4, FIGURE_SERIES = 12, FIGURE_MARKS = 4, FIGURE_TEXT = 96 };
+enum { FIGURE_PANELS = 4, FIGURE_SERIES = 16, FIGURE_MARKS = 4, FIGURE_TEXT = 96 };
 
 typedef enum figure_numbers {
     FIGURE_PLAIN,    /* 0.25 */
@@ -31,11 +31,12 @@ typedef struct figure_axis {
 typedef enum figure_style {
     FIGURE_LINE,   /* points joined by a line; without marks where there are many */
     FIGURE_DASHES, /* a dashed line: something to compare with */
+    FIGURE_POINTS, /* points alone */
     FIGURE_STEPS   /* a histogram's outline, with x the middle of a bin */
 } figure_style;
 
 typedef struct figure_curve {
-    char name[FIGURE_TEXT];
+    char name[FIGURE_TEXT]; /* "": it is not in the legend */
     figure_style style;
     int color; /* of figure_color */
     const double *x, *y;

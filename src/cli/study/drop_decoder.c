@@ -130,7 +130,8 @@ int drop_decoder(const options *o, lnt_ctx *ctx, const lnt_model_info *info)
     const int64_t most = info->length < DEFAULT_LENGTH ? info->length : DEFAULT_LENGTH;
     experiment e = { .o = o, .ctx = ctx, .segments = opt_whole(o, OPT_BATCH, 1),
                      .length = opt_whole(o, OPT_LENGTH, most) };
-    static const option_id of_encoders[] = { OPT_LANDMARKS, OPT_SELECT, OPT_PINV_ITERATIONS, OPTION_COUNT };
+    static const option_id of_encoders[] = { OPT_LANDMARKS, OPT_SELECT, OPT_PINV, OPT_PINV_ITERATIONS,
+                                             OPTION_COUNT };
     const option_id foreign = options_first_of(o, of_encoders);
     if (foreign != OPTION_COUNT)
         return fail_usage("%s is for models that are encoders", option_name(foreign));

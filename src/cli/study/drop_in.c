@@ -15,11 +15,11 @@ static int run(const options *o, lnt_ctx *ctx)
     if (!status && lnt_model_describe(model, &info)) status = fail_ctx(ctx);
     if (!status && !info.generates && !info.embeds)
         status = fail("'%s': its output is neither text nor a vector of one", opt_text(o, OPT_MODEL));
-    const int64_t length = info.length, outputs = info.outputs;
+    const int64_t length = info.length, outputs = info.outputs, layers = info.layers;
     const bool generates = info.generates;
     lnt_model_destroy(model);
     if (status) return status;
-    info = (lnt_model_info){ .size = sizeof info, .length = length, .outputs = outputs,
+    info = (lnt_model_info){ .size = sizeof info, .length = length, .outputs = outputs, .layers = layers,
                              .generates = generates }; /* its texts are gone */
     return generates ? drop_decoder(o, ctx, &info) : drop_encoder(o, ctx, &info);
 }
@@ -28,7 +28,8 @@ const study study_drop_in = {
     .name = "drop-in",
     .summary = "other mechanisms in place of a --model's softmax, untrained (CUR, figures 5 to 7)",
     .takes = { [OPT_MODEL] = true, [OPT_DATA] = true, [OPT_LENGTH] = true, [OPT_BATCH] = true,
-               [OPT_LANDMARKS] = true, [OPT_SELECT] = true, [OPT_PINV_ITERATIONS] = true, [OPT_SEED] = true },
+               [OPT_LANDMARKS] = true, [OPT_SELECT] = true, [OPT_PINV] = true, [OPT_PINV_ITERATIONS] = true,
+               [OPT_SEED] = true },
     .draws = true,
     .run = run,
 };

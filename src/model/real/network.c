@@ -322,6 +322,8 @@ lnt_status lnt_network_forward(lnt_network *net, const real *w, const lnt_batch 
         lnt_attention attention = kind->attention;
         pass.rotary = kind->turns;
         attention.state = net->states ? net->states[l] : NULL;
+        attention.watcher = net->watcher;
+        attention.watcher.layer = (int64_t)l;
         block_params(net, w, l, params);
         for (int i = 0; i < LNT_BLOCK_PARAMS; i++) bf16[i] = at_bf16(net, lnt_layout_block(l, i));
         const lnt_weight *packed = net->packed ? net->packed + lnt_layout_block(l, 0) : NULL;

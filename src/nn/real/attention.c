@@ -85,8 +85,11 @@ lnt_status lnt_attention_forward(const lnt_pass *pass, const lnt_attention *a, c
 {
     const lnt_attn_io io = make_io(pass, a, qkv, out, kept);
     if (a->state) return lnt_state_step(a->state, &io.q, &io.k, &io.v, &io.out);
-    const lnt_status status = tune_plan(a);
-    return status ? status : lnt_plan_forward(a->plan, &io);
+    const lnt_watcher *w = &a->watcher;
+    lnt_status status = tune_plan(a);
+    if (!status) status = lnt_plan_forward(a->plan, &io);
+    if (!status && w->watch) status = w->watch(w->user, w->layer, &a->plan->work.p, &io);
+    return status;
 }
 
 lnt_status lnt_attention_backward(const lnt_pass *pass, const lnt_attention *a, const real *qkv,
