@@ -134,7 +134,7 @@ static void form_cur(attn_case *c, int k, int64_t n)
     c->desc.cur.separate_indices = k == 5;
     c->desc.cur.copy_rows = k != 1;
     c->desc.cur.pinv = k % 3 == 0 ? LNT_PINV_ITERATE : k == 4 ? LNT_PINV_ITERATE : LNT_PINV_RIDGE;
-    if (k == 2) c->desc.cur.pinv = LNT_PINV_TUNED;
+    if (k == 2 || k > 4) c->desc.cur.pinv = LNT_PINV_TUNED;
     c->desc.cur.pinv_iterations = k == 4 ? 1 : 4;
     c->desc.cur.pinv_init = k == 4 ? LNT_PINV_PAPER1 : LNT_PINV_NORMS;
     c->desc.cur.ridge = 0.01;

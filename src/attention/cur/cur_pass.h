@@ -27,27 +27,28 @@ typedef struct cur_group {
 
 /* Sums over one segment. */
 typedef struct cur_part {
-    real *rows;      /* [M, mp] R V before the division; backward, queries' pass: dW */
+    real *rows;      /* [Q, mp] R V before the division; backward, queries' pass: dW */
     real *max, *sum; /* [Mp] of the rows of R */
-    real *land;      /* [M, dp] backward: dk (queries' pass) or dq (keys' pass) of the landmarks */
+    real *land;      /* [Q, dp] backward: dk (queries' pass) or dq (keys' pass) of the landmarks */
 } cur_part;
 
-/* One head of one sequence.  M is the most landmarks there can be; Mp, dp, mp are padded. */
+/* One head of one sequence.  M is the most landmarks there can be; tuned has more queries whose rows are exact,
+ * its probes, Q with them.  Mp is Q padded, dp and mp are too. */
 typedef struct cur_head {
     lnt_sequence seq;
     int64_t slot, h, kvh;   /* slot: the place of its sequence in the group */
     int64_t piece;          /* which one of it a step is for: lnt_cur_each */
     bool stored;            /* as its group */
     lnt_cur_mode mode;
-    size_t queries, keys;   /* landmarks in use */
-    int64_t *i, *j;         /* [M] which tokens they are */
+    size_t queries, keys;   /* landmarks in use; the probes are the last of the queries */
+    int64_t *i, *j;         /* [Q], [M] which tokens they are */
     real *qt;               /* [d, Mp] landmark queries times scale, one a column */
     real *k;                /* [M, dp] landmark keys */
-    real *rv, *w;           /* [M, mp] RV, and U^+ RV */
+    real *rv, *w;           /* [Q, mp] RV, [M, mp] U^+ RV */
     real *max, *sum, *lse;  /* [Mp] of the rows of R */
-    double *u;              /* [M, ld] */
-    real *drv, *dw;         /* [M, mp] backward */
-    real *dq, *dk;          /* [M, dp] backward, of the landmarks */
+    double *u;              /* [Q, ld], the rows of C of the landmark queries */
+    real *drv, *dw;         /* [Q, mp], [M, mp] backward */
+    real *dq, *dk;          /* [Q, dp], [M, dp] backward, of the landmarks */
     real *c, *r;            /* stored: C in tiles [M, TQ], R [keys, Mp] */
     char *parts;            /* one after the other: lnt_cur_part */
     size_t part_bytes;
@@ -55,7 +56,7 @@ typedef struct cur_head {
 
 /* One thread's. */
 typedef struct cur_scratch {
-    size_t d, m, dp, mp, M, Mp, ld; /* ld: of what is double */
+    size_t d, m, dp, mp, M, Q, Mp, ld; /* ld: of what is double */
     real *qt;                          /* [d, TQ] queries, one a column */
     real *k_own, *v_own;               /* [TK, dp], [TK, mp] */
     real *x, *dx, *slope;              /* a tile: scores, then weights; their gradients */
@@ -63,16 +64,15 @@ typedef struct cur_scratch {
     real *max, *sum, *rescale, *delta; /* [Mp or TQ] */
     real *q, *dy, *dyt;                /* backward: [TQ, dp], [TQ, mp], [m, TQ] */
     real *dtq, *dtk, *dtv;             /* backward: dq [TQ, dp], dk, dv [TK, dp], [TK, mp] */
-    real *rows, *transposed;               /* backward: landmark queries [M, dp], drv^T [m, Mp] */
-    double *ql, *kl;                   /* [M, dp] landmarks, queries times scale */
-    double *qlt, *klt;                 /* [d, ld] the same, one a column */
-    double *z, *dz, *du;               /* [M, ld] */
-    double *narrow, *wide;             /* [M, mp or dp] */
+    real *rows, *transposed;               /* backward: landmark queries [Q, dp], drv^T [m, Mp] */
+    double *ql, *kl;                   /* [Q, dp], [M, dp] landmarks, queries times scale */
+    double *qlt, *klt;                 /* [d, Mp], [d, ld] the same, one a column */
+    double *z, *dz, *du;               /* [M, ld], and [Q, ld] dz and du */
+    double *narrow, *wide;             /* [Q, mp or dp] */
     double *keys, *near;               /* kmeans: [TK, dp] keys, [TK, ld] their scores */
     double *half, *members;            /* kmeans: [M] |s|^2 / 2 of the starts, keys of each */
     double *choosing;                  /* lnt_landmark_scratch */
-    real *probe_qt, *probe_rows;       /* tuned: [d, Mp], [probes, mp] */
-    double *probe_c, *probe_y;         /* tuned: [probes, ld], [probes, mp] */
+    double *row, *dwide;               /* tuned: [mp], and backward [M, mp] */
     lnt_pinv_work pinv;
     int64_t undivided, divergent;      /* found in its steps: rows, see cur_divides; inverses */
     double rank;                       /* the least */
@@ -102,8 +102,9 @@ typedef void cur_tile(const lnt_run *run, cur_scratch *s, const cur_head *head, 
 #define lnt_cur_cluster_spread LNT_REAL_NAME(lnt_cur_cluster_spread)
 #define lnt_cur_add_row LNT_REAL_NAME(lnt_cur_add_row)
 #define lnt_cur_rows LNT_REAL_NAME(lnt_cur_rows)
-#define lnt_cur_rows_of LNT_REAL_NAME(lnt_cur_rows_of)
-#define lnt_cur_tune LNT_REAL_NAME(lnt_cur_tune)
+#define lnt_cur_place_probes LNT_REAL_NAME(lnt_cur_place_probes)
+#define lnt_cur_fit LNT_REAL_NAME(lnt_cur_fit)
+#define lnt_cur_fit_back LNT_REAL_NAME(lnt_cur_fit_back)
 #define lnt_cur_laplace LNT_REAL_NAME(lnt_cur_laplace)
 #define lnt_cur_begin LNT_REAL_NAME(lnt_cur_begin)
 #define lnt_cur_forward LNT_REAL_NAME(lnt_cur_forward)
@@ -139,11 +140,11 @@ static inline int64_t cur_segment_start(const lnt_attn_desc *p, int64_t n, int64
     return first < n ? first : n;
 }
 
-/* Queries that tell which ridge is right; a padded row of landmarks has room for them. */
+/* Queries beside the landmarks whose rows tell which ridge is right, and are fitted too: at most. */
 static inline size_t cur_probes(const lnt_attn_desc *p)
 {
     const size_t most = lnt_round_up((size_t)p->cur.landmarks, 8);
-    return p->cur.pinv != LNT_PINV_TUNED ? 0 : most < 16 ? most : 16;
+    return p->cur.pinv != LNT_PINV_TUNED || !cur_inverts(p) ? 0 : most < 16 ? most : 16;
 }
 
 static inline bool cur_is_laplace(const lnt_attn_desc *p)
@@ -177,11 +178,12 @@ void lnt_cur_each_tile(const cur_group *group, bool keys, cur_clear *clear, cur_
 void lnt_cur_begin(const cur_group *group);
 /* Of that, rv and the statistics of R. */
 void lnt_cur_rows(const cur_group *group);
-/* For a head with its qt and queries alone, by one thread: part becomes their sums over all keys. */
-void lnt_cur_rows_of(const lnt_run *run, cur_scratch *s, const cur_head *head, const cur_part *part);
-/* Before the inverse of a head, whose rv is there: its ridge, where that is tuned. */
-void lnt_cur_tune(const lnt_run *run, cur_scratch *s, const cur_head *head);
-/* s->ql, s->kl [M, dp]: the landmarks chosen, in double, the queries times scale. */
+/* tuned: which tokens are the probes, once the landmarks are chosen. */
+void lnt_cur_place_probes(cur_head *head, size_t landmarks);
+/* tuned: w, of u and rv; and from dw its drv and, into s->du, the gradient of u. */
+lnt_pinv_report lnt_cur_fit(cur_scratch *s, cur_head *head);
+lnt_pinv_report lnt_cur_fit_back(cur_scratch *s, cur_head *head);
+/* s->ql, s->kl: the landmarks chosen, in double, the queries times scale. */
 void lnt_cur_load(const lnt_run *run, cur_scratch *s, const cur_head *head);
 /* w = s->z RV, where s->z is U^+. */
 void lnt_cur_weigh(cur_scratch *s, cur_head *head);

@@ -2,7 +2,8 @@
  *
  *     iterate   Z <- Z (13 - A (15 - A (7 - A))) / 4,  A = U Z,  from Z = U^T / c
  *     ridge     Z = (U^T U + r)^-1 U^T,  r = ridge |U|_F^2, by Cholesky
- *     tuned     the same, its ridge the one of a few that serves queries best whose rows are known
+ *     tuned     W = (F^T F + r)^-1 F^T Y, F and Y the rows of U and R V and those of more queries; the ridge
+ *               is the one of a few that serves these best while U alone is fitted
  *
  * c is |U|_1 |U|_inf (norms) or |U|_1 (paper1).  An eigenvalue x of A becomes
  * 1 - (1-x)^3 (1 - x/4): from 0 to about 3 it goes to 1, from above 4 it runs away.  So it diverged
@@ -155,27 +156,28 @@ static void factorise(const lnt_pinv_work *w, double *g)
         }
 }
 
-/* x [M, ld] becomes g^-1 x, for lower = -L and upper = -L^T of the factor L of g: row after row by L,
+/* x [M, ldx] becomes g^-1 x, for lower = -L and upper = -L^T of the factor L of g: row after row by L,
  * then, from the last one on, by L^T.  What blocks of rows that are done give is a product. */
-static void solve(const lnt_pinv_work *w, const double *lower, const double *upper, double *x)
+static void solve(const lnt_pinv_work *w, const double *lower, const double *upper, double *x, size_t ldx,
+                  size_t columns)
 {
-    const size_t M = w->M, ld = w->ld;
+    const size_t M = w->M, ld = w->ld, lanes = lnt_round_up(columns, w->ker->lanes);
     for (size_t i0 = 0, end; i0 < M; i0 = end) {
         end = M - i0 < BLOCK ? M : i0 + BLOCK;
-        w->ker->gemm_nn(x + i0 * ld, ld, lower + i0 * ld, ld, x, ld, end - i0, width(w), i0, 1);
+        w->ker->gemm_nn(x + i0 * ldx, ldx, lower + i0 * ld, ld, x, ldx, end - i0, lanes, i0, 1);
         for (size_t i = i0; i < end; i++) {
-            w->ker->add_rows(x + i * ld, lower + i * ld + i0, x + i0 * ld, ld, i - i0, M);
-            w->ker->scale(x + i * ld, -1 / lower[i * ld + i], M);
+            w->ker->add_rows(x + i * ldx, lower + i * ld + i0, x + i0 * ldx, ldx, i - i0, columns);
+            w->ker->scale(x + i * ldx, -1 / lower[i * ld + i], columns);
         }
     }
     for (size_t end = M, i0; end > 0; end = i0) {
         i0 = (end - 1) / BLOCK * BLOCK;
-        w->ker->gemm_nn(x + i0 * ld, ld, upper + i0 * ld + end, ld, x + end * ld, ld, end - i0,
-                        width(w), M - end, 1);
+        w->ker->gemm_nn(x + i0 * ldx, ldx, upper + i0 * ld + end, ld, x + end * ldx, ldx, end - i0, lanes,
+                        M - end, 1);
         for (size_t i = end; i-- > i0;) {
-            w->ker->add_rows(x + i * ld, upper + i * ld + i + 1, x + (i + 1) * ld, ld, end - i - 1,
-                             M);
-            w->ker->scale(x + i * ld, -1 / lower[i * ld + i], M);
+            w->ker->add_rows(x + i * ldx, upper + i * ld + i + 1, x + (i + 1) * ldx, ldx, end - i - 1,
+                             columns);
+            w->ker->scale(x + i * ldx, -1 / lower[i * ld + i], columns);
         }
     }
 }
@@ -222,6 +224,28 @@ double lnt_pinv_tune(const lnt_pinv_work *w, const double *u, const lnt_pinv_pro
     return best;
 }
 
+void lnt_pinv_solve(const lnt_pinv_work *w, double *x, size_t ldx, size_t columns)
+{
+    solve(w, w->t[0], w->t[1], x, ldx, columns);
+}
+
+lnt_pinv_report lnt_pinv_fit(const lnt_pinv_work *w, const double *f, size_t rows, double *x, size_t ldx,
+                             size_t columns)
+{
+    double *g = w->t[0], *upper = w->t[1], *gram = w->t[2], rank = 0;
+    const double square = inner(w, f, f);
+    w->ker->gemm_tn(gram, w->ld, f, w->ld, f, w->ld, w->M, width(w), rows, 0);
+    copy(w, g, gram);
+    for (size_t i = 0; i < w->M; i++) g[i * w->ld + i] += square > 0 ? w->ridge * square : 1;
+    factorise(w, g);
+    scale(w, g, -1);
+    transpose(w, upper, g);
+    lnt_pinv_solve(w, x, ldx, columns);
+    lnt_pinv_solve(w, gram, w->ld, w->M);
+    for (size_t i = 0; i < w->M; i++) rank += gram[i * w->ld + i];
+    return (lnt_pinv_report){ .rank = rank, .diverged = !isfinite(rank) };
+}
+
 static lnt_pinv_report ridge_forward(const lnt_pinv_work *w, const double *u, double *z)
 {
     double *g = w->t[0], *upper = w->t[1]; /* both stay there for the way back */
@@ -233,7 +257,7 @@ static lnt_pinv_report ridge_forward(const lnt_pinv_work *w, const double *u, do
     scale(w, g, -1);
     transpose(w, upper, g);
     transpose(w, z, u);
-    solve(w, g, upper, z);
+    solve(w, g, upper, z, w->ld, w->M);
     const double rank = trace_of_product(w, u, z);
     return (lnt_pinv_report){ .rank = rank, .diverged = !isfinite(rank) };
 }
@@ -243,7 +267,7 @@ static lnt_pinv_report ridge_backward(const lnt_pinv_work *w, const double *u, d
 {
     const lnt_pinv_report report = ridge_forward(w, u, z);
     double *transposed = w->t[2], *dg = w->t[3];
-    solve(w, w->t[0], w->t[1], dz);
+    solve(w, w->t[0], w->t[1], dz, w->ld, w->M);
     transpose(w, du, dz);
     multiply_nt(w, dg, dz, z, transposed);
     scale(w, dg, -1);

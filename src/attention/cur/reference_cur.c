@@ -15,6 +15,8 @@
 #include "core/rng.h"
 #include "core/tensor.h"
 
+enum { PROBES = 16 }; /* of tuned, at most */
+
 /* One head of one sequence as plain arrays. */
 typedef struct problem {
     const lnt_attn_desc *p;
@@ -23,9 +25,9 @@ typedef struct problem {
     double *ql, *kl;           /* [M, d] landmarks */
     double *score;             /* [nq or nk, whichever is more] */
     double *row, *y;           /* [nk], [m] */
-    double *rv, *w;            /* [M, m] */
-    double *u, *z, *a, *b, *c; /* [M, M] */
-    int64_t *i, *j;            /* [M] */
+    double *rv, *w;            /* [M + PROBES, m], [M, m] */
+    double *u, *z, *a, *b, *c; /* [M + PROBES, M] u, [M, M] the others */
+    int64_t *i, *j;            /* [M + PROBES], [M] */
 } problem;
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -39,8 +41,8 @@ static size_t lay_out(problem *x, char *at)
         double **array;
         size_t rows, cols;
     } all[] = { { &x->q, nq, d },  { &x->k, nk, d },  { &x->v, nk, m },    { &x->ql, M, d },
-                { &x->kl, M, d },  { &x->score, n, 1 }, { &x->row, nk, 1 }, { &x->rv, M, m },
-                { &x->w, M, m },   { &x->u, M, M },   { &x->z, M, M },     { &x->a, M, M },
+                { &x->kl, M, d },  { &x->score, n, 1 }, { &x->row, nk, 1 }, { &x->rv, M + PROBES, m },
+                { &x->w, M, m },   { &x->u, M + PROBES, M },   { &x->z, M, M },     { &x->a, M, M },
                 { &x->b, M, M },   { &x->c, M, M },   { &x->y, m, 1 } };
     size_t used = 0, bytes;
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
@@ -49,8 +51,8 @@ static size_t lay_out(problem *x, char *at)
         if (__builtin_add_overflow(used, bytes, &used)) return 0;
     }
     x->i = (int64_t *)(void *)(at ? at + used : NULL);
-    x->j = at ? x->i + M : NULL;
-    return used + 2 * M * sizeof(int64_t);
+    x->j = at ? x->i + M + PROBES : NULL;
+    return used + (2 * M + PROBES) * sizeof(int64_t);
 }
 
 static void read_rows(const lnt_tensor *t, int64_t b, int64_t h, int64_t first, int64_t n,
@@ -305,91 +307,114 @@ static bool iterate(problem *x, double divisor)
     }
 }
 
-static void swap_rows(const problem *x, double *g, int64_t a, int64_t b)
+static void swap_rows(double *g, int64_t width, int64_t a, int64_t b)
 {
-    for (int64_t j = 0; j < x->M; j++) {
-        const double kept = g[a * x->M + j];
-        g[a * x->M + j] = g[b * x->M + j];
-        g[b * x->M + j] = kept;
+    for (int64_t j = 0; j < width; j++) {
+        const double kept = g[a * width + j];
+        g[a * width + j] = g[b * width + j];
+        g[b * width + j] = kept;
     }
 }
 
-/* z = (u^T u + r)^-1 u^T by elimination with pivots, r = part |u|^2. */
-static void ridge(problem *x, double part)
+/* y [M, width] = g^-1 y by elimination with pivots; g [M, M] is overwritten. */
+static void eliminate(const problem *x, double *g, double *y, int64_t width)
 {
     const int64_t M = x->M;
-    double *g = x->a, size = 0;
-    for (int64_t i = 0; i < M * M; i++) size += x->u[i] * x->u[i];
-    const double r = size > 0 ? part * size : 1;
-    for (int64_t i = 0; i < M * M; i++) x->z[i] = x->u[i % M * M + i / M];
-    multiply(x, x->z, x->u, g);
-    for (int64_t i = 0; i < M; i++) g[i * M + i] += r;
     for (int64_t i = 0; i < M; i++) {
         int64_t pivot = i;
         for (int64_t k = i + 1; k < M; k++)
             if (fabs(g[k * M + i]) > fabs(g[pivot * M + i])) pivot = k;
-        swap_rows(x, g, i, pivot);
-        swap_rows(x, x->z, i, pivot);
+        swap_rows(g, M, i, pivot);
+        swap_rows(y, width, i, pivot);
         for (int64_t k = 0; k < M; k++) {
             const double factor = k == i ? 0 : g[k * M + i] / g[i * M + i];
-            for (int64_t j = 0; j < M && k != i; j++) {
-                g[k * M + j] -= factor * g[i * M + j];
-                x->z[k * M + j] -= factor * x->z[i * M + j];
-            }
+            for (int64_t j = 0; j < M && k != i; j++) g[k * M + j] -= factor * g[i * M + j];
+            for (int64_t j = 0; j < width && k != i; j++) y[k * width + j] -= factor * y[i * width + j];
         }
     }
-    for (int64_t i = 0; i < M * M; i++) x->z[i] /= g[i / M * M + i / M];
+    for (int64_t i = 0; i < M * width; i++) y[i] /= g[i / width * M + i / width];
 }
 
-/* tuned: queries between the landmarks, whose true y is known, find the ridge. */
-static int64_t probe_token(const problem *x, int64_t t, int64_t count)
+/* x->a = f^T f + part |u|^2 of the first `rows` rows of f, which begin with those of u. */
+static void fill_gram(problem *x, int64_t rows, double part)
 {
-    int64_t token = ((2 * t + 1) * x->nq / (2 * count) + x->nq / (2 * x->M)) % x->nq;
-    while (is_in(x->i, x->M, token)) token = (token + 1) % x->nq;
-    return token;
+    const int64_t M = x->M;
+    double size = 0;
+    for (int64_t i = 0; i < M * M; i++) size += x->u[i] * x->u[i];
+    for (int64_t i = 0; i < M * M; i++) {
+        x->a[i] = i / M != i % M ? 0 : size > 0 ? part * size : 1;
+        for (int64_t r = 0; r < rows; r++) x->a[i] += x->u[r * M + i / M] * x->u[r * M + i % M];
+    }
+}
+
+/* z = (u^T u + r)^-1 u^T, r = part |u|^2. */
+static void ridge(problem *x, double part)
+{
+    for (int64_t i = 0; i < x->M * x->M; i++) x->z[i] = x->u[i % x->M * x->M + i / x->M];
+    fill_gram(x, x->M, part);
+    eliminate(x, x->a, x->z, x->M);
+}
+
+/* ---- tuned ----------------------------------------------------------------------------------- */
+
+/* Queries between the landmarks, whose true y is known: their rows follow those of u and rv.  Gives how many
+ * there are. */
+static int64_t add_probes(problem *x)
+{
+    const int64_t most = (x->M + 7) / 8 * 8, left = x->nq - x->M;
+    int64_t count = most < PROBES ? most : PROBES;
+    if (left < count) count = left;
+    for (int64_t t = 0; t < count; t++) {
+        int64_t token = ((2 * t + 1) * x->nq / (2 * count) + x->nq / (2 * x->M)) % x->nq;
+        while (is_in(x->i, x->M + t, token)) token = (token + 1) % x->nq;
+        x->i[x->M + t] = token;
+        weights(x, x->q + token * x->d, x->k, x->nk, x->row);
+        combine(x, x->row, x->v, x->nk, x->rv + (x->M + t) * x->m);
+        weights(x, x->q + token * x->d, x->kl, x->M, x->u + (x->M + t) * x->M);
+    }
+    return count;
 }
 
 /* |c z rv - y|^2 of probe t. */
-static double probe_error(problem *x, int64_t token)
+static double probe_error(problem *x, int64_t t)
 {
+    const double *c = x->u + (x->M + t) * x->M, *y = x->rv + (x->M + t) * x->m;
     double error = 0;
-    const double *query = x->q + token * x->d;
-    weights(x, query, x->k, x->nk, x->row);
-    combine(x, x->row, x->v, x->nk, x->y);
-    weights(x, query, x->kl, x->M, x->row);
     for (int64_t l = 0; l < x->M; l++) combine(x, x->z + l * x->M, x->rv, x->M, x->w + l * x->m);
-    for (int64_t c = 0; c < x->m; c++) {
-        double sum = 0;
-        for (int64_t l = 0; l < x->M; l++) sum += x->row[l] * x->w[l * x->m + c];
-        error += (sum - x->y[c]) * (sum - x->y[c]);
-    }
+    combine(x, c, x->w, x->M, x->y);
+    for (int64_t i = 0; i < x->m; i++) error += (x->y[i] - y[i]) * (x->y[i] - y[i]);
     return error;
 }
 
-static void tune(problem *x)
+/* w = (f^T f + r |u|^2)^-1 f^T y, f and y the rows of u and of rv with those of the probes, by the ridge r with
+ * which u alone serves the probes best. */
+static void tune(problem *x, int64_t count)
 {
-    const int64_t most = (x->M + 7) / 8 * 8, count = most < 16 ? most : 16;
     double least = INFINITY, best = 0.1;
     for (int e = 2; e <= 12; e++) {
         const double part = pow(10, -e / 2.0);
         double error = 0;
         ridge(x, part);
-        for (int64_t t = 0; t < count; t++) error += probe_error(x, probe_token(x, t, count));
+        for (int64_t t = 0; t < count; t++) error += probe_error(x, t);
         if (error < least) least = error, best = part;
     }
-    ridge(x, best);
+    fill_gram(x, x->M + count, best);
+    for (int64_t i = 0; i < x->M * x->m; i++) {
+        x->w[i] = 0;
+        for (int64_t r = 0; r < x->M + count; r++) x->w[i] += x->u[r * x->M + i / x->m] * x->rv[r * x->m + i % x->m];
+    }
+    eliminate(x, x->a, x->w, x->m);
 }
 
+/* ---- either ---------------------------------------------------------------------------------- */
+
+/* z, of all but tuned. */
 static void invert(problem *x)
 {
     const double columns = norm(x, true), rows = norm(x, false);
     const double safe = columns * rows > 0 ? columns * rows : 1;
     if (x->p->cur.pinv == LNT_PINV_RIDGE) {
         ridge(x, x->p->cur.ridge);
-        return;
-    }
-    if (x->p->cur.pinv == LNT_PINV_TUNED) {
-        tune(x);
         return;
     }
     if (x->p->cur.pinv_init == LNT_PINV_PAPER1 && iterate(x, columns > 0 ? columns : 1)) return;
@@ -413,8 +438,16 @@ static void landmark_row(problem *x, int64_t i, double *out)
             return;
         }
     }
-    invert(x);
-    for (int64_t l = 0; l < x->M; l++) combine(x, x->z + l * x->M, x->rv, x->M, x->w + l * x->m);
+    const bool tuned = x->p->cur.pinv == LNT_PINV_TUNED;
+    const int64_t probes = tuned ? add_probes(x) : 0;
+    for (int64_t l = x->M; l < x->M + probes; l++)
+        if (lnt_cur_copies_rows(x->p) && x->i[l] == i) {
+            memcpy(out, x->rv + l * x->m, (size_t)x->m * sizeof *out);
+            return;
+        }
+    if (tuned) tune(x, probes);
+    else invert(x);
+    for (int64_t l = 0; l < x->M && !tuned; l++) combine(x, x->z + l * x->M, x->rv, x->M, x->w + l * x->m);
     weights(x, x->q + i * x->d, x->kl, x->M, x->row);
     combine(x, x->row, x->w, x->M, out);
 }

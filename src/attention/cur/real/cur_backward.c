@@ -96,8 +96,8 @@ static void query_tile(const lnt_run *run, cur_scratch *s, const cur_head *head,
 
 static void clear_part(const cur_scratch *s, const cur_part *part)
 {
-    memset(part->rows, 0, s->M * s->mp * sizeof(real));
-    memset(part->land, 0, s->M * s->dp * sizeof(real));
+    memset(part->rows, 0, s->Q * s->mp * sizeof(real));
+    memset(part->land, 0, s->Q * s->dp * sizeof(real));
     memset(s->q, 0, TQ * s->dp * sizeof(real)); /* the margins of its rows */
 }
 
@@ -112,11 +112,11 @@ static void merge_weights(const lnt_run *run, const cur_scratch *s, cur_head *he
 }
 
 /* du becomes the gradient of the scores of the landmarks. */
-static void through_u(const lnt_run *run, cur_scratch *s, const double *u)
+static void through_u(const lnt_run *run, cur_scratch *s, size_t rows, const double *u)
 {
     const lnt_kernels_f64 *ker = s->pinv.ker;
     if (!cur_is_laplace(run->p)) {
-        for (size_t i = 0; i < s->M; i++) {
+        for (size_t i = 0; i < rows; i++) {
             double *row = s->du + i * s->ld;
             const double along = ker->dot(row, u + i * s->ld, s->M);
             for (size_t j = 0; j < s->M; j++) row[j] = u[i * s->ld + j] * (row[j] - along);
@@ -124,9 +124,8 @@ static void through_u(const lnt_run *run, cur_scratch *s, const double *u)
         return;
     }
     ker->load_columns(s->klt, s->ld, s->kl, LNT_F64, (int64_t)s->dp, 1, s->M, s->d, 1);
-    ker->gemm_nn(s->dz, s->ld, s->ql, s->dp, s->klt, s->ld, s->M, lnt_round_up(s->M, ker->lanes),
-                 s->d, 0);
-    for (size_t i = 0; i < s->M; i++)
+    ker->gemm_nn(s->dz, s->ld, s->ql, s->dp, s->klt, s->ld, rows, lnt_round_up(s->M, ker->lanes), s->d, 0);
+    for (size_t i = 0; i < rows; i++)
         for (size_t j = 0; j < s->M; j++)
             s->du[i * s->ld + j] *= laplace_slope(s->dz[i * s->ld + j]);
 }
@@ -135,11 +134,11 @@ static void through_u(const lnt_run *run, cur_scratch *s, const double *u)
 static void add_landmarks(cur_scratch *s, cur_head *head)
 {
     const lnt_kernels_f64 *ker = s->pinv.ker;
-    const size_t width = lnt_round_up(s->d, ker->lanes);
-    ker->gemm_nn(s->wide, s->dp, s->du, s->ld, s->kl, s->dp, s->M, width, s->M, 0);
-    for (size_t i = 0; i < s->M; i++)
+    const size_t width = lnt_round_up(s->d, ker->lanes), rows = head->queries;
+    ker->gemm_nn(s->wide, s->dp, s->du, s->ld, s->kl, s->dp, rows, width, s->M, 0);
+    for (size_t i = 0; i < rows; i++)
         for (size_t c = 0; c < s->d; c++) head->dq[i * s->dp + c] += (real)s->wide[i * s->dp + c];
-    ker->gemm_tn(s->wide, s->dp, s->du, s->ld, s->ql, s->dp, s->M, width, s->M, 0);
+    ker->gemm_tn(s->wide, s->dp, s->du, s->ld, s->ql, s->dp, s->M, width, rows, 0);
     for (size_t i = 0; i < s->M; i++)
         for (size_t c = 0; c < s->d; c++) head->dk[i * s->dp + c] += (real)s->wide[i * s->dp + c];
 }
@@ -149,7 +148,6 @@ static lnt_pinv_report through_inverse(const lnt_run *run, cur_scratch *s, cur_h
 {
     const lnt_kernels_f64 *ker = s->pinv.ker;
     const size_t M = s->M, mp = s->mp, ld = s->ld;
-    lnt_cur_tune(run, s, head); /* its choice has no gradient */
     for (size_t i = 0; i < M * mp; i++) s->narrow[i] = (double)head->dw[i];
     for (size_t i = 0; i < M * mp; i++) s->wide[i] = (double)head->rv[i];
     for (size_t i = 0; i < M; i++)
@@ -161,10 +159,17 @@ static lnt_pinv_report through_inverse(const lnt_run *run, cur_scratch *s, cur_h
         for (size_t c = 0; c < mp; c++)
             head->drv[i * mp + c] = c < s->m ? (real)s->wide[i * mp + c] : 0;
     lnt_cur_weigh(s, head);
-    lnt_cur_load(run, s, head);
-    through_u(run, s, head->u);
-    add_landmarks(s, head);
     return report;
+}
+
+/* dw to drv and to the landmarks, by way of U. */
+static void through_landmarks(const lnt_run *run, cur_scratch *s, cur_head *head)
+{
+    const bool tuned = run->p->cur.pinv == LNT_PINV_TUNED;
+    cur_report(s, tuned ? lnt_cur_fit_back(s, head) : through_inverse(run, s, head));
+    lnt_cur_load(run, s, head);
+    through_u(run, s, head->queries, head->u);
+    add_landmarks(s, head);
 }
 
 /* dY of the landmarks, whose rows of RV were the answer, to drv. */
@@ -182,10 +187,10 @@ static void grad_landmarks(const cur_group *group, cur_scratch *s, cur_head *hea
 {
     const lnt_run *run = group->run;
     if (head->mode != LNT_CUR_ALL_QUERIES) merge_weights(run, s, head);
-    memset(head->dq, 0, s->M * s->dp * sizeof(real));
+    memset(head->dq, 0, s->Q * s->dp * sizeof(real));
     memset(head->dk, 0, s->M * s->dp * sizeof(real));
     if (head->mode == LNT_CUR_LANDMARKS) {
-        cur_report(s, through_inverse(run, s, head));
+        through_landmarks(run, s, head);
         if (lnt_cur_copies_rows(run->p)) add_copied_rows(run, s, head);
     }
     if (head->mode == LNT_CUR_ALL_QUERIES)
@@ -208,12 +213,12 @@ static void merge_queries(const cur_group *group, cur_scratch *s, cur_head *head
 static void transpose_head(const lnt_run *run, cur_scratch *s, const cur_head *head)
 {
     const kernels *ker = run_kernels(run);
-    const size_t M = head->queries;
-    memset(s->rows, 0, s->M * s->dp * sizeof(real));
-    transpose(ker, s->rows, s->dp, head->qt, s->Mp, M, s->d);
-    ker->load_columns(s->transposed, s->Mp, head->drv, LNT_REAL_DTYPE, (int64_t)s->mp, 1, M, s->m, 1);
+    const size_t rows = head->queries;
+    memset(s->rows, 0, s->Q * s->dp * sizeof(real));
+    transpose(ker, s->rows, s->dp, head->qt, s->Mp, rows, s->d);
+    ker->load_columns(s->transposed, s->Mp, head->drv, LNT_REAL_DTYPE, (int64_t)s->mp, 1, rows, s->m, 1);
     for (size_t i = 0; i < s->Mp; i++)
-        s->delta[i] = i < M ? ker->dot(head->drv + i * s->mp, head->rv + i * s->mp, s->m) : 0;
+        s->delta[i] = i < rows ? ker->dot(head->drv + i * s->mp, head->rv + i * s->mp, s->m) : 0;
 }
 
 /* Adds what head gives to dk and dv of a tile of keys, and what the tile gives to its dq. */
@@ -254,7 +259,7 @@ static void key_segment(const cur_group *group, cur_scratch *s, cur_head *lead)
     if (lead->h % shared) return;
     for (int64_t h = lead->h; h < lead->h + shared; h++) {
         const cur_head head = lnt_cur_head(group, lead->slot, h);
-        memset(lnt_cur_part(run->p, &head, g).land, 0, s->M * s->dp * sizeof(real));
+        memset(lnt_cur_part(run->p, &head, g).land, 0, s->Q * s->dp * sizeof(real));
     }
     if (lead->mode == LNT_CUR_ALL_KEYS) return;
     for (int64_t k0 = begin; k0 < end; k0 += TK) {
@@ -275,12 +280,12 @@ static void key_segment(const cur_group *group, cur_scratch *s, cur_head *lead)
 
 /* ---- back to the tokens ---------------------------------------------------------------------- */
 
-/* Adds land [M, dp] to the tokens it came from, or, of a mean, an equal part to each of them. */
+/* Adds land [count, dp] to the tokens it came from, or, of a mean, an equal part to each of them. */
 static void spread(const lnt_run *run, cur_scratch *s, const lnt_tensor *to, int64_t b, int64_t h,
-                   int64_t first, int64_t n, const int64_t *token, bool means, const real *land)
+                   int64_t first, int64_t n, const int64_t *token, size_t count, bool means, const real *land)
 {
-    for (size_t i = 0; i < s->M; i++) {
-        const int64_t end = !means ? token[i] + 1 : i + 1 < s->M ? token[i + 1] : n;
+    for (size_t i = 0; i < count; i++) {
+        const int64_t end = !means ? token[i] + 1 : i + 1 < count ? token[i + 1] : n;
         const real part = 1 / (real)(end - token[i]);
         for (int64_t r = token[i]; r < end; r++)
             lnt_cur_add_row(run, s, to, b, h, first + r, part, land + i * s->dp);
@@ -292,14 +297,16 @@ static void finish_queries(const lnt_run *run, cur_scratch *s, cur_head *head)
     const kernels *ker = run_kernels(run);
     const lnt_sequence *seq = &head->seq;
     for (int64_t g = 0; g < cur_segments(run->p); g++)
-        ker->axpy(head->dq, 1, lnt_cur_part(run->p, head, g).land, s->M * s->dp);
-    ker->scale(head->dq, (real)run->p->scale, s->M * s->dp);
+        ker->axpy(head->dq, 1, lnt_cur_part(run->p, head, g).land, s->Q * s->dp);
+    ker->scale(head->dq, (real)run->p->scale, s->Q * s->dp);
     if (head->mode == LNT_CUR_ALL_QUERIES)
         store_rows(ker, &run->grads->dq, seq->b, head->h, seq->q0, head->queries, head->dq, s->dp,
                    NULL);
-    if (head->mode == LNT_CUR_LANDMARKS)
-        spread(run, s, &run->grads->dq, seq->b, head->h, seq->q0, seq->nq, head->i,
-               lnt_cur_query_means(run->p), head->dq);
+    if (head->mode != LNT_CUR_LANDMARKS) return;
+    spread(run, s, &run->grads->dq, seq->b, head->h, seq->q0, seq->nq, head->i, s->M,
+           lnt_cur_query_means(run->p), head->dq);
+    spread(run, s, &run->grads->dq, seq->b, head->h, seq->q0, seq->nq, head->i + s->M,
+           head->queries - s->M, false, head->dq + s->M * s->dp);
 }
 
 /* dq of the heads that share keys, and dk and dv from them, in their order; the first does it for all. */
@@ -316,7 +323,7 @@ static void finish_keys(const cur_group *group, cur_scratch *s, cur_head *lead)
         if (head.mode == LNT_CUR_LANDMARKS && lnt_cur_clusters(run->p))
             lnt_cur_cluster_spread(run, s, &head, head.dk);
         else if (head.mode == LNT_CUR_LANDMARKS)
-            spread(run, s, &run->grads->dk, seq->b, kvh, seq->k0, seq->nk, head.j,
+            spread(run, s, &run->grads->dk, seq->b, kvh, seq->k0, seq->nk, head.j, s->M,
                    lnt_cur_key_means(run->p), head.dk);
         if (head.mode != LNT_CUR_ALL_KEYS || h == lead->h) continue;
         ker->axpy(lead->dk, 1, head.dk, s->M * s->dp);

@@ -53,7 +53,10 @@ static void output_tile(const cur_group *group, cur_scratch *s, cur_head *head)
 static void solve(const cur_group *group, cur_scratch *s, cur_head *head)
 {
     if (head->mode != LNT_CUR_LANDMARKS) return;
-    lnt_cur_tune(group->run, s, head);
+    if (group->run->p->cur.pinv == LNT_PINV_TUNED) {
+        cur_report(s, lnt_cur_fit(s, head));
+        return;
+    }
     cur_report(s, lnt_pinv_forward(&s->pinv, head->u, s->z, lnt_cur_kept_of(group->run, head)));
     lnt_cur_weigh(s, head);
 }

@@ -15,10 +15,10 @@ enum { TQ = LNT_CUR_TILE_QUERIES, TK = LNT_CUR_TILE_KEYS };
 
 static cur_part take_part(lnt_arena *arena, const lnt_attn_desc *p)
 {
-    const size_t M = cur_most(p), Mp = pad(M), mp = pad((size_t)p->dim_value);
-    cur_part part = { .rows = take(arena, M, mp), .max = take(arena, 1, Mp) };
+    const size_t Q = cur_most(p) + cur_probes(p), Mp = pad(Q), mp = pad((size_t)p->dim_value);
+    cur_part part = { .rows = take(arena, Q, mp), .max = take(arena, 1, Mp) };
     part.sum = take(arena, 1, Mp);
-    part.land = take(arena, p->backward ? M : 0, pad((size_t)p->dim));
+    part.land = take(arena, p->backward ? Q : 0, pad((size_t)p->dim));
     return part;
 }
 
@@ -29,21 +29,21 @@ static double *take_double(lnt_arena *arena, size_t rows, size_t cols)
 
 static cur_head take_head(lnt_arena *arena, const lnt_attn_desc *p, bool stored)
 {
-    const size_t M = cur_most(p), Mp = pad(M), d = (size_t)p->dim, back = p->backward != 0;
-    const size_t dp = pad(d), mp = pad((size_t)p->dim_value), square = cur_inverts(p) ? M : 0;
-    cur_head head = { .i = lnt_arena_take(arena, M, sizeof *head.i) };
+    const size_t M = cur_most(p), Q = M + cur_probes(p), Mp = pad(Q), d = (size_t)p->dim;
+    const size_t dp = pad(d), mp = pad((size_t)p->dim_value), back = p->backward != 0;
+    cur_head head = { .i = lnt_arena_take(arena, Q, sizeof *head.i) };
     head.j = lnt_arena_take(arena, M, sizeof *head.j);
     head.qt = take(arena, d, Mp);
     head.k = take(arena, M, dp);
-    head.rv = take(arena, M, mp);
+    head.rv = take(arena, Q, mp);
     head.w = take(arena, M, mp);
     head.max = take(arena, 1, Mp);
     head.sum = take(arena, 1, Mp);
     head.lse = take(arena, 1, Mp);
-    head.u = take_double(arena, square, lnt_pinv_ld(p));
-    head.drv = take(arena, back * M, mp);
+    head.u = take_double(arena, cur_inverts(p) ? Q : 0, lnt_pinv_ld(p));
+    head.drv = take(arena, back * Q, mp);
     head.dw = take(arena, back * M, mp);
-    head.dq = take(arena, back * M, dp);
+    head.dq = take(arena, back * Q, dp);
     head.dk = take(arena, back * M, dp);
     const size_t keeps = stored ? 1 : 0, tiles = (size_t)tiles_of(p->length_q, TQ);
     head.c = take(arena, keeps * tiles * TQ, M);
@@ -93,7 +93,9 @@ cur_head lnt_cur_head(const cur_group *group, int64_t slot, int64_t h)
     head.kvh = h * p->kv_heads / p->heads;
     head.mode = lnt_cur_mode_of(p, &head.seq);
     const size_t M = (size_t)p->cur.landmarks;
-    head.queries = head.mode == LNT_CUR_LANDMARKS ? M : (size_t)head.seq.nq;
+    head.queries = (size_t)head.seq.nq;
+    if (head.mode == LNT_CUR_LANDMARKS)
+        head.queries = M + smaller(head.seq.nq - p->cur.landmarks, cur_probes(p));
     head.keys = head.mode == LNT_CUR_LANDMARKS ? M : (size_t)head.seq.nk;
     if (head.mode == LNT_CUR_ALL_KEYS) head.queries = 0;
     if (head.mode == LNT_CUR_ALL_QUERIES) head.keys = 0;
@@ -102,11 +104,11 @@ cur_head lnt_cur_head(const cur_group *group, int64_t slot, int64_t h)
 
 static cur_scratch take_scratch(lnt_arena *arena, const lnt_attn_desc *p, int isa)
 {
-    const size_t d = (size_t)p->dim, m = (size_t)p->dim_value, M = cur_most(p);
-    const size_t Mp = pad(M), back = p->backward != 0, widest = Mp > TQ ? Mp : TQ;
+    const size_t d = (size_t)p->dim, m = (size_t)p->dim_value, M = cur_most(p), Q = M + cur_probes(p);
+    const size_t Mp = pad(Q), back = p->backward != 0, widest = Mp > TQ ? Mp : TQ;
     const size_t tile = Mp * TQ; /* [M, TQ] or [TK, Mp] */
-    const size_t square = cur_inverts(p) ? M : 0;
-    cur_scratch s = { .d = d, .m = m, .dp = pad(d), .mp = pad(m), .M = M, .Mp = Mp,
+    const size_t square = cur_inverts(p) ? M : 0, all = cur_inverts(p) ? Q : 0;
+    cur_scratch s = { .d = d, .m = m, .dp = pad(d), .mp = pad(m), .M = M, .Q = Q, .Mp = Mp,
                       .ld = lnt_pinv_ld(p), .rank = INFINITY };
     s.qt = take(arena, d, TQ);
     s.k_own = take(arena, TK, s.dp);
@@ -125,18 +127,18 @@ static cur_scratch take_scratch(lnt_arena *arena, const lnt_attn_desc *p, int is
     s.dtq = take(arena, back * TQ, s.dp);
     s.dtk = take(arena, back * TK, s.dp);
     s.dtv = take(arena, back * TK, s.mp);
-    s.rows = take(arena, back * M, s.dp);
+    s.rows = take(arena, back * Q, s.dp);
     s.transposed = take(arena, back * m, Mp);
-    s.ql = take_double(arena, square, s.dp);
+    s.ql = take_double(arena, all, s.dp);
     s.kl = take_double(arena, square, s.dp);
-    s.qlt = take_double(arena, square ? d : 0, s.ld);
+    s.qlt = take_double(arena, square ? d : 0, Mp);
     s.klt = take_double(arena, square ? d : 0, s.ld);
     s.z = take_double(arena, square, s.ld);
-    s.dz = take_double(arena, back * square, s.ld);
-    s.du = take_double(arena, back * square, s.ld);
+    s.dz = take_double(arena, back * all, s.ld);
+    s.du = take_double(arena, back * all, s.ld);
     const size_t values = s.mp > s.dp ? s.mp : s.dp;
-    s.narrow = take_double(arena, square, values);
-    s.wide = take_double(arena, square, values);
+    s.narrow = take_double(arena, all, values);
+    s.wide = take_double(arena, all, values);
     if (!square) return s;
     const size_t clusters = lnt_cur_clusters(p);
     s.keys = take_double(arena, clusters * TK, s.dp);
@@ -144,11 +146,9 @@ static cur_scratch take_scratch(lnt_arena *arena, const lnt_attn_desc *p, int is
     s.half = take_double(arena, clusters, M);
     s.members = take_double(arena, clusters, M);
     s.choosing = take_double(arena, 1, lnt_landmark_scratch(p) / sizeof(double));
-    const size_t probes = cur_probes(p);
-    s.probe_qt = take(arena, probes ? d : 0, Mp);
-    s.probe_rows = take(arena, probes, s.mp);
-    s.probe_c = take_double(arena, probes, s.ld);
-    s.probe_y = take_double(arena, probes, s.mp);
+    const size_t tuned = cur_probes(p) != 0;
+    s.row = take_double(arena, tuned, s.mp);
+    s.dwide = take_double(arena, tuned * back * M, s.mp);
     s.pinv = lnt_pinv_take(arena, p, isa);
     return s;
 }

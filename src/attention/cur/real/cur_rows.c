@@ -22,7 +22,7 @@ static const real *read_values(const lnt_run *run, cur_scratch *s, const cur_hea
 
 static void clear_part(const cur_scratch *s, const cur_part *part)
 {
-    memset(part->rows, 0, s->M * s->mp * sizeof(real));
+    memset(part->rows, 0, s->Q * s->mp * sizeof(real));
     for (size_t i = 0; i < s->Mp; i++) part->max[i] = -(real)INFINITY, part->sum[i] = 0;
 }
 
@@ -52,14 +52,6 @@ static void flash_tile(const lnt_run *run, cur_scratch *s, const cur_head *head,
             if (s->rescale[i] != 1) ker->scale(part->rows + i * s->mp, s->rescale[i], s->mp);
     }
     add_values(run, s, head, part, k0, nk, s->x);
-}
-
-void lnt_cur_rows_of(const lnt_run *run, cur_scratch *s, const cur_head *head, const cur_part *part)
-{
-    memset(part->rows, 0, head->queries * s->mp * sizeof(real));
-    for (size_t i = 0; i < s->Mp; i++) part->max[i] = -(real)INFINITY, part->sum[i] = 0;
-    for (int64_t k0 = 0; k0 < head->seq.nk; k0 += TK)
-        flash_tile(run, s, head, part, k0, smaller(head->seq.nk - k0, TK));
 }
 
 /* Scores into R, and their maxima. */
@@ -133,7 +125,7 @@ static void merge(const cur_group *group, cur_scratch *s, cur_head *head)
     const bool softmax = !cur_is_laplace(run->p);
     if (head->mode == LNT_CUR_ALL_KEYS) return;
     if (!head->stored) merge_max(group, s, head);
-    memset(head->rv, 0, s->M * s->mp * sizeof(real));
+    memset(head->rv, 0, s->Q * s->mp * sizeof(real));
     for (size_t i = 0; i < head->queries; i++) head->sum[i] = 0;
     for (int64_t g = 0; g < cur_segments(run->p); g++) {
         const cur_part part = lnt_cur_part(run->p, head, g);
