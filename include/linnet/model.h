@@ -108,6 +108,7 @@ typedef struct lnt_model_info {
     int64_t channels;         /* of a pixel */
     int64_t dim;              /* the width of its tokens, and of the vectors of images */
     int classifies, reserved; /* 1: it says a class of `outputs` for a whole text or image */
+    int64_t positions;        /* learned ones: no sequence may be longer; 0: it has none */
 } lnt_model_info;
 
 LNT_API LNT_MUST_CHECK lnt_status lnt_model_describe(const lnt_model *model, lnt_model_info *info);

@@ -212,6 +212,11 @@ static int64_t weight_bytes(const lnt_model *model)
     return (int64_t)sum;
 }
 
+static bool has_positions(const lnt_config *c)
+{
+    return c->position == LNT_POSITION_LEARNED || c->distance_bias;
+}
+
 lnt_status lnt_model_describe(const lnt_model *model, lnt_model_info *out)
 {
     if (!model) return LNT_ERR_ARGUMENT;
@@ -240,7 +245,8 @@ lnt_status lnt_model_describe(const lnt_model *model, lnt_model_info *out)
                               .image = c->image,
                               .channels = c->channels,
                               .dim = c->dim,
-                              .classifies = c->output == LNT_OUTPUT_CLASS };
+                              .classifies = c->output == LNT_OUTPUT_CLASS,
+                              .positions = has_positions(c) ? c->length : 0 };
     lnt_struct_give(&info, out);
     return LNT_OK;
 }
@@ -260,7 +266,7 @@ static lnt_status check_forward(const lnt_model *model, const int32_t *tokens, i
     if (!tokens || !logits || batch < 1 || length < 1)
         return lnt_fail(ctx, LNT_ERR_ARGUMENT,
                         "tokens and logits must be given, batch and length be at least 1");
-    if ((c->position == LNT_POSITION_LEARNED || c->distance_bias) && length > c->length)
+    if (has_positions(c) && length > c->length)
         return lnt_fail(ctx, LNT_ERR_SHAPE, "length is %lld, the model has learned %lld positions",
                         (long long)length, (long long)c->length);
     int64_t count;

@@ -62,6 +62,7 @@ def make():
     for i in range(5):
         open("texts/%d.txt" % i, "w").write(" ".join(random.choice(words[4:]) for _ in range(520)))
     open("texts/short.txt", "w").write("w1 w2 w3")
+    json.dump({"max_seq_length": 48}, open("bert/sentence_bert_config.json", "w"))  # which embed heeds, not the study
     with open("lines.txt", "w") as out:
         for i in range(TEXTS):
             out.write(" ".join(open("texts/%d.txt" % i).read().split()[:WORDS]) + "\n")

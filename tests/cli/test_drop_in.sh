@@ -52,7 +52,7 @@ fails 1 "tokens, 9000000 are needed" study --model writer --data text.txt --leng
 
 # That of an encoder, upon one as Hugging Face lays it out.
 python3 "$here/drop.py" make
-succeeds study --model bert --data texts --batch 4 --length 40 --landmarks 16 --svg drop.svg --json
+succeeds study --model bert --data texts --batch 4 --landmarks 16 --svg drop.svg --json
 python3 - <<'END'
 import json, os
 lines = [json.loads(line) for line in open("stdout.txt")]
@@ -60,8 +60,8 @@ layers, lines = [m for m in lines if "layer" in m], [m for m in lines if "layer"
 # By 7 inverses: 8 choices, 7 of them pinned, 4 with indices of their own, 4 with both; then 5 lengths.
 assert len(lines) == 7 * (8 + 7 + 4 + 4) + 5 * 8 and len(layers) == 2, (len(lines), len(layers))
 assert all(m["texts"] == 4 and -1 <= m["rank"] <= 1 and 0 < m["cosine"] <= 1 + 1e-9 for m in lines), lines
-assert {m["words"]: m["tokens"] for m in lines} == {32: 34, 64: 64, 128: 64, 256: 64, 512: 64, 40: 42}, lines
-assert len({m["cosine"] for m in lines}) > 150
+assert {m["words"]: m["tokens"] for m in lines} == {32: 34, 64: 64, 128: 64, 256: 64, 512: 64}, lines
+assert len({m["cosine"] for m in lines}) > 120
 assert all(m["difference"] >= 0 for m in lines) and all(len(m["errors"]) == 4 for m in layers), lines
 if os.path.exists("drop.svg"):  # there is gnuplot
     picture = open("drop.svg").read()
@@ -73,7 +73,7 @@ embeds softmax.npy
 embeds cur.npy --mechanism cur --landmarks 16 --pinv ridge
 succeeds study --model bert --data texts --batch 4 --length 40 --landmarks 16 --select step --pinv ridge --json
 python3 "$here/drop.py" check <stdout.txt || wrong "the study is not what the formulas give"
-succeeds study --model bert --data texts --batch 4 --length 40 --landmarks 16 --select sum --pinv iterate
+succeeds study --model bert --data texts --batch 4 --landmarks 16 --select sum --pinv iterate
 for words in "(figure 5)" "(figure 6)" "(figure 7)" "by layer" "length of a text, 8 iterations" "separate"; do
     grep -qF "$words" stdout.txt || wrong "no '$words': $(cat stdout.txt)"
 done

@@ -152,6 +152,13 @@ static inline bool cur_is_laplace(const lnt_attn_desc *p)
     return p->cur.activation == LNT_ACTIVATION_LAPLACE;
 }
 
+/* From which of its queries on a head's rows are taken as they are: all that are tokens, or none. */
+static inline size_t cur_first_copied(const lnt_attn_desc *p, const cur_head *head)
+{
+    if (head->mode != LNT_CUR_LANDMARKS || !p->cur.copy_rows) return head->queries;
+    return lnt_cur_query_means(p) ? (size_t)p->cur.landmarks : 0;
+}
+
 /* ---- the parts of a run ---------------------------------------------------------------------- */
 
 /* Bytes a run shares, with C and R if `stored`; and bytes for each thread. */

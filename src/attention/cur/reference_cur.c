@@ -441,7 +441,7 @@ static void landmark_row(problem *x, int64_t i, double *out)
     const bool tuned = x->p->cur.pinv == LNT_PINV_TUNED;
     const int64_t probes = tuned ? add_probes(x) : 0;
     for (int64_t l = x->M; l < x->M + probes; l++)
-        if (lnt_cur_copies_rows(x->p) && x->i[l] == i) {
+        if (x->p->cur.copy_rows && x->i[l] == i) {
             memcpy(out, x->rv + l * x->m, (size_t)x->m * sizeof *out);
             return;
         }

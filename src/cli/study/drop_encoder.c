@@ -2,7 +2,8 @@
  *
  * At --length words every choice of landmarks x M x inverse x class token pinned or not x the same landmarks
  * for queries and keys or not, where a choice has them: a pass each.  Of them the paper's figures 5, 6 and 7
- * in drop_grid.c.  Then layer by layer (drop_layers.c), and over texts of 32 to 512 words. */
+ * in drop_grid.c.  Then layer by layer (drop_layers.c), and unless --length is given, over texts of 32 to
+ * 512 words. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,7 +12,7 @@
 
 #include "cli/study/drop_grid.h"
 
-enum { DEFAULT_BATCH = 12, DEFAULT_WORDS = 128 };
+enum { DEFAULT_BATCH = 8, DEFAULT_WORDS = 128 };
 static const int64_t lengths[DROP_LENGTHS] = { 32, 64, 128, 256, 512 };
 static const int64_t landmark_counts[DROP_COUNTS] = { 16, 32, 64, 128 };
 static const int64_t inverses[DROP_INVERSES] = { 1, 2, 4, 6, 8, -LNT_PINV_RIDGE, -LNT_PINV_TUNED };
@@ -184,7 +185,8 @@ static int begin(const options *o, lnt_ctx *ctx, const lnt_model_info *info, dro
         for (int k = 0; k < 4; k++) kinds += exists(g, s, k % 2, k / 2);
     }
     const int status = choose_inverses(o, g);
-    r->total = g->counts * (g->inverses * kinds + DROP_LENGTHS * selects) + drop_layer_passes(info->layers);
+    const int of_lengths = opt_given(o, OPT_LENGTH) ? 0 : DROP_LENGTHS * selects;
+    r->total = g->counts * (g->inverses * kinds + of_lengths) + drop_layer_passes(info->layers);
     return status;
 }
 
@@ -204,9 +206,9 @@ static int run(drop_grid *g)
     if (!status)
         status = drop_layers(r, (lnt_select)opt_whole(r->o, OPT_SELECT, LNT_SELECT_STEP_MEAN), few,
                              g->inverse[g->shown]);
-    if (!status) status = fill_lengths(g);
+    if (!status && !opt_given(r->o, OPT_LENGTH)) status = fill_lengths(g);
     progress_end();
-    if (!status) drop_length_table(g);
+    if (!status && !opt_given(r->o, OPT_LENGTH)) drop_length_table(g);
     return status ? status : drop_grid_draw(g, words);
 }
 

@@ -109,14 +109,15 @@ static int table_of_differences(const drop_grid *g)
     table t;
     int count;
     double correlation = NAN;
+    char text[64] = "";
     drop_finding *all = sort_cells(g, &count);
     if (!all) return fail_memory(sizeof g->cell);
     const int status = correlate(all, count, &correlation);
     table_begin(&t, 1, headings);
-    for (int k = 0; k < GROUPS && k < count; k++) {
-        const int first = k * count / GROUPS, end = (k + 1) * count / GROUPS;
+    const int groups = count < GROUPS ? count : GROUPS;
+    for (int k = 0; k < groups; k++) {
+        const int first = k * count / groups, end = (k + 1) * count / groups;
         double sum = 0, least = 1, most = -1;
-        if (first == end) continue;
         for (int i = first; i < end; i++) {
             sum += all[i].cosine / (end - first);
             least = fmin(least, all[i].cosine), most = fmax(most, all[i].cosine);
@@ -129,10 +130,11 @@ static int table_of_differences(const drop_grid *g)
         table_cell(&t, "%.3f", most);
     }
     free(all);
+    if (count > 2) snprintf(text, sizeof text, "; rank correlation with the cosine %.2f", correlation);
     drop_say(&g->run, &t,
              "%d words, all variants by how far attention is from softmax's, the mean of magnitudes "
-             "(figure 7); rank correlation with the cosine %.2f",
-             (int)g->run.words, correlation);
+             "(figure 7)%s",
+             (int)g->run.words, text);
     return status;
 }
 

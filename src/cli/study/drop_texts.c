@@ -119,7 +119,8 @@ int drop_texts_open(const options *o, lnt_ctx *ctx, const lnt_model *model, int6
     *out = (drop_texts){ 0 };
     if (lnt_model_describe(model, &info)) return fail_ctx(ctx);
     reading r = {
-        .ctx = ctx, .model = model, .words = words, .wanted = count, .most = info.length, .out = out
+        .ctx = ctx, .model = model, .words = words, .wanted = count, .out = out,
+        .most = info.positions ? info.positions : info.length
     };
     int status =
         !stat(path, &at) && S_ISDIR(at.st_mode) ? cut_directory(&r, path) : cut_file(&r, path, count);

@@ -39,8 +39,7 @@ static void load_dy(const lnt_run *run, cur_scratch *s, const cur_head *head, in
     const kernels *ker = run_kernels(run);
     const int64_t row = head->seq.q0 + q0;
     load_rows(ker, s->dy, s->mp, &run->grads->dout, head->seq.b, head->h, row, nq, 1);
-    if (head->mode != LNT_CUR_LANDMARKS || !lnt_cur_copies_rows(run->p)) return;
-    for (size_t l = 0; l < head->queries; l++) {
+    for (size_t l = cur_first_copied(run->p, head); l < head->queries; l++) {
         const int64_t at = head->i[l] - q0;
         if (at < 0 || at >= (int64_t)nq) continue;
         memset(s->dy + (size_t)at * s->mp, 0, s->mp * sizeof(real));
@@ -176,7 +175,7 @@ static void through_landmarks(const lnt_run *run, cur_scratch *s, cur_head *head
 static void add_copied_rows(const lnt_run *run, cur_scratch *s, cur_head *head)
 {
     const kernels *ker = run_kernels(run);
-    for (size_t l = 0; l < head->queries; l++) {
+    for (size_t l = cur_first_copied(run->p, head); l < head->queries; l++) {
         load_rows(ker, s->dy, s->mp, &run->grads->dout, head->seq.b, head->h,
                   head->seq.q0 + head->i[l], 1, 1);
         ker->axpy(head->drv + l * s->mp, 1, s->dy, s->m);
@@ -191,7 +190,7 @@ static void grad_landmarks(const cur_group *group, cur_scratch *s, cur_head *hea
     memset(head->dk, 0, s->M * s->dp * sizeof(real));
     if (head->mode == LNT_CUR_LANDMARKS) {
         through_landmarks(run, s, head);
-        if (lnt_cur_copies_rows(run->p)) add_copied_rows(run, s, head);
+        add_copied_rows(run, s, head);
     }
     if (head->mode == LNT_CUR_ALL_QUERIES)
         load_rows(run_kernels(run), head->drv, s->mp, &run->grads->dout, head->seq.b, head->h,

@@ -13,8 +13,7 @@ enum { TQ = LNT_CUR_TILE_QUERIES };
 static void copy_rows(const lnt_run *run, const cur_scratch *s, const cur_head *head, int64_t q0,
                       size_t nq, real *inverse)
 {
-    if (head->mode != LNT_CUR_LANDMARKS || !lnt_cur_copies_rows(run->p)) return;
-    for (size_t l = 0; l < head->queries; l++) {
+    for (size_t l = cur_first_copied(run->p, head); l < head->queries; l++) {
         const int64_t at = head->i[l] - q0;
         if (at < 0 || at >= (int64_t)nq) continue;
         for (size_t c = 0; c < s->m; c++) s->o[(size_t)at * s->mp + c] = head->rv[l * s->mp + c];
