@@ -232,8 +232,8 @@ LNT_API const char *lnt_select_name(lnt_select select); /* NULL past the last */
 typedef enum lnt_pinv {
     LNT_PINV_ITERATE = 0, /* pinv_iterations of Z <- Z (13 - UZ (15 - UZ (7 - UZ))) / 4 */
     LNT_PINV_RIDGE = 1,   /* (U^T U + r)^-1 U^T, r = ridge |U|_F^2 */
-    LNT_PINV_TUNED = 2 /* the same with that ridge, of 1e-6 to 0.1, whose y is nearest to softmax for up to
-                        * 16 queries between the landmarks.  On the CPU */
+    LNT_PINV_TUNED = 2 /* least squares over the landmark queries and up to 16 between them, whose y is exact
+                        * too; the ridge is that, of 1e-6 to 0.1, which serves those best.  On the CPU */
 } lnt_pinv;
 
 LNT_API const char *lnt_pinv_name(lnt_pinv pinv); /* NULL past the last */

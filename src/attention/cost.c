@@ -99,7 +99,8 @@ static double small_flops(const lnt_attn_desc *p)
     const double M = (double)p->cur.landmarks, d = (double)p->dim, m = (double)p->dim_value;
     const int64_t products = p->cur.pinv_iterations < LNT_PINV_PRODUCTS ? p->cur.pinv_iterations
                                                                     : LNT_PINV_PRODUCTS;
-    const double ridge = 10.0 / 3 + (p->cur.pinv == LNT_PINV_TUNED ? LNT_PINV_TRIED / 3.0 : 0);
+    const double tuned = p->cur.pinv == LNT_PINV_TUNED ? 1 + LNT_PINV_TRIED / 3.0 : 0;
+    const double ridge = 10.0 / 3 + tuned;
     const double inverse = p->cur.pinv == LNT_PINV_ITERATE ? 4 * (double)products : ridge;
     return M * M * (2 * d + 3 + 2 * m + inverse * M);
 }

@@ -32,8 +32,8 @@ typedef struct cur_part {
     real *land;      /* [Q, dp] backward: dk (queries' pass) or dq (keys' pass) of the landmarks */
 } cur_part;
 
-/* One head of one sequence.  M is the most landmarks there can be; tuned has more queries whose rows are exact,
- * its probes, Q with them.  Mp is Q padded, dp and mp are too. */
+/* One head of one sequence.  M is the most landmarks there can be, Q with the probes of tuned, queries whose
+ * rows are exact too.  Mp is Q padded; dp, mp are d and m. */
 typedef struct cur_head {
     lnt_sequence seq;
     int64_t slot, h, kvh;   /* slot: the place of its sequence in the group */

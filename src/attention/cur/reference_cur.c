@@ -386,8 +386,8 @@ static double probe_error(problem *x, int64_t t)
     return error;
 }
 
-/* w = (f^T f + r |u|^2)^-1 f^T y, f and y the rows of u and of rv with those of the probes, by the ridge r with
- * which u alone serves the probes best. */
+/* w = (f^T f + r |u|^2)^-1 f^T y, f and y the rows of u and of rv with those of the probes, by the ridge r
+ * with which u alone serves the probes best. */
 static void tune(problem *x, int64_t count)
 {
     double least = INFINITY, best = 0.1;
@@ -401,7 +401,8 @@ static void tune(problem *x, int64_t count)
     fill_gram(x, x->M + count, best);
     for (int64_t i = 0; i < x->M * x->m; i++) {
         x->w[i] = 0;
-        for (int64_t r = 0; r < x->M + count; r++) x->w[i] += x->u[r * x->M + i / x->m] * x->rv[r * x->m + i % x->m];
+        for (int64_t r = 0; r < x->M + count; r++)
+            x->w[i] += x->u[r * x->M + i / x->m] * x->rv[r * x->m + i % x->m];
     }
     eliminate(x, x->a, x->w, x->m);
 }

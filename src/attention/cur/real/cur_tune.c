@@ -1,11 +1,11 @@
-/* attention/cur/real/cur_tune.c - U^+ R V of a head by least squares over more rows than U has, and its ridge.
+/* attention/cur/real/cur_tune.c - U^+ R V of a head by least squares over more rows than U has; its ridge.
  *
  *     W = (F^T F + r |U|^2)^-1 F^T Y,   F = [U; C_t],   Y = [R V; y_t],   y_t = softmax(scale q_t k^T) V
  *     r = argmin sum_t |C_t (U^T U + r |U|^2)^-1 U^T R V - y_t|^2
  *
- * Up to 16 queries t between the landmarks, the probes, are computed exactly, as rows of R are, and in the same
- * pass.  How much of U is signal differs from layer to layer by orders of magnitude, and these queries tell; then
- * they are fitted too, and keep their y.  O(16 n (d + m)), and 12 factors of M^3/3.
+ * Up to 16 queries t between the landmarks, the probes, are computed exactly, as rows of R are, and in the
+ * same pass.  How much of U is signal differs from layer to layer by orders of magnitude, and these queries
+ * tell; then they are fitted too, and keep their y.  O(16 n (d + m)), and 12 factors of M^3/3.
  *
  * Backward, with S = (...)^-1 dW and the ridge as given:
  *
@@ -37,7 +37,8 @@ static void project(cur_scratch *s, const cur_head *head, size_t rows)
 {
     const lnt_kernels_f64 *ker = s->pinv.ker;
     for (size_t i = 0; i < head->queries * s->mp; i++) s->narrow[i] = (double)head->rv[i];
-    ker->gemm_tn(s->wide, s->mp, head->u, s->ld, s->narrow, s->mp, s->M, lnt_round_up(s->m, ker->lanes), rows, 0);
+    ker->gemm_tn(s->wide, s->mp, head->u, s->ld, s->narrow, s->mp, s->M, lnt_round_up(s->m, ker->lanes), rows,
+                 0);
 }
 
 lnt_pinv_report lnt_cur_fit(cur_scratch *s, cur_head *head)
