@@ -169,8 +169,7 @@ static void random_cur(dice *d, attn_case *c)
     a->seed = dice_next(d);
     a->cur.separate_indices = dice_range(d, 0, 2) == 0;
     a->cur.copy_rows = dice_range(d, 0, 2) != 0;
-    const lnt_pinv ways[] = { LNT_PINV_RIDGE, LNT_PINV_TUNED, LNT_PINV_ITERATE };
-    a->cur.pinv = ways[dice_range(d, 0, 2)];
+    a->cur.pinv = (lnt_pinv)(dice_range(d, 0, 2) == 0);
     a->cur.pinv_iterations = dice_range(d, 1, 6);
     a->cur.pinv_init = (lnt_pinv_init)dice_range(d, 0, 1);
     a->cur.ridge = 0.01;
