@@ -432,8 +432,8 @@ static double softmax_error(lnt_ctx *ctx, const attn_case *c, const trial *t)
     return oracle_error(ctx, &exact.desc, &t->io, N);
 }
 
-/* Keys that neighbours share ask for a weak ridge, white noise for a strong one: on either it has a smaller error
- * than the best of them, because the queries that it is tuned by are fitted too. */
+/* Keys that neighbours share ask for a weak ridge, white noise for a strong one: on either it has a smaller
+ * error than the best of them, because the queries that it is tuned by are fitted too. */
 static void a_tuned_inverse_is_better_than_the_best_ridge(void **state)
 {
     (void)state;
@@ -491,7 +491,8 @@ static void the_rows_that_tune_an_inverse_are_exact(void **state)
         for (int64_t i = 0; i < N; i++) {
             double apart = 0;
             assert_ok(ctx, lnt_reference_row(ctx, &exact.desc, &t.io, 0, 0, i, row));
-            for (int64_t k = 0; k < V; k++) apart = fmax(apart, fabs(row[k] - tensor_at(&t.out.t, i * V + k)));
+            for (int64_t k = 0; k < V; k++)
+                apart = fmax(apart, fabs(row[k] - tensor_at(&t.out.t, i * V + k)));
             right += apart < 1e-5;
         }
         assert_int_equal(right, means ? 16 : 24 + 16);
