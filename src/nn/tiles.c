@@ -17,7 +17,10 @@ enum {
     DEPTH = 288,   /* of k in a slab, at most, of two planes; twice that of one */
     LEFT = 48,
     RIGHT = 96,
-    TURNS = 4 /* blocks that a thread takes, at most */
+    TURNS = 4, /* blocks that a thread takes, at most */
+    /* Rows that pay for packing weights of one plane, and of two (docs/log/tuning.md). */
+    LEAST_OF_ONE = 32,
+    LEAST_OF_TWO = 64
 };
 
 typedef struct job {
@@ -138,6 +141,8 @@ static bool is_bf16(const lnt_weight *w)
     for (size_t p = 0; all && p < w->part_count; p++) all = w->parts[p].form.kind == LNT_FORM_BF16;
     return all;
 }
+
+size_t lnt_tiles_least(const lnt_weight *w) { return is_bf16(w) ? LEAST_OF_ONE : LEAST_OF_TWO; }
 
 void lnt_tiles_multiply(const lnt_ctx *ctx, const lnt_tile_kernels *ker, float *c, size_t ldc,
                         lnt_matrix_f32 a, lnt_matrix_f32 b, size_t m, size_t n, size_t k, bool accumulate,

@@ -5,8 +5,8 @@
 #include "cpu/tiles/tiles.h"
 #include "nn/product.h"
 
-/* Rows of activations from which tiles are the faster way. */
-enum { LNT_TILES_LEAST = 24 };
+/* Rows of activations from which tiles are the faster way for these weights. */
+size_t lnt_tiles_least(const lnt_weight *w);
 
 /* c[m,n], rows ldc apart, = a[m,k] b[k,n], added to c if `accumulate`.  exact: both factors in two planes of
  * bf16, but for weights that are bf16; else rounded to one.  The bits do not depend on the threads. */

@@ -346,7 +346,7 @@ static void prepare(job *t)
 static bool multiply_by_tiles(job *t)
 {
     const lnt_tile_kernels *tiles =
-        t->b.packed && t->m >= LNT_TILES_LEAST ? lnt_tile_kernels_get(t->ctx->isa) : NULL;
+        t->b.packed && t->m >= lnt_tiles_least(t->b.packed) ? lnt_tile_kernels_get(t->ctx->isa) : NULL;
     if (!tiles) return false;
     prepare(t);
     lnt_tiles_multiply(t->ctx, tiles, t->c, t->ldc, t->a, t->b, t->m, t->n, t->k, t->accumulate, true);
