@@ -261,7 +261,8 @@ const command cmd_train = {
     .details = "\n"
                "DIR gets model.safetensors, checkpoint.safetensors, log.jsonl and loss.svg.  --resume\n"
                "continues a stopped run to the same bits; it needs --out DIR and the same --data.  All\n"
-               "other settings are read from DIR; only --steps and --dtype may change.\n",
+               "other settings are read from DIR; only --steps and --dtype may change.  On a CPU with AMX\n"
+               "the config may have \"train\": {\"compute\": \"bf16\"}: products with rounded factors.\n",
     .more = help_tasks,
     .run = run_train,
 };

@@ -16,6 +16,7 @@ struct lnt_ctx {
     lnt_allocator allocator;
     int threads;
     int isa; /* index for lnt_isa_name */
+    bool bf16; /* nn/product.h rounds factors to it; only in the trainer's own contexts, from the first */
     /* Seconds per FLOP by dtype, on a CPU f32 for all, and by algorithm in the registry's order; 0:
      * use the rate built in. */
     double seconds_per_flop[LNT_F64 + 1][LNT_MAX_ALGORITHMS];

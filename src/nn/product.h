@@ -32,7 +32,8 @@ static inline lnt_matrix nn_transposed(lnt_matrix m)
     return (lnt_matrix){ m.at, m.col, m.row, m.bf16, NULL };
 }
 
-/* c[m,n], rows ldc apart, = a[m,k] b[k,n], added to c if `accumulate`. */
+/* c[m,n], rows ldc apart, = a[m,k] b[k,n], added to c if `accumulate`.  Where the context says bf16 and the
+ * CPU has tiles, both factors are rounded to bf16; sums are of f32. */
 void lnt_product(const lnt_ctx *ctx, real *c, size_t ldc, lnt_matrix a, lnt_matrix b, size_t m,
                  size_t n, size_t k, bool accumulate);
 /* ... with bias [n] added to every row; NULL: none. */

@@ -32,6 +32,7 @@ const lnt_field lnt_recipe_fields[] = {
     WHOLE(eval_batches, 1, 1e9),
     WHOLE(save_every, 0, 1e9),
     CHOICE(dtype, dtype_word),
+    CHOICE(compute, dtype_word),
     { .key = NULL },
 };
 

@@ -21,6 +21,7 @@ typedef struct lnt_recipe {
     int64_t seed;
     int64_t eval_every, eval_batches, save_every; /* 0: at the end only */
     int dtype; /* of the model's file; 0: f32, 1: bf16 */
+    int compute; /* to which the factors of layers' products are rounded; as above */
 } lnt_recipe;
 
 extern const lnt_field lnt_recipe_fields[];

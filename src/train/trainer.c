@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/struct.h"
+#include "cpu/tiles/tiles.h"
 #include "nn/optimiser.h"
 #include "train/sample.h"
 
@@ -26,6 +27,7 @@ static void lay_out(lnt_trainer *t, lnt_arena *arena, bool training)
     t->workers = lnt_arena_take(arena, t->lanes.workers, sizeof *t->workers);
     for (size_t i = 0; i < t->lanes.workers; i++) {
         lnt_worker w = { .ctx = *t->ctx };
+        w.ctx.bf16 = training && t->recipe.compute;
         lnt_sample_take(arena, &t->model->config, t->lanes.slice, length, &w.part);
         lnt_loss_take_scratch(arena, &t->model->config, t->lanes.slice, length, &w.scratch);
         if (t->workers) t->workers[i] = w;
@@ -50,18 +52,29 @@ static void close_memory(lnt_trainer *t)
     lnt_arena_close(t->ctx, &t->memory);
 }
 
+/* Without tiles bf16 would be slower than f32. */
+static lnt_status check_compute(lnt_ctx *ctx, const lnt_recipe *recipe)
+{
+    if (!recipe->compute || lnt_tile_kernels_get(ctx->isa)) return LNT_OK;
+    return lnt_fail(ctx, LNT_ERR_UNSUPPORTED,
+                    "train.compute is bf16, which needs AMX and the system's leave to use it, and the "
+                    "instruction set is %s; any CPU computes in f32",
+                    lnt_ctx_isa(ctx));
+}
+
 lnt_status lnt_trainer_open(lnt_ctx *ctx, lnt_model *model, lnt_task *task,
                             const lnt_recipe *recipe, bool training, lnt_trainer **out)
 {
     *out = NULL;
+    lnt_status status = training ? check_compute(ctx, recipe) : LNT_OK;
+    if (status) return status;
     lnt_trainer *t = lnt_allocate(ctx, sizeof *t, "the trainer");
     if (!t) return LNT_ERR_MEMORY;
     *t = (lnt_trainer){ .ctx = ctx, .model = model, .task = *task, .recipe = *recipe };
     t->lanes = lnt_lanes_cut(model, (size_t)recipe->batch);
     lnt_arena counting = { 0 };
     lay_out(t, &counting, training);
-    lnt_status status =
-        lnt_arena_open(ctx, &counting, training ? "training" : "a batch of tests", &t->memory);
+    status = lnt_arena_open(ctx, &counting, training ? "training" : "a batch of tests", &t->memory);
     if (!status) lay_out(t, &t->memory, training);
     for (size_t i = 0; !status && i < t->lanes.workers; i++)
         status = open_worker(t, &t->workers[i], training);

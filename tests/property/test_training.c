@@ -5,9 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/tiles/tiles.h"
 #include "model/model.h"
 #include "support.h"
 #include "train/products.h"
+#include "train/trainer.h"
 
 static void write_text(const char *path, const char *text)
 {
@@ -75,6 +77,60 @@ static void any_number_of_threads_trains_to_the_same_bits(void **state)
         lnt_ctx_destroy(one);
         lnt_ctx_destroy(three);
     }
+}
+
+/* The same config, with "compute" as given. */
+static lnt_status computing(lnt_ctx *ctx, const char *compute, lnt_trainer **out)
+{
+    char text[600];
+    snprintf(text, sizeof text,
+             "{\"model\":{\"dim\":48,\"layers\":2,\"heads\":4,\"length\":40},\"train\":{\"steps\":60,"
+             "\"batch\":8,\"rate\":0.003,\"warmup\":5,\"compute\":\"%s\"},\"task\":{\"symbols\":5}}",
+             compute);
+    write_text("compute.json", text);
+    const lnt_train_request r = request_of("copy", "compute.json");
+    return lnt_trainer_create(ctx, &r, out);
+}
+
+/* The length of the gradients' difference, in parts of that of y. */
+static double gradients_apart(const lnt_trainer *x, const lnt_trainer *y)
+{
+    double apart = 0, size = 0;
+    for (size_t i = 0; i < lnt_trainer_model(x)->layout.size; i++) {
+        const double a = (double)x->grads[i], b = (double)y->grads[i];
+        apart += (a - b) * (a - b);
+        size += b * b;
+    }
+    return sqrt(apart / size);
+}
+
+static void training_in_bf16_follows_f32_or_is_refused(void **state)
+{
+    (void)state;
+    lnt_ctx *ctx = context_new(2, NULL), *one = context_new(1, NULL);
+    lnt_trainer *exact, *rounded, *again;
+    if (!lnt_tile_kernels_get(ctx->isa)) {
+        assert_refused(ctx, computing(ctx, "bf16", &rounded), LNT_ERR_UNSUPPORTED,
+                       "train.compute is bf16, which needs AMX");
+        lnt_ctx_destroy(ctx), lnt_ctx_destroy(one);
+        return;
+    }
+    assert_ok(ctx, computing(ctx, "f32", &exact));
+    assert_ok(ctx, computing(ctx, "bf16", &rounded));
+    assert_ok(one, computing(one, "bf16", &again));
+    for (int step = 0; step < 60; step++) {
+        const lnt_step_report x = run(ctx, exact, 1), y = run(ctx, rounded, 1), z = run(one, again, 1);
+        if (step == 0) {
+            const double apart = gradients_apart(rounded, exact);
+            if (!(apart > 1e-4 && apart < 0.02)) fail_msg("gradients are %g apart", apart);
+        }
+        if (!(fabs(y.loss / x.loss - 1) < 0.05))
+            fail_msg("step %d: the loss is %g, of f32 %g", step, y.loss, x.loss);
+        assert_true(y.loss == z.loss && y.gradient == z.gradient);
+    }
+    assert_same_weights(rounded, again);
+    lnt_trainer_destroy(exact), lnt_trainer_destroy(rounded), lnt_trainer_destroy(again);
+    lnt_ctx_destroy(ctx), lnt_ctx_destroy(one);
 }
 
 static void a_run_that_was_interrupted_ends_with_the_same_bits(void **state)
@@ -560,6 +616,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_number_of_threads_trains_to_the_same_bits),
+        cmocka_unit_test(training_in_bf16_follows_f32_or_is_refused),
         cmocka_unit_test(a_run_that_was_interrupted_ends_with_the_same_bits),
         cmocka_unit_test(a_checkpoint_remembers_the_dtype_of_the_model),
         cmocka_unit_test(a_checkpoint_after_more_steps_than_can_be_is_refused),

@@ -8,6 +8,8 @@
 #include "nn/tiles.h"
 #include "support.h"
 
+const lnt_tile_kernels *lnt_emulated_tile_table(void);
+
 static float *random_floats(dice *d, size_t count)
 {
     float *x = malloc((count + 1) * sizeof *x);
@@ -204,12 +206,59 @@ static void packed_weights_may_be_the_right_factor(void **state)
         }
 }
 
+/* As training has them with "compute": "bf16": each factor rounded once, either as it lies or transposed. */
+static void check_rounded(const shape *s, dice *d)
+{
+    float *a = random_floats(d, s->m * s->k), *b = random_floats(d, s->k * s->n);
+    float *before = random_floats(d, s->m * s->n), *c[] = { random_floats(d, 0), NULL };
+    const lnt_matrix x = matrix(a, s->m, s->k, s->a_transposed), y = matrix(b, s->k, s->n, s->b_transposed);
+    for (int i = 0; i < 2; i++) {
+        lnt_ctx *ctx = context_new(1 + 4 * i, NULL);
+        c[i] = realloc(c[i], (s->m * s->n + 1) * sizeof **c);
+        assert_non_null(c[i]);
+        memcpy(c[i], before, s->m * s->n * sizeof **c);
+        lnt_tiles_multiply(ctx, lnt_emulated_tile_table(), c[i], s->n, x, y, s->m, s->n, s->k, s->accumulate,
+                           false);
+        lnt_ctx_destroy(ctx);
+    }
+    assert_int_equal(memcmp(c[0], c[1], s->m * s->n * sizeof **c), 0);
+    for (size_t at = 0; at < s->m * s->n; at++) {
+        double want = s->accumulate ? (double)before[at] : 0, size = fabs(want);
+        for (size_t k = 0; k < s->k; k++) {
+            const float left = x.at[at / s->n * x.row + k * x.col];
+            const float right = y.at[k * y.row + at % s->n * y.col];
+            const double part = (double)lnt_bf16_to_float(lnt_float_to_bf16(left)) *
+                                (double)lnt_bf16_to_float(lnt_float_to_bf16(right));
+            want += part;
+            size += fabs(part);
+        }
+        if (!(fabs((double)c[0][at] - want) <= 1e-6 * size + 1e-30))
+            fail_msg("%zu x %zu x %zu: element %zu is %g, not %g", s->m, s->n, s->k, at, (double)c[0][at],
+                     want);
+    }
+    free(a), free(b), free(before), free(c[0]), free(c[1]);
+}
+
+static void tiles_round_factors_once_and_sum_in_float(void **state)
+{
+    (void)state;
+    dice d = { 7 };
+    static const shape fixed[] = { { 1, 1, 1, 0, 0, 0 }, { 70, 40, 0, 0, 0, 0 }, { 33, 700, 1300, 0, 0, 1 } };
+    for (int i = 0; i < COUNT_OF(fixed); i++) check_rounded(&fixed[i], &d);
+    for (int i = 0; i < budget(24, 80); i++) {
+        const shape s = { (size_t)dice_range(&d, 1, 150), (size_t)dice_range(&d, 1, 150),
+                          (size_t)dice_range(&d, 1, 150), i & 1, i & 2, i & 4 };
+        check_rounded(&s, &d);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_are_right_and_the_same_for_any_number_of_threads),
         cmocka_unit_test(bias_and_sums_come_with_the_product),
         cmocka_unit_test(numbers_of_bf16_may_be_given_as_such),
+        cmocka_unit_test(tiles_round_factors_once_and_sum_in_float),
         cmocka_unit_test(packed_weights_may_be_the_right_factor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

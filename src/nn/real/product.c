@@ -342,14 +342,15 @@ static void prepare(job *t)
 }
 
 #ifndef LNT_DOUBLE
-/* By tiles, where the weights are packed, there are rows enough, and the CPU has such. */
+/* By tiles, if the CPU has them: many rows by packed weights, and what may be rounded to bf16. */
 static bool multiply_by_tiles(job *t)
 {
-    const lnt_tile_kernels *tiles =
-        t->b.packed && t->m >= lnt_tiles_least(t->b.packed) ? lnt_tile_kernels_get(t->ctx->isa) : NULL;
+    const bool wanted = t->b.packed ? t->m >= lnt_tiles_least(t->b.packed) : t->ctx->bf16;
+    const lnt_tile_kernels *tiles = wanted ? lnt_tile_kernels_get(t->ctx->isa) : NULL;
     if (!tiles) return false;
     prepare(t);
-    lnt_tiles_multiply(t->ctx, tiles, t->c, t->ldc, t->a, t->b, t->m, t->n, t->k, t->accumulate, true);
+    lnt_tiles_multiply(t->ctx, tiles, t->c, t->ldc, t->a, t->b, t->m, t->n, t->k, t->accumulate,
+                       t->b.packed != NULL);
     return true;
 }
 #endif
@@ -358,15 +359,15 @@ static void multiply(job t)
 {
     const lnt_ctx *ctx = t.ctx;
     if (t.m == 0 || t.n == 0) return;
+#ifndef LNT_DOUBLE
+    if (multiply_by_tiles(&t)) return;
+#endif
 #ifdef LNT_CBLAS
     if (fits_blas(&t)) {
         prepare(&t);
         multiply_by_blas(&t);
         return;
     }
-#endif
-#ifndef LNT_DOUBLE
-    if (multiply_by_tiles(&t)) return;
 #endif
     const int threads = lnt_threads_for(ctx, 2 * (double)t.m * (double)t.n * (double)t.k);
     const bool few = t.a.col == 1 && t.m <= (t.b.packed ? lnt_weight_few(ctx, t.b.packed) : FEW);
