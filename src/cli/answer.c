@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/clock.h"
 #include "cli/show/report.h"
@@ -63,6 +64,12 @@ static int feed(chat *c, const int32_t *tokens, size_t count)
     }
     progress_end();
     g->prompt_seconds = now_seconds() - before;
+    const int64_t all = lnt_session_tokens(g->session);
+    if (all > g->info.length && !c->told_long) {
+        note("the conversation has %lld tokens, and the model was trained on no more than %lld at once",
+             (long long)all, (long long)g->info.length);
+        c->told_long = true;
+    }
     return status;
 }
 
@@ -176,6 +183,8 @@ static int write_answer(chat *c)
     if (as_json && !status) generation_json(&c->g, text, w.kept.used);
     else if (!as_json) fputc('\n', stdout);
     fflush(stdout);
+    if (!status && c->g.written == c->most && !w.stops.found && isatty(STDERR_FILENO))
+        note("the answer is cut after %lld tokens; --tokens N allows more", (long long)c->most);
     replace_nul(&w.kept);
     replace_nul(&c->talk.fed);
     const int added = conversation_add(&c->talk, "assistant", text);

@@ -10,6 +10,7 @@ typedef struct chat {
     conversation talk;
     int64_t most;    /* tokens of an answer */
     bool told_again; /* that the conversation is read again was said */
+    bool told_long;  /* so was that it is longer than what the model was trained on */
     int64_t prompt_tokens, tokens; /* of all answers */
     double prompt_seconds, seconds;
 } chat;

@@ -19,10 +19,14 @@
 
 enum { DEFAULT_TOKENS = 1024 };
 
+/* Small models wander off at a temperature of 1. */
+static const double DEFAULT_TEMPERATURE = 0.4, DEFAULT_MIN_P = 0.1;
+
 /* ---- commands ------------------------------------------------------------------------------ */
 
 typedef struct chat_command {
     const char *name, *argument, *help; /* argument NULL: it takes none */
+    const char *done;                   /* said on a terminal; NULL: nothing */
     int (*run)(chat *c, const char *argument);
 } chat_command;
 
@@ -111,13 +115,14 @@ static int run_stats(chat *c, const char *argument)
 }
 
 static const chat_command commands[] = {
-    { "/help", NULL, "list the commands", run_help },
-    { "/save", "FILE", "save session and messages (.safetensors)", run_save },
-    { "/load", "FILE", "go on with what was saved", run_load },
-    { "/reset", NULL, "forget the conversation, but for the system's message", run_reset },
-    { "/system", "TEXT", "tell the model this before the conversation", run_system },
-    { "/stats", NULL, "tokens, speed and memory", run_stats },
-    { "/exit", NULL, "end; so does the end of the input", NULL },
+    { "/help", NULL, "list the commands", NULL, run_help },
+    { "/save", "FILE", "save session and messages (.safetensors)", "saved", run_save },
+    { "/load", "FILE", "go on with what was saved", "loaded", run_load },
+    { "/reset", NULL, "forget the conversation, but for the system's message", "forgotten", run_reset },
+    { "/system", "TEXT", "tell the model this before the conversation", "noted", run_system },
+    { "/stats", NULL, "tokens, speed and memory", NULL, run_stats },
+    { "/exit", NULL, "end; so does /quit, and the end of the input", NULL, NULL },
+    { "/quit", NULL, NULL, NULL, NULL },
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 
@@ -127,6 +132,7 @@ static int run_help(chat *c, const char *argument)
     (void)argument;
     char left[32];
     for (int i = 0; i < COMMANDS; i++) {
+        if (!commands[i].help) continue;
         const char *argument_name = commands[i].argument;
         snprintf(left, sizeof left, "%s %s", commands[i].name, argument_name ? argument_name : "");
         fprintf(stderr, "%-14s%s\n", left, commands[i].help);
@@ -158,7 +164,9 @@ static int run_command(chat *c, char *line, bool *goes_on)
         if (!each->argument && *argument)
             return fail("%s takes nothing, '%s' was given", each->name, argument);
         *goes_on = each->run != NULL;
-        return each->run ? each->run(c, argument) : EXIT_OK;
+        const int status = each->run ? each->run(c, argument) : EXIT_OK;
+        if (!status && each->done && isatty(STDIN_FILENO)) note("%s", each->done);
+        return status;
     }
     return fail_command(line);
 }
@@ -191,6 +199,7 @@ static int talk(chat *c)
     const bool terminal = isatty(STDIN_FILENO);
     line_input in = { 0 };
     bool goes_on = true, warned = false;
+    if (terminal) fputs("A line is a message; /help lists the commands, Ctrl-D ends.\n", stderr);
     int status = EXIT_OK;
     while (goes_on && (!status || terminal) && !stop_pipe_closed()) {
         fflush(stdout);
@@ -236,6 +245,8 @@ static int run(const options *o)
 {
     chat c = { .most = opt_whole(o, OPT_TOKENS, DEFAULT_TOKENS) };
     int status = generation_open(&c.g, o);
+    if (!opt_given(o, OPT_SAMPLE_TEMPERATURE)) c.g.sampling.temperature = DEFAULT_TEMPERATURE;
+    if (!opt_given(o, OPT_MIN_P)) c.g.sampling.min_p = DEFAULT_MIN_P;
     if (!status) status = begin(&c);
     if (!status) {
         stop_upon_signals(); /* an answer is stopped, and the session saved */
@@ -257,9 +268,10 @@ const command cmd_chat = {
     .usage = "MODEL [options]",
     .summary = "Talk with a model that was trained to answer",
     .details = "\n"
-               "MODEL is a GGUF file or a directory as Hugging Face lays it out.  Each line of standard\n"
-               "input is a message, and the answer is printed as it is generated.  The conversation is\n"
-               "put into the form that the model's own chat template gives it.\n"
+               "MODEL is a GGUF file, a directory as Hugging Face lays it out, or what 'linnet import'\n"
+               "made of either.  Each line of standard input is a message, and the answer is printed as\n"
+               "it is generated.  The conversation is put into the form that the model's own chat\n"
+               "template gives it.\n"
                "\n"
                "Ctrl-C stops an answer.  Lines that begin with '/' are commands: /help lists them.  What\n"
                "/save and --save-state write holds the messages too; /load and --load-state go on there.\n"

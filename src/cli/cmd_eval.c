@@ -97,6 +97,8 @@ const command cmd_eval = {
                "as Hugging Face lays it out, or a file of llama2.c.  Of a text all is used unless\n"
                "--held-out is given, of images the test images.  For a model that others trained, --data\n"
                "is a text file, cut into segments of --length tokens; --batches says how many are used.\n"
+               "With --mechanism the text is read twice, the second time as the model was trained, and\n"
+               "the last line says what the other mechanism costs.\n"
                "--token-ids runs the model over tokens and saves the logits after each.\n"
                "For a classifier of images (ViT, DeiT) --data is a PNG or JPEG file, a text that names an\n"
                "image a line, or a directory of images: the likeliest classes of each are printed.  Where\n"

@@ -100,7 +100,7 @@ const command cmd_generate = {
     .name = "generate",
     .bit = CMD_GENERATE,
     .usage = "MODEL [--prompt TEXT] [options]",
-    .summary = "Generate text, symbols or images with a model, at the same cost for every token",
+    .summary = "Generate text, symbols or images with a model",
     .details = "\n"
                "MODEL is a .safetensors file of Linnet, the directory of a run, a GGUF file, a directory\n"
                "as Hugging Face lays it out, or a file of llama2.c.  Text is printed as it is\n"

@@ -83,66 +83,120 @@ static int add_all(const options *o, const lnt_ctx *ctx, const lnt_model *model,
     return status;
 }
 
-static void tell(const options *o, const lnt_model_info *info, int64_t length, const sums *s)
+static double loss_of(const sums *s) { return s->nats / (double)s->tokens; }
+
+/* Of e^(loss - loss with its own mechanism). */
+static const char *verdict(double ratio)
 {
-    const double loss = s->nats / (double)s->tokens, bits = s->nats / M_LN2 / (double)s->bytes;
-    const char *cache = cache_numbers((lnt_cache)opt_whole(o, OPT_SESSION_CACHE, LNT_CACHE_SAME));
+    return ratio <= 1.01   ? "as good as its own"
+           : ratio <= 1.05 ? "nearly as good as its own"
+           : ratio <= 1.5  ? "it loses much"
+                           : "not to be used before the model is tuned for it";
+}
+
+static void tell_json(const options *o, const lnt_model_info *info, int64_t length, const sums *s,
+                      const lnt_model_info *own_info, const sums *own, const double each[EIGHTHS])
+{
+    const lnt_cache cache = (lnt_cache)opt_whole(o, OPT_SESSION_CACHE, LNT_CACHE_SAME);
+    json line = json_begin(stdout);
+    json_text(&line, "architecture", info->architecture);
+    json_text(&line, "mechanism", info->mechanism);
+    json_text(&line, "weights", info->storage);
+    if (strcmp(info->mechanism, "softmax") == 0) json_text(&line, "cache", cache_numbers(cache));
+    json_whole(&line, "parameters", info->parameters);
+    json_real(&line, "loss", loss_of(s));
+    json_real(&line, "perplexity", exp(loss_of(s)));
+    json_real(&line, "bits_per_byte", s->nats / M_LN2 / (double)s->bytes);
+    json_whole(&line, "tokens", s->tokens);
+    json_whole(&line, "length", length);
+    json_whole(&line, "segments", s->segments);
+    json_reals(&line, "by_eighth", each, EIGHTHS);
+    json_real(&line, "seconds", s->seconds);
+    if (own) {
+        json_text(&line, "own_mechanism", own_info->mechanism);
+        json_real(&line, "own_perplexity", exp(loss_of(own)));
+        json_real(&line, "perplexity_ratio", exp(loss_of(s) - loss_of(own)));
+        json_real(&line, "own_seconds", own->seconds);
+    }
+    json_end(&line);
+}
+
+/* own: with the model's own mechanism; NULL: that is the one measured. */
+static void tell(const options *o, const lnt_model_info *info, int64_t length, const sums *s,
+                 const lnt_model_info *own_info, const sums *own)
+{
+    const bool softmax = strcmp(info->mechanism, "softmax") == 0;
     double each[EIGHTHS];
     char text[32];
     for (int i = 0; i < EIGHTHS; i++) each[i] = s->of_eighth[i] / (double)s->in_eighth[i];
     if (opt_given(o, OPT_JSON)) {
-        json line = json_begin(stdout);
-        json_text(&line, "architecture", info->architecture);
-        json_text(&line, "mechanism", info->mechanism);
-        json_text(&line, "weights", info->storage);
-        json_text(&line, "cache", cache);
-        json_whole(&line, "parameters", info->parameters);
-        json_real(&line, "loss", loss);
-        json_real(&line, "perplexity", exp(loss));
-        json_real(&line, "bits_per_byte", bits);
-        json_whole(&line, "tokens", s->tokens);
-        json_whole(&line, "length", length);
-        json_whole(&line, "segments", s->segments);
-        json_reals(&line, "by_eighth", each, EIGHTHS);
-        json_real(&line, "seconds", s->seconds);
-        json_end(&line);
+        tell_json(o, info, length, s, own_info, own, each);
         return;
     }
-    printf("%s, %s, %s parameters in %s, a cache in %s\n", info->architecture, info->mechanism,
-           text_count((double)info->parameters, text, sizeof text), info->storage, cache);
-    printf("perplexity     %.4g, loss %.4f nats a token\n", exp(loss), loss);
-    printf("bits per byte  %.4f\n", bits);
-    printf("over           %lld tokens in %lld segments of %lld\n", (long long)s->tokens,
-           (long long)s->segments, (long long)length);
-    printf("by eighths of a segment ");
+    printf("%s, %s, %s parameters in %s", info->architecture, info->mechanism,
+           text_count((double)info->parameters, text, sizeof text), info->storage);
+    if (softmax)
+        printf(", a cache in %s",
+               cache_numbers((lnt_cache)opt_whole(o, OPT_SESSION_CACHE, LNT_CACHE_SAME)));
+    printf("\nperplexity     %.4g, loss %.4f nats a token\n", exp(loss_of(s)), loss_of(s));
+    printf("bits per byte  %.4f\n", s->nats / M_LN2 / (double)s->bytes);
+    printf("over           %lld tokens in %lld segment%s of %lld, %.3g s\n", (long long)s->tokens,
+           (long long)s->segments, s->segments == 1 ? "" : "s", (long long)length, s->seconds);
+    printf("loss by eighths of a segment ");
     for (int i = 0; i < EIGHTHS; i++) printf(" %.3f", each[i]);
     putchar('\n');
+    if (!own) return;
+    const double ratio = exp(loss_of(s) - loss_of(own));
+    printf("its own %s  perplexity %.4g, %.3g s; %s has %.4g times that: %s\n", own_info->mechanism,
+           exp(loss_of(own)), own->seconds, info->mechanism, ratio, verdict(ratio));
+}
+
+static int score(const options *o, const lnt_ctx *ctx, const lnt_model *model, const int32_t *tokens,
+                 size_t count, int64_t length, sums *s)
+{
+    const double before = now_seconds();
+    const int status = add_all(o, ctx, model, tokens, (int64_t)count, length, s);
+    s->seconds = now_seconds() - before;
+    return status;
+}
+
+/* The same tokens by the model as it was trained. */
+static int score_own(const options *o, lnt_ctx *ctx, const int32_t *tokens, size_t count, int64_t length,
+                     lnt_model_info *info, sums *s)
+{
+    lnt_model *model;
+    int status = model_load_own(o, ctx, o->operand[0], &model);
+    if (!status && lnt_model_describe(model, info)) status = fail_ctx(ctx);
+    if (!status) status = score(o, ctx, model, tokens, count, length, s);
+    lnt_model_destroy(model);
+    return status;
 }
 
 int evaluation_text(const options *o, lnt_ctx *ctx, const lnt_model *model, const lnt_model_info *info)
 {
     const int64_t most = info->length < LENGTH ? info->length : LENGTH,
                   length = opt_whole(o, OPT_LENGTH, most);
+    const bool replaced = opt_given(o, OPT_MECHANISM);
     const char *path = opt_text(o, OPT_DATA);
+    lnt_model_info own_info = { .size = sizeof own_info };
     text_buffer text = { 0 };
     int32_t *tokens = NULL;
     size_t count = 0;
-    sums s = { 0 };
+    sums s = { 0 }, own = { 0 };
     if (!info->generates)
         return fail("'%s': is an encoder, which foretells no text; see 'linnet embed'", o->operand[0]);
     if (!path) return fail_usage("--data must name a text, or --token-ids an array");
     if (length < EIGHTHS)
         return fail_usage("--length is %lld, must be at least %d", (long long)length, EIGHTHS);
-    const double before = now_seconds();
     int status = text_buffer_read(&text, path);
     if (!status && !text.used) status = fail("'%s' is empty", path);
     if (!status)
         status = text_input_tokens(ctx, model, text.text, text.used, LNT_TEXT_PLAIN, &tokens, &count);
     if (!status && count < 2 * EIGHTHS)
         status = fail("'%s': has %zu tokens, must have %d", path, count, 2 * EIGHTHS);
-    if (!status) status = add_all(o, ctx, model, tokens, (int64_t)count, length, &s);
-    s.seconds = now_seconds() - before;
-    if (!status) tell(o, info, length, &s);
+    if (!status) status = score(o, ctx, model, tokens, count, length, &s);
+    if (!status && replaced) status = score_own(o, ctx, tokens, count, length, &own_info, &own);
+    if (!status) tell(o, info, length, &s, &own_info, replaced ? &own : NULL);
     free(tokens);
     free(text.text);
     return status;

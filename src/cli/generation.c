@@ -46,6 +46,9 @@ int generation_open(generation *g, const options *o)
     if (status) return status;
     if (lnt_model_describe(g->model, &g->info)) return fail_ctx(g->ctx);
     if (g->info.architecture[0] && lnt_stream_create(g->model, &g->stream)) return fail_ctx(g->ctx);
+    if (g->info.architecture[0] && opt_given(o, OPT_MECHANISM) && isatty(STDERR_FILENO))
+        note("the model was not trained with this mechanism; 'linnet eval' with the same options says what "
+             "it costs");
     if (!g->info.generates)
         return fail("'%s': %s%s has an encoder, which does not generate", o->operand[0],
                     g->info.architecture[0] ? g->info.architecture : "task ", g->info.task);

@@ -47,6 +47,11 @@ int model_load(lnt_ctx *ctx, const char *path, lnt_model **out)
     return model_load_with(ctx, path, NULL, out);
 }
 
+int model_load_own(const options *o, lnt_ctx *ctx, const char *path, lnt_model **out)
+{
+    return load(ctx, path, NULL, opt_text(o, OPT_TOKENIZER), out);
+}
+
 int model_load_as(const options *o, lnt_ctx *ctx, const char *path, lnt_model **out)
 {
     lnt_attn_desc attention;

@@ -10,6 +10,8 @@ int model_load(lnt_ctx *ctx, const char *path, lnt_model **out);
 /* The same with the tokenizer of --tokenizer, and with the attention of --mechanism and its options in place
  * of the model's, where they are given. */
 int model_load_as(const options *o, lnt_ctx *ctx, const char *path, lnt_model **out);
+/* The same with the model's own attention, whatever is given. */
+int model_load_own(const options *o, lnt_ctx *ctx, const char *path, lnt_model **out);
 /* ... or with that of a descriptor; NULL: its own. */
 int model_load_with(lnt_ctx *ctx, const char *path, const lnt_attn_desc *attention, lnt_model **out);
 /* Whether model_load(path) would read this file. */

@@ -260,6 +260,9 @@ int options_parse(const command *cmd, int argc, char **argv, options *out)
         }
     }
     if (status || out->value[OPT_HELP].given) return status;
+    if (out->operand_count < cmd->operands && cmd->operands == 1)
+        return fail_usage("%.*s is missing; usage: linnet %s %s", (int)strcspn(cmd->usage, " "), cmd->usage,
+                          cmd->name, cmd->usage);
     if (out->operand_count < cmd->operands)
         return fail_usage("%d of %d files are missing; usage: linnet %s %s",
                           cmd->operands - out->operand_count, cmd->operands, cmd->name, cmd->usage);

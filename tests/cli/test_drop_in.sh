@@ -25,6 +25,25 @@ fails 2 "window does not apply to linear" "$LINNET" eval run --mechanism linear 
 fails 1 "cur sees whole sequences" "$LINNET" eval run --mechanism cur
 fails 1 "cur sees whole sequences" "$LINNET" generate run --mechanism cur --landmarks 4 --pin 0
 
+# Of a model that others trained, eval reads the text as it was trained too, and says what the other costs.
+python3 "$here/gguf.py" tiny.gguf
+for i in $(seq 30); do echo "the cat sat on the mat $i"; done >foreign.txt
+for with in "" "--mechanism softmax" "--mechanism linear"; do
+    succeeds "$LINNET" eval tiny.gguf --data foreign.txt --length 64 --json $with
+    cat stdout.txt
+done >each.txt
+python3 - <<'END'
+import json
+own, same, other = [json.loads(line) for line in open("each.txt")]
+assert "own_perplexity" not in own and "cache" in own and "cache" not in other, (own, other)
+for m in same, other:
+    assert m["own_mechanism"] == "softmax" and m["own_perplexity"] == own["perplexity"], (own, m)
+    assert abs(m["perplexity_ratio"] - m["perplexity"] / own["perplexity"]) < 1e-9, m
+assert same["perplexity_ratio"] == 1 and other["perplexity_ratio"] != 1, (same, other)
+END
+succeeds "$LINNET" eval tiny.gguf --data foreign.txt --length 64 --mechanism softmax
+grep -q "its own softmax .* 1 times that: as good as its own" stdout.txt || wrong "no verdict: $(cat stdout.txt)"
+
 # The study of a decoder: a window over the whole text is the model as it is.
 for i in $(seq 120); do echo "the cat number $i sat upon the mat, and so did the other"; done >text.txt
 cat >text.json <<'END'

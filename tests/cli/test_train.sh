@@ -330,5 +330,5 @@ END
 fails 2 "--out is missing" train
 fails 2 "--task is missing" "$LINNET" train --out new
 fails 2 "--steps: '0' is not a whole number of at least 1" train --out new --steps 0
-fails 2 "1 of 1 files are missing" "$LINNET" eval
+fails 2 "MODEL is missing; usage: linnet eval MODEL" "$LINNET" eval
 absent new
