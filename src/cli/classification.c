@@ -72,10 +72,11 @@ static int find_classes(job *j)
 /* log of the sum of e^logit. */
 static double log_sum(const float *logits, int64_t count)
 {
-    double most = -HUGE_VAL, sum = 0;
-    for (int64_t i = 0; i < count; i++) most = fmax(most, logits[i]);
-    for (int64_t i = 0; i < count; i++) sum += exp(logits[i] - most);
-    return most + log(sum);
+    double sum = 0;
+    float most = -HUGE_VALF; /* in float: gcc 12 for ARM breaks off upon fmax of what it converts */
+    for (int64_t i = 0; i < count; i++) most = fmaxf(most, logits[i]);
+    for (int64_t i = 0; i < count; i++) sum += exp((double)logits[i] - (double)most);
+    return (double)most + log(sum);
 }
 
 /* The likeliest classes, the first of equal ones first; how many there are. */
