@@ -126,30 +126,10 @@ static void text_goes_through_the_tokenizer_and_back(void **state)
 static void memory_that_runs_out_leaves_nothing(void **state)
 {
     (void)state;
-    tracker track;
-    lnt_ctx *ctx = context_tracked(&track, 1, NULL);
     buffer file = llama_file(LNT_STORAGE_Q8_0, 2);
     save(&file, file.used);
-    const int64_t before = track.live;
-    int64_t calls = 0;
-    for (;; calls++) {
-        lnt_model *model;
-        track.calls = 0;
-        track.fail_at = calls;
-        const lnt_status status = lnt_model_load(ctx, PATH, &model);
-        track.fail_at = -1;
-        if (!status) {
-            lnt_model_destroy(model);
-            break;
-        }
-        assert_int_equal(status, LNT_ERR_MEMORY);
-        assert_null(model);
-        assert_int_equal(track.live, before);
-    }
-    assert_true(calls > 20);
-    assert_int_equal(track.live, before);
+    assert_true(model_load_without_memory(PATH) > 20);
     buffer_free(&file);
-    context_close_tracked(ctx, &track);
 }
 
 /* Loads what there is: a model, which then answers, or a sentence. */

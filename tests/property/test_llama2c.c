@@ -52,31 +52,11 @@ static void its_text_begins_and_ends_with_the_token_between_texts(void **state)
 static void memory_that_runs_out_leaves_nothing(void **state)
 {
     (void)state;
-    tracker track;
-    lnt_ctx *ctx = context_tracked(&track, 1, NULL);
     buffer file = llama2c_file(false, 2);
     save(&file, file.used);
     save_tokenizer();
-    const int64_t before = track.live;
-    int64_t calls = 0;
-    for (;; calls++) {
-        lnt_model *model;
-        track.calls = 0;
-        track.fail_at = calls;
-        const lnt_status status = lnt_model_load(ctx, PATH, &model);
-        track.fail_at = -1;
-        if (!status) {
-            lnt_model_destroy(model);
-            break;
-        }
-        assert_int_equal(status, LNT_ERR_MEMORY);
-        assert_null(model);
-        assert_int_equal(track.live, before);
-    }
-    assert_true(calls > 10);
-    assert_int_equal(track.live, before);
+    assert_true(model_load_without_memory(PATH) > 10);
     buffer_free(&file);
-    context_close_tracked(ctx, &track);
 }
 
 /* Loads what there is: a model, which then answers, or a sentence.  Gives whether it was a model. */

@@ -62,3 +62,28 @@ void model_walk(void (*check)(lnt_ctx *ctx, lnt_model *model))
         }
     lnt_ctx_destroy(ctx);
 }
+
+int64_t model_load_without_memory(const char *path)
+{
+    tracker track;
+    lnt_ctx *ctx = context_tracked(&track, 1, NULL);
+    const int64_t before = track.live;
+    int64_t calls = 0;
+    for (;; calls++) {
+        lnt_model *model;
+        track.calls = 0;
+        track.fail_at = calls;
+        const lnt_status status = lnt_model_load(ctx, path, &model);
+        track.fail_at = -1;
+        if (!status) {
+            lnt_model_destroy(model);
+            break;
+        }
+        assert_int_equal(status, LNT_ERR_MEMORY);
+        assert_null(model);
+        assert_int_equal(track.live, before);
+    }
+    assert_int_equal(track.live, before);
+    context_close_tracked(ctx, &track);
+    return calls;
+}

@@ -14,6 +14,9 @@ lnt_model *model_make(lnt_ctx *ctx, const char *config, lnt_mechanism mechanism,
 void model_fill_tokens(int32_t *tokens, int count, uint64_t seed);
 double model_difference(const float *a, const float *b, size_t count);
 
+/* Loads the file with every allocation failing in turn: nothing is left.  How many there were. */
+int64_t model_load_without_memory(const char *path);
+
 /* cur sees whole sequences: test_training.c has it. */
 bool model_generates(int mechanism);
 /* For each mechanism that generates, and each config. */
